@@ -285,8 +285,8 @@ def _instant(local: Column, zone: str) -> Column:
     return F.when(F.from_utc_timestamp(instant, zone) == local, instant)
 
 
-def comes_twice(column: Column, source: T.DataType, zone: str) -> Column:
-    """Return the condition that a local time without offset is repeated by a clock change; never NULL."""
+def is_ambiguous_time(column: Column, source: T.DataType, zone: str) -> Column:
+    """Return the condition that a local time without offset exists twice, as clocks go back; never NULL."""
     if isinstance(source, _TEXT):
         trimmed = F.trim(column.cast("string"), F.lit(_BLANKS))
         local = F.when(~trimmed.rlike(f"{_ZONED}|{_DATE}"), _timestamp(trimmed, "UTC"))

@@ -19,7 +19,7 @@ UNREADABLE_FILE        the file is broken, not permitted or of another format
 TRUNCATED_FILE         a bzip2 file that ends early
 EMPTY_FILE             a CSV file without even a header
 UNREADABLE_HEADER      a CSV header whose quote is never closed, or with a NUL byte
-DUPLICATE_COLUMN       a header, or a JSON object, that names a column more than once
+DUPLICATE_COLUMN       a header, or a line of JSON lines, that names a column more than once
 WRONG_ENCODING         bytes that are invalid in the source's encoding
 BAD_JSON, BAD_XML      a line that is not one JSON object, a broken document
 FORBIDDEN_XML          an XML document with a document type declaration
@@ -167,7 +167,7 @@ def read_opened(opened: Opened, source: SourceSpec, reject: Reject | None = None
         cached = None if is_read_again else frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
         with opened.reading(again=is_read_again):
             result = check_rows(opened, frame, source)
-            accepted = frame.where(~result.wrong) if result.faults else frame
+            accepted = frame.where(~result.has_fault) if result.faults else frame
             rows_accepted = accepted.count() if result.faults else result.rows
             try:
                 keyed = check_keys(opened, accepted, source, rows_accepted)

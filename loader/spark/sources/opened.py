@@ -4,7 +4,7 @@ In every format the frame has the columns ``d0`` … in the order of ``names``, 
 record, else NULL. Text formats give text, the others their own types.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import reduce
@@ -32,6 +32,9 @@ from metadata.domain.sources.locations import Roots
 from metadata.domain.sources.reading_options import ReadingOptions
 
 FILE, BLOCK, ORDER, MALFORMED = "file", "block", "order", "malformed"
+_SAMPLE_LENGTH = 80  # characters
+# Length to which the text of a place is cut.
+LONGEST_TEXT = 4_000  # characters
 
 
 @dataclass(frozen=True)
@@ -57,21 +60,23 @@ class Place:
 
     @property
     def sample(self) -> str:
-        named = self.key if self.number is None else self.name
-        return f"{named}: {self.text}" if named else self.text
+        named, text = self.key if self.number is None else self.name, self.text[:_SAMPLE_LENGTH]
+        return f"{named}: {text}" if named else text
 
 
 @dataclass(frozen=True)
 class Group:
     """Files with the same layout; ``names`` are the delivery's names of their fields, in order.
 
-    ``paths`` are further columns: values inside objects, like ``a.b``.
+    ``paths`` are further columns: values inside objects, like ``a.b``. ``has_malformed_lines``: a line of JSON lines is
+    malformed.
     """
 
     files: tuple[DeliveredFile, ...]
     names: tuple[str, ...]
     separator: str | None = None
     paths: tuple[str, ...] = ()
+    has_malformed_lines: bool = False
 
     @property
     def patterns(self) -> list[str]:
@@ -127,7 +132,8 @@ class Layout:
 class Rows:
     """Rows of one group: a frame, the delivered values as expressions over it, and the places of its rows.
 
-    ``order`` increases along a file. If None, Spark numbers the rows, and files must be read unsplit.
+    ``order`` increases along a file. If None, Spark numbers the rows, and files must be read unsplit. ``block`` is the
+    position at which the part of the file begins that has the row.
     """
 
     frame: DataFrame
@@ -135,6 +141,23 @@ class Rows:
     malformed: Column | None = None
     file: Column | None = None
     order: Column | None = None
+    block: Column | None = None
+
+
+@dataclass(frozen=True)
+class MalformedRecord:
+    """Class of malformed records; ``condition`` selects them by their text.
+
+    ``summary`` follows the count if the class is named among others. ``describe`` words the problem of the record at a
+    place if ``problem`` can be said more exactly for it.
+    """
+
+    code: str
+    problem: str
+    hint: str
+    summary: str = "without the form of a record"
+    condition: Callable[[Column], Column] = lambda record: record.isNotNull()
+    describe: Callable[["Opened", Place], str] | None = None
 
 
 class FileFormat:
@@ -145,6 +168,8 @@ class FileFormat:
     # A record is a line, so that errors can name it; with ``spans_lines`` a value may contain line ends.
     has_lines: ClassVar[bool] = False
     spans_lines: ClassVar[bool] = False
+    # A line of only these characters is no record.
+    blanks: ClassVar[str] = "\r"
     # Java replaces bytes that are invalid in the source's encoding, and the checks look for its replacement.
     is_decoded: ClassVar[bool] = False
     # Unit of the row numbers of a format with its own: ``record``, ``line`` or the spreadsheet's ``row``; else empty.
@@ -156,8 +181,10 @@ class FileFormat:
     # Rows come from files, which may change meanwhile and give each row a place. Rows of tables are read in one
     # state, and errors name them by their business key.
     has_files: ClassVar[bool] = True
-    # Refusal of a malformed record: code, message, hint. ``{count}`` is the number of columns.
-    malformed: ClassVar[tuple[str, str, str]] = ("UNREADABLE_FILE", "no record", "Deliver the file again.")
+    # Classes of malformed records. The first one has all records that meet no condition of the others.
+    malformed: ClassVar[tuple[MalformedRecord, ...]] = (
+        MalformedRecord("UNREADABLE_FILE", "no record", "Deliver the file again."),
+    )
 
     def files(self, spark: SparkSession, location: str, roots: Roots) -> tuple[DeliveredFile, ...]:
         """Return the files at a location. Raise Refusal."""
@@ -327,7 +354,9 @@ class Opened(Delivered):
             file = F.lit(as_uri(self.files[0].path)) if len(self.files) == 1 else several
             order = F.monotonically_increasing_id() if rows.order is None else rows.order
             is_split = self.reader.is_split and not self.reader.has_row_numbers
-            block = F.col("_metadata.file_block_start") if is_split else F.lit(0).cast("bigint")
+            block = F.lit(0).cast("bigint")
+            if is_split:
+                block = F.col("_metadata.file_block_start") if rows.block is None else rows.block
             places = [file.alias(FILE), block.alias(BLOCK), order.alias(ORDER)]
         selected = rows.frame.select(*columns, malformed.alias(MALFORMED), *places)
         return selected if self.condition is None else selected.where(self.condition)

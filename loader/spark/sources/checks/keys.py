@@ -19,16 +19,18 @@ from loader.spark.sources.opened import Opened
 from metadata.domain.sources.option_kinds import LATEST
 
 CONFLICTING_ROWS = "CONFLICTING_ROWS"
-_PLACE_IN_ORDER = "__place_in_order"
+_RANK = "__rank"
+# Condition of a key with different rows (``_rows_per_key``).
+_ROWS_DIFFER = "low <> high"
 
 
 @dataclass(frozen=True)
 class KeyedRows:
-    """Rows of a delivery with one row per key, and the numbers of rows left out.
+    """Rows of a delivery with one row per key, and the rows that were left out.
 
-    ``duplicates`` were identical to the row that stays, ``superseded`` come before or after it by the source's order.
-    ``conflicting`` are the rows of keys whose rows differ, which are missing in ``frame``, and ``conflict`` the refusal
-    that names them; None if there are none.
+    ``duplicates``: rows dropped because they equal the kept row. ``superseded``: rows dropped by the options
+    deduplicate and order_by. ``conflicting``: all rows of keys with different rows; they are not in ``frame``.
+    ``conflict``: the refusal that names these keys. Both are None if there are none.
     """
 
     frame: DataFrame
@@ -38,29 +40,40 @@ class KeyedRows:
     conflict: Refusal | None = None
 
 
-def check_keys(opened: Opened, frame: DataFrame, source: SourceSpec, rows: int) -> KeyedRows:
-    """Return the rows without repeated keys.
+@dataclass(frozen=True)
+class _KeyCounts:
+    """Numbers of keys, of keys with different rows, and of the rows of these."""
 
-    Without a key in the contract, and in a feed, where a key has many rows, all rows stay. A database guarantees its
-    primary key.
+    keys: int
+    conflicting_keys: int
+    conflicting_rows: int
+
+
+def check_keys(opened: Opened, frame: DataFrame, source: SourceSpec, rows: int) -> KeyedRows:
+    """Return one row per business key.
+
+    All rows stay without a key in the contract, in a feed, where a key has many rows, and if the source guarantees the
+    key, as a database does its primary key.
     """
     if not source.one_row_per_key or opened.key_is_unique:
         return KeyedRows(frame)
     keys = {
-        f"k{place}": converted(opened, column, source.options)
-        for place, column in enumerate(column for column in source.columns if column.business_key)
+        f"k{index}": converted(opened, column, source.options)
+        for index, column in enumerate(column for column in source.columns if column.business_key)
     }
-    if not keys or rows < 2 or _hashes_differ(frame, list(keys.values()), rows):
+    if not keys or rows < 2 or _has_distinct_keys(frame, list(keys.values()), rows):
         return KeyedRows(frame)
     chosen, superseded = frame, 0
     if opened.options.deduplicate is not None:
-        chosen = _first_in_order(opened, frame, source, list(keys.values()))
+        chosen = _rows_by_deduplication(opened, frame, source, list(keys.values()))
         superseded = rows - chosen.count()
     return _one_row_per_key(opened, chosen, source, keys, rows - superseded, superseded)
 
 
-def _first_in_order(opened: Opened, frame: DataFrame, source: SourceSpec, keys: list[Column]) -> DataFrame:
-    """Return the rows of each key that come last, or first, by the source's order; several if they are equal in it.
+def _rows_by_deduplication(opened: Opened, frame: DataFrame, source: SourceSpec, keys: list[Column]) -> DataFrame:
+    """Return the last rows of each key by the option order_by, or the first, as the option deduplicate says.
+
+    Rows of a key that are equal in that order all stay.
 
     Raise Refusal BAD_OPTION for a column that the contract lacks.
     """
@@ -75,44 +88,54 @@ def _first_in_order(opened: Opened, frame: DataFrame, source: SourceSpec, keys: 
     values = [converted(opened, declared[name], source.options) for name in opened.options.order]
     latest = opened.options.deduplicate == LATEST
     ordered = [value.desc_nulls_last() if latest else value.asc_nulls_last() for value in values]
-    place = F.rank().over(Window.partitionBy(*keys).orderBy(*ordered))
-    return frame.withColumn(_PLACE_IN_ORDER, place).where(F.col(_PLACE_IN_ORDER) == 1).drop(_PLACE_IN_ORDER)
+    rank = F.rank().over(Window.partitionBy(*keys).orderBy(*ordered))
+    return frame.withColumn(_RANK, rank).where(F.col(_RANK) == 1).drop(_RANK)
 
 
 def _one_row_per_key(
     opened: Opened, frame: DataFrame, source: SourceSpec, keys: dict[str, Column], rows: int, superseded: int
 ) -> KeyedRows:
-    """Return the frame without repeated identical rows, and without the rows of keys whose rows differ."""
-    grouping = [key.alias(name) for name, key in keys.items()]
+    """Return one of the equal rows of each key, without the keys whose rows differ.
+
+    ``rows`` is the number of rows of ``frame``.
+    """
+    per_key = _rows_per_key(opened, frame, source, keys)
+    counts = _key_counts(per_key)
+    duplicates = (rows - counts.conflicting_rows) - (counts.keys - counts.conflicting_keys)
+    if not duplicates and not counts.conflicting_keys:
+        return KeyedRows(frame, superseded=superseded)
+    with_keys, conflicting, conflict = frame.withColumns(keys), None, None
+    if counts.conflicting_keys:
+        conflicting_keys = per_key.where(_ROWS_DIFFER)
+        conflicting = with_keys.join(conflicting_keys, list(keys), "left_semi").drop(*keys)
+        with_keys = with_keys.join(conflicting_keys, list(keys), "left_anti")
+        conflict = _conflicting_rows(opened, source, conflicting_keys, list(keys), counts.conflicting_keys)
+    kept = with_keys.dropDuplicates(list(keys)).drop(*keys)
+    return KeyedRows(kept, duplicates, superseded, conflicting, conflict)
+
+
+def _rows_per_key(opened: Opened, frame: DataFrame, source: SourceSpec, keys: dict[str, Column]) -> DataFrame:
+    """Return each key with its number of rows ``n``, and the lowest and highest hash of their values."""
     # A hash leaves NULL out, so each value is followed by its position: ("a", NULL) is not (NULL, "a").
     parts = []
-    for place, column in enumerate(source.columns):
-        parts += [converted(opened, column, source.options), F.lit(place)]
-    per_key = frame.groupBy(*grouping).agg(
-        F.count(F.lit(1)).alias("n"), F.min(F.xxhash64(*parts)).alias("low"), F.max(F.xxhash64(*parts)).alias("high")
+    for position, column in enumerate(source.columns):
+        parts += [converted(opened, column, source.options), F.lit(position)]
+    row_hash = F.xxhash64(*parts)
+    return frame.groupBy(*(key.alias(name) for name, key in keys.items())).agg(
+        F.count(F.lit(1)).alias("n"), F.min(row_hash).alias("low"), F.max(row_hash).alias("high")
     )
-    differs = F.col("low") != F.col("high")
-    different = per_key.where(differs)
-    of_all, conflicts, of_conflicts = per_key.agg(
-        F.count(F.lit(1)), F.count_if(differs), F.coalesce(F.sum(F.when(differs, F.col("n"))), F.lit(0))
-    ).first()
-    duplicates = (rows - of_conflicts) - (of_all - conflicts)
-    if not duplicates and not conflicts:
-        return KeyedRows(frame, superseded=superseded)
-    named, conflicting, conflict = frame.withColumns(keys), None, None
-    if conflicts:
-        refused = different.select(*keys)
-        conflicting = named.join(refused, list(keys), "left_semi").drop(*keys)
-        named = named.join(refused, list(keys), "left_anti")
-        conflict = _conflicting_rows(opened, source, different, list(keys), conflicts)
-    distinct = named.dropDuplicates(list(keys)).drop(*keys)
-    return KeyedRows(distinct, duplicates, superseded, conflicting, conflict)
 
 
-def _hashes_differ(frame: DataFrame, keys: list[Column], rows: int) -> bool:
-    """Return True if every row's key has a different hash, so that no key is repeated.
+def _key_counts(per_key: DataFrame) -> _KeyCounts:
+    differ = F.expr(_ROWS_DIFFER)
+    conflicting_rows = F.coalesce(F.sum(F.when(differ, F.col("n"))), F.lit(0))
+    return _KeyCounts(*per_key.agg(F.count(F.lit(1)), F.count_if(differ), conflicting_rows).first())
 
-    Equal hashes prove nothing: the keys may still differ.
+
+def _has_distinct_keys(frame: DataFrame, keys: list[Column], rows: int) -> bool:
+    """Return True if the key hashes of all rows are distinct, which proves that no key repeats.
+
+    False proves nothing: different keys may share a hash.
     """
     hashes = frame.select(F.xxhash64(*keys).alias("hash"))
     if rows <= ONE_TASK_UP_TO_ROWS:
@@ -122,9 +145,17 @@ def _hashes_differ(frame: DataFrame, keys: list[Column], rows: int) -> bool:
     return hashes.distinct().count() == rows
 
 
-def _conflicting_rows(opened: Opened, source: SourceSpec, different: DataFrame, keys: list[str], count: int) -> Refusal:
+def _conflicting_rows(
+    opened: Opened, source: SourceSpec, conflicting_keys: DataFrame, keys: list[str], count: int
+) -> Refusal:
+    """Return the refusal for keys with different rows."""
     names = [column.name for column in source.columns if column.business_key]
-    rows = different.orderBy(*keys).limit(SAMPLES).select("n", *(F.col(key).cast("string") for key in keys)).collect()
+    rows = (
+        conflicting_keys.orderBy(*keys)
+        .limit(SAMPLES)
+        .select("n", *(F.col(key).cast("string") for key in keys))
+        .collect()
+    )
     samples = tuple(
         ", ".join(f"{name}={value}" for name, value in zip(names, row[1:], strict=True)) + f" ({row['n']} rows)"
         for row in rows

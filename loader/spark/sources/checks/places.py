@@ -14,12 +14,11 @@ from loader.domain.sources.provenance import SOURCE_ROW
 from loader.spark.expressions import total
 from loader.spark.sources.files import from_uri, shown
 from loader.spark.sources.formats.text_lines import text_lines
-from loader.spark.sources.opened import FILE, MALFORMED, ORDER, Opened, Place
+from loader.spark.sources.opened import FILE, LONGEST_TEXT, MALFORMED, ORDER, Opened, Place
 from loader.spark.sources.provenance import with_provenance
 from metadata.domain.sql import quote_identifier
 
 SAMPLES = 5
-_SAMPLE_LENGTH = 80  # characters
 _FAULT, _CLASS, _RANK = "fault", "fault.class", "rank"
 
 
@@ -30,13 +29,14 @@ def first_places(opened: Opened, numbered: DataFrame, wanted: Sequence[tuple[Col
     and the text that describes a row.
     """
     described = [
-        (wrong, F.left(F.coalesce(text.cast("string"), F.lit("NULL")), F.lit(_SAMPLE_LENGTH))) for wrong, text in wanted
+        (wrong, F.left(F.coalesce(F.make_valid_utf8(text.cast("string")), F.lit("NULL")), F.lit(LONGEST_TEXT)))
+        for wrong, text in wanted
     ]
     places: list[list[Place]] = [[] for _ in wanted]
     if not opened.reader.has_files:
-        keys = {f"place_{place}": column for place, column in enumerate(opened.place_columns)}
-        for *values, place, text in _first_rows(numbered.withColumns(keys), list(keys), described):
-            places[place].append(opened.own_place(values, text))
+        keys = {f"place_{index}": column for index, column in enumerate(opened.place_columns)}
+        for *values, index, text in _first_rows(numbered.withColumns(keys), list(keys), described):
+            places[index].append(opened.own_place(values, text))
         return places
     word = opened.reader.numbers
     placed = numbered.withColumn(SOURCE_ROW, F.col(ORDER)) if word else with_provenance(opened, numbered, numbered)
@@ -50,8 +50,8 @@ def first_places(opened: Opened, numbered: DataFrame, wanted: Sequence[tuple[Col
 def _first_rows(placed: DataFrame, order: Sequence[str], described: Sequence[tuple[Column, Column]]) -> list:
     """Return the columns of ``order``, the class and the text of the first rows of each class."""
     faults = [
-        F.when(wrong, F.struct(F.lit(place).alias("class"), text.alias("text")))
-        for place, (wrong, text) in enumerate(described)
+        F.when(wrong, F.struct(F.lit(index).alias("class"), text.alias("text")))
+        for index, (wrong, text) in enumerate(described)
     ]
     columns = [F.col(quote_identifier(name)) for name in order]
     rows = placed.select(*columns, F.explode(F.array_compact(F.array(*faults))).alias(_FAULT))
@@ -75,19 +75,19 @@ def _line_numbers(opened: Opened, placed: DataFrame, rows: list) -> list[int | N
         return [None] * len(rows)
     skipped = _files_with_blank_lines(opened)
     spanning = opened.names if opened.reader.spans_lines else ()
-    line_ends = [_line_ends(F.col(f"d{place}")) for place, _ in enumerate(spanning)]
+    line_ends = [_line_ends(opened.column(name)) for name in spanning]
     inside = F.when(F.col(MALFORMED).isNotNull(), _line_ends(F.col(MALFORMED))).otherwise(total(line_ends))
     before = placed.agg(
         *(
-            F.sum(F.when((F.col(FILE) == row[FILE]) & (F.col(SOURCE_ROW) < row[SOURCE_ROW]), inside)).alias(str(place))
-            for place, row in enumerate(rows)
+            F.sum(F.when((F.col(FILE) == row[FILE]) & (F.col(SOURCE_ROW) < row[SOURCE_ROW]), inside)).alias(str(index))
+            for index, row in enumerate(rows)
         )
     ).first()
     lines = []
-    for place, row in enumerate(rows):
+    for index, row in enumerate(rows):
         path = from_uri(row[FILE])
         header = opened.header_lines.get(path, 0)
-        line = header + (before[place] or 0) + row[SOURCE_ROW]
+        line = header + (before[index] or 0) + row[SOURCE_ROW]
         lines.append(None if path in skipped else line)
     return lines
 
@@ -98,6 +98,6 @@ def _line_ends(text: Column) -> Column:
 
 
 def _files_with_blank_lines(opened: Opened) -> set[str]:
-    blank = F.trim(F.col("value"), F.lit("\r")) == ""
+    blank = F.trim(F.col("value"), F.lit(opened.reader.blanks)) == ""
     files = text_lines(opened.spark, opened.files).where(blank).select(F.col("_metadata.file_path")).distinct()
     return {from_uri(row[0]) for row in files.collect()}

@@ -1,12 +1,13 @@
 """Faults of single rows in a delivery, by class.
 
 One pass reads all rows and counts the faults of every class; only a delivery with faults is read again, to locate them.
-A row that is no record has no other fault. Wrong encoding and open quotes are faults of the whole delivery, since no
-value of it can be trusted.
+A malformed record has no other fault. Open quotes, and wrong encoding except of single JSON lines and messages, are
+faults of the whole delivery, since no value of it can be trusted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -17,10 +18,10 @@ from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.domain.sources.marks import NULL_WATERMARK
 from loader.domain.sources.schema_changes import VALUE_DOES_NOT_FIT
-from loader.spark.expressions import all_of, any_of, comes_twice, fits, typed
+from loader.spark.expressions import all_of, any_of, fits, is_ambiguous_time, typed
 from loader.spark.sources.checks.places import first_places
 from loader.spark.sources.formats.csv_quotes import checked_quotes
-from loader.spark.sources.formats.text_lines import first_lines, text_lines, wrong_encoding
+from loader.spark.sources.formats.text_lines import encoding_hint, first_lines, text_lines, wrong_encoding
 from loader.spark.sources.opened import MALFORMED, Opened, Place
 from loader.spark.value_formats import standard_text
 from metadata.domain import types as data_types
@@ -38,8 +39,9 @@ def converted(opened: Opened, column: DeliveredColumn, options: dict) -> Column:
 class FaultClass:
     """Faults of one kind, of one column or of whole rows.
 
-    ``condition`` is that of the rows, ``text`` shows one of them. A refusal says where the first is, then ``problem``;
-    ``noun`` is what it counts, and ``summary`` follows the count if the class is named among others.
+    ``condition`` is that of the rows, ``text`` shows one of them. A refusal says where the first is, then ``problem``,
+    or what ``describe`` says of the first; ``noun`` is what it counts, and ``summary`` follows the count if the class
+    is named among others.
     """
 
     code: str
@@ -50,6 +52,7 @@ class FaultClass:
     hint: str
     column: str = ""
     noun: str = "row"
+    describe: Callable[[Place], str] | None = None
 
     @property
     def reason(self) -> str:
@@ -59,10 +62,11 @@ class FaultClass:
     def refusal(self, opened: Opened, count: int, places: Sequence[Place]) -> Refusal:
         """Return the refusal for this class. Without places it names the delivery."""
         first = places[0] if places else Place(opened.first_shown, "", None, "")
+        problem = self.describe(first) if self.describe is not None and places else self.problem
         in_all = f"; {counted(count, self.noun)} in all" if count > 1 else ""
         return Refusal(
             self.code,
-            f"{first.where}{self.problem}{in_all}",
+            f"{first.where}: {problem}{in_all}",
             file=first.file,
             row=first.number,
             column=self.column,
@@ -73,7 +77,7 @@ class FaultClass:
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckResult:
     """Result of the row checks: number of rows, warnings about accepted values, and the faults with their counts."""
 
     rows: int
@@ -81,16 +85,18 @@ class Checked:
     faults: tuple[tuple[FaultClass, int], ...] = ()
 
     @property
-    def wrong(self) -> Column:
+    def has_fault(self) -> Column:
         """Return the condition of the rows with faults."""
-        return F.coalesce(any_of(kind.condition for kind, _ in self.faults), F.lit(False))
+        return F.coalesce(any_of(fault_class.condition for fault_class, _ in self.faults), F.lit(False))
 
     def refusal(self, opened: Opened, numbered: DataFrame, conflict: Refusal | None = None) -> Refusal | None:
         """Return the refusal for the first class with all classes; ``conflict`` is that of keys, the last class."""
-        wanted = [(kind.condition, kind.text) for kind, _ in self.faults]
+        wanted = [(fault_class.condition, fault_class.text) for fault_class, _ in self.faults]
         places = first_places(opened, numbered, wanted) if wanted else []
-        refusals = [kind.refusal(opened, count, at) for (kind, count), at in zip(self.faults, places, strict=True)]
-        summaries = [f"{counted(count, kind.noun)} {kind.summary}" for kind, count in self.faults]
+        refusals = [
+            fault_class.refusal(opened, count, at) for (fault_class, count), at in zip(self.faults, places, strict=True)
+        ]
+        summaries = [f"{counted(count, fault_class.noun)} {fault_class.summary}" for fault_class, count in self.faults]
         if conflict is not None:
             refusals.append(conflict)
             summaries.append(f"{counted(conflict.count, 'key')} with rows that differ")
@@ -101,35 +107,36 @@ class Checked:
         return replace(first, message=message, faults=tuple(refusals))
 
 
-def check_rows(opened: Opened, numbered: DataFrame, source: SourceSpec) -> Checked:
+def check_rows(opened: Opened, numbered: DataFrame, source: SourceSpec) -> CheckResult:
     """Count the faults of every row in one pass. ``numbered`` are the rows, with their numbers if there are files.
 
     Raise Refusal UNCLOSED_QUOTE, STRAY_QUOTE or WRONG_ENCODING.
     """
-    kinds, zone = fault_classes(opened, source), opened.options.timezone
+    fault_classes, zone = classes_of_faults(opened, source), opened.options.timezone
     local = [c for c in source.columns if c.type == data_types.TIMESTAMP and zone != "UTC"]
-    twice = [F.count_if(_comes_twice(opened, c.name, source.options)) for c in local]
+    ambiguous = [F.count_if(_is_ambiguous_time(opened, c.name, source.options)) for c in local]
     replaced = [F.contains(opened.column(name), F.lit(_REPLACEMENT)) for name in opened.names]
     with checked_quotes(opened):
         totals = numbered.agg(
             F.count(F.lit(1)).alias("rows"),
             F.count_if(any_of(replaced if opened.reader.is_decoded else [])).alias("replaced"),
-            *(F.count_if(kind.condition).alias(f"fault_{place}") for place, kind in enumerate(kinds)),
-            *(count.alias(f"twice_{place}") for place, count in enumerate(twice)),
+            *(F.count_if(fault_class.condition).alias(f"fault_{i}") for i, fault_class in enumerate(fault_classes)),
+            *(count.alias(f"ambiguous_{i}") for i, count in enumerate(ambiguous)),
         ).first()
     if totals["replaced"]:
         _check_encoding(opened, numbered, any_of(replaced), totals["replaced"])
-    counts = {column: totals[f"twice_{place}"] for place, column in enumerate(local)}
+    counts = {column: totals[f"ambiguous_{i}"] for i, column in enumerate(local)}
     warnings = tuple(
-        f"{count} times of {column.name} come twice in {zone}, when its clocks are put back: the earlier was taken."
+        f"{counted(count, 'value')} of {column.name} are ambiguous local times in {zone} (the clocks go back); "
+        "the earlier instant was used."
         for column, count in counts.items()
         if count
     )
-    faults = ((kind, totals[f"fault_{place}"]) for place, kind in enumerate(kinds))
-    return Checked(totals["rows"], warnings, tuple((kind, count) for kind, count in faults if count))
+    faults = ((fault_class, totals[f"fault_{i}"]) for i, fault_class in enumerate(fault_classes))
+    return CheckResult(totals["rows"], warnings, tuple((fault_class, count) for fault_class, count in faults if count))
 
 
-def refuse_faults(opened: Opened, numbered: DataFrame, source: SourceSpec) -> Checked:
+def refuse_faults(opened: Opened, numbered: DataFrame, source: SourceSpec) -> CheckResult:
     """Return the result of the row checks. Raise Refusal for a row with faults."""
     checked = check_rows(opened, numbered, source)
     refusal = checked.refusal(opened, numbered)
@@ -138,24 +145,42 @@ def refuse_faults(opened: Opened, numbered: DataFrame, source: SourceSpec) -> Ch
     return checked
 
 
-def fault_classes(opened: Opened, source: SourceSpec) -> list[FaultClass]:
+def classes_of_faults(opened: Opened, source: SourceSpec) -> list[FaultClass]:
     """Return the classes of faults that rows of this source can have, those that could cause others first."""
     is_record = F.col(MALFORMED).isNull()
-    code, problem, hint = opened.reader.malformed
-    problem = f": {problem.format(count=len(opened.names))}"
-    kinds = [FaultClass(code, ~is_record, F.col(MALFORMED), problem, "without the form of a record", hint)]
-    kinds += [_misfits(opened, column, source.options) for column in source.columns]
-    kinds += _missing_values(opened, source)
-    return [kinds[0], *(replace(kind, condition=is_record & kind.condition) for kind in kinds[1:])]
+    of_values = [_type_fault(opened, column, source.options) for column in source.columns]
+    of_values += _missing_values(opened, source)
+    return [
+        *_malformed_records(opened),
+        *(replace(fault_class, condition=is_record & fault_class.condition) for fault_class in of_values),
+    ]
 
 
-def _misfits(opened: Opened, column: DeliveredColumn, options: dict) -> FaultClass:
+def _malformed_records(opened: Opened) -> list[FaultClass]:
+    """Return the classes of malformed records, of which each such record has exactly one."""
+    text = F.col(MALFORMED)
+    first, *others = opened.reader.malformed
+    is_free, conditions = text.isNotNull(), []
+    for other in others:
+        condition = is_free & F.coalesce(other.condition(text), F.lit(False))
+        is_free = is_free & ~condition
+        conditions.append(condition)
+    fault_classes = []
+    for record, condition in zip((first, *others), (is_free, *conditions), strict=True):
+        describe = partial(record.describe, opened) if record.describe is not None else None
+        fault_classes.append(
+            FaultClass(record.code, condition, text, record.problem, record.summary, record.hint, describe=describe)
+        )
+    return fault_classes
+
+
+def _type_fault(opened: Opened, column: DeliveredColumn, options: dict) -> FaultClass:
     misfit = ~fits(opened.column(column.name), column.type, options, opened.type_of(column.name))
     return FaultClass(
         VALUE_DOES_NOT_FIT,
         opened.unfit(column.name) | misfit,
         opened.text_of(column.name),
-        f", column {column.name}: a value does not fit {column.type}",
+        f"a value of {column.name} does not fit {column.type}",
         f"in {column.name} ({column.type})",
         "Correct the delivery, or change the column's type." + _skipped_time_hint(column, opened.options.timezone),
         column=column.name,
@@ -166,43 +191,43 @@ def _misfits(opened: Opened, column: DeliveredColumn, options: dict) -> FaultCla
 def _skipped_time_hint(column: DeliveredColumn, zone: str) -> str:
     if column.type != data_types.TIMESTAMP or zone == "UTC":
         return ""
-    return f" A time that the clocks of {zone} skip, as summer time begins, does not fit either."
+    return f" A local time that does not exist in {zone} (the clocks go forward) does not fit either."
 
 
 def _missing_values(opened: Opened, source: SourceSpec) -> list[FaultClass]:
     """Return the classes of rows without a value in the key, in a required column, or in the watermark."""
-    text, kinds = _row_text(opened, source.columns), []
+    text, classes = _row_text(opened, source.columns), []
     keys = [column.name for column in source.columns if column.business_key]
     if keys:
         absent = any_of(opened.column(name).isNull() & ~opened.unfit(name) for name in keys)
-        problem = f": no value in the business key ({', '.join(keys)})"
+        problem = f"no value in the business key ({', '.join(keys)})"
         hint = "Every row needs a value in every column of its business key."
-        kinds.append(FaultClass("NULL_KEY", absent, text, problem, "without a business key", hint, keys[0]))
+        classes.append(FaultClass("NULL_KEY", absent, text, problem, "without a business key", hint, keys[0]))
     for column in source.columns:
         if column.nullable or column.business_key:
             continue
         absent = opened.lacks(column.name) & ~opened.unfit(column.name)
-        problem = f": no value in {column.name}, which may not be NULL"
+        problem = f"no value in {column.name}, which may not be NULL"
         hint = "Deliver a value, or let the contract allow NULL."
         summary = f"without a value in {column.name}"
-        kinds.append(FaultClass("NULL_VALUE", absent, text, problem, summary, hint, column.name))
+        classes.append(FaultClass("NULL_VALUE", absent, text, problem, summary, hint, column.name))
     if watermark := source.intake.get("watermark", ()):
         absent = all_of(opened.column(name).isNull() & ~opened.unfit(name) for name in watermark)
-        problem = f": no value in the watermark ({', '.join(watermark)})"
+        problem = f"no value in the watermark ({', '.join(watermark)})"
         hint = (
             "Without a value a load cannot know if the row is new. Fill the column in the source, leave the rows out "
             "with the option filter, or name a further watermark column that has a value."
         )
-        kinds.append(FaultClass(NULL_WATERMARK, absent, text, problem, "without a watermark", hint, watermark[0]))
-    return kinds
+        classes.append(FaultClass(NULL_WATERMARK, absent, text, problem, "without a watermark", hint, watermark[0]))
+    return classes
 
 
-def _comes_twice(opened: Opened, name: str, options: dict) -> Column:
-    """Return the condition that a timestamp without offset is repeated by a clock change."""
+def _is_ambiguous_time(opened: Opened, name: str, options: dict) -> Column:
+    """Return the condition that a timestamp without offset is a local time that exists twice, as clocks go back."""
     value, source = opened.column(name), opened.type_of(name)
     if isinstance(source, T.StringType):
         value = standard_text(value, data_types.TIMESTAMP, ValueFormats.of(options))
-    return comes_twice(value, source, opened.options.timezone)
+    return is_ambiguous_time(value, source, opened.options.timezone)
 
 
 def _check_encoding(opened: Opened, numbered: DataFrame, replaced: Column, count: int) -> None:
@@ -215,12 +240,13 @@ def _check_encoding(opened: Opened, numbered: DataFrame, replaced: Column, count
         (places,) = first_places(opened, numbered, [(replaced, text)])
         raise Refusal(
             "WRONG_ENCODING",
-            f"{places[0].file}, {places[0].name}: not {opened.options.encoding}; {count} rows in all",
+            f"{places[0].file}, {places[0].name}: cannot be decoded as {opened.options.encoding}; "
+            f"{counted(count, 'row')} in all",
             file=places[0].file,
             row=places[0].number,
             count=count,
             samples=tuple(place.sample for place in places),
-            hint="Say the file's encoding in the source's options, or deliver it in the one that is said.",
+            hint=encoding_hint(opened.options.encoding),
         )
     invalid = ~F.is_valid_utf8("value")
     lines = text_lines(opened.spark, opened.files).where(invalid).count()

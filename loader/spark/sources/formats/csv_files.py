@@ -12,10 +12,23 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from elevata.core.words import counted
 from loader.domain.refusals import Refusal
 from loader.records.headers import header_names
 from loader.spark.sources.files import DeliveredFile, beginning
-from loader.spark.sources.opened import Delivered, FileFormat, Group, Layout, Opened, Rows, nulls_read
+from loader.spark.sources.formats.text_lines import encoding_hint
+from loader.spark.sources.opened import (
+    LONGEST_TEXT,
+    Delivered,
+    FileFormat,
+    Group,
+    Layout,
+    MalformedRecord,
+    Opened,
+    Place,
+    Rows,
+    nulls_read,
+)
 from metadata.domain.sources.reading_options import ReadingOptions
 
 # Column of malformed records while Spark reads; no delivered column has this name.
@@ -27,15 +40,31 @@ _LONGEST_FIELD = 16_000_000  # characters
 _ABSENT = "\ue000absent\ue000"
 
 
+def _field_counts(opened: Opened, place: Place) -> str:
+    """Return the number of fields of a malformed record, and the expected one."""
+    names = next((group.names for group in opened.groups if place.file in [f.shown for f in group.files]), opened.names)
+    other = f"another number of fields than the {len(names)} expected"
+    if len(place.text) >= LONGEST_TEXT:
+        return other
+    try:
+        fields, _ = first_record(list(StringIO(place.text, newline="")), opened.options)
+    except csv.Error:
+        return other
+    return f"{counted(len(fields), 'field')}, expected {len(names)}" if len(fields) != len(names) else other
+
+
 class CsvFormat(FileFormat):
     """CSV in any dialect of the options."""
 
     has_lines = spans_lines = is_decoded = True
     is_split = False
     malformed = (
-        "RAGGED_ROW",
-        "another number of fields than the {count} expected",
-        "A field that holds the delimiter or a line end must be in quotes, and each quote be closed.",
+        MalformedRecord(
+            "RAGGED_ROW",
+            "another number of fields than expected",
+            "A field that holds the delimiter or a line end must be in quotes, and each quote be closed.",
+            describe=_field_counts,
+        ),
     )
 
     def layout(self, delivered: Delivered, contract: tuple[str, ...]) -> Layout:
@@ -140,7 +169,7 @@ def read_beginning(spark: SparkSession, file: DeliveredFile, options: ReadingOpt
         text = raw.decode(options.encoding, errors="replace").removeprefix("\ufeff")
         lines = list(StringIO(text, newline=""))
         try:
-            fields, taken = _first_record(lines, options)
+            fields, taken = first_record(lines, options)
         except csv.Error as error:
             if len(raw) == size < _LONGEST_HEADER:
                 continue
@@ -155,7 +184,7 @@ def read_beginning(spark: SparkSession, file: DeliveredFile, options: ReadingOpt
     return Beginning(tuple(fields), taken, separator)
 
 
-def _first_record(lines: list[str], options: ReadingOptions) -> tuple[list[str], int]:
+def first_record(lines: list[str], options: ReadingOptions) -> tuple[list[str], int]:
     """Return the first record that is not blank, and the number of lines up to its end."""
     dialect: dict[str, Any] = {"delimiter": options.delimiter, "strict": True}
     if not options.quote:
@@ -191,9 +220,9 @@ def _check_decodes(raw: bytes, file: DeliveredFile, options: ReadingOptions) -> 
             return  # only cut in the middle of a character
         raise Refusal(
             "WRONG_ENCODING",
-            f"{file.shown}: the header is not {options.encoding}",
+            f"{file.shown}: the header cannot be decoded as {options.encoding}",
             file=file.shown,
             row=1,
             samples=(raw[:80].decode(options.encoding, errors="replace"),),
-            hint="Say the file's encoding in the source's options, or deliver it in the one that is said.",
+            hint=encoding_hint(options.encoding),
         ) from error

@@ -4,7 +4,7 @@ from pyspark.sql import functions as F
 
 from loader.domain.refusals import Refusal
 from loader.spark.sources.formats.text_lines import text_lines
-from loader.spark.sources.opened import Delivered, FileFormat, Group, Layout, Opened, Rows, nulls_read
+from loader.spark.sources.opened import Delivered, FileFormat, Group, Layout, MalformedRecord, Opened, Rows, nulls_read
 from metadata.domain.sources.option_kinds import columns_of
 
 
@@ -13,9 +13,11 @@ class FixedWidthFormat(FileFormat):
 
     has_lines = is_decoded = True
     malformed = (
-        "RAGGED_ROW",
-        "the line ends before its last column does",
-        "Deliver lines of full length, or set the option short_lines if blanks at their end are left out.",
+        MalformedRecord(
+            "RAGGED_ROW",
+            "the line ends before its last column does",
+            "Deliver lines of full length, or set the option short_lines if blanks at their end are left out.",
+        ),
     )
 
     def layout(self, delivered: Delivered, contract: tuple[str, ...]) -> Layout:

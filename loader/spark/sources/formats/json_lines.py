@@ -1,21 +1,23 @@
 """JSON lines: one object per line, read by Spark, which preserves the literal text of values.
 
-Spark's reader ignores keys that were not requested and any text after an object on its line, so the lines are first
-read once as text: each must be one object, and the keys are collected.
+Spark's reader ignores keys that were not requested and any text after an object on its line. Therefore the lines are
+first read once as text: their keys are collected, and malformed lines are counted. If there are any, they are read
+as text beside the rows, and mark these.
 """
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 from uuid import uuid4
 
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from elevata.core.words import counted
 from loader.domain.refusals import Refusal
-from loader.spark.sources.files import DeliveredFile
 from loader.spark.sources.formats.csv_files import RECORD
 from loader.spark.sources.formats.text_lines import first_lines, text_lines, wrong_encoding
 from loader.spark.sources.opened import (
@@ -23,6 +25,7 @@ from loader.spark.sources.opened import (
     FileFormat,
     Group,
     Layout,
+    MalformedRecord,
     Opened,
     Rows,
     attribute,
@@ -42,22 +45,71 @@ STRICT = {
 }
 _FOLLOWER = uuid4().hex
 _HINT = "JSON lines hold one object per line, from { to }."
+_BLANKS = " \t\r"
+_DECODE_HINT = "Deliver the file in UTF-8."
+NO_OBJECT = "not one JSON object, or no object where a column with a path leads into one"
+REPEATED_KEY = "the object names a key more than once"
+# Columns of the rows while malformed lines are looked up; no delivered column has these names.
+_FILE, _BLOCK, _ORDER = "\ue000file", "\ue000block", "\ue000order"
+_LINE, _LINE_ORDER = "\ue000line", "\ue000line_order"
+
+
+def is_undecoded(text: Column) -> Column:
+    """Return the condition that a text is no UTF-8."""
+    return ~F.is_valid_utf8(text)
+
+
+def is_one_object(line: Column) -> Column:
+    """Return the condition that a text is one JSON object and nothing else; it may be NULL instead of false.
+
+    Single quotes count as quotes here; parsing with ``STRICT`` refuses them.
+    """
+    # Spark's parser stops after the first value. Within an array, it reaches a value that follows the text only if the
+    # text is exactly one value: no text can name that one.
+    follower = F.get_json_object(F.concat(F.lit("["), line, F.lit(f',"{_FOLLOWER}"]')), "$[1]")
+    return F.startswith(line, F.lit("{")) & (follower == _FOLLOWER)
+
+
+def repeats_a_key(text: Column) -> Column:
+    """Return the condition that a text is one JSON object that names a key more than once; never NULL."""
+    keys = F.json_object_keys(_trimmed(text))
+    repeats = F.size(F.array_distinct(keys)) < F.size(keys)
+    return F.coalesce(repeats & is_one_object(_trimmed(text)), F.lit(False))
+
+
+def _trimmed(line: Column) -> Column:
+    return F.trim(line, F.lit(_BLANKS))
 
 
 class JsonLinesFormat(FileFormat):
     """JSON lines in UTF-8."""
 
     has_lines = True
-    malformed = ("BAD_JSON", "not one JSON object, or no object where a column with a path leads into one", _HINT)
+    blanks = _BLANKS
+    malformed = (
+        MalformedRecord("BAD_JSON", NO_OBJECT, _HINT),
+        MalformedRecord("WRONG_ENCODING", "cannot be decoded as UTF-8", _DECODE_HINT, "not in UTF-8", is_undecoded),
+        MalformedRecord(
+            "DUPLICATE_COLUMN",
+            REPEATED_KEY,
+            "Every key needs a name of its own.",
+            "with a repeated key",
+            repeats_a_key,
+        ),
+    )
 
     def layout(self, delivered: Delivered, contract: tuple[str, ...]) -> Layout:
-        names = keys_of_lines(delivered.spark, delivered.files, contract)
+        lines = _read_lines(delivered, contract)
+        names = lines.keys
         paths = _delivered_paths(delivered, paths_within(names, contract))
         parents = only_parents(paths, contract)
         for path in paths:
             if path.partition(".")[0] not in parents:
                 raise _path_conflict(delivered, path)
-        return Layout.of_text(tuple(name for name in names if name not in parents), delivered.files, paths)
+        names = tuple(name for name in names if name not in parents)
+        layout = Layout.of_text(names, delivered.files, paths)
+        group = replace(layout.groups[0], has_malformed_lines=lines.malformed > 0)
+        return replace(layout, groups=(group,))
 
     def rows(self, opened: Opened, group: Group) -> Rows:
         fields = unique_ignoring_case(group.names)
@@ -66,7 +118,10 @@ class JsonLinesFormat(FileFormat):
         values = {field: attribute(field) for field in fields}
         values |= {path: attribute_at(path) for path in group.paths}
         values = {name: nulls_read(value, opened.options) for name, value in values.items()}
-        return Rows(frame, values, F.col(RECORD))
+        if not group.has_malformed_lines:
+            return Rows(frame, values, F.col(RECORD))
+        frame, malformed = _with_malformed_lines(opened, group, frame), F.coalesce(F.col(_LINE), F.col(RECORD))
+        return Rows(frame, values, malformed, file=F.col(_FILE), order=F.col(_ORDER), block=F.col(_BLOCK))
 
     def own_types(self, opened: Opened) -> dict[str, T.DataType]:
         """Return the types of JSON's own notation.
@@ -100,7 +155,7 @@ def _delivered_paths(delivered: Delivered, paths: tuple[str, ...]) -> tuple[str,
     if not usual:
         return paths
     outer = {path: path.rpartition(".")[::2] for path in usual}
-    line = F.trim(F.col("value"), F.lit(" \t\r"))
+    line = _trimmed(F.col("value"))
     totals = text_lines(delivered.spark, delivered.files).agg(
         *(
             F.count_if(F.array_contains(F.json_object_keys(F.get_json_object(line, f"$.{objects}")), name))
@@ -126,73 +181,95 @@ def unique_ignoring_case(names: tuple[str, ...]) -> list[str]:
     return list({name.lower(): name for name in reversed(names)}.values())[::-1]
 
 
-def keys_of_lines(spark: SparkSession, files: tuple[DeliveredFile, ...], wanted: tuple[str, ...]) -> tuple[str, ...]:
-    """Return every key of every object: the wanted ones first, then the others by name.
+@dataclass(frozen=True)
+class _Lines:
+    """Keys of the well-formed lines, the wanted ones first, and the number of malformed lines."""
 
-    If there are no lines, the wanted keys count as delivered. Raise Refusal WRONG_ENCODING, BAD_JSON or
-    DUPLICATE_COLUMN with line numbers.
+    keys: tuple[str, ...]
+    malformed: int
+
+
+def _read_lines(delivered: Delivered, wanted: tuple[str, ...]) -> _Lines:
+    """Return what the lines hold, in one pass.
+
+    Wanted keys that only malformed lines have count as delivered, since these lines are faults of their own; so do all
+    wanted keys if no line is well-formed.
+
+    Raise Refusal WRONG_ENCODING if no line is UTF-8, or BAD_JSON for a line that Spark's reader may take for no row or
+    several ones; WRONG_ENCODING if other lines are no UTF-8, since that is then the cause.
     """
-    lines = text_lines(spark, files)
-    line = F.trim(F.col("value"), F.lit(" \t\r"))
-    keys = F.json_object_keys(line)
-    checks = {
-        "invalid": ~F.is_valid_utf8("value"),
-        "bad": ~F.coalesce(is_one_object(line), F.lit(False)),
-        "twice": F.size(F.array_distinct(keys)) < F.size(keys),
-    }
+    lines = text_lines(delivered.spark, delivered.files)
+    value, line = F.col("value"), _trimmed(F.col("value"))
+    is_malformed, has_other_rows = _is_malformed(value), _has_other_rows(value)
     # Most lines have the same set of keys, so sets are collected.
-    key_sets = F.collect_set(F.array_sort(F.array_distinct(keys)))
+    keys = F.array_sort(F.array_distinct(F.json_object_keys(line)))
     summary = (
         lines.where(line != "")
         .agg(
-            F.count(F.lit(1)).alias("rows"),
-            key_sets.alias("key_sets"),
-            *(F.count_if(c).alias(n) for n, c in checks.items()),
+            F.count(F.lit(1)).alias("lines"),
+            F.count_if(is_malformed).alias("malformed"),
+            F.count_if(is_undecoded(value)).alias("undecoded"),
+            F.count_if(has_other_rows).alias("other_rows"),
+            F.collect_set(F.when(~is_malformed, keys)).alias("key_sets"),
+            F.collect_set(F.when(is_malformed, keys)).alias("malformed_key_sets"),
         )
         .first()
     )
-    for check, describe in (("invalid", _wrong_encoding), ("bad", _bad_json), ("twice", _duplicate_key)):
-        if summary[check]:
-            raise describe(summary[check], *first_lines(spark, files, checks[check] & (line != "")))
-    delivered = {key for keys in summary["key_sets"] for key in keys}
-    first = tuple(name for name in wanted if name in delivered or not summary["rows"])
-    return first + tuple(sorted(delivered - set(first)))
+    if summary["undecoded"] and (summary["undecoded"] == summary["lines"] or summary["other_rows"]):
+        places = first_lines(delivered.spark, delivered.files, is_undecoded(value) & (line != ""))
+        raise wrong_encoding("UTF-8", summary["undecoded"], *places, hint=_DECODE_HINT)
+    if summary["other_rows"]:
+        raise _no_json_lines(summary["other_rows"], *first_lines(delivered.spark, delivered.files, has_other_rows))
+    has_rows = summary["malformed"] < summary["lines"]
+    found, of_malformed = (
+        {key for keys in summary[sets] for key in keys} for sets in ("key_sets", "malformed_key_sets")
+    )
+    first = tuple(name for name in wanted if name in found | of_malformed or not has_rows)
+    return _Lines(first + tuple(sorted(found - set(first))), summary["malformed"])
 
 
-def is_one_object(line: Column) -> Column:
-    """Return the condition that a text is one JSON object and nothing else; it may be NULL instead of false.
+def _with_malformed_lines(opened: Opened, group: Group, frame: DataFrame) -> DataFrame:
+    """Return the rows of Spark's reader with their file, block and order, and the text of each malformed line.
 
-    Single quotes count as quotes here; parsing with ``STRICT`` refuses them.
+    The reader accepts some malformed lines. The reader of text divides files into the same tasks, and both give one row
+    for each line that is not blank, so the orders of the rows are equal.
     """
-    # Spark's parser stops after the first value. Within an array, it reaches a value that follows the text only if the
-    # text is exactly one value: no text can name that one.
-    follower = F.get_json_object(F.concat(F.lit("["), line, F.lit(f',"{_FOLLOWER}"]')), "$[1]")
-    return F.startswith(line, F.lit("{")) & (follower == _FOLLOWER)
+    value, order = F.col("value"), F.monotonically_increasing_id()
+    lines = text_lines(opened.spark, group.files).where(_trimmed(value) != "").select(order.alias(_LINE_ORDER), value)
+    malformed = lines.where(_is_malformed(value)).withColumnRenamed("value", _LINE)
+    placed = frame.select(
+        "*",
+        F.col("_metadata.file_path").alias(_FILE),
+        F.col("_metadata.file_block_start").alias(_BLOCK),
+        order.alias(_ORDER),
+    )
+    return placed.join(malformed, F.col(_ORDER) == F.col(_LINE_ORDER), "left")
 
 
-def _wrong_encoding(count: int, file: str, line: int, samples: tuple[str, ...]) -> Refusal:
-    return wrong_encoding("UTF-8", count, file, line, samples)
+def _is_malformed(line: Column) -> Column:
+    """Return the condition that a line is malformed; never NULL for a line."""
+    one_object = F.coalesce(is_one_object(_trimmed(line)), F.lit(False))
+    return is_undecoded(line) | ~one_object | repeats_a_key(line)
 
 
-def _bad_json(count: int, file: str, line: int, samples: tuple[str, ...]) -> Refusal:
+def _has_other_rows(line: Column) -> Column:
+    """Return the condition that Spark's reader may take a line for no row or several ones; never NULL for a line.
+
+    It takes an array for the rows of its objects, and detects UTF-16.
+    """
+    text = F.ltrim(line, F.lit(" \t\r\ufeff"))
+    is_array = F.startswith(text, F.lit("[")) & F.rlike(text, F.lit(r"^\[\s*\]|\{|null"))
+    is_utf16 = F.contains(line, F.lit("\x00")) | F.hex(F.left(line.cast("binary"), F.lit(2))).isin("FEFF", "FFFE")
+    return ~F.startswith(_trimmed(line), F.lit("{")) & (is_array | is_utf16)
+
+
+def _no_json_lines(count: int, file: str, line: int, samples: tuple[str, ...]) -> Refusal:
     return Refusal(
         "BAD_JSON",
-        f"{file}, line {line}: not one JSON object; {count} lines in all",
+        f"{file}, line {line}: an array of objects or UTF-16, not one JSON object; {counted(count, 'line')} in all",
         file=file,
         row=line,
         count=count,
         samples=samples,
-        hint=_HINT,
-    )
-
-
-def _duplicate_key(count: int, file: str, line: int, samples: tuple[str, ...]) -> Refusal:
-    return Refusal(
-        "DUPLICATE_COLUMN",
-        f"{file}, line {line}: the object names a key more than once; {count} lines in all",
-        file=file,
-        row=line,
-        count=count,
-        samples=samples,
-        hint="Every key needs a name of its own.",
+        hint=f"{_HINT} An array of objects has the format json.",
     )

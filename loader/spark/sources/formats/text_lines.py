@@ -3,6 +3,7 @@
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from elevata.core.words import counted
 from loader.domain.refusals import Refusal
 from loader.spark.sources.files import DeliveredFile, from_uri, shown, whole_files
 
@@ -31,14 +32,21 @@ def first_lines(
     return places[0][0], places[0][1], samples
 
 
-def wrong_encoding(encoding: str, count: int, file: str, line: int, samples: tuple[str, ...]) -> Refusal:
-    """Return the refusal for bytes that are invalid in the source's encoding."""
+def wrong_encoding(
+    encoding: str, count: int, file: str, line: int, samples: tuple[str, ...], *, hint: str = ""
+) -> Refusal:
+    """Return the refusal for bytes that are invalid in the source's encoding; ``hint`` if it has no such option."""
     return Refusal(
         "WRONG_ENCODING",
-        f"{file}, line {line}: not {encoding}; {count} lines in all",
+        f"{file}, line {line}: cannot be decoded as {encoding}; {counted(count, 'line')} in all",
         file=file,
         row=line,
         count=count,
         samples=samples,
-        hint="Say the file's encoding in the source's options, or deliver it in the one that is said.",
+        hint=hint or encoding_hint(encoding),
     )
+
+
+def encoding_hint(encoding: str) -> str:
+    """Return what to do about bytes that are invalid in a source's encoding."""
+    return f"Set the option encoding of the source to the file's encoding, or deliver the file in {encoding}."

@@ -1,7 +1,8 @@
 """Messages of Kafka as rows: JSON objects, or change events of Debezium, with or without their schema.
 
-Each message is checked by itself in one pass, which also finds the columns (``checked_layout``). ``rows_of`` then
-gives the rows, with the values as text like JSON lines.
+One pass finds the columns and checks each event of Debezium by itself (``checked_layout``): a stream of changes that
+lacks one event is wrong, so a faulty one refuses the delivery. ``rows_of`` then gives the rows, with the values as text
+like JSON lines; a malformed message without an envelope is a malformed record among them.
 """
 
 from dataclasses import dataclass
@@ -15,8 +16,17 @@ from loader.domain.manifest.sources import SourceSpec
 from loader.domain.refusals import Refusal
 from loader.domain.sources.kafka import OFFSETS_PER_MILLISECOND, OPERATIONS, TRUNCATE, UNAVAILABLE, TopicOptions
 from loader.spark.sources.formats.csv_files import RECORD
-from loader.spark.sources.formats.json_lines import STRICT, is_one_object, object_schema, unique_ignoring_case
-from loader.spark.sources.opened import MALFORMED, Place, nulls_read, only_parents, paths_within
+from loader.spark.sources.formats.json_lines import (
+    NO_OBJECT,
+    REPEATED_KEY,
+    STRICT,
+    is_one_object,
+    is_undecoded,
+    object_schema,
+    repeats_a_key,
+    unique_ignoring_case,
+)
+from loader.spark.sources.opened import MALFORMED, MalformedRecord, Place, nulls_read, only_parents, paths_within
 from metadata.domain import types as data_types
 from metadata.domain.sources.clusters import KEY, MESSAGE_COLUMNS, OFFSET, PARTITION, TIMESTAMP
 from metadata.domain.sources.formats import OP, SEQUENCE
@@ -26,6 +36,11 @@ from metadata.domain.sql import quote_identifier
 DELETED = "deleted"
 SAMPLES = 5
 HINT = "Correct the producer, or name another envelope."
+MALFORMED_MESSAGES = (
+    MalformedRecord("BAD_JSON", NO_OBJECT, HINT),
+    MalformedRecord("WRONG_ENCODING", "cannot be decoded as UTF-8", HINT, "not in UTF-8", is_undecoded),
+    MalformedRecord("DUPLICATE_FIELD", REPEATED_KEY, HINT, "with a repeated key", repeats_a_key),
+)
 _SAMPLE_LENGTH = 80  # characters
 _MOMENT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
 # Fields of an event before its row is parsed.
@@ -34,12 +49,16 @@ _EVENT = object_schema(("before", "after", "op"), ("source.lsn", "source.ts_ms")
 
 @dataclass(frozen=True)
 class Layout:
-    """Columns of the messages: their fields, paths into these, and columns about the messages themselves."""
+    """Columns of the messages: their fields, paths into these, and columns about the messages themselves.
+
+    ``has_malformed``: a message without an envelope is malformed.
+    """
 
     fields: tuple[str, ...]
     paths: tuple[str, ...]
     about: tuple[str, ...]
     notes: tuple[str, ...]
+    has_malformed: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -68,22 +87,29 @@ def _of_payload(event: Column, name: str) -> Column:
 
 
 def checked_layout(messages: DataFrame, source: SourceSpec, options: TopicOptions) -> Layout:
-    """Return the columns after a check of each message by itself, in one pass."""
-    is_object = F.coalesce(is_one_object(F.trim("value", F.lit(" \t\r\n"))), F.lit(False))
-    parsed = parsed_events(messages, options).withColumns({"is_object": is_object, "keys": F.json_object_keys("row")})
+    """Return the columns after a check of each event of Debezium by itself, in one pass.
+
+    Malformed messages without an envelope give no columns.
+    """
+    parsed = parsed_events(messages, options).withColumns(
+        {"is_object": _is_object(F.col("value")), "keys": F.json_object_keys("row")}
+    )
+    is_malformed = F.lit(False) if options.is_debezium else _is_malformed(F.col("value"))
+    parsed = parsed.withColumn("keys", F.when(~is_malformed, F.col("keys")))
     is_present = F.col("value").isNotNull()
     checks = {code: (is_present & wrong, *others) for code, (wrong, *others) in _checks(options).items()}
-    counts = {"without a value": ~is_present, "rows": is_present}
+    counts = {"without a value": ~is_present, "rows": is_present & ~is_malformed}
     if options.is_debezium:  # a tombstone only follows a delete
         counts = {"of a truncated table": F.col("op") == TRUNCATE, "rows": F.col("op").isin("c", "r", "u")}
     # Most messages have the same keys, so these are sorted once for each distinct sequence.
     per_keys = parsed.groupBy("keys").agg(
         *(F.count_if(F.coalesce(wrong, F.lit(False))).alias(code) for code, (wrong, _, _) in checks.items()),
         *(F.count_if(condition).alias(name) for name, condition in counts.items()),
+        F.count_if(is_malformed).alias("malformed"),
     )
     summary = per_keys.agg(
         F.collect_set(F.array_sort(F.array_distinct("keys"))).alias("key_sets"),
-        *(F.coalesce(F.sum(quote_identifier(name)), F.lit(0)).alias(name) for name in (*checks, *counts)),
+        *(F.coalesce(F.sum(quote_identifier(name)), F.lit(0)).alias(name) for name in (*checks, *counts, "malformed")),
     ).first()
     for code, (wrong, message, hint) in checks.items():
         if summary[code]:
@@ -102,18 +128,18 @@ def checked_layout(messages: DataFrame, source: SourceSpec, options: TopicOption
     fields = [name for name in wanted if name in delivered]
     fields += sorted(delivered - set(fields) - only_parents(paths, wanted))
     known = (KEY, PARTITION, OFFSET, TIMESTAMP, *((OP, SEQUENCE) if options.is_debezium else ()))
-    return Layout(tuple(fields), paths, tuple(name for name in known if name in wanted), tuple(notes))
+    about = tuple(name for name in known if name in wanted)
+    return Layout(tuple(fields), paths, about, tuple(notes), summary["malformed"] > 0)
 
 
 def _checks(options: TopicOptions) -> dict[str, tuple[Column, str, str]]:
-    """Return the condition of each fault of a message, its description and a hint, in the order of the checks."""
+    """Return the condition of each fault of an event, its description and a hint, in the order of the checks."""
+    if not options.is_debezium:
+        return {}
     checks = {
-        "WRONG_ENCODING": (~F.is_valid_utf8("value"), "not UTF-8", HINT),
+        "WRONG_ENCODING": (is_undecoded(F.col("value")), "cannot be decoded as UTF-8", HINT),
         "BAD_JSON": (~F.col("is_object"), "not one JSON object", HINT),
     }
-    twice = (F.size(F.array_distinct("keys")) < F.size("keys"), "the object names a key more than once", HINT)
-    if not options.is_debezium:
-        return checks | {"DUPLICATE_FIELD": twice}
     is_row = F.coalesce(F.startswith(F.col("row"), F.lit("{")), F.lit(False))
     is_truncate = F.coalesce(F.col("op") == TRUNCATE, F.lit(False))
     known = F.coalesce(F.col("op").isin(*OPERATIONS), F.lit(False))
@@ -122,7 +148,7 @@ def _checks(options: TopicOptions) -> dict[str, tuple[Column, str, str]]:
         "no event of Debezium with an operation and a row",
         "The envelope debezium needs op, and after or before. Deletes need before: the table's replica identity.",
     )
-    checks["DUPLICATE_FIELD"] = twice
+    checks["DUPLICATE_FIELD"] = (F.size(F.array_distinct("keys")) < F.size("keys"), REPEATED_KEY, HINT)
     if not options.skips_truncates:
         hint = "Bring the rows to what the source has now, then set the option truncates to skip for one load."
         checks["TABLE_TRUNCATED"] = (is_truncate, "the table was truncated, which no change of a row tells", hint)
@@ -135,6 +161,15 @@ def _checks(options: TopicOptions) -> dict[str, tuple[Column, str, str]]:
         "Set REPLICA IDENTITY FULL for the table, so that events have all values.",
     )
     return checks
+
+
+def _is_object(value: Column) -> Column:
+    return F.coalesce(is_one_object(F.trim(value, F.lit(" \t\r\n"))), F.lit(False))
+
+
+def _is_malformed(value: Column) -> Column:
+    """Return the condition that a message without an envelope is malformed; NULL without a value."""
+    return is_undecoded(value) | ~_is_object(value) | repeats_a_key(value)
 
 
 def _sequence(options: TopicOptions) -> Column:
@@ -155,7 +190,7 @@ def _bad_message(code: str, source: SourceSpec, wrong: DataFrame, count: int, me
     places = [place_of(source.location, *row) for row in rows.collect()]
     return Refusal(
         code,
-        f"{places[0].where}: {message}; {counted(count, 'message')} in all",
+        f"{places[0].where}: {message}" + (f"; {counted(count, 'message')} in all" if count > 1 else ""),
         file=source.location,
         row=places[0].number,
         count=count,
@@ -184,6 +219,9 @@ def rows_of(events: DataFrame, layout: Layout, source: SourceSpec, options: Topi
     else:
         parsed = events.withColumn("message", F.from_json("value", row.add(RECORD, T.StringType()), STRICT))
         image, deleted = F.col("message"), F.lit(False)
+    malformed = F.col("message").getField(RECORD)
+    if layout.has_malformed:  # from_json ignores text after the object and repeated keys
+        malformed = F.when(_is_malformed(F.col("value")), F.col("value")).otherwise(malformed)
     parsed = parsed.withColumn("image", image).withColumn("document", F.try_parse_json("value"))
     parsed = parsed.withColumn("exact", _exact_row(options))
     about = _about_messages(options)
@@ -196,7 +234,7 @@ def rows_of(events: DataFrame, layout: Layout, source: SourceSpec, options: Topi
     absent = F.lit(None).cast("string")
     return parsed.select(
         *(values.get(name, absent).alias(f"d{place}") for place, name in enumerate(layout.names)),
-        F.col("message").getField(RECORD).alias(MALFORMED),
+        malformed.alias(MALFORMED),
         "partition",
         "offset",
         deleted.alias(DELETED),

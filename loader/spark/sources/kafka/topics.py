@@ -22,7 +22,7 @@ SOURCE_GONE            the connection was lost while messages were read
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar, NoReturn
+from typing import NoReturn
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -38,7 +38,14 @@ from loader.domain.sources.kafka import MESSAGES_OF_TASK, TopicOptions, spark_op
 from loader.kafka.client import Cluster
 from loader.spark.session import source_hosts, thrown_by
 from loader.spark.sources.files import JAVA_ERRORS
-from loader.spark.sources.kafka.messages import DELETED, HINT, checked_layout, parsed_events, place_of, rows_of
+from loader.spark.sources.kafka.messages import (
+    DELETED,
+    MALFORMED_MESSAGES,
+    checked_layout,
+    parsed_events,
+    place_of,
+    rows_of,
+)
 from loader.spark.sources.opened import FileFormat, Opened, Place
 from metadata.domain.sources.formats import KAFKA
 from metadata.domain.sources.locations import Roots
@@ -50,11 +57,7 @@ class MessageFormat(FileFormat):
     """Messages in UTF-8, each one JSON object. They never change, and their offsets are fixed."""
 
     has_files = False
-    malformed: ClassVar[tuple[str, str, str]] = (
-        "BAD_JSON",
-        "not one JSON object, or no object where a column with a path leads into one",
-        HINT,
-    )
+    malformed = MALFORMED_MESSAGES
 
     def own_types(self, opened: Opened) -> dict[str, T.DataType]:
         """Return the types of JSON's own notation, from the first messages."""
@@ -131,7 +134,7 @@ def new_messages(spark: SparkSession, load: RawLoad, log: FeedLog, applied: int)
 
 
 def open_topic(spark: SparkSession, source: SourceSpec, ranges: tuple[FeedRange, ...] = ()) -> OpenedTopic:
-    """Check each message between the offsets, find the columns, and prepare the rows; by default of the whole topic."""
+    """Find the columns of the messages between the offsets and prepare the rows; by default of the whole topic."""
     options = TopicOptions.of(source.name, source.options)
     if not ranges:
         ranges = _whole(_cluster(spark, source).describe(source.location))

@@ -54,13 +54,13 @@ def test_a_time_that_summer_time_skips_is_refused_with_its_row(spark, put):
     assert "Europe/Berlin" in refusal.hint
 
 
-def test_times_that_come_twice_are_counted(spark, put):
+def test_ambiguous_local_times_are_counted(spark, put):
     texts = ["2024-10-27", "2024-10-27 01:59", "2024-10-27 02:00", "2024-10-27 02:59", "2024-10-27 02:30Z"]
     path = put("a.csv", "id,at\n" + "".join(f"{key},{text}\n" for key, text in zip("abcde", texts, strict=True)))
     delivery = read_delivery(spark, source_of(path, IN_BERLIN, timezone="Europe/Berlin"))
     delivery.release()
     (warning,) = delivery.warnings
-    assert warning.startswith("2 times of at come twice in Europe/Berlin")
+    assert warning.startswith("2 values of at are ambiguous local times in Europe/Berlin")
 
 
 # CSV that is taken
@@ -447,7 +447,9 @@ def test_a_typed_delivery_tells_the_types_that_it_declares(spark, put, tmp_path)
 def test_duplicate_columns(spark, put):
     refusal = refused(spark, put("a.csv", "id,name,n,name\na,x,1,y\n"))
     assert (refusal.code, refusal.column, refusal.row) == ("DUPLICATE_COLUMN", "name", 1)
-    refusal = refused(spark, put("a.jsonl", '{"id":"a"}\n{"id":"a","n":1,"n":2}\n'), format_name="jsonl")
+    refusal = refused(
+        spark, put("a.jsonl", '{"id":"a","name":"x"}\n{"id":"a","n":1,"n":2}\n{"n":1}'), format_name="jsonl"
+    )
     assert (refusal.code, refusal.row) == ("DUPLICATE_COLUMN", 2)
 
 
@@ -465,6 +467,7 @@ def test_ragged_rows(spark, put, content, count, row, sample):
     assert (refusal.code, refusal.count, refusal.row) == ("RAGGED_ROW", count, row)
     assert refusal.samples[0] == sample
     assert refusal.file.endswith("a.csv")
+    assert f"{sample.count(',') + 1} fields, expected 3" in refusal.message
 
 
 def test_a_ragged_row_in_the_second_file(spark, put, tmp_path):
@@ -491,7 +494,9 @@ def test_wrong_encoding(spark, put, format_name):
     if format_name == "csv":
         content = "id,name,n\na,Zürich \ufffd,1\nb,".encode() + "Zürich".encode("latin-1") + b",2\nc,z,\xff\n"
     else:
-        content = b'{"id":"a","name":"x"}\n\n{"id":"b","name":"Z\xfcrich"}\n{"id":"c","n":"\xff"}\n'
+        content = (
+            b'{"id":"a","name":"x"}\n{"id":"a","name":"x"}\n{"id":"b","name":"Z\xfcrich"}\n{"id":"c","n":"\xff"}\n'
+        )
     refusal = refused(spark, put("a", content), format_name=format_name)
     assert (refusal.code, refusal.row, refusal.count) == ("WRONG_ENCODING", 3, 2)
     assert refusal.samples[0].startswith("line 3: ")
@@ -579,6 +584,59 @@ def test_all_faults_of_a_delivery_are_found_in_one_pass(spark, put):
         (5, ["CONFLICTING_ROWS"], None, "e", "1"),
         (6, ["CONFLICTING_ROWS"], None, "e", "2"),
     ]
+
+
+JSON_LINES = [
+    b'{"id": "a", "name": "x", "n": 1.0}',
+    b'{"id": "b"} {"id": "c"}',
+    b"[1]",
+    b'{"id": "d", "n": 1, "n": 2}',
+    b'{"id": "e", "name": "\xff"}',
+    b"",
+    b'{"id": "f", "n": "much"}',
+    b'{"id": ',
+    b'{"n": 3}',
+    b'{"id": "g", "name": {"p":  1.10}, "n": 4}',
+]
+
+
+def test_malformed_json_lines_are_rows_with_faults_like_all_others(spark, put):
+    path, rejected = put("a.jsonl", b"\n".join(JSON_LINES)), []
+    source = source_of(path, format_name="jsonl", faulty_rows="quarantine")
+    delivery = read_delivery(spark, source, reject=lambda given: rejected.extend(_named(given)) or len(rejected))
+    assert [(fault.code, fault.column, fault.count, fault.row) for fault in delivery.faults.faults] == [
+        ("BAD_JSON", "", 3, 2),
+        ("WRONG_ENCODING", "", 1, 5),
+        ("DUPLICATE_COLUMN", "", 1, 4),
+        ("VALUE_DOES_NOT_FIT", "n", 1, 6),
+        ("NULL_KEY", "id", 1, 8),
+    ]
+    assert (delivery.rows, delivery.quarantined) == (9, 7)
+    assert sorted(map(tuple, delivery.frame.collect())) == [("a", "x", "1.0"), ("g", '{"p":  1.10}', "4")]
+    delivery.release()
+    assert sorted(rejected, key=lambda row: row[0]) == [
+        (2, ["BAD_JSON"], '{"id": "b"} {"id": "c"}', None, None),
+        (3, ["BAD_JSON"], "[1]", None, None),
+        (4, ["DUPLICATE_COLUMN"], '{"id": "d", "n": 1, "n": 2}', None, None),
+        (5, ["WRONG_ENCODING"], '{"id": "e", "name": "\ufffd"}', None, None),
+        (6, ["VALUE_DOES_NOT_FIT n"], None, "f", "much"),
+        (7, ["BAD_JSON"], '{"id": ', None, None),
+        (8, ["NULL_KEY id"], None, None, "3"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (b'{"id":"a","name":"x","n":1}\n[{"id":"b"},{"id":"c"}]\n', "BAD_JSON"),
+        (b'{"id":"a","name":"x","n":1}\n[]\n', "BAD_JSON"),
+        ('{"id":"a","name":"x","n":1}\n'.encode("utf-16"), "WRONG_ENCODING"),
+        ('{"id":"\xe4"}\n'.encode("latin-1"), "WRONG_ENCODING"),
+    ],
+)
+def test_a_file_that_is_no_json_lines_at_all_is_refused_whatever_the_source_allows(spark, put, content, code):
+    refusal = refused(spark, put("a.jsonl", content), format_name="jsonl", faulty_rows="quarantine")
+    assert (refusal.code, refusal.faults) == (code, ())
 
 
 def _named(rejected: RejectedRows) -> list[tuple]:
