@@ -1,5 +1,4 @@
-// The search dialog by keyboard. Esc and the focus after it are the browser's:
-// tests/e2e/test_search_dialog.py.
+// The search dialog by keyboard. The focus after it is the browser's: tests/e2e/test_search_dialog.py.
 
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
@@ -125,6 +124,13 @@ test("Enter follows the chosen result and closes the dialog", () => {
   press(field, "ArrowDown");
   press(field, "Enter");
   assert.deepEqual(results.map((option) => option.clicks), [0, 1, 0]);
+  assert.equal(dialog.open, false);
+});
+
+test("Esc closes the dialog, also with a text in the field", () => {
+  dialog.open = true;
+  field.value = "air";
+  assert.equal(press(field, "Escape").prevented, true);
   assert.equal(dialog.open, false);
 });
 

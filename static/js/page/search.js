@@ -43,6 +43,10 @@ function onKey(event) {
   if (event.key === "ArrowDown" || event.key === "ArrowUp") {
     event.preventDefault();
     move(event.key === "ArrowDown" ? 1 : -1);
+  } else if (event.key === "Escape") {
+    // A browser would only clear a search field with a text.
+    event.preventDefault();
+    dialog.close();
   } else if (event.key === "Enter") {
     event.preventDefault();
     const option = event.ctrlKey || event.metaKey ? null : chosen();

@@ -171,8 +171,8 @@ def test_a_link_opens_the_form_with_its_dataset(operator: Client, airport: Targe
     assert 'name="scope" value="dataset" checked' in text
 
 
-def test_the_address_of_the_form_alone_leads_to_the_list(operator: Client):
-    assert operator.get("/start-load/").url == "/load-runs/"
+def test_the_address_of_the_form_alone_opens_it_on_the_list(operator: Client):
+    assert operator.get("/start-load/").url == "/load-runs/?start=#start"
 
 
 # --- cancelling, running again -----------------------------------------------------------------
