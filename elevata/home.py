@@ -36,10 +36,11 @@ from elevata.jobs.registry import live_workers
 from elevata.lists.selectors import favourite_rows, favourites_of
 from elevata.web import middleware
 from elevata.web.middleware import body_too_big
-from loader import charts, selectors
 from loader.domain.run_states import LOAD
 from loader.models import DatasetRun, SavedQuery
-from loader.selectors import active_executions, active_runs, newest_runs, saved_queries, schedules
+from loader.selectors import charts, loads
+from loader.selectors.reads import saved_queries
+from loader.selectors.runs import active_executions, active_runs, newest_runs, schedules
 from metadata.models import SourceDataset, System, TargetDataset
 from metadata.selectors.columns import layer_counts
 from metadata.selectors.datasets import source_datasets, systems, target_datasets
@@ -260,7 +261,7 @@ def home_now(request: HttpRequest) -> HttpResponse:
 @require_safe
 def home_warehouse(request: HttpRequest) -> HttpResponse:
     """Show the warehouse on the home page; loaded after the page, because it takes longer."""
-    context = {"warehouse": selectors.warehouse(), "drift": selectors.drift_glance(current_environment())}
+    context = {"warehouse": loads.warehouse(), "drift": loads.drift_glance(current_environment())}
     return render(request, "home/warehouse.html", context)
 
 
@@ -342,7 +343,7 @@ def home_charts(request: HttpRequest) -> HttpResponse:
     environment = current_environment()
     runs = newest_runs().filter(environment=environment, finished_at__isnull=False)[:DRAWN]
     whole = (charts.freshness_chart(environment), charts.warehouse_disk_chart(environment))
-    drawn = [*charts.run_charts(selectors.with_totals(runs)), *filter(None, whole)]
+    drawn = [*charts.run_charts(runs.with_totals(runs)), *filter(None, whole)]
     return render(request, "home/charts.html", {"charts": drawn})
 
 
@@ -351,16 +352,16 @@ def _active_work(request: HttpRequest) -> dict[str, Any]:
     environment = current_environment()
     runs = list(active_runs()[:LATEST])
     executions = list(active_executions(environment=environment)[:LATEST])
-    leases = selectors.leases_in_force(environment)
+    leases = loads.leases_in_force(environment)
     due = schedules(environment=environment).filter(active=True).order_by("next_at", "pk")
     context = {
-        "latest": selectors.with_totals(newest_runs()[:LATEST]),
+        "latest": runs.with_totals(newest_runs()[:LATEST]),
         "runs": runs,
         "executions": executions,
         "leases": leases,
         "coming": list(due[:COMING]),
-        "troubles": selectors.troubles(),
-        "failing": selectors.failing_schedules(environment),
+        "troubles": runs.troubles(),
+        "failing": runs.failing_schedules(environment),
         "alive": live_workers().exists(),
     }
     html = render_to_string("home/state.html", context, request=request)

@@ -160,8 +160,8 @@ SUBJECTS = {
 # Finders of further subjects, which users only mark as favourites.
 FAVOURITES = {
     "source": "metadata.selectors.subjects.source_subject",
-    "schedule": "loader.selectors.schedule_subject",
-    "saved_query": "loader.selectors.saved_query_subject",
+    "schedule": "loader.selectors.runs.schedule_subject",
+    "saved_query": "loader.selectors.reads.saved_query_subject",
 }
 # Kinds of things that the search finds (elevata.web.search).
 SEARCH_KINDS = [

@@ -12,7 +12,7 @@ from elevata.accounts.permissions import may_somewhere
 from elevata.accounts.roles import Permission
 from elevata.web.search import PageEntry, PageKind, Rank, Result, RowKind
 from loader.models import LoadRun, Schedule
-from loader.selectors import saved_queries
+from loader.selectors.reads import saved_queries
 from metadata.models import TargetDataset
 
 _AS_OF = re.compile(r"(?P<name>\S+)(?: (?P<key>.+?))? (?P<day>\d{4}-\d\d-\d\d)(?:[ T](?P<time>\d\d:\d\d))?", re.ASCII)

@@ -34,7 +34,7 @@ from loader.domain.vacuum import MOST_HOURS, SAFE_HOURS
 from loader.domain.waits import FILES, MOST_MINUTES, MOST_ROWS, ROWS, SKIP, START
 from loader.filtersets import LoadRunFilter, MaintenanceRecordFilter, RunIdConverter, ScheduleFilter
 from loader.models import LoadRun, MaintenanceRecord, Schedule
-from loader.selectors import load_run_detail, load_runs, run_events, schedules
+from loader.selectors.runs import load_run_detail, load_runs, run_events, schedules
 from loader.services.loads.load_runs import request_cancel, request_load_run
 from loader.services.schedules import create_schedule, delete_schedule, run_now, timetable_of, update_schedule
 

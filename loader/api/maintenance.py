@@ -27,7 +27,8 @@ from loader.domain.reference.batch_files import FILES
 from loader.domain.run_states import DECISIONS
 from loader.domain.vacuum import MOST_HOURS, SAFE_HOURS
 from loader.models import LoadRun, ReadRequest
-from loader.selectors import load_run_detail, read_requests
+from loader.selectors.reads import read_requests
+from loader.selectors.runs import load_run_detail
 from loader.services.loads.load_runs import RequestedRun, new_run_id
 from loader.services.loads.plans import plan_history_batch
 from loader.services.maintenance.acceptances import request_accept

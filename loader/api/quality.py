@@ -10,7 +10,7 @@ from elevata.api.resources import ReadOnly
 from elevata.web.paging import StableOrdering, is_there
 from loader.domain.quality.results import OUTCOMES
 from loader.models import CheckResult, LoadRun
-from loader.quality_results import without_sensitive_numbers
+from loader.selectors.quality_results import without_sensitive_numbers
 from metadata.models import TargetDataset
 
 

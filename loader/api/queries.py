@@ -20,7 +20,7 @@ from loader.api.serializers import RefusalSerializer
 from loader.domain.queries.query_results import header_of, value_text
 from loader.domain.queries.select_statements import MOST_ROWS
 from loader.models import ReadRequest
-from loader.selectors import queries_of
+from loader.selectors.reads import queries_of
 from loader.services.reads.queries import must_run, must_still_see
 from loader.services.reads.read_requests import request_query
 from loader.services.reads.result_files import PARQUET, parquet_of

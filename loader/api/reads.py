@@ -35,7 +35,7 @@ from loader.domain.queries.query_results import (
 )
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
-from loader.selectors import read_requests
+from loader.selectors.reads import read_requests
 from loader.services.reads.exports import open_export
 from loader.services.reads.manifests import must_be_askable, read_table
 from loader.services.reads.read_permissions import must_read, must_still_read

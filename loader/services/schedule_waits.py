@@ -8,8 +8,8 @@ from loader.domain.dependencies import Scope
 from loader.domain.refusals import Refusal
 from loader.domain.waits import FILES, Answer, Wait, answer_of_files, answer_of_rows
 from loader.models import DatasetRun, Schedule
+from loader.selectors.source_state import deliveries
 from loader.services.loads.plans import plan_load
-from loader.source_state import deliveries
 from loader.sources.limits import database_of
 from loader.sources.systems import count_rows, delivery
 from metadata.domain.types import DATE, TIMESTAMP

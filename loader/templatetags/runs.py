@@ -12,8 +12,8 @@ from loader.domain.dependencies import LOADED_LAYERS
 from loader.domain.sources.proposal_states import OPEN
 from loader.domain.sources.schema_changes import MISSING_COLUMN, VALUE_DOES_NOT_FIT
 from loader.models import DatasetRun, SourceProposal
-from loader.quality_results import FailedUpstream
-from loader.quality_results import failed_upstream as find_failed_upstream
+from loader.selectors.quality_results import FailedUpstream
+from loader.selectors.quality_results import failed_upstream as find_failed_upstream
 from loader.services.reads.read_permissions import may_read, readable_error
 from metadata.domain.history.history_policy import BATCH_FILES
 from metadata.models import TargetDataset

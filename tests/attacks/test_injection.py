@@ -9,7 +9,7 @@ from django.http import HttpResponse
 from django.test import Client
 from sqlglot import exp
 
-from loader.selectors import statements
+from loader.selectors.statements import statements
 from metadata.models import SourceDataset, TargetColumn, TargetDataset, TargetSchema
 from tests.attacks.requests import REFUSED, must_be_refused, send
 from tests.elevata.web.forms import typed

@@ -24,7 +24,6 @@ from elevata.accounts.roles import Permission, needed_role
 from elevata.core.spreadsheets import csv_text
 from elevata.lists.columns import Column, yes_no
 from elevata.web.views import DetailPage, ListPage
-from loader.charts import dataset_charts
 from loader.domain.queries.differences import difference_rows
 from loader.domain.queries.query_results import COMPARE, DESCENDANTS, EXPORT, ORIGIN, flat_rows, header_of
 from loader.domain.queries.row_selection import LONGEST_TEXT
@@ -32,10 +31,14 @@ from loader.domain.refusals import Refusal
 from loader.domain.run_states import LOAD
 from loader.filtersets import DatasetListFilter
 from loader.forms.reads import ChangesForm, DeliveredRowForm, SelectionForm
-from loader.input_rows import input_rows
 from loader.models import DatasetRun, ReadRequest
 from loader.openlineage import lineage_events
-from loader.selectors import dataset_runs, newest_succeeded, read_requests, statements, with_last_loads
+from loader.selectors.charts import dataset_charts
+from loader.selectors.input_rows import input_rows
+from loader.selectors.loads import newest_succeeded, with_last_loads
+from loader.selectors.reads import read_requests
+from loader.selectors.runs import dataset_runs
+from loader.selectors.statements import statements
 from loader.services.reads.exports import open_export
 from loader.services.reads.manifests import read_table
 from loader.services.reads.read_permissions import may_read, must_still_read

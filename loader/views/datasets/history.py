@@ -23,7 +23,6 @@ from elevata.accounts.permissions import permitted
 from elevata.accounts.roles import Permission
 from elevata.jobs.registry import live_workers
 from elevata.web.views import DetailPage
-from loader.delivered_rows import descendants, origins
 from loader.domain.queries.comparison import DATES, ENVIRONMENTS, VERSIONS, WAYS, Comparison
 from loader.domain.queries.query_results import (
     COMPARE,
@@ -40,8 +39,10 @@ from loader.domain.refusals import Refusal
 from loader.domain.versions import change_map, found_rows, time_line, versions
 from loader.forms.reads import ROWS_SHOWN, AsOfForm, ComparisonForm, QuestionForm
 from loader.models import ReadRequest
-from loader.quality_results import profile_for
-from loader.selectors import load_times, read_requests, table_versions
+from loader.selectors.delivered_rows import descendants, origins
+from loader.selectors.loads import load_times, table_versions
+from loader.selectors.quality_results import profile_for
+from loader.selectors.reads import read_requests
 from loader.services.reads.manifests import checked_comparison, must_be_askable, read_table
 from loader.services.reads.read_permissions import must_still_read, other_environments
 from loader.services.reads.read_requests import CHECK, LONG, PROFILE, QUARANTINED, request_read

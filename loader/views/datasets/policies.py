@@ -11,7 +11,7 @@ from elevata.core.errors import MetadataError, as_sentence
 from elevata.web.views import EditPage
 from loader.domain.historization.policy_outcome import outcome
 from loader.domain.historization.policy_sample import make_sample
-from loader.policy_effects import policy_change
+from loader.selectors.policy_effects import policy_change
 from metadata.domain.history.history_columns import time_type
 from metadata.domain.history.history_policy import APPEND, HistoryPolicy
 from metadata.domain.history.history_policy_labels import history_facts

@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from elevata.web.views import ButtonPage, DetailPage
 from loader.forms.maintenance import QuarantineForm
-from loader.quality_results import check_lines, may_see_samples, profile_for, suggestions_for
+from loader.selectors.quality_results import check_lines, may_see_samples, profile_for, suggestions_for
 from loader.services.maintenance.quarantine import request_quarantine
 from loader.services.reads.read_requests import PROFILE, QUARANTINED
 from loader.views.datasets.datasets import DataPage

@@ -15,7 +15,7 @@ from elevata.core.errors import MetadataError
 from loader.domain.refusals import Refusal
 from loader.forms.model_trials import LIMITS, TrialForm
 from loader.models import ReadRequest
-from loader.selectors import trials_of
+from loader.selectors.reads import trials_of
 from loader.services.reads.read_requests import request_trial
 from loader.services.reads.trials import must_still_see_trial
 from loader.views.datasets.differences import differing_rows

@@ -21,7 +21,7 @@ from loader.domain.refusals import Refusal
 from loader.filtersets import SavedQueryFilter
 from loader.forms.queries import LIMITS, QueryForm, SaveForm
 from loader.models import ReadRequest, SavedQuery
-from loader.selectors import queries_of, saved_queries
+from loader.selectors.reads import queries_of, saved_queries
 from loader.services.reads.queries import (
     completions,
     delete_query,

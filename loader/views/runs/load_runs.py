@@ -22,13 +22,13 @@ from elevata.accounts.roles import Permission
 from elevata.jobs import states
 from elevata.lists.columns import Column
 from elevata.web.views import ActionPage, ButtonPage, ListPage, Page, RowPage
-from loader.charts import run_charts
 from loader.domain.dependencies import LOADED_LAYERS, Scope
 from loader.domain.refusals import Refusal
 from loader.filtersets import LoadRunFilter
 from loader.forms.load_runs import StartLoadForm
 from loader.models import LoadRun
-from loader.selectors import RunTotals, load_runs, newest_runs, with_totals
+from loader.selectors.charts import run_charts
+from loader.selectors.runs import RunTotals, load_runs, newest_runs, with_totals
 from loader.services.loads.load_runs import request_cancel, request_load_run, shut_out_holder
 from loader.views.runs.run_status import RunState, live_part
 from metadata.models import TargetDataset

@@ -15,7 +15,7 @@ from loader.domain.refusals import Refusal
 from loader.domain.run_states import BRINGING
 from loader.forms.maintenance import MaintenanceForm, PruneForm, RevertForm, VacuumForm
 from loader.models import DatasetRun, LoadRun, MaintenanceRecord
-from loader.selectors import disk_use, kept_deliveries
+from loader.selectors.loads import disk_use, kept_deliveries
 from loader.services.loads.attempts import record_artifact
 from loader.services.maintenance.acceptances import request_accept
 from loader.services.maintenance.prunes import archive_place, request_prune

@@ -29,9 +29,9 @@ from loader.domain.historization.load_guards import EMPTY_SNAPSHOT, TOO_MANY_DEL
 from loader.domain.run_states import BRINGING
 from loader.domain.sources.marks import BACKWARDS
 from loader.models import DatasetRun, LoadRun
-from loader.quality_results import results_of_run
-from loader.run_picture import Part, RunPicture, parts_of
-from loader.selectors import executions_of, run_events, usual_seconds
+from loader.selectors.quality_results import results_of_run
+from loader.selectors.run_picture import Part, RunPicture, parts_of
+from loader.selectors.runs import executions_of, run_events, usual_seconds
 
 LINES = 300
 PER_PAGE = 100

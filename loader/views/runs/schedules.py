@@ -33,7 +33,7 @@ from loader.domain.waits import Wait
 from loader.filtersets import ScheduleFilter
 from loader.forms.load_runs import NewScheduleForm, ScheduleForm, TimesForm, zone_names
 from loader.models import Schedule
-from loader.selectors import newest_runs, schedules, with_totals
+from loader.selectors.runs import newest_runs, schedules, with_totals
 from loader.services.schedule_waits import sources_of_waits
 from loader.services.schedules import create_schedule, delete_schedule, run_now, timetable_of, update_schedule
 from loader.views.runs.load_runs import START, ForStarters, loadable_names, run_address

@@ -23,10 +23,10 @@ from loader.domain.dependencies import DATASET, Scope
 from loader.domain.refusals import Refusal
 from loader.forms.source_drafts import SourceDraft
 from loader.models import DatasetRun, LoadRun
-from loader.selectors import load_runs
+from loader.selectors.runs import load_runs
+from loader.selectors.source_state import loaded_dataset
 from loader.services.loads.load_runs import request_load_run
 from loader.services.reads.read_permissions import may_read
-from loader.source_state import loaded_dataset
 from loader.sources.limits import must_be_allowed
 from loader.sources.systems import reach
 from loader.views.runs.run_status import RunState

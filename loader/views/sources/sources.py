@@ -11,7 +11,7 @@ from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.web.views import ActionPage, DetailPage
 from loader.domain.sources.proposal_states import OPEN
-from loader.source_state import (
+from loader.selectors.source_state import (
     DELIVERIES,
     deliveries,
     drift,

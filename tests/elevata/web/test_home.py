@@ -11,8 +11,8 @@ from pytest_django import DjangoAssertNumQueries
 from architecture.models import Observation
 from architecture.services.leases import Holder, take_leases
 from architecture.services.states import current_environment
-from loader import selectors
 from loader.models import LoadRun, Schedule
+from loader.selectors import loads
 from loader.services.schedules import create_schedule
 from metadata.models import TargetDataset
 from tests.architecture.services.test_reports import rename
@@ -165,11 +165,11 @@ def test_drift_at_a_glance_leads_to_the_datasets_of_each_kind(reader: Client, wo
 
 def test_a_table_that_is_gone_counts_as_drifted(reader: Client, world: World):
     world.warehouse.show()
-    before = selectors.drift_glance(current_environment())
+    before = loads.drift_glance(current_environment())
     Observation.objects.filter(table_key=current_environment().applied_datasets.first().dataset_key).update(
         document=None, observed_at=timezone.now()
     )
-    after = selectors.drift_glance(current_environment())
+    after = loads.drift_glance(current_environment())
     assert (before.drifted, after.drifted) == (0, 1)
     assert after.total == before.total
 
@@ -179,7 +179,7 @@ def test_drift_is_worked_out_anew_only_when_something_moved(
 ):
     world.warehouse.show()
     environment = current_environment()
-    selectors.drift_glance(environment)
+    loads.drift_glance(environment)
     # Both sides' newest times, nothing else.
     with django_assert_num_queries(2):
-        selectors.drift_glance(environment)
+        loads.drift_glance(environment)

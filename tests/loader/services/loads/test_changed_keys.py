@@ -6,7 +6,7 @@ import pytest
 
 from architecture.models import AppliedDataset, ExecutionOperation
 from loader.models import LoadRun
-from loader.selectors import dataset_runs
+from loader.selectors.runs import dataset_runs
 from loader.services.maintenance.compactions import request_compaction
 from loader.services.reads.attempts import perform_read
 from loader.services.reads.read_requests import request_read

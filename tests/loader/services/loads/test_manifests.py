@@ -11,7 +11,7 @@ from loader.domain.dependencies import DATASET, Scope
 from loader.domain.manifest.codec import from_json, to_json
 from loader.domain.manifest.loads import LoadManifest
 from loader.domain.refusals import Refusal
-from loader.selectors import dataset_sql
+from loader.selectors.statements import dataset_sql
 from loader.services.loads.load_runs import attempt_of, claim, request_load_run
 from loader.services.loads.manifests import load_manifest
 from loader.services.loads.plans import plan_load

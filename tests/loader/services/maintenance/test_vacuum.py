@@ -16,7 +16,7 @@ from loader.domain.refusals import Refusal
 from loader.domain.vacuum import Need
 from loader.management import run_command
 from loader.models import DatasetRun, LoadRun, MaintenanceRecord, Schedule
-from loader.selectors import disk_use, last_loads
+from loader.selectors.loads import disk_use, last_loads
 from loader.services.loads.load_runs import request_load_run
 from loader.services.loads.load_work import perform_load_run
 from loader.services.maintenance import vacuums

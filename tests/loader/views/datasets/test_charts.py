@@ -7,9 +7,9 @@ import pytest
 from django.test import Client
 
 from architecture.services.states import current_environment
-from loader.charts import dataset_charts, freshness_chart, run_charts, warehouse_disk_chart
 from loader.models import DatasetRun, LoadRun
-from loader.selectors import newest_runs, with_totals
+from loader.selectors.charts import dataset_charts, freshness_chart, run_charts, warehouse_disk_chart
+from loader.selectors.runs import newest_runs, with_totals
 from metadata.models import TargetDataset
 from metadata.services.quality import create_check
 from tests.elevata.web.html import text_of

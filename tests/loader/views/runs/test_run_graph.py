@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loader import run_picture
-from loader.run_picture import Part, RunPicture, summary
+from loader.selectors import run_picture
+from loader.selectors.run_picture import Part, RunPicture, summary
 
 START = datetime(2026, 11, 21, 8, tzinfo=UTC)
 

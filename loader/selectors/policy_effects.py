@@ -11,7 +11,7 @@ from architecture.services.change_policy import policy_of
 from architecture.services.states import current_environment
 from elevata.core.errors import MetadataError
 from loader.domain.historization.history import Effect, effects
-from loader.selectors import last_loads
+from loader.selectors.loads import last_loads
 from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset

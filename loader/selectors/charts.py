@@ -22,8 +22,9 @@ from loader.domain.quality.bands import Band, bands_before
 from loader.domain.quality.results import PROBLEMS
 from loader.domain.run_states import BRINGING, VACUUM
 from loader.models import CheckResult, DatasetRun, LoadRun
-from loader.quality_results import CheckLine, check_lines
-from loader.selectors import CHANGES, RunTotals, newest_loads
+from loader.selectors.loads import newest_loads
+from loader.selectors.quality_results import CheckLine, check_lines
+from loader.selectors.runs import CHANGES, RunTotals
 from metadata.models import TargetDataset
 
 # Loads that a dataset's charts show, and checks.

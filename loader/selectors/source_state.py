@@ -15,7 +15,7 @@ from loader.domain.dependencies import Scope
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import LOAD
 from loader.models import DatasetRun, Schedule, SourceProposal
-from loader.selectors import schedules
+from loader.selectors.runs import schedules
 from loader.services.loads.plans import plan_load
 from loader.sources.files import Delivery
 from loader.sources.systems import delivery
