@@ -28,8 +28,7 @@ from elevata.jobs import states
 from elevata.jobs.models import Worker
 from elevata.notifications.models import Delivery
 from loader.models import DatasetRun, LoadRun, ReadRequest
-from loader.selectors.runs import CHANGES
-from loader.selectors.runs import sum_of
+from loader.selectors.runs import CHANGES, sum_of
 
 log = logging.getLogger(__name__)
 
