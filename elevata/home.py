@@ -38,9 +38,18 @@ from elevata.web import middleware
 from elevata.web.middleware import body_too_big
 from loader.domain.run_states import LOAD
 from loader.models import DatasetRun, SavedQuery
-from loader.selectors import charts, loads
+from loader.selectors import charts
+from loader.selectors.loads import drift_glance, leases_in_force, warehouse
 from loader.selectors.reads import saved_queries
-from loader.selectors.runs import active_executions, active_runs, newest_runs, schedules
+from loader.selectors.runs import (
+    active_executions,
+    active_runs,
+    failing_schedules,
+    newest_runs,
+    schedules,
+    troubles,
+    with_totals,
+)
 from metadata.models import SourceDataset, System, TargetDataset
 from metadata.selectors.columns import layer_counts
 from metadata.selectors.datasets import source_datasets, systems, target_datasets
@@ -261,7 +270,7 @@ def home_now(request: HttpRequest) -> HttpResponse:
 @require_safe
 def home_warehouse(request: HttpRequest) -> HttpResponse:
     """Show the warehouse on the home page; loaded after the page, because it takes longer."""
-    context = {"warehouse": loads.warehouse(), "drift": loads.drift_glance(current_environment())}
+    context = {"warehouse": warehouse(), "drift": drift_glance(current_environment())}
     return render(request, "home/warehouse.html", context)
 
 
@@ -343,7 +352,7 @@ def home_charts(request: HttpRequest) -> HttpResponse:
     environment = current_environment()
     runs = newest_runs().filter(environment=environment, finished_at__isnull=False)[:DRAWN]
     whole = (charts.freshness_chart(environment), charts.warehouse_disk_chart(environment))
-    drawn = [*charts.run_charts(runs.with_totals(runs)), *filter(None, whole)]
+    drawn = [*charts.run_charts(with_totals(runs)), *filter(None, whole)]
     return render(request, "home/charts.html", {"charts": drawn})
 
 
@@ -352,16 +361,16 @@ def _active_work(request: HttpRequest) -> dict[str, Any]:
     environment = current_environment()
     runs = list(active_runs()[:LATEST])
     executions = list(active_executions(environment=environment)[:LATEST])
-    leases = loads.leases_in_force(environment)
+    leases = leases_in_force(environment)
     due = schedules(environment=environment).filter(active=True).order_by("next_at", "pk")
     context = {
-        "latest": runs.with_totals(newest_runs()[:LATEST]),
+        "latest": with_totals(newest_runs()[:LATEST]),
         "runs": runs,
         "executions": executions,
         "leases": leases,
         "coming": list(due[:COMING]),
-        "troubles": runs.troubles(),
-        "failing": runs.failing_schedules(environment),
+        "troubles": troubles(),
+        "failing": failing_schedules(environment),
         "alive": live_workers().exists(),
     }
     html = render_to_string("home/state.html", context, request=request)
