@@ -11,7 +11,8 @@ from loader.models import DatasetRun, Schedule
 from loader.selectors.source_state import deliveries
 from loader.services.loads.plans import plan_load
 from loader.sources.limits import database_of
-from loader.sources.systems import count_rows, delivery
+from loader.sources.postgresql import count_rows
+from loader.sources.systems import delivery
 from metadata.domain.types import DATE, TIMESTAMP
 from metadata.models import SourceDataset, System
 

@@ -14,7 +14,7 @@ from loader.domain.manifest.sources import SourceSpec
 from loader.domain.refusals import Refusal
 from loader.services.sources.specs import api_of, endpoint_at
 from loader.sources.file_samples import LARGEST_WHOLE, sample_files
-from loader.sources.files import Found, Listing, Reached, Sample
+from loader.sources.files import ConnectionResult, ListedItem, Listing, Sample
 from loader.sources.limits import SECONDS, password_of
 from metadata.domain.sources.formats import JSON, REST
 from metadata.domain.sources.locations import ANYWHERE
@@ -23,7 +23,7 @@ from metadata.domain.sources.system_options import NO_SIGN_IN, system_options
 from metadata.models import System
 
 
-def reach_api(system: System) -> Reached:
+def reach_api(system: System) -> ConnectionResult:
     """Return the result of a connection test: the answer at the base URL, which few APIs serve."""
     from loader.rest.endpoint import status_of  # dlt takes a second to import
 
@@ -35,13 +35,13 @@ def reach_api(system: System) -> Reached:
         ("Answer", f"{status} {HTTPStatus(status).phrase}" if status in set(HTTPStatus) else str(status)),
         ("Authentication", authentication),
     )
-    return Reached("The API answers.", facts)
+    return ConnectionResult("The API answers.", facts)
 
 
 def list_endpoints(system: System, *, search: str = "", start: int = 0, count: int = 50) -> Listing:
     """Return one page of the endpoints that source datasets describe; an API has no list of its own."""
     rows = system.datasets.filter(location__icontains=search.strip()).order_by("location")
-    items = (Found(row.name, row.location, REST) for row in rows[start : start + count])
+    items = (ListedItem(row.name, row.location, REST) for row in rows[start : start + count])
     return Listing(tuple(items), rows.count())
 
 

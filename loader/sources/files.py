@@ -19,7 +19,7 @@ from metadata.domain.sources.locations import OutsideRoots, Roots
 
 
 @dataclass(frozen=True)
-class Reached:
+class ConnectionResult:
     """Result of a connection test: the place, and facts about it as (label, text)."""
 
     said: str
@@ -27,7 +27,7 @@ class Reached:
 
 
 @dataclass(frozen=True)
-class Found:
+class ListedItem:
     """File, folder of files or table. ``location`` is written as in a source dataset.
 
     ``size`` is in bytes. ``rows`` is an estimate; None if only reading everything would tell. ``description`` is the
@@ -76,7 +76,7 @@ class Delivery:
 class Listing:
     """One page of results. ``total`` counts all matches; ``cut`` is true if not every file was examined."""
 
-    items: tuple[Found, ...]
+    items: tuple[ListedItem, ...]
     total: int
     cut: bool = False
 
@@ -109,7 +109,7 @@ HIDDEN = ("_", ".")  # a load does not read these either
 _TEMPORARY = "_temporary"
 
 
-def reach_folder(folder: Path, roots: Roots) -> Reached:
+def reach_folder(folder: Path, roots: Roots) -> ConnectionResult:
     """Return the result of a test of the folder, and its contents. Raise Refusal if it is missing or unreadable."""
     deliveries, cut = _deliveries(folder, roots)
     count = f"{'more than ' if cut else ''}{sum(delivery.files for delivery in deliveries):,}"
@@ -119,7 +119,7 @@ def reach_folder(folder: Path, roots: Roots) -> Reached:
         newest = max(dated, key=lambda delivery: delivery.modified or datetime.min.replace(tzinfo=UTC))
         facts.append(("Newest", f"{newest.location}, {newest.modified:%Y-%m-%d %H:%M} UTC"))
     message = "can be read" if deliveries else "holds no file that ends like a delivery"
-    return Reached(f"The folder is there and {message}.", tuple(facts))
+    return ConnectionResult(f"The folder is there and {message}.", tuple(facts))
 
 
 def list_folder(folder: Path, roots: Roots, *, search: str = "", start: int = 0, count: int = 50) -> Listing:
@@ -182,7 +182,7 @@ def _files_below(path: Path, roots: Roots) -> list[Path]:
     return sorted(Path(roots.check_file(entry.path)) for entry, _ in _walk(path) if _is_allowed(entry, roots))
 
 
-def _deliveries(folder: Path, roots: Roots) -> tuple[list[Found], bool]:
+def _deliveries(folder: Path, roots: Roots) -> tuple[list[ListedItem], bool]:
     """Return the deliveries, and True if not all files were examined. Raise Refusal MISSING_FOLDER."""
     if not folder.is_dir():
         problem = "is a file, not a folder" if folder.exists() else "is not there"
@@ -193,7 +193,7 @@ def _deliveries(folder: Path, roots: Roots) -> tuple[list[Found], bool]:
             hint="Make the folder, or correct the system's location.",
         )
     parts: dict[str, list[tuple[str, os.stat_result]]] = {}
-    deliveries: list[Found] = []
+    deliveries: list[ListedItem] = []
     count = 0
     for entry, relative in _walk(folder, MAX_DEPTH):
         count += 1
@@ -225,9 +225,9 @@ def _is_allowed(entry: os.DirEntry, roots: Roots) -> bool:
     return True
 
 
-def _delivery(location: str, kind: str, statuses: list[os.stat_result], *, folder: bool = False) -> Found:
+def _delivery(location: str, kind: str, statuses: list[os.stat_result], *, folder: bool = False) -> ListedItem:
     name = location.rpartition("/")[2]
-    return Found(
+    return ListedItem(
         name=name if folder else name.partition(".")[0] or name,
         location=location,
         format=kind,

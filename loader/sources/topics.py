@@ -16,7 +16,7 @@ from loader.kafka.client import Cluster, Message
 from loader.records.values import Number, text_of
 from loader.services.sources.specs import cluster_place
 from loader.sources.file_samples import MAX_COLUMNS, column_of_json
-from loader.sources.files import Found, Listing, Reached, Sample, sampled
+from loader.sources.files import ConnectionResult, ListedItem, Listing, Sample, sampled
 from loader.sources.limits import password_of
 from loader.sources.text_files import nulls_of
 from metadata.domain.sources.clusters import KEY, MESSAGE_COLUMNS, OFFSET, PARTITION, TIMESTAMP
@@ -29,7 +29,7 @@ _SECONDS = 5
 ROWS = 500
 
 
-def reach_cluster(system: System) -> Reached:
+def reach_cluster(system: System) -> ConnectionResult:
     """Return the result of a connection test: brokers, sign-in, and the number of topics that may be seen."""
     cluster = _cluster(system)
     facts, place = cluster.facts(), cluster.place
@@ -42,14 +42,16 @@ def reach_cluster(system: System) -> Reached:
     message = (
         "The cluster answers." if facts.topics else "The cluster answers, but there is no topic this user may see."
     )
-    return Reached(message, shown)
+    return ConnectionResult(message, shown)
 
 
 def list_topics(system: System, *, search: str = "", start: int = 0, count: int = 50) -> Listing:
     """Return one page of the topics, sorted by name."""
     topics = _cluster(system).facts().topics
     names = sorted(name for name in topics if search.strip().lower() in name.lower())
-    items = (Found(name, name, KAFKA, note=counted(topics[name], "partition")) for name in names[start : start + count])
+    items = (
+        ListedItem(name, name, KAFKA, note=counted(topics[name], "partition")) for name in names[start : start + count]
+    )
     return Listing(tuple(items), len(names))
 
 

@@ -43,9 +43,19 @@ def refusal_of(error: DatabaseError, source: SourceSpec, *, timeout: int, starte
 
 
 def explain(
-    error: DatabaseError, place: DatabasePlace, secret: str, timeout: int, *, started: bool = False, lost: bool = False
+    error: DatabaseError,
+    place: DatabasePlace,
+    secret: str,
+    timeout: int,
+    *,
+    started: bool = False,
+    lost: bool = False,
+    connect_seconds: int = CONNECT_SECONDS,
 ) -> tuple[str, str, str]:
-    """Return code, message and hint for an error of a database; see ``refusal_of``."""
+    """Return code, message and hint for an error of a database; see ``refusal_of``.
+
+    ``timeout`` is the limit of a statement, ``connect_seconds`` that of a connection.
+    """
     first = next(iter(error.message.strip().splitlines()), "no message")[:300]
     lost = lost or started and error.among(_LOST)
     if error.no_driver:
@@ -75,7 +85,7 @@ def explain(
     if started or (error.state and not error.among(_LOST)):
         state = f"SQLSTATE {error.state}" if error.state else "without an SQLSTATE"
         return "SOURCE_FAILED", f"{place}: {first} ({state})", "See what the database's log says."
-    hint = f"Is it running, and may this machine reach it? It has {CONNECT_SECONDS} seconds to answer."
+    hint = f"Is it running, and may this machine reach it? It has {connect_seconds} seconds to answer."
     return "NOT_REACHED", f"{place}: {first}", hint
 
 

@@ -14,7 +14,7 @@ from elevata.web.paging import one_page
 from elevata.web.views import REFUSED, DetailPage, EditPage, Page, RowPage
 from loader.domain.refusals import Refusal
 from loader.services.sources.uploads import store_upload
-from loader.sources.files import Found, Listing
+from loader.sources.files import ListedItem, Listing
 from loader.sources.limits import must_be_allowed, source_places
 from loader.sources.systems import delivery, discover, reach
 from loader.views.sources.source_steps import step_address, steps_of
@@ -90,7 +90,7 @@ class SystemTest(Editing, SystemDetail):
 class ListedItem:
     """A listed file or table, and the source dataset that describes it, if one does."""
 
-    found: Found
+    found: ListedItem
     source: SourceDataset | None
 
 

@@ -10,7 +10,7 @@ from django.test import Client
 from elevata.accounts.roles import Role
 from loader.domain.refusals import Refusal
 from loader.sources.files import Sample
-from loader.sources.systems import count_rows, list_tables, reach_database, sample_table
+from loader.sources.postgresql import count_rows, list_postgresql, reach_postgresql, sample_postgresql
 from metadata.models import SourceDataset, System, TargetDataset
 from tests.architecture.world import person as someone
 from tests.elevata.web.forms import typed, words
@@ -26,22 +26,22 @@ def types(sample: Sample) -> dict[str, str]:
 
 
 def test_a_database_is_reached_and_says_as_whom(database: System):
-    facts = dict(reach_database(database).facts)
+    facts = dict(reach_postgresql(database).facts)
     assert facts["Signed in as"] == urlsplit(database.location).username
     assert facts["Server"].startswith("PostgreSQL ")
 
 
 def test_tables_are_listed_with_sizes_and_estimates_and_found_by_name(database: System):
-    found = {one.location: one for one in list_tables(database, search="SHOP.").items}
+    found = {one.location: one for one in list_postgresql(database, search="SHOP.").items}
     assert sorted(found) == ["shop.expensive", "shop.orders", 'shop.weird "name%']
     assert found["shop.orders"].rows == 30
     assert found["shop.orders"].size > 0
     assert (found["shop.expensive"].rows, found["shop.expensive"].note) == (None, "view")
-    assert list_tables(database, search="shop.%").total == 0
+    assert list_postgresql(database, search="shop.%").total == 0
 
 
 def test_the_comment_of_a_table_is_listed(database: System):
-    (orders,) = list_tables(database, search="shop.orders").items
+    (orders,) = list_postgresql(database, search="shop.orders").items
     assert orders.description == "What was sold"
 
 
@@ -71,12 +71,12 @@ def test_rows_of_a_missing_table_are_refused(database: System):
 
 
 def test_tables_come_a_page_at_a_time(database: System):
-    listing = list_tables(database, search="shop.", start=1, count=1)
+    listing = list_postgresql(database, search="shop.", start=1, count=1)
     assert ([one.location for one in listing.items], listing.total) == (["shop.orders"], 3)
 
 
 def test_columns_are_those_of_the_catalog_with_counts_of_the_first_rows(database: System):
-    sample = sample_table(database, "shop.orders")
+    sample = sample_postgresql(database, "shop.orders")
     assert types(sample) == {
         "order_no": "integer",
         "Customer Name": "string(40)",
@@ -97,13 +97,13 @@ def test_columns_are_those_of_the_catalog_with_counts_of_the_first_rows(database
 
 
 def test_a_name_with_quotes_is_only_a_name(database: System):
-    assert types(sample_table(database, 'shop.weird "name%')) == {"x": "integer"}
+    assert types(sample_postgresql(database, 'shop.weird "name%')) == {"x": "integer"}
 
 
 @pytest.mark.parametrize("location", ["shop.gone", "shop.orders; DROP TABLE shop.orders", ""])
 def test_a_table_that_is_not_there_is_refused(database: System, location: str):
     with pytest.raises(Refusal) as refused:
-        sample_table(database, location)
+        sample_postgresql(database, location)
     assert refused.value.code == "MISSING_TABLE"
 
 
@@ -121,7 +121,7 @@ def test_why_a_database_is_not_reached_is_told(database: System, location: str, 
     place = configured.DATABASES["default"]
     database.location = location.format(port=place["PORT"], user=place["USER"])
     with pytest.raises(Refusal) as refused:
-        reach_database(database)
+        reach_postgresql(database)
     assert refused.value.code == code
 
 
@@ -130,7 +130,7 @@ def test_a_password_is_in_no_message(database: System, monkeypatch: pytest.Monke
     database.location = database.location.replace("elevata@", "nobody_here@")
     database.secret = "ELEVATA_SOURCE_ERP"
     with pytest.raises(Refusal) as refused:
-        reach_database(database)
+        reach_postgresql(database)
     assert "hunter2" not in json_of(refused.value)
 
 
