@@ -59,7 +59,7 @@ class Migration(migrations.Migration):
                 (
                     "risk",
                     models.CharField(
-                        choices=[("safe", "Safe"), ("review", "Review"), ("destructive", "Destructive")], max_length=12
+                        choices=[("safe", "Low"), ("review", "Medium"), ("destructive", "High")], max_length=12
                     ),
                 ),
                 ("destructive", models.BooleanField()),

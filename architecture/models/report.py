@@ -40,9 +40,9 @@ class ChangeReport(models.Model):
         SUPERSEDED = "superseded", "Superseded"
 
     class Risk(models.TextChoices):
-        SAFE = "safe", "Safe"
-        REVIEW = "review", "Review"
-        DESTRUCTIVE = "destructive", "Destructive"
+        SAFE = "safe", "Low"
+        REVIEW = "review", "Medium"
+        DESTRUCTIVE = "destructive", "High"
 
     report_id = models.UUIDField(unique=True, default=uuid4, editable=False)
     environment = models.ForeignKey("architecture.Environment", on_delete=models.PROTECT, related_name="reports")

@@ -1,6 +1,7 @@
 """The guided path from the kind of a source to the load of its first rows."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,12 @@ def test_an_uploaded_file_is_stored_and_logged(editor: Client, shop: System, lan
     assert (landing / "new.csv").read_bytes() == b"id\n1\n"
     entry = ChangeLogEntry.objects.get(action="uploaded")
     assert (entry.subject_key, '"new.csv"' in entry.changes) == ("shop", True)
+
+
+def test_the_first_upload_creates_the_systems_folder(editor: Client, shop: System, landing: Path):
+    shutil.rmtree(landing)
+    upload(editor, "new.csv")
+    assert (landing / "new.csv").read_bytes() == b"id\n1\n"
 
 
 def test_an_upload_replaces_no_file(editor: Client, shop: System, landing: Path):
