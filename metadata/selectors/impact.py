@@ -12,10 +12,16 @@ from metadata.selectors.column_lineage import column_lineage
 from metadata.selectors.model_dependents import Dependent
 
 
-def impact_of(column: TargetColumn, change: str, name: str = "", type: DataType | None = None) -> list[Dependent]:
+def impact_of(
+    column: TargetColumn,
+    change: str,
+    name: str = "",
+    type: DataType | None = None,
+    downstream: "Downstream | None" = None,
+) -> list[Dependent]:
     """Return what a drop, rename or retype of a column affects: direct dependents, then what is downstream.
 
-    ``name`` is the new name of a rename, ``type`` the new type of a retype.
+    ``name`` is the new name of a rename, ``type`` the new type of a retype. ``downstream`` is read unless it is given.
     """
     direct = {
         DROP: lambda: dependents.of_column_retirement(column),
@@ -23,23 +29,28 @@ def impact_of(column: TargetColumn, change: str, name: str = "", type: DataType 
         RETYPE: lambda: dependents.of_column_retype(column, type),
     }[change]()
     known = {(dependent.dataset.pk, dependent.what) for dependent in direct}
-    further = (each for each in downstream_impact(column, change) if (each.dataset.pk, each.what) not in known)
-    return [*direct, *further]
+    further = (downstream or Downstream(column)).impact(change)
+    return [*direct, *(each for each in further if (each.dataset.pk, each.what) not in known)]
 
 
-def downstream_impact(column: TargetColumn | SourceColumn, change: str) -> list[Dependent]:
-    """Return the effects of a change on columns, checks, policies, contracts and exposures downstream."""
-    lineage = column_lineage(column, DOWNSTREAM)
-    keys = {node.dataset_key for node in lineage.nodes}
-    rows = TargetDataset.objects.filter(key__among=list(keys)).select_related("schema", "history_of__schema")
-    datasets = {str(row.key): row for row in rows}
-    models = [key for key, row in datasets.items() if row.select]
-    effects = impact(change, lineage, list(_uses(lineage, datasets.values())), models)
-    return [
-        Dependent(each.effect, datasets[each.dataset_key], each.what, each.says, each.text)
-        for each in effects
-        if datasets[each.dataset_key].active
-    ]
+class Downstream:
+    """Columns downstream of a column, with the checks, policies and contracts that name them; read once."""
+
+    def __init__(self, column: TargetColumn | SourceColumn) -> None:
+        self._lineage = column_lineage(column, DOWNSTREAM)
+        keys = {node.dataset_key for node in self._lineage.nodes}
+        rows = TargetDataset.objects.filter(key__among=list(keys)).select_related("schema", "history_of__schema")
+        self._datasets = {str(row.key): row for row in rows}
+        self._uses = list(_uses(self._lineage, self._datasets.values()))
+
+    def impact(self, change: str) -> list[Dependent]:
+        """Return the effects of a change on columns, checks, policies, contracts and exposures."""
+        models = [key for key, row in self._datasets.items() if row.select]
+        return [
+            Dependent(each.effect, self._datasets[each.dataset_key], each.what, each.says, each.text)
+            for each in impact(change, self._lineage, self._uses, models)
+            if self._datasets[each.dataset_key].active
+        ]
 
 
 def _uses(lineage: ColumnLineage, datasets: Iterable[TargetDataset]) -> Iterator[Use]:

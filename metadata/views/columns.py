@@ -23,7 +23,7 @@ from metadata.domain.sensitivity import LEVELS
 from metadata.forms.columns import ColumnForm, NewColumnForm
 from metadata.models import SourceColumn, TargetColumn, TargetDataset
 from metadata.selectors.columns import column_of, details, grid_row, grid_rows, retired_columns, role_options, values_of
-from metadata.selectors.impact import downstream_impact, impact_of
+from metadata.selectors.impact import Downstream, impact_of
 from metadata.services.datasets.column_batches import apply, prepare
 from metadata.services.datasets.targets import create_target_column, order_target_columns, update_target_column
 from metadata.views.base import (
@@ -174,7 +174,9 @@ class ColumnImpact(ColumnPage, DetailPage):
     template_name, part_template = "metadata/column_impact_page.html", "metadata/column_impact.html"
 
     def context(self) -> dict[str, Any]:
-        return super().context() | {"parts": [(title, impact_of(self.row, each)) for each, title in _IMPACTS.items()]}
+        downstream = Downstream(self.row)
+        parts = [(title, impact_of(self.row, each, downstream=downstream)) for each, title in _IMPACTS.items()]
+        return super().context() | {"parts": parts}
 
 
 class SourceColumnImpact(DetailPage):
@@ -186,7 +188,8 @@ class SourceColumnImpact(DetailPage):
         return super().rows().select_related("dataset__system")
 
     def context(self) -> dict[str, Any]:
-        parts = [(title, downstream_impact(self.row, each)) for each, title in _IMPACTS.items()]
+        downstream = Downstream(self.row)
+        parts = [(title, downstream.impact(each)) for each, title in _IMPACTS.items()]
         return super().context() | {"source": self.row.dataset, "parts": parts}
 
 

@@ -19,8 +19,9 @@ from metadata.services.rows.subjects import KINDS
 def store_upload(*, system: System, name: str, chunks: Iterable[bytes]) -> str:
     """Store an uploaded file in a system's folder and return its location there; a file that exists is kept.
 
-    A folder that does not exist yet is created. The file appears under its name once it is complete, so that a load never reads a part of it. Raise Refusal
-    BAD_NAME, UNKNOWN_FORMAT, FILE_EXISTS, TOO_LARGE or NOT_WRITTEN, and those of the system's folder.
+    A folder that does not exist yet is created. The file appears under its name once it is complete, so that a load
+    never reads a part of it. Raise Refusal BAD_NAME, UNKNOWN_FORMAT, FILE_EXISTS, TOO_LARGE or NOT_WRITTEN, and those
+    of the system's folder.
     """
     folder, target = folder_of(system), _target(system, name)
     incoming = folder / f".upload-{secrets.token_hex(8)}"

@@ -8,7 +8,7 @@ from metadata.domain.impact import BREAKS, DROP, FOLLOWS, REFUSES, RETYPE, STAYS
 from metadata.domain.types import DataType
 from metadata.models import ColumnInput, DatasetInput, SourceColumn, TargetColumn, TargetDataset
 from metadata.selectors.column_lineage import column_lineage, lineage_of, requested, starts_named, whole_lineage
-from metadata.selectors.impact import downstream_impact, impact_of
+from metadata.selectors.impact import Downstream, impact_of
 from metadata.selectors.lineage import of_columns
 from metadata.services.datasets.targets import create_target_dataset
 from metadata.services.exposures import create_exposure
@@ -173,6 +173,6 @@ def test_a_new_type_must_suit_the_filters_that_name_the_column(airport: TargetDa
 
 def test_the_impact_on_a_source_column_names_the_columns_that_read_it(mart: TargetDataset):
     column = SourceColumn.objects.get(name="name")
-    found = {(each.effect, str(each.dataset), each.what) for each in downstream_impact(column, DROP)}
+    found = {(each.effect, str(each.dataset), each.what) for each in Downstream(column).impact(DROP)}
     assert (BREAKS, "raw.raw_air_airport", "column name") in found
     assert (BREAKS, "mart.names", "exposure Board") in found
