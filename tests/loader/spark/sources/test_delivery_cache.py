@@ -137,7 +137,7 @@ def test_rows_of_one_key_that_differ_are_refused(item, tmp_path, monkeypatch, on
 
 def test_keys_whose_hashes_are_the_same_are_told_apart(item, tmp_path, monkeypatch):
     item.given()
-    monkeypatch.setattr(keys, "_hashes_differ", lambda *_: False)
+    monkeypatch.setattr(keys, "_has_distinct_keys", lambda *_: False)
     status, events = item.attempt(parquet(item, put(tmp_path / "e.parquet", CHECKED), at=DAY[0], run_id="one"))
     assert status == "succeeded"
     assert finished(events, item.raw_state.key)["counts"] == {"rows": 2, "duplicates": 0}
