@@ -115,7 +115,7 @@ UNLISTED = {
     "before signing in": {"sign_in", "sso", "sso_callback", "own_password"},
     "for programs": {"healthz", "readyz", "metrics"},
     "files of a page that is listed": {"column_lineage_file", "column_lineage_events", "change_file"},
-    "the search itself, and a second view of the API description": {"search", "api_redoc"},
+    "the search itself": {"search"},
 }
 
 
