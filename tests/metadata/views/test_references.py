@@ -41,7 +41,7 @@ def test_its_page_says_what_depends_on_it_and_asks_why(editor: Client, reference
     page = words(read(editor, address(reference, "retire")))
     assert "Retire reference rawcore.rc_net_route → rawcore.rc_air_airport (origin)" in page
     assert "rawcore.rc_net_route foreign key follows is retired with it" in page
-    assert "rawcore.rc_air_airport business key stays" in page
+    assert "rawcore.rc_air_airport business key kept" in page
     assert "Reason" in page
 
 
