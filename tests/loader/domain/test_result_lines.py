@@ -45,17 +45,23 @@ def test_an_empty_text_is_told_from_null():
 
 
 def test_the_next_part_begins_after_the_last_row_even_if_that_is_not_told():
-    assert next_after("as_of", answer([["1", "a"], ["2", "b"]], truncated=True), ["id"]) == {"id": "2"}
-    assert next_after("changes", changed("R", "I", truncated=True), ["id"]) == {"id": "1"}
+    assert next_after("as_of", answer([["1", "a"], ["2", "b"]], truncated=True), ["id"], {}) == {"id": "2"}
+    assert next_after("changes", changed("R", "I", truncated=True), ["id"], {}) == {"id": "1"}
 
 
 def test_a_deleted_key_is_where_the_next_part_begins_too():
     gone = changed("D", truncated=True)
     gone["changes"][0] |= {"before": ["7", "x"], "after": None}
-    assert next_after("changes", gone, ["id"]) == {"id": "7"}
+    assert next_after("changes", gone, ["id"], {}) == {"id": "7"}
 
 
 def test_nothing_follows_a_whole_answer_or_one_that_has_no_order():
-    assert next_after("as_of", answer([["1", "a"]]), ["id"]) is None
-    assert next_after("sample", answer([["1", "a"]], truncated=True), ["id"]) is None
-    assert next_after("as_of", answer([["1", "a"]], truncated=True), ["renamed"]) is None
+    assert next_after("as_of", answer([["1", "a"]]), ["id"], {}) is None
+    assert next_after("sample", answer([["1", "a"]], truncated=True), ["id"], {}) is None
+    assert next_after("as_of", answer([["1", "a"]], truncated=True), ["renamed"], {}) is None
+
+
+def test_nothing_follows_rows_that_are_sorted_by_a_column_or_continued_with_an_offset():
+    part = answer([["1", "a"]], truncated=True)
+    assert next_after("as_of", part, ["id"], {"sort": "v"}) is None
+    assert next_after("as_of", part, ["id"], {"offset": 100}) is None
