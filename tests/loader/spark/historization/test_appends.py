@@ -44,6 +44,7 @@ def test_the_table_has_no_key_without_a_business_key(sale):
     ]  # fmt: skip
 
 
+@pytest.mark.nightly
 def test_an_earlier_load_timestamp_is_no_reason_to_refuse(sale):
     sale.load([fact("a", 1)], at=DAY[5])
     status, _ = sale.load([fact("b", 2)], at=DAY[1])
@@ -97,6 +98,7 @@ def test_of_a_folder_each_file_is_added_once(sale):
     assert rows(sale) == [("a", 1, "run-1"), ("a", 2, "run-2")]
 
 
+@pytest.mark.nightly
 def test_a_reverted_run_takes_its_rows_and_cannot_be_repeated(sale):
     for n in (1, 2, 3):
         sale.load([fact("a", n)], at=DAY[n])

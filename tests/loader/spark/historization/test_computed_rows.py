@@ -76,6 +76,7 @@ def test_a_version_that_started_later_is_replaced(item):
     ]
 
 
+@pytest.mark.nightly
 def test_only_rows_with_a_value_are_changed(item):
     assert change(item, at=T3, values={"w": None}, having="w")["opened"] == 1
     assert versions(item) == [
@@ -99,6 +100,7 @@ def test_ended_rows_come_back(item):
     assert item.rawcore_keys() == [1, 2, 3]
 
 
+@pytest.mark.nightly
 def test_all_versions_are_changed_with_their_own_times_and_keep_retired_columns(item):
     without_w = replace(item, columns={name: type_ for name, type_ in COLUMNS.items() if name != "w"})
     assert change(without_w, at=T3, every=True, values={"v": "new"})["rows"] == 3

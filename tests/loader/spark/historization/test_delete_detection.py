@@ -77,6 +77,7 @@ def test_a_dataset_without_history_removes_the_rows(lake):
     assert item.kept() == [(1, "a"), (3, "C")]
 
 
+@pytest.mark.nightly
 def test_a_key_list_closes_keys_of_any_age_in_the_commit_of_the_delta(lake):
     item = lake("key_list", look_back=1)
     item.run(1, (1, "a", 1), (2, "b", 7), (3, "c", 9))

@@ -192,6 +192,7 @@ def test_a_canceled_run_writes_nothing(item):
     assert [item.table(table).version() for table in item.tables()] == before
 
 
+@pytest.mark.nightly
 def test_an_added_column_opens_versions_only_where_it_has_a_value(item):
     item.given(([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], DAY[0]))
     item.columns = {"id": "integer", "v": "string", "extra": "string"}

@@ -107,6 +107,7 @@ def test_several_files_of_a_kind_and_parquet(item):
     assert [row[:3] for row in shown(item)] == [(1, "x", "1.10"), (2, None, None)]
 
 
+@pytest.mark.nightly
 def test_the_same_run_again_adds_nothing(item):
     item.batch(at=T1, upsert=[first(item)])
     before = item.table(item.history_spec).version()
@@ -164,6 +165,7 @@ def test_what_is_refused_leaves_the_table_alone(item):
     assert not list((item.folder / "warehouse" / INCOMING).glob("*"))
 
 
+@pytest.mark.nightly
 def test_nanoseconds_are_cut_to_microseconds_and_counted_in_a_warning(item):
     fine = "2025-01-09T04:10:19.156057706Z"
     upsert = csv(item, "u", HEADER, f"1,a,1,{fine},{OPEN},true,{fine}", f"2,b,1,{T1},{OPEN},true,{T1}")

@@ -41,6 +41,7 @@ def versions(dataset, key: int) -> list[tuple]:
 # --- null ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_an_early_childs_key_is_null_and_filled_in_place_when_the_parent_arrives(family):
     shop = family("null")
     _, orders = shop.load([P1], ORDERS, at=MONDAY, **SMALL)

@@ -77,6 +77,7 @@ def test_a_load_that_changes_nothing_writes_no_file(spark, tmp_path, monkeypatch
     assert paths(spark, history) == before
 
 
+@pytest.mark.nightly
 def test_a_pruned_history_has_no_deletion_vectors(spark, tmp_path):
     item = Kept(spark, tmp_path, readers=OPEN)
     first, second = ([{"id": 1, "v": v}, {"id": 2, "v": "b"}] for v in ("a", "A"))

@@ -159,6 +159,7 @@ def test_a_history_switched_off_goes_on_as_an_upsert(spark, tmp_path):
     assert rawcore(item) == rawcore(always)
 
 
+@pytest.mark.nightly
 def test_rows_without_events_are_refused(spark, tmp_path):
     item = loaded(kept(spark, tmp_path, policy={"input": "delta"}), [[row(1, "a", 0)]])
     item.policy = EFFECTIVE
@@ -167,6 +168,7 @@ def test_rows_without_events_are_refused(spark, tmp_path):
     assert "the table has 1 rows" in event["error"]["message"]
 
 
+@pytest.mark.nightly
 def test_another_time_column_is_refused(spark, tmp_path):
     item = replace(kept(spark, tmp_path), columns=COLUMNS | {"s": "timestamp"}, policy=EFFECTIVE)
     loaded(item, [[row(1, "a", 1) | {"s": DAY[1]}]])

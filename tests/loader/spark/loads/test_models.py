@@ -95,6 +95,7 @@ def test_by_key_rows_of_absent_keys_stay(warehouse):
     assert totals(warehouse) == [("ann", 1, "7.00"), ("bob", 1, "1.00"), ("cid", 1, "1.00"), ("dan", 1, "1.00")]
 
 
+@pytest.mark.nightly
 def test_by_window_only_rows_of_the_last_days_are_replaced(warehouse):
     days = {"sold": "date", "orders": "bigint"}
     select = "SELECT sold, count(*) AS orders FROM sales.orders GROUP BY sold"
@@ -174,6 +175,7 @@ def test_by_changed_keys_only_keys_with_changed_rows_are_computed(warehouse):
     assert totals(warehouse) == [("ann", 1, "1.00"), ("bob", 2, "3.00"), ("cid", 1, "1.00")]
 
 
+@pytest.mark.nightly
 def test_by_changed_keys_rows_that_are_marked_as_deleted_in_a_file_are_those_of_changed_keys(warehouse):
     orders = [order(1), order(2, "bob"), order(3, "cid"), order(4, "dan")]
     warehouse.table("sales.orders", ORDERS, orders)
@@ -217,6 +219,7 @@ def test_by_changed_keys_the_input_may_have_a_further_column(warehouse):
     assert totals(warehouse) == [("ann", 1, "2.00")]
 
 
+@pytest.mark.nightly
 def test_by_changed_keys_a_key_without_rows_disappears(warehouse):
     warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob")])
     warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",), increment=CHANGED)

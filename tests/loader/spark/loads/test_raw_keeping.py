@@ -96,6 +96,7 @@ def test_a_load_of_rawcore_alone_reads_the_newest_delivery(spark, tmp_path):
     assert (status, event["counts"]["unchanged"], event["counts"]["deleted"]) == ("succeeded", 1, 0)
 
 
+@pytest.mark.nightly
 def test_models_trials_and_published_views_read_the_newest_delivery(spark, tmp_path):
     dataset = kept(spark, tmp_path)
     load(dataset, TWO, 1)
@@ -193,6 +194,7 @@ def test_a_vacuum_removes_deliveries_that_the_retention_no_longer_keeps(spark, t
     assert dataset.current() == TWO
 
 
+@pytest.mark.nightly
 def test_the_origin_of_a_row_is_its_delivered_rows_and_the_runs_whose_delivery_is_gone(spark, tmp_path):
     dataset = kept(spark, tmp_path)
     load(dataset, TWO, 1)

@@ -147,6 +147,7 @@ def test_a_warehouse_on_an_object_store_takes_the_general_way(tmp_path: Path):
     assert small_loads.prepare_small_loads(None, "s3a://bucket/tables", manifest, None, datasets_of, 1) == {}
 
 
+@pytest.mark.nightly
 def test_a_table_that_moves_after_the_job_is_compared_again(spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (item,) = both(spark, tmp_path, "moved")
     item.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], at="2024-01-01T00:00:00Z", small_rows=SMALL)

@@ -145,6 +145,7 @@ def test_a_released_row_of_an_append_is_added_once(sale):
     assert sorted(current["id"] for current in sale.current()) == [1, 2, 3, 4]
 
 
+@pytest.mark.nightly
 def test_dropped_rows_are_removed_and_nothing_is_left_to_decide(item):
     load(item, [row(1), row(2, name=None)], NAMED)
     assert decision(item, "drop") == {"dropped": 1}
@@ -176,6 +177,7 @@ def test_a_decision_is_a_maintenance_run_with_the_versions_of_the_quarantine(ite
     assert events[-1]["counts"] == {"released": 1}
 
 
+@pytest.mark.nightly
 def test_waiting_rows_are_read_with_their_columns(item):
     load(item, [row(1), row(2, name=None, price="7.25")], NAMED)
     manifest = ReadManifest("quarantine", table=item.rawcore_spec, arguments={"limit": 10})

@@ -72,6 +72,7 @@ def test_versions_dated_by_days_hold_the_day_and_a_high_date_never_ends(spark, t
     assert as_of(history, "9999-12-31T12:00:00Z") == [(1, "b")]
 
 
+@pytest.mark.nightly
 def test_versions_dated_by_numbers_are_asked_by_number(spark, tmp_path):
     policy = {"input": "cdc", "time": "seq", "op": "op"}
     history = WrittenHistory(spark, tmp_path, policy, {"id": "integer", "v": "string", "seq": "bigint"})

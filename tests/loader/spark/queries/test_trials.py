@@ -166,6 +166,7 @@ def test_a_comparison_names_added_gone_and_retyped_columns(totals: Warehouse):
     assert found["rows"]["same"] == 2
 
 
+@pytest.mark.nightly
 def test_without_a_key_equal_rows_are_counted(warehouse: Warehouse):
     select, columns = "SELECT customer FROM sales.orders", {"customer": "string"}
     warehouse.model("mart.totals", columns, select, ("sales.orders",))
@@ -179,6 +180,7 @@ def test_without_a_key_equal_rows_are_counted(warehouse: Warehouse):
     assert found["samples"]["gone"] == [["bob"]]
 
 
+@pytest.mark.nightly
 def test_keys_that_occur_twice_in_the_select_are_counted(totals: Warehouse):
     select = "SELECT customer, CAST(1 AS BIGINT) AS orders, price AS total FROM sales.orders"
 
@@ -187,6 +189,7 @@ def test_keys_that_occur_twice_in_the_select_are_counted(totals: Warehouse):
     assert found["repeated_keys"] == 1
 
 
+@pytest.mark.nightly
 def test_columns_that_are_left_out_have_no_values_in_the_difference(totals: Warehouse):
     totals.table("sales.orders", ORDERS, [order(1), order(2, price="7.00"), order(3, "bob")])
 

@@ -165,6 +165,7 @@ def test_a_dataset_without_history_has_the_mark_in_rawcore(table):
     assert (item.rows_read(2, (1, "A", 3)), item.mark(), item.kept()) == (2, shown(3), [(1, "A"), (2, "b")])
 
 
+@pytest.mark.nightly
 def test_the_keys_of_a_key_list_are_those_of_the_snapshot_of_the_rows(table, monkeypatch):
     item = table(DELTA | {"delete_detection": "key_list"})
     item.rows_read(1, (1, "a", 1), (2, "b", 2), (3, "c", 3))
@@ -199,6 +200,7 @@ def test_a_refused_load_leaves_the_mark(table):
     assert item.refused(2, since="yesterday")["code"] == "BAD_SINCE"
 
 
+@pytest.mark.nightly
 def test_by_hand_the_source_is_read_whole_or_from_a_value_and_the_mark_is_its_highest(table):
     item = table(DELTA, look_back="1 second")
     item.rows_read(1, *((n, "a", n) for n in range(10)))

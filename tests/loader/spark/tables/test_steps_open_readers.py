@@ -122,6 +122,7 @@ def test_a_runner_that_dies_between_a_rewrite_and_its_key_only_stores_the_key(wa
     assert structure(warehouse, wanted) == {(c.name, c.type, c.key) for c in wanted.columns}
 
 
+@pytest.mark.nightly
 def test_a_new_column_under_the_name_of_a_dropped_one_has_its_own_key(warehouse, items):
     gone = replace(items, columns=tuple(one for one in items.columns if one.name != "b"))
     operations = [replace(one, dataset=items.qualified_name) for one in report_on(items, gone)]
@@ -135,6 +136,7 @@ def test_a_new_column_under_the_name_of_a_dropped_one_has_its_own_key(warehouse,
     assert [row["b"] for row in warehouse.rows(new)] == [None, None]
 
 
+@pytest.mark.nightly
 def test_a_rename_whose_rows_do_not_all_arrive_is_restored(warehouse, items, monkeypatch):
     rows = warehouse.rows(items)
     wanted = replace(items, columns=(items.columns[0], column("renamed", of="a"), *items.columns[2:]))

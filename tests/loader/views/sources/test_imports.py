@@ -252,6 +252,7 @@ def test_columns_that_differ_only_by_case_cannot_both_be_taken(editor: Client, s
     assert "differs only by case from id" in words(import_page(editor))
 
 
+@pytest.mark.nightly
 def test_three_hundred_columns_are_one_form(editor: Client, shop: System, landing: Path):
     names = [f"c_{number}" for number in range(300)]
     (landing / "orders.csv").write_text(f"{','.join(names)}\n{','.join(['1'] * 300)}\n")

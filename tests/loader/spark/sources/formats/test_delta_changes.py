@@ -96,6 +96,7 @@ def test_each_version_is_read_once_and_its_operations_make_the_history(item):
     assert (event["counts"]["rows"], "No new versions" in event["warnings"][0]) == (0, True)
 
 
+@pytest.mark.nightly
 def test_raw_rows_name_the_version_that_made_the_change(item):
     item.run(1)
     item.sql("UPDATE LAKE SET v = 'B' WHERE id = 2", "DELETE FROM LAKE WHERE id = 3")
