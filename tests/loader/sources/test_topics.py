@@ -42,7 +42,7 @@ def types(result: Sample) -> dict[str, str]:
 
 def test_a_cluster_is_reached_and_says_as_whom(system: System):
     facts = dict(reach(system).facts)
-    assert facts["Signed in as"] == "nobody"
+    assert facts["Signed in as"] == "anonymous"
     assert facts["Connection"] == "not encrypted"
 
 
