@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { ago, exact, minute, userZone } from "../../static/js/page/times.js";
+import { ago, axisTimes, exact, minute, userZone } from "../../static/js/page/times.js";
 
 const NOW = Date.parse("2026-11-26T12:00:00Z");
 const back = (seconds) => ago(NOW - seconds * 1000, NOW, "UTC");
@@ -56,4 +56,13 @@ test("the page shows relative words, and the time in the user's zone on hover", 
   assert.equal(unread.textContent, "soon");
   context.mock.timers.tick(3_600_000);
   assert.equal(time.textContent, "3 hours ago");
+});
+
+test("an axis has minutes with the date where a day begins, or dates, or months", () => {
+  const at = (text) => Date.parse(text) / 1000;
+  const ticks = [at("2026-11-26T22:00Z"), at("2026-11-26T22:30Z"), at("2026-11-26T23:00Z")];
+  const inBerlin = ["23:00\n2026-11-26", "23:30", "00:00\n2026-11-27"];
+  assert.deepEqual(axisTimes(ticks, 1800, "Europe/Berlin"), inBerlin);
+  assert.deepEqual(axisTimes([at("2026-11-26T00:00Z")], 86400, "UTC"), ["2026-11-26"]);
+  assert.deepEqual(axisTimes([at("2026-11-01T00:00Z")], 30 * 86400, "UTC"), ["2026-11"]);
 });

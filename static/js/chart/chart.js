@@ -13,7 +13,7 @@
 //
 // The colours are those of the page: a change of light and dark draws all charts again.
 
-import { minute, userZone } from "../page/times.js";
+import { axisTimes, minute, userZone } from "../page/times.js";
 import { scaled, shown } from "./values.js";
 
 const { uplot } = document.querySelector("script[data-uplot]").dataset;
@@ -103,8 +103,8 @@ function draw(host, data) {
       height: HEIGHT,
       tzDate: (seconds) => window.uPlot.tzDate(new Date(seconds * 1000), zone),
       scales: {
-        // A range of one point needs a length.
-        x: { range: (_, low, high) => (low === high ? [low - DAY, high + DAY] : [low, high]) },
+        // uPlot gives one point a range of years.
+        x: { range: (_, low, high) => (data.times.length === 1 ? [low - DAY, low + DAY] : [low, high]) },
         y: {
           range: (_, low, high) => [
             Math.min(0, low ?? 0) * 1.05,
@@ -113,7 +113,14 @@ function draw(host, data) {
         },
       },
       axes: [
-        { stroke: ink, grid, ticks: grid, label: `Time zone: ${zone}`, labelSize: 20 },
+        {
+          stroke: ink,
+          grid,
+          ticks: grid,
+          label: `Time zone: ${zone}`,
+          labelSize: 20,
+          values: (_, ticks, axis, space, step) => axisTimes(ticks, step, zone),
+        },
         { stroke: ink, grid, ticks: grid, size: 60, values: (_, ticks) => ticks.map((y) => scaled(y, data.unit)) },
       ],
       series: [{ value: (_, seconds) => pointOf(data, seconds, zone) }, ...lines],

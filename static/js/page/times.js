@@ -37,3 +37,14 @@ export function ago(instant, now, timeZone) {
   if (!unit) return seconds > 0 ? "in a moment" : "just now";
   return words.format(Math.trunc(seconds / unit[1]), unit[0]);
 }
+
+// Return the ticks of a time axis, in seconds: minutes with the date below where a day begins, else dates or months.
+export function axisTimes(ticks, step, timeZone) {
+  const day = (seconds) => minute(seconds * 1000, timeZone).slice(0, 10);
+  if (step >= 28 * 86400) return ticks.map((seconds) => day(seconds).slice(0, 7));
+  if (step >= 86400) return ticks.map(day);
+  return ticks.map((seconds, place) => {
+    const time = minute(seconds * 1000, timeZone).slice(11);
+    return place && day(ticks[place - 1]) === day(seconds) ? time : `${time}\n${day(seconds)}`;
+  });
+}
