@@ -232,18 +232,30 @@ def _with_malformed_lines(opened: Opened, group: Group, frame: DataFrame) -> Dat
     """Return the rows of Spark's reader with their file, block and order, and the text of each malformed line.
 
     The reader accepts some malformed lines. The reader of text divides files into the same tasks, and both give one row
-    for each line that is not blank, so the orders of the rows are equal.
+    for each line that is not blank, so the orders of the rows are equal. Raise Refusal BAD_JSON if they are not.
     """
-    value, order = F.col("value"), F.monotonically_increasing_id()
-    lines = text_lines(opened.spark, group.files).where(_trimmed(value) != "").select(order.alias(_LINE_ORDER), value)
-    malformed = lines.where(_is_malformed(value)).withColumnRenamed("value", _LINE)
-    placed = frame.select(
-        "*",
-        F.col("_metadata.file_path").alias(_FILE),
-        F.col("_metadata.file_block_start").alias(_BLOCK),
-        order.alias(_ORDER),
-    )
+    value, order = F.col("value"), F.monotonically_increasing_id().alias(_ORDER)
+    file, block = F.col("_metadata.file_path").alias(_FILE), F.col("_metadata.file_block_start").alias(_BLOCK)
+    lines = text_lines(opened.spark, group.files).where(_trimmed(value) != "").select(order, value)
+    placed = frame.select("*", file, block, order)
+    if _last_orders(placed, frame.columns[0]) != _last_orders(lines, "value"):
+        raise Refusal(
+            "BAD_JSON",
+            f"{group.files[0].shown}: Spark finds another number of rows than lines that are not blank",
+            file=group.files[0].shown,
+            hint=_HINT,
+        )
+    malformed = lines.where(_is_malformed(value)).withColumnsRenamed({_ORDER: _LINE_ORDER, "value": _LINE})
     return placed.join(malformed, F.col(_ORDER) == F.col(_LINE_ORDER), "left")
+
+
+def _last_orders(frame: DataFrame, value: str) -> set[int]:
+    """Return the order of the last row of each task.
+
+    The value is read, too, because Spark does not parse lines of which nothing is read.
+    """
+    task = F.shiftright(_ORDER, 33)
+    return {row[1] for row in frame.groupBy(task).agg(F.max(_ORDER), F.count(attribute(value))).collect()}
 
 
 def _is_malformed(line: Column) -> Column:
@@ -255,18 +267,19 @@ def _is_malformed(line: Column) -> Column:
 def _has_other_rows(line: Column) -> Column:
     """Return the condition that Spark's reader may take a line for no row or several ones; never NULL for a line.
 
-    It takes an array for the rows of its objects, and detects UTF-16.
+    It takes an array for the rows of its objects, a byte order mark before blanks for no row, and detects UTF-16.
     """
     text = F.ltrim(line, F.lit(" \t\r\ufeff"))
     is_array = F.startswith(text, F.lit("[")) & F.rlike(text, F.lit(r"^\[\s*\]|\{|null"))
     is_utf16 = F.contains(line, F.lit("\x00")) | F.hex(F.left(line.cast("binary"), F.lit(2))).isin("FEFF", "FFFE")
-    return ~F.startswith(_trimmed(line), F.lit("{")) & (is_array | is_utf16)
+    return ~F.startswith(_trimmed(line), F.lit("{")) & (is_array | is_utf16 | (text == ""))
 
 
 def _no_json_lines(count: int, file: str, line: int, samples: tuple[str, ...]) -> Refusal:
     return Refusal(
         "BAD_JSON",
-        f"{file}, line {line}: an array of objects or UTF-16, not one JSON object; {counted(count, 'line')} in all",
+        f"{file}, line {line}: not one JSON object, but an array of objects, a byte order mark or UTF-16; "
+        f"{counted(count, 'line')} in all",
         file=file,
         row=line,
         count=count,

@@ -5,12 +5,14 @@ import gzip
 import json
 
 import pytest
+from pyspark.sql import functions as F
 
 from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.domain.sources.provenance import SOURCE_ROW
 from loader.spark.sources.checks.rejections import REASONS, RECORD, RejectedRows
 from loader.spark.sources.deliveries import discover, read_delivery
+from loader.spark.sources.formats import json_lines
 from tests.fixtures.spark import held_in_memory
 
 pytestmark = pytest.mark.spark
@@ -625,11 +627,37 @@ def test_malformed_json_lines_are_rows_with_faults_like_all_others(spark, put):
     ]
 
 
+ODD_LINES = [
+    *(b"null", b"true", b"1", b'"x"', b"[1]", b"[[]]", b"[1,2", b"[", b"]", b"{", b"}", b"{}{}", b",", b"//c", b"# x"),
+    *(b"/* c */", b"{'id':'q'}", b'{"id":NaN}', b'{"id":"q",}', b'{"id":"q"} x', b'{"id":"q","id":"r"}', b" \t"),
+    *(b"\xff", b'\xff{"id":"q"}', b"\xc2\xa0", b"\xe2\x80\xa8", b"\xc2\x85", b"\x0b", b"\x0c", b"\x1c", b"\x7f"),
+    *(b'\xef\xbb\xbf{"id":"q","name":"x","n":1}', b"\xef\xbb\xbf[1]"),
+]
+
+
+def test_no_odd_line_hides_another_or_loads_itself(spark, put):
+    """Each good line stands between two odd ones, and a task reads a few lines."""
+    good = [f'{{"id":"g{n}","name":"x","n":{n}}}'.encode() for n in range(len(ODD_LINES))]
+    path = put("a.jsonl", b"\n".join(line for pair in zip(ODD_LINES, good, strict=True) for line in pair))
+    size = "spark.sql.files.maxPartitionBytes"
+    before = spark.conf.get(size)
+    spark.conf.set(size, "200")
+    try:
+        source = source_of(path, format_name="jsonl", faulty_rows="quarantine")
+        delivery = read_delivery(spark, source, reject=lambda given: given.rows.count())
+        loaded = sorted(row["id"] for row in delivery.frame.collect())
+        delivery.release()
+    finally:
+        spark.conf.set(size, before)
+    assert loaded == sorted(f"g{n}" for n in range(len(ODD_LINES)))
+
+
 @pytest.mark.parametrize(
     ("content", "code"),
     [
         (b'{"id":"a","name":"x","n":1}\n[{"id":"b"},{"id":"c"}]\n', "BAD_JSON"),
         (b'{"id":"a","name":"x","n":1}\n[]\n', "BAD_JSON"),
+        (b'{"id":"a","name":"x","n":1}\n\xef\xbb\xbf \n{"id":"b","name":"x","n":1}\n{"id": \n', "BAD_JSON"),
         ('{"id":"a","name":"x","n":1}\n'.encode("utf-16"), "WRONG_ENCODING"),
         ('{"id":"\xe4"}\n'.encode("latin-1"), "WRONG_ENCODING"),
     ],
@@ -637,6 +665,15 @@ def test_malformed_json_lines_are_rows_with_faults_like_all_others(spark, put):
 def test_a_file_that_is_no_json_lines_at_all_is_refused_whatever_the_source_allows(spark, put, content, code):
     refusal = refused(spark, put("a.jsonl", content), format_name="jsonl", faulty_rows="quarantine")
     assert (refusal.code, refusal.faults) == (code, ())
+
+
+@pytest.mark.parametrize("line", [b"\xef\xbb\xbf ", b"[]", b'[{"id":"b"},{"id":"c"}]'])
+def test_a_file_of_which_spark_reads_another_number_of_rows_than_lines_is_refused(spark, put, monkeypatch, line):
+    """If Spark takes a line otherwise than expected, no row is marked in place of another one."""
+    monkeypatch.setattr(json_lines, "_has_other_rows", lambda _: F.lit(False))
+    content = b'{"id":"a","name":"x","n":1}\n' + line + b'\n{"id": \n'
+    refusal = refused(spark, put("a.jsonl", content), format_name="jsonl", faulty_rows="quarantine")
+    assert (refusal.code, "another number of rows" in refusal.message) == ("BAD_JSON", True)
 
 
 def _named(rejected: RejectedRows) -> list[tuple]:
