@@ -61,7 +61,7 @@ class Camera:
     def take(self, name: str, *, whole: bool = True) -> None:
         """A picture under this name, once nothing is asked for any more; ``whole``: all of a long page."""
         self.page.wait_for_load_state("networkidle")
-        expect(self.page.locator(".spinner")).to_have_count(0, timeout=ANSWER_WITHIN)
+        expect(self.page.locator(".spinner:visible")).to_have_count(0, timeout=ANSWER_WITHIN)
         self.page.mouse.move(0, 0)
         self.page.screenshot(path=FOLDER / f"{name}.png", full_page=whole, animations="disabled")
         print(f"docs/pictures/{name}.png")
