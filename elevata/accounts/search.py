@@ -26,7 +26,7 @@ KINDS = (
             PageEntry("Home", "home", "start overview"),
             PageEntry("Your account", "me", "roles tokens password sign-in"),
             PageEntry("Time zone", "me", "times settings", "#time-zone"),
-            PageEntry("API description", "api_swagger", "rest openapi swagger redoc endpoints"),
+            PageEntry("API description", "api_swagger", "rest openapi swagger endpoints"),
             PageEntry("Users", "user_list", "accounts roles grants"),
         ),
     ),

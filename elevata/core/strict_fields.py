@@ -127,13 +127,18 @@ def collecting(errors: list[MetadataError] | None) -> Iterator[None]:
 @contextmanager
 def collected() -> Iterator[None]:
     """Inside ``collecting``, add an error of the block to the list; elsewhere let it pass."""
-    errors = _collected.get()
     try:
         yield
     except MetadataError as error:
-        if errors is None:
-            raise
-        errors.append(error)
+        report(error)
+
+
+def report(error: MetadataError) -> None:
+    """Inside ``collecting``, add an error to the list; elsewhere raise it."""
+    errors = _collected.get()
+    if errors is None:
+        raise error
+    errors.append(error)
 
 
 def read_record(node: Node, spec: Spec, name: str = "", named_by: tuple[str, ...] = ("name",)) -> Record:
@@ -155,8 +160,7 @@ def read_record(node: Node, spec: Spec, name: str = "", named_by: tuple[str, ...
             # Beside an unknown field, a missing one is probably that one misspelled.
             if definition.required and record.refused <= spec.keys() - {missing_name}:
                 record.refused.add(missing_name)
-                with collected():
-                    raise node.problem("missing_field", "is missing", missing_name)
+                report(node.problem("missing_field", "is missing", missing_name))
             copy_default = {tuple: list, dict: dict}.get(type(definition.default))
             record.values[missing_name] = copy_default(definition.default) if copy_default else definition.default
     if errors := (_collected.get() or [])[known:]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from elevata.core import strict_fields as strict
 from elevata.core.errors import MetadataError
-from elevata.core.strict_fields import Node, Spec, collected
+from elevata.core.strict_fields import Node, Spec, collected, report
 from metadata.domain.exchange import FORMAT, TARGET, TARGET_COLUMN
 from metadata.services.exchange.yaml_files import MAX_NODES, refuse_unstorable
 
@@ -73,7 +73,7 @@ def _rows(content: str, shown: str) -> Iterator[_Row]:
 
 
 def _header(row: _Row) -> list[str]:
-    """Return the names of the header. Raise the only fault; several are collected, and the last one is raised."""
+    """Return the names of the header. Report its faults, and raise the last one, since no line can be read then."""
     faults = [
         MetadataError("unknown_field", f"is not known here; known are {', '.join(COLUMNS)}", name, place=row.place)
         for name in row
@@ -90,8 +90,7 @@ def _header(row: _Row) -> list[str]:
         if name not in row
     ]
     for fault in faults[:-1]:
-        with collected():
-            raise fault
+        report(fault)
     if faults:
         raise faults[-1]
     return list(row)
