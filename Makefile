@@ -39,7 +39,7 @@ test: setup-tests ## every test: embedded stores first, then all on PostgreSQL a
 
 test-services: setup-tests ## tests of whole installations and of further servers: a Spark cluster, a metastore, an object store, MariaDB, Kafka
 	@$(BOOTSTRAP) setup --with-object-store
-	@$(RUN) -m pytest -m "servers and not nightly"
+	@$(RUN) -m pytest $(SIDE_BY_SIDE) -m "servers and not nightly"
 
 test-fast: ## pure rules: no database, no servers, no Spark, no browser
 	@$(BOOTSTRAP) setup --with-tests

@@ -45,7 +45,7 @@ class Broker:
         self._folder, self.sign_in_port, self._controller = folder, free_port(), free_port()
         self._server = Server("Kafka", self._command, _answers, log=folder / "kafka.log", stop_signal=signal.SIGTERM)
         self._admin = AdminClient({"bootstrap.servers": self.address})
-        self._producer = Producer({"bootstrap.servers": self.address, "linger.ms": 5})
+        self._producer = self._new_producer()
         self._close_topics()
 
     @property
@@ -70,9 +70,7 @@ class Broker:
 
     def grow(self, topic: str, partitions: int) -> None:
         wait_for(self._admin.create_partitions([NewPartitions(topic, partitions)])[topic])
-        self._producer = Producer(
-            {"bootstrap.servers": self.address, "linger.ms": 5}
-        )  # the old one knows the old number
+        self._producer = self._new_producer()  # the old one knows the old number
 
     def expire(self, topic: str, before: int, partition: int = 0) -> None:
         """Delete the messages before an offset, as retention does."""
@@ -105,6 +103,10 @@ class Broker:
     def stop(self) -> None:
         del self._admin, self._producer  # they would try to connect, and say so, until the process ends
         self._server.stop()
+
+    def _new_producer(self) -> Producer:
+        # Without idempotence a message that is sent again, as of a topic that is still being made, may pass another.
+        return Producer({"bootstrap.servers": self.address, "linger.ms": 5, "enable.idempotence": True})
 
     def _close_topics(self) -> None:
         rule = (ResourceType.TOPIC, CLOSED, ResourcePatternType.PREFIXED, f"User:{USER}", "*")
