@@ -28,8 +28,8 @@ from metadata.domain.state import DatasetState
 
 ALL, SCHEMA, DATASET, SELECTION, FILES = "all", "schema", "dataset", "selection", "files"
 KINDS = (ALL, SCHEMA, DATASET, SELECTION, FILES)
-# Characters of a scope's name; PostgreSQL indexes no longer ones. Of a selection the first names are shown.
-MAX_NAME = 2000
+# Characters of a scope's name: about 2,000 names of datasets. Of a selection the first names are shown.
+MAX_NAME = 100_000
 _SHOWN = 3
 # Datasets in the title of a report, and its characters.
 _TITLED = 2

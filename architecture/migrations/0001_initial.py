@@ -39,6 +39,7 @@ class Migration(migrations.Migration):
                 ("report_id", models.UUIDField(default=uuid.uuid4, editable=False, unique=True)),
                 ("title", models.CharField(max_length=300)),
                 ("scope", models.JSONField()),
+                ("scope_hash", models.CharField(editable=False, max_length=64)),
                 ("document", models.JSONField()),
                 ("content", models.JSONField()),
                 ("fingerprint", models.CharField(db_index=True, max_length=64)),
@@ -659,7 +660,7 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name="changereport",
-            index=models.Index(fields=["environment", "scope", "id"], name="change_report_of_scope"),
+            index=models.Index(fields=["environment", "scope_hash", "id"], name="change_report_of_scope"),
         ),
         migrations.AddConstraint(
             model_name="changereport",

@@ -47,6 +47,8 @@ class ChangeReport(models.Model):
     report_id = models.UUIDField(unique=True, default=uuid4, editable=False)
     environment = models.ForeignKey("architecture.Environment", on_delete=models.PROTECT, related_name="reports")
     scope = models.JSONField()
+    # Hash of ``scope``, by which reports of one scope are found: PostgreSQL indexes no long texts.
+    scope_hash = models.CharField(max_length=64, editable=False)
     # Names of the datasets that it changes, in short (architecture.domain.report.title_of).
     title = models.CharField(max_length=MAX_TITLE)
     document = models.JSONField()
@@ -71,7 +73,7 @@ class ChangeReport(models.Model):
     class Meta:
         ordering = ["-id"]
         # For each waiting report, the inbox queries a newer report of the same scope.
-        indexes = [models.Index(fields=["environment", "scope", "id"], name="change_report_of_scope")]
+        indexes = [models.Index(fields=["environment", "scope_hash", "id"], name="change_report_of_scope")]
         constraints = [
             _fingerprint_is_whole("change_report_fingerprint_is_whole"),
             models.CheckConstraint(

@@ -234,9 +234,14 @@ def reports_in_play(person_pk: int) -> QuerySet[ChangeReport]:
     The annotation ``live`` is the state of the newest execution.
     """
     same_scope = ChangeReport.objects.filter(
-        environment=OuterRef("environment"), scope=OuterRef("scope"), undo_of__isnull=True, pk__gt=OuterRef("pk")
+        environment=OuterRef("environment"),
+        scope_hash=OuterRef("scope_hash"),
+        undo_of__isnull=True,
+        pk__gt=OuterRef("pk"),
     )
-    same_undo = ChangeReport.objects.filter(undo_of=OuterRef("undo_of"), scope=OuterRef("scope"), pk__gt=OuterRef("pk"))
+    same_undo = ChangeReport.objects.filter(
+        undo_of=OuterRef("undo_of"), scope_hash=OuterRef("scope_hash"), pk__gt=OuterRef("pk")
+    )
     is_undo = Q(undo_of__isnull=False)
     newest = (~is_undo & ~Exists(same_scope)) | (is_undo & (Q(status=workflow.OPEN) | ~Exists(same_undo)))
     own = Q(created_by=person_pk, status=workflow.SUPERSEDED) & ~Exists(same_scope.filter(created_by=person_pk))

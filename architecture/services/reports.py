@@ -37,6 +37,7 @@ from architecture.services.states import Seen, environment_or_own, last_seen
 from elevata.accounts.permissions import current_actor, must_write
 from elevata.audit.services import chain
 from elevata.audit.services.change_log import record_why
+from elevata.core.canonical_json import sha256_hex
 from elevata.jobs import states
 from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset
@@ -260,6 +261,7 @@ def store_report(
     row = ChangeReport(
         environment=basis.environment,
         scope=scope_row(basis.scope),
+        scope_hash=scope_hash(basis.scope),
         title=domain.title_of(made.operations, basis.scope),
         document=made.as_json() | rows | (extra or {}),
         content=made.content,
@@ -293,6 +295,10 @@ def record_why_of(report: ChangeReport, action: str) -> None:
 def scope_row(scope: Scope) -> dict[str, Any]:
     """Return a scope for storage; ``Scope(**row)`` restores it."""
     return {"kind": scope.kind, "name": scope.name, "target_only": scope.target_only}
+
+
+def scope_hash(scope: Scope) -> str:
+    return sha256_hex(scope_row(scope))
 
 
 def operations_of(report: ChangeReport) -> tuple[Operation, ...]:
@@ -411,7 +417,7 @@ def authors_of_report(report: ChangeReport) -> frozenset[str]:
 def _existing_report(basis: Basis, made: domain.ChangeReport) -> ChangeReport | None:
     """Return the newest report of this scope, if it equals ``made`` and can still be executed."""
     same = ChangeReport.objects.filter(
-        environment=basis.environment, scope=scope_row(basis.scope), undo_of__isnull=True
+        environment=basis.environment, scope_hash=scope_hash(basis.scope), undo_of__isnull=True
     )
     newest = same.order_by("-pk").first()
     if newest is None or newest.fingerprint != made.fingerprint or newest.status not in CURRENT_STATUSES:
@@ -422,7 +428,11 @@ def _existing_report(basis: Basis, made: domain.ChangeReport) -> ChangeReport | 
 def _supersede(row: ChangeReport) -> None:
     """Mark the older open reports of the scope as superseded, except those with an execution."""
     older = ChangeReport.objects.filter(
-        environment=row.environment, scope=row.scope, undo_of__isnull=True, executions__isnull=True, pk__lt=row.pk
+        environment=row.environment,
+        scope_hash=row.scope_hash,
+        undo_of__isnull=True,
+        executions__isnull=True,
+        pk__lt=row.pk,
     )
     older = older.filter(status__in=states.may_become(workflow.SUPERSEDED, workflow.REPORT_STEPS))
     for report in older.defer("document", "content"):

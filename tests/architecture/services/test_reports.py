@@ -1,11 +1,12 @@
 """Change reports as they are made from metadata and warehouse: kept, superseded, found stale."""
 
 from datetime import timedelta
+from secrets import token_hex
 
 import pytest
 from django.utils import timezone
 
-from architecture.domain.report import DATASET, Scope, ScopeProblem
+from architecture.domain.report import DATASET, SELECTION, Scope, ScopeProblem
 from architecture.domain.workflow import Refused
 from architecture.models import ChangeReport, Observation
 from architecture.services.change_policy import update_policies
@@ -99,6 +100,16 @@ def test_a_newer_report_supersedes_the_open_one_of_its_scope(built):
     newer = built.report()
     older.refresh_from_db()
     assert (older.status, older.superseded_by) == ("superseded", newer)
+
+
+def test_the_names_of_a_selection_may_be_longer_than_an_index_entry_of_postgresql(built):
+    names = [f"rc_{token_hex(44)}" for _ in range(40)]
+    for name in names:
+        customers(built.author, name, historize=False)
+    selection = Scope(SELECTION, " ".join(f"rawcore.{name}" for name in names))
+    older = built.report(selection)
+    assert len(operations_of(older)) == 40
+    assert built.report(selection) == older
 
 
 def test_reports_of_other_scopes_stay_open(built):
