@@ -25,6 +25,7 @@ from confluent_kafka.admin import (
 
 from elevata.bootstrap.java import java_home
 from elevata.bootstrap.places import KAFKA_BROKER as JARS
+from tests.loader.processes import wait_until
 from tests.services.process import Server, ServerProblem, free_port
 
 USER, PASSWORD = "reader", "correct-horse-battery"
@@ -63,13 +64,16 @@ class Broker:
 
     def create_again(self, name: str, partitions: int = 1) -> str:
         wait_for(self._admin.create_topics([NewTopic(name, partitions, 1)])[name])
+        self._wait_until_known(name, partitions)
         return name
 
     def delete(self, topic: str) -> None:
         wait_for(self._admin.delete_topics([topic])[topic])
+        self._wait_until_known(topic, 0)
 
     def grow(self, topic: str, partitions: int) -> None:
         wait_for(self._admin.create_partitions([NewPartitions(topic, partitions)])[topic])
+        self._wait_until_known(topic, partitions)
         self._producer = self._new_producer()  # the old one knows the old number
 
     def expire(self, topic: str, before: int, partition: int = 0) -> None:
@@ -103,6 +107,16 @@ class Broker:
     def stop(self) -> None:
         del self._admin, self._producer  # they would try to connect, and say so, until the process ends
         self._server.stop()
+
+    def _wait_until_known(self, topic: str, partitions: int) -> None:
+        """Wait until the broker's metadata have the topic with so many partitions, each with a leader."""
+
+        def is_known() -> bool:
+            described = self._admin.list_topics(timeout=_SECONDS).topics.get(topic)
+            leaders = [part.leader for part in described.partitions.values()] if described else []
+            return len(leaders) == partitions and -1 not in leaders
+
+        wait_until(is_known, _SECONDS)
 
     def _new_producer(self) -> Producer:
         # Without idempotence a message that is sent again, as of a topic that is still being made, may pass another.

@@ -31,8 +31,9 @@ def start_mariadb(folder: Path, statements: Iterable[str]) -> Server:
     if user:
         for path in (folder, begin):
             shutil.chown(path, user, user)
-        for parent in list(folder.parents)[:3]:
-            parent.chmod(0o711)
+        for parent in folder.parents:
+            if not parent.stat().st_mode & 0o001:
+                parent.chmod(0o711)
     data = ["--no-defaults", f"--datadir={folder}/data", f"--tmpdir={folder}"]
     _run([install, *data, "--auth-root-authentication-method=normal", "--skip-test-db"], user)
     return Server(

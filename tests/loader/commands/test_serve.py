@@ -35,7 +35,7 @@ def served(tmp_path):
 
 def answers(port: int) -> int:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as response:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=60) as response:
             return response.status
     except urllib.error.HTTPError as error:
         return error.code
