@@ -43,7 +43,7 @@ class HealthFindingSerializer(serializers.ModelSerializer):
 
 
 class HealthViewSet(ReadOnly):
-    """Findings about metadata, the gravest first."""
+    """Findings about metadata, the most severe first."""
 
     queryset = HealthFinding.objects.none()
     serializer_class = HealthFindingSerializer

@@ -19,7 +19,7 @@ from metadata.models import SourceColumn, SourceDataset
 
 
 def findings() -> QuerySet[HealthFinding]:
-    """Return the stored findings with their dataset and column, the gravest first."""
+    """Return the stored findings with their dataset and column, the most severe first."""
     rows = HealthFinding.objects.select_related("dataset__schema", "column__dataset__schema")
     return rows.order_by(GRAVEST_FIRST, "code", "pk")
 

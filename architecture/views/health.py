@@ -16,7 +16,7 @@ from elevata.web.views import ButtonPage, ListPage
 
 
 class HealthPage(ListPage):
-    """Findings, the gravest first."""
+    """Findings, the most severe first."""
 
     filterset, template_name = FindingFilter, "architecture/health_page.html"
     listed = staticmethod(health.findings)

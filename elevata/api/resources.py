@@ -307,7 +307,7 @@ class Lasting(Deletable):
     @extend_schema(request=RenameSerializer)
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def rename(self, request: Request, *args: Any, **kwargs: Any) -> Response:
-        """Rename it. The old one is kept as a former name, and what reads it by name follows."""
+        """Rename it. The old name is kept as a former name, and everything that refers to it by name is updated."""
         return self.verb(self.renaming, RenameSerializer)
 
     @extend_schema(request=NoParametersSerializer)

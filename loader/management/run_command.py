@@ -260,7 +260,7 @@ class MaintenanceCommand(RunningCommand):
     def common_arguments(self, parser: ArgumentParser, **reason: Any) -> None:
         reason = reason or {"required": True}
         parser.add_argument("--reason", **reason, help="reason, stored with the run")
-        parser.add_argument("--run-id", metavar="ID", help="name the run, or repeat the run of that name")
+        parser.add_argument("--run-id", metavar="ID", help="id of the run; an id that exists repeats its run")
         self.local_argument(parser)
 
     def run(self, *, local: bool, **options: Any) -> None:

@@ -157,7 +157,7 @@ class SourceDatasetViewSet(Bulk, Editable):
     @extend_schema(request=NoParametersSerializer, responses=SourceDatasetSerializer)
     @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
     def generate(self, request: Request, key: UUID) -> Response:
-        """Generate or update its raw, stage, rawcore and history datasets. Again, it changes nothing."""
+        """Generate or update its raw, stage, rawcore and history datasets. A repeated request changes nothing."""
         return self.verb(lambda source_dataset, expected_version: generate_targets(source_dataset=source_dataset))
 
 

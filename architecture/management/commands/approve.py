@@ -22,14 +22,14 @@ class Command(DecidingCommand):
             "--accept-lost-readers",
             dest="readers_lost",
             action="store_true",
-            help="let tables lose the readers that the report names, instead of writing them anew",
+            help="let tables lose the readers that the report names, instead of rewriting the tables",
         )
 
         parser.add_argument(
             "--accept-broken-contracts",
             dest="contracts_broken",
             action="store_true",
-            help="accept that consumers lose what the contracts that the report names promise",
+            help="accept that the report breaks the contracts it names",
         )
 
     def decide(self, **asked: object) -> Approval:

@@ -22,7 +22,9 @@ class Command(ProductCommand):
 
     def arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("path", metavar="PATH", type=Path, nargs="?", help="default: standard output")
-        parser.add_argument("--applied", action="store_true", help="what was applied, not what is described")
+        parser.add_argument(
+            "--applied", action="store_true", help="export the applied state instead of the desired one"
+        )
         parser.add_argument("--environment", metavar="E", help="with --applied; default: the installation's own")
 
     def run(self, *, path: Path | None, applied: bool, environment: str | None, **_: Any) -> None:

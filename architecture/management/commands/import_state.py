@@ -15,17 +15,17 @@ from elevata.core.words import counted
 
 class Command(ProductCommand):
     help = (
-        "Take the datasets of a state file for applied in an environment, as the user of the token in "
-        "ELEVATA_TOKEN: only those that nothing was applied of there, all of them or none. The warehouse is not "
-        "touched; 'manage.py drift' then tells where it is not so. Ends with 0, 2 if it is refused (with the reason's "
-        "code), 4 if the file cannot be taken."
+        "Record the datasets of a state file as the applied state of an environment, as the user of the token in "
+        "ELEVATA_TOKEN. Only datasets without an applied state there are accepted, all of them or none. The warehouse"
+        " is not changed; 'manage.py drift' then shows where it differs. Ends with 0, 2 if it is refused (with the "
+        "reason's code), 4 if the file is invalid."
     )
     refused_exit = REFUSED_EXIT
 
     def arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path, metavar="FILE", help="as 'manage.py export_state --applied' writes it")
         parser.add_argument("--environment", metavar="E", help="default: the installation's own")
-        parser.add_argument("--check", action="store_true", help="only show what would be taken")
+        parser.add_argument("--check", action="store_true", help="only show what would be recorded")
         parser.add_argument("--reason", default="", metavar="TEXT", help="reason, recorded in the change log")
 
     def run(self, *, file: Path, environment: str | None, check: bool, reason: str, **_: Any) -> None:

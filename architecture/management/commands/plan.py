@@ -29,7 +29,7 @@ DESTRUCTIVE_EXIT, BLOCKED_EXIT, CHANGES_EXIT = 3, 2, 1
 
 class Command(ProductCommand):
     help = (
-        "Compare what is described with what is there and report what would change. Ends with 0; with --fail-on "
+        "Compare the desired state with the current one and report the changes. Ends with 0; with --fail-on "
         "also with 3 (destructive), 2 (blocked), 1 (changes or warnings), in that order; 4 on invalid input."
     )
     refused_exit = INVALID
@@ -37,10 +37,10 @@ class Command(ProductCommand):
     def arguments(self, parser: ArgumentParser) -> None:
         scope = parser.add_argument_group("against the warehouse")
         which = scope.add_mutually_exclusive_group()
-        which.add_argument("--all", action="store_true", help="every dataset (the default)")
-        which.add_argument("--schema", metavar="S", help="the datasets of a schema, and what they depend on")
-        which.add_argument("--dataset", metavar="S.D", help="one dataset, and what it depends on")
-        scope.add_argument("--target-only", action="store_true", help="with --dataset: without what it depends on")
+        which.add_argument("--all", action="store_true", help="all datasets (the default)")
+        which.add_argument("--schema", metavar="S", help="the datasets of a schema and their inputs")
+        which.add_argument("--dataset", metavar="S.D", help="one dataset and its inputs")
+        scope.add_argument("--target-only", action="store_true", help="with --dataset: without its inputs")
         scope.add_argument("--environment", metavar="E", help="default: the installation's own")
         files = parser.add_argument_group(
             "state files",

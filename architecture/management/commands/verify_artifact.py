@@ -13,8 +13,8 @@ from elevata.core.words import counted
 class Command(ProductCommand):
     help = (
         "Recompute every digest and fingerprint in an exported artifact from the file alone. Ends with 0 if all "
-        "hold, 1 if any does not, 4 if the file is no artifact. Whether the chain it names is this installation's "
-        "is verify_audit's to say."
+        "hold, 1 if any does not, 4 if the file is no artifact. verify_audit tells whether its chain is this "
+        "installation's."
     )
     refused_exit = INVALID
     takes_user = False

@@ -11,8 +11,8 @@ class Command(MaintenanceCommand):
 
     request = staticmethod(request_accept)
     help = (
-        "Accept a dataset's table as it is after a restore, a lost volume or a table made anew, so that loads go on. "
-        "Runs that the table does not hold count as reverted from then: load their deliveries again."
+        "Accept a dataset's table as it is, after it was restored, lost or created again, so that loads continue. "
+        "Runs whose rows the table does not have count as reverted: load their deliveries again."
     )
 
     def arguments(self, parser: ArgumentParser) -> None:

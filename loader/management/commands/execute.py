@@ -42,8 +42,10 @@ class Command(ProductCommand):
 
     def arguments(self, parser: ArgumentParser) -> None:
         report_argument(parser)
-        parser.add_argument("--preview", default="", metavar="FINGERPRINT", help="refuse unless this is the preview")
-        parser.add_argument("--abandon", default="", metavar="REASON", help="end an execution that will not go on")
+        parser.add_argument(
+            "--preview", default="", metavar="FINGERPRINT", help="fingerprint of the preview; another one is refused"
+        )
+        parser.add_argument("--abandon", default="", metavar="REASON", help="abandon an execution that cannot continue")
         parser.add_argument("--local", action="store_true", help="do the work in this process")
 
     def run(self, *, report: str, preview: str, abandon: str, local: bool, **_: Any) -> None:

@@ -95,7 +95,9 @@ class Command(ProductCommand):
     refused_exit = INVALID
 
     def arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("folder", metavar="FOLDER", type=Path, help="where to write; is made if it is not there")
+        parser.add_argument(
+            "folder", metavar="FOLDER", type=Path, help="folder to write; it is created if it does not exist"
+        )
         parser.add_argument("--initial-rows", type=int, metavar="N", default=10_000, help="default: 10000")
         parser.add_argument("--incremental-rows", type=int, metavar="N", help="default: as many as initial rows")
         parser.add_argument("--keys", type=int, metavar="N", default=2, help="number of key columns; default: 2")
@@ -105,7 +107,7 @@ class Command(ProductCommand):
         parser.add_argument("--unchanged", metavar="SHARE", default="0.4", help="from 0 to 1; default: 0.4")
         parser.add_argument("--format", choices=FORMATS, default=FORMATS[0], help="default: csv")
         parser.add_argument("--seed", type=int, metavar="N", default=0, help="default: 0")
-        parser.add_argument("--overwrite", action="store_true", help="replace what an earlier call wrote there")
+        parser.add_argument("--overwrite", action="store_true", help="replace the files of an earlier call")
 
     def run(self, *, folder: Path, format: str, overwrite: bool, **options: Any) -> None:
         plan = _plan(options)

@@ -13,30 +13,30 @@ from loader.services.loads.load_runs import request_load_run
 class Command(RunningCommand):
     """Command to load and historize the datasets of a scope, by default all."""
 
-    help = "One load run: raw, rawcore and history of everything, of a schema, of a dataset or of a selection by words."
+    help = "Run one load: raw, rawcore and history of all datasets, of a schema, a dataset or a selection."
 
     def arguments(self, parser: ArgumentParser) -> None:
         scope = parser.add_mutually_exclusive_group()
         scope.add_argument("--all", action="store_true", help="every active dataset (the default)")
-        scope.add_argument("--schema", metavar="S", help="the datasets of a schema, and what they depend on")
-        scope.add_argument("--dataset", metavar="S.D", help="a dataset, and what it depends on")
+        scope.add_argument("--schema", metavar="S", help="the datasets of a schema and their inputs")
+        scope.add_argument("--dataset", metavar="S.D", help="a dataset and its inputs")
         scope.add_argument(
             "--select",
             metavar="WORDS",
             help="datasets: S.D, S.*, tag:T or layer:L; +W adds what W reads, W+ its readers",
         )
         parser.add_argument("--exclude", metavar="WORDS", default="", help="datasets to leave out, as --select takes")
-        parser.add_argument("--target-only", action="store_true", help="leave out what the dataset depends on")
-        parser.add_argument("--at", type=timestamp, metavar="TIMESTAMP", help="what the run is dated; default: now")
-        parser.add_argument("--run-id", metavar="ID", help="name the run, or repeat the run of that name")
-        parser.add_argument("--allow-empty", action="store_true", help="an empty snapshot closes everything")
+        parser.add_argument("--target-only", action="store_true", help="leave out the dataset's inputs")
+        parser.add_argument("--at", type=timestamp, metavar="TIMESTAMP", help="time of the run; default: now")
+        parser.add_argument("--run-id", metavar="ID", help="id of the run; an id that exists repeats its run")
+        parser.add_argument("--allow-empty", action="store_true", help="let an empty snapshot close all versions")
         parser.add_argument(
-            "--allow-deletes", action="store_true", help="a snapshot may close more than the share that is guarded"
+            "--allow-deletes", action="store_true", help="let a snapshot close more versions than the guard allows"
         )
         start = parser.add_mutually_exclusive_group()
-        start.add_argument("--full", action="store_true", help="read sources with a watermark whole")
+        start.add_argument("--full", action="store_true", help="read all rows of sources with a watermark")
         start.add_argument(
-            "--since", metavar="VALUE", default="", help="read sources with a watermark from this value on"
+            "--since", metavar="VALUE", default="", help="read rows of sources with a watermark from this value on"
         )
         self.local_argument(parser)
 

@@ -15,18 +15,18 @@ class Command(MaintenanceCommand):
     request = staticmethod(request_history_batch)
     own_options = ("files", "format", "compression", "at")
     help = (
-        "Take history batch files into the history of a dataset whose policy says input batch_files. "
-        "The files are applied as earliest start, upsert, update, delete, all of them or none."
+        "Apply history batch files to the history of a dataset whose policy has the input batch_files. The files are "
+        "applied in the order earliest start, upsert, update, delete, all of them or none."
     )
 
     def arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("dataset", metavar="S.D", help="the dataset whose history they are for")
+        parser.add_argument("dataset", metavar="S.D", help="dataset of the history")
         for kind in FILES:
             option = f"--{kind.replace('_', '-')}"
             parser.add_argument(option, nargs="+", default=[], metavar="F", help="files, folders or patterns")
         parser.add_argument("--format", choices=FORMATS, default="csv", help="default: csv")
-        parser.add_argument("--compression", choices=COMPRESSIONS, help="default: zstd if every file ends in .zst")
-        parser.add_argument("--at", type=timestamp, metavar="TIMESTAMP", help="what the run is dated; default: now")
+        parser.add_argument("--compression", choices=COMPRESSIONS, help="default: zstd if all files end in .zst")
+        parser.add_argument("--at", type=timestamp, metavar="TIMESTAMP", help="time of the run; default: now")
         self.common_arguments(parser, default="")
 
     def run(self, **options: Any) -> None:

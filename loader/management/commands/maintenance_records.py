@@ -13,15 +13,15 @@ from loader.services.loads.attempts import record_artifact
 
 class Command(ProductCommand):
     help = (
-        "List the sealed records of maintenance runs, newest first, and verify each; "
-        "of one run only, and as a file that verify_artifact takes. Ends with 0, 1 if a record does not verify, "
-        "4 for an unknown run."
+        "List the sealed records of maintenance runs, newest first, and verify each; or those of one run, and write "
+        "its newest to a file that verify_artifact reads. Ends with 0, 1 if a record does not verify, 4 for an "
+        "unknown run."
     )
     refused_exit = INVALID
     takes_user = False
 
     def arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("run", nargs="?", metavar="RUN_ID", help="the records of one run; without it, all")
+        parser.add_argument("run", nargs="?", metavar="RUN_ID", help="records of this run only")
         parser.add_argument("--artifact", type=Path, metavar="FILE", help="write the run's newest record to this file")
 
     def run(self, *, run: str | None, artifact: Path | None, **_: Any) -> None:

@@ -12,14 +12,24 @@ class Command(MaintenanceCommand):
     request = staticmethod(request_prune)
     own_options = ("ended_before", "older_than_days", "archive")
     help = (
-        "Remove the closed versions of a history that ended before a date, or so many days ago; never an open one. "
-        "With --archive they are written to a Delta table first. Late rows into the pruned time are refused from then."
+        "Remove the closed versions of a history that ended before a date or a number of days ago; open versions "
+        "stay. With --archive they are written to a Delta table first. Later loads refuse rows that are dated in the "
+        "pruned time."
     )
 
     def arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("dataset", metavar="DATASET", help="S.D, of the dataset or of its history")
         rule = parser.add_mutually_exclusive_group(required=True)
-        rule.add_argument("--ended-before", metavar="DATE", help="a date, a time, or a number as versions are dated")
-        rule.add_argument("--older-than-days", type=int, metavar="N", help="ended more than so many days ago")
-        parser.add_argument("--archive", metavar="PATH", help="a folder to keep them in, as a Delta table")
+        rule.add_argument(
+            "--ended-before",
+            metavar="DATE",
+            help="a date, a time, or a sequence number, as the history's versions have",
+        )
+        rule.add_argument(
+            "--older-than-days",
+            type=int,
+            metavar="N",
+            help="remove versions that ended more than this number of days ago",
+        )
+        parser.add_argument("--archive", metavar="PATH", help="folder of the Delta table for the removed versions")
         self.common_arguments(parser)

@@ -22,9 +22,9 @@ class Command(ProductCommand):
 
     help = (
         "Publish tables, views and functions under their names in the catalog of ELEVATA_CATALOG: missing names are "
-        "created, outdated ones replaced, extra ones dropped. Names of tables that are not of this warehouse are never "
-        "touched. Ends with 0 if the catalog holds every name, 1 if something is left or the catalog does not answer, "
-        "4 if no catalog is set."
+        "created, outdated ones replaced, extra ones dropped. Names of tables outside this warehouse are never "
+        "changed. Ends with 0 if the catalog has every name, 1 if a name is missing or the catalog does not answer, 4"
+        " if no catalog is set."
     )
 
     def arguments(self, parser: ArgumentParser) -> None:

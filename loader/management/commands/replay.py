@@ -15,7 +15,10 @@ DIFFERENT_EXIT = 1
 class Command(ProductCommand):
     """Command to apply the batches of each case to an empty history, and compare the result with the expected table."""
 
-    help = "Run history cases on Spark and Delta and compare: exit 0 all as expected, 1 some differ, 4 unreadable."
+    help = (
+        "Run history cases on Spark and Delta and compare the results. Ends with 0 if all are as expected, 1 if some "
+        "differ, 4 if the file cannot be read."
+    )
 
     def arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", metavar="FILE", help="cases as JSON (shared/contracts: history_cases.json)")

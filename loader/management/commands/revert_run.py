@@ -15,8 +15,9 @@ class Command(MaintenanceCommand):
     request = staticmethod(request_revert)
     own_options = ("of_run",)
     help = (
-        "Revert one load run in a dataset's history: remove the versions it opened and reopen those it closed. "
-        "Refused, with the reason, where later runs would not stay right. The run cannot be applied again."
+        "Revert one load run in a dataset's history: remove the versions it opened and reopen those it closed. It is "
+        "refused, with the reason, if the results of later runs would be wrong without it. The run cannot be applied "
+        "again."
     )
 
     def arguments(self, parser: ArgumentParser) -> None:

@@ -24,7 +24,7 @@ _START_TIMEOUT = 30.0
 class Command(ProductCommand):
     """Command to start all processes; Ctrl-C, or the end of one process, stops all."""
 
-    help = "Web, worker and scheduler together; Ctrl-C stops them."
+    help = "Run web, worker and scheduler together; Ctrl-C stops them."
     takes_user = False
     with_json = False
 

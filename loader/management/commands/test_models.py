@@ -21,7 +21,7 @@ class Command(ProductCommand):
     """Command to run the SELECT of models over given rows, and compare the result with the expected rows."""
 
     help = (
-        "Run unit tests of models: given rows in, expected rows out. No table is read or written. Ends with 0 if all "
+        "Run unit tests of models: given input rows, expected rows. No table is read or written. Ends with 0 if all "
         "pass, 1 if some fail, 4 if the file cannot be read or does not fit the models."
     )
     refused_exit = INVALID

@@ -13,8 +13,8 @@ class Command(MaintenanceCommand):
     request = staticmethod(request_vacuum)
     own_options = ("retention_hours", "dry_run")
     help = (
-        "Remove the files that the tables of a dataset have not named for so many hours, and expired log files. "
-        "With --dry-run they are listed with their sizes and stay. Both measure the disk use of the dataset."
+        "Remove the files that the tables of a dataset have not used for a number of hours, and expired log files. "
+        "With --dry-run they are only listed, with their sizes. Both measure the disk use of the dataset."
     )
 
     def arguments(self, parser: ArgumentParser) -> None:

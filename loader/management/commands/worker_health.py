@@ -15,7 +15,7 @@ class Command(ProductCommand):
     takes_user = False
 
     def arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--any", action="store_true", help="a worker of any host will do")
+        parser.add_argument("--any", action="store_true", help="accept a worker of any host")
 
     def run(self, **options: Any) -> None:
         alive = live_workers()

@@ -35,7 +35,7 @@ class Command(ProductCommand):
         parser.add_argument("path", metavar="PATH", type=Path, help="the file to write; it must not be there yet")
         for name, text in _FILTERS.items():
             parser.add_argument(f"--{name}", metavar="TEXT" if name != "since" else "DATE", help=text)
-        parser.add_argument("--segment", action="store_true", help="a whole segment, for prune_audit")
+        parser.add_argument("--segment", action="store_true", help="export a whole segment, for prune_audit")
         parser.add_argument("--before", metavar="DATE", help="with --segment: what was sealed before (default: now)")
 
     def run(self, *, path: Path, segment: bool, before: str | None, **options: Any) -> None:

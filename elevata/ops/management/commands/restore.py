@@ -23,7 +23,9 @@ class Command(ProductCommand):
 
     def arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("path", type=Path, metavar="PATH", help="the copy, with its manifest PATH.json")
-        parser.add_argument("--force", action="store_true", help="even if a worker is alive or the manifest is missing")
+        parser.add_argument(
+            "--force", action="store_true", help="restore even if a worker is alive or the manifest is missing"
+        )
 
     def run(self, *, path: Path, force: bool, **_: Any) -> None:
         backup = restore(path.absolute(), force=force)
