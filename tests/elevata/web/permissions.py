@@ -195,6 +195,8 @@ TABLE: dict[str, dict[str, Needs]] = {
     "sign_out": _sent(EVERYBODY),
     "source_check": _form(CHANGE),
     "source_columns": _form(CHANGE),
+    "source_upload": _form(CHANGE),
+    "source_load": _form(START),
     "source_column_add": _form(CHANGE),
     "source_edit": _form(CHANGE),
     "source_generate": _form(CHANGE),

@@ -188,6 +188,8 @@ RULES = {
     "system_discover": _editing("system"),
     "source_import": Rule(reader=REFUSED, operator="/systems/air/discover/", values=("system",)),
     "source_check": _post("source_key", operator="/sources/"),
+    "source_upload": _editing("source_key"),
+    "source_load": _post("source_key", operator="/sources/"),
     "source_columns": _editing("source_key"),
     "source_column_add": _editing("source_key"),
     "source_edit": _editing("source_key"),
