@@ -1,4 +1,4 @@
-"""Where an uploaded file is stored, so that the next load of its source reads it."""
+"""Locations of uploaded files: the next load of their source reads them there."""
 
 import pytest
 
