@@ -11,6 +11,7 @@ from architecture.views import (
     inbox,
     pending,
     report_steps,
+    reported_edits,
     reports,
     selected_datasets,
 )
@@ -21,6 +22,9 @@ urlpatterns = [
     path("inbox/rows/", inbox.inbox_rows, name="inbox_rows"),
     path("datasets/<uuid:key>/contract/", data_contracts.DatasetContract.as_view(), name="dataset_contract"),
     path("datasets/selected/report/", selected_datasets.DatasetsReport.as_view(), name="datasets_report"),
+    path("datasets/<uuid:key>/edit/report/", reported_edits.DatasetEditReport.as_view(), name="dataset_edit_report"),
+    path("models/<uuid:key>/edit/report/", reported_edits.ModelEditReport.as_view(), name="model_edit_report"),
+    path("columns/<uuid:key>/edit/report/", reported_edits.ColumnEditReport.as_view(), name="column_edit_report"),
     path("pending-changes/", pending.PendingChanges.as_view(), name="pending_changes"),
     path("reports/", reports.ReportList.as_view(), name="report_list"),
     path("reports/<uuid:report_id>/", reports.ReportDetail.as_view(), name="report_page"),

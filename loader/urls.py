@@ -6,7 +6,7 @@ from loader.filtersets import RunIdConverter
 from loader.views.datasets import datasets, history, policies, quality
 from loader.views.queries import model_trials, queries
 from loader.views.runs import load_runs, maintenance_runs, schedules, selected_datasets
-from loader.views.sources import add_source, imports, source_proposals, sources, systems
+from loader.views.sources import add_source, imports, source_proposals, sources, systems, uploads
 
 register_converter(RunIdConverter, "run_id")
 
@@ -20,7 +20,7 @@ urlpatterns = [
     path("systems/<str:short_name>/discover/", systems.SystemDiscover.as_view(), name="system_discover"),
     path("systems/<str:short_name>/import/", imports.SourceImport.as_view(), name="source_import"),
     path("systems/<str:short_name>/delivery/", systems.SystemDelivery.as_view(), name="system_delivery"),
-    path("systems/<str:short_name>/upload/", systems.SystemUpload.as_view(), name="system_upload"),
+    path("systems/<str:short_name>/upload/", uploads.SystemUpload.as_view(), name="system_upload"),
     path("systems/<str:short_name>/import/load-type/", add_source.SourceLoadType.as_view(), name="source_load_type"),
     path("systems/<str:short_name>/import/summary/", add_source.SourceSummary.as_view(), name="source_summary"),
     path(
@@ -32,6 +32,8 @@ urlpatterns = [
     path("sources/<uuid:key>/", sources.SourceDetail.as_view(), name="source_page"),
     path("sources/<uuid:key>/columns/add/", sources.SourceColumnAdd.as_view(), name="source_column_add"),
     path("sources/<uuid:key>/columns/", imports.SourceColumns.as_view(), name="source_columns"),
+    path("sources/<uuid:key>/upload/", uploads.SourceUpload.as_view(), name="source_upload"),
+    path("sources/<uuid:key>/load/", uploads.SourceLoad.as_view(), name="source_load"),
     path("sources/<uuid:key>/check/", source_proposals.SourceCheckNow.as_view(), name="source_check"),
     path("source-proposals/<uuid:key>/", source_proposals.ProposalPage.as_view(), name="source_proposal"),
     path(

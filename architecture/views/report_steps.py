@@ -58,6 +58,21 @@ def refresh_first(request: HttpRequest, keys: Collection[str], purpose: str, **o
     return redirect("refresh_page", submitted.job.pk)
 
 
+def begin_report(request: HttpRequest, scope: Scope, *, last: bool = False) -> HttpResponse:
+    """Create a report of a scope after a refresh of its tables, or of the last observations; redirect to it.
+
+    Raise ProductError if it cannot be created.
+    """
+    environment = current_environment()
+    keys = tables_in_scope(environment=environment, scope=scope)
+    if not keys:
+        raise Refused("UNKNOWN_DATASET", "no dataset is described yet", "import metadata first")
+    if not last:
+        return refresh_first(request, keys, REPORT, scope=scope_row(scope), sizes=True)
+    report = build_previewed_report(environment=environment, scope=scope, user=request.user)
+    return to_report(request, report)
+
+
 class ReportBuild(ForBuilders, ReportList):
     """Create a report: refresh the tables first, or (``last``) use the last observations.
 
@@ -72,19 +87,9 @@ class ReportBuild(ForBuilders, ReportList):
         if not form.is_valid():
             return self.render(status=422)
         try:
-            return self._build(form.scope_chosen())
+            return begin_report(request, form.scope_chosen(), last="last" in request.POST)
         except ProductError as error:
             return self.render(status=error.status, refused=as_shown(error, request.user))
-
-    def _build(self, scope: Scope) -> HttpResponse:
-        environment = current_environment()
-        keys = tables_in_scope(environment=environment, scope=scope)
-        if not keys:
-            raise Refused("UNKNOWN_DATASET", "no dataset is described yet", "import metadata first")
-        if "last" not in self.request.POST:
-            return refresh_first(self.request, keys, REPORT, scope=scope_row(scope), sizes=True)
-        report = build_previewed_report(environment=environment, scope=scope, user=self.request.user)
-        return to_report(self.request, report)
 
 
 class ReportStep(ReportDetail):

@@ -33,7 +33,7 @@ TAKES = {
     "changes": ("run_id", "op", "after", *_SELECTION),
     "origin": ("entity_key", "at"),
     DESCENDANTS: ("run_id", "file", "row"),
-    EXPORT: (*_SELECTION, "at", "known_at", "text"),
+    EXPORT: (*_SELECTION, "at", "known_at", "text", "run_id", "op"),
     COMPARE: tuple(Comparison.__dataclass_fields__),
     "quarantine": ("run_id",),
 }
@@ -85,12 +85,14 @@ class QuestionSerializer(ChangeSerializer):
         required=False, default_timezone=UTC, help_text="as_of: leaves out what was loaded later, by the clock."
     )
     run_id = serializers.CharField(
-        required=False, max_length=100, help_text="changes: what this load run did; quarantine: rows of its delivery."
+        required=False,
+        max_length=100,
+        help_text="changes, export: what this load run did; quarantine: rows of its delivery.",
     )
     op = serializers.ChoiceField(
         required=False,
         choices=tuple(OPERATIONS.items()),
-        help_text="changes: inserted, updated, deleted, or came back after it was gone.",
+        help_text="changes, export: inserted, updated, deleted, or came back after it was gone.",
     )
     file = serializers.CharField(
         required=False, max_length=4000, help_text="descendants: file of the row, or partition of its topic."

@@ -6,6 +6,7 @@ from typing import Any
 
 from elevata.core.errors import MetadataError
 from loader.domain.sources.sampling import CHANGED, DECIDED, GONE, NEW, RETURNING, KnownColumn, Line, SampledColumn
+from loader.selectors.source_state import known_columns
 from metadata.domain import naming
 from metadata.domain.generation import RAWCORE
 from metadata.domain.types import DataType
@@ -39,14 +40,6 @@ def retyped(rows: list[Row]) -> list[Row]:
     """Return the valid rows that were taken with another type than proposed."""
     return [
         row for row in rows if row.form is not None and row.form.cleaned_data.get("type") not in (None, row.line.type)
-    ]
-
-
-def known_columns(source: SourceDataset) -> list[KnownColumn]:
-    """Return the contract's columns as a comparison needs them."""
-    return [
-        KnownColumn(row.name, row.type, row.nullable, row.active, row.version, row.key_ordinal)
-        for row in source.columns.all()
     ]
 
 

@@ -247,8 +247,10 @@ class QuestionForm(forms.Form):
         if kind == EXPORT and values["at"] is not None:
             return self._as_of_arguments() | replace(_selection(values), offset=0).as_arguments()
         selection = _selection(values)
+        of_run = {"run_id": values["run"], "op": values["op"]} if values["run"] else {}
         if kind == EXPORT:
-            return replace(selection, offset=0).as_arguments()
+            of_run = {name: value for name, value in of_run.items() if value}
+            return of_run | replace(selection, offset=0).as_arguments()
         if kind == "sample":
             return {"limit": values["rows"], **selection.as_arguments()}
         if kind == "changes":

@@ -14,6 +14,7 @@ from elevata.audit.selectors import entries
 from loader.domain.dependencies import Scope
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import LOAD
+from loader.domain.sources.sampling import KnownColumn
 from loader.models import DatasetRun, Schedule, SourceProposal
 from loader.selectors.runs import schedules
 from loader.services.loads.plans import plan_load
@@ -134,6 +135,14 @@ def refusals(source: SourceDataset) -> list[RefusalGroup]:
     return [RefusalGroup(code, len(rows), rows[0]) for code, rows in groups.items()]
 
 
+def known_columns(source: SourceDataset) -> list[KnownColumn]:
+    """Return the contract's columns as a comparison needs them."""
+    return [
+        KnownColumn(row.name, row.type, row.nullable, row.active, row.version, row.key_ordinal)
+        for row in source.columns.all()
+    ]
+
+
 def drift(source: SourceDataset, rows: Iterable[DatasetRun]) -> list[DriftEntry]:
     """Return the columns that these loads reported and the contract still lacks; the newest report of each counts."""
     columns = {column.name.lower(): column for column in source.columns.all()}
@@ -152,6 +161,11 @@ def proposals(source: SourceDataset) -> QuerySet[SourceProposal]:
     """Return the proposals to change a source's contract: the open one first, then the last decided ones."""
     rows = SourceProposal.objects.filter(source=source).select_related("decided_by")
     return rows.order_by(F("decided_at").desc(nulls_first=True), "-pk")
+
+
+def uploads(source: SourceDataset) -> QuerySet[ChangeLogEntry]:
+    """Return the change-log entries of the uploads of a source's deliveries, newest first."""
+    return entries().filter(dataset_key=source.key, action="uploaded")
 
 
 def schema_changes(source: SourceDataset) -> QuerySet[ChangeLogEntry]:

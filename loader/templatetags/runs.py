@@ -15,7 +15,9 @@ from loader.models import DatasetRun, SourceProposal
 from loader.selectors.quality_results import FailedUpstream
 from loader.selectors.quality_results import failed_upstream as find_failed_upstream
 from loader.services.reads.read_permissions import may_read, readable_error
+from loader.services.sources.uploads import takes_uploads
 from metadata.domain.history.history_policy import BATCH_FILES
+from metadata.domain.sources.option_kinds import QUARANTINE
 from metadata.models import TargetDataset
 
 register = template.Library()
@@ -48,12 +50,26 @@ def run_faults(context: dict, row: DatasetRun) -> dict:
     return {"error": readable_error(context["user"], row.faults, row.qualified_name), "level": "warning"}
 
 
-@register.simple_tag(takes_context=True)
-def rejected_address(context: Any, row: DatasetRun) -> str:
-    """Return the address of the rejected rows of a delivery; empty without any, or if the user may not read them."""
-    if not row.has_rejected_rows or row.dataset is None or not may_read(context["user"], row.dataset):
-        return ""
-    return reverse("dataset_rejected", args=[row.dataset.key, row.run.run_id])
+@register.inclusion_tag("loader/runs/rejected_rows.html", takes_context=True)
+def rejected_rows(context: Any, row: DatasetRun) -> dict[str, Any]:
+    """Render the link to the rejected rows of a delivery, and what can be done if they refused it.
+
+    The link is left out for a user who may not read the data, links to forms for one who may not use them.
+    """
+    if not row.has_rejected_rows or row.dataset is None:
+        return {}
+    user, source = context["user"], row.dataset.generated_from if row.error else None
+    may_edit = may(user, Permission.CHANGE_METADATA)
+    is_uploadable = source is not None and may_edit and takes_uploads(source)
+    return {
+        "address": reverse("dataset_rejected", args=[row.dataset.key, row.run.run_id])
+        if may_read(user, row.dataset)
+        else "",
+        "source": source,
+        "can_quarantine": source is not None and source.options.get("faulty_rows") != QUARANTINE,
+        "may_edit": may_edit,
+        "upload": reverse("source_upload", args=[source.key]) if is_uploadable else "",
+    }
 
 
 @register.simple_tag(takes_context=True)

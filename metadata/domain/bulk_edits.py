@@ -1,12 +1,13 @@
 """Changes that an edit of many rows makes to each of them, and changes that undo a logged one."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from elevata.core.errors import MetadataError
 
 ADD_TAGS, REMOVE_TAGS, OWNER, SENSITIVITY, RETIRE = "add_tags", "remove_tags", "owner", "sensitivity", "retire"
 PERSONAL = "pii"
+BUSINESS_KEY = "business_key"
 # Actions by kind of object.
 _DESCRIBE = {ADD_TAGS: "Add tags", REMOVE_TAGS: "Remove tags", OWNER: "Assign owner"}
 ACTIONS = {**_DESCRIBE, SENSITIVITY: "Classify", RETIRE: "Retire"}
@@ -22,6 +23,8 @@ _FIELDS: Mapping[str, frozenset[str]] = {
     "column": _OWN | _COLUMN,
     "source_dataset": frozenset({"tags", "owner", "description"}),
 }
+# Fields of a model that can be set back beside its SELECT; its inputs follow from it.
+_BESIDE_SELECT = frozenset({"select", "inputs", "increment"})
 # Values that the change log leaves out; of other fields it is the empty text.
 _EMPTY: Mapping[str, Any] = {
     "tags": [],
@@ -52,7 +55,34 @@ def changes_of(action: str, value: Any, *, tags: Sequence[str]) -> dict[str, Any
 def can_undo(kind: str, action: str, fields: Collection[str]) -> bool:
     """Return True if a logged change set only fields that can be set back."""
     names = set(fields) - _DERIVED
+    if edits_select(kind, action, fields):
+        names -= _BESIDE_SELECT - {"select"}
+        return names <= _FIELDS[kind] | {"select"}
     return action in _ACTIONS and bool(names) and names <= _FIELDS.get(kind, frozenset())
+
+
+def edits_select(kind: str, action: str, fields: Collection[str]) -> bool:
+    """Return True if a logged change is one of a model's SELECT, from which its inputs and columns follow."""
+    return kind == "dataset" and action == "changed" and "select" in fields
+
+
+def key_before(
+    now: Mapping[str, tuple[str, int | None]], logged: Iterable[tuple[str, str, Mapping[str, Mapping[str, Any]]]]
+) -> list[str]:
+    """Return the names of the key columns of a model before the logged changes of its columns.
+
+    ``now`` has name and position in the key by column, ``logged`` column, action and fields, newest first.
+    """
+    columns = dict(now)
+    for column, action, fields in logged:
+        if column not in columns:
+            continue
+        name, place = columns[column]
+        name = fields.get("name", {}).get("before", name)
+        place = fields["key_ordinal"].get("before") if "key_ordinal" in fields else place
+        was_inactive = "active" in fields and not fields["active"].get("before")
+        columns[column] = (name, None if action == "created" or was_inactive else place)
+    return [name for name, place in sorted(columns.values(), key=lambda each: each[1] or 0) if place]
 
 
 def follows_rename(action: str, fields: Collection[str]) -> bool:

@@ -18,11 +18,14 @@ from elevata.audit.selectors import FieldChange, field_change
 from elevata.audit.services.change_log import EMPTY, plain, writing
 from elevata.core.errors import MetadataError, StaleVersion, as_sentence
 from metadata.domain.bulk_edits import (
+    BUSINESS_KEY,
     MOST_ROWS,
     RETIRE,
     can_undo,
     changes_of,
+    edits_select,
     follows_rename,
+    key_before,
     refuse_later_change,
     values_before,
 )
@@ -225,6 +228,9 @@ def _value(row: Row, name: str) -> Any:
     """Return a field as the change log has it."""
     if name == "inputs" and isinstance(row, TargetColumn):
         return [str(item.source_column or item.upstream_column) for item in row.inputs.order_by("ordinal", "id")]
+    if name == BUSINESS_KEY:
+        keys = row.columns.filter(active=True, key_ordinal__isnull=False)
+        return list(keys.order_by("key_ordinal").values_list("name", flat=True))
     value = getattr(row, name)
     return str(value) if name == "type" else plain(value)
 
@@ -271,20 +277,48 @@ def undo_edits(entry: ChangeLogEntry, versions: Mapping[UUID, int] | None = None
     first, because expressions that name the renamed object follow them.
     """
     wanted = None if versions is None else {str(key) for key in versions}
-    entries = [row for row in reversed(unit_of(entry)) if wanted is None or row.subject_key in wanted]
+    unit = list(reversed(unit_of(entry)))
+    entries = [row for row in unit if wanted is None or row.subject_key in wanted]
     rows = _rows_of(entries)
     bases = {row.pk for row in rows.values() if isinstance(row, TargetDataset)}
     has_rename = any(each.action == ChangeLogEntry.Action.RENAMED for each in entries)
+    follows_select = not has_rename and any(_edits_select(each) for each in unit)
     edits = []
     for each in entries:
         row = rows.get(each.subject_key)
+        if follows_select and _is_of_model(row) and not _edits_select(each):
+            continue  # follows from a SELECT
         if getattr(row, "history_of_id", None) in bases and each.action != ChangeLogEntry.Action.CHANGED:
             continue  # is renamed, retired and restored with its base
         if has_rename and follows_rename(each.action, json.loads(each.changes)):
             edits += _follower_edits(each, row, versions)
         else:
-            edits.append(_undo_edit(each, row, versions))
+            edit = _undo_edit(each, row, versions)
+            edits.append(_with_key(edit, unit) if follows_select and _edits_select(each) else edit)
     return sorted(edits, key=lambda edit: "name" not in edit.changes)
+
+
+def _edits_select(entry: ChangeLogEntry) -> bool:
+    return edits_select(entry.subject_kind, entry.action, json.loads(entry.changes))
+
+
+def _is_of_model(row: Row | None) -> bool:
+    """Return True for a model and for a column of one."""
+    return bool(getattr(row.dataset if isinstance(row, TargetColumn) else row, "select", ""))
+
+
+def _with_key(edit: RowEdit, unit: Iterable[ChangeLogEntry]) -> RowEdit:
+    """Return the edit of a model's SELECT with the business key before the unit of work, if it was another."""
+    if edit.problem is not None or edit.row is None:
+        return edit
+    touched = {entry.subject_key for entry in unit}
+    columns = {
+        str(column.key): (column.name, column.key_ordinal if column.active or str(column.key) in touched else None)
+        for column in edit.row.columns.all()
+    }
+    logged = [(entry.subject_key, entry.action, json.loads(entry.changes)) for entry in unit]
+    key = key_before(columns, logged)
+    return edit if key == _value(edit.row, BUSINESS_KEY) else replace(edit, changes={**edit.changes, BUSINESS_KEY: key})
 
 
 def _rows_of(entries: Iterable[ChangeLogEntry]) -> dict[str, Row]:
@@ -322,6 +356,8 @@ def _follower_edits(entry: ChangeLogEntry, row: Row | None, versions: Mapping[UU
 def _edit_back(entry: ChangeLogEntry, row: Row, versions: Mapping[UUID, int] | None) -> RowEdit:
     """Return the edit of a row to the values before a logged change; its problem is a later change."""
     logged = json.loads(entry.changes)
+    if _edits_select(entry):
+        logged.pop("inputs", None)  # follow from the SELECT
     edit = RowEdit(str(row), row, row.version if versions is None else versions[row.key], undoes=True)
     try:
         refuse_later_change(logged, {name: _value(row, name) for name in logged})

@@ -39,21 +39,32 @@ test("the zone of the account counts, else the browser's", () => {
   assert.equal(userZone({ dataset: { zone: "Mars/Olympus" } }), own);
 });
 
-test("the page shows relative words, and the time in the user's zone on hover", async (context) => {
+test("the page shows relative words, lines of logs and times on hover in the user's zone", async (context) => {
   context.mock.timers.enable({ apis: ["Date", "setInterval"], now: NOW });
   const time = { dateTime: "2026-11-26T10:00:00Z", title: "", textContent: "" };
   const since = { dataset: { since: "2026-11-26T11:58:30Z" }, textContent: "" };
   const unread = { dateTime: "soon", title: "", textContent: "soon" };
+  const line = { dateTime: "2026-11-26T10:00:05Z", title: "", textContent: "10:00:05", removeAttribute() {} };
+  const zone = { textContent: "UTC" };
+  const found = {
+    "[data-since]": [since],
+    "time[data-ago]": [time, unread],
+    "time[data-clock]": [line, unread],
+    "[data-zone-name]": [zone],
+  };
   globalThis.document = {
     body: { dataset: { zone: "Asia/Tokyo" } },
     addEventListener() {},
-    querySelectorAll: (selector) => (selector === "[data-since]" ? [since] : [time, unread]),
+    querySelectorAll: (selector) => found[selector],
   };
   await import("../../static/js/page/clock.js");
   assert.equal(time.textContent, "2 hours ago");
   assert.match(time.title, /26 Nov 2026, 19:00:00/);
   assert.equal(since.textContent, "1 min 30 s");
   assert.equal(unread.textContent, "soon");
+  assert.equal(line.textContent, "19:00:05");
+  assert.match(line.title, /26 Nov 2026, 19:00:05/);
+  assert.equal(zone.textContent, "Asia/Tokyo");
   context.mock.timers.tick(3_600_000);
   assert.equal(time.textContent, "3 hours ago");
 });

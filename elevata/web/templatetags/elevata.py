@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from elevata.core.words import noun_for
 from elevata.lists.columns import Column
 from elevata.web.graph import LAYERS
 
@@ -101,6 +102,12 @@ def number(value: Any) -> str:
     if value is None or value == "":
         return ""
     return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+@register.filter
+def noun_beside(plural: str, count: int) -> str:
+    """Return a plural noun as it is beside a count."""
+    return noun_for(count, plural)
 
 
 @register.filter

@@ -253,6 +253,8 @@ def rows_kind(kind: str, arguments: Mapping[str, Any]) -> str:
         return "as_of" if arguments.get("by") == DATES else COMPARE
     if kind != EXPORT:
         return kind
+    if arguments.get("run_id"):
+        return "changes"
     return "as_of" if arguments.get("at") else "sample"
 
 

@@ -20,6 +20,7 @@ from loader.spark.queries.row_selections import select_rows
 from loader.spark.tables.table_files import misses_version
 from loader.spark.tables.tables import COLUMN, DeltaTable, properties_of
 from metadata.domain import types
+from metadata.domain.sensitivity import MASK
 from metadata.domain.sql import quote_identifier
 
 _NEEDED = ("entity_key", "business_key", "started_at", "ended_at", "state", "segment")
@@ -221,52 +222,132 @@ def changes(
     as text. Versions that were pruned or reverted since are missing.
     ``tombstone`` is the state label of rows that mark a deleted key.
     """
-    run = F.lit(str(arguments["run_id"]))
-    opened = F.col(_name(table, "run_id")).eqNullSafe(run)
-    closed = F.col(_name(table, "closed_by")).eqNullSafe(run)
-    live = F.lit(True)
-    if arguments.get("tombstone"):
-        live = ~F.col(_name(table, "state")).eqNullSafe(F.lit(arguments["tombstone"]))
-    versions = frame.where(opened | closed)
-    # A version that the run both wrote and ended did not exist before the run.
-    ended = closed & ~opened & live
+    of_run, selection = _OfRun.of(frame, table, arguments), RowSelection.from_arguments(arguments)
     keys = [quote_identifier(column.name) for column in table.of_purpose("business_key")]
-    selection = RowSelection.from_arguments(arguments)
-    sort = F.col(quote_identifier(selection.sort)) if selection.sort else F.lit(None)
-    start = F.col(_name(table, "started_at"))
-    per_key = (
-        _with_matching(versions, table, selection, masked)
-        .groupBy(*keys, _name(table, "entity_key"))
-        .agg(
-            F.max(opened & live).alias(_WROTE),
-            F.max(ended).alias(_ENDED),
-            F.max(opened & ~live).alias(_TOMBSTONED),
-            F.min(F.when(opened & live, start)).alias(_SINCE),
-            F.max_by(sort, F.when(opened & live, start)).alias(_NEW),
-            F.max_by(sort, F.when(ended, start)).alias(_OLD),
-        )
-    )
-    by_others, op = ~opened & live, arguments.get("op") or ""
-    matching = after_key(per_key.where(_op_condition(op)), table, arguments)
-    if op in (INSERTED, CAME_BACK):
-        matching = _of_returns(matching, frame.where(by_others), table, came_back=op == CAME_BACK)
-    ordered = matching.orderBy(*_order(selection), *keys).offset(selection.offset)
+    ordered = of_run.keys(masked).orderBy(*_order(selection), *keys).offset(selection.offset)
     changed_keys = ordered.limit(limit + 1).collect()
     chosen, entity = changed_keys[:limit], table.column("entity_key").name
     ids = [row[entity] for row in chosen]
     if not ids:
         return {"columns": frame.columns, "changes": [], "truncated": False}
     of_these = F.col(_name(table, "entity_key")).isin(ids)
-    flags = ((opened & live).alias(_WROTE), ended.alias(_ENDED))
-    text = [F.col(quote_identifier(name)).cast("string").alias(name) for name in frame.columns]
-    rows = versions.where(of_these).orderBy(_name(table, "started_at")).select(*text, *flags).collect()
+    flags = (of_run.wrote.alias(_WROTE), of_run.ended.alias(_ENDED))
+    rows = of_run.versions.where(of_these).orderBy(_name(table, "started_at")).select(*_texts(frame), *flags).collect()
     new = {row[entity]: row[_SINCE] for row in chosen if row[_WROTE] and not row[_ENDED]}
-    earlier = _existed_before(frame, table, new, by_others) if new else set()
+    earlier = _existed_before(frame, table, new, of_run.by_others) if new else set()
     by_key: dict[str, list[Row]] = {key: [] for key in ids}
     for row in rows:
         by_key[row[entity]].append(row)
     entries = [_change(row, entity, by_key[row[entity]], len(frame.columns), earlier) for row in chosen]
     return {"columns": frame.columns, "changes": entries, "truncated": len(changed_keys) > limit}
+
+
+def changed_rows(
+    frame: DataFrame, table: TableSpec, arguments: dict[str, Any], masked: Collection[str] = ()
+) -> DataFrame:
+    """Return the same changes as a row of texts each, in the same order, without a limit: nothing is collected.
+
+    The columns are those of ``flat_rows``; values of masked columns are masks.
+    """
+    of_run, selection = _OfRun.of(frame, table, arguments), RowSelection.from_arguments(arguments)
+    entity, start = _name(table, "entity_key"), F.col(_name(table, "started_at"))
+    version = F.struct(*_texts(frame, masked))
+    changed = of_run.keys(
+        masked,
+        F.max_by(version, F.when(of_run.ended, start)).alias("__before"),
+        F.max_by(version, F.when(of_run.wrote, start)).alias("__after"),
+        F.count(F.lit(1)).cast("string").alias("__versions"),
+    )
+    first = F.min(start).alias("__first")
+    others = frame.where(of_run.by_others).groupBy(F.col(entity).alias("__other")).agg(first)
+    changed = changed.join(others, F.col(entity) == F.col("__other"), "left")
+    op = (
+        F.when(~F.col(_WROTE), DELETED)
+        .when(F.col(_ENDED), UPDATED)
+        .when(F.col("__first") < F.col(_SINCE), CAME_BACK)
+        .otherwise(INSERTED)
+    )
+    sides = [
+        F.col(f"__{side}").getField(name).alias(f"{side}.{name}")
+        for side in ("before", "after")
+        for name in frame.columns
+    ]
+    keys = [quote_identifier(column.name) for column in table.of_purpose("business_key")]
+    ordered = changed.orderBy(*_order(selection), *keys).offset(selection.offset)
+    return ordered.select(
+        op.alias("op"), F.col(entity).alias("entity_key"), F.col("__versions").alias("versions"), *sides
+    )
+
+
+def _texts(frame: DataFrame, masked: Collection[str] = ()) -> list[Column]:
+    return [
+        (F.lit(MASK) if name in masked else F.col(quote_identifier(name)).cast("string")).alias(name)
+        for name in frame.columns
+    ]
+
+
+@dataclass(frozen=True)
+class _OfRun:
+    """Versions that a run wrote or ended, and conditions on the versions of the table."""
+
+    frame: DataFrame
+    table: TableSpec
+    arguments: dict[str, Any]
+    opened: Column
+    closed: Column
+    live: Column
+
+    @classmethod
+    def of(cls, frame: DataFrame, table: TableSpec, arguments: dict[str, Any]) -> "_OfRun":
+        run = F.lit(str(arguments["run_id"]))
+        live = F.lit(True)
+        if arguments.get("tombstone"):
+            live = ~F.col(_name(table, "state")).eqNullSafe(F.lit(arguments["tombstone"]))
+        opened = F.col(_name(table, "run_id")).eqNullSafe(run)
+        return cls(frame, table, arguments, opened, F.col(_name(table, "closed_by")).eqNullSafe(run), live)
+
+    @property
+    def versions(self) -> DataFrame:
+        return self.frame.where(self.opened | self.closed)
+
+    @property
+    def wrote(self) -> Column:
+        return self.opened & self.live
+
+    @property
+    def ended(self) -> Column:
+        # A version that the run both wrote and ended did not exist before the run.
+        return self.closed & ~self.opened & self.live
+
+    @property
+    def by_others(self) -> Column:
+        return ~self.opened & self.live
+
+    def keys(self, masked: Collection[str], *more: Column) -> DataFrame:
+        """Return a row for each changed key that is asked for, with ``more`` aggregates of its versions."""
+        table, arguments = self.table, self.arguments
+        keys = [quote_identifier(column.name) for column in table.of_purpose("business_key")]
+        selection = RowSelection.from_arguments(arguments)
+        sort = F.col(quote_identifier(selection.sort)) if selection.sort else F.lit(None)
+        start = F.col(_name(table, "started_at"))
+        per_key = (
+            _with_matching(self.versions, table, selection, masked)
+            .groupBy(*keys, _name(table, "entity_key"))
+            .agg(
+                F.max(self.wrote).alias(_WROTE),
+                F.max(self.ended).alias(_ENDED),
+                F.max(self.opened & ~self.live).alias(_TOMBSTONED),
+                F.min(F.when(self.wrote, start)).alias(_SINCE),
+                F.max_by(sort, F.when(self.wrote, start)).alias(_NEW),
+                F.max_by(sort, F.when(self.ended, start)).alias(_OLD),
+                *more,
+            )
+        )
+        op = arguments.get("op") or ""
+        matching = after_key(per_key.where(_op_condition(op)), table, arguments)
+        if op in (INSERTED, CAME_BACK):
+            matching = _of_returns(matching, self.frame.where(self.by_others), table, came_back=op == CAME_BACK)
+        return matching
 
 
 def _with_matching(

@@ -67,7 +67,7 @@ from loader.spark.quality.quarantine import RECORD_TEXT, quarantine_table, waiti
 from loader.spark.queries import history_queries, select_statements, trials
 from loader.spark.queries.comparisons import compare_tables
 from loader.spark.queries.exports import export_rows, export_session
-from loader.spark.queries.history_queries import after_key, business_key, changes, valid_at
+from loader.spark.queries.history_queries import after_key, business_key, changed_rows, changes, valid_at
 from loader.spark.queries.masking import hidden, readable
 from loader.spark.queries.origins import read_descendants, read_origin
 from loader.spark.queries.row_selections import find_text, select_rows
@@ -174,6 +174,9 @@ def _as_known(table: DeltaTable, manifest: ReadManifest) -> dict:
 def _of_version(table: DeltaTable, manifest: ReadManifest, kind: str, version: int) -> dict:
     spec, arguments = manifest.table, manifest.arguments
     frame, names = readable(table, spec, version, manifest.masking)
+    if kind == "changes" and manifest.kind == EXPORT:
+        rows, exact = changed_rows(frame, spec, arguments, names), bool(arguments.get("exact"))
+        return export_rows(rows, (), arguments["path"], ordered=True, exact=exact) | {"masked": names}
     if kind == "changes":
         answer = changes(frame, spec, arguments, _limit(arguments), names)
         for change in answer["changes"] if names else ():

@@ -292,7 +292,10 @@ def _answer(read: ReadRequest, table: TableSpec) -> dict:
         }
     if read.kind == "changes":
         shown = {"changes": key_changes(answer, table), "truncated": answer["truncated"]}
-        shown |= {"page": _form_address(read.dataset, read)} | _pages_of(read)
+        selection = replace(RowSelection.from_arguments(read.arguments), offset=0)
+        of_run = {name: value for name, value in _scope(read.arguments).items() if name in ("run", "op")}
+        shown |= {"export": of_run | selection.as_arguments(), "page": _form_address(read.dataset, read)}
+        shown |= _pages_of(read)
         return shown | {"personal": personal, "masked": masked, "keyless": _has_masked_key(table, masked)}
     if read.kind == ORIGIN:
         return {"rows": origins(answer), "removed": answer["removed"], "truncated": answer["truncated"]}

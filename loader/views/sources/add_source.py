@@ -24,9 +24,10 @@ from loader.domain.refusals import Refusal
 from loader.forms.source_drafts import SourceDraft
 from loader.models import DatasetRun, LoadRun
 from loader.selectors.runs import load_runs
-from loader.selectors.source_state import loaded_dataset
+from loader.selectors.source_state import deliveries, loaded_dataset
 from loader.services.loads.load_runs import request_load_run
 from loader.services.reads.read_permissions import may_read
+from loader.services.sources.uploads import takes_uploads
 from loader.sources.limits import must_be_allowed
 from loader.sources.systems import reach
 from loader.views.runs.run_status import RunState
@@ -246,6 +247,11 @@ class SourceFirstLoad(RowPage, TemplatePage):
             "dataset": dataset,
             "history": dataset.history if dataset is not None and dataset.historize else None,
             "is_loaded": run.status == LoadRun.Status.SUCCEEDED,
+            "is_first": not deliveries(source).filter(status=LoadRun.Status.SUCCEEDED).exclude(run=run).exists(),
+            "is_repeatable": run.status in LoadRun.RESTARTABLE and dataset is not None,
+            "may_start": may(self.request.user, Permission.START_LOAD, on=here),
+            "may_edit": may(self.request.user, Permission.CHANGE_METADATA),
+            "uploadable": takes_uploads(source),
             "may_read": dataset is not None and may_read(self.request.user, dataset),
             "question": {"kind": "sample", "rows": 20},
         }
@@ -269,6 +275,7 @@ class SourceHandover(SourceFirstLoad):
         asked = " ".join(f"@{name}" for name in names[:ASKED])
         text = f"{asked} {self.row} and its targets are created. Please start the first load of {dataset}."
         return {
+            "is_first": True,
             "dataset": dataset,
             "names": names,
             "may_start": may(self.request.user, Permission.START_LOAD, on=here),

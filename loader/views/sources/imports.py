@@ -19,7 +19,6 @@ from loader.forms.imports import (
     Row,
     all_valid,
     contract_changes,
-    known_columns,
     lines_as_text,
     lines_from_text,
     retyped,
@@ -27,6 +26,7 @@ from loader.forms.imports import (
     with_current_contract,
 )
 from loader.forms.source_drafts import SourceDraft
+from loader.selectors.source_state import known_columns
 from loader.services.reads.source_samples import Place, readable_sample
 from loader.sources.files import Sample
 from loader.views.sources.source_steps import step_address, steps_of

@@ -21,6 +21,7 @@ from loader.selectors.source_state import (
     refusals,
     schema_changes,
 )
+from loader.services.sources.uploads import takes_uploads
 from metadata.domain.sources.reading_options import shown_options
 from metadata.forms.imports import NewColumnForm
 from metadata.models import SourceDataset
@@ -58,7 +59,8 @@ class SourceDetail(DetailPage):
             "business_key": sorted(keys, key=lambda column: column.key_ordinal),
             "options": shown_options(self.row.options),
             "deliveries": newest,
-            "loaded": loaded_dataset(self.row) if not newest else None,
+            "loaded": loaded_dataset(self.row),
+            "uploadable": takes_uploads(self.row),
             "may_start": may(self.request.user, Permission.START_LOAD, on=here),
             "refusals": refusals(self.row),
             "drift": drift(self.row, newest),

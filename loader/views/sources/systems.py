@@ -3,21 +3,18 @@
 from dataclasses import dataclass
 from typing import Any
 
-from django.conf import settings
-from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.web.paging import one_page
-from elevata.web.views import REFUSED, DetailPage, EditPage, Page, RowPage
+from elevata.web.views import DetailPage, EditPage, Page, RowPage
 from loader.domain.refusals import Refusal
-from loader.services.sources.uploads import store_upload
 from loader.sources.files import ListedItem, Listing
 from loader.sources.limits import must_be_allowed, source_places
 from loader.sources.systems import delivery, discover, reach
-from loader.views.sources.source_steps import step_address, steps_of
+from loader.views.sources.source_steps import steps_of
 from metadata.forms.sources import SourceForm
 from metadata.forms.systems import SystemForm
 from metadata.models import SourceDataset, System
@@ -125,28 +122,6 @@ class SystemDelivery(Editing, SystemPage):
             except Refusal as refusal:
                 context["refused"] = refusal.as_json()
         return self.render(**context)
-
-
-class SystemUpload(SystemDiscover):
-    """Store a file in the folder of a system, and go on with its columns."""
-
-    @classmethod
-    def most_bytes(cls) -> int:
-        return settings.BATCH_MAX_BYTES
-
-    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        return redirect("system_discover", self.row.short_name)
-
-    def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        file = request.FILES.get("file")
-        if file is None:
-            return self.render(status=REFUSED, search="", upload_refused={"message": "Choose a file first."})
-        try:
-            location = store_upload(system=self.row, name=file.name, chunks=file.chunks())
-        except Refusal as refusal:
-            return self.render(status=REFUSED, search="", upload_refused=refusal.as_json())
-        messages.success(request, f"{location} is stored.")
-        return redirect(step_address("source_import", self.row, location))
 
 
 def _page_number(request: HttpRequest) -> int:

@@ -29,6 +29,11 @@ export function minute(instant, timeZone) {
   return new Intl.DateTimeFormat("sv-SE", { ...parts, timeZone }).format(instant);
 }
 
+// Return the time of day as 06:30:05.
+export function second(instant, timeZone) {
+  return new Intl.DateTimeFormat("sv-SE", { timeStyle: "medium", hourCycle: "h23", timeZone }).format(instant);
+}
+
 // Return how long ago a time is, in words; of an old one, date and time.
 export function ago(instant, now, timeZone) {
   const seconds = Math.round((instant - now) / 1000);

@@ -11,6 +11,7 @@ from metadata.domain.bulk_edits import (
     can_undo,
     changes_of,
     follows_rename,
+    key_before,
     refuse_later_change,
     values_before,
 )
@@ -54,6 +55,8 @@ def test_a_field_that_was_changed_again_is_not_undone():
     [
         ("dataset", "renamed", ["name", "former_names"]),
         ("dataset", "changed", ["filter"]),
+        ("dataset", "changed", ["select", "inputs", "owner"]),
+        ("dataset", "changed", ["select", "increment"]),
         ("column", "renamed", ["name", "former_names"]),
         ("column", "changed", ["type"]),
         ("column", "changed", ["expression", "inputs"]),
@@ -74,7 +77,8 @@ def test_expressions_and_policies_can_follow_a_rename():
     ("kind", "action", "fields"),
     [
         ("dataset", "created", ["owner"]),
-        ("dataset", "changed", ["owner", "select"]),
+        ("dataset", "changed", ["select", "materialization"]),
+        ("dataset", "created", ["select"]),
         ("dataset", "changed", ["history_policy"]),
         ("dataset", "changed", ["inputs"]),
         ("column", "changed", ["former_names"]),
@@ -83,3 +87,17 @@ def test_expressions_and_policies_can_follow_a_rename():
 )
 def test_other_changes_are_not_undone(kind: str, action: str, fields: list[str]):
     assert not can_undo(kind, action, fields)
+
+
+def test_the_key_before_a_change_of_a_select_follows_from_the_changes_of_its_columns():
+    now = {"a": ("id", None), "b": ("number", 1), "c": ("line", 2), "d": ("new", 3), "e": ("old", 2)}
+    logged = [
+        ("a", "changed", {"key_ordinal": {"before": 1}}),
+        ("b", "renamed", {"name": {"before": "nr", "after": "number"}, "key_ordinal": {"after": 1}}),
+        ("d", "created", {"key_ordinal": {"after": 3}}),
+        ("e", "retired", {"active": {"before": True, "after": False}}),
+        ("c", "restored", {"active": {"after": True}}),
+    ]
+    assert key_before(now, logged) == ["id", "old"]
+    assert key_before({"b": ("number", 1)}, logged[1:2]) == []
+    assert key_before({"b": ("number", 1)}, []) == ["number"]

@@ -263,3 +263,59 @@ def test_the_undo_of_a_rename_follows_into_a_select_that_was_edited_since(sums: 
     update_target_dataset(dataset=row, expected_version=row.version, select=select)
     apply_edits(undo_edits(entry))
     assert "amount` + 1" in TargetDataset.objects.get(pk=sums.pk).select
+
+
+def edit_select(model: TargetDataset, select: str, **changes: object) -> ChangeLogEntry:
+    row, last = TargetDataset.objects.get(pk=model.pk), ChangeLogEntry.objects.latest("pk").pk
+    update_target_dataset(dataset=row, expected_version=row.version, select=select, **changes)
+    return ChangeLogEntry.objects.filter(pk__gt=last).earliest("pk")
+
+
+def described(model: TargetDataset) -> list[tuple]:
+    rows = model.columns.filter(active=True).order_by("ordinal")
+    return [(row.name, str(row.type), row.expression, row.key_ordinal) for row in rows]
+
+
+def test_the_undo_of_a_select_restores_its_columns_inputs_and_key(sums: TargetDataset):
+    row = TargetDataset.objects.get(pk=sums.pk)
+    update_target_dataset(dataset=row, expected_version=row.version, business_key=["twice"])
+    other = TargetDatasetFactory(name="customer")
+    TargetColumnFactory(dataset=other, name="number", data_type="bigint", nullable=False)
+    was = described(sums)
+    select = "SELECT c.number, o.amount FROM rawcore.orders o CROSS JOIN rawcore.customer c"
+    entry = edit_select(sums, select, business_key=["number"])
+    assert described(sums) != was
+    (edit,) = undo_edits(entry)
+    assert (edit.name, dict(edit.changes)) == ("bizcore.sums", {"select": sums.select, "business_key": ["twice"]})
+    apply_edits([edit])
+    row = TargetDataset.objects.get(pk=sums.pk)
+    assert (row.select, described(row)) == (sums.select, was)
+    assert [str(item.upstream) for item in row.inputs.all()] == ["rawcore.orders"]
+
+
+def test_the_undo_of_a_select_can_be_undone(sums: TargetDataset):
+    entry = edit_select(sums, "SELECT amount * 3 AS twice, amount FROM rawcore.orders")
+    changed = described(sums)
+    last = ChangeLogEntry.objects.latest("pk").pk
+    apply_edits(undo_edits(entry))
+    apply_edits(undo_edits(ChangeLogEntry.objects.filter(pk__gt=last).earliest("pk")))
+    assert described(sums) == changed
+
+
+def test_models_that_read_it_follow_the_undo_of_a_select(sums: TargetDataset):
+    reader = create_target_dataset(
+        schema=TargetSchemaFactory(name="serving"), name="reader", select="SELECT twice FROM bizcore.sums"
+    )
+    was = described(reader)
+    entry = edit_select(sums, "SELECT CAST(amount AS string) AS twice FROM rawcore.orders")
+    assert described(reader) != was
+    (edit,) = undo_edits(entry)
+    apply_edits([edit])
+    assert described(reader) == was
+
+
+def test_a_select_that_was_edited_again_is_not_undone(sums: TargetDataset):
+    entry = edit_select(sums, "SELECT amount * 3 AS twice FROM rawcore.orders")
+    edit_select(sums, "SELECT amount * 4 AS twice FROM rawcore.orders")
+    (edit,) = undo_edits(entry)
+    assert edit.problem.code == "changed_since"

@@ -1,6 +1,7 @@
 """Pages of models: editor, preview and guided builder."""
 
 import html
+import re
 
 import pytest
 from django.test import Client
@@ -162,3 +163,15 @@ def test_the_builder_joins_by_declared_references(operator: Client) -> None:
 )
 def test_the_builder_says_what_is_missing(operator: Client, given: dict, message: str) -> None:
     assert message in build(operator, **given)
+
+
+def test_the_message_of_a_saved_select_undoes_it(operator: Client, sales: TargetDataset) -> None:
+    address = reverse("model_edit", args=[sales.key])
+    form = operator.get(address).context["form"]
+    page = operator.post(address, form.as_posted({"select": "SELECT id FROM rawcore.orders"}), follow=True)
+    undo = re.search(r'href="(/changes/\d+/undo/)', page.content.decode())[1]
+    preview = operator.get(undo).content.decode()
+    assert "amount" in preview
+    seen = re.findall(r'name="seen" value="([^"]+)"', preview)
+    operator.post(undo, {"seen": seen})
+    assert TargetDataset.objects.get(pk=sales.pk).select == SELECT

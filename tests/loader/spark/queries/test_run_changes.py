@@ -1,5 +1,7 @@
 """Changes of a run in a history, key by key, read from the results of real loads."""
 
+import csv
+
 import pytest
 
 from loader.domain.historization.history import DELETED
@@ -47,3 +49,15 @@ def test_a_run_is_told_as_inserted_updated_deleted_and_came_back(spark, tmp_path
     assert told("run-2", column="v", comparison="equals", value="b") == [("D", "b", None)]
     assert told("run-3", find="B2") == [("R", None, "b2")]
     assert told("nowhere") == []
+
+    def exported(run: str, **more: object) -> list[tuple]:
+        arguments = {"run_id": run, "path": str(tmp_path / "changes.csv"), **more}
+        arguments |= {"tombstone": HistoryPolicy.from_dict(policy).label(DELETED)} if policy else {}
+        answer = read(spark, item.warehouse, ReadManifest("export", item.history_spec, arguments=arguments), "export")
+        rows = list(csv.DictReader((tmp_path / "changes.csv").open(newline="")))
+        assert answer["exported"] == len(rows)
+        return [(row["op"], row["before.v"] or None, row["after.v"] or None) for row in rows]
+
+    assert [exported(f"run-{run}") == told(f"run-{run}") for run in (1, 2, 3)] == [True] * 3
+    assert exported("run-3", op="R") == [("R", None, "b2")]
+    assert exported("run-2", sort="v", descending=True) == [("D", "b", None), ("U", "a", "A")]

@@ -21,6 +21,7 @@ from loader.services.reads.manifests import read_manifest
 from metadata.domain.sensitivity import MASK
 from metadata.models import TargetColumn, TargetDataset
 from metadata.selectors.datasets import dataset_state, dataset_states
+from tests.elevata.web.forms import typed
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read, words
 from tests.loader.factories import DatasetRunFactory, LoadRunFactory, ReadRequestFactory, loaded
@@ -512,6 +513,20 @@ def test_changes_are_filtered_sorted_and_paged_as_a_sample_is(reader: Client, ai
     scope = "op=R&amp;run=good&amp;rows=20&amp;find=ber&amp;sort=name"
     assert f'rel="prev" href="{data(airport, "changes/")}?{scope}"' in text
     assert f'rel="next" href="{data(airport, "changes/")}?{scope}&amp;offset=40"' in text
+
+
+def test_all_changes_of_a_run_are_exported_beyond_the_page(reader: Client, airport: TargetDataset, person: User):
+    table = [None] * len(table_of(airport, "changes").columns)
+    told = [{"op": "I", "key": KEY, "before": None, "after": table, "versions": 1}]
+    made = answered(airport, person, "changes", changes=told, truncated=True)
+    made.arguments = {"run_id": "good", "op": "I", "find": "ulm", "offset": 1}
+    made.save()
+    asked = typed(part(reader, made), having="run")
+    assert "Export all changes" in part(reader, made)
+    reader.post(f"/datasets/{airport.key}/reads/", asked)
+    export = ReadRequest.objects.get(kind="export")
+    assert export.arguments == {"run_id": "good", "op": "I", "find": "ulm"}
+    assert read_manifest(read=export).table.kind == "history"
 
 
 def test_changes_are_had_as_csv_with_both_versions(reader: Client, airport: TargetDataset, person: User):

@@ -58,6 +58,8 @@ def test_the_list_says_when_what_and_what_came_of_it(reader: Client, nightly: Sc
     read = words(text_of(reader, "/schedules/"))
     assert "nightly active everything At 06:30 on Monday through Friday 30 6 * * 1-5 Europe/Berlin" in read
     assert re.search(r"(Mon|Tue|Wed|Thu|Fri) \d{4}-\d\d-\d\d 06:30 never", read)
+    assert "1–1 of 1 schedule" in read
+    assert "1 schedules" not in read
 
 
 def test_schedules_of_other_environments_are_not_shown(reader: Client, nightly: Schedule):

@@ -237,7 +237,7 @@ def test_changes_of_columns_are_listed(editor: Client, orders: SourceDataset):
 def test_the_first_load_of_a_source_fills_its_last_table(operator: Client, orders: SourceDataset):
     page = page_of(operator, orders)
     assert "No loads yet" in page
-    assert "/load-runs/?start=rawcore.rc_shop_orders#start" in page
+    assert f'action="/sources/{orders.key}/load/"' in page
 
 
 def test_who_may_not_start_loads_is_not_offered_the_first(editor: Client, orders: SourceDataset):

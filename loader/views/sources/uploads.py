@@ -1,0 +1,112 @@
+"""Uploads of files: a new one for a system, and the next delivery of a source with the load that reads it."""
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+
+from architecture.permissions import here
+from elevata.accounts.permissions import may
+from elevata.accounts.roles import Permission
+from elevata.web.views import REFUSED, ButtonPage, DetailPage
+from loader.domain.dependencies import DATASET, Scope
+from loader.domain.refusals import Refusal
+from loader.selectors.source_state import loaded_dataset, uploads
+from loader.services.loads.load_runs import request_load_run
+from loader.services.sources.uploads import store_delivery, store_upload, takes_uploads, uploaded_file
+from loader.views.sources.source_steps import step_address
+from loader.views.sources.systems import SystemDiscover
+from metadata.models import SourceDataset
+from metadata.selectors.change_log import shown_entries
+from metadata.selectors.datasets import source_dataset_detail
+from metadata.views.base import Editing
+
+UPLOADS = 10
+
+
+class SystemUpload(SystemDiscover):
+    """Store a file in the folder of a system, and go on with its columns."""
+
+    @classmethod
+    def most_bytes(cls) -> int:
+        return settings.BATCH_MAX_BYTES
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        return redirect("system_discover", self.row.short_name)
+
+    def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        file = request.FILES.get("file")
+        if file is None:
+            return self.render(status=REFUSED, search="", upload_refused={"message": "Choose a file first."})
+        try:
+            location = store_upload(system=self.row, name=file.name, chunks=file.chunks())
+        except Refusal as refusal:
+            return self.render(status=REFUSED, search="", upload_refused=refusal.as_json())
+        messages.success(request, f"{location} is stored.")
+        return redirect(step_address("source_import", self.row, location))
+
+
+class SourceUpload(Editing, DetailPage):
+    """Form that uploads the next delivery of a source, and the stored file compared with the contract."""
+
+    name, template_name = "source", "loader/sources/source_upload.html"
+    rows = staticmethod(source_dataset_detail)
+
+    @classmethod
+    def most_bytes(cls) -> int:
+        return settings.BATCH_MAX_BYTES
+
+    def find(self) -> SourceDataset:
+        source = super().find()
+        if not takes_uploads(source):
+            raise Http404
+        return source
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {
+            "dataset": loaded_dataset(self.row),
+            "may_start": may(self.request.user, Permission.START_LOAD, on=here),
+            "uploads": shown_entries(uploads(self.row)[:UPLOADS]),
+        }
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        if not (name := request.GET.get("file", "")[:1000]):
+            return self.render()
+        try:
+            return self.render(file=uploaded_file(self.row, name))
+        except Refusal as refusal:
+            return self.render(refused=refusal.as_json())
+
+    def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        sent = request.FILES.get("file")
+        if sent is None:
+            return self.render(status=REFUSED, refused={"message": "Choose a file first."})
+        try:
+            file = store_delivery(
+                source=self.row, name=sent.name, chunks=sent.chunks(), as_it_is="as_it_is" in request.POST
+            )
+        except Refusal as refusal:
+            return self.render(status=REFUSED, refused=refusal.as_json(), may_insist=True)
+        messages.success(request, f"{file.location} is stored.")
+        return redirect(f"{reverse('source_upload', args=[self.row.key])}?{urlencode({'file': sent.name})}")
+
+
+class SourceLoad(ButtonPage):
+    """Button that loads a source into its last table; it leads to the progress and the first rows."""
+
+    model, name, page = SourceDataset, "source", "source_page"
+    permissions, place = (Permission.START_LOAD,), here
+    rows = staticmethod(source_dataset_detail)
+
+    def act(self) -> str:
+        dataset = loaded_dataset(self.row)
+        if dataset is None:
+            raise Refusal("NO_TARGETS", f"{self.row} has no targets yet", hint="Generate them first.")
+        requested = request_load_run(scope=Scope(DATASET, str(dataset)), user=self.request.user)
+        if requested.notice:
+            messages.warning(self.request, f"Load run {requested.notice}.")
+        return reverse("source_first_load", args=[self.row.key, requested.run.run_id])

@@ -1,0 +1,88 @@
+"""Save and create report: one click saves an edit and does what the pending changes' *Create report* does."""
+
+import pytest
+from django.http import HttpResponse
+from django.test import Client
+
+from architecture.models import Refresh
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.roles import Role
+from metadata.models import TargetColumn, TargetDataset
+from metadata.services.datasets.targets import create_target_dataset
+from tests.architecture.world import World, committed, person
+from tests.elevata.web.forms import typed, words
+from tests.elevata.web.html import html_of
+from tests.elevata.web.pages import change as by_ada
+from tests.elevata.web.pages import read, signed_in
+from tests.factories import TargetSchemaFactory
+
+pytestmark = pytest.mark.django_db
+
+SCOPE = {"kind": "dataset", "name": "rawcore.rc_crm_customer", "target_only": False}
+
+
+@pytest.fixture
+def editor(world: World) -> Client:
+    return signed_in(person("eve", Role.EDITOR))
+
+
+def edited(client: Client, address: str, **changes: object) -> HttpResponse:
+    page = read(client, address)
+    assert f'formaction="{address}report/"' in page
+    assert f'action="{address}"' in page
+    return client.post(f"{address}report/", typed(page, having="version", **changes))
+
+
+def test_a_column_is_saved_and_its_dataset_reported(editor: Client, world: World):
+    column = TargetColumn.objects.get(name="full_name")
+    answer = edited(editor, f"/columns/{column.key}/edit/", owner="Kim")
+    column.refresh_from_db()
+    asked = Refresh.objects.get()
+    assert (column.owner, answer.url) == ("Kim", f"/refreshes/{asked.pk}/")
+    assert (asked.purpose, asked.scope) == (Refresh.Purpose.REPORT, SCOPE)
+
+
+def test_a_dataset_is_saved_and_reported(editor: Client, world: World):
+    dataset = TargetDataset.objects.get(historize=True)
+    edited(editor, f"/datasets/{dataset.key}/edit/", owner="Kim")
+    assert TargetDataset.objects.get(pk=dataset.pk).owner == "Kim"
+    assert Refresh.objects.get().scope == SCOPE
+
+
+def test_a_refused_edit_is_not_reported(editor: Client, world: World):
+    column = TargetColumn.objects.get(name="full_name")
+    answer = edited(editor, f"/columns/{column.key}/edit/", type="strig")
+    assert answer.status_code == 422
+    assert f'action="/columns/{column.key}/edit/"' in html_of(answer)
+    assert not Refresh.objects.exists()
+
+
+def test_another_users_edit_is_shown_first_and_overwriting_it_reports(editor: Client, world: World):
+    column = TargetColumn.objects.get(name="full_name")
+    address = f"/columns/{column.key}/edit/"
+    sent = typed(read(editor, address), having="version", owner="Kim")
+    by_ada(world, "full_name", owner="Ada")
+    committed()
+    answer = editor.post(f"{address}report/", sent)
+    assert (answer.status_code, Refresh.objects.exists()) == (409, False)
+    assert f'action="{address}report/"' in html_of(answer)
+
+
+def test_the_edit_stays_if_the_report_is_refused(editor: Client, world: World, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("architecture.views.report_steps.tables_in_scope", lambda **given: [])
+    dataset = TargetDataset.objects.get(historize=True)
+    answer = edited(editor, f"/datasets/{dataset.key}/edit/", owner="Kim")
+    assert answer.url == f"/datasets/{dataset.key}/"
+    assert "The report was not created" in words(read(editor, answer.url))
+    assert TargetDataset.objects.get(pk=dataset.pk).owner == "Kim"
+
+
+def test_a_model_is_saved_and_reported(editor: Client, world: World):
+    with acting_as(world.author):
+        model = create_target_dataset(
+            schema=TargetSchemaFactory(name="serving"),
+            name="names",
+            select="SELECT full_name FROM rawcore.rc_crm_customer",
+        )
+    edited(editor, f"/models/{model.key}/edit/", owner="Kim")
+    assert Refresh.objects.get().scope["name"] == str(model)

@@ -1,0 +1,17 @@
+"""Counts in words."""
+
+import pytest
+
+from elevata.core.words import counted, noun_for
+
+
+def test_a_count_has_its_noun():
+    assert [counted(number, "column") for number in (0, 1, 1200)] == ["0 columns", "1 column", "1,200 columns"]
+
+
+@pytest.mark.parametrize(
+    ("plural", "singular"),
+    [("schedules", "schedule"), ("entries", "entry"), ("queries", "query"), ("load runs", "load run")],
+)
+def test_one_of_a_list_is_named_in_the_singular(plural: str, singular: str):
+    assert (noun_for(1, plural), noun_for(2, plural)) == (singular, plural)
