@@ -260,12 +260,12 @@ class RefusedSerializer(serializers.Serializer):
     hint = serializers.CharField()
 
 
-class WayBackSerializer(serializers.Serializer):
+class UndoOptionSerializer(serializers.Serializer):
     """Operations that can only be undone together, by their ordinals in the record, and the steps that undo them."""
 
     operations = serializers.ListField(child=serializers.IntegerField())
     done = serializers.ListField(child=serializers.CharField())
-    back = serializers.ListField(
+    undo = serializers.ListField(
         child=serializers.CharField(), help_text="Empty where no table changes, only what is known of the dataset."
     )
     possible = serializers.BooleanField()
@@ -276,17 +276,17 @@ class RecordSerializer(RecordListSerializer):
     """Record with its artifact for ``manage.py verify_artifact``, and the undo options of its operations."""
 
     artifact = serializers.SerializerMethodField()
-    ways_back = serializers.SerializerMethodField()
+    undo_options = serializers.SerializerMethodField()
     undo_reports = serializers.SerializerMethodField()
 
     class Meta(RecordListSerializer.Meta):
-        fields = (*RecordListSerializer.Meta.fields, "artifact", "ways_back", "undo_reports")
+        fields = (*RecordListSerializer.Meta.fields, "artifact", "undo_options", "undo_reports")
 
     def get_artifact(self, record: ExecutionRecord) -> dict[str, Any]:
         return record_artifact(record)
 
-    @extend_schema_field(WayBackSerializer(many=True))
-    def get_ways_back(self, record: ExecutionRecord) -> list[dict[str, Any]]:
+    @extend_schema_field(UndoOptionSerializer(many=True))
+    def get_undo_options(self, record: ExecutionRecord) -> list[dict[str, Any]]:
         return [option.as_json() for option in offered(record)]
 
     @extend_schema_field(serializers.ListField(child=serializers.UUIDField()))

@@ -13,7 +13,7 @@ from architecture.domain.operations import BASE, HISTORY, Operation
 from architecture.domain.steps.features import OPEN, SPARK
 from architecture.domain.steps.step import KEPT, PUBLISH_VIEW, RENAME_TABLE, Step, StoodOn, TableShape, Unwinding
 from architecture.domain.tables import TableSpec
-from architecture.domain.undo_groups import BEFORE, MOVED, State, Subject, WayBack, subjects_of, undone, unreadable
+from architecture.domain.undo_groups import BEFORE, MOVED, State, Subject, UndoGroup, subjects_of, undone, unreadable
 from metadata.domain.state import DatasetState
 
 
@@ -46,49 +46,49 @@ class Ground:
 class Problem:
     """Reason why a group cannot be undone. ``reader`` is the column that would lose an input, if that is the reason."""
 
-    way: WayBack
+    group: UndoGroup
     differs: str
     reader: str = ""
 
 
 @dataclass(frozen=True)
-class TakenBack:
+class UndoResult:
     """Result of undoing groups together: the ``states`` of their datasets after it (None: removed).
 
-    ``ways`` are the groups that are undone, ``back`` those that were undone before. If there are ``problems``, the
-    other fields are undefined.
+    ``groups`` are the groups that are undone, ``undone_before`` those that earlier undos or changes undid. If there are
+    ``problems``, the other fields are undefined.
     """
 
-    ways: tuple[WayBack, ...]
-    back: tuple[WayBack, ...]
+    groups: tuple[UndoGroup, ...]
+    undone_before: tuple[UndoGroup, ...]
     problems: tuple[Problem, ...]
     states: Mapping[str, State]
 
 
-def take_back(ways: Iterable[WayBack], ground: Ground) -> TakenBack:
+def undo_together(groups: Iterable[UndoGroup], ground: Ground) -> UndoResult:
     """Return the result of undoing these groups together, with at most one problem per dataset."""
     attempt = _Attempt(ground, dict(ground.applied))
-    ways = tuple(ways)
-    for way in reversed(ways):
-        attempt.undo_state(way)
-    attempt.undo_steps([way for way in ways if way.dataset_key not in attempt.stopped])
-    back = tuple(way for way in ways if way.ordinals in attempt.back)
-    undone_ways = tuple(way for way in ways if way.ordinals not in attempt.back)
-    states = {way.dataset_key: attempt.states.get(way.dataset_key) for way in undone_ways}
-    problems = tuple(attempt.problems) or tuple(_reader_problems(undone_ways, states, ground))
-    return TakenBack(undone_ways, back, problems, states)
+    groups = tuple(groups)
+    for group in reversed(groups):
+        attempt.undo_state(group)
+    attempt.undo_steps([group for group in groups if group.dataset_key not in attempt.stopped])
+    undone_before = tuple(group for group in groups if group.ordinals in attempt.undone_before)
+    undone = tuple(group for group in groups if group.ordinals not in attempt.undone_before)
+    states = {group.dataset_key: attempt.states.get(group.dataset_key) for group in undone}
+    problems = tuple(attempt.problems) or tuple(_reader_problems(undone, states, ground))
+    return UndoResult(undone, undone_before, problems, states)
 
 
-def what_can_be(ways: Iterable[WayBack], ground: Ground) -> TakenBack:
+def undoable(groups: Iterable[UndoGroup], ground: Ground) -> UndoResult:
     """Return the largest set of groups that can be undone together, with the problems of the others."""
-    candidates, problems = tuple(ways), ()
+    candidates, problems = tuple(groups), ()
     while True:
-        result = take_back(candidates, ground)
+        result = undo_together(candidates, ground)
         if not result.problems:
             return replace(result, problems=problems)
         problems += result.problems
-        excluded = {problem.way.ordinals for problem in result.problems}
-        candidates = tuple(way for way in candidates if way.ordinals not in excluded)
+        excluded = {problem.group.ordinals for problem in result.problems}
+        candidates = tuple(group for group in candidates if group.ordinals not in excluded)
 
 
 @dataclass
@@ -101,43 +101,45 @@ class _Attempt:
     stopped: set[str] = field(default_factory=set)
     # Ordinals of groups whose change is not in the states any more: perhaps, and certainly, undone before.
     doubtful: set[tuple[int, ...]] = field(default_factory=set)
-    back: set[tuple[int, ...]] = field(default_factory=set)
+    undone_before: set[tuple[int, ...]] = field(default_factory=set)
 
-    def undo_state(self, way: WayBack) -> None:
-        key = way.dataset_key
-        result = undone(way, self.states.get(key), self.ground.before.get(key), self.ground.left.get(key))
+    def undo_state(self, group: UndoGroup) -> None:
+        key = group.dataset_key
+        result = undone(group, self.states.get(key), self.ground.before.get(key), self.ground.left.get(key))
         if result.found == MOVED:
-            self._stop(way, "it was changed since")
+            self._stop(group, "it was changed since")
         elif result.found == BEFORE:
-            (self.doubtful if way.changes_tables else self.back).add(way.ordinals)
+            (self.doubtful if group.changes_tables else self.undone_before).add(group.ordinals)
         self.states[key] = result.state
 
-    def undo_steps(self, ways: Sequence[WayBack]) -> None:
+    def undo_steps(self, groups: Sequence[UndoGroup]) -> None:
         """Undo the steps of the groups, the last step first.
 
         A group whose execution was interrupted may be undone in the tables although the states lack its change.
         """
         unwinding = Unwinding(self.ground.shapes)
-        rows = sorted(((executed, way) for way in ways for executed in way.executed), key=lambda row: -row[0].ordinal)
-        for executed, way in rows:
-            skipped = way.dataset_key in self.stopped or way.ordinals in self.back
+        rows = sorted(
+            ((executed, group) for group in groups for executed in group.executed), key=lambda row: -row[0].ordinal
+        )
+        for executed, group in rows:
+            skipped = group.dataset_key in self.stopped or group.ordinals in self.undone_before
             if executed.step is None or skipped:
                 continue
             try:
                 unwinding.take_back(executed.step, executed.version_before)
             except StoodOn as problem:
-                if way.ordinals in self.doubtful:
-                    self.back.add(way.ordinals)
+                if group.ordinals in self.doubtful:
+                    self.undone_before.add(group.ordinals)
                 else:
-                    self._stop(way, problem.differs)
+                    self._stop(group, problem.differs)
 
-    def _stop(self, way: WayBack, differs: str) -> None:
-        if way.dataset_key not in self.stopped:
-            self.stopped.add(way.dataset_key)
-            self.problems.append(Problem(way, differs))
+    def _stop(self, group: UndoGroup, differs: str) -> None:
+        if group.dataset_key not in self.stopped:
+            self.stopped.add(group.dataset_key)
+            self.problems.append(Problem(group, differs))
 
 
-def _reader_problems(taken: Sequence[WayBack], states: Mapping[str, State], ground: Ground) -> Iterable[Problem]:
+def _reader_problems(taken: Sequence[UndoGroup], states: Mapping[str, State], ground: Ground) -> Iterable[Problem]:
     """Yield the problems of readers that would lose an input."""
     after = {key: state for key, state in {**ground.applied, **states}.items() if state is not None}
     changed = {
@@ -156,15 +158,15 @@ def _reader_problems(taken: Sequence[WayBack], states: Mapping[str, State], grou
         if before.get((key, column_key)) == missing:
             continue
         column = next(column for column in after[key].columns if column.key == column_key)
-        way = _cause(taken, key, column_key, column.inputs, ground)
-        if way is not None:
+        group = _cause(taken, key, column_key, column.inputs, ground)
+        if group is not None:
             reader = f"{after[key].qualified_name}.{column.name}"
-            yield Problem(way, f"{reader} would read what is not there", reader)
+            yield Problem(group, f"{reader} would read what is not there", reader)
 
 
 def _cause(
-    taken: Sequence[WayBack], dataset: str, column: str, inputs: Iterable[str], ground: Ground
-) -> WayBack | None:
+    taken: Sequence[UndoGroup], dataset: str, column: str, inputs: Iterable[str], ground: Ground
+) -> UndoGroup | None:
     """Return the first undone group that changes a column or its inputs; None if there is none."""
     owners = {
         column.key: key
@@ -172,21 +174,21 @@ def _cause(
         for column in state.columns
         if column.key in set(inputs)
     }
-    for way in taken:
-        own = way.dataset_key == dataset and way.column_key == column
-        if own or (way.dataset_key in owners.values() and (not way.column_key or way.column_key in owners)):
-            return way
+    for group in taken:
+        own = group.dataset_key == dataset and group.column_key == column
+        if own or (group.dataset_key in owners.values() and (not group.column_key or group.column_key in owners)):
+            return group
     return None
 
 
-def stands_on(way: WayBack, others: Iterable[WayBack]) -> WayBack | None:
-    """Return the first of ``others``, later in the same record, that depends on ``way``; None if there is none."""
-    tables = {step.table.key for step in way.steps if step.leaves_trace}
+def first_dependent(group: UndoGroup, others: Iterable[UndoGroup]) -> UndoGroup | None:
+    """Return the first of ``others``, later in the same record, that depends on ``group``; None if there is none."""
+    tables = {step.table.key for step in group.steps if step.leaves_trace}
     for other in others:
-        later = [executed for executed in other.executed if executed.ordinal > way.ordinals[0]]
+        later = [executed for executed in other.executed if executed.ordinal > group.ordinals[0]]
         same_table = any(executed.step and executed.step.table.key in tables for executed in later)
-        same_subject = other.dataset_key == way.dataset_key and other.column_key in (way.column_key, "")
-        if later and (same_table if way.steps else same_subject):
+        same_subject = other.dataset_key == group.dataset_key and other.column_key in (group.column_key, "")
+        if later and (same_table if group.steps else same_subject):
             return other
     return None
 
@@ -205,26 +207,26 @@ class Answered:
     of ``done``, in their order; ``foreign`` are the operations that belong to no group, with their subjects.
     """
 
-    done: tuple[WayBack, ...]
-    kept: tuple[WayBack, ...]
+    done: tuple[UndoGroup, ...]
+    kept: tuple[UndoGroup, ...]
     steps: tuple[Owned, ...]
     foreign: tuple[tuple[Operation, Subject], ...]
 
 
-def answered(ways: Iterable[WayBack], operations: Sequence[Operation], described: Collection[str]) -> Answered:
+def answered(groups: Iterable[UndoGroup], operations: Sequence[Operation], described: Collection[str]) -> Answered:
     """Return the assignment of the undo report's operations to these groups; an operation may undo several."""
     assignment = _Assignment(operations, subjects_of(operations, described))
-    answers = [(way, assignment.of(way)) for way in ways]
+    answers = [(group, assignment.of(group)) for group in groups]
     steps = [
         (executed.ordinal, (executed.step, executed.version_before, _owner(executed.step, own)))
-        for way, own in answers
-        for executed in (way.executed if own else ())
+        for group, own in answers
+        for executed in (group.executed if own else ())
         if executed.step is not None
     ]
     assigned = {ordinal for _, own in answers for ordinal, _ in own}
     return Answered(
-        done=tuple(way for way, own in answers if own),
-        kept=tuple(way for way, own in answers if not own),
+        done=tuple(group for group, own in answers if own),
+        kept=tuple(group for group, own in answers if not own),
         steps=tuple(owned for _, owned in sorted(steps, key=lambda row: row[0])),
         foreign=tuple((item, assignment.subjects[at]) for at, item in enumerate(operations) if at not in assigned),
     )
@@ -242,13 +244,13 @@ class _Assignment:
             if operation.op == RENAME_TABLE:
                 self.renames[operation.from_, operation.to] = ordinal, operation
 
-    def of(self, way: WayBack) -> list[tuple[int, Operation]]:
+    def of(self, group: UndoGroup) -> list[tuple[int, Operation]]:
         """Return the operations that undo a group, including renames of another dataset's retired history."""
-        own = self.by_dataset.get(way.dataset_key, ())
+        own = self.by_dataset.get(group.dataset_key, ())
         answers = {
-            ordinal: operation for ordinal, operation in own if way.answered_by(operation, self.subjects[ordinal])
+            ordinal: operation for ordinal, operation in own if group.answered_by(operation, self.subjects[ordinal])
         }
-        moved = [(step.to_name, step.from_name) for step in way.steps if step.op == RENAME_TABLE]
+        moved = [(step.to_name, step.from_name) for step in group.steps if step.op == RENAME_TABLE]
         answers |= dict(self.renames[names] for names in moved if names in self.renames)
         return sorted(answers.items())
 

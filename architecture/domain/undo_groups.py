@@ -62,7 +62,7 @@ class Executed:
 
 
 @dataclass(frozen=True)
-class WayBack:
+class UndoGroup:
     """Operations that can only be undone together.
 
     They changed one ``aspect`` of a dataset, or of its column with ``column_key``.
@@ -108,7 +108,7 @@ class WayBack:
 
     @property
     def renamed(self) -> frozenset[str]:
-        """Return the stable keys of the renamed columns, including retired columns that made way for a name."""
+        """Return the stable keys of the renamed columns, including retired columns that made group for a name."""
         steps = (step for step in self.steps if step.op == RENAME_COLUMN and step.column is not None)
         return frozenset(step.column.key for step in steps)
 
@@ -129,9 +129,9 @@ def columns_of(operation: Operation) -> frozenset[str]:
     return frozenset(key for key, _, _ in operation.columns) or frozenset({operation.column_key} - {""})
 
 
-def ways_back(
+def undo_groups(
     operations: Sequence[Operation], executed: Iterable[Executed], described: Collection[str]
-) -> tuple[WayBack, ...]:
+) -> tuple[UndoGroup, ...]:
     """Return the executed operations of a record as groups, in order.
 
     ``operations`` are the report's, ``described`` the keys of the columns in the metadata. Technical columns belong
@@ -144,7 +144,7 @@ def ways_back(
         if operations[item.place].op != ops.CHANGE_CONTRACT:
             groups.setdefault(subjects[item.place], []).append(item)
     return tuple(
-        WayBack(
+        UndoGroup(
             *subject,
             tuple(operation for operation, other in zip(operations, subjects, strict=True) if other == subject),
             tuple(items),
@@ -234,18 +234,18 @@ class Undone:
     state: State
 
 
-def undone(way: WayBack, state: State, before: State, left: State) -> Undone:
+def undone(group: UndoGroup, state: State, before: State, left: State) -> Undone:
     """Return the result for ``state`` (applied now).
 
     ``before`` and ``left`` are the states before and after the record.
     """
-    if way.aspect == TABLE:
-        return _table(way, state, before, left)
+    if group.aspect == TABLE:
+        return _table(group, state, before, left)
     if state is None:
         return Undone(MOVED, state)
-    if way.column_key:
-        return _column(way, state, before, left)
-    return _types(way, state) if way.aspect == TYPE else _fields(way, state, before, left)
+    if group.column_key:
+        return _column(group, state, before, left)
+    return _types(group, state) if group.aspect == TYPE else _fields(group, state, before, left)
 
 
 def _undo_fields(
@@ -259,9 +259,9 @@ def _undo_fields(
 # --- a dataset as a whole ----------------------------------------------------------------------
 
 
-def _table(way: WayBack, state: State, before: State, left: State) -> Undone:
+def _table(group: UndoGroup, state: State, before: State, left: State) -> Undone:
     """Undo the creation or removal of a table, with the whole state of its dataset."""
-    if not way.of_base(ops.CREATE_TABLE, ops.DROP_TABLE):  # a history was created for an existing base table
+    if not group.of_base(ops.CREATE_TABLE, ops.DROP_TABLE):  # a history was created for an existing base table
         if state is None:
             return Undone(MOVED, state)
         return _undo_fields(state, {"historize": state.historize}, {"historize": False}, {"historize": True})
@@ -282,16 +282,16 @@ def _comparable(state: State) -> Any:
     return table, state.load_policy, state.history_policy, columns
 
 
-def _fields(way: WayBack, state: DatasetState, before: State, left: State) -> Undone:
+def _fields(group: UndoGroup, state: DatasetState, before: State, left: State) -> Undone:
     """Undo a change of the dataset's name, use or logic."""
-    if before is None or left is None or (way.aspect == NAME and not way.of_base(ops.RENAME_TABLE)):
+    if before is None or left is None or (group.aspect == NAME and not group.of_base(ops.RENAME_TABLE)):
         return Undone(LEFT, state)  # only the history was changed, which has no state of its own
-    fields = _FIELDS[way.aspect]
+    fields = _FIELDS[group.aspect]
     now, was, then = (fields(side, state) for side in (state, before, left))
-    if way.aspect == USE and not left.active:
+    if group.aspect == USE and not left.active:
         then["historize"] = now["historize"]  # retiring a dataset does not change whether it is historized
     result = _undo_fields(state, now, was, then)
-    if way.aspect == NAME and result.found == LEFT and result.state is not None:
+    if group.aspect == NAME and result.found == LEFT and result.state is not None:
         return Undone(LEFT, replace(result.state, former_names=before.former_names))
     return result
 
@@ -341,26 +341,26 @@ def _with_roles(state: DatasetState, of: DatasetState) -> tuple[ColumnState, ...
 # --- columns -----------------------------------------------------------------------------------
 
 
-def _column(way: WayBack, state: DatasetState, before: State, left: State) -> Undone:
-    current, was, then = (_of_key(side, way.column_key) for side in (state, before, left))
-    if way.aspect == THERE:
-        return _presence(way, state, current, was)
-    operations = way.of_base(*_COLUMN_OPERATIONS[way.aspect])
+def _column(group: UndoGroup, state: DatasetState, before: State, left: State) -> Undone:
+    current, was, then = (_of_key(side, group.column_key) for side in (state, before, left))
+    if group.aspect == THERE:
+        return _presence(group, state, current, was)
+    operations = group.of_base(*_COLUMN_OPERATIONS[group.aspect])
     if not operations:
         return Undone(LEFT, state)
     if current is None:
         return Undone(MOVED, state)
-    return _COLUMN_UNDOS[way.aspect](way, state, current, was, then)
+    return _COLUMN_UNDOS[group.aspect](group, state, current, was, then)
 
 
-def _presence(way: WayBack, state: DatasetState, current: ColumnState | None, was: ColumnState | None) -> Undone:
-    for operation in way.of_base(ops.ADD_COLUMN):
+def _presence(group: UndoGroup, state: DatasetState, current: ColumnState | None, was: ColumnState | None) -> Undone:
+    for operation in group.of_base(ops.ADD_COLUMN):
         if current is None:
             return Undone(BEFORE, state)
         if (current.name, current.type) != (operation.column, operation.to):
             return Undone(MOVED, state)
         return Undone(LEFT, _with_column(state, current.key, None))
-    for _ in way.of_base(ops.DROP_COLUMN):
+    for _ in group.of_base(ops.DROP_COLUMN):
         if current is not None or was is None:
             return Undone(BEFORE if current is not None else MOVED, state)
         # A column that was retired before cannot be recognized as such, so the restored one is active.
@@ -368,9 +368,9 @@ def _presence(way: WayBack, state: DatasetState, current: ColumnState | None, wa
     return Undone(LEFT, state)
 
 
-def _name(way: WayBack, state: DatasetState, current: ColumnState, was: Any, then: Any) -> Undone:
+def _name(group: UndoGroup, state: DatasetState, current: ColumnState, was: Any, then: Any) -> Undone:
     """Undo a column's rename, also in the history policy, which refers to columns by name."""
-    (operation,) = way.of_base(ops.RENAME_COLUMN)
+    (operation,) = group.of_base(ops.RENAME_COLUMN)
     before, after = operation.from_, operation.to
     if current.name != after:
         return Undone(BEFORE if current.name == before else MOVED, state)
@@ -380,24 +380,24 @@ def _name(way: WayBack, state: DatasetState, current: ColumnState, was: Any, the
     return Undone(LEFT, replace(renamed, history_policy=_with_current_names(state.history_policy, state, renamed)))
 
 
-def _type(way: WayBack, state: DatasetState, current: ColumnState, was: Any, then: Any) -> Undone:
-    (operation,) = way.of_base(ops.WIDEN_COLUMN, ops.RETYPE_COLUMN)
+def _type(group: UndoGroup, state: DatasetState, current: ColumnState, was: Any, then: Any) -> Undone:
+    (operation,) = group.of_base(ops.WIDEN_COLUMN, ops.RETYPE_COLUMN)
     return _of_column(state, current, {"type": operation.from_}, {"type": operation.to})
 
 
-def _use(way: WayBack, state: DatasetState, current: ColumnState, was: Any, then: Any) -> Undone:
+def _use(group: UndoGroup, state: DatasetState, current: ColumnState, was: Any, then: Any) -> Undone:
     """Undo retiring a column or its reversal."""
-    retired = bool(way.of_base(ops.RETIRE_COLUMN))
+    retired = bool(group.of_base(ops.RETIRE_COLUMN))
     return _of_column(state, current, {"active": retired}, {"active": not retired})
 
 
-def _logic(way: WayBack, state: DatasetState, current: ColumnState, was: Any, then: Any) -> Undone:
+def _logic(group: UndoGroup, state: DatasetState, current: ColumnState, was: Any, then: Any) -> Undone:
     fields = ("expression", "inputs", "role")
     sides = [{name: getattr(values, name) for name in fields} if values is not None else {} for values in (was, then)]
     return _of_column(state, current, *sides)
 
 
-def _nullable(way: WayBack, state: DatasetState, current: ColumnState, was: Any, then: Any) -> Undone:
+def _nullable(group: UndoGroup, state: DatasetState, current: ColumnState, was: Any, then: Any) -> Undone:
     return _of_column(state, current, {"nullable": True}, {"nullable": False})
 
 
@@ -424,10 +424,12 @@ def _of_column(state: DatasetState, current: ColumnState, was: Mapping[str, Any]
     return Undone(BEFORE if now == was else MOVED, state)
 
 
-def _types(way: WayBack, state: DatasetState) -> Undone:
+def _types(group: UndoGroup, state: DatasetState) -> Undone:
     """Undo the type change of several columns together."""
-    changed = {key: (was, then) for operation in way.of_base(ops.REBUILD_TABLE) for key, was, then in operation.columns}
-    retyped = way.of_base(ops.WIDEN_COLUMN, ops.RETYPE_COLUMN)
+    changed = {
+        key: (was, then) for operation in group.of_base(ops.REBUILD_TABLE) for key, was, then in operation.columns
+    }
+    retyped = group.of_base(ops.WIDEN_COLUMN, ops.RETYPE_COLUMN)
     changed |= {operation.column_key: (operation.from_, operation.to) for operation in retyped}
     current = {column.key: column for column in state.columns if column.key in changed}
     now = {key: column.type for key, column in current.items()}

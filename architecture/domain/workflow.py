@@ -116,7 +116,7 @@ CODES: Mapping[str, tuple[str, str]] = {
         "rows were written since and would be lost",
         "choose other operations, and change this one by metadata and a report",
     ),
-    "NO_WAY_BACK": ("this cannot be undone", "change it by metadata and a report"),
+    "NOT_UNDOABLE": ("this cannot be undone", "change it by metadata and a report"),
     "ALREADY_APPLIED": (
         "the dataset already has an applied state",
         "remove it from the file, or compare with 'manage.py drift' or 'manage.py plan --desired-state FILE'",

@@ -17,8 +17,8 @@ from architecture.domain.report import ALL, DATASET, Scope
 from architecture.domain.state_files import as_row, of_row, with_references
 from architecture.domain.steps import report_steps
 from architecture.domain.steps.step import Step, inverse, shape_of
-from architecture.domain.undo import Answered, Ground, Problem, TakenBack, stands_on, take_back, what_can_be
-from architecture.domain.undo_groups import Executed, State, Subject, WayBack, ways_back
+from architecture.domain.undo import Answered, Ground, Problem, UndoResult, first_dependent, undo_together, undoable
+from architecture.domain.undo_groups import Executed, State, Subject, UndoGroup, undo_groups
 from architecture.domain.workflow import NO_CHANGES, Refused
 from architecture.models import ChangeReport, Environment, ExecutionOperation, ExecutionRecord
 from architecture.selectors.authors import carried_out
@@ -49,29 +49,29 @@ _MAX_RUNS = 3
 
 @dataclass(frozen=True)
 class Offered:
-    """Executed group of operations, with its undo steps (``back``).
+    """Executed group of operations, with its undo steps (``undo_steps``).
 
     ``refused`` is the reason why it cannot be undone now; None if it can, together with all others that can.
     """
 
-    way: WayBack
-    back: tuple[str, ...]
+    group: UndoGroup
+    undo_steps: tuple[str, ...]
     refused: Refused | None
 
     @property
     def ordinals(self) -> tuple[int, ...]:
-        return self.way.ordinals
+        return self.group.ordinals
 
     @property
     def done(self) -> tuple[str, ...]:
         """Return the descriptions of the executed steps."""
-        return tuple(step.describe() for step in self.way.steps) or (self.way.describe(),)
+        return tuple(step.describe() for step in self.group.steps) or (self.group.describe(),)
 
     def as_json(self) -> dict[str, Any]:
         return {
             "operations": list(self.ordinals),
             "done": list(self.done),
-            "back": list(self.back),
+            "undo": list(self.undo_steps),
             "possible": self.refused is None,
             "refused": self.refused.as_json() if self.refused is not None else None,
         }
@@ -79,24 +79,26 @@ class Offered:
 
 def offered(record: ExecutionRecord) -> tuple[Offered, ...]:
     """Return the record's undo options in the order of undo: the last group first."""
-    ways, ground = ways_of(record), undo_state(record)
-    first = what_can_be(ways, ground)
-    written = {way.ordinals: refused for way, refused in written_since(record, first.ways)}
-    tried = what_can_be([way for way in first.ways if way.ordinals not in written], ground)
-    reasons = {way.ordinals: already(way) for way in first.back} | written
-    possible = {way.ordinals for way in tried.ways}
+    groups, ground = groups_of(record), undo_state(record)
+    first = undoable(groups, ground)
+    written = {group.ordinals: refused for group, refused in written_since(record, first.groups)}
+    tried = undoable([group for group in first.groups if group.ordinals not in written], ground)
+    reasons = {group.ordinals: already_undone(group) for group in first.undone_before} | written
+    possible = {group.ordinals for group in tried.groups}
     for problem in (*first.problems, *tried.problems):
-        others = [way for way in ways if way.ordinals not in possible and way.ordinals not in reasons]
-        reasons[problem.way.ordinals] = why(problem, record, [way for way in others if way != problem.way])
-    return tuple(Offered(way, _undo_steps(way), reasons.get(way.ordinals)) for way in reversed(ways))
+        others = [group for group in groups if group.ordinals not in possible and group.ordinals not in reasons]
+        reasons[problem.group.ordinals] = refusal_of(
+            problem, record, [group for group in others if group != problem.group]
+        )
+    return tuple(Offered(group, _undo_steps(group), reasons.get(group.ordinals)) for group in reversed(groups))
 
 
-def _undo_steps(way: WayBack) -> tuple[str, ...]:
-    steps = [inverse(item.step, item.version_before) for item in reversed(way.executed) if item.step is not None]
+def _undo_steps(group: UndoGroup) -> tuple[str, ...]:
+    steps = [inverse(item.step, item.version_before) for item in reversed(group.executed) if item.step is not None]
     return tuple(step.describe() for step in steps if step is not None)
 
 
-def ways_of(record: ExecutionRecord) -> tuple[WayBack, ...]:
+def groups_of(record: ExecutionRecord) -> tuple[UndoGroup, ...]:
     """Return the executed operations as groups, in order."""
     planned = record.execution.planned
     operations = [operation_of(row) for row in planned.get("rows", ())]
@@ -112,7 +114,7 @@ def ways_of(record: ExecutionRecord) -> tuple[WayBack, ...]:
         for row in done
     ]
     before, left = _states(record)
-    return ways_back(operations, executed, Ground({}, before, left, {}).described)
+    return undo_groups(operations, executed, Ground({}, before, left, {}).described)
 
 
 def step_rows_of(record: ExecutionRecord) -> list[dict[str, Any]]:
@@ -145,28 +147,28 @@ def _states(record: ExecutionRecord) -> tuple[dict[str, Any], dict[str, Any]]:
 # --- refusals ----------------------------------------------------------------------------------
 
 
-def already(way: WayBack) -> Refused:
+def already_undone(group: UndoGroup) -> Refused:
     """Return the refusal for a group that was undone before, by an undo report or by a change of the metadata."""
-    return Refused("ALREADY_UNDONE", f"{way.describe()} was already undone")
+    return Refused("ALREADY_UNDONE", f"{group.describe()} was already undone")
 
 
-def why(problem: Problem, record: ExecutionRecord, others: Sequence[WayBack]) -> Refused:
+def refusal_of(problem: Problem, record: ExecutionRecord, others: Sequence[UndoGroup]) -> Refused:
     """Return the refusal for a group that cannot be undone. It names a dependent among ``others`` or a later change."""
-    what = problem.way.describe()
-    if problem.way.version_is_lost:
-        return Refused("NO_WAY_BACK", f"{what} cannot be undone: {problem.differs}")
+    what = problem.group.describe()
+    if problem.group.version_is_lost:
+        return Refused("NOT_UNDOABLE", f"{what} cannot be undone: {problem.differs}")
     if problem.reader:
         return Refused("LATER_OPERATIONS", f"{what} cannot be undone: {problem.differs}")
-    later = stands_on(problem.way, others)
+    later = first_dependent(problem.group, others)
     if later is not None:
         message = f"{what} cannot be undone alone: {later.describe()} depends on it"
         return Refused("LATER_OPERATIONS", message, "undo both")
-    row = _done_since(record, problem.way.dataset_key)
+    row = _done_since(record, problem.group.dataset_key)
     if row is None:
         return Refused("TABLE_MOVED", f"{what} cannot be undone: {problem.differs}")
     on = f"{row.qualified_name}.{row.column_name}" if row.column_name else row.qualified_name
     message = f"{what} cannot be undone: {problem.differs}; execution {row.execution_id} did {row.op} {on} since"
-    return Refused("LATER_OPERATIONS", message, f"take execution {row.execution_id} back first")
+    return Refused("LATER_OPERATIONS", message, f"undo execution {row.execution_id} first")
 
 
 def _done_since(record: ExecutionRecord, dataset_key: str) -> ExecutionOperation | None:
@@ -178,15 +180,17 @@ def _done_since(record: ExecutionRecord, dataset_key: str) -> ExecutionOperation
     return rows.exclude(execution=record.execution_id).order_by("-execution_id", "-ordinal").first()
 
 
-def written_since(record: ExecutionRecord, ways: Iterable[WayBack]) -> list[tuple[WayBack, Refused]]:
+def written_since(record: ExecutionRecord, groups: Iterable[UndoGroup]) -> list[tuple[UndoGroup, Refused]]:
     """Return the groups whose undo restores a version and would remove rows of later loads, with their refusals."""
-    restores = [way for way in ways if way.goes_to_version]
+    restores = [group for group in groups if group.goes_to_version]
     runs = runs_that_wrote(
         environment=record.environment,
-        dataset_keys={way.dataset_key for way in restores},
+        dataset_keys={group.dataset_key for group in restores},
         after=_ended_at(record),
     )
-    return [(way, _written_refusal(way, runs[way.dataset_key])) for way in restores if runs.get(way.dataset_key)]
+    return [
+        (group, _written_refusal(group, runs[group.dataset_key])) for group in restores if runs.get(group.dataset_key)
+    ]
 
 
 def _ended_at(record: ExecutionRecord) -> datetime:
@@ -196,10 +200,10 @@ def _ended_at(record: ExecutionRecord) -> datetime:
     return (execution.started_at if abandoned else execution.finished_at) or record.created_at
 
 
-def _written_refusal(way: WayBack, runs: Sequence[str]) -> Refused:
+def _written_refusal(group: UndoGroup, runs: Sequence[str]) -> Refused:
     names = ", ".join(runs[:_MAX_RUNS]) + (f" and {len(runs) - _MAX_RUNS} more" if len(runs) > _MAX_RUNS else "")
     message = f"load run{'s' if len(runs) > 1 else ''} {names} wrote rows since, which would go along"
-    return Refused("WRITTEN_SINCE", f"{way.describe()} cannot be undone: {message}")
+    return Refused("WRITTEN_SINCE", f"{group.describe()} cannot be undone: {message}")
 
 
 _METADATA_UNCHANGED = "METADATA_UNCHANGED"
@@ -220,52 +224,52 @@ def undo_report(
     Environment.objects.select_for_update().get(pk=record.environment_id)
     seen = last_seen(environment=record.environment) if seen is None else seen
     refuse_unproven_execution(record.execution)
-    ways, ground = ways_of(record), undo_state(record, seen)
-    selected = ways if operations is None else _select(ways, operations)
-    others = _without(ways, selected)
-    result = _take_back(record, ground, selected, others, strict=operations is not None)
+    groups, ground = groups_of(record), undo_state(record, seen)
+    selected = groups if operations is None else _select(groups, operations)
+    others = _without(groups, selected)
+    result = _undo_together(record, ground, selected, others, strict=operations is not None)
     basis = _basis(record, result.states, seen)
     made = basis.report()
     if made.status == NO_CHANGES:
         raise Refused("NOTHING_TO_UNDO")
-    assignment = undo.answered(result.ways, made.operations, ground.described)
+    assignment = undo.answered(result.groups, made.operations, ground.described)
     _refuse_foreign(assignment.foreign, others)
     if assignment.kept:
-        _take_back(record, ground, assignment.done, assignment.kept, strict=True)
+        _undo_together(record, ground, assignment.done, assignment.kept, strict=True)
     report = _existing_report(record, made, assignment) or _store(record, basis, made, assignment, user)
     record_why_of(report, "requested")
     return report
 
 
-def _take_back(
-    record: ExecutionRecord, ground: Ground, selected: Sequence[WayBack], others: Sequence[WayBack], *, strict: bool
-) -> TakenBack:
+def _undo_together(
+    record: ExecutionRecord, ground: Ground, selected: Sequence[UndoGroup], others: Sequence[UndoGroup], *, strict: bool
+) -> UndoResult:
     """Return the result of undoing these groups.
 
     Raises Refused unless all can be undone; without ``strict``, some may have been undone before.
     """
-    result = take_back(selected, ground)
-    if result.back and (strict or not result.ways):
-        raise already(result.back[0])
-    if not result.ways:
+    result = undo_together(selected, ground)
+    if result.undone_before and (strict or not result.groups):
+        raise already_undone(result.undone_before[0])
+    if not result.groups:
         raise Refused("NOTHING_TO_UNDO")
     for problem in result.problems:
-        raise why(problem, record, others)
-    for _, refused in written_since(record, result.ways):
+        raise refusal_of(problem, record, others)
+    for _, refused in written_since(record, result.groups):
         raise refused
     return result
 
 
-def _select(ways: Collection[WayBack], ordinals: Collection[int]) -> tuple[WayBack, ...]:
-    known = {ordinal for way in ways for ordinal in way.ordinals}
+def _select(groups: Collection[UndoGroup], ordinals: Collection[int]) -> tuple[UndoGroup, ...]:
+    known = {ordinal for group in groups for ordinal in group.ordinals}
     for ordinal in sorted(set(ordinals) - known):
         raise Refused("UNKNOWN_OPERATION", f"the record has no executed operation {ordinal + 1} (ordinal {ordinal})")
-    return tuple(way for way in ways if not set(ordinals).isdisjoint(way.ordinals))
+    return tuple(group for group in groups if not set(ordinals).isdisjoint(group.ordinals))
 
 
-def _without(ways: Iterable[WayBack], selected: Iterable[WayBack]) -> tuple[WayBack, ...]:
-    known = {way.ordinals for way in selected}
-    return tuple(way for way in ways if way.ordinals not in known)
+def _without(groups: Iterable[UndoGroup], selected: Iterable[UndoGroup]) -> tuple[UndoGroup, ...]:
+    known = {group.ordinals for group in selected}
+    return tuple(group for group in groups if group.ordinals not in known)
 
 
 def _basis(record: ExecutionRecord, states: Mapping[str, State], seen: Seen) -> Basis:
@@ -278,12 +282,12 @@ def _basis(record: ExecutionRecord, states: Mapping[str, State], seen: Seen) -> 
     return replace(basis, scope=Scope(DATASET, state.qualified_name, target_only=True))
 
 
-def _refuse_foreign(foreign: Iterable[tuple[Operation, Subject]], others: Collection[WayBack]) -> None:
+def _refuse_foreign(foreign: Iterable[tuple[Operation, Subject]], others: Collection[UndoGroup]) -> None:
     """Refuse an undo report with an operation that belongs to no undone group: no undo step would execute it."""
     for operation, subject in foreign:
         if operation.op == CHANGE_CONTRACT:  # it has no step, and follows from the undone operations
             continue
-        needed = next((way for way in others if way.answered_by(operation, subject)), None)
+        needed = next((group for group in others if group.answered_by(operation, subject)), None)
         if needed is not None:
             message = f"this cannot be undone without {needed.describe()}"
             raise Refused("LATER_OPERATIONS", message, "undo both")
@@ -310,7 +314,7 @@ def _store(
         ],
     }
     undoes = {"record": str(record.record_id), "operations": _ordinals_of(assignment.done)}
-    kept = (_kept_warning(way) for way in assignment.kept if way.changes_tables)
+    kept = (_kept_warning(group) for group in assignment.kept if group.changes_tables)
     warnings = (*made.warnings, *kept, _metadata_warning(basis))
     extra = {"desired": desired, "undo": undoes, "warnings": [warning.as_json() for warning in warnings]}
     row = store_report(basis, made, user, undo_of=record, extra=extra)
@@ -318,8 +322,8 @@ def _store(
     return row
 
 
-def _ordinals_of(ways: Iterable[WayBack]) -> list[int]:
-    return sorted(ordinal for way in ways for ordinal in way.ordinals)
+def _ordinals_of(groups: Iterable[UndoGroup]) -> list[int]:
+    return sorted(ordinal for group in groups for ordinal in group.ordinals)
 
 
 def _supersede(row: ChangeReport) -> None:
@@ -334,9 +338,9 @@ def _ordinals(report: ChangeReport) -> list[int]:
     return (report.document.get("undo") or {}).get("operations", [])
 
 
-def _kept_warning(way: WayBack) -> Warning:
-    message = f"{way.describe()} stays: nothing that is described asks for it to go"
-    return Warning("STAYS", way.operations[0].dataset, message=message)
+def _kept_warning(group: UndoGroup) -> Warning:
+    message = f"{group.describe()} stays: nothing that is described asks for it to go"
+    return Warning("STAYS", group.operations[0].dataset, message=message)
 
 
 def _metadata_warning(basis: Basis) -> Warning:
@@ -377,6 +381,6 @@ def undo_steps(report: ChangeReport, basis: Basis) -> tuple[Step, ...]:
 
 def _refuse_written(report: ChangeReport) -> None:
     ordinals = set(_ordinals(report))
-    ways = [way for way in ways_of(report.undo_of) if not ordinals.isdisjoint(way.ordinals)]
-    for _, refused in written_since(report.undo_of, ways):
+    groups = [group for group in groups_of(report.undo_of) if not ordinals.isdisjoint(group.ordinals)]
+    for _, refused in written_since(report.undo_of, groups):
         raise refused

@@ -90,8 +90,8 @@ class ExecutionDetail(ExecutionPage, DetailPage):
         sent = self.undo.data.getlist("operation") if self.undo is not None else None
         return super().context() | {
             "record": record,
-            "ways_back": [(group, sent is None or str(group.ordinals[0]) in sent) for group in groups],
-            "any_way": any(group.refused is None for group in groups),
+            "undo_options": [(group, sent is None or str(group.ordinals[0]) in sent) for group in groups],
+            "any_option": any(group.refused is None for group in groups),
             "undo": self.undo,
             "undone_by": list(record.undo_reports.order_by("-pk")) if record is not None else [],
             "may_build": may_build(self.request.user),

@@ -59,7 +59,9 @@ class Command(ProductCommand):
         """Print how each operation can be undone, with the numbers that 'manage.py undo' takes."""
         for one in offered(row):
             numbers = " ".join(str(ordinal + 1) for ordinal in one.ordinals)
-            back = one.refused.one_line() if one.refused is not None else ", ".join(one.back) or "no table changes"
+            back = (
+                one.refused.one_line() if one.refused is not None else ", ".join(one.undo_steps) or "no table changes"
+            )
             self.say(f"  undo  {numbers}: {f'{one.refused.code}: ' if one.refused is not None else ''}{back}")
 
 

@@ -7,7 +7,7 @@ from django.utils import timezone
 from architecture.domain.tables import tables_of
 from architecture.models import ChangeReport
 from architecture.services.states import current_environment
-from architecture.services.undo import ways_of
+from architecture.services.undo import groups_of
 from elevata.core.database import retried
 from elevata.jobs import states
 from loader.domain.manifest.maintenance import VacuumManifest
@@ -57,7 +57,7 @@ def _needs(state: DatasetState) -> list[Need]:
     needs = [
         Need(report.undo_of.execution.started_at or report.undo_of.created_at, f"undo {report}")
         for report in reports.select_related("undo_of__execution")
-        if any(way.goes_to_version and way.dataset_key == state.key for way in ways_of(report.undo_of))
+        if any(group.goes_to_version and group.dataset_key == state.key for group in groups_of(report.undo_of))
     ]
     queued = LoadRun.objects.filter(kind=REVERT, environment=environment, status__in=states.ACTIVE)
     for run in (run for run in queued if run.scope["name"] == state.qualified_name):

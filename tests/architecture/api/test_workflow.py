@@ -151,10 +151,10 @@ def record(world: World) -> str:
 
 
 def test_a_record_tells_what_takes_each_operation_back(world: World, record: str):
-    (way,) = get(signed_in(world.approver), record)["ways_back"]
-    assert (way["operations"], way["possible"], way["refused"]) == ([0, 1], True, None)
-    assert way["done"][0] == "rename_column rawcore.rc_crm_customer: full_name → display_name"
-    assert way["back"][-1] == "rename_column rawcore.rc_crm_customer: display_name → full_name"
+    (option,) = get(signed_in(world.approver), record)["undo_options"]
+    assert (option["operations"], option["possible"], option["refused"]) == ([0, 1], True, None)
+    assert option["done"][0] == "rename_column rawcore.rc_crm_customer: full_name → display_name"
+    assert option["undo"][-1] == "rename_column rawcore.rc_crm_customer: display_name → full_name"
 
 
 @pytest.mark.parametrize("body", [{}, {"operations": None}, {"operations": [1]}])

@@ -14,14 +14,14 @@ from architecture.domain.tables import ObservedTable
 from architecture.domain.undo import (
     Answered,
     Ground,
-    TakenBack,
+    UndoResult,
     answered,
-    stands_on,
-    take_back,
+    first_dependent,
     undo_steps,
-    what_can_be,
+    undo_together,
+    undoable,
 )
-from architecture.domain.undo_groups import USE, Executed, WayBack, ways_back
+from architecture.domain.undo_groups import USE, Executed, UndoGroup, undo_groups
 from metadata.domain.state import ColumnState, DatasetState
 from tests.architecture.domain.planning.test_cases import CASES
 from tests.architecture.domain.steps.test_plan_cases import observed, report, states, tables
@@ -41,21 +41,21 @@ class Done:
     start: Shapes
     shapes: Shapes
     made: ChangeReport
-    ways: tuple[WayBack, ...]
+    groups: tuple[UndoGroup, ...]
 
     @property
     def ground(self) -> Ground:
         return Ground(self.applied, self.before, self.left, self.shapes)
 
-    def way(self, op: str, column_name: str = "") -> WayBack:
+    def group(self, op: str, column_name: str = "") -> UndoGroup:
         wanted = (op, column_name)
-        return next(way for way in self.ways if any((one.op, one.column) == wanted for one in way.operations))
+        return next(group for group in self.groups if any((one.op, one.column) == wanted for one in group.operations))
 
-    def back(self, *ways: WayBack) -> Answered | None:
+    def back(self, *groups: UndoGroup) -> Answered | None:
         """Take these back together, and do it; None if that cannot be."""
-        taken = take_back(ways, self.ground)
-        found = answered(taken.ways, self.report_back(taken).operations, self.ground.described)
-        if taken.problems or found.foreign or (found.kept and take_back(found.done, self.ground).problems):
+        taken = undo_together(groups, self.ground)
+        found = answered(taken.groups, self.report_back(taken).operations, self.ground.described)
+        if taken.problems or found.foreign or (found.kept and undo_together(found.done, self.ground).problems):
             return None
         run(undo_steps(found.steps, self.shapes, {}), self.shapes)
         for dataset_key, reached in taken.states.items():
@@ -64,7 +64,7 @@ class Done:
                 self.applied[dataset_key] = reached
         return found
 
-    def report_back(self, taken: TakenBack) -> ChangeReport:
+    def report_back(self, taken: UndoResult) -> ChangeReport:
         """The report of taking back, as the service makes it."""
         applied = ArchitectureState(tuple(one for at, one in self.applied.items() if at in taken.states))
         desired = ArchitectureState(tuple(one for one in taken.states.values() if one is not None))
@@ -99,7 +99,7 @@ def done(before: ArchitectureState, after: ArchitectureState, shapes: Shapes | N
     left = {one.key: flat(one) for one in after.datasets}
     described = {one.key for side in (was, left) for held in side.values() for one in held.columns}
     applied = {one.key: one for one in carried_out(before, after, made).datasets}
-    return Done(was, left, applied, dict(start), now, made, ways_back(made.operations, executed, described))
+    return Done(was, left, applied, dict(start), now, made, undo_groups(made.operations, executed, described))
 
 
 def physical(shapes: Shapes) -> dict[str, TableShape]:
@@ -120,32 +120,32 @@ def open_cases() -> list:
 OPEN_CASES = open_cases()
 
 
-def stands_as_before(it: Done, kept: tuple[WayBack, ...]) -> bool:
+def stands_as_before(it: Done, kept: tuple[UndoGroup, ...]) -> bool:
     """Return True if a retired object kept its later values, and all other tables are as before."""
-    spared = {step.table.key for way in kept for step in way.steps}
+    spared = {step.table.key for group in kept for step in group.steps}
     return all(it.shapes[at].matches(shape) for at, shape in physical(it.start).items() if at not in spared)
 
 
 @pytest.mark.parametrize("case", OPEN_CASES)
 def test_a_case_is_taken_back_whole(case):
     it = done(*states(case))
-    found = it.back(*it.ways)
+    found = it.back(*it.groups)
     assert found is not None
     assert physical(it.shapes).keys() == physical(it.start).keys()
     assert stands_as_before(it, found.kept)
 
 
-def _last_first(ways: tuple[WayBack, ...]) -> list[WayBack]:
+def _last_first(groups: tuple[UndoGroup, ...]) -> list[UndoGroup]:
     """Return the groups in undo order; restored objects last, since nothing else is planned for retired ones."""
-    return sorted(ways, key=lambda way: (way.aspect == USE, -way.ordinals[0]))
+    return sorted(groups, key=lambda group: (group.aspect == USE, -group.ordinals[0]))
 
 
 @pytest.mark.parametrize("case", OPEN_CASES)
 def test_a_case_is_taken_back_the_last_first_each_with_what_stands_on_it(case):
     it = done(*states(case))
-    waiting: list[WayBack] = []
-    for way in _last_first(it.ways):
-        waiting.insert(0, way)
+    waiting: list[UndoGroup] = []
+    for group in _last_first(it.groups):
+        waiting.insert(0, group)
         if it.back(*waiting) is not None:
             waiting = []
     assert waiting == []
@@ -170,8 +170,8 @@ def changed(before: tuple[ColumnState, ...], after: tuple[ColumnState, ...]) -> 
     return done(state(customers(ID, *before)), state(customers(ID, *after)))
 
 
-def problem(it: Done, *ways: WayBack) -> str:
-    (one,) = take_back(ways, it.ground).problems
+def problem(it: Done, *groups: UndoGroup) -> str:
+    (one,) = undo_together(groups, it.ground).problems
     return one.differs
 
 
@@ -181,36 +181,36 @@ def renamed_twice() -> Done:
 
 
 def test_base_and_history_are_taken_back_as_one(renamed_twice: Done):
-    assert [len(way.ordinals) for way in renamed_twice.ways] == [2, 2]
+    assert [len(group.ordinals) for group in renamed_twice.groups] == [2, 2]
 
 
 def test_one_is_taken_back_and_the_other_stays(renamed_twice: Done):
-    renamed_twice.back(renamed_twice.way("rename_column", "a"))
+    renamed_twice.back(renamed_twice.group("rename_column", "a"))
     for shape in renamed_twice.shapes.values():
         assert {column.name for column in shape.columns} >= {"a", "y"}
     assert {one.name for one in renamed_twice.applied[key("customers")].columns} == {"id", "a", "y"}
 
 
 def test_what_is_back_already_is_told_apart(renamed_twice: Done):
-    way = renamed_twice.way("rename_column", "a")
-    renamed_twice.back(way)
-    assert take_back(renamed_twice.ways, renamed_twice.ground).back == (way,)
+    group = renamed_twice.group("rename_column", "a")
+    renamed_twice.back(group)
+    assert undo_together(renamed_twice.groups, renamed_twice.ground).undone_before == (group,)
 
 
 def test_what_goes_to_a_version_takes_what_was_done_after_it_along():
     it = changed((col("n", "integer"),), (col("m", "bigint", of="n"),))
-    widened, renamed = it.way("widen_column", "n"), it.way("rename_column", "n")
+    widened, renamed = it.group("widen_column", "n"), it.group("rename_column", "n")
     assert widened.goes_to_version
     assert problem(it, widened) == "the table was changed since"
-    assert stands_on(widened, [renamed]) == renamed
+    assert first_dependent(widened, [renamed]) == renamed
     assert it.back(widened, renamed) is not None
 
 
 def test_what_was_done_before_it_stays_when_something_goes_to_a_version():
     it = changed((col("n", "integer"), col("d", "integer")), (col("n", "bigint"), col("d", "bigint")))
-    last = it.way("widen_column", "n")
-    first = it.way("widen_column", "d")
-    late = max(first, last, key=lambda way: way.ordinals[-1])
+    last = it.group("widen_column", "n")
+    first = it.group("widen_column", "d")
+    late = max(first, last, key=lambda group: group.ordinals[-1])
     assert it.back(late) is not None
     types = {one.name: one.type for one in it.applied[key("customers")].columns}
     assert sorted((types["n"], types["d"])) == ["bigint", "integer"]
@@ -218,18 +218,18 @@ def test_what_was_done_before_it_stays_when_something_goes_to_a_version():
 
 def test_a_name_that_another_column_took_is_not_free():
     it = changed((col("a"),), (col("b", of="a", former_names=("a",)), col("a", of="new")))
-    renamed = it.way("rename_column", "a")
+    renamed = it.group("rename_column", "a")
     assert problem(it, renamed) == "another column is called a"
-    assert it.back(it.way("add_column", "a"), renamed) is not None
+    assert it.back(it.group("add_column", "a"), renamed) is not None
 
 
 def test_what_another_report_changed_since_cannot_be_taken_back():
     first = changed((col("a"),), (col("b", of="a"),))
     later = done(state(*first.applied.values()), state(customers(ID, col("c", of="a"))), shapes=dict(first.shapes))
     first.applied, first.shapes = later.applied, later.shapes
-    assert problem(first, first.way("rename_column", "a")) == "it was changed since"
-    later.back(*later.ways)
-    assert first.back(*first.ways) is not None
+    assert problem(first, first.group("rename_column", "a")) == "it was changed since"
+    later.back(*later.groups)
+    assert first.back(*first.groups) is not None
 
 
 def test_what_another_report_did_beside_it_stays():
@@ -237,7 +237,7 @@ def test_what_another_report_did_beside_it_stays():
     more = customers(ID, col("b", of="a"), col("c"))
     later = done(state(*first.applied.values()), state(more), shapes=dict(first.shapes))
     first.applied, first.shapes = later.applied, later.shapes
-    assert first.back(*first.ways) is not None
+    assert first.back(*first.groups) is not None
     assert {one.name for one in first.applied[key("customers")].columns} == {"id", "a", "c"}
 
 
@@ -248,10 +248,10 @@ def test_what_reads_a_column_by_its_new_name_stands_on_it():
         return base, dataset(key("reader"), "rc_reader", col("rid", role="business_key"), read)
 
     it = done(state(*described("a")), state(*described("b")))
-    renamed = it.way("rename_column", "a")
-    (one,) = take_back([renamed], it.ground).problems
+    renamed = it.group("rename_column", "a")
+    (one,) = undo_together([renamed], it.ground).problems
     assert one.reader == "rawcore.rc_reader.upper"
-    assert it.back(*it.ways) is not None
+    assert it.back(*it.groups) is not None
 
 
 def test_a_table_that_something_reads_is_not_taken_away():
@@ -259,7 +259,7 @@ def test_a_table_that_something_reads_is_not_taken_away():
     read = col("copy", inputs=(key("column", "a"),))
     reader = dataset(key("reader"), "rc_reader", col("rid", role="business_key"), read, inputs=(key("base"),))
     it = done(state(), state(base, reader))
-    made = next(way for way in it.ways if way.dataset_key == key("base"))
+    made = next(group for group in it.groups if group.dataset_key == key("base"))
     assert problem(it, made) == "rawcore.rc_reader.copy would read what is not there"
 
 
@@ -269,28 +269,28 @@ def test_of_many_the_most_that_goes_together_is_found():
     at = key("customers")
     moved = tuple(replace(one, name="hand") if one.key == column_key else one for one in it.shapes[at].columns)
     it.shapes[at] = replace(it.shapes[at], columns=moved)
-    found = what_can_be(it.ways, it.ground)
-    barred = {one.way.describe(): one.differs for one in found.problems}
+    found = undoable(it.groups, it.ground)
+    barred = {one.group.describe(): one.differs for one in found.problems}
     assert any("a → b" in what for what in barred)
-    assert [way.describe() for way in found.ways] == ["rename_column rawcore.rc_crm_customer: n → m"]
+    assert [group.describe() for group in found.groups] == ["rename_column rawcore.rc_crm_customer: n → m"]
 
 
 def test_a_version_that_was_not_recorded_cannot_be_gone_back_to():
     it = changed((col("n", "integer"),), (col("n", "bigint"),))
-    (way,) = it.ways
-    lost = replace(way, executed=tuple(replace(one, version_before=None) for one in way.executed))
+    (group,) = it.groups
+    lost = replace(group, executed=tuple(replace(one, version_before=None) for one in group.executed))
     assert lost.version_is_lost
     assert "not recorded" in problem(it, lost)
 
 
 def test_what_is_retired_again_keeps_its_new_name_and_says_so():
     it = changed((col("a", active=False),), (col("b", of="a"),))
-    assert [way.describe() for way in it.back(*it.ways).kept] == ["rename_column rawcore.rc_crm_customer: a → b"]
+    assert [group.describe() for group in it.back(*it.groups).kept] == ["rename_column rawcore.rc_crm_customer: a → b"]
 
 
 def test_views_over_a_history_are_published_again_under_its_old_name():
     it = done(state(customers(ID)), state(customers(ID, name="rc_crm_client")))
-    found = answered(it.ways, it.report_back(take_back(it.ways, it.ground)).operations, it.ground.described)
+    found = answered(it.groups, it.report_back(undo_together(it.groups, it.ground)).operations, it.ground.described)
     last = undo_steps(found.steps, it.shapes, {key("hist"): ["CREATE VIEW v"]})[-1]
     assert (last.op, last.view, last.dataset) == ("publish_view", "CREATE VIEW v", "rawcore.rc_crm_customer_hist")
 
@@ -298,8 +298,8 @@ def test_views_over_a_history_are_published_again_under_its_old_name():
 def test_an_undo_is_taken_back_again():
     it = changed((col("n", "integer"),), (col("n", "bigint"), col("c")))
     shapes = dict(it.shapes)
-    taken = take_back(it.ways, it.ground)
-    back = undo_steps(answered(it.ways, it.report_back(taken).operations, it.ground.described).steps, shapes, {})
+    taken = undo_together(it.groups, it.ground)
+    back = undo_steps(answered(it.groups, it.report_back(taken).operations, it.ground.described).steps, shapes, {})
     run(back, shapes)
     again = inverses([(step, place) for place, step in enumerate(back)], shapes)
     assert {step.op for step in again} == {"restore_table", "add_column"}

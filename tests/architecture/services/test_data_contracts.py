@@ -125,7 +125,7 @@ def test_an_undo_that_restores_the_promise_has_a_contract_change_of_its_own(worl
     approve(report=breaking, user=world.approver, contracts_broken=True)
     execute(world, breaking)
     record = breaking.executions.get().record
-    assert ["rename_column" in group.way.describe() for group in offered(record)] == [True]
+    assert ["rename_column" in group.group.describe() for group in offered(record)] == [True]
     world.warehouse.show()
     undo = undo_report(record=record, user=world.operator)
     approve(report=undo, user=world.approver, contracts_broken=True)

@@ -218,12 +218,12 @@ def test_what_a_later_operation_of_the_record_stands_on_is_not_taken_back_alone(
     assert found.hint == "undo both"
 
 
-def test_what_a_later_execution_stands_on_is_not_taken_back_and_it_is_named(built, renamed):
+def test_an_operation_on_which_a_later_execution_depends_is_not_undone_and_that_one_is_named(built, renamed):
     rename(built, "display_name", "name_shown")
     later = built.executed()
     found = refused(built, renamed)
     assert found.code == "LATER_OPERATIONS"
-    assert found.hint == f"take execution {later.pk} back first"
+    assert found.hint == f"undo execution {later.pk} first"
     executed(built, undo(built, later.record))
     assert said(undo(built, renamed))
 
@@ -302,26 +302,26 @@ def test_a_widening_goes_back_to_the_version_before(built, both):
 
 
 def test_a_record_offers_the_inverse_of_each_operation_the_last_first(built, both):
-    assert [(one.way.describe().split()[0], one.refused) for one in offered(both)] == [
+    assert [(one.group.describe().split()[0], one.refused) for one in offered(both)] == [
         ("rename_column", None),
         ("widen_column", None),
     ]
     (rename_, widen_) = offered(both)
-    assert rename_.back[0] == "rename_column rawcore.rc_crm_customer_hist: display_name → full_name"
-    assert {step.split()[0] for step in widen_.back} == {"restore_table"}
+    assert rename_.undo_steps[0] == "rename_column rawcore.rc_crm_customer_hist: display_name → full_name"
+    assert {step.split()[0] for step in widen_.undo_steps} == {"restore_table"}
 
 
 def test_what_cannot_be_taken_back_is_offered_with_the_reason(built, both):
     wrote(built, "night-7")
     executed(built, undo(built, both, *ordinals(both, "rename_column")))
-    codes = {one.way.describe().split()[0]: one.refused.code for one in offered(both)}
+    codes = {one.group.describe().split()[0]: one.refused.code for one in offered(both)}
     assert codes == {"rename_column": "ALREADY_UNDONE", "widen_column": "WRITTEN_SINCE"}
 
 
 def test_a_history_that_was_made_stays(built):
     record = ExecutionRecord.objects.get()
     (made,) = offered(record)
-    assert [step.split()[0] for step in made.back] == ["drop_table"]
+    assert [step.split()[0] for step in made.undo_steps] == ["drop_table"]
 
 
 def test_what_a_load_changed_by_itself_is_offered_and_taken_back(built):

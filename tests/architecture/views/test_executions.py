@@ -1,4 +1,4 @@
-"""Executions on pages: executing, the live page, cancelling, resuming, giving up, records, the way back."""
+"""Executions on pages: executing, the live page, cancelling, resuming, giving up, records, undo."""
 
 import json
 import re
@@ -207,7 +207,7 @@ def test_buttons_that_may_not_be_used_say_why(world: World, viewer: Client, prev
         assert viewer.post(page_of(execution, part)).status_code == 403
 
 
-# --- the way back ------------------------------------------------------------------------------
+# --- undo --------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -275,7 +275,7 @@ def test_what_cannot_be_taken_back_any_more_cannot_be_chosen(world: World, olga:
     assert "Nothing in this record can be undone" in part
 
 
-def test_who_only_reads_sees_the_way_back_and_cannot_choose(viewer: Client, two: Execution):
+def test_who_only_reads_sees_the_undo_options_and_cannot_choose(viewer: Client, two: Execution):
     part = section(read(viewer, page_of(two)), "undo")
     assert ticks(part) == []
     assert "needs the editor, approver or operator role" in part

@@ -38,7 +38,7 @@ def test_the_newest_former_name_is_last(rawcore: TargetDataset) -> None:
     assert again.history.former_names == ["rc_air_airport_hist", "one_hist"]
 
 
-def test_a_rename_and_its_way_back_leave_no_former_name(rawcore: TargetDataset) -> None:
+def test_a_rename_and_its_undo_leave_no_former_name(rawcore: TargetDataset) -> None:
     again = rename(rename(rawcore, "one"), "rc_air_airport")
     assert (again.former_names, again.history.former_names) == ([], [])
 

@@ -53,7 +53,7 @@ def test_a_retired_reference_is_logged_with_its_reason_and_leads_back_to_its_lin
     assert (entry.actor, entry.reason) == ("mia", "routes carry no airports any more")
 
 
-def test_the_datasets_page_shows_it_retired_with_the_way_back(editor: Client, reference: Reference):
+def test_the_datasets_page_shows_it_retired_with_its_restore(editor: Client, reference: Reference):
     place = f"/datasets/{reference.child.key}/"
     assert address(reference, "retire") in read(editor, place)
     do(editor, reference, "retire")
