@@ -33,7 +33,7 @@ from metadata.services.exchange.csv_files import csv_nodes
 from metadata.services.exchange.faults import Faults, twice
 from metadata.services.exchange.import_rows import Report
 from metadata.services.exchange.metadata_import import Importer
-from metadata.services.exchange.yaml_files import dump_yaml, parse_yaml, read_text, read_yaml
+from metadata.services.exchange.yaml_files import decoded, dump_yaml, parse_yaml, read_text, read_yaml
 from metadata.services.exposures import EXPOSURE_FIELDS
 
 # Target datasets with everything that an export contains, in few queries.
@@ -157,8 +157,8 @@ def import_metadata(path: Path | str, *, check: bool = False) -> Report:
     return import_records(_read(Path(path)), check=check)
 
 
-def read_files(contents: Mapping[str, str]) -> MetadataFiles:
-    """Return the records of YAML and CSV texts, given by the file name used in errors.
+def read_files(contents: Mapping[str, str | bytes]) -> MetadataFiles:
+    """Return the records of YAML and CSV files, given by the file name used in errors, as texts or as bytes in UTF-8.
 
     Parsing is slow, so call it before a transaction takes the database's write lock.
     """
@@ -190,8 +190,9 @@ def _attempt(files: MetadataFiles, errors: list[MetadataError], *, check: bool) 
     return report
 
 
-def _nodes(content: str, name: str) -> Iterable[Node]:
-    return csv_nodes(content, name) if name.lower().endswith(CSV_SUFFIX) else [parse_yaml(content, name)]
+def _nodes(content: str | bytes, name: str) -> Iterable[Node]:
+    text = decoded(content, name) if isinstance(content, bytes) else content
+    return csv_nodes(text, name) if name.lower().endswith(CSV_SUFFIX) else [parse_yaml(text, name)]
 
 
 def _read(path: Path) -> MetadataFiles:
