@@ -101,7 +101,8 @@ class MetadataViewSet(Resource, GenericViewSet):
     def bring_in(self, request: Request) -> Response:
         """Import the files' metadata: all of it or, on any fault, nothing.
 
-        A file whose name ends with `.csv` is read as CSV, others as YAML. Several faults are listed as those of a bulk
+        A file whose name ends with `.csv` is read as CSV of target datasets or of source datasets, with their columns;
+        others are read as YAML. Several faults are listed as those of a bulk
         request, the first 200 with their places, and `total` counts all. What the files do not mention is left alone.
         At most 8 MiB; larger ones go by `manage.py import_metadata`.
         """

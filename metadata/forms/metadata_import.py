@@ -53,7 +53,7 @@ class MetadataImportForm(ProductForm):
         ),
         allow_empty_file=True,
         help_text=(
-            "YAML, as an export writes it, or CSV with a line for each dataset or column; "
+            "YAML, as an export writes it, or CSV with a line for each dataset, source or column; "
             f"together at most {settings.DATA_UPLOAD_MAX_MEMORY_SIZE >> 20} MB."
         ),
         error_messages={"required": "Choose at least one file."},

@@ -12,7 +12,7 @@ from elevata.core.words import counted
 from elevata.web.views import REFUSED
 from metadata.domain.bulk_edits import MOST_ROWS
 from metadata.forms.metadata_import import MetadataImportForm
-from metadata.services.exchange.csv_files import COLUMNS
+from metadata.services.exchange.csv_files import SOURCES, TARGETS
 from metadata.services.exchange.import_preview import ImportPreview, PreviewOutdated, apply_import, preview_import
 from metadata.services.exchange.import_rows import Report
 from metadata.services.exchange.metadata_files import MetadataFiles, import_records, read_files
@@ -35,7 +35,7 @@ class MetadataImport(Editing):
         return import_records(files)
 
     def context(self) -> dict[str, Any]:
-        return super().context() | {"csv_columns": COLUMNS}
+        return super().context() | {"csv_layouts": (TARGETS, SOURCES)}
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         return self.render(self.template_name, form=MetadataImportForm())

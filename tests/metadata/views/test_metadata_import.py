@@ -214,3 +214,11 @@ def test_without_javascript_the_page_comes_whole_and_asks_for_the_files_again(ed
     seen = re.search(r'name="seen" value="(\w+)"', html)[1]
     upload.seek(0)
     assert editor.post(PAGE, {"files": [upload], "seen": seen})["Location"] == "/datasets/"
+
+
+def test_columns_of_sources_are_imported_from_csv(editor: Client, airport: TargetDataset):
+    files = csv("system,dataset,column,description", "air,airport,name,Name of the airport")
+    html, seen = checked(editor, files)
+    assert "changed source column air.airport.name description Name of the airport" in words(html)
+    sent(editor, files, seen=seen)
+    assert airport.generated_from.columns.get(name="name").description == "Name of the airport"
