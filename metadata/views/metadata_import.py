@@ -12,13 +12,14 @@ from elevata.core.words import counted
 from elevata.web.views import REFUSED
 from metadata.domain.bulk_edits import MOST_ROWS
 from metadata.forms.metadata_import import MetadataImportForm
-from metadata.services.exchange.csv_files import SOURCES, TARGETS
+from metadata.services.exchange.csv_files import DATASETS_FILE, SOURCES, SOURCES_FILE, TARGETS
 from metadata.services.exchange.import_preview import ImportPreview, PreviewOutdated, apply_import, preview_import
 from metadata.services.exchange.import_rows import Report
-from metadata.services.exchange.metadata_files import MetadataFiles, import_records, read_files
+from metadata.services.exchange.metadata_files import MetadataFiles, exported_csv, import_records, read_files
 from metadata.views.base import Editing, undoable_entry
 
 CONFLICT = 409
+CSV_FILES = (DATASETS_FILE, SOURCES_FILE)
 
 
 class MetadataImport(Editing):
@@ -35,9 +36,13 @@ class MetadataImport(Editing):
         return import_records(files)
 
     def context(self) -> dict[str, Any]:
-        return super().context() | {"csv_layouts": (TARGETS, SOURCES)}
+        return super().context() | {"csv_layouts": (TARGETS, SOURCES), "csv_files": CSV_FILES}
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        if (name := request.GET.get("csv")) in CSV_FILES:
+            response = HttpResponse(exported_csv()[name], content_type="text/csv; charset=utf-8")
+            response["Content-Disposition"] = f'attachment; filename="{name}"'
+            return response
         return self.render(self.template_name, form=MetadataImportForm())
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:

@@ -222,3 +222,13 @@ def test_columns_of_sources_are_imported_from_csv(editor: Client, airport: Targe
     assert "changed source column air.airport.name description Name of the airport" in words(html)
     sent(editor, files, seen=seen)
     assert airport.generated_from.columns.get(name="name").description == "Name of the airport"
+
+
+@pytest.mark.parametrize("name", ["datasets.csv", "sources.csv"])
+def test_the_current_metadata_is_downloaded_as_csv_and_imported_without_a_change(
+    name: str, editor: Client, airport: TargetDataset
+):
+    assert f'href="?csv={name}"' in html_of(editor.get(PAGE))
+    answer = editor.get(f"{PAGE}?csv={name}")
+    assert answer.headers["Content-Disposition"] == f'attachment; filename="{name}"'
+    assert "No changes" in words(html_of(sent(editor, {name: answer.content})))

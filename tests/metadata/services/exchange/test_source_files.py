@@ -134,3 +134,27 @@ def test_a_file_of_sources_knows_no_field_of_targets(tmp_path: Path, orders: Sou
     (error,) = refused(csv_file(tmp_path, "system,dataset,column,expression", "shop,orders,number,1"))
     assert (error.code, error.field) == ("unknown_field", "expression")
     assert "target_name" in error.message
+
+
+def test_exported_csv_files_change_nothing_when_they_are_imported(tmp_path: Path, orders: SourceDataset) -> None:
+    column = orders.columns.get(name="number")
+    SourceColumn.objects.filter(pk=column.pk).update(description='=1+1, "quoted"\nand more', sensitivity="internal")
+    TargetDataset.objects.filter(name="rc_shop_orders").update(tags=["a", "b"], owner="'quoted'")
+    export_metadata(tmp_path / "csv", as_csv=True)
+    for name in ("datasets.csv", "sources.csv"):
+        report = import_metadata(tmp_path / "csv" / name)
+        assert report.changes == []
+        assert report.unchanged > 0
+
+
+def test_an_exported_formula_is_text_to_a_spreadsheet(tmp_path: Path, orders: SourceDataset) -> None:
+    SourceColumn.objects.filter(name="number").update(description="=1+1")
+    export_metadata(tmp_path, as_csv=True)
+    assert '"\'=1+1"' in (tmp_path / "sources.csv").read_text()
+
+
+def test_a_column_that_is_edited_in_an_exported_csv_file_is_changed(tmp_path: Path, orders: SourceDataset) -> None:
+    export_metadata(tmp_path, as_csv=True)
+    path = tmp_path / "sources.csv"
+    path.write_text(path.read_text().replace("The number", "The number of the order"))
+    assert import_metadata(path).changes == [("updated", "source column", "shop.orders.number")]
