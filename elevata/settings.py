@@ -456,6 +456,8 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 2**20
 LONGEST_ADDRESS = 4000
 # A source of some hundred columns is one form.
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000
+# An import by page has a file for each dataset.
+DATA_UPLOAD_MAX_NUMBER_FILES = 1_000
 
 # --- notifications -----------------------------------------------------------------------------
 # The public address of the pages; without it, messages have paths only.

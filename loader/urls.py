@@ -6,7 +6,15 @@ from loader.filtersets import RunIdConverter
 from loader.views.datasets import datasets, history, policies, quality
 from loader.views.queries import model_trials, queries
 from loader.views.runs import load_runs, maintenance_runs, schedules, selected_datasets
-from loader.views.sources import add_source, imports, source_proposals, sources, systems, uploads
+from loader.views.sources import (
+    add_source,
+    imports,
+    metadata_import,
+    source_proposals,
+    sources,
+    systems,
+    uploads,
+)
 
 register_converter(RunIdConverter, "run_id")
 
@@ -43,6 +51,7 @@ urlpatterns = [
     ),
     path("sources/<uuid:key>/edit/", systems.SourceEdit.as_view(), name="source_edit"),
     path("datasets/", datasets.DatasetList.as_view(), name="dataset_list"),
+    path("import-metadata/", metadata_import.MetadataImport.as_view(), name="metadata_import"),
     path("datasets/selected/load/", selected_datasets.DatasetsLoad.as_view(), name="datasets_load"),
     path("lineage/columns.openlineage.json", datasets.column_lineage_events, name="column_lineage_events"),
     path("datasets/<uuid:key>/sql/", datasets.DatasetSql.as_view(), name="dataset_sql"),

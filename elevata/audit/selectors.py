@@ -32,7 +32,12 @@ def entries() -> QuerySet[ChangeLogEntry]:
 
 def fields_of(entry: ChangeLogEntry) -> tuple[FieldChange, ...]:
     """Return the changed fields of an entry, ordered by name."""
-    changes: dict[str, dict[str, Any]] = json.loads(entry.changes)
+    return changed_fields(entry.changes)
+
+
+def changed_fields(differences: str) -> tuple[FieldChange, ...]:
+    """Return the changed fields of the differences that an entry has, ordered by name."""
+    changes: dict[str, dict[str, Any]] = json.loads(differences)
     return tuple(
         change
         for name, sides in sorted(changes.items())

@@ -1,5 +1,6 @@
 """Expected errors with a code, a message and a place. Pages, API and commands handle them alike."""
 
+import re
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -29,6 +30,8 @@ _STATUSES = {"stale_version": 412, "gone": 404, "not_permitted": 403, "no_person
 }
 
 
+# A file, with or without line and column.
+_PLACE = re.compile(r"(.*?)(?::(\d+))?(?::\d+)?", re.DOTALL)
 # Codes of errors with a message of Spark, which can have values of rows.
 MESSAGES_OF_SPARK = ("UNEXPECTED", "STEP_FAILED", "SOURCE_FAILED")
 
@@ -81,6 +84,23 @@ class MetadataError(ProductError):
         self.where = self.where or where
         self.place = self.place or place
         return self
+
+    total: int = 1
+
+    @property
+    def listed(self) -> list["MetadataError"]:
+        """Return the errors to show a user: itself, unless it stands for ``total`` others."""
+        return [self]
+
+    @property
+    def file(self) -> str:
+        """Return the file of the place."""
+        return _PLACE.fullmatch(self.place)[1]
+
+    @property
+    def line(self) -> str:
+        """Return the line of the place; empty for one without."""
+        return _PLACE.fullmatch(self.place)[2] or ""
 
     def __str__(self) -> str:
         return self.one_line()

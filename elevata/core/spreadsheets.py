@@ -27,6 +27,12 @@ def _no_formula(value: str | None) -> str | None:
     return f"'{value}"
 
 
+def unguarded(value: str) -> str:
+    """Return a cell of ``csv_text`` without the apostrophe before what a spreadsheet would take as a formula."""
+    text = value.removeprefix("'")
+    return text if _no_formula(text) != text else value
+
+
 def csv_line(values: Iterable[str | None]) -> str:
     """Return one line of CSV."""
     return ",".join(map(_quote, values)) + "\r\n"

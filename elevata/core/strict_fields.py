@@ -157,8 +157,9 @@ def read_record(node: Node, spec: Spec, name: str = "", named_by: tuple[str, ...
             record.refused.discard(field_name)
     for missing_name, definition in spec.items():
         if missing_name not in record.values:
+            is_required = definition.required and missing_name not in node.kept
             # Beside an unknown field, a missing one is probably that one misspelled.
-            if definition.required and record.refused <= spec.keys() - {missing_name}:
+            if is_required and record.refused <= spec.keys() - {missing_name}:
                 record.refused.add(missing_name)
                 report(node.problem("missing_field", "is missing", missing_name))
             copy_default = {tuple: list, dict: dict}.get(type(definition.default))

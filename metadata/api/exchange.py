@@ -4,7 +4,7 @@ from functools import cached_property
 
 from django.conf import settings
 from django.db import transaction
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -20,9 +20,18 @@ from elevata.core.errors import Refusals
 from metadata.api.bulk import BadRows
 from metadata.domain.exchange import FORMAT
 from metadata.services.exchange.import_rows import Report
-from metadata.services.exchange.metadata_files import MetadataFiles, exported_files, import_records, read_files
+from metadata.services.exchange.metadata_files import (
+    MetadataFiles,
+    exported_csv,
+    exported_files,
+    import_records,
+    read_files,
+)
 
 MOST_FILES = 10_000
+_CSV = OpenApiParameter(
+    "csv", bool, description="With `true`, `datasets.csv` and `sources.csv` for spreadsheets, instead of YAML files."
+)
 
 
 class FileSerializer(StrictSerializer):
@@ -82,12 +91,14 @@ class MetadataViewSet(Resource, GenericViewSet):
     writes = permitted_to(Permission.CHANGE_METADATA)
     filter_backends = ()
     pagination_class = None
+    parameters = {"export": {"csv"}}
 
-    @extend_schema(operation_id="metadata_export", responses=ExportSerializer)
+    @extend_schema(operation_id="metadata_export", parameters=[_CSV], responses=ExportSerializer)
     @action(detail=False)
     def export(self, request: Request) -> Response:
         """Return every file of the export. With `If-None-Match` it is sent only if something changed."""
-        files = [{"name": name, "content": content} for name, content in exported_files().items()]
+        exported = exported_csv() if request.query_params.get("csv") == "true" else exported_files()
+        files = [{"name": name, "content": content} for name, content in exported.items()]
         shown = ExportSerializer({"format": FORMAT, "files": files}).data
         tag = etag(FORMAT.replace("/", "-"), shown)
         if is_known(request, tag):
@@ -101,7 +112,8 @@ class MetadataViewSet(Resource, GenericViewSet):
     def bring_in(self, request: Request) -> Response:
         """Import the files' metadata: all of it or, on any fault, nothing.
 
-        A file whose name ends with `.csv` is read as CSV, others as YAML. Several faults are listed as those of a bulk
+        A file whose name ends with `.csv` is read as CSV of target datasets or of source datasets, with their columns;
+        others are read as YAML. Several faults are listed as those of a bulk
         request, the first 200 with their places, and `total` counts all. What the files do not mention is left alone.
         At most 8 MiB; larger ones go by `manage.py import_metadata`.
         """

@@ -136,6 +136,7 @@ KINDS = (
             PageEntry("New dataset", "dataset_create", "create add table view"),
             PageEntry("New model", "model_create", "create add select sql"),
             PageEntry("New schema", "schema_create", "create add layer"),
+            PageEntry("Import metadata", "metadata_import", "upload file yaml csv datasets columns sources"),
         ),
     ),
 )

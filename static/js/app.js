@@ -16,6 +16,7 @@ import "./grid/grid.js";
 import "./page/history_policy.js";
 import "./page/format_options.js";
 import "./page/wait_fields.js";
+import "./page/import_files.js";
 import "./page/column_lineage.js";
 import "./graph/graph.js";
 import "./chart/chart.js";

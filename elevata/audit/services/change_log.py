@@ -166,7 +166,7 @@ def _write_entries(changes: list[Change], actor: Actor, at: datetime, reason: st
             subject_key=change.subject_key,
             subject_name=change.subject_name,
             dataset_key=change.dataset_key,
-            changes=_differences(change.before, change.after),
+            changes=differences(change.before, change.after),
             reason=reason,
             request_id=actor.request_id,
         )
@@ -176,7 +176,7 @@ def _write_entries(changes: list[Change], actor: Actor, at: datetime, reason: st
     return entries
 
 
-def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """Return the differing fields as canonical JSON, without empty values."""
     fields: dict[str, dict[str, Any]] = {}
     for name in {*before, *after}:

@@ -26,9 +26,13 @@ class Command(ProductCommand):
             help="folder to write (default: metadata/ in the data folder)",
         )
 
-    def run(self, *, path: Path | None, **options: Any) -> None:
+        parser.add_argument(
+            "--csv", action="store_true", help="write datasets.csv and sources.csv for spreadsheets instead"
+        )
+
+    def run(self, *, path: Path | None, csv: bool, **options: Any) -> None:
         folder = path or Path(settings.DATA_DIR) / "metadata"
-        report = export_metadata(folder)
+        report = export_metadata(folder, as_csv=csv)
         for name in report.removed:
             self.say(f"removed {name}")
         self.say(f"{len(report.written)} files written to {folder}")

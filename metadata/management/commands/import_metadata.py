@@ -12,8 +12,9 @@ from metadata.services.exchange.metadata_files import import_metadata
 
 class Command(ProductCommand):
     help = (
-        "Import metadata from YAML files or a CSV file: all of it or, on any fault, nothing. What the files do not "
-        "mention is left alone. Ends with 4 on invalid input, naming file, line and field of every fault."
+        "Import metadata from YAML files, or a CSV file of datasets or sources: all of it or, on any fault, nothing. "
+        "What the files do not mention is left alone. Ends with 4 on invalid input, naming file, line and field of "
+        "every fault."
     )
     refused_exit = INVALID
 

@@ -1,50 +1,115 @@
-"""CSV files with target datasets and their columns, read into the nodes that YAML files give.
+"""CSV files with datasets and their columns, read into the nodes that YAML files give.
 
-A line describes a column, or, with an empty cell in ``column``, its dataset. The header has the field names of YAML
-files. A field without a column in the header stays as it is stored; an empty cell gives it its default. Lineage,
-references and checks are in YAML files only.
+A line describes a column, or, with an empty cell in ``column``, its dataset: a target dataset of a ``schema``, or a
+source dataset of a ``system``. The header has the field names of YAML files. A field without a column in the header
+stays as it is stored; an empty cell gives it its default. Systems, lineage, references and checks are in YAML files
+only.
 """
 
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 from elevata.core import strict_fields as strict
 from elevata.core.errors import MetadataError
+from elevata.core.spreadsheets import csv_text, unguarded
 from elevata.core.strict_fields import Node, Spec, collected, report
-from metadata.domain.exchange import FORMAT, TARGET, TARGET_COLUMN
+from metadata.domain.exchange import FORMAT, SOURCE_COLUMN, SOURCE_DATASET, SYSTEM, TARGET, TARGET_COLUMN
 from metadata.services.exchange.yaml_files import MAX_NODES, refuse_unstorable
 
-SCHEMA, DATASET, COLUMN = "schema", "dataset", "column"
-_LEADING = (SCHEMA, DATASET, COLUMN)
+DATASET, COLUMN = "dataset", "column"
 # Fields with objects or any names in them, which a cell cannot have.
-_NESTED = ("history_policy", "history", "increment", "inputs", "columns", "references", "checks", "exposures")
-_OF_DATASET = tuple(name for name in TARGET if name not in (*_NESTED, "schema", "name"))
-_OF_COLUMN = tuple(name for name in TARGET_COLUMN if name not in (*_NESTED, "name"))
-COLUMNS = (*_LEADING, *dict.fromkeys((*_OF_COLUMN, *_OF_DATASET)))
+_NESTED = frozenset(
+    {"history_policy", "history", "increment", "inputs", "columns", "references", "checks", "exposures"}
+    | {"options", "intake"}
+)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Columns of a kind of CSV file: ``parent`` names what a dataset belongs to, and the specs have the fields."""
+
+    parent: str
+    dataset: Spec
+    column: Spec
+
+    @property
+    def leading(self) -> tuple[str, ...]:
+        return self.parent, DATASET, COLUMN
+
+    @cached_property
+    def of_dataset(self) -> tuple[str, ...]:
+        return tuple(name for name in self.dataset if name not in {*_NESTED, "schema", "name"})
+
+    @cached_property
+    def of_column(self) -> tuple[str, ...]:
+        return tuple(name for name in self.column if name not in {*_NESTED, "name"})
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Return the names that a header may have."""
+        return (*self.leading, *dict.fromkeys((*self.of_column, *self.of_dataset)))
+
+
+TARGETS = Layout("schema", TARGET, TARGET_COLUMN)
+SOURCES = Layout("system", SOURCE_DATASET, SOURCE_COLUMN)
 SEPARATOR = ";"
+# Not exported: an empty cell would generate targets.
+_UNEXPORTED = frozenset({"generate"})
 _FLAGS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
 def csv_nodes(content: str, shown: str) -> list[Node]:
-    """Return a node for each dataset of a CSV text, like that of a YAML file; ``shown`` is its name in errors."""
+    """Return a node for each file that the CSV text stands for; ``shown`` is its name in errors.
+
+    That is a node for each target dataset, or one for each system with its source datasets.
+    """
     refuse_unstorable(content, shown)
     rows = _rows(content, shown)
     header = next(rows, None)
     if header is None:
         raise MetadataError("empty", "holds nothing", place=shown)
-    names = _header(header)
+    layout = SOURCES if SOURCES.parent in header and TARGETS.parent not in header else TARGETS
+    names = _header(header, layout)
     datasets: dict[tuple[str, str], _Dataset] = {}
     for row in rows:
         with collected():
             cells = _cells(row, names)
-            for name in (SCHEMA, DATASET):
+            for name in (layout.parent, DATASET):
                 if name not in cells:
                     raise MetadataError("missing_field", "is empty; every line names it", name, place=row.place)
-            key = cells[SCHEMA], cells[DATASET]
-            datasets.setdefault(key, _Dataset(row.place, names)).add(row.place, cells)
-    return [dataset.node(*key) for key, dataset in datasets.items()]
+            key = cells[layout.parent], cells[DATASET]
+            datasets.setdefault(key, _Dataset(layout, row.place, names)).add(row.place, cells)
+    return (_systems if layout is SOURCES else _targets)(datasets)
+
+
+def _targets(datasets: dict[tuple[str, str], "_Dataset"]) -> list[Node]:
+    return [
+        _file("dataset", dataset.node(name, schema=Node(schema, dataset.place)), dataset.place)
+        for (schema, name), dataset in datasets.items()
+    ]
+
+
+def _systems(datasets: dict[tuple[str, str], "_Dataset"]) -> list[Node]:
+    """Return a node for each system, whose own fields stay as they are stored."""
+    systems: dict[str, list[Node]] = {}
+    for (system, name), dataset in datasets.items():
+        systems.setdefault(system, []).append(dataset.node(name))
+    kept = frozenset(SYSTEM) - {"short_name", "datasets"}
+    files = []
+    for name, nodes in systems.items():
+        place = nodes[0].where
+        fields = {"short_name": Node(name, place), "datasets": Node(nodes, place)}
+        files.append(_file("system", Node(fields, place, kept=kept), place))
+    return files
+
+
+def _file(name: str, node: Node, place: str) -> Node:
+    return Node({"format": Node(FORMAT, place), name: node}, place)
 
 
 class _Row(list[str]):
@@ -61,7 +126,7 @@ def _rows(content: str, shown: str) -> Iterator[_Row]:
     start, cells = 1, 0
     try:
         for values in reader:
-            row = _Row(value.strip() for value in values)
+            row = _Row(unguarded(value.strip()) for value in values)
             row.place, start = f"{shown}:{start}", reader.line_num + 1
             cells += len(row)
             if cells > MAX_NODES:
@@ -72,12 +137,12 @@ def _rows(content: str, shown: str) -> Iterator[_Row]:
         raise MetadataError("bad_csv", f"is not CSV: {error}", place=f"{shown}:{start}") from None
 
 
-def _header(row: _Row) -> list[str]:
+def _header(row: _Row, layout: Layout) -> list[str]:
     """Return the names of the header. Report its faults, and raise the last one, since no line can be read then."""
     faults = [
-        MetadataError("unknown_field", f"is not known here; known are {', '.join(COLUMNS)}", name, place=row.place)
+        MetadataError("unknown_field", f"is not known here; known are {', '.join(layout.names)}", name, place=row.place)
         for name in row
-        if name not in COLUMNS
+        if name not in layout.names
     ]
     faults += [
         MetadataError("duplicate_field", "is given twice", name, place=row.place)
@@ -86,7 +151,7 @@ def _header(row: _Row) -> list[str]:
     ]
     faults += [
         MetadataError("missing_field", "is missing in the header", name, place=row.place)
-        for name in _LEADING
+        for name in layout.leading
         if name not in row
     ]
     for fault in faults[:-1]:
@@ -107,30 +172,32 @@ def _cells(row: _Row, names: list[str]) -> dict[str, str]:
 class _Dataset:
     """Nodes of a dataset and of its columns, from the lines that name it."""
 
-    def __init__(self, place: str, names: list[str]) -> None:
-        self._place = place
+    def __init__(self, layout: Layout, place: str, names: list[str]) -> None:
+        self.place = place
+        self._layout = layout
         self._names = frozenset(names)
         self._own: dict[str, Node] | None = None
         self._columns: list[Node] = []
 
     def add(self, place: str, cells: dict[str, str]) -> None:
-        given = {name: cell for name, cell in cells.items() if name not in _LEADING}
+        layout = self._layout
+        given = {name: cell for name, cell in cells.items() if name not in layout.leading}
         if COLUMN in cells:
-            fields = _fields(given, TARGET_COLUMN, _OF_COLUMN, place) | {"name": Node(cells[COLUMN], place)}
-            self._columns.append(Node(fields, place, kept=frozenset(TARGET_COLUMN) - self._names))
+            fields = _fields(given, layout.column, layout.of_column, place) | {"name": Node(cells[COLUMN], place)}
+            self._columns.append(Node(fields, place, kept=frozenset(layout.column) - self._names))
             return
         if self._own is not None:
-            message = f"has a line without a column already, at {self._place}"
-            raise MetadataError("described_twice", message, COLUMN, f"{cells[SCHEMA]}.{cells[DATASET]}", place=place)
-        self._own, self._place = _fields(given, TARGET, _OF_DATASET, place), place
+            message = f"has a line without a column already, at {self.place}"
+            name = f"{cells[layout.parent]}.{cells[DATASET]}"
+            raise MetadataError("described_twice", message, COLUMN, name, place=place)
+        self._own, self.place = _fields(given, layout.dataset, layout.of_dataset, place), place
 
-    def node(self, schema: str, name: str) -> Node:
-        """Return the node of a file with this dataset."""
-        own, place = self._own or {}, self._place
+    def node(self, name: str, **more: Node) -> Node:
+        """Return the node of this dataset."""
+        own, place = self._own or {}, self.place
         given = self._names if self._own is not None else frozenset[str]()
-        fields = own | {"schema": Node(schema, place), "name": Node(name, place), "columns": Node(self._columns, place)}
-        dataset = Node(fields, place, kept=frozenset(TARGET) - given)
-        return Node({"format": Node(FORMAT, place), "dataset": dataset}, place)
+        fields = own | more | {"name": Node(name, place), "columns": Node(self._columns, place)}
+        return Node(fields, place, kept=frozenset(self._layout.dataset) - given - {"name"})
 
 
 def _fields(cells: dict[str, str], spec: Spec, known: tuple[str, ...], place: str) -> dict[str, Node]:
@@ -148,3 +215,42 @@ def _node(cell: str, read: strict.Reader, place: str) -> Node:
     elif read is strict.words:
         value = [Node(part.strip(), place) for part in cell.split(SEPARATOR) if part.strip()]
     return Node(value, place, cell, place)
+
+
+# Export: the contents of YAML files, as far as cells can have them.
+
+
+DATASETS_FILE, SOURCES_FILE = "datasets.csv", "sources.csv"
+
+
+def csv_exports(contents: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the datasets of YAML files' contents, with their columns, as texts by the names of CSV files."""
+    targets: list[tuple[str, Mapping[str, Any]]] = []
+    sources: list[tuple[str, Mapping[str, Any]]] = []
+    for content in contents:
+        if "dataset" in content:
+            targets.append((content["dataset"]["schema"], content["dataset"]))
+        if "system" in content:
+            sources += ((content["system"]["short_name"], item) for item in content["system"].get("datasets", ()))
+    return {DATASETS_FILE: _exported(TARGETS, targets), SOURCES_FILE: _exported(SOURCES, sources)}
+
+
+def _exported(layout: Layout, datasets: Iterable[tuple[str, Mapping[str, Any]]]) -> str:
+    names = [name for name in layout.names if name not in _UNEXPORTED]
+    lines = []
+    for parent, dataset in datasets:
+        leading = {layout.parent: parent, DATASET: dataset["name"]}
+        lines.append({name: dataset[name] for name in layout.of_dataset if name in dataset} | leading)
+        for column in dataset.get("columns", ()):
+            fields = {name: column[name] for name in layout.of_column if name in column}
+            lines.append(fields | leading | {COLUMN: column["name"]})
+    return csv_text(names, ([_cell(line.get(name)) for name in names] for line in lines))
+
+
+def _cell(value: Any) -> str | None:
+    """Return the text of a value, as ``_node`` reads it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return f"{SEPARATOR} ".join(value)
+    return None if value is None else str(value)

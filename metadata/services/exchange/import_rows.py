@@ -94,6 +94,49 @@ def upsert(row: Any, values: dict[str, Any], check: Callable[[Any], None], batch
     return CREATED if fresh else UPDATED
 
 
+def match(faults: Faults, items: list[Record], rows: list[Any], dataset: str) -> list[tuple[Record, Any]]:
+    """Return each readable record with its row: by key, else by the name of a row whose key is in no record."""
+    by_key = {row.key: row for row in rows}
+    claimed = {item["key"] for item in items}
+    by_name = {row.name: row for row in rows}
+    found = []
+    for item in readable(items):
+        row = by_key.get(item["key"]) or by_name.get(item["name"])
+        if row is not None and row.key in claimed and row.key != item["key"]:
+            row = None
+        with faults.collected(item, f"{dataset}.{item['name']}", (TARGET, dataset)):
+            if row is not None:
+                refuse_other_key(row, item)
+            found.append((item, row))
+    return found
+
+
+def given(record: Record, row: Any, values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values without those of fields that the file leaves as they are stored."""
+    if row.pk is None or not record.kept:
+        return values
+    kept = set(record.kept)
+    if "business_key" in kept:
+        kept.add("key_ordinal")
+    elif "role" in kept and "key_ordinal" in values:
+        kept.discard("role")
+    if "retired_at" in kept:
+        kept |= {"active", "retired_by"}
+    return {name: value for name, value in values.items() if name not in kept}
+
+
+def key_place(record: Record, row: SourceColumn | TargetColumn) -> int | None:
+    """Return the position in the business key that the row will have."""
+    return row.key_ordinal if "business_key" in record.kept else record["business_key"]
+
+
+def refuse_other_key(row: Any, record: Record) -> None:
+    """Refuse a record whose name belongs to a row with another key."""
+    if row.pk is not None and record["key"] is not None and row.key != record["key"]:
+        message = f"{row} exists with another key, {row.key}; leave the key out to mean that one"
+        raise MetadataError("key_differs", message, "key", place=record.place_of("key"))
+
+
 def arrange(rows: list[Any], known: list[Any]) -> None:
     """Reorder columns as in the file, followed by existing (``known``) ones that are not in it."""
     mentioned = {row.pk for row in rows}

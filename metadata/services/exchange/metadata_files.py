@@ -29,11 +29,11 @@ from metadata.models import (
 )
 from metadata.selectors import datasets
 from metadata.services.datasets.targets import KEEPING
-from metadata.services.exchange.csv_files import csv_nodes
+from metadata.services.exchange.csv_files import csv_exports, csv_nodes
 from metadata.services.exchange.faults import Faults, twice
 from metadata.services.exchange.import_rows import Report
 from metadata.services.exchange.metadata_import import Importer
-from metadata.services.exchange.yaml_files import dump_yaml, parse_yaml, read_text, read_yaml
+from metadata.services.exchange.yaml_files import decoded, dump_yaml, parse_yaml, read_text, read_yaml
 from metadata.services.exposures import EXPOSURE_FIELDS
 
 # Target datasets with everything that an export contains, in few queries.
@@ -95,12 +95,13 @@ class ExportReport:
     removed: list[str] = field(default_factory=list)
 
 
-def export_metadata(path: Path | str) -> ExportReport:
+def export_metadata(path: Path | str, *, as_csv: bool = False) -> ExportReport:
     """Write all metadata as files below ``path``; equal metadata gives equal bytes.
 
-    Files of an earlier export whose object was deleted or renamed are removed; other files are not touched.
+    Files of an earlier export whose object was deleted or renamed are removed; other files are not touched. With
+    ``as_csv``, the CSV files of datasets and sources are written instead, and nothing is removed.
     """
-    folder, files = Path(path), exported_files()
+    folder, files = Path(path), exported_csv() if as_csv else exported_files()
     report = ExportReport()
     try:
         for name, content in files.items():
@@ -110,6 +111,8 @@ def export_metadata(path: Path | str) -> ExportReport:
             pending.write_text(content, encoding="utf-8", newline="\n")
             pending.replace(target)
             report.written.append(name)
+        if as_csv:
+            return report
         kept = {(folder / name).resolve() for name in files}
         for old in sorted([*folder.glob("systems/*.yaml"), *folder.glob("targets/*/*.yaml")]):
             if old.resolve() not in kept and _is_ours(old):
@@ -125,6 +128,13 @@ def exported_files() -> dict[str, str]:
     with snapshot():
         files = list(_files())
     return {name: dump_yaml({"format": FORMAT, **content}) for name, content in files}
+
+
+def exported_csv() -> dict[str, str]:
+    """Return datasets and sources with their columns as CSV texts by file name, for spreadsheets."""
+    with snapshot():
+        contents = [content for _, content in _files()]
+    return csv_exports(contents)
 
 
 @dataclass
@@ -157,8 +167,8 @@ def import_metadata(path: Path | str, *, check: bool = False) -> Report:
     return import_records(_read(Path(path)), check=check)
 
 
-def read_files(contents: Mapping[str, str]) -> MetadataFiles:
-    """Return the records of YAML and CSV texts, given by the file name used in errors.
+def read_files(contents: Mapping[str, str | bytes]) -> MetadataFiles:
+    """Return the records of YAML and CSV files, given by the file name used in errors, as texts or as bytes in UTF-8.
 
     Parsing is slow, so call it before a transaction takes the database's write lock.
     """
@@ -190,8 +200,9 @@ def _attempt(files: MetadataFiles, errors: list[MetadataError], *, check: bool) 
     return report
 
 
-def _nodes(content: str, name: str) -> Iterable[Node]:
-    return csv_nodes(content, name) if name.lower().endswith(CSV_SUFFIX) else [parse_yaml(content, name)]
+def _nodes(content: str | bytes, name: str) -> Iterable[Node]:
+    text = decoded(content, name) if isinstance(content, bytes) else content
+    return csv_nodes(text, name) if name.lower().endswith(CSV_SUFFIX) else [parse_yaml(text, name)]
 
 
 def _read(path: Path) -> MetadataFiles:

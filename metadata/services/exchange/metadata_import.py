@@ -16,8 +16,8 @@ from elevata.core.strict_fields import Record
 from metadata.domain import naming
 from metadata.domain.models import reads_of
 from metadata.domain.types import STRING, DataType
-from metadata.models import SourceColumn, SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
-from metadata.services.datasets.generation import create_layer_schema, ensure_history, generate_targets
+from metadata.models import SourceDataset, TargetColumn, TargetDataset, TargetSchema
+from metadata.services.datasets.generation import create_layer_schema, ensure_history
 from metadata.services.datasets.inputs import cycle_of, datasets_read, refuse_cycle
 from metadata.services.datasets.targets import KEEPING
 from metadata.services.exchange.faults import (
@@ -37,20 +37,21 @@ from metadata.services.exchange.import_rows import (
     LineageImporter,
     Report,
     arrange,
+    given,
     import_check,
     import_exposure,
+    key_place,
+    match,
+    refuse_other_key,
     upsert,
 )
+from metadata.services.exchange.source_import import SourceImporter
 from metadata.services.models import derive, following, in_order
 from metadata.services.quality import check_dataset_checks
 from metadata.services.references import check_references
 from metadata.services.rows.checks import (
     check_dataset_columns,
     check_schema,
-    check_source_column,
-    check_source_dataset,
-    check_source_policy,
-    check_system,
     check_target_column,
     check_target_dataset,
 )
@@ -71,15 +72,16 @@ class Importer:
         self._refuse_unread()
 
     def run(self) -> Report:
+        sources = SourceImporter(self.report, self.faults)
         made: list[tuple[Record, SourceDataset]] = []
         for record in readable(self.systems):
             with self.faults.collected(record, record["short_name"], (SYSTEM, record["short_name"])):
-                made += self._system(record)
+                made += sources.system(record)
         for record in readable(self.schemas):
             with self.faults.collected(record, record["name"], (SCHEMA, record["name"])):
                 self._schema(record)
         for record, dataset in made:
-            self._generate(record, dataset)
+            sources.generate(record, dataset, self.targets)
         rows = TargetDataset.objects.filter(
             history_of__isnull=True, schema__name__in={r["schema"] for r in self.targets}
         )
@@ -147,104 +149,6 @@ class Importer:
             check_dataset_columns(stored)
             check_references(stored, "references", with_rules=True)
             check_dataset_checks(stored, "checks")
-
-    # --- sources -------------------------------------------------------------------------
-
-    def _system(self, record: Record) -> list[tuple[Record, SourceDataset]]:
-        """Import a system with its datasets; return those without a fault of their own."""
-        row = System.objects.filter(short_name=record["short_name"]).first() or System()
-        values = record.picked("short_name", "name", "kind", "location", "secret", "options", "active", *DESCRIBED)
-        try:
-            with located(record, record["short_name"]):
-                self.report.note(upsert(row, values, check_system), "system", str(row))
-        except MetadataError:
-            for item in record["datasets"]:
-                self.faults.refuse_source(record["short_name"], item)
-            raise
-        made: list[tuple[Record, SourceDataset]] = []
-        for item in readable(record["datasets"]):
-            known = len(self.faults.errors)
-            with self.faults.collected(item, f"{row}.{item['name']}"):
-                made.append((item, self._source_dataset(item, row)))
-            if len(self.faults.errors) > known:
-                self.faults.refuse_source(record["short_name"], item)
-        return made
-
-    def _source_dataset(self, record: Record, system: System) -> SourceDataset:
-        name = record["name"]
-        with located(record, f"{system}.{name}"):
-            row = SourceDataset.objects.filter(key=record["key"]).first() if record["key"] else None
-            if row is not None and row.system_id != system.pk:
-                raise MetadataError("key_taken", f"this key is {row}'s", "key")
-            row = row or SourceDataset.objects.filter(system=system, name=name).first()
-            if row is None:
-                row = SourceDataset(system=system)
-                row.key = record["key"] or free_key(
-                    SourceDataset, lambda attempt: naming.source_dataset_key(system.short_name, name, attempt)
-                )
-            _refuse_other_key(row, record)
-            same = ("location", "format", "options", "intake", "history_policy", "historize", "new_columns", "active")
-            values = record.picked("name", *same, *DESCRIBED)
-            values["short_name"] = record["short_name"] or row.short_name or naming.safe_table_part(name)
-            did = upsert(row, plain_fields(row, values), check_source_dataset)
-        self.report.note(did, "source dataset", str(row))
-        self._source_columns(record, row)
-        return row
-
-    def _source_columns(self, record: Record, dataset: SourceDataset) -> None:
-        known = list(dataset.columns.all())
-        found = self._match(record["columns"], known, str(dataset))
-        clear_the_way([(row, item["name"], item["business_key"]) for item, row in found if row is not None])
-        batch: list[SourceColumn] = []
-        rows: list[SourceColumn] = []
-        place = max((row.ordinal for row in known), default=0) + 1
-        for at, (item, row) in enumerate(found):
-            with self.faults.collected(item, f"{dataset}.{item['name']}"):
-                rows.append(self._source_column(item, row, dataset, place + at, batch))
-        store_batch(batch)
-        arrange(rows, known)
-
-    def _source_column(
-        self,
-        record: Record,
-        known: SourceColumn | None,
-        dataset: SourceDataset,
-        ordinal: int,
-        batch: list[SourceColumn],
-    ) -> SourceColumn:
-        name = record["name"]
-        row = known or SourceColumn(dataset=dataset, ordinal=ordinal)
-        if known is None:
-            row.key = record["key"] or free_key(
-                SourceColumn, lambda attempt: naming.source_column_key(dataset.key, name, attempt)
-            )
-        same = ("type", "target_name", "nullable", "integrate", "pii", "sensitivity", "active")
-        values = record.picked("name", *same, *DESCRIBED)
-        values["key_ordinal"] = record["business_key"]
-        self.report.note(upsert(row, values, check_source_column, batch), "source column", str(row))
-        return row
-
-    def _generate(self, record: Record, dataset: SourceDataset) -> None:
-        """Generate targets if the file has ``generate: true``, and not if it has ``false``.
-
-        By default, targets are generated unless the files contain them.
-        """
-        if self.faults.is_refused((SOURCE, str(dataset))):
-            return
-        brought = any(item["generated_from"] == str(dataset) for item in self.targets)
-        wanted = record["generate"]
-        if wanted is None:
-            wanted = not brought and dataset.columns.filter(active=True, integrate=True).exists()
-        known = len(self.faults.errors)
-        with self.faults.collected(record, str(dataset)):
-            check_source_policy(dataset)
-            if wanted:
-                summary = generate_targets(source_dataset=dataset)
-                for did, names in ((CREATED, summary.created), (UPDATED, summary.retired + summary.returned)):
-                    for name in names:
-                        self.report.note(did, "generated", name)
-        if len(self.faults.errors) > known:
-            self.faults.refuse_source(dataset.system.short_name, record)
 
     # --- targets -------------------------------------------------------------------------
 
@@ -317,7 +221,7 @@ class Importer:
                 TargetDataset,
                 lambda attempt: naming.target_dataset_key(schema.name, record["name"], attempt),
             )
-        _refuse_other_key(row, record)
+        refuse_other_key(row, record)
         if row.history_of_id is not None:
             raise MetadataError("invalid", "is a history dataset; describe it with its base", "name")
         row.schema = schema
@@ -330,7 +234,7 @@ class Importer:
             raise MetadataError("invalid", "follow from the SELECT of the model; leave them out", "inputs")
         values = record.picked("name", *same, *DESCRIBED) | _retirement(record)
         values["generated_from"] = self._source_named(record["generated_from"])
-        values = _given(record, row, values) | {"schema": row.schema}
+        values = given(record, row, values) | {"schema": row.schema}
         values["former_names"] = _former_names(row, record, record["name"])
         is_renamed = row.name != record["name"]
         did = upsert(row, plain_fields(row, values), check_target_dataset)
@@ -364,15 +268,15 @@ class Importer:
         if row is None:
             row = TargetDataset(history_of=base, key=described["key"] or naming.history_dataset_key(base.key))
         with located(described, f"{base.schema}.{name}"):
-            _refuse_other_key(row, described)
+            refuse_other_key(row, described)
             values |= described.picked(*DESCRIBED) | _retirement(described)
             values["former_names"] = _former_names(row, described, name)
             self.report.note(upsert(row, values, check_target_dataset), "history", str(row))
 
     def _target_columns(self, record: Record, dataset: TargetDataset) -> None:
         known = list(dataset.columns.all())
-        found = self._match(record["columns"], known, str(dataset))
-        clear_the_way([(row, item["name"], _key_place(item, row)) for item, row in found if row is not None])
+        found = match(self.faults, record["columns"], known, str(dataset))
+        clear_the_way([(row, item["name"], key_place(item, row)) for item, row in found if row is not None])
         batch: list[TargetColumn] = []
         rows: list[TargetColumn] = []
         place = max((row.ordinal for row in known), default=0) + 1
@@ -405,54 +309,13 @@ class Importer:
             raise MetadataError("missing_field", "is missing", "type")
         values |= _retirement(record) | {"key_ordinal": record["business_key"]}
         values["role"] = record["role"] if record["business_key"] is None else "business_key"
-        values = _given(record, row, values)
+        values = given(record, row, values)
         values["former_names"] = _former_names(row, record, name)
         is_renamed = row.name != name
         self.report.note(upsert(row, values, check_target_column, batch), "column", str(row))
         if is_renamed:
             self.report.note_name(row)
         return row
-
-    def _match(self, items: list[Record], rows: list[Any], dataset: str) -> list[tuple[Record, Any]]:
-        """Return each readable record with its row: by key, else by the name of a row whose key is in no record."""
-        by_key = {row.key: row for row in rows}
-        claimed = {item["key"] for item in items}
-        by_name = {row.name: row for row in rows}
-        found = []
-        for item in readable(items):
-            row = by_key.get(item["key"]) or by_name.get(item["name"])
-            if row is not None and row.key in claimed and row.key != item["key"]:
-                row = None
-            with self.faults.collected(item, f"{dataset}.{item['name']}", (TARGET, dataset)):
-                if row is not None:
-                    _refuse_other_key(row, item)
-                found.append((item, row))
-        return found
-
-
-def _given(record: Record, row: TargetDataset | TargetColumn, values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values without those of fields that the file leaves as they are stored."""
-    if row.pk is None or not record.kept:
-        return values
-    kept = set(record.kept)
-    if "business_key" in kept:
-        kept.add("key_ordinal")
-    elif "role" in kept and "key_ordinal" in values:
-        kept.discard("role")
-    if "retired_at" in kept:
-        kept |= {"active", "retired_by"}
-    return {name: value for name, value in values.items() if name not in kept}
-
-
-def _key_place(record: Record, row: TargetColumn) -> int | None:
-    return row.key_ordinal if "business_key" in record.kept else record["business_key"]
-
-
-def _refuse_other_key(row: Any, record: Record) -> None:
-    """Refuse a record whose name belongs to a row with another key."""
-    if row.pk is not None and record["key"] is not None and row.key != record["key"]:
-        message = f"{row} exists with another key, {row.key}; leave the key out to mean that one"
-        raise MetadataError("key_differs", message, "key", place=record.place_of("key"))
 
 
 def _former_names(row: TargetDataset | TargetColumn, record: Record, name: str) -> list[str]:

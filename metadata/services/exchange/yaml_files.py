@@ -37,9 +37,15 @@ def read_text(path: Path, shown: str) -> str:
         size = path.stat().st_size
         if size > MAX_BYTES:
             raise MetadataError("too_big", f"is {size} bytes; {MAX_BYTES} are read", place=shown)
-        return path.read_bytes().decode("utf-8-sig")
+        return decoded(path.read_bytes(), shown)
     except OSError as error:
         raise MetadataError("unreadable", f"cannot be read: {error.strerror}", place=shown) from None
+
+
+def decoded(content: bytes, shown: str) -> str:
+    """Return the text of a file's bytes; ``shown`` is the file's name in errors."""
+    try:
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise MetadataError("wrong_encoding", f"is not UTF-8 at byte {error.start}", place=shown) from None
 

@@ -15,7 +15,7 @@ function showLost(lost) {
   if (note) note.hidden = !lost;
 }
 
-function showRefused(text) {
+export function showRefused(text) {
   const note = document.getElementById("request-refused");
   if (!note) return;
   note.hidden = !text;

@@ -203,6 +203,7 @@ TABLE: dict[str, dict[str, Needs]] = {
     "source_column_add": _form(CHANGE),
     "source_edit": _form(CHANGE),
     "source_generate": _form(CHANGE),
+    "metadata_import": _form(CHANGE),
     "source_import": _form(CHANGE),
     "source_proposal": _sent(CHANGE),
     "source_proposal_dismiss": _form(CHANGE),

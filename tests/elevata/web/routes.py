@@ -134,6 +134,7 @@ RULES = {
     "dataset_edit_report": _post("key", operator=422),
     "dataset_inputs": _editing("key"),
     "dataset_clone": _editing("key"),
+    "metadata_import": EDITING,
     "model_create": EDITING,
     # The dataset is no model.
     "model_edit": Rule(reader=REFUSED, operator=404, values=("key",)),

@@ -38,6 +38,13 @@ def test_what_goes_out_comes_in_and_changes_nothing(operator: Client, airport: T
     assert (said["created"], said["updated"], said["changes"]) == (0, 0, [])
 
 
+def test_an_export_as_csv_comes_in_and_changes_nothing(operator: Client, airport: TargetDataset):
+    files = get(operator, "metadata/export/?csv=true")["files"]
+    assert [file["name"] for file in files] == ["datasets.csv", "sources.csv"]
+    said = send(operator, "post", "metadata/import/", {"files": files}).json()
+    assert (said["created"], said["updated"], said["changes"]) == (0, 0, [])
+
+
 def test_an_export_that_one_has_is_not_sent_again(operator: Client, airport: TargetDataset):
     tag = operator.get("/api/v1/metadata/export/").headers["ETag"]
     asked = {"If-None-Match": tag}
