@@ -1,7 +1,7 @@
 """Schedules that load the same tables at the same time."""
 
 from datetime import datetime, timedelta
-from itertools import combinations
+from itertools import combinations, islice, takewhile
 
 from django.conf import settings
 from django.urls import reverse
@@ -58,8 +58,9 @@ def _overlap(one: Scope, other: Scope) -> bool:
 
 def _due_times(schedule: Schedule) -> frozenset[datetime]:
     now = timezone.now()
-    due = timetable_of(schedule).first(_MOST_TIMES, after=now)
-    return frozenset(time for time in due if time <= now + _AHEAD)
+    # The times of a daily schedule are those of seven days, without the computation of the other ones.
+    due = takewhile(lambda time: time <= now + _AHEAD, timetable_of(schedule).after(now))
+    return frozenset(islice(due, _MOST_TIMES))
 
 
 def _concern(schedule: Schedule, text: str) -> Concern:
