@@ -33,6 +33,14 @@ def check_parameters(request: Request, known: Collection[str]) -> None:
         raise ValidationError({name: [message] for name, message in wrong.items()})
 
 
+def is_true(request: Request, name: str) -> bool:
+    """Return the value of a boolean parameter, False if it is not given. Raise ValidationError for another value."""
+    value = request.query_params.get(name, "false")
+    if value not in ("true", "false"):
+        raise ValidationError({name: ["Must be true or false."]})
+    return value == "true"
+
+
 class KnownValues(DjangoFilterBackend):
     """Filter backend that refuses values that do not exist.
 

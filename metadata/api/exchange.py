@@ -13,7 +13,7 @@ from rest_framework.viewsets import GenericViewSet
 
 from elevata.accounts.roles import Permission
 from elevata.api.preconditions import etag, is_known
-from elevata.api.requests import ChangeSerializer, StrictSerializer
+from elevata.api.requests import ChangeSerializer, StrictSerializer, is_true
 from elevata.api.resources import Resource, permitted_to
 from elevata.audit.services.change_log import writing
 from elevata.core.errors import Refusals
@@ -97,7 +97,7 @@ class MetadataViewSet(Resource, GenericViewSet):
     @action(detail=False)
     def export(self, request: Request) -> Response:
         """Return every file of the export. With `If-None-Match` it is sent only if something changed."""
-        exported = exported_csv() if request.query_params.get("csv") == "true" else exported_files()
+        exported = exported_csv() if is_true(request, "csv") else exported_files()
         files = [{"name": name, "content": content} for name, content in exported.items()]
         shown = ExportSerializer({"format": FORMAT, "files": files}).data
         tag = etag(FORMAT.replace("/", "-"), shown)

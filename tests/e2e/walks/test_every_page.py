@@ -252,7 +252,7 @@ def _conflict(page: Page, site: str, dataset: TargetDataset) -> None:
     page.goto(f"{site}/datasets/{dataset.key}/edit/")
     page.get_by_label("Description").fill("mine")
     TargetDataset.objects.filter(pk=dataset.pk).update(description="theirs", version=dataset.version + 7)
-    page.locator("main .form-panel button[type=submit]").click()
+    page.get_by_role("button", name="Save", exact=True).click()
     page.locator("#conflict").wait_for()
 
 

@@ -38,6 +38,11 @@ def test_what_goes_out_comes_in_and_changes_nothing(operator: Client, airport: T
     assert (said["created"], said["updated"], said["changes"]) == (0, 0, [])
 
 
+def test_a_choice_of_csv_that_is_neither_true_nor_false_is_refused(operator: Client):
+    answer = operator.get("/api/v1/metadata/export/?csv=yes")
+    assert (answer.status_code, answer.json()["errors"]) == (400, {"csv": ["Must be true or false."]})
+
+
 def test_an_export_as_csv_comes_in_and_changes_nothing(operator: Client, airport: TargetDataset):
     files = get(operator, "metadata/export/?csv=true")["files"]
     assert [file["name"] for file in files] == ["datasets.csv", "sources.csv"]

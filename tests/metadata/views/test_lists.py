@@ -40,7 +40,7 @@ def more_sources(number: int) -> None:
 
 def test_empty_lists_say_what_to_do_first(reader: Client):
     assert "make demo" in text_of(reader, "/datasets/")
-    assert "import_metadata" in text_of(reader, "/sources/")
+    assert "Or import files with metadata" in text_of(reader, "/sources/")
 
 
 def test_an_empty_dataset_has_its_pages(reader: Client):
