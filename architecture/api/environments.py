@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
 from architecture.domain.change_policy import RISKS, RULE_CODES, SEVERITIES
-from architecture.domain.current_state import DRIFTED, IN_SYNC, UNKNOWN
+from architecture.domain.states.current_state import DRIFTED, IN_SYNC, UNKNOWN
 from architecture.domain.steps.features import READERS, SPARK
 from architecture.domain.workflow import Refused
 from architecture.models import Environment, PolicyProposal

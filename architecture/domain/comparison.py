@@ -19,7 +19,7 @@ from architecture.domain.report_content import (
     read_desired,
     read_operations,
 )
-from architecture.domain.state_files import FOREIGN_KEY
+from architecture.domain.states.state_files import FOREIGN_KEY
 from metadata.domain.state import ATTRIBUTE, BUSINESS_KEY, TECHNICAL
 
 _ROLES = {BUSINESS_KEY: "business key", ATTRIBUTE: "attribute", TECHNICAL: "technical", FOREIGN_KEY: "foreign key"}

@@ -12,11 +12,11 @@ from typing import Any
 
 from architecture.domain import operations as ops
 from architecture.domain.change_policy import PolicySet, risk_of
-from architecture.domain.current_state import CurrentState, Placed
 from architecture.domain.operations import BLOCKED, Operation, Warning
 from architecture.domain.planning.plan import Planned
 from architecture.domain.report_content import current_row, dataset_row, operation_row
-from architecture.domain.state_files import ArchitectureState, flat
+from architecture.domain.states.current_state import CurrentState, Placed
+from architecture.domain.states.state_files import ArchitectureState, flat
 from elevata.core.canonical_json import sha256_hex
 from elevata.core.errors import MetadataError
 from metadata.domain.naming import HISTORY_SUFFIX, PREFIXES

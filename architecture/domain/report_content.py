@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple, Self
 
-from architecture.domain.current_state import Placed, Table
 from architecture.domain.operations import Operation
-from architecture.domain.state_files import FOREIGN_KEY
+from architecture.domain.states.current_state import Placed, Table
+from architecture.domain.states.state_files import FOREIGN_KEY
 from metadata.domain.state import ColumnState, DatasetState
 
 

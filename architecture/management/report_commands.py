@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from architecture.domain.artifacts import Finding
-from architecture.domain.state_files import ArchitectureState, parse_state
+from architecture.domain.states.state_files import ArchitectureState, parse_state
 from architecture.models import Approval, ChangeReport
 from architecture.selectors.environments import report_named
 from architecture.services.executions import approvals_missing

@@ -10,7 +10,7 @@ from django.db.models import Count, Exists, Max, OuterRef, Prefetch, Q, QuerySet
 
 from architecture.domain import workflow
 from architecture.domain.planning.matching import as_known
-from architecture.domain.state_files import of_row
+from architecture.domain.states.state_files import of_row
 from architecture.domain.steps.step import CREATE_TABLE
 from architecture.domain.tables import TableSpec, tables_of
 from architecture.domain.workflow import Refused

@@ -16,7 +16,7 @@ from architecture.domain.change_policy import SAFE
 from architecture.domain.operations import ALLOWED, METADATA_ONLY, Operation
 from architecture.domain.planning.plan import plan
 from architecture.domain.report import Scope
-from architecture.domain.state_files import as_row, flat
+from architecture.domain.states.state_files import as_row, flat
 from architecture.domain.steps.report_steps import plan_steps, steps_left
 from architecture.domain.steps.statements import statement_text
 from architecture.domain.steps.step import Step

@@ -11,11 +11,11 @@ from django.core.cache import cache
 from django.db import transaction
 from django.db.models import Count, Max
 
-from architecture.domain import current_state as domain
 from architecture.domain.change_policy import PolicySet
-from architecture.domain.current_state import CurrentState, DatasetDrift, Placed
 from architecture.domain.report import FILES, ChangeReport, Scope, build_report
-from architecture.domain.state_files import ArchitectureState, dump_state, flat, of_row, parse_state
+from architecture.domain.states import current_state as domain
+from architecture.domain.states.current_state import CurrentState, DatasetDrift, Placed
+from architecture.domain.states.state_files import ArchitectureState, dump_state, flat, of_row, parse_state
 from architecture.domain.workflow import Refused
 from architecture.models import AppliedDataset, Environment, KeptHistory
 from architecture.permissions import must_be_permitted, on_behalf_of, place_of_environment

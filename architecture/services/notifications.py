@@ -6,7 +6,7 @@ from typing import Any
 from django.urls import reverse
 
 from architecture.domain import workflow
-from architecture.domain.current_state import DatasetDrift
+from architecture.domain.states.current_state import DatasetDrift
 from architecture.domain.workflow import Need
 from architecture.models import Approval, ChangeReport, Environment, Execution, PolicyProposal
 from elevata.accounts.permissions import roles_of, users_who_may

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from architecture.domain import artifacts
 from architecture.domain.report import TARGET_ONLY, WITH_DEPENDENCIES
-from architecture.domain.state_files import of_row
+from architecture.domain.states.state_files import of_row
 from architecture.domain.workflow import Refused
 from architecture.models import (
     AppliedDataset,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from architecture.domain.artifacts import Finding, verify
-from architecture.domain.current_state import DatasetDrift, drift
+from architecture.domain.states.current_state import DatasetDrift, drift
 from architecture.domain.workflow import SUPERSEDED
 from architecture.models import AppliedDataset, ExecutionRecord
 from architecture.selectors.environments import applied_by_pk

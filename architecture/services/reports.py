@@ -15,12 +15,12 @@ from django.db.models.functions import Coalesce
 from architecture.domain import report as domain
 from architecture.domain import workflow
 from architecture.domain.change_policy import PolicySet
-from architecture.domain.current_state import CurrentState
 from architecture.domain.operations import Operation, Warning, operation_of
 from architecture.domain.planning.matching import Known, as_known
 from architecture.domain.planning.plan import Planned
 from architecture.domain.report import Scope
-from architecture.domain.state_files import as_row, of_row
+from architecture.domain.states.current_state import CurrentState
+from architecture.domain.states.state_files import as_row, of_row
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.steps.step import Step
 from architecture.domain.tables import TableSpec, event_log_key, event_log_table, history_views, kept_histories

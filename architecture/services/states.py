@@ -13,11 +13,11 @@ from django.db import transaction
 from django.db.models import Max
 from django.utils import timezone
 
-from architecture.domain import current_state as domain
-from architecture.domain.applied_state import advance, follows_history, is_reached
-from architecture.domain.current_state import DatasetDrift
 from architecture.domain.operations import Operation, operation_of
-from architecture.domain.state_files import as_row, of_row
+from architecture.domain.states import current_state as domain
+from architecture.domain.states.applied_state import advance, follows_history, is_reached
+from architecture.domain.states.current_state import DatasetDrift
+from architecture.domain.states.state_files import as_row, of_row
 from architecture.domain.tables import ObservedColumn, ObservedTable
 from architecture.models import AppliedDataset, Environment, Execution, ExecutionOperation, KeptHistory, Observation
 from architecture.selectors.environments import Parsed, applied_states, environment_named

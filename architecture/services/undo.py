@@ -11,14 +11,23 @@ from django.db.models import Q
 from django.utils.module_loading import import_string
 
 from architecture.domain import report as domain
-from architecture.domain import undo, workflow
+from architecture.domain import workflow
 from architecture.domain.operations import CHANGE_CONTRACT, Operation, Warning, operation_of
 from architecture.domain.report import ALL, DATASET, Scope
-from architecture.domain.state_files import as_row, of_row, with_references
+from architecture.domain.states.state_files import as_row, of_row, with_references
 from architecture.domain.steps import report_steps
 from architecture.domain.steps.step import Step, inverse, shape_of
-from architecture.domain.undo import Answered, Ground, Problem, UndoResult, first_dependent, undo_together, undoable
-from architecture.domain.undo_groups import Executed, State, Subject, UndoGroup, undo_groups
+from architecture.domain.undo import undo
+from architecture.domain.undo.undo import (
+    Answered,
+    Ground,
+    Problem,
+    UndoResult,
+    first_dependent,
+    undo_together,
+    undoable,
+)
+from architecture.domain.undo.undo_groups import Executed, State, Subject, UndoGroup, undo_groups
 from architecture.domain.workflow import NO_CHANGES, Refused
 from architecture.models import ChangeReport, Environment, ExecutionOperation, ExecutionRecord
 from architecture.selectors.authors import carried_out

@@ -7,7 +7,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
-from architecture.domain.current_state import DRIFTED, IN_SYNC, UNKNOWN
+from architecture.domain.states.current_state import DRIFTED, IN_SYNC, UNKNOWN
 from architecture.forms import AdoptForm
 from architecture.models import Environment
 from architecture.permissions import here

@@ -4,7 +4,7 @@ from dataclasses import asdict, replace
 from random import Random
 
 from architecture.domain.data_contracts import FIRST_VERSION, desired_contract
-from architecture.domain.state_files import as_row
+from architecture.domain.states.state_files import as_row
 from architecture.domain.steps.step import shape_of_spec
 from architecture.domain.tables import ObservedTable, TableSpec, tables_of
 from architecture.models import AppliedDataset, Environment

@@ -14,7 +14,7 @@ from django.db import transaction
 
 from architecture.domain import workflow
 from architecture.domain.report import Scope
-from architecture.domain.state_files import flat
+from architecture.domain.states.state_files import flat
 from architecture.domain.tables import tables_of
 from architecture.models import (
     Approval,

@@ -23,8 +23,8 @@ from django.utils import timezone
 
 from architecture.domain import workflow
 from architecture.domain.artifacts import verify
-from architecture.domain.current_state import DRIFTED, DatasetDrift
 from architecture.domain.report import DATASET, SCHEMA, Scope
+from architecture.domain.states.current_state import DRIFTED, DatasetDrift
 from architecture.models import ChangeReport, DryRun, Execution, ExecutionRecord
 from architecture.selectors.environments import applied_states
 from architecture.services.change_policy import loosening_of, update_policies

@@ -13,7 +13,7 @@ from django.db.models import (
 )
 from django.utils import timezone
 
-from architecture.domain.current_state import DRIFTED, IN_SYNC, UNKNOWN
+from architecture.domain.states.current_state import DRIFTED, IN_SYNC, UNKNOWN
 from architecture.models import Environment
 from architecture.selectors.environments import leases_held
 from architecture.services.drift import current_drift

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, replace
 
-from architecture.domain.current_state import CurrentState
 from architecture.domain.operations import Operation
 from architecture.domain.report import build_report
-from architecture.domain.state_files import ArchitectureState, of_row
+from architecture.domain.states.current_state import CurrentState
+from architecture.domain.states.state_files import ArchitectureState, of_row
 from architecture.models import AppliedDataset, Environment
 from architecture.services.change_policy import policy_of
 from architecture.services.states import current_environment

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from architecture.domain import execution_log
-from architecture.domain.state_files import of_row
+from architecture.domain.states.state_files import of_row
 from architecture.domain.steps.step import Step
 from architecture.domain.tables import history_views
 from architecture.domain.views import view_sql

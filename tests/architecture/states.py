@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from typing import Any
 
-from architecture.domain.applied_state import advance
 from architecture.domain.change_policy import FLAGS, PolicySet
-from architecture.domain.current_state import CurrentState
 from architecture.domain.planning.matching import former_names, match
 from architecture.domain.report import FILES, ChangeReport, Scope, build_report
-from architecture.domain.state_files import ArchitectureState
+from architecture.domain.states.applied_state import advance
+from architecture.domain.states.current_state import CurrentState
+from architecture.domain.states.state_files import ArchitectureState
 from metadata.domain.state import ColumnState, DatasetState
 
 EVERYTHING_ALLOWED = PolicySet.of_flags(dict.fromkeys(FLAGS, True))

@@ -4,7 +4,7 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.db import models
 
-from architecture.domain.current_state import DRIFTED
+from architecture.domain.states.current_state import DRIFTED
 from architecture.models import ChangeReport
 from architecture.services.drift import drift_of
 from architecture.services.states import current_environment

@@ -1,6 +1,6 @@
 """Applied state of a dataset, as an execution leaves it."""
 
-from architecture.domain.state_files import as_row
+from architecture.domain.states.state_files import as_row
 from architecture.models import AppliedDataset, Environment
 from metadata.models import TargetDataset
 from metadata.selectors.datasets import dataset_state

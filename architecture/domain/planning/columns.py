@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 from architecture.domain import change_policy
 from architecture.domain import operations as ops
 from architecture.domain.change_policy import NAME_TAKEN
-from architecture.domain.current_state import Table
 from architecture.domain.operations import BASE, BLOCKED, HISTORY, Operation, Warning
 from architecture.domain.planning.logic import Renames, column_moved, follows_table
 from architecture.domain.planning.matching import Matching, Pair, key_changed, match
-from architecture.domain.state_files import FOREIGN_KEY
+from architecture.domain.states.current_state import Table
+from architecture.domain.states.state_files import FOREIGN_KEY
 from architecture.domain.steps.features import COLUMN_MAPPING, OPEN, TYPE_WIDENING, are_texts, lost_readers
 from architecture.domain.type_changes import TypeChange, classify, common_type
 from metadata.domain.naming import HISTORY_SUFFIX

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from architecture.domain import change_policy
 from architecture.domain import operations as ops
 from architecture.domain.change_policy import PolicySet
-from architecture.domain.current_state import Placed, Table
 from architecture.domain.operations import BASE, HISTORY, Operation, Warning
 from architecture.domain.planning.columns import ColumnPlan, Draft, Side, plan_columns
 from architecture.domain.planning.logic import (
@@ -17,6 +16,7 @@ from architecture.domain.planning.logic import (
     key_moved,
     match_columns,
 )
+from architecture.domain.states.current_state import Placed, Table
 from metadata.domain import naming
 from metadata.domain.state import DatasetState
 

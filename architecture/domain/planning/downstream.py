@@ -13,7 +13,7 @@ from architecture.domain.change_policy import HISTORY_DIFFERS, VIEW_COLUMN
 from architecture.domain.operations import BASE, Operation
 from architecture.domain.planning.columns import Draft
 from architecture.domain.planning.logic import names_in
-from architecture.domain.state_files import FOREIGN_KEY
+from architecture.domain.states.state_files import FOREIGN_KEY
 from elevata.core.errors import MetadataError
 from metadata.domain.sql import check_expression
 from metadata.domain.state import BUSINESS_KEY, ColumnState, DatasetState

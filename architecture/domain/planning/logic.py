@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from architecture.domain.planning.matching import Matching, Pair, match
-from architecture.domain.state_files import FOREIGN_KEY, column_pairs
+from architecture.domain.states.state_files import FOREIGN_KEY, column_pairs
 from elevata.core.errors import MetadataError
 from metadata.domain.history.history_columns import form_differences, form_of
 from metadata.domain.history.history_policy import HistoryPolicy

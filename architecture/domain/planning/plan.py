@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 from architecture.domain import operations as ops
 from architecture.domain.change_policy import PolicySet, decide
-from architecture.domain.current_state import CurrentState, Placed
 from architecture.domain.data_contracts import contract_operation
 from architecture.domain.operations import BASE, BLOCKED, Operation, Warning
 from architecture.domain.planning.columns import Draft, block_taken_names
@@ -25,6 +24,7 @@ from architecture.domain.planning.datasets import (
 from architecture.domain.planning.downstream import NAMING, Downstream, carried_downstream
 from architecture.domain.planning.logic import Renames
 from architecture.domain.planning.matching import Matching, former_names, key_changed, match
+from architecture.domain.states.current_state import CurrentState, Placed
 from elevata.core.errors import MetadataError
 from metadata.domain.sql import check_expression
 from metadata.domain.state import DatasetState

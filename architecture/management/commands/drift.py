@@ -6,8 +6,8 @@ from typing import Any
 
 from django.conf import settings
 
-from architecture.domain.current_state import DRIFTED, UNKNOWN
 from architecture.domain.report import Scope
+from architecture.domain.states.current_state import DRIFTED, UNKNOWN
 from architecture.models import Environment
 from architecture.selectors.environments import applied_states, described_states
 from architecture.services.drift import Drift, adopt_as_baseline, drift_of

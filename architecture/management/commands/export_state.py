@@ -5,7 +5,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from architecture.domain.state_files import ArchitectureState, dump_state
+from architecture.domain.states.state_files import ArchitectureState, dump_state
 from architecture.selectors.environments import applied_states, environment_named
 from architecture.services.states import current_environment
 from elevata.accounts.cli import FAILED, INVALID, CommandExit, ProductCommand, json_text

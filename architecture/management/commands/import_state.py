@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from architecture.domain.state_files import StateProblem
+from architecture.domain.states.state_files import StateProblem
 from architecture.management.report_commands import REFUSED_EXIT, read_state
 from architecture.services.drift import Imported, import_state
 from architecture.services.states import environment_or_own

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from architecture.domain.change_policy import FLAGS, PolicySet
-from architecture.domain.current_state import CurrentState
 from architecture.domain.report import (
     ALL,
     DATASET,
@@ -20,6 +19,7 @@ from architecture.domain.report import (
     as_text,
     build_report,
 )
+from architecture.domain.states.current_state import CurrentState
 from architecture.management.report_commands import read_state
 from elevata.accounts.cli import INVALID, CommandExit, ProductCommand
 

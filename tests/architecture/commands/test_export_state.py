@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 
-from architecture.domain.state_files import ArchitectureState, as_row, dump_state, flat, parse_state
+from architecture.domain.states.state_files import ArchitectureState, as_row, dump_state, flat, parse_state
 from architecture.management.commands import plan
 from architecture.models import AppliedDataset
 from architecture.services.states import current_environment

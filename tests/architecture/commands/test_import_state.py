@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
-from architecture.domain.state_files import parse_state
+from architecture.domain.states.state_files import parse_state
 from architecture.domain.workflow import Refused
 from architecture.models import AppliedDataset, ChangeReport
 from architecture.selectors.environments import applied_states

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from architecture.domain.state_files import dump_state
+from architecture.domain.states.state_files import dump_state
 from architecture.management.commands import plan
 from tests.architecture.states import column, dataset, state
 

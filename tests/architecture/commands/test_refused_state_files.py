@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from architecture.domain.state_files import StateProblem, parse_state
+from architecture.domain.states.state_files import StateProblem, parse_state
 from architecture.management.commands import plan
 
 ROOT = Path(__file__).resolve().parents[3]

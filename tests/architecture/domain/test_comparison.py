@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from architecture.domain import comparison
 from architecture.domain.change_policy import PolicySet
 from architecture.domain.comparison import ColumnRow, DatasetPair, RenderedPair, compare
-from architecture.domain.current_state import CurrentState
 from architecture.domain.data_contracts import desired_contract
 from architecture.domain.report import build_report
-from architecture.domain.state_files import ArchitectureState
+from architecture.domain.states.current_state import CurrentState
+from architecture.domain.states.state_files import ArchitectureState
 from architecture.domain.tables import ObservedColumn, ObservedTable
 from metadata.domain.state import CheckState, ContractState, DatasetState
 from tests.architecture.states import EVERYTHING_ALLOWED, column, dataset, report, state

@@ -11,7 +11,6 @@ from time import process_time
 import pytest
 
 from architecture.domain.change_policy import PolicySet
-from architecture.domain.current_state import CurrentState
 from architecture.domain.operations import Operation, operation_of
 from architecture.domain.report import (
     ALL,
@@ -25,7 +24,8 @@ from architecture.domain.report import (
     build_report,
     title_of,
 )
-from architecture.domain.state_files import dump_state
+from architecture.domain.states.current_state import CurrentState
+from architecture.domain.states.state_files import dump_state
 from metadata.domain.state import DatasetState
 from tests.architecture.states import column, dataset, report, state
 
@@ -80,10 +80,10 @@ def test_what_the_sides_are_called_leaves_the_fingerprint() -> None:
 
 _SCRIPT = """
 import locale, sys
-from architecture.domain.current_state import CurrentState
+from architecture.domain.states.current_state import CurrentState
 from architecture.domain.change_policy import PolicySet
 from architecture.domain.report import build_report
-from architecture.domain.state_files import parse_state
+from architecture.domain.states.state_files import parse_state
 locale.setlocale(locale.LC_ALL, "")
 before, after = (parse_state(open(path, encoding="utf-8").read()) for path in sys.argv[1:])
 print(build_report(CurrentState.of_state(before), after, PolicySet()).fingerprint)

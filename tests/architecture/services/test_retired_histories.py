@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from architecture.domain.state_files import ArchitectureState, of_row
+from architecture.domain.states.state_files import ArchitectureState, of_row
 from architecture.models import AppliedDataset, KeptHistory
 from architecture.services.drift import import_state
 from architecture.services.executions import approve

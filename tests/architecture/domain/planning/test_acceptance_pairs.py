@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from architecture.domain.change_policy import PolicySet
-from architecture.domain.current_state import CurrentState
 from architecture.domain.operations import METADATA_ONLY
 from architecture.domain.report import FILES, ChangeReport, Scope, build_report
-from architecture.domain.state_files import dump_state, parse_state
+from architecture.domain.states.current_state import CurrentState
+from architecture.domain.states.state_files import dump_state, parse_state
 from tests.architecture.domain.test_report import _SCRIPT as FINGERPRINT
 from tests.architecture.domain.test_report import AFTER, BEFORE
 

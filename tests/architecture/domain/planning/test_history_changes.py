@@ -6,9 +6,9 @@ import pytest
 
 from architecture.domain import operations as ops
 from architecture.domain.change_policy import PolicySet
-from architecture.domain.current_state import CurrentState, Placed, Table
 from architecture.domain.operations import BASE, HISTORY
 from architecture.domain.planning.plan import plan
+from architecture.domain.states.current_state import CurrentState, Placed, Table
 from metadata.domain.state import DatasetState
 from tests.architecture.states import EVERYTHING_ALLOWED, codes, column, dataset, report, state
 

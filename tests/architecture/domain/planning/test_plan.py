@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from architecture.domain import operations as ops
 from architecture.domain.change_policy import BLOCK, VIEW_COLUMN, PolicySet
-from architecture.domain.current_state import CurrentState
 from architecture.domain.operations import BASE, HISTORY
 from architecture.domain.planning.plan import Planned, plan
 from architecture.domain.report import ChangeReport
-from architecture.domain.state_files import ArchitectureState
+from architecture.domain.states.current_state import CurrentState
+from architecture.domain.states.state_files import ArchitectureState
 from metadata.domain.naming import history_name
 from metadata.domain.state import DatasetState
 from tests.architecture.states import EVERYTHING_ALLOWED, carried_out, codes, column, dataset, report, said, state

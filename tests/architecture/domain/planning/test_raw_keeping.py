@@ -9,7 +9,7 @@ from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.tables import ObservedTable, raw_table, tables_of
 from metadata.domain.sources.raw_keeping import ALL, BY_DAY, LATEST, policy_of
 from metadata.domain.state import ColumnState, DatasetState
-from tests.architecture.domain.test_current_state import as_observed, customer, key, planned
+from tests.architecture.domain.states.test_current_state import as_observed, customer, key, planned
 
 CUSTOMER = replace(customer(), inputs=(key("raw"),))
 

@@ -8,11 +8,11 @@ from uuid import NAMESPACE_DNS, UUID, uuid5
 import pytest
 
 from architecture.domain.change_policy import PolicySet
-from architecture.domain.current_state import CurrentState
 from architecture.domain.operations import METADATA_ONLY
 from architecture.domain.planning.matching import as_known
 from architecture.domain.report import ChangeReport, build_report
-from architecture.domain.state_files import ArchitectureState, parse_state
+from architecture.domain.states.current_state import CurrentState
+from architecture.domain.states.state_files import ArchitectureState, parse_state
 from architecture.domain.steps.report_steps import check_belongs, plan_steps
 from architecture.domain.steps.step import steps_done
 from architecture.domain.tables import ObservedTable, TableSpec, tables_of

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from architecture.domain.current_state import IN_SYNC, drift
 from architecture.domain.operations import BASE, HISTORY
+from architecture.domain.states.current_state import IN_SYNC, drift
 from architecture.domain.steps.report_steps import plan_steps, steps_left
 from architecture.domain.steps.statements import CHECK, statements
 from architecture.domain.steps.step import (

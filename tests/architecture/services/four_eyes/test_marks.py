@@ -2,7 +2,7 @@
 
 import pytest
 
-from architecture.domain.state_files import ArchitectureState, of_row
+from architecture.domain.states.state_files import ArchitectureState, of_row
 from architecture.models import AppliedDataset, Execution
 from architecture.selectors.authors import carried_out
 from architecture.selectors.report_state import behind

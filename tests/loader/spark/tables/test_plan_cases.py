@@ -16,7 +16,7 @@ import pytest
 from architecture.domain.change_policy import APPROVE, BLOCK, PolicySet
 from architecture.domain.operations import DROP_COLUMN, HISTORY, METADATA_ONLY
 from architecture.domain.report import ChangeReport
-from architecture.domain.state_files import ArchitectureState
+from architecture.domain.states.state_files import ArchitectureState
 from architecture.domain.steps.report_steps import check_belongs, plan_steps
 from architecture.domain.steps.statements import place_of
 from architecture.domain.steps.step import StepProblem

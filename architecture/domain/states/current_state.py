@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from architecture.domain.data_contracts import with_contract_in_force
-from architecture.domain.state_files import FOREIGN_KEY, ArchitectureState, flat
+from architecture.domain.states.state_files import FOREIGN_KEY, ArchitectureState, flat
 from architecture.domain.steps.features import features_of
 from architecture.domain.tables import ColumnSpec, ObservedTable, TableSpec, current_table, kept_histories, tables_of
 from architecture.domain.type_changes import classify_types

@@ -2,7 +2,7 @@
 
 The state advances with each finished operation, so it never includes a change that was not made, and after an
 interrupted execution a new report plans the remaining operations. States are flat
-(``architecture.domain.state_files``).
+(``architecture.domain.states.state_files``).
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from architecture.domain import operations as ops
 from architecture.domain.data_contracts import desired_contract, is_contract_unchanged
 from architecture.domain.operations import HISTORY, Operation
 from architecture.domain.planning.logic import match_columns, policy_choices
-from architecture.domain.state_files import FOREIGN_KEY, flat
+from architecture.domain.states.state_files import FOREIGN_KEY, flat
 from architecture.domain.type_changes import TypeChange, classify
 from elevata.core.errors import MetadataError
 from metadata.domain.history.history_policy import HistoryPolicy

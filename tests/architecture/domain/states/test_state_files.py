@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from architecture.domain.state_files import (
+from architecture.domain.states.state_files import (
     StateProblem,
     as_row,
     column_pairs,

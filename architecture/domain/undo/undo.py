@@ -13,7 +13,16 @@ from architecture.domain.operations import BASE, HISTORY, Operation
 from architecture.domain.steps.features import OPEN, SPARK
 from architecture.domain.steps.step import KEPT, PUBLISH_VIEW, RENAME_TABLE, Step, StoodOn, TableShape, Unwinding
 from architecture.domain.tables import TableSpec
-from architecture.domain.undo_groups import BEFORE, MOVED, State, Subject, UndoGroup, subjects_of, undone, unreadable
+from architecture.domain.undo.undo_groups import (
+    BEFORE,
+    MOVED,
+    State,
+    Subject,
+    UndoGroup,
+    subjects_of,
+    undone,
+    unreadable,
+)
 from metadata.domain.state import DatasetState
 
 

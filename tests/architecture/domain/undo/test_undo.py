@@ -7,11 +7,11 @@ import pytest
 
 from architecture.domain.operations import METADATA_ONLY
 from architecture.domain.report import ChangeReport
-from architecture.domain.state_files import ArchitectureState, flat
+from architecture.domain.states.state_files import ArchitectureState, flat
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.steps.step import Step, TableShape, becomes, inverses, shape_of
 from architecture.domain.tables import ObservedTable
-from architecture.domain.undo import (
+from architecture.domain.undo.undo import (
     Answered,
     Ground,
     UndoResult,
@@ -21,7 +21,7 @@ from architecture.domain.undo import (
     undo_together,
     undoable,
 )
-from architecture.domain.undo_groups import USE, Executed, UndoGroup, undo_groups
+from architecture.domain.undo.undo_groups import USE, Executed, UndoGroup, undo_groups
 from metadata.domain.state import ColumnState, DatasetState
 from tests.architecture.domain.planning.test_cases import CASES
 from tests.architecture.domain.steps.test_plan_cases import observed, report, states, tables

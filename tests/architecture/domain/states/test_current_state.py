@@ -6,12 +6,12 @@ from uuid import NAMESPACE_DNS, uuid5
 import pytest
 
 from architecture.domain import operations as ops
-from architecture.domain.applied_state import advance
 from architecture.domain.change_policy import PolicySet
-from architecture.domain.current_state import CurrentState, drift
 from architecture.domain.operations import BASE, HISTORY
 from architecture.domain.report import ChangeReport, build_report
-from architecture.domain.state_files import flat
+from architecture.domain.states.applied_state import advance
+from architecture.domain.states.current_state import CurrentState, drift
+from architecture.domain.states.state_files import flat
 from architecture.domain.tables import ObservedColumn, ObservedTable, tables_of
 from metadata.domain.state import ColumnState, DatasetState, ReferenceState
 from metadata.domain.types import parse, stored_type
