@@ -68,8 +68,10 @@ class MetadataError(ProductError):
     """Error of a violated rule of metadata, accounts or notifications.
 
     ``where`` names the object (``rawcore.rc_air_airport.lid``), ``place`` the position in a file, with line and column
-    (``systems/air.yaml:12:5``).
+    (``systems/air.yaml:12:5``). ``total`` is the number of errors that it stands for.
     """
+
+    total: int = 1
 
     def __init__(self, code: str, message: str, field: str = "", where: str = "", *, place: str = "") -> None:
         super().__init__(message)
@@ -85,11 +87,9 @@ class MetadataError(ProductError):
         self.place = self.place or place
         return self
 
-    total: int = 1
-
     @property
     def listed(self) -> list["MetadataError"]:
-        """Return the errors to show a user: itself, unless it stands for ``total`` others."""
+        """Return the errors to show a user: itself, unless it stands for others."""
         return [self]
 
     @property

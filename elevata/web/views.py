@@ -34,7 +34,7 @@ from elevata.web.conflict import conflict, continues_editing
 from elevata.web.forms import EditForm, ProductForm, error_text
 from elevata.web.paging import PER_PAGE, filtered, one_page
 
-REFUSED = 422
+REFUSED, CONFLICT = 422, 409
 UNCHANGED = "Nothing was changed."
 # Rows that a CSV file of a list is read by.
 _CHUNK = 1000

@@ -16,7 +16,7 @@ from elevata.audit.models import ChangeLogEntry
 from elevata.core.errors import MetadataError, as_sentence
 from elevata.core.words import counted
 from elevata.web.forms import ProductForm, ReasonField
-from elevata.web.views import REFUSED, Page
+from elevata.web.views import CONFLICT, REFUSED, Page
 from metadata.domain.bulk_edits import ACTIONS, COLUMN_ACTIONS, MOST_ROWS, RETIRE, SOURCE_ACTIONS
 from metadata.forms.bulk_edits import BulkEditForm
 from metadata.models import SourceDataset, TargetColumn, TargetDataset
@@ -31,8 +31,6 @@ from metadata.services.bulk_edits import (
     undo_edits,
 )
 from metadata.views.base import BaseDatasetPage, Editing, keys_of, page_of, seen_versions
-
-CONFLICT = 409
 
 
 @dataclass(frozen=True)

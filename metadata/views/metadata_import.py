@@ -9,7 +9,7 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from elevata.core.errors import MetadataError, as_sentence
 from elevata.core.words import counted
-from elevata.web.views import REFUSED
+from elevata.web.views import CONFLICT, REFUSED
 from metadata.domain.bulk_edits import MOST_ROWS
 from metadata.forms.metadata_import import MetadataImportForm
 from metadata.services.exchange.csv_files import DATASETS_FILE, SOURCES, SOURCES_FILE, TARGETS
@@ -18,7 +18,6 @@ from metadata.services.exchange.import_rows import Report
 from metadata.services.exchange.metadata_files import MetadataFiles, exported_csv, import_records, read_files
 from metadata.views.base import Editing, undoable_entry
 
-CONFLICT = 409
 CSV_FILES = (DATASETS_FILE, SOURCES_FILE)
 
 

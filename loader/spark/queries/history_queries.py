@@ -222,19 +222,24 @@ def changes(
     as text. Versions that were pruned or reverted since are missing.
     ``tombstone`` is the state label of rows that mark a deleted key.
     """
-    of_run, selection = _OfRun.of(frame, table, arguments), RowSelection.from_arguments(arguments)
+    run_versions, selection = _RunVersions.of(frame, table, arguments), RowSelection.from_arguments(arguments)
     keys = [quote_identifier(column.name) for column in table.of_purpose("business_key")]
-    ordered = of_run.keys(masked).orderBy(*_order(selection), *keys).offset(selection.offset)
+    ordered = run_versions.keys(masked).orderBy(*_order(selection), *keys).offset(selection.offset)
     changed_keys = ordered.limit(limit + 1).collect()
     chosen, entity = changed_keys[:limit], table.column("entity_key").name
     ids = [row[entity] for row in chosen]
     if not ids:
         return {"columns": frame.columns, "changes": [], "truncated": False}
     of_these = F.col(_name(table, "entity_key")).isin(ids)
-    flags = (of_run.wrote.alias(_WROTE), of_run.ended.alias(_ENDED))
-    rows = of_run.versions.where(of_these).orderBy(_name(table, "started_at")).select(*_texts(frame), *flags).collect()
+    flags = (run_versions.wrote.alias(_WROTE), run_versions.ended.alias(_ENDED))
+    rows = (
+        run_versions.versions.where(of_these)
+        .orderBy(_name(table, "started_at"))
+        .select(*_texts(frame), *flags)
+        .collect()
+    )
     new = {row[entity]: row[_SINCE] for row in chosen if row[_WROTE] and not row[_ENDED]}
-    earlier = _existed_before(frame, table, new, of_run.by_others) if new else set()
+    earlier = _existed_before(frame, table, new, run_versions.by_others) if new else set()
     by_key: dict[str, list[Row]] = {key: [] for key in ids}
     for row in rows:
         by_key[row[entity]].append(row)
@@ -249,17 +254,17 @@ def changed_rows(
 
     The columns are those of ``flat_rows``; values of masked columns are masks.
     """
-    of_run, selection = _OfRun.of(frame, table, arguments), RowSelection.from_arguments(arguments)
+    run_versions, selection = _RunVersions.of(frame, table, arguments), RowSelection.from_arguments(arguments)
     entity, start = _name(table, "entity_key"), F.col(_name(table, "started_at"))
     version = F.struct(*_texts(frame, masked))
-    changed = of_run.keys(
+    changed = run_versions.keys(
         masked,
-        F.max_by(version, F.when(of_run.ended, start)).alias("__before"),
-        F.max_by(version, F.when(of_run.wrote, start)).alias("__after"),
+        F.max_by(version, F.when(run_versions.ended, start)).alias("__before"),
+        F.max_by(version, F.when(run_versions.wrote, start)).alias("__after"),
         F.count(F.lit(1)).cast("string").alias("__versions"),
     )
     first = F.min(start).alias("__first")
-    others = frame.where(of_run.by_others).groupBy(F.col(entity).alias("__other")).agg(first)
+    others = frame.where(run_versions.by_others).groupBy(F.col(entity).alias("__other")).agg(first)
     changed = changed.join(others, F.col(entity) == F.col("__other"), "left")
     op = (
         F.when(~F.col(_WROTE), DELETED)
@@ -287,7 +292,7 @@ def _texts(frame: DataFrame, masked: Collection[str] = ()) -> list[Column]:
 
 
 @dataclass(frozen=True)
-class _OfRun:
+class _RunVersions:
     """Versions that a run wrote or ended, and conditions on the versions of the table."""
 
     frame: DataFrame
@@ -298,7 +303,7 @@ class _OfRun:
     live: Column
 
     @classmethod
-    def of(cls, frame: DataFrame, table: TableSpec, arguments: dict[str, Any]) -> "_OfRun":
+    def of(cls, frame: DataFrame, table: TableSpec, arguments: dict[str, Any]) -> "_RunVersions":
         run = F.lit(str(arguments["run_id"]))
         live = F.lit(True)
         if arguments.get("tombstone"):

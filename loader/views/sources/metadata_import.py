@@ -7,7 +7,7 @@ from metadata.views import metadata_import
 
 
 class MetadataImport(metadata_import.MetadataImport):
-    __doc__ = metadata_import.MetadataImport.__doc__
+    """Import of metadata from files, whose sources have permitted locations."""
 
     def import_files(self, files: MetadataFiles) -> Report:
         return import_from_user(files, check=False)
