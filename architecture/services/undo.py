@@ -348,7 +348,7 @@ def _ordinals(report: ChangeReport) -> list[int]:
 
 
 def _kept_warning(group: UndoGroup) -> Warning:
-    message = f"{group.describe()} stays: nothing that is described asks for it to go"
+    message = f"{group.describe()} stays: the undo report has no operation that undoes it"
     return Warning("STAYS", group.operations[0].dataset, message=message)
 
 
