@@ -7,13 +7,12 @@ BOOTSTRAP := $(PYTHON) -m elevata.bootstrap
 NPM := PATH="$(CURDIR)/.venv/bin:$$PATH" npm --silent run
 # A cell's text stands where every line break shows, so its template ends without one.
 TEMPLATES := find templates -name '*.html' ! -name cell.html -exec .venv/bin/djade --target-version 5.2 --check {} +
-# Two processes, each with servers and a Spark session of its own; a file's tests stay together, and
-# tests/order.py says which file comes first.
-SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
+# Parts of the suite, their passes and processes: tests/suite.
+SUITE := $(RUN) -m tests.suite.run
 FAST := not spark and not browser and not services and not servers and not nightly and not embedded_only and not database
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-services test-fast test-nightly setup-tests bench lint audit openapi pictures clean
+.PHONY: help setup demo serve test test-full test-rest test-changed test-services test-fast test-nightly setup-tests check bench lint audit openapi pictures clean
 # Two set-ups or two test runs side by side would only get in each other's way.
 .NOTPARALLEL:
 
@@ -29,30 +28,38 @@ demo: setup ## load real data and show what it did
 serve: setup ## web, worker and scheduler on the embedded defaults; Ctrl-C stops all
 	@$(RUN) manage.py serve
 
-test: setup-tests ## every test: embedded stores first, then all on PostgreSQL and Redis
-	@$(RUN) -m ruff check .
-	@$(NPM) lint
-	@$(NPM) test
-	@$(RUN) -m tests.repository.code_audit
-	@embedded=0; ELEVATA_TEST_SERVICES=embedded $(RUN) -m pytest $(SIDE_BY_SIDE) -m "(embedded or embedded_only) and not services and not servers and not nightly" || embedded=$$?; \
-	$(RUN) -m pytest $(SIDE_BY_SIDE) && exit $$embedded
+test: setup-tests check ## every rule at its cheapest level, every real component at least once
+	@$(SUITE) test
+
+test-full: setup-tests check ## everything that runs by day: make test, its variants, and tests of further servers
+	@$(BOOTSTRAP) setup --with-object-store
+	@$(SUITE) full
+
+test-rest: setup-tests ## what make test-full runs besides make test
+	@$(BOOTSTRAP) setup --with-object-store
+	@$(SUITE) rest
+
+test-changed: setup-tests ## tests that reach the modules changed since the last commit, by imports
+	@$(SUITE) changed
 
 test-services: setup-tests ## tests of whole installations and of further servers: a Spark cluster, a metastore, an object store, MariaDB, Kafka
 	@$(BOOTSTRAP) setup --with-object-store
-	@$(RUN) -m pytest $(SIDE_BY_SIDE) -m "servers and not nightly"
+	@$(SUITE) services
 
 test-fast: ## pure rules: no database, no servers, no Spark, no browser
 	@$(BOOTSTRAP) setup --with-tests
 	@$(NPM) test
-	@ELEVATA_TEST_SERVICES=none $(RUN) -m pytest $(SIDE_BY_SIDE) -m "$(FAST)"
+	@ELEVATA_TEST_SERVICES=none $(RUN) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "$(FAST)"
 
-test-nightly: setup-tests ## every test, the long ones too
+test-nightly: setup-tests check ## every test, the long ones too
 	@$(BOOTSTRAP) setup --with-object-store
+	@$(SUITE) nightly
+
+check:
 	@$(RUN) -m ruff check .
 	@$(NPM) lint
 	@$(NPM) test
-	@embedded=0; ELEVATA_EXAMPLES=night ELEVATA_FOUR_EYES_EXAMPLES=3000 ELEVATA_TEST_SERVICES=embedded $(RUN) -m pytest $(SIDE_BY_SIDE) -m "(embedded or embedded_only) and not services and not servers" || embedded=$$?; \
-	ELEVATA_EXAMPLES=night ELEVATA_SPARK_EXAMPLES=8 ELEVATA_API_EXAMPLES=10 ELEVATA_DISTURBED_EXAMPLES=60 $(RUN) -m pytest $(SIDE_BY_SIDE) -m "not embedded_only" && exit $$embedded
+	@$(RUN) -m tests.repository.code_audit
 
 setup-tests:
 	@$(BOOTSTRAP) setup --with-tests --with-servers

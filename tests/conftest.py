@@ -7,7 +7,6 @@ import pytest
 from hypothesis import settings
 
 from tests.database.cleanup import let_tests_empty_quickly
-from tests.order import longest_files_first
 from tests.services.browser import OUTCOME, browser, page
 
 __all__ = ["browser", "page"]
@@ -40,13 +39,6 @@ def committed_rows_go_quickly() -> Generator[None]:
 def no_outage_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """An outage that an earlier test simulated is none of this test's."""
     monkeypatch.setattr("elevata.core.database._outage_at", float("-inf"))
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Side by side, the last file to be begun decides how long one process waits for the other."""
-    if hasattr(config, "workerinput"):
-        items[:] = longest_files_first(items)
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:

@@ -10,7 +10,7 @@ from elevata.bootstrap.places import ROOT
 
 TARGETS = (
     *("help", "setup", "demo", "serve", "pictures", "clean"),
-    *("test", "test-services", "test-fast", "test-nightly", "bench", "lint"),
+    *("test", "test-full", "test-rest", "test-changed", "test-services", "test-fast", "test-nightly", "bench", "lint"),
 )
 
 
@@ -55,6 +55,6 @@ def test_clean_leaves_data_alone():
 def test_continuous_integration_runs_the_tests():
     script = ROOT / ".ci" / "run"
     assert "make test <" in script.read_text()
-    assert "make test-services <" in script.read_text()
+    assert "make test-rest <" in script.read_text()
     assert "set -euo pipefail" in script.read_text()
     assert script.stat().st_mode & 0o111

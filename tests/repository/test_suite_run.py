@@ -1,0 +1,118 @@
+"""Tests of a run of the suite: second tries of failed tests, last lines, exit codes, recorded outcomes."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.suite import run
+from tests.suite.durations import Outcomes, kind_of, summary
+from tests.suite.run import Pass, run_part
+
+EVERY_TEST = Pass("all", "not nothing")
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with a suite of its own, run by the same runner and recorded by the same plugin."""
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:django -p tests.suite.plugin\nmarkers = nothing\n")
+    monkeypatch.setenv("PYTHONPATH", str(run.ROOT))
+    monkeypatch.setattr(run, "ROOT", tmp_path)
+    monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    return tmp_path
+
+
+def test_a_test_that_passes_at_its_second_try_is_named_as_unstable_and_the_part_passes(project: Path):
+    (project / "test_chance.py").write_text(
+        "from pathlib import Path\n"
+        "def test_chance():\n"
+        "    tried = Path(__file__).with_name('tried')\n"
+        "    first = not tried.exists()\n"
+        "    tried.touch()\n"
+        "    assert not first\n"
+        "def test_sound():\n"
+        "    pass\n"
+    )
+    result = run_part([EVERY_TEST])
+    assert (result.exit_code, result.failed, result.unstable) == (0, [], ["test_chance.py::test_chance"])
+    assert result.lines()[-2:] == [
+        "unstable: test_chance.py::test_chance failed, and passed when it was run again, alone",
+        "2 passed, 0 failed",
+    ]
+
+
+def test_a_test_that_fails_twice_fails_the_part(project: Path):
+    (project / "test_wrong.py").write_text("def test_wrong():\n    assert False\n")
+    result = run_part([EVERY_TEST])
+    assert (result.exit_code, result.failed, result.unstable) == (1, ["test_wrong.py::test_wrong"], [])
+    assert result.lines()[-2:] == ["failed: test_wrong.py::test_wrong", "0 passed, 1 failed"]
+
+
+def test_a_file_that_cannot_be_collected_fails_the_part_without_a_second_try(project: Path):
+    (project / "test_broken.py").write_text("import missing_module\n")
+    (project / "test_sound.py").write_text("def test_sound():\n    pass\n")
+    assert run_part([EVERY_TEST]).exit_code != 0
+
+
+def test_a_test_that_ends_its_process_is_run_once_more(project: Path):
+    (project / "test_crash.py").write_text(
+        "import os\n"
+        "from pathlib import Path\n"
+        "def test_crash():\n"
+        "    tried = Path(__file__).with_name('tried')\n"
+        "    if not tried.exists():\n"
+        "        tried.touch()\n"
+        "        os._exit(1)\n"
+    )
+    assert run_part([EVERY_TEST]).unstable == ["test_crash.py::test_crash"]
+
+
+def test_a_part_without_tests_fails(project: Path):
+    assert run_part([EVERY_TEST]).exit_code == 5
+
+
+def test_passes_with_a_word_collect_only_files_with_it():
+    embedded = run.TEST[0]
+    assert "tests/elevata/audit/test_chain.py" in embedded.files()
+    assert "tests/elevata/core/test_networks.py" not in embedded.files()
+
+
+def test_the_passes_of_a_full_run_are_those_of_test_and_of_the_rest():
+    assert run.PARTS["full"] == run.PARTS["test"] + run.PARTS["rest"]
+
+
+def test_the_run_of_an_unknown_part_is_refused():
+    done = subprocess.run([sys.executable, "-m", "tests.suite.run", "everything"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "invalid choice: 'everything'" in done.stderr
+
+
+def test_the_summary_has_the_time_by_kind_and_the_ten_slowest_files():
+    seconds = {f"tests/test_{number}.py::test": float(number) for number in range(12)}
+    kinds = dict.fromkeys(seconds, "pure") | {"tests/test_11.py::test": "Spark"}
+    lines = summary(seconds, kinds)
+    assert [line.split() for line in lines[:2]] == [
+        ["55.0", "s", "pure,", "11", "tests"],
+        ["11.0", "s", "Spark,", "1", "tests"],
+    ]
+    assert lines[2].split() == ["11.0", "s", "tests/test_11.py"]
+    assert len(lines) == 12
+
+
+@pytest.mark.parametrize(
+    ("marks", "kind"),
+    [
+        (["servers", "spark"], "servers"),
+        (["spark", "database"], "Spark"),
+        (["browser", "database"], "browser"),
+        (["database"], "database"),
+        ([], "pure"),
+    ],
+)
+def test_the_kind_of_a_test_is_the_most_that_it_needs(marks: list[str], kind: str):
+    assert kind_of(marks) == kind
+
+
+def test_a_run_that_ended_early_has_no_outcomes(tmp_path: Path):
+    assert Outcomes.read(tmp_path / "none.json") == Outcomes()

@@ -1,0 +1,1 @@
+"""Runs of the suite: passes, distribution among processes, durations, second tries."""

@@ -1,0 +1,36 @@
+"""Pytest plugin of the suite: options of its runs, order and distribution of tests, recorded outcomes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.suite.durations import Recorder, stored_durations
+from tests.suite.order import TwoEndedScheduling, spark_first
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("elevata")
+    group.addoption("--outcomes", metavar="FILE", help="write seconds, kinds and failures of the tests into this file")
+    group.addoption("--only", metavar="FILE", help="run the tests of this file's JSON list of ids, and no others")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Recorder(config.getoption("--outcomes")), "recorder")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the chosen tests, and order them where processes share them."""
+    if chosen := config.getoption("--only"):
+        ids = set(json.loads(Path(chosen).read_text()))
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in ids])
+        items[:] = [item for item in items if item.nodeid in ids]
+    if hasattr(config, "workerinput"):
+        items[:] = spark_first(items, stored_durations(config))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> TwoEndedScheduling:
+    return TwoEndedScheduling(config, log)

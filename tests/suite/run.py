@@ -1,0 +1,191 @@
+"""Run a part of the suite, as the Makefile names them.
+
+A part is one or more passes, each a run of pytest in two processes. Tests that failed are run once more at the end,
+alone. A test that passes then is named as unstable in the last lines, and the part has passed.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.suite.changed import reached_files
+from tests.suite.durations import Outcomes, file_of, summary
+
+ROOT = Path(__file__).resolve().parents[2]
+SERVICES = "ELEVATA_TEST_SERVICES"
+PROCESSES = "2"
+# Chance does not break so many tests: they are not run again.
+MOST_SECOND_TRIES = 40
+CHANGED = "changed"
+_PASSED, _TESTS_FAILED = 0, 1
+
+_BY_NIGHT = {"ELEVATA_EXAMPLES": "night"}
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One run of pytest: the tests with these marks, on these services."""
+
+    name: str
+    marks: str
+    services: str = "postgres_redis"
+    environment: Mapping[str, str] = field(default_factory=dict)
+    # Only files that contain this word can hold tests of the pass; the others need not be collected.
+    word: str = ""
+    chosen: tuple[str, ...] = ()
+
+    def files(self) -> list[str]:
+        """Return the test files to collect; none means all."""
+        if not self.word:
+            return list(self.chosen)
+        files = (ROOT / "tests").rglob("test_*.py")
+        return sorted(str(file.relative_to(ROOT)) for file in files if self.word in file.read_text(encoding="utf-8"))
+
+    def variables(self) -> dict[str, str]:
+        return {**os.environ, SERVICES: self.services, **self.environment}
+
+
+_EMBEDDED = "(embedded or embedded_only) and not (services or servers)"
+
+# make test takes all tests that are quick by their kind, and those of Spark and of the browser that are marked core.
+_QUICK = "(core or not (spark or browser)) and not full"
+_BY_DAY = "not (nightly or servers or embedded_only)"
+
+TEST = (
+    Pass("embedded", f"{_EMBEDDED} and {_QUICK} and not nightly", "embedded", word="mark.embedded"),
+    Pass("main", f"{_QUICK} and {_BY_DAY}"),
+)
+REST = (
+    Pass("embedded, rest", f"{_EMBEDDED} and not ({_QUICK}) and not nightly", "embedded", word="mark.embedded"),
+    Pass("main and servers, rest", f"(servers or not ({_QUICK})) and not (nightly or embedded_only)"),
+)
+PARTS = {
+    "test": TEST,
+    "rest": REST,
+    "full": (*TEST, *REST),
+    "services": (Pass("servers", "servers and not nightly", word="mark.servers"),),
+    "nightly": (
+        Pass(
+            "embedded",
+            _EMBEDDED,
+            "embedded",
+            {**_BY_NIGHT, "ELEVATA_FOUR_EYES_EXAMPLES": "3000"},
+            word="mark.embedded",
+        ),
+        Pass(
+            "main",
+            "not embedded_only",
+            environment={
+                **_BY_NIGHT,
+                "ELEVATA_SPARK_EXAMPLES": "8",
+                "ELEVATA_API_EXAMPLES": "10",
+                "ELEVATA_DISTURBED_EXAMPLES": "60",
+            },
+        ),
+    ),
+}
+
+
+@dataclass
+class Result:
+    """Outcomes of a part: seconds by test of all passes, and tests by how they ended."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    kinds: dict[str, str] = field(default_factory=dict)
+    tests: int = 0
+    failed: list[str] = field(default_factory=list)
+    unstable: list[str] = field(default_factory=list)
+    # Exit code of a pass that ended in another way than by failed tests: interrupted, broken, no tests.
+    broken: int = _PASSED
+
+    def add(self, outcomes: Outcomes) -> None:
+        for test, seconds in outcomes.seconds.items():
+            self.seconds[test] = self.seconds.get(test, 0) + seconds
+        self.kinds |= outcomes.kinds
+        self.tests += len(outcomes.seconds)
+
+    @property
+    def exit_code(self) -> int:
+        return self.broken or (_TESTS_FAILED if self.failed else _PASSED)
+
+    def lines(self) -> list[str]:
+        """Return the last lines of a run; the very last one is the count."""
+        unstable = [f"unstable: {test} failed, and passed when it was run again, alone" for test in self.unstable]
+        failed = [f"failed: {test}" for test in self.failed]
+        count = f"{self.tests - len(self.failed)} passed, {len(self.failed)} failed"
+        return [*summary(self.seconds, self.kinds), *failed, *unstable, count]
+
+
+def run_part(passes: Sequence[Pass]) -> Result:
+    """Run the passes in order, then each failed test once more."""
+    result = Result()
+    tries = []
+    with tempfile.TemporaryDirectory(prefix="elevata-outcomes-") as folder:
+        for number, each in enumerate(passes):
+            code, outcomes = _pytest(each, Path(folder) / f"{number}.json", _side_by_side(each))
+            result.add(outcomes)
+            if code == _TESTS_FAILED and 0 < len(outcomes.failed) <= MOST_SECOND_TRIES:
+                tries.append((each, outcomes.failed))
+            elif code != _PASSED:
+                result.failed += outcomes.failed
+                result.broken = result.broken or code
+        for number, (each, failed) in enumerate(tries):
+            still_failed = _run_again(each, failed, Path(folder) / f"again-{number}")
+            result.failed += still_failed
+            result.unstable += [test for test in failed if test not in still_failed]
+    return result
+
+
+def _run_again(each: Pass, failed: Sequence[str], place: Path) -> list[str]:
+    """Run the tests alone; return those that fail again, or that did not run."""
+    chosen = place.with_suffix(".ids")
+    chosen.write_text(json.dumps(list(failed)))
+    files = sorted(set(map(file_of, failed)))
+    print(f"== run again, alone: {len(failed)} failed", flush=True)
+    _, outcomes = _pytest(each, place.with_suffix(".json"), ["--only", str(chosen), *files])
+    return [test for test in failed if test in outcomes.failed or test not in outcomes.seconds]
+
+
+def _side_by_side(each: Pass) -> list[str]:
+    return ["-n", PROCESSES, "--dist", "loadfile", "--no-loadscope-reorder", *each.files()]
+
+
+def _pytest(each: Pass, outcomes: Path, arguments: Iterable[str]) -> tuple[int, Outcomes]:
+    command = [sys.executable, "-m", "pytest", "-q", "-m", each.marks, "--outcomes", str(outcomes), *arguments]
+    print(f"== {each.name}", flush=True)
+    done = subprocess.run(command, cwd=ROOT, env=each.variables(), stdin=subprocess.DEVNULL)
+    return done.returncode, Outcomes.read(outcomes)
+
+
+def _changed_passes() -> list[Pass]:
+    files = reached_files(ROOT)
+    return [Pass(CHANGED, f"{_QUICK} and {_BY_DAY}", chosen=files)] if files else []
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the part that is named; print its last lines and return its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.suite.run", description=__doc__)
+    parser.add_argument("part", choices=[*PARTS, CHANGED])
+    name = parser.parse_args(arguments).part
+    started = time.monotonic()
+    passes = _changed_passes() if name == CHANGED else PARTS[name]
+    if not passes:
+        print("no test reaches what was changed\n0 passed, 0 failed")
+        return _PASSED
+    result = run_part(passes)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"== {name}: {time.monotonic() - started:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of processor time")
+    print("\n".join(result.lines()), flush=True)
+    return result.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
