@@ -36,7 +36,6 @@ from loader.spark.queries import reads
 from loader.spark.queries.model_tests import run_tests
 from loader.spark.replay import replay
 from loader.spark.session import UMASK, RunnerConfig, accident, first_line, fit_shuffles, start_session, thrown_by
-from loader.spark.sources.files import JAVA_ERRORS
 from loader.spark.tables import commits, steps
 from loader.spark.tables.dry_run import dry_run, sizes
 from loader.spark.tables.tables import DeltaTable
@@ -135,15 +134,16 @@ class Runner:
 
     def _observe(self, _request_id: str, body: dict) -> dict:
         manifest = from_json(ObserveManifest, body)
-        tables, unreadable = {}, []
+        tables, unreadable = {}, {}
         for key in manifest.tables:
             try:
                 table = DeltaTable(self._spark, self._config.warehouse, key).observe()
-            except JAVA_ERRORS as failure:
+            except Exception as failure:  # another program may have written its log: the others are observed
+                refusal = unreadable_table(self._config.warehouse, key, failure)
                 if not manifest.skip_unreadable:
-                    raise unreadable_table(self._config.warehouse, key, failure) from failure
-                log.warning("the table %s cannot be read: %s", key, first_line(failure))
-                unreadable.append(key)
+                    raise refusal from failure
+                log.warning("%s", refusal.one_line(), exc_info=failure)
+                unreadable[key] = refusal.as_json()
                 continue
             if table is not None and (manifest.dropped or not table.dropped):
                 tables[table.key] = asdict(table)

@@ -97,7 +97,8 @@ def observe(_id, body, told, _stop) -> dict:
     if unreadable and not body["skip_unreadable"]:
         return {"status": "failed", "error": {"code": "UNREADABLE_TABLE", "message": f"{unreadable[0]} is damaged"}}
     answer = {key: table for key, table in shown.items() if key not in unreadable}
-    return {"status": "succeeded", "answer": answer, "unreadable": unreadable}
+    errors = {key: {"code": "UNREADABLE_TABLE", "message": f"{key} is damaged"} for key in unreadable}
+    return {"status": "succeeded", "answer": answer, "unreadable": errors}
 
 
 def execute(request_id, body, told, stop) -> dict:
@@ -172,6 +173,10 @@ def load(request_id, body, told, stop) -> dict:
         emit("dataset_started", id=request_id, dataset=key)
         emit("dataset_phase", id=request_id, dataset=key, phase="working")
         stop.wait(told.get("pause", 0))
+        if key in body["refused"]:
+            done[key] = "failed"
+            emit("dataset_finished", id=request_id, dataset=key, status="failed", error=body["refused"][key])
+            continue
         if name in told.get("checked", {}):
             emit("dataset_checked", id=request_id, dataset=key, results=told["checked"][name])
         if name in told.get("fail", {}):

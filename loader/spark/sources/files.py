@@ -299,7 +299,7 @@ def unreadable(file: str, error: Exception) -> Refusal:
     cause = getattr(error, "java_exception", None)
     while cause is not None and cause.getCause() is not None:
         cause = cause.getCause()
-    reason = cause.toString() if cause is not None else str(error).splitlines()[0]
+    reason = cause.toString() if cause is not None else next(iter(str(error).splitlines()), type(error).__name__)
     return content.unreadable(file, reason)
 
 
