@@ -220,7 +220,10 @@ def perform_run(request_id, body, told, stop) -> dict:
     status = "failed" if refusal else "canceled" if stop.is_set() else "succeeded"
     counts = {"versions": 2, "open": 2} if status == "succeeded" and "load" in body else {}
     counts |= told.get("disk_use", {})
-    emit("dataset_finished", id=request_id, dataset=key, status=status, counts=counts, error=refusal, seconds=0.1)
+    leading = (about.get("history") or about.get("table") or {}).get("key")
+    version = told.get("observed", {}).get(leading, {}).get("version")
+    ended = {"status": status, "counts": counts, "error": refusal, "version_after": version}
+    emit("dataset_finished", id=request_id, dataset=key, seconds=0.1, **ended)
     found = {"version_before": 4, "version_after": 5}
     if "held" in told:
         found |= {"held": told["held"], "sequence": max(body["load"]["sequence"], told.get("seen", 0) + 1)}
