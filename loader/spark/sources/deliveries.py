@@ -168,7 +168,8 @@ def read_opened(opened: Opened, source: SourceSpec, reject: Reject | None = None
         missing_columns(opened, wanted)
         frame = opened.frame(numbered=opened.reader.has_files)
         is_read_again = opened.is_read_again
-        cached = None if is_read_again else persisted(frame, StorageLevel.MEMORY_AND_DISK_DESER)
+        if not is_read_again:
+            frame = cached = persisted(frame, StorageLevel.MEMORY_AND_DISK_DESER)
         with opened.reading(again=is_read_again):
             result = check_rows(opened, frame, source)
             if not is_read_again:  # the rows are cached now, perhaps of another file than was opened

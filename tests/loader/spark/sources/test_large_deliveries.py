@@ -44,7 +44,7 @@ def test_a_header_without_end_is_refused(spark, put):
     [
         ("csv", "id,v\n1,a\n2,", "b", {}),
         ("jsonl", '{"id": 1, "v": "a"}\n\n{"id": 2, "v": "', "b", {}),
-        ("fixed", "1 a\n2 ", " ", {"columns": "id 1-2\nv 3-3"}),
+        ("fixed", "1 a\n2 ", " ", {"columns": "id:1-2, v:3-3"}),
     ],
 )
 @pytest.mark.parametrize("packed", [False, True])
