@@ -413,6 +413,7 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def server_error(request: HttpRequest) -> HttpResponse:
     """Return 500, or 503 if the control database does not respond."""
-    if isinstance(sys.exc_info()[1], OperationalError | InterfaceError):
-        return middleware.database_down(request)
+    error = sys.exc_info()[1]
+    if isinstance(error, OperationalError | InterfaceError):
+        return middleware.database_down(request, error)
     return middleware.answer(request, status=500, title="Server error", detail="", code="server_error")

@@ -85,9 +85,9 @@ def adopt_as_baseline(
 ) -> tuple[AppliedDataset, ...]:
     """Adopt the observed tables of these datasets as applied state, from which the next report starts.
 
-    The applied logic is kept; a dataset that was never applied gets the logic in the metadata. A dataset without a
-    table counts as not applied. Writes a change-log entry. Raises Refused: UNKNOWN_DATASET for keys that are neither
-    in the metadata nor applied, NOT_OBSERVED for tables that were never observed.
+    The applied logic is kept; a dataset that was never applied gets the logic in the metadata, a view, too. A dataset
+    without a table counts as not applied. Writes a change-log entry. Raises Refused: UNKNOWN_DATASET for keys that are
+    neither in the metadata nor applied, NOT_OBSERVED for tables that were never observed.
     """
     must_be_permitted(user, Permission.EXECUTE_REPORTS, on=place_of_environment(environment))
     if not reason.strip():
@@ -110,7 +110,9 @@ def adopt_as_baseline(
     with on_behalf_of(user):
         for key in sorted(dataset_keys):
             versions = {table_key: table.version for table_key, table in observed.items()}
-            row = _adopt(environment, key, placed.get(key), versions, histories[key])
+            is_view = known[key].materialization == "view" and key not in placed
+            dataset = domain.described(known[key]) if is_view else placed.get(key)
+            row = _adopt(environment, key, dataset, versions, histories[key])
             adopted += [row] if row is not None else []
             record_change(
                 action="adopted",

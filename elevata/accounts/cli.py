@@ -19,6 +19,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import InterfaceError, OperationalError, ProgrammingError, connections
 
 from elevata.accounts.permissions import SYSTEM_KIND, Actor, acting_as
+from elevata.core.database import is_disk_full
 from elevata.core.errors import ProductError
 
 FAILED = 1
@@ -177,6 +178,8 @@ def _database_problem(error: Exception) -> str:
     message = " ".join(str(error).split())
     if "no such table" in message or "does not exist" in message and "relation" in message:
         return "the control database has no tables yet: run `make setup` (or `manage.py migrate`) first"
+    if is_disk_full(error):
+        return f"no space is left on the disk of the control database, nothing was changed: {message}"
     return f"the control database does not answer: {message}"
 
 

@@ -22,7 +22,7 @@ def problem_json(raised: Exception, context: dict[str, Any]) -> JsonResponse | N
     elif isinstance(raised, ProductError):
         raised = _Refused(raised)
     elif isinstance(raised, OperationalError | InterfaceError):
-        raised = _Unavailable()
+        raised = _Unavailable(*middleware.reason_of(raised))
     elif isinstance(raised, RequestDataTooBig):
         raised = _TooBig()
     elif isinstance(raised, SuspiciousOperation | BadRequest):

@@ -2,6 +2,9 @@
 
 import json
 import logging
+import os
+import re
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -30,6 +33,23 @@ T = TypeVar("T")
 
 # Time of the last outage that this process noticed, by the monotonic clock.
 _outage_at = float("-inf")
+
+
+# Messages of PostgreSQL and SQLite. SQLite reports a full disk in some places as an error of the disk.
+_FULL = re.compile(r"disk is full|No space left on device|disk quota", re.IGNORECASE)
+_MAYBE_FULL = "disk I/O error"
+_LEAST_BYTES = 1 << 20
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Return True if an error of the control database is due to a full disk."""
+    message = str(error)
+    if _FULL.search(message):
+        return True
+    name = str(connection.settings_dict["NAME"])
+    if _MAYBE_FULL not in message or connection.vendor != "sqlite" or not os.path.isfile(name):
+        return False
+    return shutil.disk_usage(os.path.dirname(name)).free < _LEAST_BYTES
 
 
 def retried(write: Callable[[], T], *, patience: float = PATIENCE_SECONDS) -> T:

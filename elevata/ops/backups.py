@@ -244,7 +244,7 @@ def _restore_postgresql(path: Path) -> None:
 def _migrations_in(script: str) -> Iterator[tuple[str, str]]:
     """Yield app and name of the migrations in a script of ``pg_restore`` with the data of their table."""
     columns: list[str] = []
-    for line in script.splitlines():
+    for line in script.split("\n"):
         if line.startswith("COPY ") and line.endswith(") FROM stdin;"):
             columns = line[line.index("(") + 1 : line.rindex(")")].split(", ")
         elif line == "\\.":

@@ -22,6 +22,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from elevata.accounts.permissions import NO_ROLE, Actor, acting, may_somewhere
 from elevata.accounts.roles import Permission
 from elevata.accounts.sign_in import must_replace_password
+from elevata.core.database import is_disk_full
 
 # Error responses: a page, or problem+json (RFC 9457) below /api/.
 
@@ -30,6 +31,9 @@ CONTENT_TYPE = "application/problem+json"
 API_PREFIX = "/api/"
 
 DATABASE_DOWN = "The control database does not respond. Try again in a moment."
+DISK_FULL = (
+    "No space is left on the disk of the control database. Nothing was changed. Make room there, then try again."
+)
 
 
 def is_api(request: HttpRequest) -> bool:
@@ -75,11 +79,16 @@ def answer(
     return HttpResponse(page, status=status)
 
 
-def database_down(request: HttpRequest) -> HttpResponse:
+def reason_of(error: BaseException | None) -> tuple[str, str]:
+    """Return detail and code for an error of the control database."""
+    is_full = error is not None and is_disk_full(error)
+    return (DISK_FULL, "disk_full") if is_full else (DATABASE_DOWN, "database_down")
+
+
+def database_down(request: HttpRequest, error: BaseException | None = None) -> HttpResponse:
     """Return the 503 response with a Retry-After header."""
-    response = answer(
-        request, status=503, title="Control database unavailable", detail=DATABASE_DOWN, code="database_down"
-    )
+    detail, code = reason_of(error)
+    response = answer(request, status=503, title="Control database unavailable", detail=detail, code=code)
     response.headers["Retry-After"] = "5"
     return response
 
@@ -270,7 +279,7 @@ class DatabaseDownMiddleware:
         if not isinstance(exception, OperationalError | InterfaceError):
             return None
         log.error("the control database does not answer: %s", exception)
-        return database_down(request)
+        return database_down(request, exception)
 
 
 # Limits that are checked before a request is read: address, length of the body, encoding.

@@ -29,7 +29,7 @@ of its request (none for ``ready`` and ``fatal``) and an ``event``:
     case_finished       outcome (loader.domain.reference.cases.Outcome as JSON; of model_tests
                         loader.domain.model_tests.ModelTestOutcome)
     finished            status: succeeded | failed | canceled; answer (observe, sizes, dry-run, revert, prune,
-                        compact, read, check), error, unreadable (observe: keys of tables),
+                        compact, read, check), error, unreadable (observe: refusals by table),
                         commits (load and maintenance runs: as in ready)
 
 Every request gets exactly one ``finished``. A ``dataset`` is a stable key. ``error`` is a refusal

@@ -91,7 +91,7 @@ def _cause(code: str, pattern: str, said: str, hint: str) -> _Cause:
 _CAUSES = (
     _cause(
         "DISK_FULL",
-        r"No space left on device|Disk quota exceeded|not enough space",
+        r"No space left on device|Disk quota exceeded|not enough space|disk is full",
         "no space is left on the disk",
         "Make room there (warehouse, data folder and Spark's temporary folder), then run again.",
     ),

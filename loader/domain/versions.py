@@ -3,6 +3,7 @@
 Pure: it works on the answer of a read, whose values are text, as the warehouse casts them.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import MAXYEAR, UTC, datetime, timedelta
@@ -10,6 +11,8 @@ from datetime import MAXYEAR, UTC, datetime, timedelta
 from architecture.domain.tables import OPEN, TableSpec
 from loader.domain.queries.query_results import Cell, cell
 from metadata.domain.sensitivity import MASK_CHANGED, is_mask
+
+_WHOLE_NUMBER = re.compile(r"-*[0-9]+")
 
 NARROWEST = 5.0
 LABEL_FROM = 13.0
@@ -145,7 +148,7 @@ def _differs(before: str | None, now: str | None) -> bool:
 
 def instant(text: str | None) -> datetime | None:
     """Return the instant in Spark's text, in UTC; None for an empty text, and for a number."""
-    if not text or text.lstrip("-").isdigit():
+    if not text or _WHOLE_NUMBER.fullmatch(text):
         return None
     parsed = datetime.fromisoformat(text)
     return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)

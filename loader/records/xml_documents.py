@@ -13,6 +13,7 @@ from loader.domain.refusals import Refusal
 from loader.records.content import chunks
 from loader.records.values import Place, Record, local_name, values_of
 from metadata.domain.sources.reading_options import ReadingOptions
+from metadata.domain.types import BLANKS
 
 LIMIT = 1 << 30  # bytes of the unpacked document
 DEEPEST = 100  # nested elements
@@ -61,7 +62,7 @@ class _Element:
             return None
         if not self.fields:
             return text
-        return self.fields | ({TEXT: text} if text.strip() else {})
+        return self.fields | ({TEXT: text} if text.strip(BLANKS) else {})
 
 
 class _Document:
@@ -101,7 +102,7 @@ class _Document:
         if self._open or self._is_record(name):
             if not self._open:
                 self._line, self._size = self._parser.CurrentLineNumber, 0
-            is_nil = any(key.endswith(_NIL) and text.strip() in _TRUE for key, text in attributes.items())
+            is_nil = any(key.endswith(_NIL) and text.strip(BLANKS) in _TRUE for key, text in attributes.items())
             fields = {
                 local_name(key): text
                 for key, text in attributes.items()

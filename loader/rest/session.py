@@ -203,7 +203,7 @@ class SourceSession(Session):
         """Return the unpacked body. Raise Refusal TOO_LARGE as soon as it has more than ``page_bytes``."""
         chunks, size, limit = [], 0, self._limits.page_bytes
         declared = response.headers.get("content-length", "")
-        if declared.isdigit() and int(declared) > limit:
+        if declared.isascii() and declared.isdigit() and int(declared) > limit:
             raise self._too_large(limit)
         for chunk in response.iter_content(_CHUNK):
             size += len(chunk)
@@ -264,7 +264,7 @@ def _backoff(attempt: int) -> float:
 def _retry_after(response: Response) -> float | None:
     """Return the seconds of the header Retry-After, given as a number or a date; None without one."""
     given = response.headers.get("retry-after", "").strip()
-    if given.isdigit():
+    if given.isascii() and given.isdigit():
         return float(given)
     try:
         at = parsedate_to_datetime(given)

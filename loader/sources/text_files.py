@@ -19,6 +19,7 @@ from loader.records.headers import header_names
 from loader.records.values import Number, text_of
 from metadata.domain.sources.option_kinds import columns_of
 from metadata.domain.sources.reading_options import ReadingOptions
+from metadata.domain.types import BLANKS
 
 ROWS = 2_000
 # Characters of one file; a file whose first rows are longer is sampled by fewer rows.
@@ -114,7 +115,7 @@ def read_json_lines(path: Path, options: dict[str, Any], rows: int = ROWS) -> tu
     nulls = nulls_of(options, empty_is_null=False)
     with _open_text(path, "UTF-8") as stream:
         for number, line in enumerate(_lines(stream, path, "UTF-8"), start=1):
-            if not line.strip():
+            if not line.strip(BLANKS):
                 continue
             if len(objects) == rows:
                 return list(names), objects, False

@@ -9,6 +9,9 @@ worker.
 import json
 import logging
 import os
+import re
+import shutil
+import subprocess
 import sys
 import threading
 import time
@@ -16,6 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from loader.domain.manifest.codec import from_json
@@ -26,7 +30,7 @@ from loader.domain.manifest.reads import CheckManifest, ReadManifest, ReplayMani
 from loader.domain.model_tests import ModelTests
 from loader.domain.protocol import MarkedLines
 from loader.domain.reference.cases import parse_cases, select
-from loader.domain.refusals import Refusal, cause_of
+from loader.domain.refusals import Refusal, cause_of, cause_of_death
 from loader.domain.spark_settings import is_cluster
 from loader.spark.catalogs.publication import publish_names
 from loader.spark.historization import invariants
@@ -45,6 +49,7 @@ log = logging.getLogger("loader.spark.runner")
 
 # Seconds between two checks of a cluster's executors, and seconds without executors after which the runner ends.
 _WATCH_EVERY, _ALONE_FOR = 5, 120
+_JAVA = 17
 
 
 class Events:
@@ -109,7 +114,11 @@ class Runner:
             answer = {"status": "failed", "error": accident(request["kind"], failure).as_json()}
         finally:
             self._cancels.pop(request_id, None)
-        if self._spark.sparkContext._jsc.sc().isStopped():
+        try:
+            is_stopped = self._spark.sparkContext._jsc.sc().isStopped()
+        except (*JAVA_ERRORS, OSError):  # the Java process is gone, which ``watch_java`` reports for every request
+            return
+        if is_stopped:
             self._end_process(_STOPPED)
         self._events.emit("finished", id=request_id, **answer)
 
@@ -118,6 +127,12 @@ class Runner:
         log.error("%s", why.one_line())
         self._events.emit("fatal", error=why.as_json())
         os._exit(1)
+
+    def watch_java(self) -> None:
+        """End the runner as soon as its Java process has ended."""
+        how, hint = cause_of_death(SparkContext._gateway.proc.wait())
+        remedy = "Then run again under the same ID: finished parts are not repeated."
+        self._end_process(Refusal("SPARK_GONE", f"Spark's Java process {how}", hint=f"{hint} {remedy}".strip()))
 
     def watch_cluster(self) -> None:
         """End the runner if the cluster has no executors while a request is active.
@@ -135,15 +150,16 @@ class Runner:
 
     def _observe(self, _request_id: str, body: dict) -> dict:
         manifest = from_json(ObserveManifest, body)
-        tables, unreadable = {}, []
+        tables, unreadable = {}, {}
         for key in manifest.tables:
             try:
                 table = DeltaTable(self._spark, self._config.warehouse, key).observe()
-            except JAVA_ERRORS as failure:
+            except Exception as failure:  # another program may have written its log: the others are observed
+                refusal = unreadable_table(self._config.warehouse, key, failure)
                 if not manifest.skip_unreadable:
-                    raise unreadable_table(self._config.warehouse, key, failure) from failure
-                log.warning("the table %s cannot be read: %s", key, first_line(failure))
-                unreadable.append(key)
+                    raise refusal from failure
+                log.warning("%s", refusal.one_line(), exc_info=failure)
+                unreadable[key] = refusal.as_json()
                 continue
             if table is not None and (manifest.dropped or not table.dropped):
                 tables[table.key] = asdict(table)
@@ -246,12 +262,29 @@ def _start_refusal(failure: Exception, config: RunnerConfig) -> Refusal:
     if isinstance(failure, Refusal):
         return failure
     about = "Spark did not start"
-    hint = "Java 17 or newer must be on the PATH or in JAVA_HOME; run 'make setup'."
-    if config.conf:
-        hint += " Or Spark refuses one of the settings in ELEVATA_SPARK_CONF: the runner's log says which."
+    hint = _java_problem()
+    if not hint:
+        hint = "Its Java process ended: it was killed, or lacked memory. The runner's log and the system's say why."
+        if config.conf:
+            hint += " Or Spark refuses one of the settings in ELEVATA_SPARK_CONF."
+        hint += " The next request starts it again."
     return cause_of(about, thrown_by(failure)) or Refusal(
         "SPARK_DID_NOT_START", f"{about}: {first_line(failure)}", hint=hint
     )
+
+
+def _java_problem() -> str:
+    """Return what to do if Java is missing or too old; empty if it is there."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which(os.path.join(home, "bin", "java") if home else "java")
+    try:
+        printed = subprocess.run([java or "java", "-version"], capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        printed = None
+    version = re.search(r'version "(\d+)', printed.stderr) if printed is not None else None
+    if version is not None and int(version[1]) >= _JAVA:
+        return ""
+    return f"Java {_JAVA} or newer must be on the PATH or in JAVA_HOME; run 'make setup'."
 
 
 def main() -> int:
@@ -282,6 +315,7 @@ def main() -> int:
         commits=path.as_json(),
     )
     runner = Runner(spark, config, events)
+    threading.Thread(target=runner.watch_java, name="java", daemon=True).start()
     if is_cluster(config.master):
         threading.Thread(target=runner.watch_cluster, name="cluster", daemon=True).start()
     for line in sys.stdin:

@@ -16,11 +16,13 @@ from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from py4j.java_gateway import JavaClass, JavaPackage, JVMView, is_instance_of
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf, SparkContext, StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from loader.domain import spark_settings
 from loader.domain.refusals import DEEPEST, Refusal, Thrown, cause_of, chain_of
@@ -232,6 +234,16 @@ def dataset_session(spark: SparkSession, *, user_metadata: str) -> SparkSession:
     session = fit_shuffles(spark.newSession())
     session.conf.set(USER_METADATA, user_metadata)
     return session
+
+
+def persisted(frame: DataFrame, level: StorageLevel) -> DataFrame:
+    """Return the frame with rows persisted for it alone; the caller unpersists it.
+
+    All sessions of a context share Spark's cache, which has one entry for equal plans: a dataset would read the rows
+    that another one persisted, and lose them when that one ends. The condition makes the plan a different one. It
+    holds for every row, and Spark removes it before it reads.
+    """
+    return frame.where(F.lit(str(uuid4())).isNotNull()).persist(level)
 
 
 def forget(checkpointed: DataFrame) -> None:

@@ -5,8 +5,8 @@ from pyspark.sql import functions as F
 
 from metadata.domain import types as data_types
 from metadata.domain.sources.value_formats import NumberFormat, TimeFormat, ValueFormats
+from metadata.domain.types import BLANKS
 
-BLANKS = " \t\r\n"
 _NUMBERS = (data_types.INTEGER, data_types.BIGINT, data_types.DECIMAL, data_types.FLOAT)
 
 

@@ -25,7 +25,7 @@ class DatasetNamesField(TextField):
         super().__init__(required=False, widget=forms.Textarea(attrs={"rows": 4, **MONO}), **options)
 
     def to_python(self, value: Any) -> list[str]:
-        lines = value if isinstance(value, list) else (value or "").splitlines()
+        lines = value if isinstance(value, list) else (value or "").replace("\r", "\n").split("\n")
         return list(dict.fromkeys(line.strip() for line in lines if line.strip()))
 
     def prepare_value(self, value: Any) -> str:

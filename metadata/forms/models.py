@@ -22,7 +22,7 @@ class KeyPairsField(TextField):
     def to_python(self, value: Any) -> dict[str, str]:
         if isinstance(value, dict):
             return value
-        lines = [line for line in (value or "").splitlines() if line.strip()]
+        lines = [line for line in (value or "").replace("\r", "\n").split("\n") if line.strip()]
         pairs = [tuple(part.strip() for part in line.partition("=")[::2]) for line in lines]
         if not all(all(pair) for pair in pairs):
             raise forms.ValidationError("Write column of the input = column of the model, one pair per line.")

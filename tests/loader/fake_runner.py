@@ -97,7 +97,8 @@ def observe(_id, body, told, _stop) -> dict:
     if unreadable and not body["skip_unreadable"]:
         return {"status": "failed", "error": {"code": "UNREADABLE_TABLE", "message": f"{unreadable[0]} is damaged"}}
     answer = {key: table for key, table in shown.items() if key not in unreadable}
-    return {"status": "succeeded", "answer": answer, "unreadable": unreadable}
+    errors = {key: {"code": "UNREADABLE_TABLE", "message": f"{key} is damaged"} for key in unreadable}
+    return {"status": "succeeded", "answer": answer, "unreadable": errors}
 
 
 def execute(request_id, body, told, stop) -> dict:
@@ -172,6 +173,10 @@ def load(request_id, body, told, stop) -> dict:
         emit("dataset_started", id=request_id, dataset=key)
         emit("dataset_phase", id=request_id, dataset=key, phase="working")
         stop.wait(told.get("pause", 0))
+        if key in body["refused"]:
+            done[key] = "failed"
+            emit("dataset_finished", id=request_id, dataset=key, status="failed", error=body["refused"][key])
+            continue
         if name in told.get("checked", {}):
             emit("dataset_checked", id=request_id, dataset=key, results=told["checked"][name])
         if name in told.get("fail", {}):
@@ -215,7 +220,10 @@ def perform_run(request_id, body, told, stop) -> dict:
     status = "failed" if refusal else "canceled" if stop.is_set() else "succeeded"
     counts = {"versions": 2, "open": 2} if status == "succeeded" and "load" in body else {}
     counts |= told.get("disk_use", {})
-    emit("dataset_finished", id=request_id, dataset=key, status=status, counts=counts, error=refusal, seconds=0.1)
+    leading = (about.get("history") or about.get("table") or {}).get("key")
+    version = told.get("observed", {}).get(leading, {}).get("version")
+    ended = {"status": status, "counts": counts, "error": refusal, "version_after": version}
+    emit("dataset_finished", id=request_id, dataset=key, seconds=0.1, **ended)
     found = {"version_before": 4, "version_after": 5}
     if "held" in told:
         found |= {"held": told["held"], "sequence": max(body["load"]["sequence"], told.get("seen", 0) + 1)}

@@ -72,10 +72,10 @@ def _lines(preview: Preview) -> list[str]:
     lines = []
     for step in shown["steps"]:
         lines.append(f"-- {step['step'] + 1}. {step['op']} {step['dataset']}{_size(preview, step['table'])}")
-        lines += [*step["statement"].splitlines(), ""]
+        lines += [*step["statement"].split("\n"), ""]
     for view in shown["views"]:
         lines.append(f"-- {'create' if view['new'] else 'change'} the view {view['name']}")
-        lines += [*view["statement"].splitlines(), ""]
+        lines += [*view["statement"].split("\n"), ""]
     if not lines:
         lines.append("no statement is needed: the change is one of metadata only")
     rewritten = ", ".join(sorted(preview.estimate.get("rewritten", {}))) or "nothing"

@@ -401,7 +401,7 @@ def _alias(sql: str, name: str) -> str:
 
 
 def _indent(text: str) -> str:
-    return "\n".join(f"  {line}" for line in text.splitlines())
+    return "\n".join(f"  {line}" for line in text.split("\n"))
 
 
 def _name(table: TableSpec) -> str:

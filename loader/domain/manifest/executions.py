@@ -10,7 +10,7 @@ class ObserveManifest:
     """Tables to observe, by stable key; the answer contains those that exist.
 
     Dropped tables, whose files remain, are included with ``dropped``. A table whose log cannot be read fails the
-    request, or with ``skip_unreadable`` is listed under ``unreadable`` in the answer.
+    request, or with ``skip_unreadable`` is in ``unreadable`` of the answer, with its refusal.
     """
 
     tables: tuple[str, ...]

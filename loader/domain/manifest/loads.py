@@ -249,7 +249,7 @@ class LoadManifest:
     ``deletes_share`` and ``deletes_keys`` are the limits of ``loader.domain.historization.load_guards.DeleteGuard``.
     Datasets of up to ``small_rows`` rows are loaded together by one Spark job (``loader.spark.loads.small_loads``);
     with 0, none is. ``full`` and ``since`` set from where sources with a watermark are read
-    (``loader.domain.sources.marks.Reading``).
+    (``loader.domain.sources.marks.Reading``). ``refused`` are refusals, as JSON, of datasets that fail at once.
     """
 
     run_id: str
@@ -266,6 +266,7 @@ class LoadManifest:
     small_rows: int = 0
     full: bool = False
     since: str = ""
+    refused: dict = field(default_factory=dict)
 
     @property
     def secrets(self) -> frozenset[str]:

@@ -15,10 +15,9 @@ from typing import Any
 
 from loader.domain.historization.hashing import canonical_text
 from metadata.domain import types as data_types
-from metadata.domain.types import TO_MICROSECONDS, DataType
+from metadata.domain.types import BLANKS, TO_MICROSECONDS, DataType
 
 _RANGES = {data_types.INTEGER: 2**31, data_types.BIGINT: 2**63}
-_BLANKS = " \t\r\n"
 _EXACT = Context(prec=1000)
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
@@ -116,7 +115,7 @@ def _string(text: str, type_: DataType) -> str:
 
 
 def _number(text: str) -> Decimal:
-    return _EXACT.create_decimal(_match(_NUMBER, text.strip(_BLANKS))[0])
+    return _EXACT.create_decimal(_match(_NUMBER, text.strip(BLANKS))[0])
 
 
 def _integer(text: str, type_: DataType) -> int:
@@ -138,7 +137,7 @@ def _decimal(text: str, type_: DataType) -> Decimal:
 
 
 def _float(text: str, type_: DataType) -> float:
-    text = text.strip(_BLANKS)
+    text = text.strip(BLANKS)
     if text.lower() == "nan":
         return float("nan")
     if _INFINITE.fullmatch(text):
@@ -150,22 +149,22 @@ def _float(text: str, type_: DataType) -> float:
 
 
 def _boolean(text: str, type_: DataType) -> bool:
-    parsed = _BOOLEANS.get(text.strip(_BLANKS).lower())
+    parsed = _BOOLEANS.get(text.strip(BLANKS).lower())
     if parsed is None:
         raise ValueError(text)
     return parsed
 
 
 def _date(text: str, type_: DataType) -> date:
-    return date.fromisoformat(_match(_DATE, text.strip(_BLANKS))[0])
+    return date.fromisoformat(_match(_DATE, text.strip(BLANKS))[0])
 
 
 def _time(text: str, type_: DataType) -> str:
-    return _match(_TIME, text.strip(_BLANKS))[0]
+    return _match(_TIME, text.strip(BLANKS))[0]
 
 
 def _timestamp(text: str, type_: DataType) -> datetime:
-    day, clock, fraction, zone = _match(_TIMESTAMP, text.strip(_BLANKS)).groups()
+    day, clock, fraction, zone = _match(_TIMESTAMP, text.strip(BLANKS)).groups()
     at = datetime.combine(date.fromisoformat(day), time.fromisoformat(clock or "00:00"), UTC)
     at += timedelta(microseconds=int((fraction or "").ljust(6, "0")))
     return at - _offset(zone or "Z")
@@ -180,14 +179,14 @@ def _offset(zone: str) -> timedelta:
 
 
 def _binary(text: str, type_: DataType) -> bytes:
-    text = text.strip(_BLANKS)
+    text = text.strip(BLANKS)
     if not re.fullmatch(r"[0-9a-fA-F]*", text):
         raise ValueError(text)
     return bytes.fromhex(text)
 
 
 def _uuid(text: str, type_: DataType) -> str:
-    return _match(_UUID, text.strip(_BLANKS))[0]
+    return _match(_UUID, text.strip(BLANKS))[0]
 
 
 def _json(text: str, type_: DataType) -> str:

@@ -15,7 +15,7 @@ from elevata.core.words import counted
 from loader.domain.reference.values import DoesNotFit, typed
 from metadata.domain import types as data_types
 from metadata.domain.sources.value_formats import STANDARD, ValueFormats
-from metadata.domain.types import PATTERNS, DataType, stored_type
+from metadata.domain.types import BLANKS, PATTERNS, DataType, stored_type
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _DIGITS = re.compile(r"-?[0-9]+")
@@ -106,7 +106,7 @@ def contradiction(data_type: DataType, values: Iterable[Value], formats: ValueFo
 def standard_values(values: list[str], type_name: str, formats: ValueFormats) -> list[Value]:
     """Return the standard texts of values for a type; None for a value that is not in its declared format."""
     read = formats.reader(type_name)
-    return list(values) if read is None else [read(value.strip()) for value in values]
+    return list(values) if read is None else [read(value.strip(BLANKS)) for value in values]
 
 
 def suggest_key(names: Sequence[str], values: Sequence[Sequence[Value]]) -> tuple[tuple[int, ...], str]:

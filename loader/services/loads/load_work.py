@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -182,6 +182,7 @@ class LoadWork:
     """Work of one attempt of a load run.
 
     ``crowded`` are the datasets with too many small files, ``schemas`` those of the deliveries, by raw dataset.
+    ``refused`` are the refusals of datasets whose tables are missing or cannot be read, by dataset.
     """
 
     claimed: Claimed
@@ -189,6 +190,7 @@ class LoadWork:
     talk: Conversation
     crowded: set[str] = field(default_factory=set)
     schemas: dict[str, list[dict]] = field(default_factory=dict)
+    refused: dict[str, Refusal] = field(default_factory=dict)
 
     @property
     def run(self) -> LoadRun:
@@ -206,6 +208,8 @@ class LoadWork:
             self._execute(pending)
         self.attempt.enter("loading")
         manifest = retried(lambda: load_manifest(run=self.run, plan=plan, rows=rows, files=files))
+        refused = {key: refusal.as_json() for key, refusal in self.refused.items()}
+        manifest = replace(manifest, refused=refused)
         finished = self.talk.ask("load", manifest, self.store)
         self.keep_commits(finished)
         result = self.must_answer(finished)
@@ -245,19 +249,22 @@ class LoadWork:
         return from_json(HistoryFiles, files | details.get("reading", {}))
 
     def pending(self, plan: LoadPlan) -> Pending:
-        """Return the changes between metadata and warehouse. Raise Blocked unless all are safe and need no approval."""
+        """Return the changes between metadata and warehouse. Raise Blocked unless all are safe and need no approval.
+
+        Those of refused datasets, and of the datasets downstream, are left out: the run does not load these datasets.
+        """
         self.attempt.enter("scanning the warehouse")
         keys = plan.described
         tables = table_keys(state for state in plan.states.values() if state.key in keys)
         observe = ObserveManifest(tuple(sorted(tables)), dropped=True, skip_unreadable=True)
         finished = self.talk.ask("observe", observe)
         _raise_error(finished)
-        unreadable = frozenset(finished.get("unreadable") or ())
-        if unreadable:  # the runner fails the datasets of these tables and names them
-            keys = frozenset(key for key in keys if unreadable.isdisjoint(table_keys((plan.states[key],))))
-            tables = frozenset(tables) - unreadable
+        unreadable = {key: Refusal.from_json(error) for key, error in (finished.get("unreadable") or {}).items()}
+        tables = frozenset(tables) - unreadable.keys()
         environment, answer = self.run.environment, finished.get("answer") or {}
-        retried(lambda: self._refuse_missing(plan, frozenset(answer) | unreadable))
+        self.refused = _refusals_of_datasets(plan, unreadable)
+        self.refused |= retried(lambda: self._missing(plan, answer.keys() | unreadable.keys()))
+        keys -= plan.downstream(self.refused)
 
         def compare() -> Pending:
             keep_what_was_seen(environment=environment, asked=tables, tables=answer)
@@ -274,28 +281,22 @@ class LoadWork:
             raise Blocked(_blocked(pending.needing, self.run))
         return pending
 
-    def _refuse_missing(self, plan: LoadPlan, observed: Collection[str]) -> None:
-        """Raise Refusal TABLES_MISSING for missing tables with applied runs, before they are created anew."""
+    def _missing(self, plan: LoadPlan, observed: Collection[str]) -> dict[str, Refusal]:
+        """Return the refusals of datasets whose table with applied runs is missing: it must not be created anew.
+
+        Raise Refusal TABLES_MISSING if all such tables are missing: the warehouse is not there, or is another one.
+        """
         leading = {step.dataset.key: leading_table(step.dataset) for step in plan.steps}
-        applied = newest_applied(environment=self.run.environment, leading=leading, but=self.run)
-        missing = sorted(
-            step.dataset.qualified_name
+        newest = newest_applied(environment=self.run.environment, leading=leading, but=self.run)
+        applied = {key for key, run in newest.items() if run.sequence is not None}
+        missing = {
+            step.dataset.key: step.dataset.qualified_name
             for step in plan.steps
-            if leading[step.dataset.key] not in observed
-            and (run := applied.get(step.dataset.key)) is not None
-            and run.sequence is not None
-        )
-        if missing:
-            raise Refusal(
-                "TABLES_MISSING",
-                f"the warehouse has no table of {', '.join(missing[:_SHOWN])}"
-                + (f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else "")
-                + ", to which runs were applied",
-                hint="Bring the warehouse back (its mount, its folder, a backup), then run again under the same id. If "
-                "the tables are gone for good, make a report and execute it: it creates them anew.",
-                count=len(missing),
-                samples=tuple(missing[_SHOWN : 2 * _SHOWN]),
-            )
+            if step.dataset.key in applied and leading[step.dataset.key] not in observed
+        }
+        if missing and missing.keys() == applied:
+            raise _tables_missing(sorted(missing.values()))
+        return {key: _tables_missing([name]) for key, name in missing.items()}
 
     def _execute(self, pending: Pending) -> None:
         """Execute safe changes, with an execution record of their own."""
@@ -385,6 +386,30 @@ class LoadWork:
         if finished.get("error"):
             raise Refusal.from_json(finished["error"])
         return states.SUCCEEDED if finished["status"] == states.SUCCEEDED else states.FAILED
+
+
+def _refusals_of_datasets(plan: LoadPlan, unreadable: Mapping[str, Refusal]) -> dict[str, Refusal]:
+    """Return the refusals of the datasets with unreadable tables, by dataset."""
+    refusals = {}
+    for key in plan.described:
+        state = plan.states[key]
+        refusal = next((unreadable[table] for table in sorted(table_keys((state,))) if table in unreadable), None)
+        if refusal is not None:
+            refusals[key] = replace(refusal, message=f"{state.qualified_name}: {refusal.message}")
+    return refusals
+
+
+def _tables_missing(names: list[str]) -> Refusal:
+    return Refusal(
+        "TABLES_MISSING",
+        f"the warehouse has no table of {', '.join(names[:_SHOWN])}"
+        + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+        + ", to which runs were applied",
+        hint="Bring the warehouse back (its mount, its folder, a backup), then run again under the same id. If "
+        "the tables are gone for good, make a report and execute it: it creates them anew.",
+        count=len(names),
+        samples=tuple(names[_SHOWN : 2 * _SHOWN]),
+    )
 
 
 def _raise_error(finished: dict) -> None:

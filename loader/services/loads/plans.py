@@ -1,6 +1,6 @@
 """Load plans: the datasets of a run in their order, read once from the metadata."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from architecture.domain.tables import (
@@ -20,6 +20,7 @@ from loader.domain.dependencies import (
     views_read,
 )
 from loader.domain.refusals import Refusal
+from loader.domain.selection import reached
 from metadata.domain.history.history_policy import APPEND, BATCH_FILES, HistoryPolicy
 from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset
@@ -64,6 +65,16 @@ class LoadPlan:
     def written(self) -> frozenset[str]:
         """Return the stable keys of the datasets that this run may write to, or whose tables it may prepare."""
         return frozenset({step.dataset.key for step in self.steps} | {state.key for state in self.left_out})
+
+    def downstream(self, datasets: Collection[str]) -> frozenset[str]:
+        """Return these datasets, and all described ones that read their tables, directly or over others."""
+        readers: dict[str, set[str]] = {}
+        for key in self.described if datasets else ():
+            state = self.states[key]
+            upstream = {table.key for table in tables_read(state, self.states)} | tables_looked_up(state, self.states)
+            for read in upstream | views_read(state, self.states):
+                readers.setdefault(read, set()).add(key)
+        return reached(datasets, readers)
 
 
 def plan_load(scope: Scope, states: Sequence[DatasetState] | None = None) -> LoadPlan:

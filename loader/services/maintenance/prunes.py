@@ -1,5 +1,6 @@
 """Prunes of histories: request and manifest."""
 
+import re
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -19,6 +20,8 @@ from loader.services.maintenance.work import RunWork, check_reason, prepare, sco
 from loader.services.sources.specs import absolute_place
 from metadata.domain.state import DatasetState
 from metadata.domain.types import BIGINT, DATE, INTEGER, parse
+
+_WHOLE_NUMBER = re.compile(r"-?[0-9]+")
 
 
 def request_prune(
@@ -63,7 +66,7 @@ def _ended_before(state: DatasetState, text: str | None, days: int | None) -> st
     if (text is None) == (days is None):
         raise Refusal("NO_DATE", "give either a date or a number of days")
     if type_ in (BIGINT, INTEGER):
-        if text is None or not text.strip().lstrip("-").isdigit():
+        if text is None or not _WHOLE_NUMBER.fullmatch(text.strip()):
             raise Refusal("BAD_DATE", f"versions of {state.qualified_name} are dated by a number: give a number")
         return str(int(text))
     now = timezone.now()

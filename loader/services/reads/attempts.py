@@ -4,7 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from architecture.services.states import keep_what_was_seen
 from elevata.audit.services.change_log import writing
 from elevata.core.database import retried
 from elevata.core.errors import MetadataError
+from elevata.core.words import counted
 from elevata.jobs import states
 from elevata.jobs.models import Job
 from elevata.jobs.services import Attempt, Fenced, claim
@@ -132,11 +133,16 @@ def perform_refresh(
 
 def _refresh(attempt: "ReadAttempt", refresh: Refresh, runner: SupportsRequests, stopping: threading.Event) -> None:
     asked, sizes = refresh.tables, None
-    tables = _answer(_ask(attempt, runner, ObserveManifest(tuple(asked), dropped=True), stopping))
+    observe = ObserveManifest(tuple(asked), dropped=True, skip_unreadable=True)
+    finished = _ask(attempt, runner, observe, stopping)
+    tables, unreadable = _answer(finished), finished.get("unreadable") or {}
+    asked = [key for key in asked if key not in unreadable]
     if refresh.sizes and tables:
         sizes = _answer(_ask(attempt, runner, SizesManifest(tuple(sorted(tables))), stopping))
     retried(partial(keep_what_was_seen, environment=refresh.environment, asked=asked, tables=tables, sizes=sizes))
     retried(partial(settle_if_in_sync, refresh.environment))
+    if unreadable:
+        raise _not_observed([Refusal.from_json(unreadable[key]) for key in sorted(unreadable)])
     with attempt.beating(), on_behalf_of(refresh.requested_by):
         links = retried(partial(_serve_purpose, refresh))
 
@@ -147,6 +153,13 @@ def _refresh(attempt: "ReadAttempt", refresh: Refresh, runner: SupportsRequests,
         Refresh.objects.filter(pk=refresh.pk).update(found=len(tables), **links)
 
     retried(end)
+
+
+def _not_observed(refusals: list[Refusal]) -> Refusal:
+    """Return the refusal of a refresh, from those of the tables that cannot be read; the others were observed."""
+    first, others = refusals[0], len(refusals) - 1
+    more = f"; {counted(others, 'other table')} cannot be read either" if others else ""
+    return replace(first, message=f"{first.message}{more}", count=len(refusals))
 
 
 def _serve_purpose(refresh: Refresh) -> dict[str, Any]:

@@ -47,7 +47,7 @@ from loader.spark.historization.policy_notes import (
 )
 from loader.spark.historization.stage import IS_DELETE, one_row_per_key, with_hashes
 from loader.spark.historization.targets import Stamp, Target
-from loader.spark.session import forget
+from loader.spark.session import forget, persisted
 from metadata.domain.history.history_policy import APPEND, IGNORE, LOAD_TIME, HistoryPolicy
 from metadata.domain.sql import quote_identifier
 
@@ -205,7 +205,7 @@ class SnapshotBatch:
             return self._compared(stage, known, comparison, 0)
         if comparison.one_task:
             stage = stage.coalesce(1)
-        stage = stage.persist(StorageLevel.MEMORY_AND_DISK)
+        stage = persisted(stage, StorageLevel.MEMORY_AND_DISK)
         try:
             checked, duplicates = stage, 0
             if not self.load.delivery_checked:
@@ -419,7 +419,7 @@ class AppendBatch:
         rows = with_hashes(stage, self.load)
         if expected is not None and expected <= REWRITE_UP_TO_ROWS:
             rows = rows.coalesce(1)
-        self._rows = self._cached = rows.persist(StorageLevel.MEMORY_AND_DISK)
+        self._rows = self._cached = persisted(rows, StorageLevel.MEMORY_AND_DISK)
         if self.load.entity_key and not self.load.delivery_checked:
             self._rows, count, duplicates = one_row_per_key(self._rows, self.load)
         else:

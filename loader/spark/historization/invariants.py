@@ -22,6 +22,7 @@ from loader.domain.refusals import Refusal
 from loader.spark.expressions import any_of, digest
 from loader.spark.historization.events.event_log import EVENT_LOG_CHANGED, EVENT_LOG_MISSING
 from loader.spark.queries.reads import in_time
+from loader.spark.session import persisted
 from loader.spark.tables.commits import open_files
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.history.history_columns import open_end
@@ -430,7 +431,7 @@ def _true(condition: Column) -> Column:
 
 def _findings(broken: DataFrame, manifest: CheckManifest) -> list[dict]:
     """Return count and samples for each finding, in the order of ``MESSAGES``."""
-    broken = broken.persist(StorageLevel.MEMORY_AND_DISK)
+    broken = persisted(broken, StorageLevel.MEMORY_AND_DISK)
     try:
         counts = {row["code"]: row["count"] for row in broken.groupBy("code").count().collect()}
         samples = _samples(broken, manifest) if counts and manifest.samples else {}

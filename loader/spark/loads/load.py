@@ -18,7 +18,6 @@ from loader.spark.loads.models import load_model
 from loader.spark.loads.small_loads import PreparedLoad, prepare_small_loads
 from loader.spark.maintenance.compaction import is_crowded
 from loader.spark.session import accident, first_line, thrown_by
-from loader.spark.sources.files import JAVA_ERRORS
 from loader.spark.tables.tables import DeltaTable
 
 log = logging.getLogger(__name__)
@@ -91,17 +90,21 @@ class LoadAttempt:
         )
 
     def _check_before_load(self) -> None:
-        """Fail rawcore datasets that do not pass the checks before a load, before their deliveries replace raw.
+        """Fail refused datasets, and rawcore datasets that do not pass the checks before a load.
 
-        Skip raw datasets that only such datasets read.
+        Their deliveries do not replace raw: skip raw datasets that only such datasets read.
         """
+        for dataset in [key for key in self._waiting if key in self._manifest.refused]:
+            self._waiting.pop(dataset)
+            self._finish(dataset, FAILED, error=Refusal.from_json(self._manifest.refused[dataset]))
         for load in [load for load in self._waiting.values() if isinstance(load, RawcoreLoad)]:
             try:
                 check_before_load(Task(self._spark, self._warehouse, self._manifest, lambda _: None), load)
             except Refusal as refusal:
                 self._waiting.pop(load.dataset)
                 self._finish(load.dataset, FAILED, error=refusal)
-            except JAVA_ERRORS as failure:
+            except Exception as failure:  # an error in one table must not end the others
+                log.exception("%s cannot be checked", load.name)
                 self._waiting.pop(load.dataset)
                 error = unreadable_table(self._warehouse, load.leading.key, failure, name=load.name)
                 self._finish(load.dataset, FAILED, error=error)
@@ -236,8 +239,11 @@ def unreadable_table(warehouse: str, key: str, failure: Exception, *, name: str 
     cause = cause_of(f"{message}the table {warehouse.rstrip('/')}/{key} cannot be read", thrown_by(failure))
     if cause is not None and cause.code in NO_ACCESS:
         return cause
+    if isinstance(failure, Refusal):
+        return failure
     return Refusal(
         "UNREADABLE_TABLE",
         f"{message}the table {warehouse.rstrip('/')}/{key} cannot be read: {first_line(failure)}",
-        hint="Its _delta_log is damaged or incomplete. Put the folder back from a backup, then run again.",
+        hint="Its _delta_log is damaged, incomplete or of another program. Put the folder back from a backup, then run "
+        "again.",
     )

@@ -22,7 +22,7 @@ from loader.domain.refusals import Refusal
 from loader.spark.expressions import SAMPLES, any_of
 from loader.spark.loads.datasets import Outcome, Task, check_quality, retry
 from loader.spark.queries.model_queries import Input, failures_of, model_frame, open_inputs
-from loader.spark.session import USER_METADATA
+from loader.spark.session import USER_METADATA, persisted
 from loader.spark.sources.files import JAVA_ERRORS
 from loader.spark.tables.commits import commit, open_files
 from loader.spark.tables.table_files import PLACE, TableFiles, misses_version
@@ -192,7 +192,7 @@ class ModelRows:
         ))  # fmt: skip
 
     def _keep(self, frame: DataFrame) -> DataFrame:
-        kept = frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
+        kept = persisted(frame, StorageLevel.MEMORY_AND_DISK_DESER)
         self._kept.append(kept)
         return kept
 

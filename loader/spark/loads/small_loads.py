@@ -183,7 +183,9 @@ def prepare_small_loads(
             return _plan_load(spark, warehouse, *pair, manifest, stamp)
         except (_NotSmall, Refusal, *JAVA_ERRORS) as reason:  # the general way raises the refusals
             log.info("%s takes the general way: %s", pair[1].name, reason)
-            return None
+        except Exception:  # an error in one dataset must not end the others
+            log.exception("%s takes the general way", pair[1].name)
+        return None
 
     if path_in_use().name != DIRECT or not warehouse.startswith(("/", _LOCAL)):
         return {}

@@ -17,6 +17,7 @@ from pyspark.sql import types as T
 
 from loader.spark.expressions import all_of
 from loader.spark.queries.select_statements import as_values, json_value
+from loader.spark.session import persisted
 from metadata.domain.sql import quote_identifier
 
 SAMPLES = 20
@@ -80,7 +81,7 @@ def compare(
     has_key = bool(key) and all(name.lower() in by_name for name in key)
     keys = [by_name[name.lower()] for name in key] if has_key else []
     ordered = keys + [pair for pair in pairs if pair not in keys]
-    kept = after.persist(StorageLevel.MEMORY_AND_DISK_DESER)
+    kept = persisted(after, StorageLevel.MEMORY_AND_DISK_DESER)
     try:
         found = _by_key(before, kept, keys, ordered, samples) if keys else _by_rows(before, kept, ordered, samples)
     finally:

@@ -19,6 +19,8 @@ UNREADABLE_FILE        the file is broken, not permitted or of another format
 TRUNCATED_FILE         a bzip2 file that ends early
 EMPTY_FILE             a CSV file without even a header
 UNREADABLE_HEADER      a CSV header whose quote is never closed, or with a NUL byte
+TOO_MANY_COLUMNS       more columns besides those of the contract than are read
+LONG_LINE              a line of a text file that is too long
 DUPLICATE_COLUMN       a header, or a line of JSON lines, that names a column more than once
 WRONG_ENCODING         bytes that are invalid in the source's encoding
 BAD_JSON, BAD_XML      a line that is not one JSON object, a broken document
@@ -53,8 +55,9 @@ from loader.domain.refusals import Refusal
 from loader.domain.sources.feeds import NOTE, PREFIXES, FeedChoice, FeedFile, FeedLog, FeedRange, choose, with_note
 from loader.domain.sources.marks import Reading, Window
 from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
+from loader.domain.spark_settings import is_cluster
 from loader.spark.expressions import fits, typed
-from loader.spark.session import source_roots
+from loader.spark.session import persisted, source_roots
 from loader.spark.sources.checks.keys import KeyedRows, check_keys
 from loader.spark.sources.checks.rejections import RejectedRows, rejected_rows
 from loader.spark.sources.checks.row_faults import check_rows, converted, refuse_faults
@@ -118,9 +121,10 @@ class Delivery:
     def check_unchanged(self) -> None:
         """Raise Refusal CHANGED_FILE if a file changed between check and read.
 
-        Call it after ``frame`` is written and before the commit. Cached rows cannot differ.
+        Call it after ``frame`` is written and before the commit. Cached rows cannot differ, except those of a lost
+        executor of a cluster, which are read again.
         """
-        if self._cached is None:
+        if self._cached is None or is_cluster(self.opened.spark.sparkContext.master):
             self.opened.check_unchanged()
 
     def reading(self) -> AbstractContextManager[None]:
@@ -164,9 +168,12 @@ def read_opened(opened: Opened, source: SourceSpec, reject: Reject | None = None
         missing_columns(opened, wanted)
         frame = opened.frame(numbered=opened.reader.has_files)
         is_read_again = opened.is_read_again
-        cached = None if is_read_again else frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
+        if not is_read_again:
+            frame = cached = persisted(frame, StorageLevel.MEMORY_AND_DISK_DESER)
         with opened.reading(again=is_read_again):
             result = check_rows(opened, frame, source)
+            if not is_read_again:  # the rows are cached now, perhaps of another file than was opened
+                opened.check_unchanged()
             accepted = frame.where(~result.has_fault) if result.faults else frame
             rows_accepted = accepted.count() if result.faults else result.rows
             try:
@@ -251,7 +258,7 @@ def discover(spark: SparkSession, location: str, format_name: str, options: dict
     """
     source = SourceSpec(name=location, location=location, format=format_name, columns=(), options=options or {})
     opened = open_delivery(spark, source.name, location, format_name, source.options, roots=source_roots(spark))
-    cached = opened.frame(numbered=True).persist(StorageLevel.MEMORY_AND_DISK_DESER)
+    cached = persisted(opened.frame(numbered=True), StorageLevel.MEMORY_AND_DISK_DESER)
     try:
         with opened.reading(again=False):
             rows = refuse_faults(opened, cached, source).rows

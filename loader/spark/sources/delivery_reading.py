@@ -12,10 +12,14 @@ from loader.spark.sources.files import (
     unreadable,
 )
 from loader.spark.sources.formats.registry import FORMATS
+from loader.spark.sources.formats.text_lines import check_line_lengths
 from loader.spark.sources.opened import Delivered, FileFormat, Opened
 from metadata.domain.sources.formats import FOLDER_FORMATS
 from metadata.domain.sources.locations import Roots
 from metadata.domain.sources.reading_options import ReadingOptions
+
+# Columns of a delivery that its contract does not name, which are read to describe them.
+MOST_OTHER_COLUMNS = 2_000
 
 
 def open_delivery(
@@ -45,6 +49,8 @@ def open_delivery(
     files = files or reader.files(spark, location, roots)
     for file in files:
         check_ended(spark, file)
+        if reader.has_lines:
+            check_line_lengths(spark, file, checked.encoding)
     delivered = Delivered(spark, name, location, roots, format_name, checked, files)
     try:
         layout = reader.layout(delivered, contract)
@@ -52,7 +58,22 @@ def open_delivery(
         if is_read_failure(error):
             raise unreadable(delivered.shown, error) from error
         raise
+    _check_number_of_columns(delivered, layout.names, contract)
     return Opened(**vars(delivered), reader=reader, keys=keys, **vars(layout))
+
+
+def _check_number_of_columns(delivered: Delivered, names: tuple[str, ...], contract: tuple[str, ...]) -> None:
+    """Raise Refusal TOO_MANY_COLUMNS: Spark's plans would fill the memory of all runs."""
+    others = len(set(names).difference(contract))
+    if others > MOST_OTHER_COLUMNS:
+        raise Refusal(
+            "TOO_MANY_COLUMNS",
+            f"{delivered.shown} has {len(names):,} columns; besides those of the contract, {MOST_OTHER_COLUMNS:,} may "
+            "be delivered",
+            file=delivered.first_shown,
+            count=len(names),
+            hint="Deliver fewer columns, or name the wanted ones in the contract. Is the delimiter right?",
+        )
 
 
 def missing_columns(opened: Opened, wanted: tuple[str, ...]) -> None:

@@ -234,6 +234,13 @@ def content_of(spark: SparkSession, file: DeliveredFile) -> Iterator[Any]:
         yield codec.createInputStream(stream) if codec else stream
 
 
+def is_compressed(spark: SparkSession, file: DeliveredFile) -> bool:
+    """Return True if the file's ending names a compression."""
+    path = spark._jvm.org.apache.hadoop.fs.Path(file.path)
+    codecs = spark._jvm.org.apache.hadoop.io.compress.CompressionCodecFactory(_configuration(spark))
+    return codecs.getCodec(path) is not None
+
+
 def check_ended(spark: SparkSession, file: DeliveredFile) -> None:
     """Raise Refusal TRUNCATED_FILE for a bzip2 file without its end marker.
 
@@ -299,7 +306,14 @@ def unreadable(file: str, error: Exception) -> Refusal:
     cause = getattr(error, "java_exception", None)
     while cause is not None and cause.getCause() is not None:
         cause = cause.getCause()
-    reason = cause.toString() if cause is not None else str(error).splitlines()[0]
+    reason = cause.toString() if cause is not None else next(iter(str(error).splitlines()), type(error).__name__)
+    if "OutOfMemoryError" in reason:
+        return Refusal(
+            "OUT_OF_MEMORY",
+            f"{file} cannot be read with the memory of the runner: {reason}",
+            file=file,
+            hint="Deliver it in smaller files, or give the runner more memory (ELEVATA_DRIVER_MEMORY).",
+        )
     return content.unreadable(file, reason)
 
 

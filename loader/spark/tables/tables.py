@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 
 from architecture.domain.steps.statements import COLUMN, DROPPED, KEY, NAME
 from architecture.domain.tables import ObservedColumn, ObservedTable, TableSpec
+from loader.domain.refusals import Refusal
 from loader.spark.session import commit_metadata
 from metadata.domain.sql import quote_identifier, quote_text
 from metadata.domain.types import from_spark
@@ -249,12 +250,21 @@ class DeltaTable:
         return transaction.get() if transaction.isDefined() else -1
 
     def observe(self) -> ObservedTable | None:
-        """Return structure and version of the table from the log; None without a table."""
+        """Return structure and version of the table from the log; None without a table.
+
+        Raise Refusal FOREIGN_TABLE for the table of another key.
+        """
         snapshot = self.snapshot()
         if snapshot.version() < 0:
             return None
         metadata = metadata_of(snapshot)
         properties = metadata.properties
+        if properties.get(KEY, self.key) != self.key:
+            raise Refusal(
+                "FOREIGN_TABLE",
+                f"the table in {self.location} is a copy of the table {properties[KEY]}, {properties.get(NAME, '')}",
+                hint="Put the folder of the right table back from a backup, then run again.",
+            )
         keys = {physical: name.removeprefix(COLUMN) for name, physical in properties.items() if name.startswith(COLUMN)}
         return ObservedTable(
             key=properties.get(KEY, self.key),
@@ -355,6 +365,7 @@ class DeltaTable:
         return {}
 
     def _commit_lines(self, version: int) -> list[str] | None:
+        """Return the lines of one commit, which only a line feed ends: values may have other line separators."""
         jvm = self.spark._jvm
         path = jvm.org.apache.hadoop.fs.Path(f"{self.location}/_delta_log/{version:020d}.json")
         file_system = path.getFileSystem(self.spark._jsc.hadoopConfiguration())
@@ -365,7 +376,7 @@ class DeltaTable:
             text = jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
         finally:
             stream.close()
-        return text.splitlines()
+        return [line for line in text.split("\n") if line]
 
 
 def run_metadata(

@@ -283,7 +283,8 @@ class Expressions:
         if name == "DECIMAL":
             sizes = [part.name for part in target.expressions] or ["10"]
             precision, scale = (*sizes, "0")[:2]
-            is_known = precision.isdigit() and scale.isdigit() and 0 <= int(scale) <= int(precision) <= 38
+            digits = (precision + scale).isascii() and precision.isdigit() and scale.isdigit()
+            is_known = digits and 0 <= int(scale) <= int(precision) <= 38
             if not is_known or precision == "0":
                 raise self.problem(node, "decimal has a precision of 1 to 38 and a scale up to it")
             return SqlType("decimal", int(precision), int(scale))

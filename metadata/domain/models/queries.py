@@ -326,7 +326,7 @@ class Queries:
     def _group_key(self, node: exp.Select, key: exp.Expression, expressions: Expressions) -> exp.Expression:
         """Return the expression of a key, which may be the number or the alias of a result."""
         if isinstance(key, exp.Literal) and not key.is_string:
-            place = int(key.this) if key.this.isdigit() else 0
+            place = int(key.this) if key.this.isascii() and key.this.isdigit() else 0
             if not 1 <= place <= len(node.expressions):
                 raise self.statement.problem(key, f"there is no result number {key.this}")
             return node.expressions[place - 1].unalias()

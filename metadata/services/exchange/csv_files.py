@@ -210,7 +210,7 @@ def _node(cell: str, read: strict.Reader, place: str) -> Node:
     value: object = cell
     if read is strict.flag:
         value = _FLAGS.get(cell.lower(), cell)
-    elif read is strict.number and cell.isdecimal():
+    elif read is strict.number and cell.isascii() and cell.isdecimal():
         value = int(cell)
     elif read is strict.words:
         value = [Node(part.strip(), place) for part in cell.split(SEPARATOR) if part.strip()]

@@ -192,6 +192,20 @@ def test_api_errors_are_problems(reader: Client, monkeypatch: pytest.MonkeyPatch
     assert "the inside of it" not in html_of(answer)
 
 
+@pytest.mark.parametrize("message", ["database or disk is full", 'could not extend file "x": No space left on device'])
+@pytest.mark.parametrize("address", ["/load-runs/", "/api/v1/load-runs/"])
+def test_a_full_disk_is_named(reader: Client, monkeypatch: pytest.MonkeyPatch, message: str, address: str):
+    def broken(*args, **kwargs):
+        raise OperationalError(message)
+
+    module = "api" if "/api/" in address else "views.runs"
+    monkeypatch.setattr(f"loader.{module}.load_runs.load_runs", broken)
+    reader.raise_request_exception = False
+    answer = reader.get(address)
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+    assert "No space is left on the disk of the control database" in html_of(answer)
+
+
 def test_an_unknown_api_address_is_a_problem(reader: Client):
     answer = reader.get("/api/v1/nowhere/")
     assert answer.status_code == 404

@@ -1,5 +1,6 @@
 """Sessions of a runner: values that Spark refuses, secrets of Hadoop, shuffles that follow the cluster."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -7,6 +8,7 @@ from pyspark.errors import PySparkException
 
 from loader.domain.refusals import Refusal
 from loader.domain.spark_settings import INITIAL_PARTITIONS, SHUFFLE_PARTITIONS
+from loader.spark import session as sessions
 from loader.spark.session import RunnerConfig, _check_settings, _set_secrets, error_condition, fit_shuffles
 
 
@@ -74,3 +76,10 @@ def test_secrets_are_in_hadoops_configuration_and_no_setting_of_spark(spark):
     _set_secrets(spark, {"spark.hadoop.fs.test.secret.key": "sesame"})
     assert spark.newSession()._jsparkSession.sessionState().newHadoopConf().get("fs.test.secret.key") == "sesame"
     assert "sesame" not in str(spark.sparkContext.getConf().getAll())
+
+
+def test_only_one_function_persists_rows():
+    """Spark shares cached rows among datasets with equal plans, which ``persisted`` prevents."""
+    engine = Path(sessions.__file__).parent
+    files = [file for file in engine.rglob("*.py") if file != Path(sessions.__file__)]
+    assert [str(file) for file in files if any(call in file.read_text() for call in (".persist(", ".cache()"))] == []

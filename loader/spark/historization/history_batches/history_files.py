@@ -29,7 +29,7 @@ from loader.domain.reference.batch_files import DELETE, END, FILES
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import united
 from loader.spark.historization.history_batches.file_batches import as_rows
-from loader.spark.session import source_roots
+from loader.spark.session import persisted, source_roots
 from loader.spark.sources.checks.row_faults import refuse_faults
 from loader.spark.sources.delivery_reading import missing_columns, open_delivery
 from loader.spark.sources.files import JAVA_ERRORS, list_files, shown, unreadable
@@ -106,7 +106,7 @@ class _Reader:
         name = f"the {self.kind} file"
         opened = open_delivery(self.session, name, location, self.files.format, options, roots=roots)
         self._check_columns(opened)
-        frame = opened.frame(numbered=True).persist(StorageLevel.MEMORY_AND_DISK_DESER)
+        frame = persisted(opened.frame(numbered=True), StorageLevel.MEMORY_AND_DISK_DESER)
         self.resources.callback(frame.unpersist)
         try:
             refuse_faults(opened, frame, SourceSpec(name, location, self.files.format, (), options))

@@ -176,6 +176,8 @@ def read_beginning(spark: SparkSession, file: DeliveredFile, options: ReadingOpt
             raise _unreadable_header(file, error) from error
         if taken < len(lines) or len(raw) < size:
             break
+    if options.header and taken == len(lines) and len(raw) == _LONGEST_HEADER:
+        raise _unreadable_header(file, f"it has more than {_LONGEST_HEADER:,} bytes")
     if any("\ufffd" in field for field in fields):
         _check_decodes(raw, file, options)
     blank_before = bool(lines) and not lines[0].strip("\r\n")
@@ -198,7 +200,7 @@ def first_record(lines: list[str], options: ReadingOptions) -> tuple[list[str], 
     return fields, reader.line_num
 
 
-def _unreadable_header(file: DeliveredFile, error: csv.Error) -> Refusal:
+def _unreadable_header(file: DeliveredFile, error: csv.Error | str) -> Refusal:
     return Refusal(
         "UNREADABLE_HEADER",
         f"{file.shown}: the first record cannot be read: {error}",

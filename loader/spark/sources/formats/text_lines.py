@@ -1,14 +1,73 @@
 """Lines of text files, with the places of faulty ones."""
 
+from typing import Any
+
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from elevata.core.words import counted
 from loader.domain.refusals import Refusal
-from loader.spark.sources.files import DeliveredFile, from_uri, shown, whole_files
+from loader.spark.sources.files import (
+    JAVA_ERRORS,
+    DeliveredFile,
+    beginning,
+    content_of,
+    from_uri,
+    is_compressed,
+    shown,
+    unreadable,
+    whole_files,
+)
 
+# Spark holds whole lines in memory.
+LONGEST_LINE = 16_000_000  # characters
+# Noncharacters, so that the parser finds neither fields nor quotes in a line.
+_NO_DELIMITER, _NO_QUOTE = "\ufffe", "\uffff"
 SAMPLES = 5
 _SAMPLE_LENGTH = 80  # characters
+
+
+def check_line_lengths(spark: SparkSession, file: DeliveredFile, encoding: str) -> None:
+    """Raise Refusal LONG_LINE for a line that Spark must not read, since it could fill the memory of all runs.
+
+    A file that is as small as one line is not read for this, unless it is compressed.
+    """
+    if file.size <= LONGEST_LINE and not is_compressed(spark, file):
+        return
+    parser = _line_parser(spark, "\n" if b"\n" in beginning(spark, file, 1 << 20) else "\r")
+    try:
+        with content_of(spark, file) as stream:
+            parser.parse(spark._jvm.com.univocity.parsers.common.ArgumentUtils.newReader(stream, encoding))
+    except JAVA_ERRORS as error:
+        failure = getattr(error, "java_exception", None)
+        if failure is None or "exceeds the maximum number of characters" not in str(failure.getMessage()):
+            raise unreadable(file.shown, error) from error
+        line = failure.getRecordNumber() + 1
+        raise Refusal(
+            "LONG_LINE",
+            f"{file.shown}, line {line}: the line has more than {LONGEST_LINE:,} characters",
+            file=file.shown,
+            row=line,
+            hint="Deliver it with line ends, or in another format. Does another character end its lines?",
+        ) from error
+
+
+def _line_parser(spark: SparkSession, separator: str) -> Any:
+    """Return a parser that reads lines one by one and keeps none; a longer one than LONGEST_LINE is an error."""
+    parsers = spark._jvm.com.univocity.parsers
+    settings = parsers.csv.CsvParserSettings()
+    style = settings.getFormat()
+    style.setLineSeparator(separator)
+    style.setNormalizedNewline("\n")
+    style.setDelimiter(_NO_DELIMITER)
+    for set_sign in (style.setQuote, style.setQuoteEscape, style.setComment):
+        set_sign(_NO_QUOTE)
+    settings.setMaxCharsPerColumn(LONGEST_LINE)
+    settings.setSkipEmptyLines(False)
+    settings.setIgnoreLeadingWhitespaces(False)
+    settings.setIgnoreTrailingWhitespaces(False)
+    settings.setProcessor(parsers.common.processor.core.NoopProcessor.instance)
+    return parsers.csv.CsvParser(settings)
 
 
 def text_lines(spark: SparkSession, files: tuple[DeliveredFile, ...]) -> DataFrame:

@@ -342,11 +342,23 @@ def test_a_lost_run_gives_its_leases_back(airports):
 def test_a_damaged_table_does_not_keep_the_other_datasets_from_being_loaded(airports, runner, script):
     perform(queued(), runner)
     damaged = str(TargetDataset.objects.get(name="rc_net_route").key)
-    script.add(unreadable=[damaged], fail={"rawcore.rc_net_route": {"code": "UNREADABLE_TABLE", "message": "damaged"}})
+    script.add(unreadable=[damaged])
     run = perform(queued(), runner)
     assert (run.status, row(run, "rawcore.rc_air_airport").status) == ("failed", "succeeded")
     assert row(run, "rawcore.rc_net_route").error["code"] == "UNREADABLE_TABLE"
     assert len(script.seen("execute")) == 1  # the first run's: what cannot be read is not made anew
+
+
+def test_a_missing_table_does_not_keep_the_other_datasets_from_being_loaded(airports, runner, script):
+    perform(queued(), runner)
+    route = TargetDataset.objects.get(name="rc_net_route")
+    there = script.told()["observed"]
+    script.add(observed={key: table for key, table in there.items() if "rc_net_route" not in table["qualified_name"]})
+    run = perform(queued(), runner)
+    assert (run.status, row(run, "rawcore.rc_air_airport").status) == ("failed", "succeeded")
+    assert row(run, str(route)).error["code"] == "TABLES_MISSING"
+    assert "rawcore.rc_net_route" in row(run, str(route)).error["message"]
+    assert len(script.seen("execute")) == 1  # the first run's: the missing tables are not created anew
 
 
 # --- schemas of deliveries -----------------------------------------------------------------------

@@ -9,8 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from loader.domain.manifest.loads import LoadManifest
+from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
+from loader.spark.session import dataset_session
 from loader.spark.sources import deliveries
 from loader.spark.sources.checks import keys
+from loader.spark.sources.deliveries import read_delivery
 from tests.fixtures.spark import by_night, held_in_memory
 from tests.loader.harness import Dataset, finished
 
@@ -108,6 +111,42 @@ def test_text_that_is_replaced_after_it_was_checked_is_loaded_as_it_was(item, mo
     item.sequence += 1
     status, _ = item.attempt(item.manifest(path, at=DAY[0], run_id="one"))
     assert (status, item.current()) == ("succeeded", CHECKED)
+
+
+def test_text_that_is_replaced_before_its_rows_are_cached_is_refused(item, monkeypatch):
+    """The header of the first file would name the fields of the second."""
+    item.given()
+    before, check = versions(item), deliveries.missing_columns
+    path = item.deliver(CHECKED)
+
+    def replaced(*arguments):
+        path.write_text('{"id": 1, "v": "another"}\n')
+        return check(*arguments)
+
+    monkeypatch.setattr(deliveries, "missing_columns", replaced)
+    item.sequence += 1
+    _, events = item.attempt(item.manifest(path, at=DAY[0], run_id="one"))
+    assert finished(events, item.raw_state.key)["error"]["code"] == "CHANGED_FILE"
+    assert versions(item) == before
+
+
+def test_sources_over_one_file_have_rows_of_their_own(spark, tmp_path):
+    """One that is released leaves the rows of another one as they were checked."""
+    path = tmp_path / "shared.csv"
+    path.write_text("id,a,b\n1,10,20\n2,11,21\n")
+
+    def source(name: str) -> SourceSpec:
+        key = DeliveredColumn("1" * 8, "id", "integer", business_key=True)
+        return SourceSpec(f"t.{name}", str(path), "csv", (key, DeliveredColumn("2" * 8, name, "integer")))
+
+    first, second = (read_delivery(dataset_session(spark, user_metadata="{}"), source(name)) for name in "ab")
+    first.release()
+    path.write_text("id,a,b\n1,10,never checked\n7,11,21\n")
+    second.check_unchanged()
+    assert sorted(map(tuple, second.frame.collect())) == [("1", "20"), ("2", "21")]
+    assert held_in_memory(spark)
+    second.release()
+    assert held_in_memory(spark) == []
 
 
 @pytest.mark.parametrize("one_task", [by_night(0, id="many rows"), pytest.param(50_000, id="few rows")])

@@ -1,0 +1,63 @@
+"""Only blanks, tabs and line ends count as nothing: Unicode's other separators are values, digits are ASCII."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from loader.domain.historization.layers import _indent
+from loader.domain.refusals import Refusal
+from loader.domain.sources.sampling import standard_values
+from loader.domain.versions import instant
+from loader.records.readers import READERS
+from loader.rest.session import _retry_after
+from loader.sources.text_files import read_json_lines
+from metadata.domain.sources.reading_options import ReadingOptions
+from metadata.domain.sources.value_formats import ValueFormats
+from metadata.forms.datasets import DatasetNamesField
+
+SEPARATORS = ("\x1c", "\x85", "\xa0", "\u2028", "\u2029", "\u3000")
+
+
+class Response:
+    def __init__(self, retry_after: str):
+        self.headers = {"retry-after": retry_after}
+
+
+@pytest.mark.parametrize("text", SEPARATORS[1:])
+def test_the_text_of_an_xml_element_with_attributes_may_be_one_separator(text: str):
+    document = f'<rows><row><a b="1">{text}</a></row></rows>'.encode()
+    (record,) = READERS["xml"](io.BytesIO(document), "a.xml", ReadingOptions.of("xml", {}), ())
+    assert json.loads(record.values["a"]) == {"b": "1", "#text": text}
+
+
+@pytest.mark.parametrize("line", SEPARATORS)
+def test_a_json_line_of_a_separator_is_no_blank_line(tmp_path: Path, line: str):
+    path = tmp_path / "a.jsonl"
+    path.write_text(f'{{"id": 1}}\n{line}\n', newline="")
+    with pytest.raises(Refusal) as caught:
+        read_json_lines(path, {})
+    assert (caught.value.code, caught.value.row) == ("BAD_JSON", 2)
+
+
+@pytest.mark.parametrize("blank", SEPARATORS)
+def test_a_number_in_a_declared_format_has_no_separators_around_it(blank: str):
+    formats = ValueFormats.of({"decimal_separator": ","})
+    assert standard_values([" 1,5\t", f"{blank}1,5"], "float", formats) == ["1.5", None]
+
+
+@pytest.mark.parametrize("separator", SEPARATORS)
+def test_indented_sql_keeps_the_separators_in_its_texts(separator: str):
+    assert _indent(f"SELECT 'a{separator}b'\nFROM t") == f"  SELECT 'a{separator}b'\n  FROM t"
+
+
+@pytest.mark.parametrize("separator", SEPARATORS)
+def test_names_in_a_form_are_split_at_line_ends_only(separator: str):
+    assert DatasetNamesField().to_python(f"a{separator}b\r\nc\nd") == [f"a{separator}b", "c", "d"]
+
+
+def test_digits_of_other_scripts_are_no_numbers():
+    assert _retry_after(Response("²")) is None
+    with pytest.raises(ValueError, match="isoformat"):
+        instant("²")
