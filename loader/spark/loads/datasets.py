@@ -35,7 +35,7 @@ from loader.spark.historization.ranking import OUTRANKED
 from loader.spark.historization.stage import typed_stage
 from loader.spark.historization.targets import Stamp, Target
 from loader.spark.loads.small_loads import PreparedLoad, small_batch
-from loader.spark.quality.delivery_quarantine import LACKS, DeliveryQuarantine, lacks_rows
+from loader.spark.quality.delivery_quarantine import DeliveryQuarantine, lacking, notes_of
 from loader.spark.quality.frame_checks import CheckedRows, RowChecker, check_of_run
 from loader.spark.quality.quarantine import Quarantine
 from loader.spark.session import USER_METADATA, dataset_session, lost_executor
@@ -160,7 +160,7 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
         part = feed.part if feed is not None else ()
         delivery = read_delivery(session, load.source, part, reading, reject=quarantine.write)
     notes = own.notes(delivery.rows) if own is not None else {}
-    notes |= {LACKS: str(delivery.quarantined)} if delivery.quarantined else {}
+    notes |= notes_of(delivery.quarantined, delivery.doubt)
     key_list: KeyList | None = None
     try:
         if reading is not None and delivery.window is not None:
@@ -399,10 +399,10 @@ def _prepared_batch(
             task.phase("comparing")
         elif has_quarantine:
             stage = quarantine.with_released(stage, target)
-        lacks, stored = quarantine.closes_absent and lacks_rows(session, task.warehouse, load), 0
+        lacks, stored = lacking(session, task.warehouse, load) if quarantine.closes_absent else "", 0
         if lacks:
             stage, stored = quarantine.with_all_stored(stage, target)
-            warning = "Rows of its delivery were quarantined, so keys that the delivery lacks were not closed."
+            warning = f"{lacks}, so keys that the delivery lacks were not closed."
             outcome.warnings += [] if warning in outcome.warnings else [warning]
         detection = None if lacks else detection_of(session, load, windows, **run)
         batch = find_batch(session, load, target, task.stamp, committed, detection)

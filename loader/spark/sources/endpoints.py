@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -20,6 +21,9 @@ from metadata.domain.sources.locations import ANYWHERE
 from metadata.domain.sources.reading_options import options_of
 from metadata.domain.sql import quote_identifier
 
+if TYPE_CHECKING:
+    from loader.rest.landing import Landing
+
 # A cancelled run waits no longer than this for the next try of a request.
 _PAUSE_SECONDS = 1.0
 _REPORT_SECONDS = 5.0
@@ -27,11 +31,15 @@ _REPORT_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class LandedPages:
-    """Pages of a run: the source that reads them as files, their number, and warnings for the run."""
+    """Pages of a run: the source that reads them as files, their number, and warnings for the run.
+
+    ``doubt`` is the reason why they may not be all, empty if they are proven complete.
+    """
 
     source: SourceSpec
     count: int
     warnings: tuple[str, ...] = ()
+    doubt: str = ""
 
 
 def land_pages(
@@ -61,8 +69,21 @@ def land_pages(
     if landing.is_empty:
         options.pop("path", None)
     source = replace(load.source, location=str(landing.folder), format=JSON, options=options, api=None)
-    repeated = "An earlier attempt of this run had landed its pages: they were read again without a request."
-    return LandedPages(source, landing.pages, (repeated,) if landing.is_repeated else ())
+    return LandedPages(source, landing.pages, _warnings(landing, load.source.name), landing.doubt)
+
+
+def _warnings(landing: "Landing", name: str) -> tuple[str, ...]:
+    warnings = []
+    if landing.is_repeated:
+        warnings.append("An earlier attempt of this run had landed its pages: they were read again without a request.")
+    if landing.doubt:
+        warnings.append(
+            f"{name}: the pages are not proven complete: {landing.doubt}. Keys that they lack stay open. Correct the "
+            "paging options (total_path, has_more_path), or declare complete: trusted."
+        )
+    if landing.problem:
+        warnings.append(f"{name}: a page {landing.problem}. It was loaded, as the option complete is trusted.")
+    return tuple(warnings)
 
 
 def read_endpoint(
@@ -85,6 +106,7 @@ def read_endpoint(
     pages = land_pages(spark, load, run_id, phase, since=since)
     phase("reading and checking")
     delivery = read_delivery(spark, pages.source, roots=ANYWHERE, reject=reject)
+    delivery.doubt = pages.doubt
     page = F.concat(F.lit(f"{load.source.location}/"), F.col(SOURCE_FILE))
     delivery.rows_with_provenance = delivery.rows_with_provenance.withColumn(SOURCE_FILE, page)
     if window is not None:
