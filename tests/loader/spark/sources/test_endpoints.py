@@ -26,7 +26,10 @@ def manifest(items: Dataset, api: ApiServer, day: int, **options) -> LoadManifes
     items.sequence += 1
     made = items.manifest(items.folder, at=DAY.format(day), run_id=f"{items.folder.name}:{day}")
     source = replace(api.source(**{"paging": "page", "path": "items"} | options), columns=made.raw[0].source.columns)
-    return replace(made, raw=(replace(made.raw[0], source=source),))
+    inputs = tuple(replace(stage_input, options=source.options) for stage_input in made.rawcore[0].inputs)
+    return replace(
+        made, raw=(replace(made.raw[0], source=source),), rawcore=(replace(made.rawcore[0], inputs=inputs),)
+    )
 
 
 def test_pages_are_loaded_to_history_and_the_run_is_repeated_without_a_request(items, api):
