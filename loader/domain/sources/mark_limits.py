@@ -125,7 +125,7 @@ class MarkLimits:
         assert isinstance(highest, Decimal)
         limit: Value | None = None
         while highest - lowest > max(GROWTH * LEAST_RANGE, self.tolerance or 0):
-            trial = lowest + (highest - lowest) // (GROWTH + 1)
+            trial = lowest + int(highest - lowest) // (GROWTH + 1)
             split = measure.split(name, trial)
             is_few = split.ahead <= max(1, split.rows // _FEW) and split.rows - split.ahead > 1
             if not is_few or not isinstance(split.highest, Decimal):

@@ -34,6 +34,8 @@ from metadata.domain.types import DATE, TIMESTAMP, parse
 __all__ = ["DAY", "INSTANT", "LOCAL", "NUMBER", "Mark", "Reading", "Value", "Values", "Window", "value_of"]
 
 NOTE = "marks"
+# Part of a run's window with the numbers of rows ahead, by column.
+AHEAD = "ahead"
 MAX_SINCE = 100
 BACKWARDS, NULL_WATERMARK = "WATERMARK_BACKWARDS", "NULL_WATERMARK"
 # Values by column, as texts that ``value_of`` reads.
@@ -364,7 +366,7 @@ def window_text(window: Mapping[str, Any]) -> str:
     )
     text = "read whole" if window.get("from") is None else f"read from {start}" if start else "read"
     text = f"{text}, up to {end}" if end else f"{text}, no rows"
-    ahead = sum((window.get("ahead") or {}).values())
+    ahead = sum((window.get(AHEAD) or {}).values())
     return f"{text}, and {counted(ahead, 'row')} ahead" if ahead else text
 
 

@@ -23,6 +23,8 @@ from loader.domain.quality.checks import without_sensitive
 from loader.domain.quality.results import refusal_of, warnings_of
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import REVERT
+from loader.domain.sources.mark_warnings import window_warnings
+from loader.domain.sources.marks import AHEAD
 from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
 from loader.spark.historization import rawcore
 from loader.spark.historization.batches import Batch, dated_by_run, find_batch
@@ -167,6 +169,10 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
             window = replace(delivery.window, bounds=reading.bounds(delivery.window))
             notes |= window.as_note()
             outcome.window = {"from": window.bounds, "to": dict(window.end)}
+            outcome.window |= {AHEAD: dict(window.ahead)} if window.ahead else {}
+            is_empty = load.source.api is not None and not delivery.rows
+            warnings = window_warnings(window, load.source.name, reading, is_empty=is_empty)
+            outcome.warnings += [warning for warning in warnings if warning not in outcome.warnings]
         if load.key_list is not None:
             key_list = write_key_list(session, raw, load, delivery, task.manifest.run_id, task.phase)
             notes |= key_list.as_note()

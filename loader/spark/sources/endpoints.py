@@ -1,12 +1,12 @@
 """Endpoints of REST APIs as deliveries: their pages land as JSON documents, which the load then reads."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from loader.domain.manifest.loads import RawLoad
@@ -16,6 +16,7 @@ from loader.domain.sources.provenance import SOURCE_FILE
 from loader.spark.expressions import typed
 from loader.spark.session import source_hosts, source_landing
 from loader.spark.sources.deliveries import Delivery, Reject, read_delivery
+from loader.spark.sources.windows import FrameMeasure
 from metadata.domain.sources.formats import JSON
 from metadata.domain.sources.locations import ANYWHERE
 from metadata.domain.sources.reading_options import options_of
@@ -111,7 +112,11 @@ def read_endpoint(
     delivery.rows_with_provenance = delivery.rows_with_provenance.withColumn(SOURCE_FILE, page)
     if window is not None:
         try:
-            end = finish_window(window, load.source.name, kinds, _highest(delivery, load, kinds))
+            values = _values(load, kinds)
+            maxima = [F.max(value).cast("string").alias(name) for name, value in values.items()]
+            highest = delivery.frame.agg(*maxima).first().asDict()
+            measure = FrameMeasure(lambda: delivery.frame, values, load.source)
+            end = finish_window(window, load.source.name, kinds, highest, reading, measure)
             delivery.window = replace(end, is_open=True)
         except BaseException:
             delivery.release()
@@ -126,14 +131,10 @@ def _parameter(text: str, kind: str) -> str:
     return datetime.fromisoformat(text).astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def _highest(delivery: Delivery, load: RawLoad, kinds: Mapping[str, str]) -> dict[str, str | None]:
-    """Return the highest value of each watermark column among the delivered rows."""
+def _values(load: RawLoad, names: Iterable[str]) -> dict[str, Column]:
+    """Return the expressions of the values of watermark columns in the delivered rows."""
     types = {column.name: column.type for column in load.source.columns}
-    highest = [
-        F.max(typed(F.col(quote_identifier(name)), types[name], load.source.options)).cast("string").alias(name)
-        for name in kinds
-    ]
-    return delivery.frame.agg(*highest).first().asDict()
+    return {name: typed(F.col(quote_identifier(name)), types[name], load.source.options) for name in names}
 
 
 class _Progress:
