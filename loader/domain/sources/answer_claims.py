@@ -19,7 +19,7 @@ _RECORDS = frozenset(
     ("total", "count", "totalcount", "totalrecords", "totalresults", "totalelements", "totalhits", "recordstotal")
     + ("odatacount", "numfound")
 )
-_PAGES = frozenset(("totalpages", "pagecount", "numpages", "nbpages", "lastpage"))
+_PAGES = frozenset(("pages", "totalpages", "pagecount", "numpages", "nbpages", "lastpage"))
 _MORE = frozenset(("hasmore", "hasnext", "hasnextpage", "hasmoreitems", "incompleteresults", "istruncated"))
 _ENDED = frozenset(("islast", "islastpage"))
 _NEXT = frozenset(
@@ -27,7 +27,7 @@ _NEXT = frozenset(
     + ("nexturl", "nexthref", "continuationtoken", "nextmarker")
 )
 # Names that also occur in documents without pages: they count beside a sign of pages only.
-_PLAIN_RECORDS, _PLAIN_PAGES = frozenset(("totalitems", "totalsize")), frozenset(("pages",))
+_PLAIN_RECORDS = frozenset(("totalitems", "totalsize"))
 _PLAIN_MORE, _PLAIN_ENDED = frozenset(("more", "truncated")), frozenset(("last", "done"))
 _PLAIN_NEXT = frozenset(("next", "nextpage", "continue"))
 _SIGNS = frozenset(
@@ -147,9 +147,7 @@ def _claim(plain: str, value: Any, *, is_believed: bool) -> tuple[str, int] | No
         return None
     if plain in _RECORDS or (is_believed and plain in _PLAIN_RECORDS):
         return "records", number
-    if plain in _PAGES or (is_believed and plain in _PLAIN_PAGES):
-        return "pages", number
-    return None
+    return ("pages", number) if plain in _PAGES else None
 
 
 def _is_reference(value: Any) -> bool:

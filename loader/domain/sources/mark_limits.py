@@ -124,11 +124,12 @@ class MarkLimits:
         assert isinstance(lowest, Decimal)
         assert isinstance(highest, Decimal)
         limit: Value | None = None
+        ahead = 0
         while highest - lowest > max(GROWTH * LEAST_RANGE, self.tolerance or 0):
             trial = lowest + int(highest - lowest) // (GROWTH + 1)
             split = measure.split(name, trial)
-            is_few = split.ahead <= max(1, split.rows // _FEW) and split.rows - split.ahead > 1
+            is_few = split.ahead - ahead <= max(1, (split.rows - ahead) // _FEW) and split.rows - split.ahead > 1
             if not is_few or not isinstance(split.highest, Decimal):
                 break
-            limit, highest = trial, split.highest
+            limit, highest, ahead = trial, split.highest, split.ahead
         return limit

@@ -53,8 +53,8 @@ def read(request: Reading, kind: str, *texts: str, zone: str = "UTC") -> Window:
     return request.window(SOURCE, {"n": kind}, {"n": highest}, zone, Rows(values))
 
 
-def after(made: Window) -> tuple[Mark, ...]:
-    mark = advance_mark(None, made, own=True)
+def after(made: Window, before: tuple[Mark, ...] = ()) -> tuple[Mark, ...]:
+    mark = advance_mark(next(iter(before), None), made, own=True)
     assert mark is not None
     return (mark,)
 
@@ -84,11 +84,12 @@ def test_a_mark_of_times_never_passes_the_run_and_the_tolerance(kind, zone, tole
 
 def test_later_rows_are_read_though_a_row_is_dated_in_the_future():
     first = read(request(), INSTANT, "2026-02-27", "2026-02-28", "2999-01-01")
-    later = request(after(first), at=AT + timedelta(days=1))
+    known = after(first)
+    later = request(known, at=AT + timedelta(days=1))
     second = read(later, INSTANT, "2026-02-27", "2026-02-28", "2026-03-02", "2999-01-01")
     assert later.bounds(second) == {"n": "2026-02-28 00:00:00+00:00"}
     assert (second.end, second.ahead) == ({"n": "2026-03-02 00:00:00+00:00"}, {"n": 1})
-    third = read(request(after(second), at=AT + timedelta(days=2)), INSTANT, "2026-02-27", "2026-03-02")
+    third = read(request(after(second, known), at=AT + timedelta(days=2)), INSTANT, "2026-02-27", "2026-03-02")
     assert third.end == second.end
 
 
@@ -152,7 +153,7 @@ def test_a_few_numbers_far_above_all_others_are_ahead_in_a_first_load(texts, end
 
 def test_the_lowest_known_number_stays_beside_the_mark():
     first = after(read(request(), NUMBER, "1000", "1100"))
-    second = after(read(request(first), NUMBER, "1100", "1200"))
+    second = after(read(request(first), NUMBER, "1100", "1200"), first)
     assert (first[0].lows, second[0].lows) == ({"n": "1000"}, {"n": "1000"})
 
 
