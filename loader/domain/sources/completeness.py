@@ -6,7 +6,8 @@ claim and without an explicit end are *unproven*: they are loaded, but no key is
 ========================  =====================================================================
 proof                     because
 ========================  =====================================================================
-one request               without paging the answer is whole, unless it claims to be a part
+one request               without paging the answer is whole, unless it claims to be a part, or has exactly as
+                          many records as were asked for
 explicit end              ``has_more_path`` is false, a page has no next link after others had one, or ``next_path``
                           is there without a value
 number                    as many records, or pages, came as the API claims
@@ -16,6 +17,7 @@ A page with fewer records than were asked for is no proof, since the server may 
 without records: records that the caller may not see are often left out after the pages were cut.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,9 +26,16 @@ from elevata.core.words import counted
 from loader.domain.refusals import Refusal
 from loader.domain.sources.answer_claims import Claim, Claims
 from metadata.domain.sources.option_kinds import TRUSTED
+from metadata.domain.sources.rest_addresses import parameters_of
 
 BY_POSITION = ("page", "offset")
 BY_REFERENCE = ("cursor", "next_url")
+# Query parameters for the number of records.
+_SIZE = re.compile(
+    r"\$?(limit|top|take|first|rows|size|count|results?|(per|page)[_-]?(page|size|limit)|page\[(size|limit)\]|"
+    r"max[_-]?(results|records|items)?)",
+    re.IGNORECASE,
+)
 INCOMPLETE_HINT = (
     "Nothing was loaded. Correct the paging options of the source, or run again. If the API counts records that it "
     "does not deliver, give the source the option complete: trusted."
@@ -194,8 +203,11 @@ class Completeness:
 
         Sources whose option ``complete`` is trusted are not doubted.
         """
-        if self.is_trusted or self._paging in ("none", "link") or self._declares_more or self._counts_match:
+        if self.is_trusted or self._declares_more or self._counts_match:
             return ""
+        if self._paging in ("none", "link"):
+            is_full = self.pages == 1 and not self._is_ended and self.delivered in self._sizes
+            return f"exactly {counted(self.delivered, 'record')} came, as many as were asked for" if is_full else ""
         if self._paging in BY_REFERENCE:
             return "" if self._names_next or self._is_ended else f"no page has {self.options['next_path']} (next_path)"
         if self._paging == "page" and self.total is not None:
@@ -205,6 +217,13 @@ class Completeness:
         if self.total is not None:
             return f"{counted(self.records, 'record')} came, and total_path has {self.total:,}"
         return "the last page has no records, and the API does not say how many there are"
+
+    @property
+    def _sizes(self) -> set[int]:
+        """Return the numbers of records that the request asks for."""
+        given = parameters_of(self.options["parameters"]) or ()
+        sizes = {int(value) for name, value in given if _SIZE.fullmatch(name) and value.isascii() and value.isdigit()}
+        return sizes | ({self.options["page_size"]} if self.options["page_size"] else set()) - {0}
 
     @property
     def _is_ended(self) -> bool:

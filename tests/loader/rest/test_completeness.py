@@ -74,6 +74,10 @@ MORE = NEXT | {"has_more_path": "meta.more"}
 # Options and answers of each line of the table.
 CASES: dict[tuple[str, str], tuple[dict[str, Any], list[Reply]]] = {
     ("`none`", "nothing"): ({}, only(Answer.of({"items": ALL}))),
+    ("`none`", "nothing, and as many records came as `page_size`, or a parameter like `limit`, asks for"): (
+        {"page_size": 7},
+        only(Answer.of({"items": ALL})),
+    ),
     ("`none`", "a next page (`Link`, `next`, `has_more`), a larger `total`, or status 206"): (
         {},
         only(
@@ -272,6 +276,14 @@ def test_a_whole_answer_is_complete(api: ApiServer, document: dict):
     api.serve("/items", Answer.of(document))
     records, completeness = read(api)
     assert (records, completeness.problem, completeness.doubt()) == (ALL, "", "")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "is_proven"), [("limit=7", False), ("$top=7", False), ("limit=8", True), ("year=7&limit=x", True)]
+)
+def test_a_full_answer_to_one_request_is_unproven(api: ApiServer, parameters: str, is_proven: bool):
+    api.serve("/items", Answer.of({"items": ALL}))
+    assert (read(api, parameters=parameters)[1].doubt() == "") == is_proven
 
 
 def test_members_of_records_are_no_claims(api: ApiServer):
