@@ -16,7 +16,7 @@ _PARTS = frozenset(
     + ("responsemetadata", "searchmetadata", "resultinfo", "cursor", "cursors")
 )
 _RECORDS = frozenset(
-    ("total", "count", "totalcount", "totalrecords", "totalresults", "totalelements", "totalhits", "recordstotal")
+    ("total", "count", "totalcount", "totalrecords", "totalresults", "totalelements", "totalhits", "recordsfiltered")
     + ("odatacount", "numfound")
 )
 _PAGES = frozenset(("pages", "totalpages", "pagecount", "numpages", "nbpages", "lastpage"))
