@@ -151,6 +151,7 @@ HEALTH_CHECKS = [
     "architecture.selectors.health.unowned_sources",
     "architecture.selectors.health.unread_sources",
     "loader.services.schedule_overlaps.overlapping_schedules",
+    "loader.selectors.source_state.held_marks",
 ]
 # Functions that return the subjects of comments and favourites by kind (elevata.web.subjects).
 SUBJECTS = {

@@ -26,7 +26,7 @@ COLUMNS = {
     "rate": ("float8", "float", "n % 1000000 / 1000.0"),
     "active": ("boolean", "boolean", "n % 2 = 0"),
     "born_on": ("date", "date", "date '1950-01-01' + (n % 20000)::integer"),
-    WATERMARK: ("timestamptz NOT NULL", "timestamp", "timestamptz '2024-01-01 00:00+00' + n * interval '1 second'"),
+    WATERMARK: ("timestamptz NOT NULL", "timestamp", "timestamptz '2020-01-01 00:00+00' + n * interval '1 second'"),
 }
 
 

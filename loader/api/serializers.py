@@ -112,7 +112,8 @@ class DatasetRunSerializer(serializers.ModelSerializer):
     window = serializers.DictField(
         child=serializers.DictField(child=serializers.CharField(), allow_null=True),
         read_only=True,
-        help_text="Watermark values between which a source was read: from (null: whole) and to, by column.",
+        help_text="Watermark values between which a source was read: from (null: whole) and to, by column; ahead: "
+        "numbers of rows that are ahead of the limits, so that the mark stays below them.",
     )
 
     class Meta:

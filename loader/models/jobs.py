@@ -80,7 +80,8 @@ class DatasetRun(models.Model):
     row. ``counts`` depend on the kind: raw has rows, duplicates and superseded; rawcore has rows, duplicates,
     outranked (rows of other sources that were left out), new, changed, deleted, reappeared, unchanged, versions, open,
     and by policy those of ``loader.domain.run_states``. ``window`` are the watermark values between which a source was
-    read, as texts: ``{"from": {column: value} | None, "to": {column: value}}``. ``unchanged_since`` is the run whose
+    read, as texts: ``{"from": {column: value} | None, "to": {column: value}}``; with ``"ahead": {column: count}`` if
+    rows are ahead of the limits of the marks. ``unchanged_since`` is the run whose
     rows a model kept, because no input changed since. ``reverted_by`` is the run that reverted this one in the
     dataset's history.
     """

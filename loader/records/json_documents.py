@@ -52,7 +52,7 @@ class _Document:
         self._decoder = strict_json.decoder(parse_int=Number, parse_float=Number)
 
     def records(self, path: list[str]) -> Iterator[Any]:
-        """Yield the elements of the array at ``path``, or the one value there."""
+        """Yield the elements of the array at ``path``, or the one value there; none for null."""
         if not path:
             yield from self._elements()
             return
@@ -86,7 +86,9 @@ class _Document:
     def _elements(self) -> Iterator[Any]:
         if self._peek() != "[":
             self._count += 1
-            yield self._value()
+            value = self._value()
+            if value is not None:  # Go and other languages write an empty list as null.
+                yield value
             return
         self._expect("[")
         for _ in self._parts("]"):

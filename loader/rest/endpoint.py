@@ -1,19 +1,20 @@
 """Pages of one endpoint, asked for through dlt's RESTClient."""
 
-import hashlib
 import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from dlt.common.configuration.specs.runtime_configuration import RuntimeConfiguration
+from dlt.common.jsonpath import Root
 from dlt.sources.helpers.rest_client import RESTClient
 from requests import Request
 
 from loader.domain.manifest.sources import ApiSpec, SourceSpec
 from loader.domain.refusals import Refusal
+from loader.domain.sources.completeness import Completeness
 from loader.domain.sources.options import check_source_options
 from loader.rest.authentication import authentication_of, credential_headers
-from loader.rest.paging import endpoint_options, json_path, paginator_of
+from loader.rest.paging import Pager, endpoint_options
 from loader.rest.refusals import RequestContext
 from loader.rest.session import Limits, SourceSession
 from metadata.domain.sources.formats import REST
@@ -80,39 +81,35 @@ def pages_of(
     since: str | None = None,
     pause: Callable[[float], None] = time.sleep,
     progress: Callable[[int], None] = lambda page: None,
+    completeness: Completeness | None = None,
 ) -> Iterator[Page]:
     """Yield the pages of an endpoint in their order; an answer without content is none.
 
     ``since`` is the mark of the last load, None for a full one. ``progress`` is called before each request with the
-    page's number. Raise Refusal: see ``loader.rest.landing``.
+    page's number. ``completeness`` counts the pages. Raise Refusal: see ``loader.rest.landing``.
     """
     check_source_options(source.name, REST, source.options)
     options, context = endpoint_options(source.options), context_of(source)
+    completeness = completeness or Completeness(options)
     limits = limits or Limits(seconds=options["timeout"])
     with session_of(source, context, hosts=hosts, limits=limits, pause=pause) as session:
         client = RESTClient(
             str(endpoint_api(source).place),
             auth=authentication_of(endpoint_api(source), session, context),
-            paginator=paginator_of(source.options),
-            data_selector=json_path(options["path"]),
+            data_selector=Root(),
             session=session,
             config=RuntimeConfiguration(),  # else dlt would read configuration files
         )
         context.page = 1
         progress(1)
-        before = b""
         pages = client.paginate(
             endpoint_api(source).place.url(source.location),
             params=_parameters(options, since),
             headers=dict(headers_of(options["headers"]) or ()),
             hooks={"response": []},  # the session refuses by status
+            paginator=Pager(options, completeness),  # a paginator of the client would be copied
         )
         for data in _checked(pages, context):
-            digest = hashlib.sha256(data.response.content).digest()
-            if data and digest == before:
-                hint = "The API may not know the option page_parameter. Correct the paging options of the source."
-                raise context.refusal("CURSOR_REPEATS", "is the same as the page before", hint)
-            before = digest
             if data.response.status_code != 204:
                 yield Page(context.page, data.response.content)
             if not data.paginator.has_next_page:
@@ -137,13 +134,10 @@ def _parameters(options: dict, since: str | None) -> dict[str, str | list[str]]:
 
 
 def _checked(pages: Iterator, context: RequestContext) -> Iterator:
-    """Yield the pages; a document that the paging options do not fit becomes a Refusal."""
+    """Yield the pages; a refusal of a page names its request."""
     try:
         yield from pages
     except Refusal as refusal:
         if not refusal.file:
             raise context.refusal(refusal.code, refusal.message, refusal.hint) from None
         raise
-    except ValueError:  # dlt's, with the whole document in its message
-        hint = "Correct the option total_path of the source."
-        raise context.refusal("BAD_PAGE", "has no number at total_path", hint) from None

@@ -18,9 +18,11 @@ SOURCE_FAILED          5xx after the last try, any other status, too many redire
 SOURCE_GONE            the connection broke off within an answer, after the last try
 TOO_SLOW               no whole answer within a minute, or all pages within the option timeout
 NOT_JSON               a page that is no JSON document: HTML, NaN, a repeated name, nothing
-BAD_PAGE               a next cursor or total that is none
+NO_SUCH_PATH           a page without the option path
+BAD_PAGE               a next cursor, total or has_more that is none; errors instead of records
 BAD_LOCATION           a redirect or next page that is no URL of HTTP
 CURSOR_REPEATS         a page that was asked for before, or the same page twice
+INCOMPLETE             pages that contradict what the API claims of its size
 TOO_LARGE              a page beyond 64 MB unpacked
 TOO_MANY_PAGES         more pages than the option max_pages
 =====================  =====================================================================
@@ -38,7 +40,9 @@ from typing import Any
 
 from elevata.core.canonical_json import canonical_json
 from loader.domain.manifest.sources import SourceSpec
+from loader.domain.sources.completeness import Completeness
 from loader.rest.endpoint import Page, endpoint_api, pages_of
+from loader.rest.paging import endpoint_options
 
 MARKER = "_complete.json"
 _UNFINISHED = "."
@@ -50,12 +54,18 @@ _NO_ROWS = b"[]"
 
 @dataclass(frozen=True)
 class Landing:
-    """Landed pages of a run. ``is_repeated``: an earlier attempt landed them. ``is_empty``: there was no content."""
+    """Landed pages of a run. ``is_repeated``: an earlier attempt landed them. ``is_empty``: there was no content.
+
+    ``doubt`` is the reason why the pages may not be all, ``problem`` the contradiction that the source's option
+    ``complete`` let pass; both are empty for pages that are proven complete.
+    """
 
     folder: Path
     pages: int
     is_empty: bool
     is_repeated: bool
+    doubt: str = ""
+    problem: str = ""
 
 
 def land(
@@ -82,17 +92,18 @@ def land(
     for left in (folder, unfinished):
         shutil.rmtree(left, ignore_errors=True)
     unfinished.mkdir(parents=True, mode=0o700)
-    with closing(pages_of(source, hosts=hosts, since=since, **request)) as pages:
+    completeness = Completeness(endpoint_options(source.options))
+    with closing(pages_of(source, hosts=hosts, since=since, completeness=completeness, **request)) as pages:
         count = _write_pages(unfinished, pages)
     is_empty = not count
     if is_empty:
         _write(unfinished / _name_of(1), _NO_ROWS)
-    marker = {"request": digest, "pages": count}
+    marker = {"request": digest, "pages": count, "doubt": completeness.doubt(), "problem": completeness.problem}
     _write(unfinished / MARKER, json.dumps(marker).encode())
     unfinished.rename(folder)
     _sync(folder.parent)
     _remove_older(folder, runs_kept)
-    return Landing(folder, count, is_empty, is_repeated=False)
+    return Landing(folder, count, is_empty, False, marker["doubt"], marker["problem"])
 
 
 def _write_pages(folder: Path, pages: Iterable[Page]) -> int:
@@ -132,9 +143,9 @@ def _complete(folder: Path, digest: str) -> Landing | None:
         marker = json.loads((folder / MARKER).read_bytes())
     except FileNotFoundError:
         return None
-    if marker["request"] != digest:
+    if marker["request"] != digest or "doubt" not in marker:
         return None
-    return Landing(folder, marker["pages"], not marker["pages"], is_repeated=True)
+    return Landing(folder, marker["pages"], not marker["pages"], True, marker["doubt"], marker["problem"])
 
 
 def _digest(source: SourceSpec, since: str | None) -> str:

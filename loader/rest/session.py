@@ -142,7 +142,10 @@ class SourceSession(Session):
     def _refuse_repeated(self, url: str) -> None:
         self._context.url = url
         if url in self._seen:
-            hint = "The pages would never end. Correct the paging options, or report it to the operator of the API."
+            hint = (
+                "The pages would never end. Correct the paging options: where a cursor is always there, has_more_path "
+                "names the end. Or report it to the operator of the API."
+            )
             raise self._context.refusal("CURSOR_REPEATS", "was requested before", hint)
         self._seen.add(url)
 

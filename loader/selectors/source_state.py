@@ -6,14 +6,18 @@ from datetime import datetime
 from typing import Any
 
 from django.db.models import F, QuerySet
+from django.urls import reverse
 
+from architecture.domain.health import Concern, Severity
 from architecture.selectors.environments import described_states
 from architecture.services.states import current_environment
 from elevata.audit.models import ChangeLogEntry
 from elevata.audit.selectors import entries
+from elevata.core.words import counted
 from loader.domain.dependencies import Scope
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import LOAD
+from loader.domain.sources.marks import AHEAD
 from loader.domain.sources.sampling import KnownColumn
 from loader.models import DatasetRun, Schedule, SourceProposal
 from loader.selectors.runs import schedules
@@ -95,6 +99,37 @@ def deliveries(source: SourceDataset) -> QuerySet[DatasetRun]:
 def _rows(source: SourceDataset) -> QuerySet[DatasetRun]:
     rows = DatasetRun.objects.filter(dataset__generated_from=source, run__kind=LOAD)
     return rows.filter(run__environment=current_environment()).order_by("-run__requested_at", "-pk")
+
+
+def newest_success(rows: Iterable[DatasetRun]) -> DatasetRun | None:
+    """Return the first of these rows that succeeded."""
+    return next((row for row in rows if row.status == DatasetRun.Status.SUCCEEDED), None)
+
+
+def rows_ahead(row: DatasetRun | None) -> str:
+    """Return a sentence about the rows that are ahead of the marks of a load; empty if there are none."""
+    ahead = (row.window.get(AHEAD) or {}) if row is not None else {}
+    counts = ", ".join(f"{counted(count, 'row')} by {name}" for name, count in ahead.items())
+    return f"The newest load read {counts}." if counts else ""
+
+
+# Sources whose marks are held back that the health page lists.
+_MOST_SOURCES = 50
+
+
+def held_marks() -> list[Concern]:
+    """Return the active sources of whose newest load rows are ahead of the marks."""
+    sources = SourceDataset.objects.filter(active=True, system__active=True, intake__has_key="watermark")
+    concerns: list[Concern] = []
+    for source in sources.select_related("system").order_by("pk").iterator():
+        row = deliveries(source).filter(status=DatasetRun.Status.SUCCEEDED).first()
+        if text := rows_ahead(row):
+            link = reverse("source_page", args=[source.key])
+            text = f"The mark stays below rows that are far ahead. {text}"
+            concerns.append(Concern("held_mark", Severity.WARNING, f"Source {source}", text, link))
+        if len(concerns) >= _MOST_SOURCES:
+            break
+    return concerns
 
 
 def freshness(source: SourceDataset) -> Freshness:

@@ -56,7 +56,9 @@ class SourceDatasetChange(_Described):
     location = serializers.CharField(max_length=1000)
     format = serializers.ChoiceField(choices=SourceDataset.Format.choices, required=False)
     options = serializers.DictField(required=False)
-    intake = serializers.DictField(required=False, help_text="Rows that a load reads: watermark, look_back, key_list.")
+    intake = serializers.DictField(
+        required=False, help_text="Rows that a load reads: watermark, look_back, key_list, tolerance."
+    )
     history_policy = serializers.DictField(required=False)
     historize = serializers.BooleanField(required=False)
     new_columns = serializers.ChoiceField(

@@ -59,6 +59,13 @@ class IntakeFields(forms.Form):
         widget=forms.TextInput(attrs=MONO | _WITH_WATERMARK),
         help_text="How far before the mark a load reads again: a number, or a time like 2 days or 3 hours.",
     )
+    tolerance = forms.CharField(
+        max_length=40,
+        required=False,
+        widget=forms.TextInput(attrs=MONO | _WITH_WATERMARK),
+        help_text="How far the mark may be ahead of the run's time, or a number ahead of the mark before: a number, or "
+        "a time like 2 days. Rows beyond are loaded with a warning. By default 1 day, or ten times the range so far.",
+    )
     key_list = forms.CharField(
         max_length=1000,
         required=False,
@@ -79,7 +86,7 @@ class SourceForm(SourceFields, option_fields(OPTIONS), IntakeFields, EditForm):
     """
 
     OPTIONS = tuple(_OPTIONS)
-    INTAKE = ("watermark", "look_back", "key_list")
+    INTAKE = ("watermark", "look_back", "tolerance", "key_list")
     FACTS = (
         *("name", "short_name", "location", "format", "historize", "new_columns", "active"),
         *("description", "owner", "tags"),
@@ -130,7 +137,7 @@ class SourceForm(SourceFields, option_fields(OPTIONS), IntakeFields, EditForm):
     def values(cls, row: SourceDataset) -> dict[str, Any]:
         facts = {name: getattr(row, name) for name in cls.FACTS}
         options = {name: option_text(row.options.get(name)) for name in cls.OPTIONS}
-        intake = {name: str(row.intake.get(name, "")) for name in ("look_back", "key_list")}
+        intake = {name: str(row.intake.get(name, "")) for name in ("look_back", "tolerance", "key_list")}
         intake["watermark"] = list(row.intake.get("watermark", ()))
         return facts | options | intake
 

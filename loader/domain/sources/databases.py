@@ -250,6 +250,21 @@ class Engine:
         values = ", ".join(self._delivered(c, f"MAX(t.{self.quoted(c.name)})") for c in columns)
         return f"SELECT {values} FROM {relation} t{_where(options)}"
 
+    def lowest(self, relation: str, column: DescribedColumn, options: TableOptions) -> str:
+        """Return the query for the lowest value of a column, as text."""
+        value = self._delivered(column, f"MIN(t.{self.quoted(column.name)})")
+        return f"SELECT {value} FROM {relation} t{_where(options)}"
+
+    def counted_above(self, relation: str, column: DescribedColumn, limit: str, options: TableOptions) -> str:
+        """Return the query for the numbers of values above a limit, and of all values."""
+        name = f"t.{self.quoted(column.name)}"
+        above = f"COUNT(CASE WHEN {name} > {self.literal(limit, self.watermark_kind(column))} THEN 1 END)"
+        return f"SELECT {above}, COUNT({name}) FROM {relation} t{_where(options)}"
+
+    def up_to(self, column: DescribedColumn, limit: str) -> str:
+        """Return the condition for rows whose value is at most a limit."""
+        return f"t.{self.quoted(column.name)} <= {self.literal(limit, self.watermark_kind(column))}"
+
     def from_values(self, columns: Sequence[DescribedColumn], values: Values) -> str:
         """Return the condition for rows of which one column has at least its value, or all columns are NULL.
 

@@ -13,20 +13,31 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
-from zoneinfo import ZoneInfo
 
+from elevata.core.words import counted
 from loader.domain.manifest.sources import SourceSpec
 from loader.domain.refusals import Refusal
+from loader.domain.sources.mark_limits import (
+    DAY,
+    INSTANT,
+    LOCAL,
+    NUMBER,
+    MarkLimits,
+    Measure,
+    Value,
+    time_limit,
+    zone_of,
+)
 from metadata.domain.sources.intake import Intake
 from metadata.domain.types import DATE, TIMESTAMP, parse
 
+__all__ = ["DAY", "INSTANT", "LOCAL", "NUMBER", "Mark", "Reading", "Value", "Values", "Window", "value_of"]
+
 NOTE = "marks"
+# Part of a run's window with the numbers of rows ahead, by column.
+AHEAD = "ahead"
 MAX_SINCE = 100
 BACKWARDS, NULL_WATERMARK = "WATERMARK_BACKWARDS", "NULL_WATERMARK"
-# Kinds of watermark columns: timestamps without a zone are local, those with one are instants.
-NUMBER, DAY, LOCAL, INSTANT = "number", "day", "local", "instant"
-
-Value = Decimal | date
 # Values by column, as texts that ``value_of`` reads.
 Values = Mapping[str, str]
 
@@ -48,17 +59,13 @@ def value_of(text: str, kind: str, zone: str = "UTC") -> Value:
     if kind == INSTANT:
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     if moment.tzinfo:
-        moment = moment.astimezone(_zone(zone)).replace(tzinfo=None)
+        moment = moment.astimezone(zone_of(zone)).replace(tzinfo=None)
     return moment.date() if kind == DAY else moment
 
 
 def kind_of(type_text: str) -> str:
     """Return the kind of a watermark column of this type whose values are read in the contract's types."""
     return {DATE: DAY, TIMESTAMP: INSTANT}.get(parse(type_text).name, NUMBER)
-
-
-def _zone(name: str) -> Any:
-    return datetime.strptime(name, "%z").tzinfo if name[0] in "+-" else ZoneInfo(name)
 
 
 def text_of(value: Value) -> str:
@@ -77,10 +84,16 @@ def _parsed(text: str) -> Value:
 
 @dataclass(frozen=True)
 class Mark:
-    """Highest watermark values of a reader, without columns that had none. ``source`` is the source's digest."""
+    """Highest watermark values of a reader, without columns that had none. ``source`` is the source's digest.
+
+    ``lows`` are the lowest known numbers. ``is_repeated``: the endpoint delivered rows with the value of the mark
+    again, as one does whose parameter includes them.
+    """
 
     source: str
     values: Values
+    lows: Values | None = None
+    is_repeated: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,6 +103,10 @@ class Window:
     ``by_hand``: a user gave the start, so the marks of the run's readers become ``end`` even if they were higher.
     ``bounds`` are the values from which rows were read, which a look-back puts before the start. ``is_open``: rows that
     have the value of a bound may be missing, because an endpoint decides if its parameter includes them.
+
+    ``times`` are the latest marks of dates and times. ``limits`` are the values that the rows counted in ``ahead``
+    exceed, which ``end`` leaves out. ``passed`` are marks of an earlier load that exceed ``times``: the source was read
+    whole. ``lows`` and ``is_repeated`` are those of the marks.
     """
 
     source: str
@@ -98,6 +115,12 @@ class Window:
     by_hand: bool = False
     bounds: Values | None = None
     is_open: bool = False
+    times: Values | None = None
+    limits: Values | None = None
+    ahead: Mapping[str, int] | None = None
+    passed: Values | None = None
+    lows: Values | None = None
+    is_repeated: bool = False
 
     def as_note(self) -> dict[str, str]:
         return {NOTE: json.dumps(asdict(self), sort_keys=True)}
@@ -142,18 +165,19 @@ def advance_mark(mark: Mark | None, window: Window, *, own: bool) -> Mark | None
     out has read it.
     """
     if window.by_hand and (own or window.start is None):
-        return Mark(window.source, window.end)
-    values = mark.values if mark is not None and mark.source == window.source else None
+        return Mark(window.source, window.end, window.lows, window.is_repeated)
+    is_known = mark is not None and mark.source == window.source and not _exceeding(mark.values, window.times)
+    values = mark.values if mark is not None and is_known else None
     if window.start is not None and (values is None or not _reaches(values, window.start)):
         return mark
-    return Mark(window.source, _combined(max, (values or {}, window.end)))
+    return Mark(window.source, _combined(max, (values or {}, window.end)), window.lows, window.is_repeated)
 
 
 def lower_marks(marks: Mapping[str, Mark], others: Mapping[str, Mark]) -> dict[str, Mark]:
     """Return the lower one of two marks of each raw table; none where one is missing or of another source."""
     both = {raw: (mark, others[raw]) for raw, mark in marks.items() if raw in others}
     lowest = {raw: _lowest(pair, pair[0].source) for raw, pair in both.items()}
-    return {raw: Mark(marks[raw].source, values) for raw, values in lowest.items() if values is not None}
+    return {raw: replace(marks[raw], values=values) for raw, values in lowest.items() if values is not None}
 
 
 def _lowest(marks: Iterable[Mark | None], source: str) -> Values | None:
@@ -174,41 +198,90 @@ def _combined(choose: Any, several: Iterable[Values]) -> dict[str, str]:
     return combined
 
 
+def _exceeding(values: Values, times: Values | None) -> dict[str, str]:
+    """Return the values that are later than the limits of dates and times."""
+    limits = times or {}
+    return {name: text for name, text in values.items() if name in limits and _parsed(text) > _parsed(limits[name])}
+
+
 def _reaches(values: Values, start: Values) -> bool:
     return all(name in values and _parsed(values[name]) >= _parsed(text) for name, text in start.items())
 
 
 @dataclass(frozen=True)
 class Reading:
-    """Request to read a source from the marks of its readers, or by hand: everything, or from ``since`` on."""
+    """Request to read a source from the marks of its readers, or by hand: everything, or from ``since`` on.
+
+    ``at`` is the time of the run, which limits marks of dates and times.
+    """
 
     intake: Intake
     marks: tuple[Mark | None, ...] = ()
     full: bool = False
     since: str = ""
+    at: datetime | None = None
 
     def window(
-        self, source: SourceSpec, kinds: Mapping[str, str], highest: Mapping[str, str | None], zone: str = "UTC"
+        self,
+        source: SourceSpec,
+        kinds: Mapping[str, str],
+        highest: Mapping[str, str | None],
+        zone: str = "UTC",
+        measure: Measure | None = None,
     ) -> Window:
         """Return the window of the run; ``highest`` are the source's highest values, by watermark column.
 
-        Raise Refusal WATERMARK_BACKWARDS, BAD_SINCE, or VALUE_DOES_NOT_FIT for infinity.
+        Rows ahead (``loader.domain.sources.mark_limits``) do not count, if there is a ``measure``. Raise Refusal
+        WATERMARK_BACKWARDS, BAD_SINCE, or VALUE_DOES_NOT_FIT for infinity.
         """
         window = self.begin_window(source, kinds, zone)
-        end = {n: text_of(_highest(source.name, n, text, kinds[n])) for n, text in highest.items() if text is not None}
+        window = self.held(window, kinds, values_of(source.name, highest, kinds), measure)
         if not window.by_hand:
-            self._refuse_backwards(source.name, window.source, end)
-        return replace(window, end=end)
+            self._refuse_backwards(source.name, window)
+        return window
 
     def begin_window(self, source: SourceSpec, kinds: Mapping[str, str], zone: str = "UTC") -> Window:
-        """Return the window of a run before the source's highest values are known. Raise Refusal BAD_SINCE."""
-        digest = digest_of(source, kinds)
+        """Return the window of a run before the source's highest values are known. Raise Refusal BAD_SINCE.
+
+        Marks that no load would write any more count for nothing, so that the rows below them are read.
+        """
+        digest, at = digest_of(source, kinds), self.at
+        limits = {} if at is None else {n: time_limit(kind, at, self.intake, zone) for n, kind in kinds.items()}
+        times = {n: text_of(limit) for n, limit in limits.items() if limit is not None and kinds[n] != NUMBER} or None
         if self.full:
-            return Window(digest, None, {}, by_hand=True)
+            return Window(digest, None, {}, by_hand=True, times=times)
         if self.since:
             start = {name: text_of(self._since(name, kinds[name], zone)) for name in kinds}
-            return Window(digest, start, {}, by_hand=True)
-        return Window(digest, _lowest(self.marks, digest), {})
+            return Window(digest, start, {}, by_hand=True, times=times)
+        passed = _combined(max, (_exceeding(mark.values, times) for mark in self._known(digest)))
+        start = None if passed else _lowest(self.marks, digest)
+        return Window(digest, start, {}, times=times, passed=passed or None)
+
+    def held(
+        self, window: Window, kinds: Mapping[str, str], highest: Mapping[str, Value], measure: Measure | None
+    ) -> Window:
+        """Return the window with its end, which leaves out rows ahead if there is a measure."""
+        if measure is None:
+            return replace(window, end=_texts(highest))
+        known = [mark.lows or {} for mark in self._known(window.source)]
+        limits = MarkLimits(
+            kinds,
+            _values(window.times),
+            _values(window.start),
+            _values(_combined(min, known)),
+            self.intake.tolerance if isinstance(self.intake.tolerance, int) else None,
+        )
+        held = limits.hold(highest, measure)
+        return replace(
+            window,
+            end=_texts(held.ends),
+            lows=_texts(held.lows) or None,
+            limits=_texts(held.limits) or None,
+            ahead=dict(held.ahead) or None,
+        )
+
+    def _known(self, digest: str) -> list[Mark]:
+        return [mark for mark in self.marks if mark is not None and mark.source == digest]
 
     def bounds(self, window: Window) -> Values | None:
         """Return the values from which rows are read: the start of the window less the look-back."""
@@ -240,9 +313,13 @@ class Reading:
                 hint=f"Give {wanted}, or read everything with --full.",
             ) from None
 
-    def _refuse_backwards(self, shown: str, digest: str, end: Values) -> None:
-        known = [mark.values for mark in self.marks if mark is not None and mark.source == digest]
-        for name, text in _combined(max, known).items():
+    def _refuse_backwards(self, shown: str, window: Window) -> None:
+        known = [] if window.passed else [mark.values for mark in self._known(window.source)]
+        self.refuse_lower(shown, _combined(max, known), window.end)
+
+    def refuse_lower(self, shown: str, marks: Values, end: Values) -> None:
+        """Raise Refusal WATERMARK_BACKWARDS if the highest values are below marks less the look-back."""
+        for name, text in marks.items():
             least = self._earlier(_parsed(text))
             if name in end and least is not None and _parsed(end[name]) < least:
                 back = f", less the look-back of {self.intake.look_back}" if self.intake.look_back else ""
@@ -256,10 +333,28 @@ class Reading:
                 )
 
 
-def finish_window(window: Window, shown: str, kinds: Mapping[str, str], highest: Mapping[str, str | None]) -> Window:
-    """Return the window of a source that names no highest values: those of the rows it delivered, or of the start."""
-    values = {n: text_of(_highest(shown, n, text, kinds[n])) for n, text in highest.items() if text is not None}
-    return replace(window, end=_combined(max, (window.start or {}, values)))
+def finish_window(
+    window: Window,
+    shown: str,
+    kinds: Mapping[str, str],
+    highest: Mapping[str, str | None],
+    reading: Reading | None = None,
+    measure: Measure | None = None,
+) -> Window:
+    """Return the window of a source that names no highest values: those of the rows it delivered, or of the start.
+
+    With the ``reading`` and a ``measure`` of the delivered rows, rows ahead do not count, and the window notes if rows
+    with the value of the mark came again. Raise Refusal WATERMARK_BACKWARDS for rows that are all below the mark.
+    """
+    values = values_of(shown, highest, kinds)
+    if reading is None or measure is None:
+        return replace(window, end=_combined(max, (window.start or {}, _texts(values))))
+    made, start = reading.held(window, kinds, values, measure), window.start or {}
+    if not made.by_hand:
+        reading.refuse_lower(shown, start, made.end)
+    lowest = {name: measure.lowest(name) for name in start}
+    again = bool(start) and all(low is not None and low <= _parsed(start[name]) for name, low in lowest.items())
+    return replace(made, end=_combined(max, (start, made.end)), is_repeated=again)
 
 
 def window_text(window: Mapping[str, Any]) -> str:
@@ -270,7 +365,22 @@ def window_text(window: Mapping[str, Any]) -> str:
         ", ".join(f"{name} {text}" for name, text in (window.get(key) or {}).items()) for key in ("from", "to")
     )
     text = "read whole" if window.get("from") is None else f"read from {start}" if start else "read"
-    return f"{text}, up to {end}" if end else f"{text}, no rows"
+    text = f"{text}, up to {end}" if end else f"{text}, no rows"
+    ahead = sum((window.get(AHEAD) or {}).values())
+    return f"{text}, and {counted(ahead, 'row')} ahead" if ahead else text
+
+
+def _texts(values: Mapping[str, Value]) -> dict[str, str]:
+    return {name: text_of(value) for name, value in values.items()}
+
+
+def _values(texts: Values | None) -> dict[str, Value]:
+    return {name: _parsed(text) for name, text in (texts or {}).items()}
+
+
+def values_of(shown: str, texts: Mapping[str, str | None], kinds: Mapping[str, str]) -> dict[str, Value]:
+    """Return the values of columns that have one. Raise Refusal VALUE_DOES_NOT_FIT."""
+    return {name: _highest(shown, name, text, kinds[name]) for name, text in texts.items() if text is not None}
 
 
 def _highest(shown: str, name: str, text: str, kind: str) -> Value:

@@ -77,7 +77,7 @@ def by_key_list(listed: DataFrame, count: int) -> Detection:
 def detection_of(
     session: SparkSession, load: RawcoreLoad, windows: list[DeliveredWindow], **run: str
 ) -> Detection | None:
-    """Return the evidence that the raw table has of deleted keys; None if the policy asks for none.
+    """Return the evidence that the raw table has of deleted keys; None if the policy asks for none, or none is proven.
 
     ``run`` has the values of the run for the stage's expressions. Raise Refusal NO_EVIDENCE.
     """
@@ -88,6 +88,8 @@ def detection_of(
     if detects == KEY_LIST:
         if delivered.key_list is None:
             raise _no_evidence(load, stage_input, "key list")
+        if delivered.key_list.doubt:
+            return None
         keys = typed_keys(read_key_list(session, delivered.raw, delivered.key_list), load, stage_input, run)
         return by_key_list(key_hashes(keys, load), delivered.key_list.rows)
     window = delivered.window

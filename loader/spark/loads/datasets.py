@@ -23,6 +23,8 @@ from loader.domain.quality.checks import without_sensitive
 from loader.domain.quality.results import refusal_of, warnings_of
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import REVERT
+from loader.domain.sources.mark_warnings import window_warnings
+from loader.domain.sources.marks import AHEAD
 from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
 from loader.spark.historization import rawcore
 from loader.spark.historization.batches import Batch, dated_by_run, find_batch
@@ -35,7 +37,7 @@ from loader.spark.historization.ranking import OUTRANKED
 from loader.spark.historization.stage import typed_stage
 from loader.spark.historization.targets import Stamp, Target
 from loader.spark.loads.small_loads import PreparedLoad, small_batch
-from loader.spark.quality.delivery_quarantine import LACKS, DeliveryQuarantine, lacks_rows
+from loader.spark.quality.delivery_quarantine import DeliveryQuarantine, lacking, notes_of
 from loader.spark.quality.frame_checks import CheckedRows, RowChecker, check_of_run
 from loader.spark.quality.quarantine import Quarantine
 from loader.spark.session import USER_METADATA, dataset_session, lost_executor
@@ -160,13 +162,17 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
         part = feed.part if feed is not None else ()
         delivery = read_delivery(session, load.source, part, reading, reject=quarantine.write)
     notes = own.notes(delivery.rows) if own is not None else {}
-    notes |= {LACKS: str(delivery.quarantined)} if delivery.quarantined else {}
+    notes |= notes_of(delivery.quarantined, delivery.doubt)
     key_list: KeyList | None = None
     try:
         if reading is not None and delivery.window is not None:
             window = replace(delivery.window, bounds=reading.bounds(delivery.window))
             notes |= window.as_note()
             outcome.window = {"from": window.bounds, "to": dict(window.end)}
+            outcome.window |= {AHEAD: dict(window.ahead)} if window.ahead else {}
+            is_empty = load.source.api is not None and not delivery.rows
+            warnings = window_warnings(window, load.source.name, reading, is_empty=is_empty)
+            outcome.warnings += [warning for warning in warnings if warning not in outcome.warnings]
         if load.key_list is not None:
             key_list = write_key_list(session, raw, load, delivery, task.manifest.run_id, task.phase)
             notes |= key_list.as_note()
@@ -399,10 +405,10 @@ def _prepared_batch(
             task.phase("comparing")
         elif has_quarantine:
             stage = quarantine.with_released(stage, target)
-        lacks, stored = quarantine.closes_absent and lacks_rows(session, task.warehouse, load), 0
+        lacks, stored = lacking(session, task.warehouse, load) if quarantine.closes_absent else "", 0
         if lacks:
             stage, stored = quarantine.with_all_stored(stage, target)
-            warning = "Rows of its delivery were quarantined, so keys that the delivery lacks were not closed."
+            warning = f"{lacks}, so keys that the delivery lacks were not closed."
             outcome.warnings += [] if warning in outcome.warnings else [warning]
         detection = None if lacks else detection_of(session, load, windows, **run)
         batch = find_batch(session, load, target, task.stamp, committed, detection)

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from loader.domain.manifest.loads import LoadManifest, ModelLoad, RawcoreLoad, RawLoad
 from loader.domain.queries.masking import without_values
 from loader.domain.refusals import NO_ACCESS, Refusal, cause_of
+from loader.domain.sources.marks import AHEAD
 from loader.spark.loads.datasets import Canceled, Outcome, Task, check_before_load, load_raw, load_rawcore
 from loader.spark.loads.models import load_model
 from loader.spark.loads.small_loads import PreparedLoad, prepare_small_loads
@@ -224,10 +225,11 @@ class LoadAttempt:
 
 def without_values_of(window: Mapping[str, Any], sensitive: Collection[str]) -> dict[str, Any]:
     """Return the watermark values between which a source was read, without those of sensitive columns."""
-    return {
-        name: values and {column: "hidden" if column.lower() in sensitive else text for column, text in values.items()}
-        for name, values in window.items()
-    }
+
+    def shown(values: Mapping[str, Any]) -> dict[str, Any]:
+        return {column: "hidden" if column.lower() in sensitive else text for column, text in values.items()}
+
+    return {name: values if name == AHEAD else values and shown(values) for name, values in window.items()}
 
 
 def unreadable_table(warehouse: str, key: str, failure: Exception, *, name: str = "") -> Refusal:

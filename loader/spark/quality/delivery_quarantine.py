@@ -21,8 +21,9 @@ from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sources.option_kinds import QUARANTINE
 from metadata.domain.sql import quote_identifier, quote_text
 
-# Note of a raw commit: number of rows that its delivery lacks, since they were quarantined.
-LACKS = "quarantined"
+# Notes of a raw commit: number of rows that its delivery lacks, since they were quarantined; the reason why others
+# may be missing.
+LACKS, UNPROVEN = "quarantined", "unproven"
 
 
 @dataclass(frozen=True)
@@ -78,11 +79,19 @@ class DeliveryQuarantine:
             self.session.sql(f"DELETE FROM {self.table.sql_name} WHERE state IN ({states})")
 
 
-def lacks_rows(session: SparkSession, warehouse: str, load: RawcoreLoad) -> bool:
-    """Return True if a delivery that the load reads lacks rows that were quarantined."""
+def lacking(session: SparkSession, warehouse: str, load: RawcoreLoad) -> str:
+    """Return the reason why deliveries that the load reads lack rows, or may lack some; empty if they have all."""
     for stage_input in load.inputs:
-        if stage_input.options.get("faulty_rows") == QUARANTINE:
+        if stage_input.options.get("faulty_rows") == QUARANTINE or "paging" in stage_input.options:
             commit = DeltaTable(session, warehouse, stage_input.table.key).newest_run_commit()
-            if commit is not None and commit.notes.get(LACKS):
-                return True
-    return False
+            notes = commit.notes if commit is not None else {}
+            if notes.get(LACKS):
+                return "Rows of its delivery were quarantined"
+            if notes.get(UNPROVEN):
+                return "Its delivery is not proven complete"
+    return ""
+
+
+def notes_of(quarantined: int, doubt: str) -> dict[str, str]:
+    """Return the notes of a raw commit about rows that its delivery lacks."""
+    return ({LACKS: str(quarantined)} if quarantined else {}) | ({UNPROVEN: doubt} if doubt else {})

@@ -28,7 +28,7 @@ SOURCE_FAILED          any other error of the database
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
@@ -44,7 +44,8 @@ from loader.domain.refusals import DEEPEST
 from loader.domain.sources.database_errors import DatabaseError, refusal_of
 from loader.domain.sources.databases import DescribedColumn, Engine, TableOptions, with_condition
 from loader.domain.sources.hosts import check_host
-from loader.domain.sources.marks import Reading, Window
+from loader.domain.sources.mark_limits import Split, Value
+from loader.domain.sources.marks import Reading, Window, text_of, values_of
 from loader.domain.sources.options import bad_option
 from loader.spark.session import source_hosts
 from loader.spark.sources.files import JAVA_ERRORS
@@ -334,11 +335,36 @@ def _window(
         return None, options
     kinds = {column.name: engine.watermark_kind(column) for column in columns}
     highest = dict(zip(kinds, reader.first(engine.highest(relation, columns, options)), strict=True))
-    window = reading.window(reader.source, kinds, highest, reader.source.options.get("timezone", "UTC"))
+    measure = _TableMeasure(reader, relation, {column.name: column for column in columns})
+    window = reading.window(reader.source, kinds, highest, reader.source.options.get("timezone", "UTC"), measure)
     bounds = reading.bounds(window)
     if bounds is None:
         return window, options
     return window, with_condition(options, engine.from_values(columns, bounds))
+
+
+@dataclass(frozen=True)
+class _TableMeasure:
+    """Measure of the watermark columns of a table, by queries in the run's snapshot."""
+
+    reader: _Reader
+    relation: str
+    columns: Mapping[str, DescribedColumn]
+
+    def lowest(self, name: str) -> Value | None:
+        query = self.reader.engine.lowest(self.relation, self.columns[name], self.reader.options)
+        return self._value(name, self.reader.first(query)[0])
+
+    def split(self, name: str, limit: Value) -> Split:
+        engine, column, options = self.reader.engine, self.columns[name], self.reader.options
+        below = with_condition(options, engine.up_to(column, text_of(limit)))
+        (highest,) = self.reader.first(engine.highest(self.relation, [column], below))
+        counts = self.reader.first(engine.counted_above(self.relation, column, text_of(limit), options))
+        return Split(self._value(name, highest), *(int(count or 0) for count in counts))
+
+    def _value(self, name: str, text: str | None) -> Value | None:
+        kind = self.reader.engine.watermark_kind(self.columns[name])
+        return values_of(self.reader.source.name, {name: text}, {name: kind}).get(name)
 
 
 def _decode(place: int, kind: str) -> Column:

@@ -99,6 +99,7 @@ class Delivery:
     outside the contract; they are not in ``frame``. ``schema`` has all delivered columns
     (``loader.spark.sources.schemas``). ``window`` is the part of a source with a watermark that was read. ``faults``
     is the refusal that names the rows with faults, if these were quarantined; ``quarantined`` is their number.
+    ``doubt`` is the reason why rows may be missing, empty if the delivery is complete.
     """
 
     rows_with_provenance: DataFrame
@@ -113,6 +114,7 @@ class Delivery:
     schema: tuple[dict, ...] = ()
     faults: Refusal | None = None
     quarantined: int = 0
+    doubt: str = ""
 
     @property
     def frame(self) -> DataFrame:

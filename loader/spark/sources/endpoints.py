@@ -1,11 +1,12 @@
 """Endpoints of REST APIs as deliveries: their pages land as JSON documents, which the load then reads."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from loader.domain.manifest.loads import RawLoad
@@ -15,10 +16,14 @@ from loader.domain.sources.provenance import SOURCE_FILE
 from loader.spark.expressions import typed
 from loader.spark.session import source_hosts, source_landing
 from loader.spark.sources.deliveries import Delivery, Reject, read_delivery
+from loader.spark.sources.windows import FrameMeasure
 from metadata.domain.sources.formats import JSON
 from metadata.domain.sources.locations import ANYWHERE
 from metadata.domain.sources.reading_options import options_of
 from metadata.domain.sql import quote_identifier
+
+if TYPE_CHECKING:
+    from loader.rest.landing import Landing
 
 # A cancelled run waits no longer than this for the next try of a request.
 _PAUSE_SECONDS = 1.0
@@ -27,11 +32,15 @@ _REPORT_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class LandedPages:
-    """Pages of a run: the source that reads them as files, their number, and warnings for the run."""
+    """Pages of a run: the source that reads them as files, their number, and warnings for the run.
+
+    ``doubt`` is the reason why they may not be all, empty if they are proven complete.
+    """
 
     source: SourceSpec
     count: int
     warnings: tuple[str, ...] = ()
+    doubt: str = ""
 
 
 def land_pages(
@@ -61,8 +70,21 @@ def land_pages(
     if landing.is_empty:
         options.pop("path", None)
     source = replace(load.source, location=str(landing.folder), format=JSON, options=options, api=None)
-    repeated = "An earlier attempt of this run had landed its pages: they were read again without a request."
-    return LandedPages(source, landing.pages, (repeated,) if landing.is_repeated else ())
+    return LandedPages(source, landing.pages, _warnings(landing, load.source.name), landing.doubt)
+
+
+def _warnings(landing: "Landing", name: str) -> tuple[str, ...]:
+    warnings = []
+    if landing.is_repeated:
+        warnings.append("An earlier attempt of this run had landed its pages: they were read again without a request.")
+    if landing.doubt:
+        warnings.append(
+            f"{name}: the pages are not proven complete: {landing.doubt}. Keys that they lack stay open. Correct the "
+            "paging options (total_path, has_more_path), or declare complete: trusted."
+        )
+    if landing.problem:
+        warnings.append(f"{name}: a page {landing.problem}. It was loaded, as the option complete is trusted.")
+    return tuple(warnings)
 
 
 def read_endpoint(
@@ -85,11 +107,16 @@ def read_endpoint(
     pages = land_pages(spark, load, run_id, phase, since=since)
     phase("reading and checking")
     delivery = read_delivery(spark, pages.source, roots=ANYWHERE, reject=reject)
+    delivery.doubt = pages.doubt
     page = F.concat(F.lit(f"{load.source.location}/"), F.col(SOURCE_FILE))
     delivery.rows_with_provenance = delivery.rows_with_provenance.withColumn(SOURCE_FILE, page)
     if window is not None:
         try:
-            end = finish_window(window, load.source.name, kinds, _highest(delivery, load, kinds))
+            values = _values(load, kinds)
+            maxima = [F.max(value).cast("string").alias(name) for name, value in values.items()]
+            highest = delivery.frame.agg(*maxima).first().asDict()
+            measure = FrameMeasure(lambda: delivery.frame, values, load.source)
+            end = finish_window(window, load.source.name, kinds, highest, reading, measure)
             delivery.window = replace(end, is_open=True)
         except BaseException:
             delivery.release()
@@ -104,14 +131,10 @@ def _parameter(text: str, kind: str) -> str:
     return datetime.fromisoformat(text).astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def _highest(delivery: Delivery, load: RawLoad, kinds: Mapping[str, str]) -> dict[str, str | None]:
-    """Return the highest value of each watermark column among the delivered rows."""
+def _values(load: RawLoad, names: Iterable[str]) -> dict[str, Column]:
+    """Return the expressions of the values of watermark columns in the delivered rows."""
     types = {column.name: column.type for column in load.source.columns}
-    highest = [
-        F.max(typed(F.col(quote_identifier(name)), types[name], load.source.options)).cast("string").alias(name)
-        for name in kinds
-    ]
-    return delivery.frame.agg(*highest).first().asDict()
+    return {name: typed(F.col(quote_identifier(name)), types[name], load.source.options) for name in names}
 
 
 class _Progress:

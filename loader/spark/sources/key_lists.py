@@ -32,11 +32,15 @@ NOTE, _FOLDER = "key_list", "_key_lists"
 
 @dataclass(frozen=True)
 class KeyList:
-    """Key list of a delivery: the name of its folder, the number of its rows and of those that repeat a key."""
+    """Key list of a delivery: the name of its folder, the number of its rows and of those that repeat a key.
+
+    ``doubt`` is the reason why keys may be missing; such a list closes no keys.
+    """
 
     folder: str
     rows: int
     repeated: int
+    doubt: str = ""
 
     def as_note(self) -> dict[str, str]:
         return {NOTE: json.dumps(asdict(self), sort_keys=True)}
@@ -50,9 +54,12 @@ class KeyList:
         return {"keys": self.rows} | ({"repeated_keys": self.repeated} if self.repeated else {})
 
     def warnings(self, name: str) -> list[str]:
-        if not self.repeated:
-            return []
-        return [f"{name}: the key list repeats {counted(self.repeated, 'key')}, which count once."]
+        warnings = []
+        if self.repeated:
+            warnings.append(f"{name}: the key list repeats {counted(self.repeated, 'key')}, which count once.")
+        if self.doubt:
+            warnings.append(f"{name}: the key list is not proven complete: {self.doubt}. No key was closed by it.")
+        return warnings
 
 
 def write_key_list(
@@ -77,7 +84,7 @@ def write_key_list(
         keys.check_unchanged()
     finally:
         keys.release()
-    return KeyList(folder, keys.rows, keys.duplicates)
+    return KeyList(folder, keys.rows, keys.duplicates, keys.doubt)
 
 
 def _read(

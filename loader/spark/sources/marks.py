@@ -4,6 +4,7 @@
 """
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from pyspark.sql import SparkSession
 
@@ -38,7 +39,8 @@ def reading_of(session: SparkSession, warehouse: str, load: RawLoad, manifest: L
         if any(stage_input.table.key == load.table.key for stage_input in reader.inputs):
             commit = DeltaTable(session, warehouse, reader.leading.key).newest_run_commit()
             marks.append(marks_in(commit.notes if commit else None).get(load.table.key))
-    return Reading(intake, tuple(marks), manifest.full, manifest.since)
+    at = datetime.fromisoformat(manifest.load_timestamp)
+    return Reading(intake, tuple(marks), manifest.full, manifest.since, at if at.tzinfo else at.replace(tzinfo=UTC))
 
 
 @dataclass(frozen=True)

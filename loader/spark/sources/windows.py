@@ -4,13 +4,15 @@
 (``loader.domain.sources.databases``), endpoints by a parameter.
 """
 
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
-from loader.domain.sources.marks import Reading, Values, kind_of
+from loader.domain.sources.mark_limits import Split, Value
+from loader.domain.sources.marks import Reading, Values, kind_of, text_of, values_of
 from loader.spark.expressions import all_of, any_of
 from loader.spark.sources.checks.row_faults import converted
 from loader.spark.sources.opened import Opened
@@ -31,10 +33,40 @@ def within_window(opened: Opened, source: SourceSpec, reading: Reading) -> Opene
     with opened.reading(again=False):
         maxima = [F.max(value).cast("string").alias(f"m{place}") for place, value in enumerate(values.values())]
         highest = dict(zip(kinds, opened.frame().agg(*maxima).first(), strict=True))
-    window = reading.window(source, kinds, highest, source.options.get("timezone", "UTC"))
+        measure = FrameMeasure(opened.frame, values, source)
+        window = reading.window(source, kinds, highest, source.options.get("timezone", "UTC"), measure)
     bounds = reading.bounds(window)
     condition = None if bounds is None else from_values(columns, values, bounds)
     return replace(opened, window=window, condition=condition)
+
+
+@dataclass(frozen=True)
+class FrameMeasure:
+    """Measure of the watermark columns in a frame. ``values`` are their expressions."""
+
+    frame: Callable[[], DataFrame]
+    values: Mapping[str, Column]
+    source: SourceSpec
+
+    def lowest(self, name: str) -> Value | None:
+        return self._value(name, self.frame().agg(F.min(self.values[name]).cast("string")).first()[0])
+
+    def split(self, name: str, limit: Value) -> Split:
+        value, kept = self.values[name], self._is_kept(name, limit)
+        highest, ahead, rows = (
+            self.frame()
+            .agg(F.max(F.when(kept, value)).cast("string"), F.count(F.when(~kept, 1)), F.count(value))
+            .first()
+        )
+        return Split(self._value(name, highest), ahead, rows)
+
+    def _is_kept(self, name: str, limit: Value) -> Column:
+        type_ = next(column.type for column in self.source.columns if column.name == name)
+        return self.values[name] <= F.lit(text_of(limit)).cast(spark_type(parse(type_)))
+
+    def _value(self, name: str, text: str | None) -> Value | None:
+        type_ = next(column.type for column in self.source.columns if column.name == name)
+        return values_of(self.source.name, {name: text}, {name: kind_of(type_)}).get(name)
 
 
 def from_values(columns: list[DeliveredColumn], values: dict[str, Column], bounds: Values) -> Column:

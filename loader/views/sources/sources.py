@@ -17,8 +17,10 @@ from loader.selectors.source_state import (
     drift,
     freshness,
     loaded_dataset,
+    newest_success,
     proposals,
     refusals,
+    rows_ahead,
     schema_changes,
 )
 from loader.services.sources.uploads import takes_uploads
@@ -62,6 +64,7 @@ class SourceDetail(DetailPage):
             "loaded": loaded_dataset(self.row),
             "uploadable": takes_uploads(self.row),
             "may_start": may(self.request.user, Permission.START_LOAD, on=here),
+            "ahead": rows_ahead(newest_success(newest)),
             "refusals": refusals(self.row),
             "drift": drift(self.row, newest),
             "proposal": next((row for row in known if row.status == OPEN), None),

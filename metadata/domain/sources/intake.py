@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from datetime import timedelta
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -43,15 +44,18 @@ class Intake:
         watermark: columns whose values grow with each change of a row; empty reads everything.
         look_back: how far before the mark a load reads again: a number, or a time like ``2 days``; None for nothing.
         key_list: place of the keys of all rows, for delete detection; empty if the source itself is asked.
+        tolerance: how far a mark may be ahead: of the run's time, or of the mark before; None for the usual limits.
     """
 
     watermark: tuple[str, ...] = ()
     look_back: int | str | None = None
     key_list: str = ""
+    tolerance: int | str | None = None
 
     def __post_init__(self) -> None:
-        if self.look_back is not None and not self.watermark:
-            raise IntakeProblem("look_back", "needs a watermark")
+        for name in ("look_back", "tolerance"):
+            if getattr(self, name) is not None and not self.watermark:
+                raise IntakeProblem(name, "needs a watermark")
 
     @classmethod
     def from_dict(cls, described: Any) -> "Intake":
@@ -72,7 +76,12 @@ class Intake:
     @property
     def time_back(self) -> timedelta | None:
         """Return the look-back of times, None if it is a number or missing."""
-        match = _TIME.fullmatch(self.look_back) if isinstance(self.look_back, str) else None
+        return self.time_of(self.look_back)
+
+    @staticmethod
+    def time_of(span: int | str | None) -> timedelta | None:
+        """Return the length of a time like ``2 days``, None for a number or none."""
+        match = _TIME.fullmatch(span) if isinstance(span, str) else None
         return timedelta(seconds=int(match[1]) * _UNITS[match[2]]) if match else None
 
     def renamed(self, names: Mapping[str, str]) -> "Intake":
@@ -106,18 +115,19 @@ class Intake:
             type_ = columns[name]
             if type_.name not in WATERMARK_TYPES:
                 raise IntakeProblem("watermark", f"column {name!r} is {type_}; {', '.join(WATERMARK_TYPES)} have marks")
-            self._check_look_back(name, type_)
+            for field, span in (("look_back", self.look_back), ("tolerance", self.tolerance)):
+                self._check_span(field, span, name, type_)
 
-    def _check_look_back(self, name: str, type_: DataType) -> None:
-        if self.look_back is None:
+    def _check_span(self, field: str, span: int | str | None, name: str, type_: DataType) -> None:
+        if span is None:
             return
         is_number = type_.name in NUMBERS
-        if is_number != isinstance(self.look_back, int):
+        if is_number != isinstance(span, int):
             wanted = "a number" if is_number else "a time like 2 days"
-            raise IntakeProblem("look_back", f"must be {wanted}, because column {name!r} is {type_}")
-        back = self.time_back
-        if type_.name == DATE and back is not None and back.seconds:
-            raise IntakeProblem("look_back", f"must be whole days, because column {name!r} is {type_}")
+            raise IntakeProblem(field, f"must be {wanted}, because column {name!r} is {type_}")
+        time = self.time_of(span)
+        if type_.name == DATE and time is not None and time.seconds:
+            raise IntakeProblem(field, f"must be whole days, because column {name!r} is {type_}")
 
     def check_reader(self, policy: HistoryPolicy) -> None:
         """Raise IntakeProblem if a reader with this policy takes rows that are not read for deleted ones."""
@@ -162,14 +172,14 @@ def _columns(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _look_back(value: Any) -> int | str:
+def _span(field: str, value: Any) -> int | str:
     """Return a number as such, and a time with one blank and in lower case."""
     text = " ".join(str(value).lower().split())
     if not isinstance(value, bool) and _NUMBER.fullmatch(text):
         return int(text)
     if isinstance(value, str) and _TIME.fullmatch(text):
         return text
-    raise IntakeProblem("look_back", f"must be a number from 1, or a time like 2 days or 3 hours, not {value!r}")
+    raise IntakeProblem(field, f"must be a number from 1, or a time like 2 days or 3 hours, not {value!r}")
 
 
 def _place(value: Any) -> str:
@@ -178,7 +188,12 @@ def _place(value: Any) -> str:
     return value.strip()
 
 
-_READERS: Mapping[str, Callable[[Any], Any]] = {"watermark": _columns, "look_back": _look_back, "key_list": _place}
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "watermark": _columns,
+    "look_back": partial(_span, "look_back"),
+    "key_list": _place,
+    "tolerance": partial(_span, "tolerance"),
+}
 
 
 # Fields for forms and the documentation: name, type, default, example, meaning.
@@ -205,6 +220,14 @@ FIELDS = (
         "`customer_keys.csv`",
         "place of the keys of all rows, in the source's format, for delete detection by key list; with files and "
         "endpoints",
+    ),
+    (
+        "tolerance",
+        "a number, or a time like 2 days, 3 hours",
+        "1 day; of numbers ten times the range so far",
+        "`3 days`",
+        "how far a mark may be ahead of the run's time, or a number ahead of the mark before; rows beyond are loaded "
+        "with a warning, and the mark stays below them",
     ),
 )
 

@@ -133,6 +133,8 @@ CASE = one_of("lower", "upper")
 # Rows that are kept of those of one key.
 LATEST, FIRST = "latest", "first"
 PAGINGS = ("none", "page", "offset", "cursor", "next_url", "link")
+# Evidence that the pages of an endpoint are all.
+PROVEN, TRUSTED = "proven", "trusted"
 # Options of Kafka topics.
 PLAIN, DEBEZIUM = "json", "debezium"
 LSN, TIME, OFFSET = "lsn", "time", "offset"

@@ -48,6 +48,7 @@ from metadata.domain.sources.option_kinds import (
     PATH,
     PLAIN,
     POSITIONS,
+    PROVEN,
     QUARANTINE,
     RANGE,
     REFUSE,
@@ -58,6 +59,7 @@ from metadata.domain.sources.option_kinds import (
     TIME,
     TIME_FORMAT,
     TIME_UNITS,
+    TRUSTED,
     WORDS,
     ZONE,
     names_of,
@@ -236,9 +238,28 @@ OPTIONS = (
         PATH,
         None,
         "`meta.pages`",
-        "place of the number of pages (paging page) or records (paging offset) in the document; by default pages are "
-        "asked for until one is empty",
+        "place of the number of pages (paging page) or records (all other paging) in the document; without it, "
+        "paging page and offset ask until a page is empty",
         longest=200,
+    ),
+    Option(
+        "has_more_path",
+        (REST,),
+        PATH,
+        None,
+        "`meta.has_more`",
+        "place of true or false in the document: if more pages follow. With paging cursor, the last page may have a "
+        "cursor, too",
+        longest=200,
+    ),
+    Option(
+        "complete",
+        (REST,),
+        one_of(PROVEN, TRUSTED),
+        PROVEN,
+        "`trusted`",
+        "evidence that all records came: proven holds the pages against what the API says of its size, and closes no "
+        "key that unproven pages lack; trusted takes the pages as they are",
     ),
     Option("max_pages", (REST,), COUNT, 10_000, "`500`", "pages of a run; more refuse the load"),
     Option(

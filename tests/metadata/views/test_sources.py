@@ -209,7 +209,10 @@ def test_the_intake_of_a_table_is_edited_and_shown(editor: Client, customers: So
     assert "Watermark changed_at Look-back 2 days" in words(read(editor, f"/sources/{customers.key}/"))
     assert save(editor, customers).status_code == 302
     assert again(customers).version == customers.version + 1
-    save(editor, customers, watermark="", look_back="")
+    save(editor, customers, tolerance="3 hours")
+    assert again(customers).intake["tolerance"] == "3 hours"
+    assert "Tolerance 3 hours" in words(read(editor, f"/sources/{customers.key}/"))
+    save(editor, customers, watermark="", look_back="", tolerance="")
     assert again(customers).intake == {}
 
 
@@ -220,6 +223,7 @@ def test_the_intake_of_a_table_is_edited_and_shown(editor: Client, customers: So
         ({"watermark": "changed_at", "look_back": "5"}, "look_back", "Must be a time like 2 days"),
         ({"watermark": "", "look_back": "2 days"}, "look_back", "Needs a watermark"),
         ({"watermark": "changed_at", "look_back": "soon"}, "look_back", "Must be a number from 1"),
+        ({"watermark": "changed_at", "tolerance": "5"}, "tolerance", "Must be a time like 2 days"),
     ],
 )
 def test_an_intake_that_cannot_be_saved_is_refused_at_its_field(

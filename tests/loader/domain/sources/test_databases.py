@@ -217,6 +217,18 @@ def test_watermarks_are_read_and_written_as_each_database_does(kind, types, high
     assert with_condition(options, "a OR b").filter == "(\nid > 0 -- real\n) AND (a OR b)"
 
 
+@pytest.mark.parametrize("kind", sorted(ENGINES))
+def test_rows_ahead_of_a_limit_are_counted_under_the_filter(kind: str):
+    engine, options = ENGINES[kind], TableOptions(filter="id > 0")
+    column = DescribedColumn("n", {"postgresql": "int4", "oracle": "number"}.get(kind, "bigint"))
+    name = f"t.{engine.quoted('n')}"
+    assert engine.counted_above("orders", column, "7", options) == (
+        f"SELECT COUNT(CASE WHEN {name} > 7 THEN 1 END), COUNT({name}) FROM orders t WHERE (\nid > 0\n)"
+    )
+    assert engine.up_to(column, "7") == f"{name} <= 7"
+    assert f"MIN({name})" in engine.lowest("orders", column, options)
+
+
 def test_a_watermark_column_that_had_no_value_is_read_where_it_has_one():
     columns = [DescribedColumn("n", "int4"), DescribedColumn("at", "timestamp")]
     assert Engine().from_values(columns, {"n": "7"}) == (

@@ -26,7 +26,10 @@ def manifest(items: Dataset, api: ApiServer, day: int, **options) -> LoadManifes
     items.sequence += 1
     made = items.manifest(items.folder, at=DAY.format(day), run_id=f"{items.folder.name}:{day}")
     source = replace(api.source(**{"paging": "page", "path": "items"} | options), columns=made.raw[0].source.columns)
-    return replace(made, raw=(replace(made.raw[0], source=source),))
+    inputs = tuple(replace(stage_input, options=source.options) for stage_input in made.rawcore[0].inputs)
+    return replace(
+        made, raw=(replace(made.raw[0], source=source),), rawcore=(replace(made.rawcore[0], inputs=inputs),)
+    )
 
 
 def test_pages_are_loaded_to_history_and_the_run_is_repeated_without_a_request(items, api):
@@ -63,6 +66,47 @@ def test_a_page_that_fails_half_way_loads_nothing(items, api):
     assert items.current() == list(RECORDS)
 
 
+def test_keys_that_unproven_pages_lack_stay_open_unless_the_source_is_trusted(items, api):
+    api.routes["/items"] = api_server.by_number
+    items.attempt(manifest(items, api, 1, total_path="pages"))
+    lacking = {"1": [{"id": 1, "name": "new"}, {"id": 8, "name": "n8"}], "3": list(RECORDS[1:])}
+    api.routes["/items"] = lambda request: Answer.of({"items": lacking.get(request.query["page"])})
+    run = manifest(items, api, 2)
+    status, events = items.attempt(run)
+    assert status == "succeeded", events
+    assert "not proven complete" in finished(events, run.raw[0].dataset)["warnings"][0]
+    assert "not closed" in finished(events, items.state.key)["warnings"][0]
+    kept = {row["id"]: row["name"] for row in items.current()}
+    assert kept == {row["id"]: row["name"] for row in RECORDS} | {1: "new", 8: "n8"}
+
+    run = manifest(items, api, 3, complete="trusted")
+    status, events = items.attempt(run)
+    assert (status, finished(events, items.state.key)["warnings"]) == ("succeeded", [])
+    assert [row["id"] for row in items.current()] == [1, 8]
+
+
+def test_an_offset_of_a_server_that_limits_pages_loads_each_record(items, api):
+    sized = {"paging": "offset", "page_size": 5, "total_path": "total"}
+    api.routes["/items"] = api_server.by_offset
+    items.attempt(manifest(items, api, 1, **sized))
+
+    def limited(request):
+        start = int(request.query["offset"])
+        return Answer.of({"items": RECORDS[start : start + 3], "total": len(RECORDS)})
+
+    api.routes["/items"] = limited
+    status, _ = items.attempt(manifest(items, api, 2, **sized))
+    assert (status, items.current()) == ("succeeded", list(RECORDS))
+
+    run = manifest(items, api, 3, **sized)
+    api.routes["/items"] = lambda request: (
+        Answer.of({"items": [], "total": 7}) if request.query["offset"] != "0" else limited(request)
+    )
+    status, events = items.attempt(run)
+    assert (status, finished(events, run.raw[0].dataset)["error"]["code"]) == ("failed", "INCOMPLETE")
+    assert items.current() == list(RECORDS)
+
+
 def test_no_content_is_a_delivery_without_rows(items, api):
     api.serve("/items", Answer(status=204))
     run = replace(manifest(items, api, 1), allow_empty=True)
@@ -91,3 +135,26 @@ def test_an_endpoint_has_its_key_list_at_another_path(spark, tmp_path, api):
     status, counts = load(2, [{"id": 3, "name": "b"}], [2, 3])
     assert (status, counts["rows"], counts["keys"]) == ("succeeded", 1, 2)
     assert items.current() == [{"id": 2, "name": "a"}, {"id": 3, "name": "b"}]
+
+
+@pytest.mark.nightly
+def test_a_key_list_of_unproven_pages_closes_no_key(spark, tmp_path, api):
+    policy = {"input": "delta", "delete_detection": "key_list"}
+    items = Dataset(spark, tmp_path, columns={"id": "integer", "name": "string"}, policy=policy)
+    items.prepare()
+
+    def load(day: int, keys: list[int], **options: str) -> list[str]:
+        api.routes["/items"] = api_server.by_number
+        api.routes["/items/keys"] = lambda request: Answer.of(
+            {"items": [{"id": key} for key in keys] if request.query["page"] == "1" else []}
+        )
+        made = manifest(items, api, day, **options)
+        (raw,) = made.raw
+        key_list = replace(key_list_source(raw.source), location="items/keys")
+        status, events = items.attempt(replace(made, raw=(replace(raw, key_list=key_list),)))
+        assert status == "succeeded", events
+        return finished(events, raw.dataset)["warnings"]
+
+    load(1, list(range(1, 8)), complete="trusted")
+    assert "No key was closed" in " ".join(load(2, list(range(1, 7))))
+    assert len(items.current()) == 7

@@ -56,3 +56,12 @@ def test_a_source_that_went_backwards_and_a_row_without_a_value_are_refused(lake
     item.run(2, (1, "a", 8), (2, "b", "NULL"))
     refusal = finished(item.events, item.raw_state.key)["error"]
     assert (refusal["code"], refusal["column"], item.mark()) == ("NULL_WATERMARK", "n", "7")
+
+
+def test_a_value_far_ahead_is_loaded_and_does_not_move_the_mark(lake):
+    item = lake()
+    first = item.run(1, (1, "a", 1), (2, "b", 2), (9, "far", 900_000_000))
+    assert (first["counts"]["rows"], first["window"]["to"], first["window"]["ahead"]) == (3, {"n": "2"}, {"n": 1})
+    assert "1 row with n far beyond all others" in first["warnings"][0]
+    item.run(2, (1, "A", 3), (4, "d", 4))
+    assert (item.kept(), item.mark()) == ([(1, "A"), (2, "b"), (4, "d"), (9, "far")], "4")

@@ -216,3 +216,14 @@ def test_a_reader_that_closes_absent_keys_is_refused_before_the_source_is_read(t
     item = table({})
     event = item.run(1, (1, "a", 1))
     assert (event["status"], finished(item.events, item.state.key)["error"]["code"]) == ("skipped", "BAD_INTAKE")
+
+
+def test_a_row_dated_in_the_future_is_loaded_and_hides_no_later_row(table):
+    item = table(DELTA)
+    item.server.execute("INSERT INTO marks.item VALUES (9, 'far', '2999-01-01 00:00:00+00')")
+    first = item.run(1, (1, "a", 1), (2, "b", 2))
+    assert (item.status, first["counts"]["rows"], item.mark()) == ("succeeded", 3, shown(2))
+    assert (first["window"]["to"], first["window"]["ahead"]) == ({"at": shown(2)}, {"at": 1})
+    assert "1 row with at after" in first["warnings"][0]
+    assert (item.rows_read(2, (2, "B", 3), (4, "d", 4)), item.mark()) == (3, shown(4))
+    assert item.kept() == [(1, "a"), (2, "B"), (4, "d"), (9, "far")]

@@ -12,6 +12,7 @@ from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from loader.domain.dependencies import DATASET, SELECTION, Scope
 from loader.models import DatasetRun, LoadRun, Schedule
+from loader.selectors.source_state import held_marks
 from loader.services.schedules import create_schedule, start_due, update_schedule
 from metadata.models import SourceColumn, SourceDataset, System, TargetDataset
 from metadata.services.sources import update_source_column
@@ -49,6 +50,21 @@ def page_of(client: Client, source: SourceDataset) -> str:
 
 def freshness_of(client: Client, source: SourceDataset) -> str:
     return words(html_of(client.get(f"/sources/{source.key}/", headers=HTMX)))
+
+
+def test_rows_ahead_of_the_mark_are_shown_and_found_by_health_until_a_load_has_none(
+    editor: Client, orders: SourceDataset, raw: TargetDataset
+):
+    SourceDataset.objects.filter(pk=orders.pk).update(intake={"watermark": ["ordered at"]})
+    delivered(raw, kind="raw", window={"from": None, "to": {"n": "4"}, "ahead": {"n": 2}})
+    delivered(raw, kind="raw", status="failed")
+    assert "The mark stays below rows that are far ahead." in words(page_of(editor, orders))
+    (concern,) = held_marks()
+    assert (concern.code, concern.subject) == ("held_mark", f"Source {orders}")
+    assert "2 rows by n" in concern.text
+    delivered(raw, kind="raw", window={"from": {"n": "4"}, "to": {"n": "5"}})
+    assert "far ahead" not in words(page_of(editor, orders))
+    assert held_marks() == []
 
 
 # --- freshness -----------------------------------------------------------------------------------

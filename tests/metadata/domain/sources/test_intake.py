@@ -39,6 +39,7 @@ def test_the_table_has_every_field():
         ({"watermark": ["at", "day"], "look_back": " 2  Days "}, {"watermark": ["at", "day"], "look_back": "2 days"}),
         ({"watermark": ["id"], "look_back": "1000"}, {"watermark": ["id"], "look_back": 1000}),
         ({"key_list": " keys.csv "}, {"key_list": "keys.csv"}),
+        ({"watermark": ["at"], "tolerance": "3 Hours"}, {"watermark": ["at"], "tolerance": "3 hours"}),
     ],
 )
 def test_an_intake_is_kept_in_its_normal_form(given: dict[str, Any], kept: dict[str, Any]):
@@ -55,6 +56,8 @@ def test_an_intake_is_kept_in_its_normal_form(given: dict[str, Any], kept: dict[
         ({"watermark": []}, "intake.watermark"),
         ({"watermark": ["at", "at"]}, "intake.watermark"),
         ({"look_back": 5}, "intake.look_back"),
+        ({"tolerance": 5}, "intake.tolerance"),
+        ({"watermark": ["at"], "tolerance": "soon"}, "intake.tolerance"),
         ({"key_list": " "}, "intake.key_list"),
         ({"key_list": ["a"]}, "intake.key_list"),
         *(
