@@ -296,6 +296,10 @@ class Opened(Delivered):
         """Return the condition that a value cannot be read, and so is NULL in the frame; never NULL itself."""
         return F.lit(False)
 
+    def misfit_hint(self, name: str) -> str:
+        """Return what to do about values of a column that do not fit; empty for the usual hint."""
+        return ""
+
     def lacks(self, name: str) -> Column:
         """Return the condition that a required value is missing."""
         return self.column(name).isNull()
