@@ -89,13 +89,15 @@ def parsed_events(events: DataFrame, options: TopicOptions) -> DataFrame:
     schema = T.StructType([*_ENVELOPE.fields, T.StructField("payload", _EVENT), *_EVENT.fields])
     parsed = events.withColumn("event", F.from_json("value", schema, _EVENT_OPTIONS))
     event = {name: _of_payload(F.col("event"), name) for name in _EVENT.names}
-    described = F.col("event.schema.fields")
-    fields = [
-        F.get(F.filter(described, lambda entry, name=name: entry["field"] == name), F.lit(0))["fields"]
-        for name in ("after", "before")
-    ]
-    parsed = parsed.withColumns(event | {"fields": F.coalesce(*fields)}).drop("event")
+    fields = F.coalesce(_fields_of("after"), _fields_of("before"))
+    parsed = parsed.withColumns(event | {"fields": fields}).drop("event")
     return parsed.withColumn("row", F.when(F.col("op") == "d", F.col("before")).otherwise(F.col("after")))
+
+
+def _fields_of(row: str) -> Column:
+    """Return the fields of the row before or after the change in the schema beside an event."""
+    described = F.filter(F.col("event.schema.fields"), lambda entry: entry["field"] == row)
+    return F.get(described, F.lit(0))["fields"]
 
 
 def _of_payload(event: Column, name: str) -> Column:
