@@ -73,7 +73,7 @@ class MySQL(_WithoutSnapshot):
         "time": data_types.TIME,
         "json": data_types.JSON,
     }
-    decimals = ("decimal",)
+    decimals = ("decimal", "decimal unsigned")
     with_zone = ("timestamp",)
 
     def url(self, place: DatabasePlace) -> str:

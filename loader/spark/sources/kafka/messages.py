@@ -292,9 +292,7 @@ def rows_of(events: DataFrame, layout: Layout, source: SourceSpec, options: Topi
     )
 
 
-def _read_value(
-    name: str, value: Column, layout: Layout, source: SourceSpec, options: TopicOptions
-) -> ReadValue:
+def _read_value(name: str, value: Column, layout: Layout, source: SourceSpec, options: TopicOptions) -> ReadValue:
     """Return a delivered value as its contract reads it."""
     if not options.is_debezium:
         return ReadValue(nulls_read(value, options.reading))
