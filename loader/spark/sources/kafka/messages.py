@@ -14,9 +14,7 @@ from pyspark.sql import types as T
 from elevata.core.words import counted
 from loader.domain.manifest.sources import SourceSpec
 from loader.domain.refusals import Refusal
-from loader.domain.sources.debezium import Placeholder
 from loader.domain.sources.kafka import OFFSETS_PER_MILLISECOND, OPERATIONS, TRUNCATE, TopicOptions
-from loader.spark.expressions import any_of
 from loader.spark.sources.formats.csv_files import RECORD
 from loader.spark.sources.formats.json_lines import (
     NO_OBJECT,
@@ -25,11 +23,12 @@ from loader.spark.sources.formats.json_lines import (
     is_one_object,
     is_undecoded,
     object_schema,
+    path_conflict,
     repeats_a_key,
     unique_ignoring_case,
 )
 from loader.spark.sources.kafka.snapshot_rows import READ_ROW, Numbers
-from loader.spark.sources.kafka.values import MOMENT_FORMAT, ReadValue, Shapes, unwrapped
+from loader.spark.sources.kafka.values import MOMENT_FORMAT, ReadValue, Shapes, is_unavailable, unwrapped
 from loader.spark.sources.opened import MALFORMED, MalformedRecord, Place, nulls_read, only_parents, paths_within
 from metadata.domain.sources.clusters import KEY, MESSAGE_COLUMNS, OFFSET, PARTITION, TIMESTAMP
 from metadata.domain.sources.formats import OP, SEQUENCE
@@ -53,6 +52,8 @@ _SAMPLE_LENGTH = 80  # characters
 # Fields of an event before its row is parsed.
 _EVENT = object_schema(("before", "after", "op"), ("source.lsn", "source.ts_ms"))
 # Fields of the schema beside an event: those of the row before and after the change, as text.
+# A row that is the JSON text of a document, not an object. Within texts, quotes would follow a backslash.
+_DOCUMENT = r'"(after|before)"\s*:\s*"\{'
 _SHAPE = T.ArrayType(T.StructType([T.StructField(name, T.StringType()) for name in ("field", "fields")]))
 _ENVELOPE = T.StructType([T.StructField("schema", T.StructType([T.StructField("fields", _SHAPE)]))])
 
@@ -62,7 +63,7 @@ class Layout:
     """Columns of the messages: their fields, paths into these, and columns about the messages themselves.
 
     ``has_malformed``: a message without an envelope is malformed. ``shapes`` are the schemas of events, ``numbers``
-    the extremes of their order.
+    the extremes of their order; ``has_documents``: the rows of some are documents of MongoDB.
     """
 
     fields: tuple[str, ...]
@@ -72,6 +73,7 @@ class Layout:
     has_malformed: bool = False
     shapes: Shapes = Shapes({})
     numbers: Numbers = Numbers()
+    has_documents: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -129,7 +131,10 @@ def checked_layout(messages: DataFrame, source: SourceSpec, options: TopicOption
         F.count_if(is_malformed).alias("malformed"),
         *_about_events(options),
     )
-    extremes = [F.max("newest_read").alias("newest_read"), F.min("oldest_change").alias("oldest_change")]
+    extremes = [
+        *(F.max(name).alias(name) for name in ("newest_read", "documents")),
+        F.min("oldest_change").alias("oldest_change"),
+    ]
     summary = per_keys.agg(
         F.collect_set(F.array_sort(F.array_distinct("keys"))).alias("key_sets"),
         *(F.coalesce(F.sum(quote_identifier(name)), F.lit(0)).alias(name) for name in (*checks, *counts, "malformed")),
@@ -143,6 +148,8 @@ def checked_layout(messages: DataFrame, source: SourceSpec, options: TopicOption
     notes = [f"Skipped {counted(count, 'message')} {name}." for name, count in skipped.items()]
     delivered = {key for keys in summary["key_sets"] for key in keys} - set(MESSAGE_COLUMNS)
     paths = paths_within(delivered, wanted)
+    if conflicts := [path for path in paths if path.partition(".")[0] in wanted]:
+        raise path_conflict(source.name, conflicts[0])
     absent = [name for name in wanted if name not in (*delivered, *paths, *MESSAGE_COLUMNS)]
     if absent and rows and not options.is_debezium:
         notes.append(f"No new message has {', '.join(absent)}.")
@@ -156,7 +163,8 @@ def checked_layout(messages: DataFrame, source: SourceSpec, options: TopicOption
     if not options.is_debezium:
         return layout
     numbers = Numbers(summary["newest_read"], summary["oldest_change"])
-    return replace(layout, shapes=Shapes.of(summary["shapes"]), numbers=numbers)
+    shapes = Shapes.of(summary["shapes"])
+    return replace(layout, shapes=shapes, numbers=numbers, has_documents=summary["documents"])
 
 
 def _about_events(options: TopicOptions) -> list[Column]:
@@ -166,6 +174,7 @@ def _about_events(options: TopicOptions) -> list[Column]:
     number = _sequence(options)
     return [
         F.collect_set("fields").alias("shapes"),
+        F.coalesce(F.max(F.col("value").rlike(_DOCUMENT)), F.lit(False)).alias("documents"),
         F.max(F.when(F.col("op") == READ, number)).alias("newest_read"),
         F.min(F.when(F.col("op").isin("c", "u", "d"), number)).alias("oldest_change"),
     ]
@@ -196,25 +205,11 @@ def _checks(options: TopicOptions, wanted: tuple[str, ...]) -> dict[str, tuple[C
     hint = "Set the option sequence to time or offset if the database has no such number."
     checks["NO_SEQUENCE"] = (known & _sequence(options).isNull(), f"no {unit} to order the event", hint)
     checks["UNAVAILABLE_VALUE"] = (
-        _is_unavailable(options, wanted) & (F.col("op") != "d"),
+        is_unavailable(F.col("row"), options, wanted) & (F.col("op") != "d"),
         "an unchanged value that the database did not log",
         "Set REPLICA IDENTITY FULL for the table, so that events have all values.",
     )
     return checks
-
-
-def _is_unavailable(options: TopicOptions, wanted: tuple[str, ...]) -> Column:
-    """Return the condition that a wanted column of a row, or one with a wanted path, has Debezium's placeholder."""
-    placeholder = Placeholder.of(options.unavailable_value)
-    names = dict.fromkeys(part for name in wanted for part in (name, name.partition(".")[0]))
-    fields = unique_ignoring_case(tuple(name for name in names if name not in MESSAGE_COLUMNS))
-    if not fields:
-        return F.lit(False)
-    row = F.from_json("row", object_schema(fields, ()), _EVENT_OPTIONS)
-    values = F.array(*(row.getField(name) for name in fields))
-    is_whole = F.coalesce(F.arrays_overlap(values, F.array(*map(F.lit, sorted(placeholder.texts)))), F.lit(False))
-    is_part = any_of(F.contains(F.col("row"), F.lit(part)) for part in sorted(placeholder.parts))
-    return is_whole | is_part
 
 
 def _is_object(value: Column) -> Column:
@@ -273,18 +268,32 @@ def rows_of(events: DataFrame, layout: Layout, source: SourceSpec, options: Topi
     malformed = F.col("image").getField(RECORD)
     if layout.has_malformed:  # from_json ignores text after the object and repeated keys
         malformed = F.when(_is_malformed(F.col("value")), F.col("value")).otherwise(malformed)
-    parsed = parsed.withColumn("exact", _exact_row(options)).withColumns(_row_of_document(options))
+    parsed = parsed.withColumn("exact", _exact_row(options))
+    if layout.has_documents:
+        parsed = parsed.withColumns(_row_of_document())
     about = _about_messages(options)
     values = {name: _exact((name,), F.col("image").getField(name)) for name in fields}
     values |= {path: _exact(tuple(path.split(".")), _inside(path)) for path in layout.paths}
-    read = {name: _read_value(name, value, layout, source, options) for name, value in values.items()}
-    read |= {name: ReadValue(about[name].cast("string")) for name in layout.about}
-    absent = ReadValue(F.lit(None).cast("string"))
-    placed = [(place, read.get(name, absent)) for place, name in enumerate(layout.names)]
+    values = {name: nulls_read(value, options.reading) for name, value in values.items()}
+    values |= {name: about[name].cast("string") for name in layout.about}
+    absent = F.lit(None).cast("string")
+    texts = {f"v{place}": values.get(name, absent) for place, name in enumerate(layout.names)}
+    parsed = parsed.withColumns(texts | {MALFORMED: malformed})
+    read = {}
+    if options.is_debezium:
+        if layout.has_documents:
+            parsed = parsed.withColumns(_unwrapped(layout, source))
+        read = {
+            place: _read_value(name, F.col(f"v{place}"), layout, source, options)
+            for place, name in enumerate(layout.names)
+            if name not in layout.about
+        }
+        parsed = parsed.withColumns({f"t{place}": value.text for place, value in read.items()})
+    notes = {place: value.note for place, value in read.items() if value.note is not None}
     return parsed.select(
-        *(value.text.alias(f"d{place}") for place, value in placed),
-        *(value.unread.alias(f"x{place}") for place, value in placed if value.unread is not None),
-        malformed.alias(MALFORMED),
+        *(F.col(f"{'t' if place in read else 'v'}{place}").alias(f"d{place}") for place in range(len(layout.names))),
+        *(_unread_text(place, note).alias(f"x{place}") for place, note in notes.items()),
+        MALFORMED,
         "partition",
         "offset",
         deleted.alias(DELETED),
@@ -292,14 +301,35 @@ def rows_of(events: DataFrame, layout: Layout, source: SourceSpec, options: Topi
     )
 
 
+def _type_of(name: str, layout: Layout, source: SourceSpec) -> str:
+    """Return a column's type in the contract, or by the schemas of the messages."""
+    return {column.name: column.type for column in source.columns}.get(name) or layout.shapes.type_of(name)
+
+
+def _unwrapped(layout: Layout, source: SourceSpec) -> dict[str, Column]:
+    """Return the values of documents of MongoDB without the names of their types."""
+    values = {}
+    for place, name in enumerate(layout.names):
+        value, type_ = F.col(f"v{place}"), _type_of(name, layout, source)
+        is_object = F.col("is_document") & ~_is_quoted(_steps(name, layout))
+        values[f"v{place}"] = F.when(is_object, unwrapped(value, type_)).otherwise(value)
+    return values
+
+
+def _steps(name: str, layout: Layout) -> tuple[str, ...]:
+    return tuple(name.split(".")) if name in layout.paths else (name,)
+
+
 def _read_value(name: str, value: Column, layout: Layout, source: SourceSpec, options: TopicOptions) -> ReadValue:
-    """Return a delivered value as its contract reads it."""
-    if not options.is_debezium:
-        return ReadValue(nulls_read(value, options.reading))
-    declared = {column.name: column.type for column in source.columns}.get(name) or layout.shapes.type_of(name)
-    value = F.when(F.col("is_document"), unwrapped(value, declared)).otherwise(value)
-    is_quoted = _is_quoted(tuple(name.split(".")) if name in layout.paths else (name,))
-    return layout.shapes.read(name, nulls_read(value, options.reading), declared, options, is_quoted)
+    """Return a delivered value of Debezium as its contract reads it."""
+    is_quoted = _is_quoted(_steps(name, layout))
+    return layout.shapes.read(name, value, _type_of(name, layout, source), options, is_quoted)
+
+
+def _unread_text(place: int, note: Column) -> Column:
+    """Return the text of a value that could not be read, with what it is; NULL for other values."""
+    value = F.col(f"v{place}")
+    return F.when(value.isNotNull() & F.col(f"t{place}").isNull(), F.concat(value, F.lit(" ("), note, F.lit(")")))
 
 
 def _exact_row(options: TopicOptions) -> Column:
@@ -314,10 +344,8 @@ def _exact_row(options: TopicOptions) -> Column:
     return F.when(F.col("op") == "d", before).otherwise(after)
 
 
-def _row_of_document(options: TopicOptions) -> dict[str, Column]:
+def _row_of_document() -> dict[str, Column]:
     """Return the row of an event of MongoDB, which is the JSON text of a document, as a variant."""
-    if not options.is_debezium:
-        return {}
     is_document = F.coalesce(F.schema_of_variant("exact") == "STRING", F.lit(False))
     exact = F.when(is_document, F.try_parse_json("row")).otherwise(F.col("exact"))
     return {"is_document": is_document, "exact": exact}

@@ -5,17 +5,27 @@ A value that cannot be read becomes NULL, and its text goes to the refusal.
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from loader.domain.sources import debezium as rules
-from loader.domain.sources.debezium import LARGER_UNITS, NUMBERS, Encoding, doubtful_ranges, encodings, implied_encoding
+from loader.domain.sources.debezium import (
+    LARGER_UNITS,
+    NUMBERS,
+    Encoding,
+    Placeholder,
+    doubtful_ranges,
+    encodings,
+    implied_encoding,
+)
 from loader.domain.sources.kafka import TopicOptions
 from loader.spark.expressions import any_of
+from loader.spark.sources.formats.json_lines import object_schema, unique_ignoring_case
 from metadata.domain import types as data_types
+from metadata.domain.sources.clusters import MESSAGE_COLUMNS
 from metadata.domain.sources.option_kinds import MICROSECONDS, MILLISECONDS, NANOSECONDS
 
 MOMENT_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
@@ -29,10 +39,10 @@ _WRAPPERS = ("$oid", "$numberLong", "$numberInt", "$numberDecimal", "$numberDoub
 
 @dataclass(frozen=True)
 class ReadValue:
-    """Value of a column as text, and the text of a value that cannot be read; None if each one can be."""
+    """Value of a column as text, and what it is in messages if it cannot be read; None if each one can be."""
 
     text: Column
-    unread: Column | None = None
+    note: Column | None = None
 
 
 @dataclass(frozen=True)
@@ -65,7 +75,10 @@ class Shapes:
         return str(known or data_types.STRING)
 
     def read(self, name: str, value: Column, type_text: str, options: TopicOptions, is_quoted: Column) -> ReadValue:
-        """Return a column's values; ``is_quoted`` is the condition that JSON has a value as text."""
+        """Return a column's values; ``is_quoted`` is the condition that JSON has a value as text.
+
+        The expressions have ``value`` many times, so it is a column of the frame.
+        """
         type_name, units = data_types.parse(type_text).name, options.units
         binary = options.binary_values or ""
         implied = implied_encoding(type_name, units.unit_of(name), name in units.of_columns, binary)
@@ -77,8 +90,7 @@ class Shapes:
             is_of = F.coalesce(F.col("shape").isin(*digests), F.lit(False))
             text = F.when(is_of, _decoded(value, encoding, type_name, is_quoted)).otherwise(text)
             note = F.when(is_of, F.lit(encoding.shown)).otherwise(note)
-        is_unread = value.isNotNull() & text.isNull()
-        return ReadValue(text, F.when(is_unread, F.concat(value, F.lit(" ("), note, F.lit(")"))))
+        return ReadValue(text, note)
 
 
 def _columns(fields: str) -> dict[str, Encoding]:
@@ -178,6 +190,11 @@ def _bytes(value: Column) -> Column:
     return F.try_to_binary(value, F.lit("base64"))
 
 
+def _let(value: Column, body: Callable[[Column], Column]) -> Column:
+    """Return ``body`` of a value that is computed once."""
+    return F.get(F.transform(F.array(value), body), F.lit(0))
+
+
 def _digits(content: Column) -> Column:
     """Return the bytes as an array of numbers from 0 to 255; NULL without bytes."""
     places = F.sequence(F.lit(1), F.octet_length(content))
@@ -187,40 +204,60 @@ def _digits(content: Column) -> Column:
 
 def _bits(value: Column, size: int, type_name: str) -> Column:
     """Return bits, which come lowest byte first: as hex, as a number, or as 0 and 1."""
-    content = _bytes(value)
     if type_name == data_types.BINARY:
-        return F.hex(content)
-    lowest_last = F.concat_ws("", F.transform(F.reverse(_digits(content)), lambda n: F.lpad(F.conv(n, 10, 16), 2, "0")))
-    highest_first = F.when(F.octet_length(content).between(1, 8), lowest_last)
-    if type_name in NUMBERS:
-        return F.conv(highest_first, 16, 10)
-    return F.lpad(F.conv(highest_first, 16, 2), size, "0")
+        return F.hex(_bytes(value))
+
+    def text(content: Column) -> Column:
+        pairs = F.transform(F.reverse(_digits(content)), lambda number: F.lpad(F.conv(number, 10, 16), 2, "0"))
+        highest_first = F.when(F.octet_length(content).between(1, 8), F.concat_ws("", pairs))
+        if type_name in NUMBERS:
+            return F.conv(highest_first, 16, 10)
+        return F.lpad(F.conv(highest_first, 16, 2), size, "0")
+
+    return _let(_bytes(value), text)
 
 
 def _scaled(encoded: Column, scale: Column) -> Column:
     """Return the decimal whose digits are bytes, highest first, in base64; NULL beyond 38 digits."""
-    content = _bytes(encoded)
-    digits = F.transform(_digits(content), lambda number: number.cast(_WIDEST))
-    sign = F.when(F.get(digits, F.lit(0)) >= 128, F.lit(-1)).otherwise(F.lit(0)).cast(_WIDEST)
+    return _let(_let(_let(_bytes(encoded), _digits), _whole), lambda number: _pointed(number, scale))
+
+
+def _whole(digits: Column) -> Column:
+    """Return the number of bytes in two's complement."""
+    sign = F.when(F.get(digits, F.lit(0)).cast("int") >= 128, F.lit(-1)).otherwise(F.lit(0)).cast(_WIDEST)
     base = F.lit(256).cast(_WIDEST)
-    number = F.aggregate(
-        digits, sign, lambda sum_, digit: F.try_add(F.try_multiply(sum_, base), digit).try_cast(_WIDEST)
+    return F.aggregate(
+        digits,
+        sign,
+        lambda number, digit: F.try_add(F.try_multiply(number, base), digit.cast(_WIDEST)).try_cast(_WIDEST),
     )
+
+
+def _pointed(number: Column, scale: Column) -> Column:
+    """Return the text of a number whose last ``scale`` digits are decimals; a negative scale adds zeros."""
+
+    def text(digits: Column) -> Column:
+        padded = F.lpad(digits, F.greatest(F.char_length(digits), scale + 1), F.lit("0"))
+        return _let(
+            padded,
+            lambda shown: F.concat(F.left(shown, F.char_length(shown) - scale), F.lit("."), F.right(shown, scale)),
+        )
+
     whole = F.ltrim(number.cast("string"), F.lit("-"))
-    shifted = F.when(scale < 0, F.concat(whole, F.repeat(F.lit("0"), -scale))).otherwise(whole)
-    length = F.greatest(F.char_length(shifted), scale + 1)
-    padded = F.lpad(shifted, length, F.lit("0"))
-    pointed = F.concat(F.left(padded, length - scale), F.lit("."), F.right(padded, scale))
-    text = F.when(scale > 0, pointed).otherwise(shifted)
-    return F.when(number < 0, F.concat(F.lit("-"), text)).otherwise(text)
+    pointed = F.when(scale > 0, text(whole)).when(scale < 0, F.concat(whole, F.repeat(F.lit("0"), -scale)))
+    return F.concat(F.when(number < 0, F.lit("-")).otherwise(F.lit("")), F.coalesce(pointed, whole))
 
 
 def _array(value: Column, item: Encoding) -> Column:
     """Return an array of decoded values as JSON; NULL if one of them cannot be read."""
     entries = F.from_json(value, "array<string>")
     decoded = F.transform(entries, lambda entry: _decoded(entry, item, data_types.STRING, F.lit(True)))
-    delivered, read = (F.size(F.filter(values, lambda entry: entry.isNotNull())) for values in (entries, decoded))
-    return F.when(delivered == read, F.to_json(decoded))
+    nulls = F.size(F.filter(entries, lambda entry: entry.isNull()))
+
+    def json_of(read: Column) -> Column:
+        return F.when(F.size(F.filter(read, lambda entry: entry.isNull())) == nulls, F.to_json(read))
+
+    return _let(decoded, json_of)
 
 
 def unwrapped(value: Column, type_text: str) -> Column:
@@ -235,3 +272,18 @@ def unwrapped(value: Column, type_text: str) -> Column:
     plain = F.coalesce(*(parts[name] for name in _WRAPPERS), moment)
     is_wrapped = F.startswith(value, F.lit('{"$')) & (F.size(F.json_object_keys(value)) == 1)
     return F.when(is_wrapped, F.coalesce(plain, value)).otherwise(value)
+
+
+def is_unavailable(row: Column, options: TopicOptions, wanted: tuple[str, ...]) -> Column:
+    """Return the condition that a wanted column of a row, or one with a wanted path, has Debezium's placeholder."""
+    placeholder = Placeholder.of(options.unavailable_value)
+    names = dict.fromkeys(part for name in wanted for part in (name, name.partition(".")[0]))
+    fields = unique_ignoring_case(tuple(name for name in names if name not in MESSAGE_COLUMNS))
+    if not fields:
+        return F.lit(False)
+    texts = F.from_json(row, object_schema(fields, ()))
+    values = F.array(*(texts.getField(name) for name in fields))
+    is_whole = F.coalesce(F.arrays_overlap(values, F.array(*map(F.lit, sorted(placeholder.texts)))), F.lit(False))
+    parts = sorted(placeholder.parts)
+    is_part = F.exists(values, lambda value: any_of(F.contains(value, F.lit(part)) for part in parts))
+    return is_whole | F.coalesce(is_part, F.lit(False))

@@ -135,7 +135,7 @@ def test_a_placeholder_counts_only_in_wanted_columns_and_as_a_whole_value(spark,
 def test_documents_of_mongodb_are_rows(spark, monkeypatch):
     columns = {
         **{"_id": "string", "n": "bigint", "price": "decimal(10,2)", "at": "timestamp", "note": "string"},
-        **{"inner": "json", "inner.x": "integer", "born": "timestamp"},
+        **{"inner.x": "integer", "other": "json", "born": "timestamp"},
     }
     document = {
         "_id": {"$oid": "65b9"},
@@ -145,12 +145,14 @@ def test_documents_of_mongodb_are_rows(spark, monkeypatch):
         "born": {"$date": {"$numberLong": "-86400000"}},
         "note": '{"$oid":"text"}',
         "inner": {"x": 3},
+        "other": {"$oid": "65b9"},
     }
     topic = opened(spark, monkeypatch, source_of(columns), [event("c", json.dumps(document))])
     assert refuse_faults(topic, topic.frame(), topic.source).rows == 1
     row = topic.frame().select(*(typed(topic.column(name), columns[name]).cast("string") for name in columns)).first()
     assert list(row) == [
-        *("65b9", "9007199254740993", "1.50", "2024-01-31 10:00:00.123", "text", '{"x":3}', "3"),
+        *("65b9", "9007199254740993", "1.50", "2024-01-31 10:00:00.123", '{"$oid":"text"}', "3"),
+        '{"$oid":"65b9"}',
         "1969-12-31 00:00:00",
     ]
 
