@@ -96,7 +96,7 @@ WITH_SCHEMA = (
     Case(f"int64 {_TIME}MicroDuration", 3_600_000_000, "string", REFUSED),
     Case(f"string {_TIME}Interval", "P1Y2M3DT4H5M6S", "string", "P1Y2M3DT4H5M6S"),
     Case(f"bytes {_CONNECT}Decimal", _b64(b"\x00\x9c"), "decimal(10,2)", "1.56", _SCALE),
-    Case(f"bytes {_CONNECT}Decimal", "1234", "decimal(10,2)", "-26542.16", _SCALE),
+    Case(f"bytes {_CONNECT}Decimal", "1234", "decimal(10,2)", "-26588.24", _SCALE),
     Case(f"bytes {_CONNECT}Decimal", _b64(b"\xff"), "string", "-0.01", _SCALE),
     Case(f"bytes {_CONNECT}Decimal", 12.34, "decimal(10,2)", "12.34", _SCALE),
     Case(f"bytes {_CONNECT}Decimal", _b64(b"\x01"), "decimal(10,2)", "100.00", {"parameters": {"scale": "-2"}}),
