@@ -1,13 +1,15 @@
 """Messages of a topic as Spark's reader gives them, without a broker."""
 
+import dataclasses
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from loader.domain.manifest.sources import ClusterSpec, DeliveredColumn, SourceSpec
-from loader.domain.sources.feeds import FeedRange
+from loader.domain.sources.feeds import FeedRange, Topic
 from loader.spark.sources.kafka import topics
 from loader.spark.sources.kafka.snapshot_rows import EarlierRows
 from loader.spark.sources.kafka.topics import OpenedTopic
@@ -38,6 +40,13 @@ def opened(
     earlier: EarlierRows | None = None,
 ) -> OpenedTopic:
     """Return a topic with these messages in one partition, the first at offset ``start``."""
+    frame = _frame(spark, values, start)
+    monkeypatch.setattr(topics, "_messages", lambda *_: frame)
+    ranges = (FeedRange(TOPIC, "id", 0, start, start + len(values)),)
+    return topics.open_topic(spark, source, ranges, earlier)
+
+
+def _frame(spark: SparkSession, values: list[Any], start: int) -> DataFrame:
     rows = [
         Row(
             partition=0,
@@ -48,10 +57,26 @@ def opened(
         )
         for place, value in enumerate(values)
     ]
-    frame = spark.createDataFrame(rows, "partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value STRING")
-    monkeypatch.setattr(topics, "_messages", lambda *_: frame)
-    ranges = (FeedRange(TOPIC, "id", 0, start, start + len(rows)),)
-    return topics.open_topic(spark, source, ranges, earlier)
+    return spark.createDataFrame(rows, "partition INT, offset BIGINT, timestamp TIMESTAMP, key BINARY, value STRING")
+
+
+@dataclass
+class Log:
+    """Messages of a topic with one partition, in place of a cluster's."""
+
+    monkeypatch: pytest.MonkeyPatch
+    values: list[Any] = dataclasses.field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.monkeypatch.setattr(topics, "_cluster", lambda *_: self)
+        self.monkeypatch.setattr(topics, "_messages", self._messages)
+
+    def describe(self, topic: str) -> Topic:
+        return Topic(topic, "id", {0: (0, len(self.values))})
+
+    def _messages(self, spark: SparkSession, source: SourceSpec, ranges: tuple[FeedRange, ...]) -> DataFrame:
+        start, end = (ranges[0].start, ranges[0].end) if ranges else (0, 0)
+        return _frame(spark, self.values[start:end], start)
 
 
 def field(name: str, type_: str, logical: str = "", **more: Any) -> dict[str, Any]:

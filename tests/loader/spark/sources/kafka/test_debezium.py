@@ -18,7 +18,8 @@ from loader.spark.sources.kafka.snapshot_rows import EarlierRows
 from loader.spark.sources.schemas import unknown_columns
 from metadata.domain.sources.option_kinds import UNAVAILABLE
 from tests.loader.debezium_types import REFUSED, WITH_SCHEMA, WITHOUT_SCHEMA, Case, types_table
-from tests.loader.spark.sources.kafka.messages import event, field, opened, source_of
+from tests.loader.spark.sources.kafka.messages import Log, event, field, opened, source_of
+from tests.loader.topics import Topic
 
 pytestmark = pytest.mark.spark
 
@@ -192,6 +193,22 @@ def test_a_change_is_newer_than_the_snapshot_row_of_an_earlier_load(spark, monke
     topic = opened(spark, monkeypatch, source_of(EVENTS), messages, start=9, earlier=earlier)
     expected = [("a", 201), ("b", 202), ("a", 201), ("c", 250), ("d", 210), ("late", 150), ("first", 10)]
     assert sequences(topic) == expected
+
+
+def test_a_change_that_follows_a_snapshot_row_is_current_in_the_next_load(spark, tmp_path, monkeypatch):
+    log, items = Log(monkeypatch), Topic(spark, tmp_path, address="127.0.0.1:9092", topic="items")
+    log.values += [change("r", "old", 200), change("r", "old", 200, 2), change("u", "new", 150)]
+    assert items.run("r1", 0)[0] == "succeeded"
+    assert sorted(items.short()) == [(1, "new", "150", None), (1, "old", "149", "150"), (2, "old", "200", None)]
+    log.values += [change("u", "new", 160, 2)]
+    assert items.run("r2", 1)[0] == "succeeded"
+    log.values += [change("u", "newer", 170, 2), change("u", "newest", 300, 2), change("r", "again", 310)]
+    assert items.run("r3", 2)[0] == "succeeded"
+    current = {row["id"]: row["v"] for row in items.table(items.rawcore_spec).frame().collect()}
+    assert current == {1: "again", 2: "newest"}
+    assert [row[1:] for row in sorted(items.short(), key=lambda row: int(row[2])) if row[0] == 2] == [
+        *(("old", "200", "201"), ("new", "201", "202"), ("newer", "202", "300"), ("newest", "300", None)),
+    ]
 
 
 def test_snapshot_rows_by_time_are_below_the_changes_that_follow(spark, monkeypatch):
