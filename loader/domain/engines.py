@@ -26,6 +26,11 @@ from metadata.domain.sources.locations import DatabasePlace
 _MILLISECONDS = 1_000
 _MYSQL_INTEGERS = ("tinyint", "smallint", "mediumint", "int", "integer")
 _BLOBS = ("tinyblob", "blob", "mediumblob", "longblob", "binary", "varbinary")
+# A cast to text would give the bytes of the server's own format as characters.
+_GEOMETRIES = (
+    *("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon"),
+    *("geometrycollection", "geomcollection"),
+)
 
 
 class _WithoutSnapshot(Engine):
@@ -48,8 +53,11 @@ class MySQL(_WithoutSnapshot):
     driver, package = "org.mariadb.jdbc.Driver", "org.mariadb.jdbc:mariadb-java-client"
     quotes = ("`", "`")
     as_delivered: Mapping[str, str] = {
-        **dict.fromkeys((*_MYSQL_INTEGERS, "bigint", "float", "double", "real", *_BLOBS), NATIVE),
-        **dict.fromkeys((f"{name} unsigned" for name in _MYSQL_INTEGERS), NATIVE),
+        **dict.fromkeys((*_MYSQL_INTEGERS, "bigint", "double", "real", *_BLOBS), NATIVE),
+        **dict.fromkeys((f"{name} unsigned" for name in (*_MYSQL_INTEGERS, "double")), NATIVE),
+        # The server writes a float with six digits, and a double with all of them.
+        **dict.fromkeys(("float", "float unsigned"), "{column} * 1E0"),
+        **dict.fromkeys(_GEOMETRIES, "ST_AsBinary({column})"),
         "bit": "CAST({column} + 0 AS CHAR)",
         # In UTC, the session's time zone.
         "timestamp": "CONCAT(CAST({column} AS CHAR), 'Z')",
@@ -57,15 +65,15 @@ class MySQL(_WithoutSnapshot):
     types: Mapping[str, str] = {
         **dict.fromkeys((*_MYSQL_INTEGERS, "year", "smallint unsigned", "tinyint unsigned"), data_types.INTEGER),
         **dict.fromkeys(("bigint", "int unsigned", "integer unsigned", "mediumint unsigned"), data_types.BIGINT),
-        **dict.fromkeys(("float", "double", "real"), data_types.FLOAT),
+        **dict.fromkeys(("float", "double", "real", "float unsigned", "double unsigned"), data_types.FLOAT),
         **dict.fromkeys(("datetime", "timestamp"), data_types.TIMESTAMP),
-        **dict.fromkeys(_BLOBS, data_types.BINARY),
+        **dict.fromkeys((*_BLOBS, *_GEOMETRIES), data_types.BINARY),
         "bigint unsigned": "decimal(20,0)",
         "date": data_types.DATE,
         "time": data_types.TIME,
         "json": data_types.JSON,
     }
-    decimals = ("decimal",)
+    decimals = ("decimal", "decimal unsigned")
     with_zone = ("timestamp",)
 
     def url(self, place: DatabasePlace) -> str:
@@ -156,7 +164,8 @@ class Oracle(_WithoutSnapshot):
     as_delivered: Mapping[str, str] = {
         **dict.fromkeys(("varchar2", "nvarchar2", "char", "nchar", "clob", "nclob"), NATIVE),
         **dict.fromkeys(("binary_float", "binary_double", "raw", "blob"), NATIVE),
-        "number": "TO_CHAR({column}, 'TM9', 'NLS_NUMERIC_CHARACTERS=''.,''')",
+        # Without the format, the session's decimal separator would count.
+        **dict.fromkeys(("number", "float"), "TO_CHAR({column}, 'TM9', 'NLS_NUMERIC_CHARACTERS=''.,''')"),
         "date": f"TO_CHAR({{column}}, '{_SECONDS}')",
         "timestamp": f"TO_CHAR({{column}}, '{_FRACTIONS}')",
         **dict.fromkeys(

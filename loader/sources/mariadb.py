@@ -18,7 +18,7 @@ from loader.sources.database_samples import check_columns, connection_result, sa
 from loader.sources.files import ConnectionResult, ListedItem, Listing, Sample
 from loader.sources.limits import CONNECT_SECONDS, LONGEST_VALUE, STATEMENT_SECONDS, database_of, password_of
 from metadata.domain.sources.locations import DatabasePlace
-from metadata.domain.types import DataType, TypeProblem, parse
+from metadata.domain.types import BINARY, DataType, TypeProblem, parse
 from metadata.models import System
 
 KINDS = ("mariadb", "mysql")
@@ -48,7 +48,6 @@ SELECT column_name FROM information_schema.key_column_usage
  WHERE constraint_name = 'PRIMARY' AND table_schema = %(schema)s AND table_name = %(table)s
  ORDER BY ordinal_position"""
 _TEXTS = ("char", "varchar")
-_BYTES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
 
 
 def reach_mariadb(system: System) -> ConnectionResult:
@@ -139,12 +138,11 @@ def _first_rows(
 ) -> tuple[list[tuple], tuple[str, ...]]:
     """Return the first rows as text, long values cut; if they cannot be read, no rows and the reason as a note."""
     engine = engine_of(place)
-    texts = [
-        f"LEFT({'LOWER(HEX({}))' if data_type in _BYTES else 'CAST({} AS CHAR)'}, {LONGEST_VALUE})".format(
-            engine.quoted(name).replace("%", "%%")
-        )
-        for name, data_type in columns
-    ]
+    texts = []
+    for name, data_type in columns:
+        value = engine.delivered(DescribedColumn(name, data_type), engine.quoted(name)).replace("%", "%%")
+        is_binary = engine.types.get(data_type) == BINARY
+        texts.append(f"LEFT({f'LOWER(HEX({value}))' if is_binary else f'CAST({value} AS CHAR)'}, {LONGEST_VALUE})")
     table = engine.table(location, place).replace("%", "%%")
     try:
         cursor.execute(f"SELECT {', '.join(texts)} FROM {table} LIMIT %s", (rows,))

@@ -10,9 +10,12 @@ from django.conf import settings
 from elevata.core import strict_json
 from elevata.core.words import counted
 from loader.domain.refusals import Refusal
-from loader.domain.sources.kafka import OPERATIONS, event_of, row_of, sequence_of
+from loader.domain.sources.debezium import PLAIN as PLAIN_VALUE
+from loader.domain.sources.debezium import Encoding, encodings, type_of
+from loader.domain.sources.kafka import OPERATIONS, event_of, fields_of, row_of, sequence_of
 from loader.domain.sources.sampling import SampledColumn
 from loader.kafka.client import Cluster, Message
+from loader.records.debezium import text_of_value, unwrapped
 from loader.records.values import Number, text_of
 from loader.services.sources.specs import cluster_place
 from loader.sources.file_samples import MAX_COLUMNS, column_of_json
@@ -26,6 +29,7 @@ from metadata.domain.types import parse
 from metadata.models import System
 
 _SECONDS = 5
+_PLAIN = Encoding(PLAIN_VALUE)
 ROWS = 500
 
 
@@ -68,12 +72,14 @@ def sample_topic(system: System, location: str, options: dict[str, Any] | None) 
     envelope, nulls = options.get("envelope", PLAIN), nulls_of(options, empty_is_null=False)
     sequence = options.get("sequence", LSN)
     rows: list[Mapping[str, Any]] = []
+    known: list[dict[str, Encoding]] = []
     about: list[dict[str, Any]] = []
     for message, entry in zip(messages, objects, strict=True):
         event = event_of(entry) if envelope == DEBEZIUM else None
         if envelope == DEBEZIUM and (event is None or event.get("op") not in OPERATIONS):
             continue
-        rows.append(row_of(event) if event is not None else entry)
+        rows.append(_row(location, message, event) if event is not None else entry)
+        known.append(encodings(fields_of(entry)) if event is not None else {})
         about.append(_about(message, event, sequence))
     names = list(dict.fromkeys(name for row in rows for name in row if name not in MESSAGE_COLUMNS))
     if len(names) > MAX_COLUMNS:
@@ -81,15 +87,29 @@ def sample_topic(system: System, location: str, options: dict[str, Any] | None) 
     columns, values = [], []
     for name in names:
         raw = [None if text_of(row.get(name)) in nulls else row.get(name) for row in rows]
-        texts = [text_of(value) for value in raw]
-        columns.append(column_of_json(name, raw, texts))
+        by_schema = [encoding_of_row.get(name, _PLAIN) for encoding_of_row in known]
+        texts = [text_of_value(value, encoding) for value, encoding in zip(raw, by_schema, strict=True)]
+        declared = type_of(by_schema)
+        columns.append(
+            SampledColumn(name, declared, f"the schema of the messages says {by_schema[0].shown}")
+            if declared is not None
+            else column_of_json(name, raw, texts)
+        )
         values.append(texts)
     key = {"key": _message_key(messages, names), "key_evidence": "the key of the messages"}
     result = sampled(columns, values, whole=len(first) < ROWS, typed=False, where=location, options=options, **key)
-    known = (*((OP, SEQUENCE) if envelope == DEBEZIUM else ()), KEY, PARTITION, OFFSET, TIMESTAMP)
-    named = tuple(SampledColumn(name, parse(MESSAGE_COLUMNS[name]), "the message itself has it") for name in known)
-    more = tuple(tuple(text_of(entry[name]) for entry in about) for name in known)
+    added = (*((OP, SEQUENCE) if envelope == DEBEZIUM else ()), KEY, PARTITION, OFFSET, TIMESTAMP)
+    named = tuple(SampledColumn(name, parse(MESSAGE_COLUMNS[name]), "the message itself has it") for name in added)
+    more = tuple(tuple(text_of(entry[name]) for entry in about) for name in added)
     return replace(result, columns=result.columns + named, values=result.values + more)
+
+
+def _row(topic: str, message: Message, event: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the columns of an event; those of MongoDB are in the JSON text of a document."""
+    row = event.get("before" if event.get("op") == "d" else "after")
+    if not isinstance(row, str):
+        return row_of(event)
+    return unwrapped(_object(topic, replace(message, value=row.encode())))
 
 
 def _message_key(messages: list[Message], names: list[str]) -> tuple[str, ...]:

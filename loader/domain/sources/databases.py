@@ -203,9 +203,9 @@ class Engine:
 
     def as_text(self, column: DescribedColumn) -> Transport:
         """Return the SQL that reads a column by ``as_delivered``, or as text."""
-        return Transport(self._delivered(column, f"t.{self.quoted(column.name)}"))
+        return Transport(self.delivered(column, f"t.{self.quoted(column.name)}"))
 
-    def _delivered(self, column: DescribedColumn, sql: str) -> str:
+    def delivered(self, column: DescribedColumn, sql: str) -> str:
         """Return the SQL that reads an expression of the column's type."""
         return self.as_delivered.get(column.type, _TEXT).format(column=sql, text=self.text)
 
@@ -247,7 +247,7 @@ class Engine:
 
     def highest(self, relation: str, columns: Sequence[DescribedColumn], options: TableOptions) -> str:
         """Return the query for the highest value of each column, as text."""
-        values = ", ".join(self._delivered(c, f"MAX(t.{self.quoted(c.name)})") for c in columns)
+        values = ", ".join(self.delivered(c, f"MAX(t.{self.quoted(c.name)})") for c in columns)
         return f"SELECT {values} FROM {relation} t{_where(options)}"
 
     def lowest(self, relation: str, column: DescribedColumn, options: TableOptions) -> str:

@@ -17,7 +17,7 @@ from loader.domain.refusals import Refusal
 from metadata.domain.sources.option_kinds import KEEP_LOADED, REFUSE_CHANGED
 
 NOTE = "feeds"
-_FILE, _RANGE, _RUN = PREFIXES = "elevata.file ", "elevata.offsets ", "elevata.run "
+_FILE, _RANGE, _RUN, _READ = PREFIXES = "elevata.file ", "elevata.offsets ", "elevata.run ", "elevata.snapshot "
 
 
 @dataclass(frozen=True)
@@ -69,13 +69,15 @@ class FeedRange:
 class FeedLog:
     """Files, ranges of messages and runs in a raw table.
 
-    ``table`` is the table's own id, which a recreated table does not share.
+    ``table`` is the table's own id, which a recreated table does not share. ``newest_reads`` has the highest number in
+    ``_sequence`` of a snapshot row of Debezium, by the topic's name and id.
     """
 
     table: str
     files: Mapping[str, FeedFile] = field(default_factory=dict)
     runs: Mapping[str, int] = field(default_factory=dict)
     ranges: tuple[FeedRange, ...] = ()
+    newest_reads: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, table: str, transactions: Mapping[str, int]) -> "FeedLog":
@@ -91,7 +93,12 @@ class FeedLog:
             for name, number in transactions.items()
             if name.startswith(_RANGE)
         )
-        return cls(table, files, runs, ranges)
+        reads = {
+            tuple(json.loads(name.removeprefix(_READ))): number
+            for name, number in transactions.items()
+            if name.startswith(_READ)
+        }
+        return cls(table, files, runs, ranges, reads)
 
     @property
     def newest(self) -> int:
@@ -102,15 +109,27 @@ class FeedLog:
         table, number = json.loads(note or "{}").get(raw, ("", 0))
         return number if table == self.table else 0
 
-    def transactions(self, run_id: str, choice: "FeedChoice") -> dict[str, int]:
-        """Return the transaction identifiers of a run's commit: its own, and those of the deliveries that it adds."""
+    def newest_read(self, ranges: Iterable[FeedRange]) -> int | None:
+        """Return the highest number of a snapshot row that was read of the topic of these ranges."""
+        topics = {(offsets.topic, offsets.topic_id) for offsets in ranges}
+        return max((number for topic, number in self.newest_reads.items() if topic in topics), default=None)
+
+    def transactions(self, run_id: str, choice: "FeedChoice", newest_read: int | None = None) -> dict[str, int]:
+        """Return the transaction identifiers of a run's commit: its own, and those of the deliveries that it adds.
+
+        ``newest_read`` is the highest number of a snapshot row among the messages.
+        """
         number = self.newest + 1
         names = [_FILE + json.dumps([file.path, file.size, file.written, file.etag]) for file in choice.files]
         names += [
             _RANGE + json.dumps([offsets.topic, offsets.topic_id, offsets.partition, offsets.start, offsets.end])
             for offsets in choice.ranges
         ]
-        return dict.fromkeys([_RUN + run_id, *names], number)
+        recorded = dict.fromkeys([_RUN + run_id, *names], number)
+        if newest_read is not None and newest_read > (self.newest_read(choice.ranges) or -1):
+            topics = {(offsets.topic, offsets.topic_id) for offsets in choice.ranges}
+            recorded |= {_READ + json.dumps(topic): newest_read for topic in topics}
+        return recorded
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,23 @@ from loader.domain.sources.hosts import check_host
 from loader.domain.sources.options import check_source_options
 from metadata.domain.sources.clusters import Broker, ClusterPlace
 from metadata.domain.sources.formats import KAFKA
-from metadata.domain.sources.option_kinds import DEBEZIUM, EARLIEST, LSN, PLAIN, REFUSE, SKIP, TIME
+from metadata.domain.sources.option_kinds import (
+    DEBEZIUM,
+    EARLIEST,
+    LSN,
+    MICROSECONDS,
+    PLAIN,
+    REFUSE,
+    SKIP,
+    TIME,
+    UNAVAILABLE,
+    TimeUnits,
+)
 from metadata.domain.sources.reading_options import ReadingOptions
 
 # Operations of Debezium's events, and those of a change feed: insert, update, delete.
 OPERATIONS = {"c": "I", "r": "I", "u": "U", "d": "D"}
 TRUNCATE = "t"
-# Debezium's text for a value that PostgreSQL did not log, since it is stored apart from the row and did not change.
-UNAVAILABLE = "__debezium_unavailable_value"
 # A sequence by time has this many offsets per millisecond.
 OFFSETS_PER_MILLISECOND = 1 << 20
 CONNECT_SECONDS = 10
@@ -41,7 +50,9 @@ class TopicOptions:
 
     envelope: str = PLAIN
     sequence: str = LSN
-    time_unit: str = "microseconds"
+    time_unit: str = MICROSECONDS
+    unavailable_value: str = UNAVAILABLE
+    binary_values: str | None = None
     truncates: str = REFUSE
     lost_offsets: str = REFUSE
     reading: ReadingOptions = ReadingOptions.of(KAFKA, {})
@@ -56,6 +67,10 @@ class TopicOptions:
     @property
     def is_debezium(self) -> bool:
         return self.envelope == DEBEZIUM
+
+    @property
+    def units(self) -> TimeUnits:
+        return TimeUnits.of(self.time_unit) or TimeUnits()
 
     @property
     def skips_lost(self) -> bool:
@@ -102,6 +117,14 @@ def event_of(message: Mapping[str, Any]) -> Mapping[str, Any] | None:
     payload = message.get("payload")
     event = payload if isinstance(payload, Mapping) and "schema" in message else message
     return event if "op" in event and ("after" in event or "before" in event) else None
+
+
+def fields_of(message: Mapping[str, Any]) -> Any:
+    """Return the fields of the row in the schema beside an event of Debezium; None without a schema."""
+    schema = message.get("schema")
+    fields = schema.get("fields") if isinstance(schema, Mapping) else None
+    by_name = {entry.get("field"): entry.get("fields") for entry in fields or () if isinstance(entry, Mapping)}
+    return by_name.get("after") or by_name.get("before")
 
 
 def row_of(event: Mapping[str, Any]) -> Mapping[str, Any]:

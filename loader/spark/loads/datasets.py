@@ -159,8 +159,9 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
     if load.source.api is not None:
         delivery, pages = read_endpoint(session, load, task.manifest.run_id, task.phase, reading, quarantine.write)
     else:
-        part = feed.part if feed is not None else ()
-        delivery = read_delivery(session, load.source, part, reading, reject=quarantine.write)
+        part, earlier = (feed.part, feed.earlier_rows()) if feed is not None else ((), None)
+        delivery = read_delivery(session, load.source, part, reading, reject=quarantine.write, earlier=earlier)
+        feed = feed.after_reading(delivery.opened) if feed is not None else None
     notes = own.notes(delivery.rows) if own is not None else {}
     notes |= notes_of(delivery.quarantined, delivery.doubt)
     key_list: KeyList | None = None

@@ -43,7 +43,7 @@ CHANGED_FILE           the file changed while it was checked (``Delivery.check_u
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
@@ -65,7 +65,8 @@ from loader.spark.sources.databases import open_table
 from loader.spark.sources.delivery_reading import missing_columns, open_delivery
 from loader.spark.sources.files import DeliveredFile, is_one_file, list_files
 from loader.spark.sources.formats.delta_tables import OpenedChanges, changes_reader, new_versions
-from loader.spark.sources.kafka.topics import new_messages, open_topic
+from loader.spark.sources.kafka.snapshot_rows import EarlierRows
+from loader.spark.sources.kafka.topics import OpenedTopic, new_messages, open_topic
 from loader.spark.sources.opened import Opened
 from loader.spark.sources.provenance import with_provenance
 from loader.spark.sources.schemas import delivered_schema, inferred_columns, refused_schema, unknown_columns
@@ -73,7 +74,7 @@ from loader.spark.sources.windows import within_window
 from loader.spark.tables.commits import open_files
 from loader.spark.tables.table_files import PLACE, TableFiles
 from loader.spark.tables.tables import DeltaTable, RunCommit
-from metadata.domain.sources.formats import DELTA, reads_changes
+from metadata.domain.sources.formats import DELTA, OP, SEQUENCE, reads_changes
 from metadata.domain.sources.locations import Roots
 from metadata.domain.sources.option_kinds import REFUSE_CHANGED
 from metadata.domain.sql import quote_identifier
@@ -148,17 +149,19 @@ def read_delivery(
     *,
     roots: Roots | None = None,
     reject: Reject | None = None,
+    earlier: EarlierRows | None = None,
 ) -> Delivery:
     """Read and check ``source``, or a part of it; the caller calls ``release`` after writing the frame.
 
     ``roots`` are the permitted places, by default those of the runner. ``reject`` takes the rows with faults, and
-    without it they refuse the delivery whatever the source's options say.
+    without it they refuse the delivery whatever the source's options say. ``earlier`` are the rows of a topic in raw.
 
     Raise Refusal, for faults of rows with all classes of them. Text is parsed once and its rows are cached while they
     are needed. A typed file, or a table with a snapshot, is read again, since the checks need few columns and caching
     all of them costs more.
     """
-    return read_opened(_open(spark, source, part, reading, roots or source_roots(spark)), source, reject)
+    opened = _open(spark, source, part, reading, roots or source_roots(spark), earlier)
+    return read_opened(opened, source, reject)
 
 
 def read_opened(opened: Opened, source: SourceSpec, reject: Reject | None = None) -> Delivery:
@@ -221,12 +224,19 @@ def read_opened(opened: Opened, source: SourceSpec, reject: Reject | None = None
     )
 
 
-def _open(spark: SparkSession, source: SourceSpec, part: Part, reading: Reading | None, roots: Roots) -> Opened:
+def _open(
+    spark: SparkSession,
+    source: SourceSpec,
+    part: Part,
+    reading: Reading | None,
+    roots: Roots,
+    earlier: EarlierRows | None,
+) -> Opened:
     if source.database is not None:
         return open_table(spark, source, reading)
     ranges = tuple(entry for entry in part if isinstance(entry, FeedRange))
     if source.cluster is not None:
-        return open_topic(spark, source, ranges)
+        return open_topic(spark, source, ranges, earlier)
     files = tuple(entry for entry in part if isinstance(entry, DeliveredFile))
     wanted = tuple(column.name for column in source.columns)
     keys = tuple(column.name for column in source.columns if column.business_key)
@@ -289,6 +299,7 @@ class Feed:
     files: tuple[DeliveredFile, ...] = ()
     rows: int = 0
     warnings: tuple[str, ...] = ()
+    newest_read: int | None = None
 
     @classmethod
     def of(cls, session: SparkSession, warehouse: str, load: RawLoad, manifest: LoadManifest) -> "Feed":
@@ -352,7 +363,23 @@ class Feed:
     @property
     def recorded(self) -> dict[str, int]:
         """Return the transaction identifiers of the run's commit."""
-        return self.log.transactions(self.run_id, self.choice)
+        return self.log.transactions(self.run_id, self.choice, self.newest_read)
+
+    def after_reading(self, opened: Opened) -> "Feed":
+        """Return the feed with what only its messages tell."""
+        return replace(self, newest_read=opened.numbers.newest_read) if isinstance(opened, OpenedTopic) else self
+
+    def earlier_rows(self) -> EarlierRows | None:
+        """Return the rows of former loads, of runs that are not replaced; None if none is of a snapshot."""
+        newest_read = self.log.newest_read(self.choice.ranges)
+        names = {name: raw_name for raw_name, name in self.load.columns}
+        keys = [column.name for column in self.load.source.columns if column.business_key]
+        if newest_read is None or not {OP, SEQUENCE, *keys} <= names.keys():
+            return None
+        run_id = F.col(quote_identifier(self.load.table.column("run_id").name))
+        columns = [F.col(quote_identifier(names[name])).alias(name) for name in dict.fromkeys((*keys, OP, SEQUENCE))]
+        is_kept = ~run_id.isin(*self.choice.replaced) if self.choice.replaced else F.lit(True)
+        return EarlierRows(newest_read, self.table.frame().where(is_kept).select(*columns))
 
     def replaced_rows(self) -> DataFrame | None:
         """Return the places of raw rows whose files are read again."""

@@ -274,14 +274,9 @@ class Opened(Delivered):
         if name not in self.keys or not isinstance(self.type_of(name), T.StringType):
             return value
         if self.options.trim_keys:
-            value = F.trim(value, F.lit(BLANKS))
+            value = trimmed_key(value, self.options)
             value = nulls_read(value, self.options) if self.is_text else value
-        match self.options.fold_keys:
-            case "upper":
-                return F.upper(value)
-            case "lower":
-                return F.lower(value)
-        return value
+        return folded_key(value, self.options)
 
     def with_key_texts(self, rows: DataFrame) -> DataFrame:
         """Return rows of a table with ``key_text`` of the business key's columns."""
@@ -295,6 +290,10 @@ class Opened(Delivered):
     def unfit(self, name: str) -> Column:
         """Return the condition that a value cannot be read, and so is NULL in the frame; never NULL itself."""
         return F.lit(False)
+
+    def misfit_hint(self, name: str) -> str:
+        """Return what to do about values of a column that do not fit; empty for the usual hint."""
+        return ""
 
     def lacks(self, name: str) -> Column:
         """Return the condition that a required value is missing."""
@@ -360,6 +359,21 @@ class Opened(Delivered):
             places = [file.alias(FILE), block.alias(BLOCK), order.alias(ORDER)]
         selected = rows.frame.select(*columns, malformed.alias(MALFORMED), *places)
         return selected if self.condition is None else selected.where(self.condition)
+
+
+def trimmed_key(value: Column, options: ReadingOptions) -> Column:
+    """Return text of the business key without blanks around it, if the options say so."""
+    return F.trim(value, F.lit(BLANKS)) if options.trim_keys else value
+
+
+def folded_key(value: Column, options: ReadingOptions) -> Column:
+    """Return text of the business key in the case that the options name."""
+    match options.fold_keys:
+        case "upper":
+            return F.upper(value)
+        case "lower":
+            return F.lower(value)
+    return value
 
 
 def type_name(declared: T.DataType) -> str | None:

@@ -2,8 +2,8 @@
 
 import codecs
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -141,7 +141,52 @@ LSN, TIME, OFFSET = "lsn", "time", "offset"
 REFUSE, EARLIEST, SKIP = "refuse", "earliest", "skip"
 # Rows that do not fit the contract, instead of a refusal of their delivery.
 QUARANTINE = "quarantine"
-TIME_UNITS = ("milliseconds", "microseconds", "nanoseconds")
+MILLISECONDS, MICROSECONDS, NANOSECONDS = _TIME_UNITS = ("milliseconds", "microseconds", "nanoseconds")
+
+
+@dataclass(frozen=True)
+class TimeUnits:
+    """Units of numbers since 1970: of single columns, and of all others."""
+
+    others: str = MICROSECONDS
+    of_columns: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, text: Any) -> "TimeUnits | None":
+        """Return the units in a text like ``milliseconds, seen_at=nanoseconds``; None for other text."""
+        if not isinstance(text, str):
+            return None
+        others, of_columns = [], {}
+        for part in text.split(","):
+            name, sign, unit = part.rpartition("=")
+            name, unit = name.strip(), unit.strip()
+            if unit not in _TIME_UNITS or bool(sign) != bool(name) or name in of_columns:
+                return None
+            if sign:
+                of_columns[name] = unit
+            else:
+                others.append(unit)
+        return cls(others[0] if others else MICROSECONDS, of_columns) if len(others) <= 1 else None
+
+    def unit_of(self, column: str) -> str:
+        return self.of_columns.get(column, self.others)
+
+
+TIME_UNITS = Kind(
+    "milliseconds, microseconds or nanoseconds, or units of columns like seen_at=milliseconds",
+    lambda value: TimeUnits.of(value) is not None,
+)
+HEX, BASE64 = "hex", "base64"
+
+
+def _is_placeholder(value: Any) -> bool:
+    if not _is_text(value):
+        return False
+    return not value.startswith("hex:") or bool(re.fullmatch("hex:([0-9a-fA-F]{2})+", value))
+
+
+PLACEHOLDER = Kind("text, or hex: with the digits of bytes", _is_placeholder)
+UNAVAILABLE = "__debezium_unavailable_value"
 DATE_FORMAT = Kind(
     "a format like %d.%m.%Y", lambda value: _is_text(value) and TimeFormat(value).problem(with_time=False) is None
 )

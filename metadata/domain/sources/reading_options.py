@@ -25,6 +25,7 @@ from metadata.domain.sources.formats import (
     XML,
 )
 from metadata.domain.sources.option_kinds import (
+    BASE64,
     CASE,
     CHANGED_FILES,
     CHARACTER,
@@ -39,6 +40,7 @@ from metadata.domain.sources.option_kinds import (
     FIRST,
     FLAG,
     HEADERS,
+    HEX,
     LATEST,
     LSN,
     NUMBER,
@@ -46,6 +48,7 @@ from metadata.domain.sources.option_kinds import (
     PAGINGS,
     PARAMETERS,
     PATH,
+    PLACEHOLDER,
     PLAIN,
     POSITIONS,
     PROVEN,
@@ -60,6 +63,7 @@ from metadata.domain.sources.option_kinds import (
     TIME_FORMAT,
     TIME_UNITS,
     TRUSTED,
+    UNAVAILABLE,
     WORDS,
     ZONE,
     names_of,
@@ -300,10 +304,30 @@ OPTIONS = (
     Option(
         "time_unit",
         (KAFKA,),
-        one_of(*TIME_UNITS),
+        TIME_UNITS,
         "microseconds",
-        "`milliseconds`",
-        "unit of timestamps that Debezium delivers as numbers since 1970",
+        "`milliseconds, seen_at=nanoseconds`",
+        "unit of timestamps that Debezium delivers as numbers since 1970 without a schema, of all columns or of single "
+        "ones, of times of day, too. A schema in the message has the units, which come first",
+        longest=2_000,
+    ),
+    Option(
+        "unavailable_value",
+        (KAFKA,),
+        PLACEHOLDER,
+        UNAVAILABLE,
+        "`__unchanged`",
+        "placeholder of Debezium's setting unavailable.value.placeholder for values that the database did not log",
+        longest=200,
+    ),
+    Option(
+        "binary_values",
+        (KAFKA,),
+        one_of(HEX, BASE64),
+        None,
+        "`base64`",
+        "text of binary columns that Debezium delivers without a schema; by default a text that can be both refuses "
+        "the delivery",
     ),
     Option(
         "truncates",

@@ -71,6 +71,25 @@ def test_the_envelope_of_debezium_is_recognised(system: System, broker: Broker):
     assert sorted(operations) == ["D", "I", "I", "I", "I"]
 
 
+def test_the_sample_has_times_and_decimals_by_the_schema_of_the_messages(system: System, broker: Broker):
+    topic = broker.create("times")
+    fields = [
+        {"field": "at", "type": "int64", "name": "io.debezium.time.Timestamp"},
+        {
+            "field": "price",
+            "type": "bytes",
+            "name": "org.apache.kafka.connect.data.Decimal",
+            "parameters": {"scale": "2"},
+        },
+    ]
+    row = {"at": 1_706_695_200_123, "price": "AJw="}
+    schema = {"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": fields}]}
+    broker.send(topic, [(None, {"schema": schema, "payload": event("c", row, 1, schema=False)})])
+    result = sample(system, topic, "kafka", None)
+    assert list(types(result).items())[:2] == [("at", "timestamp"), ("price", "decimal(38,2)")]
+    assert [column[0] for column in result.values[:2]] == ["2024-01-31T10:00:00.123000Z", "1.56"]
+
+
 def test_the_sample_has_the_sequence_of_the_option(system: System, broker: Broker):
     result = sample(system, events(broker), "kafka", {"envelope": "debezium", "sequence": "offset"})
     sequences, offsets = (

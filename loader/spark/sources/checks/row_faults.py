@@ -182,7 +182,8 @@ def _type_fault(opened: Opened, column: DeliveredColumn, options: dict) -> Fault
         opened.text_of(column.name),
         f"a value of {column.name} does not fit {column.type}",
         f"in {column.name} ({column.type})",
-        "Correct the delivery, or change the column's type." + _skipped_time_hint(column, opened.options.timezone),
+        (opened.misfit_hint(column.name) or "Correct the delivery, or change the column's type.")
+        + _skipped_time_hint(column, opened.options.timezone),
         column=column.name,
         noun="value",
     )

@@ -2,7 +2,8 @@
 
 Changes are those of the versions after the last loaded one (``loader.domain.sources.feeds``), as Delta's Change Data
 Feed has them: rows with the columns ``_op`` and ``_sequence``. A version that deletes a key and adds it again, like an
-overwrite or an update of the key's row in another file, changes it: its delete is left out.
+overwrite or an update of the key's row in another file, changes it: its delete is left out. The row before an update is
+a delete if no row of its version has its key afterwards: the update changed the key.
 
 Refusals beside those of every delivery (``loader.spark.sources.deliveries``):
 
@@ -23,6 +24,7 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 from pyspark.sql.window import Window
 
 from loader.domain.manifest.loads import RawLoad
@@ -32,10 +34,11 @@ from loader.domain.sources.feeds import CHANGES, VERSIONS_LOST, WHOLE, FeedChoic
 from loader.spark.session import first_line, source_roots, thrown_by
 from loader.spark.sources.files import JAVA_ERRORS, DeliveredFile, checked_location
 from loader.spark.sources.formats.typed_files import TypedFormat
-from loader.spark.sources.opened import Delivered, Opened, attribute
+from loader.spark.sources.opened import Delivered, Opened, attribute, attribute_at, folded_key, trimmed_key
 from loader.spark.tables.tables import DeltaTable, metadata_of
 from metadata.domain.sources.formats import OP, SEQUENCE
 from metadata.domain.sources.locations import Roots
+from metadata.domain.sources.reading_options import ReadingOptions
 
 
 class DeltaFormat(TypedFormat):
@@ -124,17 +127,28 @@ class DeltaChanges(DeltaFormat):
                 return super()._read(delivered, paths).withColumns({OP: F.lit("I"), SEQUENCE: version})
             bounds = {"startingVersion": self.range.start, "endingVersion": self.range.end - 1}
             feed = delivered.spark.read.format("delta").option("readChangeFeed", True).options(**bounds)
-            return _events(feed.load(self.range.topic), self.keys, self.range.base)
+            return _events(feed.load(self.range.topic), self.keys, self.range.base, delivered.options)
 
 
-def _events(changes: DataFrame, keys: tuple[str, ...], base: int) -> DataFrame:
-    """Return the rows of a change feed with their operation and version, without deletes of keys that come again."""
-    rows = changes.where("_change_type <> 'update_preimage'")
-    operation = F.when(F.col("_change_type") == "delete", "D").when(F.col("_change_type") == "insert", "I")
-    rows = rows.withColumns({OP: operation.otherwise("U"), SEQUENCE: F.col("_commit_version") + F.lit(base)})
-    if keys and set(keys) <= set(rows.columns):
-        of_key = Window.partitionBy(*(attribute(name) for name in keys), SEQUENCE)
+def _events(changes: DataFrame, keys: tuple[str, ...], base: int, options: ReadingOptions) -> DataFrame:
+    """Return the rows of a change feed with their operation and version.
+
+    Deletes and rows before an update are deletes of keys that do not come again in their version.
+    """
+    operation = F.when(F.col("_change_type").isin("delete", "update_preimage"), "D")
+    operation = operation.when(F.col("_change_type") == "insert", "I").otherwise("U")
+    rows = changes.withColumns({OP: operation, SEQUENCE: F.col("_commit_version") + F.lit(base)})
+    described = {field.name: field.dataType for field in changes.schema}
+    if keys and all(name in described or name.partition(".")[0] in described for name in keys):
+        texts = []
+        for name in keys:
+            key = attribute(name) if name in described else attribute_at(name)
+            is_text = isinstance(changes.select(key).schema[0].dataType, T.StringType)
+            texts.append(folded_key(trimmed_key(key, options), options) if is_text else key)
+        of_key = Window.partitionBy(*texts, SEQUENCE)
         rows = rows.withColumn("__comes", F.max(F.col(OP) != "D").over(of_key)).where(f"{OP} <> 'D' OR NOT __comes")
+    else:
+        rows = rows.where("_change_type <> 'update_preimage'")
     return rows.drop("_change_type", "_commit_version", "_commit_timestamp", "__comes")
 
 

@@ -105,7 +105,7 @@ class JsonLinesFormat(FileFormat):
         parents = only_parents(paths, contract)
         for path in paths:
             if path.partition(".")[0] not in parents:
-                raise _path_conflict(delivered, path)
+                raise path_conflict(delivered.name, path)
         names = tuple(name for name in names if name not in parents)
         layout = Layout.of_text(names, delivered.files, paths)
         group = replace(layout.groups[0], has_malformed_lines=lines.malformed > 0)
@@ -166,11 +166,12 @@ def _delivered_paths(delivered: Delivered, paths: tuple[str, ...]) -> tuple[str,
     return tuple(path for path in paths if counts.get(path, 1))
 
 
-def _path_conflict(delivered: Delivered, path: str) -> Refusal:
+def path_conflict(name: str, path: str) -> Refusal:
+    """Return the refusal of a contract that wants an object as a whole and a value inside it."""
     parent = path.partition(".")[0]
     return Refusal(
         "NO_SUCH_PATH",
-        f"{delivered.name}: JSON lines give {parent} as a whole or {path} inside it, not both",
+        f"{name}: JSON gives {parent} as a whole or {path} inside it, not both",
         column=path,
         hint="Take one of them out of the contract, or deliver a JSON document.",
     )

@@ -21,7 +21,7 @@ SOURCE_GONE            the connection was lost while messages were read
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from pyspark.errors import AnalysisException
@@ -41,14 +41,18 @@ from loader.spark.sources.files import JAVA_ERRORS
 from loader.spark.sources.kafka.messages import (
     DELETED,
     MALFORMED_MESSAGES,
+    UNREAD_HINT,
     checked_layout,
     parsed_events,
     place_of,
     rows_of,
 )
+from loader.spark.sources.kafka.snapshot_rows import EarlierRows, Numbers, in_log_order
+from loader.spark.sources.kafka.values import Shapes
 from loader.spark.sources.opened import FileFormat, Opened, Place
 from metadata.domain.sources.formats import KAFKA
 from metadata.domain.sources.locations import Roots
+from metadata.domain.types import STRING, parse, spark_type
 
 _SAMPLED_FOR_TYPES = 10_000
 
@@ -64,7 +68,11 @@ class MessageFormat(FileFormat):
         if not isinstance(opened, OpenedTopic) or len({name.lower() for name in opened.names}) < len(opened.names):
             return {}
         schema = opened.spark.read.json(opened.objects.limit(_SAMPLED_FOR_TYPES)).schema
-        return {field.name: field.dataType for field in schema}
+        types = {field.name: field.dataType for field in schema}
+        told = {name: parse(opened.shapes.type_of(name)) for name in types}
+        return types | {
+            name: T.DataType.fromDDL(spark_type(type_)) for name, type_ in told.items() if type_.name != STRING
+        }
 
 
 @dataclass(frozen=True)
@@ -75,6 +83,8 @@ class OpenedTopic(Opened):
     objects: DataFrame
     source: SourceSpec
     notes: tuple[str, ...] = ()
+    shapes: Shapes = Shapes({})
+    numbers: Numbers = Numbers()
 
     @property
     def shown(self) -> str:
@@ -108,6 +118,17 @@ class OpenedTopic(Opened):
         """Return the topic and partition of each message, and its offset."""
         return F.concat(F.lit(f"{self.location}/"), F.col("partition").cast("string")), F.col("offset")
 
+    def unfit(self, name: str) -> Column:
+        unread = f"x{self.names.index(name)}"
+        return F.col(unread).isNotNull() if unread in self.rows.columns else F.lit(False)
+
+    def text_of(self, name: str) -> Column:
+        unread, text = f"x{self.names.index(name)}", self.column(name)
+        return F.coalesce(F.col(unread), text) if unread in self.rows.columns else text
+
+    def misfit_hint(self, name: str) -> str:
+        return UNREAD_HINT if f"x{self.names.index(name)}" in self.rows.columns else ""
+
     @contextmanager
     def reading(self, *, again: bool) -> Iterator[None]:
         with _reading(self.source):
@@ -133,8 +154,16 @@ def new_messages(spark: SparkSession, load: RawLoad, log: FeedLog, applied: int)
     return choice, tuple(warnings)
 
 
-def open_topic(spark: SparkSession, source: SourceSpec, ranges: tuple[FeedRange, ...] = ()) -> OpenedTopic:
-    """Find the columns of the messages between the offsets and prepare the rows; by default of the whole topic."""
+def open_topic(
+    spark: SparkSession,
+    source: SourceSpec,
+    ranges: tuple[FeedRange, ...] = (),
+    earlier: EarlierRows | None = None,
+) -> OpenedTopic:
+    """Find the columns of the messages between the offsets and prepare the rows; by default of the whole topic.
+
+    ``earlier`` are the rows that former loads read of the topic.
+    """
     options = TopicOptions.of(source.name, source.options)
     if not ranges:
         ranges = _whole(_cluster(spark, source).describe(source.location))
@@ -143,7 +172,7 @@ def open_topic(spark: SparkSession, source: SourceSpec, ranges: tuple[FeedRange,
         events = messages.where(F.col("value").isNotNull())
         layout = checked_layout(messages, source, options)
         rows = rows_of(events, layout, source, options)
-    return OpenedTopic(
+    opened = OpenedTopic(
         spark=spark,
         name=source.name,
         location=source.location,
@@ -162,7 +191,11 @@ def open_topic(spark: SparkSession, source: SourceSpec, ranges: tuple[FeedRange,
         objects=parsed_events(events, options).select("row"),
         source=source,
         notes=layout.notes,
+        shapes=layout.shapes,
+        numbers=layout.numbers,
     )
+    keyed = opened.with_key_texts(rows)
+    return replace(opened, rows=in_log_order(keyed, opened.names, opened.keys, layout.numbers, earlier))
 
 
 def _cluster(spark: SparkSession, source: SourceSpec) -> Cluster:

@@ -74,6 +74,20 @@ def test_statements_of_other_databases(kind, columns, statement, url):
     assert engine.url(place) == url
 
 
+def test_values_that_a_text_would_change_are_read_in_another_form():
+    engine = ENGINES["mariadb"]
+    described = {type_: DescribedColumn("c", type_) for type_ in ("float", "float unsigned", "point", "double")}
+    assert {type_: engine.transport(column).sql for type_, column in described.items()} == {
+        "float": "t.`c` * 1E0",
+        "float unsigned": "t.`c` * 1E0",
+        "point": "ST_AsBinary(t.`c`)",
+        "double": "t.`c`",
+    }
+    assert engine.type_of(DescribedColumn("c", "decimal unsigned", 10, 2)) == "decimal(10,2)"
+    assert engine.type_of(described["point"]) == "binary"
+    assert "NLS_NUMERIC" in ENGINES["oracle"].transport(DescribedColumn("c", "float")).sql
+
+
 @pytest.mark.parametrize(
     ("kind", "table", "bounds"),
     [

@@ -45,6 +45,18 @@ def test_a_run_reads_on_where_the_run_before_ended():
     assert offsets(chosen(log, topic((0, 5), (0, 2)))) == []
 
 
+def test_the_highest_number_of_a_snapshot_row_is_kept_for_each_topic():
+    first = chosen(FeedLog("t"), topic((0, 5)))
+    transactions = FeedLog("t").transactions("r1", first, 200)
+    log = FeedLog.of("t", transactions)
+    more = chosen(log, topic((0, 9)))
+    assert log.newest_read(more.ranges) == 200
+    assert FeedLog.of("t", transactions | log.transactions("r2", more, 150)).newest_read(more.ranges) == 200
+    assert FeedLog.of("t", transactions | log.transactions("r2", more, 300)).newest_read(more.ranges) == 300
+    assert log.newest_read(chosen(FeedLog("t"), topic((0, 5), id="id-2")).ranges) is None
+    assert FeedLog.of("t", FeedLog("t").transactions("r1", first)).newest_read(first.ranges) is None
+
+
 def test_a_new_partition_is_read_from_its_earliest_message():
     log = loaded(("r1", topic((0, 5))))
     assert offsets(chosen(log, topic((0, 5), (0, 4)))) == [(1, 0, 4)]

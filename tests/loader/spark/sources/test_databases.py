@@ -82,6 +82,74 @@ def test_values_of_every_type_arrive_exactly(spark, orders):
     ]
 
 
+# Type, value, type in the contract, and the server's own text of the value.
+_TEXT = "CAST({} AS text)"
+KINDS = (
+    *(("smallint", "-32768", "integer", _TEXT), ("bigint", "-9223372036854775808", "bigint", _TEXT)),
+    *(
+        ("numeric(20,5)", "123456789012345.12345", "decimal(20,5)", _TEXT),
+        ("numeric", "0.1234567890", "decimal(38,10)", _TEXT),
+    ),
+    *(("real", number, "float", "CAST(CAST({} AS float8) AS text)") for number in ("1234567", "8388607.5", "0.1")),
+    *(("double precision", number, "float", _TEXT) for number in ("0.1", "1e300", "-0.0", "9007199254740993")),
+    *(("money", "12.34", "decimal(19,2)", "CAST(CAST({} AS numeric) AS text)"), ("boolean", "true", "boolean", _TEXT)),
+    *(("char(5)", "ab", "string", _TEXT), ("text", "a\tb 😀 ", "string", _TEXT), ("name", "ab", "string", _TEXT)),
+    *(("bit(3)", "101", "string", _TEXT), ("bit varying", "10101", "string", _TEXT), ("oid", "42", "string", _TEXT)),
+    *(("bytea", "\\x00ff", "binary", "upper(encode({}, 'hex'))"), ("date", "0044-03-15", "date", _TEXT)),
+    ("timestamp", "1500-02-28 12:00:00.123456", "timestamp", _TEXT),
+    ("timestamptz", "2024-03-31 01:30:00.5+05", "timestamp", "CAST({} AT TIME ZONE 'UTC' AS text)"),
+    *(("time", "23:59:59.000001", "time", _TEXT), ("timetz", "23:59:59+02", "string", _TEXT)),
+    *(
+        ("interval", "1 year 2 days 03:00:00.5", "string", _TEXT),
+        ("uuid", "6f2d8f0e-6d3c-4d8b-9f43-0a6a3f1c7a11", "uuid", _TEXT),
+    ),
+    *(
+        ("json", '{"a": 1.10}', "json", _TEXT),
+        ("jsonb", '{"b": 1.10, "a": 2}', "json", _TEXT),
+        ("xml", "<a/>", "string", _TEXT),
+    ),
+    *(
+        ("inet", "10.0.0.1", "string", _TEXT),
+        ("cidr", "10.0.0.0/8", "string", _TEXT),
+        ("macaddr", "08:00:2b:01:02:03", "string", _TEXT),
+    ),
+    *(("point", "(0.1,1234567.5)", "string", _TEXT), ("polygon", "((0,0),(1,0),(1,1))", "string", _TEXT)),
+    *(
+        ("int4range", "[1,5)", "string", _TEXT),
+        ("tsvector", "'a' 'b'", "string", _TEXT),
+        ("pg_lsn", "16/B374D848", "string", _TEXT),
+    ),
+    *(
+        ("real[]", "{0.1,8388607.5}", "json", "CAST(array_to_json({}) AS text)"),
+        ("text[]", '{a,"b c"}', "json", "CAST(array_to_json({}) AS text)"),
+    ),
+)
+
+
+def test_every_type_arrives_with_the_text_that_the_server_gives_it(spark, orders):
+    names = [f"c{place}" for place in range(len(KINDS))]
+    declared = ", ".join(f"{name} {kind[0]}" for name, kind in zip(names, KINDS, strict=True))
+    orders.execute(f"CREATE TABLE jdbc.kinds (id integer PRIMARY KEY, {declared})")
+    places = ", ".join(["%s"] * len(KINDS))
+    orders.execute(f"INSERT INTO jdbc.kinds VALUES (1, {places})", [kind[1] for kind in KINDS])
+    texts = ", ".join(kind[3].format(name) for name, kind in zip(names, KINDS, strict=True))
+    given = orders.execute(f"SELECT {texts} FROM jdbc.kinds").fetchone()
+    contract = [column(name, kind[2]) for name, kind in zip(names, KINDS, strict=True)]
+    delivery = read_delivery(spark, source(KEY, *contract, location="jdbc.kinds"))
+    shown = [
+        f"hex({name})" if kind[2] == "binary" else f"string({name})" for name, kind in zip(names, KINDS, strict=True)
+    ]
+    arrived = delivery.frame.selectExpr(*shown).first()
+    delivery.release()
+    same = [
+        float(text) == float(own) if kind[2] == "float" else text == own
+        for kind, text, own in zip(KINDS, arrived, given, strict=True)
+    ]
+    assert [
+        kind for kind, is_same in zip(zip(KINDS, arrived, given, strict=True), same, strict=True) if not is_same
+    ] == []
+
+
 def test_a_view_and_a_query_are_read_like_a_table(spark, orders):
     contract = (KEY, column("amount", "decimal(10,2)"))
     by_view = rows_of(spark, source(*contract, location="jdbc.large"))

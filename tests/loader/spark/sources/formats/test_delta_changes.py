@@ -29,6 +29,7 @@ class Changing(Kept):
     """Dataset over the changes of a Delta table, which statements write. ``runs`` are the results of its runs."""
 
     runs: list[str] = field(default_factory=list)
+    read_options: dict[str, Any] = field(default_factory=dict)
 
     @property
     def raw_state(self) -> DatasetState:
@@ -51,7 +52,7 @@ class Changing(Kept):
         return self.folder / "lake"
 
     def manifest(self, path: Path, **options: Any) -> LoadManifest:
-        self.options = {"changes": True}
+        self.options = {"changes": True} | self.read_options
         return super().manifest(path, **options)
 
     def run(self, day: int, **options: Any) -> dict:
@@ -94,6 +95,32 @@ def test_each_version_is_read_once_and_its_operations_make_the_history(item):
     ]
     event = item.run(3)
     assert (event["counts"]["rows"], "No new versions" in event["warnings"][0]) == (0, True)
+
+
+def test_an_update_of_the_business_key_ends_the_old_key(item):
+    item.run(1)
+    item.sql("UPDATE LAKE SET id = 9 WHERE id = 2")
+    item.sql("UPDATE LAKE SET id = CASE id WHEN 1 THEN 3 ELSE 1 END WHERE id < 4")
+    assert item.run(2)["counts"]["rows"] == 4
+    assert item.kept() == [(1, "c"), (3, "a"), (9, "b")]
+    assert item.told() == [
+        *((1, "a", "1", "3", "changed"), (1, "c", "3", None, "changed"), (2, "b", "1", "2", "deleted")),
+        *((3, "a", "3", None, "changed"), (3, "c", "1", "3", "changed"), (9, "b", "2", None, "new")),
+    ]
+    item.sql("UPDATE LAKE SET id = 2 WHERE id = 9")
+    item.run(3)
+    assert item.kept() == [(1, "c"), (2, "b"), (3, "a")]
+
+
+def test_an_update_of_a_key_that_is_read_alike_changes_its_row(spark, tmp_path):
+    made = Changing(spark, tmp_path, columns=COLUMNS | {"id": "string"}, policy=POLICY, format="delta")
+    made.read_options = {"fold_keys": "upper", "trim_keys": True}
+    made.sql("CREATE TABLE LAKE (id STRING, v STRING) USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true)")
+    made.sql("INSERT INTO LAKE VALUES ('a', 'x')")
+    made.run(1)
+    made.sql("UPDATE LAKE SET id = ' A', v = 'y'")
+    made.run(2)
+    assert made.kept() == [("A", "y")]
 
 
 @pytest.mark.nightly

@@ -235,6 +235,26 @@ def test_days_and_microseconds_of_debezium_become_dates_and_timestamps(items, br
     ]
 
 
+def test_a_change_that_follows_a_snapshot_row_is_current_in_one_load_and_in_the_next(items, broker):
+    broker.send(items.topic, [sent("r", 1, "old", 200), sent("r", 2, "old", 200), sent("u", 1, "new", 150)])
+    assert items.run("r1", 0)[0] == "succeeded"
+    assert items.short() == [(1, "new", "150", None), (1, "old", "149", "150"), (2, "old", "200", None)]
+    broker.send(items.topic, [sent("u", 2, "new", 160)])
+    assert items.run("r2", 1)[0] == "succeeded"
+    broker.send(items.topic, [sent("u", 2, "newer", 170), sent("u", 2, "newest", 300), sent("r", 1, "again", 310)])
+    assert items.run("r3", 2)[0] == "succeeded"
+    current = {row["id"]: row["v"] for row in items.table(items.rawcore_spec).frame().collect()}
+    assert current == {1: "again", 2: "newest"}
+    assert (2, "new", "201", "202") in items.short()
+
+
+@pytest.mark.parametrize("v", [list(b"__debezium_unavailable_value"), "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="])
+def test_a_placeholder_in_the_form_of_the_column_refuses_the_delivery(items, broker, v):
+    items.prepare()
+    broker.send(items.topic, [sent("r", 1, "a", 1), (None, event("u", {"id": 1, "v": v}, 2))])
+    assert items.refused("r1", 0)["code"] == "UNAVAILABLE_VALUE"
+
+
 def test_events_without_a_log_position_are_ordered_by_time_and_offset(items, broker):
     items.options |= {"sequence": "time"}
     at = 1_700_000_000_000
