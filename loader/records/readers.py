@@ -35,6 +35,7 @@ class FileReading:
         try:
             for record in self._records(file):
                 rows += 1
+                record.check(self.wanted, self.options.ignored)
                 if not names.keys() >= record.values.keys():
                     names |= dict.fromkeys(record.values)
         except Refusal as refusal:

@@ -5,7 +5,7 @@ A column ``a.b`` that no record has under this name is the value ``b`` of the ob
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from loader.domain.refusals import Refusal
@@ -22,10 +22,20 @@ class Number(str):
 
 @dataclass(frozen=True)
 class Record:
-    """Values of one record by column. ``number`` is its position in the file, in the unit of the format."""
+    """Values of one record by column. ``number`` is its position in the file, in the unit of the format.
+
+    ``faults`` has the refusal of each value that cannot be read, by column.
+    """
 
     number: int
     values: Mapping[str, Value]
+    faults: Mapping[str, Refusal] = field(default_factory=dict)
+
+    def check(self, wanted: Sequence[str], ignored: frozenset[str]) -> None:
+        """Raise the refusal of a value that cannot be read in a column that is wanted; all are if none is named."""
+        for name, refusal in self.faults.items():
+            if name not in ignored and (not wanted or name in wanted):
+                raise refusal
 
 
 def values_of(record: Mapping[str, Any], wanted: Sequence[str], place: "Place") -> dict[str, Value]:

@@ -83,6 +83,15 @@ def column_number(letters: str) -> int:
     return number
 
 
+def column_letters(number: int) -> str:
+    """Return the letters of a spreadsheet's column, counted from 1."""
+    letters = ""
+    while number:
+        number, rest = divmod(number - 1, 26)
+        letters = chr(ord("A") + rest) + letters
+    return letters
+
+
 def columns_of(text: Any) -> tuple[tuple[str, int, int], ...]:
     """Return name, first and last position of each column of a text like ``id:1-8, name:9-30``; empty for other text.
 

@@ -243,8 +243,8 @@ SHEET_PART, RELATIONS = "xl/worksheets/sheet1.xml", "xl/_rels/workbook.xml.rels"
     [
         '<row r="1048576"><c r="XFD1048576"><v>1</v></c></row>',
         '<row r="1048576"><c><v>1</v></c><c r="XFD1048576"><v>1</v></c></row>',
-        '<x:row xmlns:x="u" r="1048576"><x:c s="&gt;" r="XFD1048576"/></x:row>',
-        '<row r="1048575"/><row>' + "<c/>" * 20 + "</row>",
+        '<x:row xmlns:x="u" r="1048576"><x:c s="&gt;" r="XFD1048576"><x:v>1</x:v></x:c></x:row>',
+        '<row r="1048575"/><row>' + "<c><v>1</v></c>" * 20 + "</row>",
     ],
     ids=["references", "mixed", "prefixes", "no reference"],
 )
