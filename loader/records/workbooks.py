@@ -1,7 +1,7 @@
 """Workbooks (``.xlsx``, ``.xlsm``, ``.xlsb``, ``.xls``, ``.ods``): the rows of one sheet, or of a range in it.
 
-The library reads the values. Before, the extent of the sheet is checked, since it allocates every cell between the first
-and the last filled one; meanwhile each cell is compared with what the file stores (``workbook_cells``).
+The library reads the values. Before, the bounds of the sheet are checked, since it allocates every cell between the
+first and the last filled one; meanwhile each cell is compared with what the file stores (``workbook_cells``).
 """
 
 import io
@@ -61,7 +61,8 @@ class Sheets(Protocol):
 def read_workbook(stored: BinaryIO, shown: str, options: ReadingOptions, wanted: Sequence[str]) -> Iterator[Record]:
     """Yield the rows of a sheet that are not empty, with the sheet's row numbers.
 
-    Raise Refusal UNREADABLE_FILE, TOO_LARGE, NO_SUCH_SHEET, EMPTY_FILE, DUPLICATE_COLUMN or RAGGED_ROW.
+    Raise Refusal UNREADABLE_FILE, PASSWORD, TOO_LARGE, NO_SUCH_SHEET, EMPTY_FILE, DUPLICATE_COLUMN or RAGGED_ROW. A
+    cell that cannot be read is one of the record's ``faults``.
     """
     content = whole(stored, shown, LIMIT)
     try:

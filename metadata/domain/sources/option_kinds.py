@@ -145,7 +145,7 @@ PAGINGS = ("none", "page", "offset", "cursor", "next_url", "link")
 # Options of Kafka topics.
 PLAIN, DEBEZIUM = "json", "debezium"
 LSN, TIME, OFFSET = "lsn", "time", "offset"
-REFUSE, EARLIEST, SKIP = "refuse", "earliest", "skip"
+REFUSE, EARLIEST, SKIP, KEEP = "refuse", "earliest", "skip", "keep"
 # Rows that do not fit the contract, instead of a refusal of their delivery.
 QUARANTINE = "quarantine"
 TIME_UNITS = ("milliseconds", "microseconds", "nanoseconds")

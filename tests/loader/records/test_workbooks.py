@@ -158,7 +158,8 @@ def test_formula_whose_program_stored_zero_and_did_not_calculate_is_refused():
     assert values_of(content) == ["0"]
     with zipfile.ZipFile(io.BytesIO(content)) as packed:
         listed = packed.read(WORKBOOK_PART).decode()
-    content = rewritten(content, WORKBOOK_PART, listed.replace("</workbook>", '<calcPr fullCalcOnLoad="1"/></workbook>'))
+    listed = listed.replace("</workbook>", '<calcPr fullCalcOnLoad="1"/></workbook>')
+    content = rewritten(content, WORKBOOK_PART, listed)
     assert refusal_of(content).code == "UNREADABLE_CELL"
 
 

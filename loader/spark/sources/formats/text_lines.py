@@ -11,9 +11,12 @@ SAMPLES = 5
 _SAMPLE_LENGTH = 80  # characters
 
 
-def text_lines(spark: SparkSession, files: tuple[DeliveredFile, ...]) -> DataFrame:
-    """Return the lines as column ``value``, with their bytes unchanged."""
-    return spark.read.text([file.pattern for file in files])
+def text_lines(spark: SparkSession, files: tuple[DeliveredFile, ...], separator: str | None = None) -> DataFrame:
+    """Return the lines as column ``value``, with their bytes unchanged.
+
+    ``separator`` is the byte that ends a line as an ASCII character, by default LF, CR or both.
+    """
+    return spark.read.text([file.pattern for file in files], lineSep=separator)
 
 
 def first_lines(

@@ -19,7 +19,10 @@ from loader.spark.sources.formats.csv_files import RECORD
 from loader.spark.sources.formats.json_lines import (
     NO_OBJECT,
     REPEATED_KEY,
+    LONE_SURROGATE,
     STRICT,
+    SURROGATE_HINT,
+    has_lone_surrogate,
     is_one_object,
     is_undecoded,
     object_schema,
@@ -40,6 +43,7 @@ MALFORMED_MESSAGES = (
     MalformedRecord("BAD_JSON", NO_OBJECT, HINT),
     MalformedRecord("WRONG_ENCODING", "cannot be decoded as UTF-8", HINT, "not in UTF-8", is_undecoded),
     MalformedRecord("DUPLICATE_FIELD", REPEATED_KEY, HINT, "with a repeated key", repeats_a_key),
+    MalformedRecord("BAD_JSON", LONE_SURROGATE, SURROGATE_HINT, "with half of a surrogate pair", has_lone_surrogate),
 )
 _SAMPLE_LENGTH = 80  # characters
 _MOMENT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
@@ -169,7 +173,7 @@ def _is_object(value: Column) -> Column:
 
 def _is_malformed(value: Column) -> Column:
     """Return the condition that a message without an envelope is malformed; NULL without a value."""
-    return is_undecoded(value) | ~_is_object(value) | repeats_a_key(value)
+    return is_undecoded(value) | ~_is_object(value) | repeats_a_key(value) | has_lone_surrogate(value)
 
 
 def _sequence(options: TopicOptions) -> Column:
