@@ -38,8 +38,12 @@ class Record:
                 raise refusal
 
 
-def values_of(record: Mapping[str, Any], wanted: Sequence[str], place: "Place") -> dict[str, Value]:
+def values_of(
+    record: Mapping[str, Any], wanted: Sequence[str], place: "Place", text_name: str = ""
+) -> dict[str, Value]:
     """Return the values of a record by column, without objects of which only paths are wanted.
+
+    With ``text_name`` a text is an object that has only this name (XML).
 
     Raise Refusal NO_SUCH_PATH for a path that does not lead into an object.
     """
@@ -47,7 +51,7 @@ def values_of(record: Mapping[str, Any], wanted: Sequence[str], place: "Place") 
     parents = set()
     for name in wanted:
         if name not in record and "." in name:
-            value = _value_at(record, name, place)
+            value = _value_at(record, name, place, text_name)
             parents.add(name.partition(".")[0])
             if value is not _ABSENT:
                 values[name] = text_of(value)
@@ -70,11 +74,13 @@ class Place:
         return Refusal(code, text, file=self.file, row=self.number, column=column, samples=samples, hint=hint)
 
 
-def _value_at(record: Mapping[str, Any], path: str, place: Place) -> Any:
+def _value_at(record: Mapping[str, Any], path: str, place: Place, text_name: str) -> Any:
     value: Any = record
     for name in path.split("."):
         if value is None:
             return None
+        if text_name and isinstance(value, str):
+            value = {text_name: value}
         if not isinstance(value, Mapping):
             message = f"{path} leads into {'a list' if isinstance(value, list) else 'a value'}, not into an object"
             hint = "A column with a path reads objects. Take the list or the value as a column of its own."

@@ -17,9 +17,9 @@ from loader.domain.refusals import Refusal
 from loader.domain.sources.kafka import OFFSETS_PER_MILLISECOND, OPERATIONS, TRUNCATE, UNAVAILABLE, TopicOptions
 from loader.spark.sources.formats.csv_files import RECORD
 from loader.spark.sources.formats.json_lines import (
+    LONE_SURROGATE,
     NO_OBJECT,
     REPEATED_KEY,
-    LONE_SURROGATE,
     STRICT,
     SURROGATE_HINT,
     has_lone_surrogate,
@@ -143,6 +143,7 @@ def _checks(options: TopicOptions) -> dict[str, tuple[Column, str, str]]:
     checks = {
         "WRONG_ENCODING": (is_undecoded(F.col("value")), "cannot be decoded as UTF-8", HINT),
         "BAD_JSON": (~F.col("is_object"), "not one JSON object", HINT),
+        "HALF_CHARACTER": (has_lone_surrogate(F.col("value")), LONE_SURROGATE, SURROGATE_HINT),
     }
     is_row = F.coalesce(F.startswith(F.col("row"), F.lit("{")), F.lit(False))
     is_truncate = F.coalesce(F.col("op") == TRUNCATE, F.lit(False))
