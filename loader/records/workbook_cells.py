@@ -41,15 +41,22 @@ class BoundsSoFar:
     """Bounds of the cells that were added."""
 
     def __init__(self) -> None:
-        self._low, self._high = [1 << 30, 1 << 30], [0, 0]
+        self._top = self._left = 1 << 30
+        self._bottom = self._right = 0
 
     def add(self, row: int, column: int) -> None:
-        self._low[:] = min(self._low[0], row), min(self._low[1], column)
-        self._high[:] = max(self._high[0], row), max(self._high[1], column)
+        if row > self._bottom:
+            self._bottom = row
+        if row < self._top:
+            self._top = row
+        if column > self._right:
+            self._right = column
+        if column < self._left:
+            self._left = column
 
     def bounds(self) -> Bounds | None:
         """Return the bounds; None if no cell was added."""
-        return Bounds(*self._low, *self._high) if self._high[0] else None
+        return Bounds(self._top, self._left, self._bottom, self._right) if self._bottom else None
 
 
 StoredRows = Iterator[tuple[int, dict[int, Stored]]]
@@ -88,6 +95,8 @@ _SMALL_EPOCH = datetime(1899, 12, 31)  # of the days before the missing one
 
 def text_of_cell(value: Any, stored: Stored | None) -> Value | CellFault:
     """Return a cell as text, None if it is empty. ``value`` is what the library read, ``stored`` what the file has."""
+    if stored is None and (value is None or value == ""):
+        return None
     if stored is None or stored.kind == PLAIN:
         match value:
             case bool():
@@ -127,12 +136,14 @@ def number_text(value: float, digits: str) -> str | CellFault:
     A float whose digits from the thirteenth on come from arithmetic only (0.1 + 0.2) is the shorter number, as
     spreadsheet programs show it.
     """
+    if len(digits) <= _SHOWN_DIGITS:
+        return f"{value:.0f}" if value.is_integer() and abs(value) < _EXACT else f"{value:.15g}"
     significant = _significant(digits)
     if _WHOLE_NUMBER.fullmatch(digits) and significant > _SHOWN_DIGITS:
         return digits
     if significant > _FLOAT_DIGITS:
         return digits
-    if value == int(value):
+    if value.is_integer():
         if abs(value) < _EXACT:
             return f"{value:.0f}"
         if _significant(repr(value)) > _SHOWN_DIGITS:

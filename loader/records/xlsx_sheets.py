@@ -5,7 +5,6 @@ before it.
 """
 
 import posixpath
-import re
 import zipfile
 from xml.parsers import expat
 
@@ -24,9 +23,24 @@ from loader.records.workbook_cells import (
 from loader.records.workbook_parts import PartMissing, elements, main_folder, parse, part_named, related_parts
 from metadata.domain.sources.option_kinds import column_number
 
-_CELL = re.compile(r"([A-Za-z]{1,3})([0-9]{1,7})")
+_CONTENTS = ("v", "f", "is")
+_DIGITS, _LONGEST_ROW_NUMBER = "0123456789", 7
 _CHUNK = 1 << 18
 _TRUE = ("1", "true")
+
+
+class _Columns(dict[str, int | None]):
+    """Numbers of columns by their letters, in any case; None for what is no column."""
+
+    def __missing__(self, letters: str) -> int | None:
+        is_column = letters.isascii() and letters.isalpha() and len(letters) <= 3
+        self[letters] = column_number(letters) if is_column else None
+        return self[letters]
+
+
+
+
+_columns = _Columns()
 
 
 class XlsxSheets:
@@ -58,13 +72,13 @@ class XlsxSheets:
 
         def element(name: str, attributes: dict[str, str]) -> None:
             nonlocal row, column
-            kind = local_name(name)
-            if kind == "row":
-                row, column = _row_number(attributes, row), 0
-            elif kind == "c":
+            kind = local_name(name) if ":" in name else name
+            if kind == "c":
                 row, column = _position(attributes, row, column)
-            elif kind in ("v", "is", "f"):
+            elif kind in _CONTENTS:
                 filled.add(row, column)
+            elif kind == "row":
+                row, column = _row_number(attributes, row), 0
 
         parse(self._packed, self._part(sheet), element)
         return filled.bounds()
@@ -85,8 +99,13 @@ def _row_number(attributes: dict[str, str], before: int) -> int:
 
 def _position(attributes: dict[str, str], row: int, column: int) -> tuple[int, int]:
     """Return row and column of a cell that follows the one at ``row`` and ``column``."""
-    reference = _CELL.fullmatch(attributes.get("r", ""))
-    return (int(reference[2]), column_number(reference[1])) if reference else (row, column + 1)
+    reference = attributes.get("r", "")
+    letters = reference.rstrip(_DIGITS)
+    number = _columns[letters]
+    digits = reference[len(letters) :]
+    if number is None or not 1 <= len(digits) <= _LONGEST_ROW_NUMBER:
+        return row, column + 1
+    return int(digits), number
 
 
 class _SheetReader:
@@ -112,35 +131,34 @@ class _SheetReader:
         return self._finished
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
-        match local_name(name):
-            case "row":
-                self._row, self._column, self._cells = _row_number(attributes, self._row), 0, {}
-            case "c":
-                self._row, self._column = _position(attributes, self._row, self._column)
-                self._type, self._has_formula, self._is_filled = attributes.get("t", "n"), False, False
-                self._value = None
-            case "v":
-                self._value, self._is_value = [], True
-            case "f":
-                self._has_formula = True
-            case "is":
-                self._is_filled = True
+        kind = local_name(name) if ":" in name else name
+        if kind == "c":
+            self._row, self._column = _position(attributes, self._row, self._column)
+            self._type, self._has_formula, self._is_filled = attributes.get("t", "n"), False, False
+            self._value = None
+        elif kind == "v":
+            self._value, self._is_value = [], True
+        elif kind == "row":
+            self._row, self._column, self._cells = _row_number(attributes, self._row), 0, {}
+        elif kind == "f":
+            self._has_formula = True
+        elif kind == "is":
+            self._is_filled = True
 
     def _text(self, text: str) -> None:
         if self._is_value and self._value is not None:
             self._value.append(text)
 
     def _end(self, name: str) -> None:
-        match local_name(name):
-            case "v":
-                self._is_value = False
-            case "c":
-                stored = self._stored()
-                if stored is not None:
-                    self._cells[self._column] = stored
-            case "row":
-                if self._cells:
-                    self._finished.append((self._row, self._cells))
+        kind = local_name(name) if ":" in name else name
+        if kind == "c":
+            stored = self._stored()
+            if stored is not None:
+                self._cells[self._column] = stored
+        elif kind == "v":
+            self._is_value = False
+        elif kind == "row" and self._cells:
+            self._finished.append((self._row, self._cells))
 
     def _stored(self) -> Stored | None:
         text = "".join(self._value).strip() if self._value is not None else None

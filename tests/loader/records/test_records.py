@@ -230,7 +230,7 @@ def test_text_of_an_element_with_attributes_in_some_records_only_is_read_by_its_
         {"p.#text": "5"},
         {"p.#text": "6", "p.c": "EUR"},
         {"p.c": "EUR"},
-        {},
+        {"#text": ""},
     ]
 
 
