@@ -14,7 +14,7 @@ from xml.parsers import expat
 
 from loader.domain.refusals import Refusal
 from loader.records.content import chunks
-from loader.records.values import Place, Record, local_name, text_of, values_of
+from loader.records.values import Place, Record, local_name, values_of
 from loader.records.xml_encodings import decoded
 from metadata.domain.sources.reading_options import ReadingOptions
 
@@ -48,12 +48,28 @@ def _records(elements: list["_RowElement"], kinds: "_Kinds", shown: str, wanted:
     for element in elements:
         value, place = element.value, Place(shown, element.line, "line")
         fields = value if isinstance(value, Mapping) else {TEXT: value}
-        faults = kinds.faults(fields, place)
+        texts = frozenset(name for name, inner in fields.items() if isinstance(inner, str) and inner.strip())
+        objects = frozenset(name for name, inner in fields.items() if isinstance(inner, Mapping))
+        faults = {name: mixed_kinds(shown, name, element.line) for name in kinds.mixed(texts, objects)}
         for name, text in element.mixed.items():
             paths = [path for path in wanted if path.startswith(f"{name}.")]
             refusal = place.refusal("BAD_XML", text, _PREFIX_HINT, column=name)
             faults |= dict.fromkeys((name, *paths), refusal)
-        yield Record(element.line, values_of(fields, wanted, place, text_name=TEXT), faults)
+        yield Record(element.line, values_of(fields, wanted, place, text_name=TEXT), faults, texts, objects)
+
+
+def mixed_kinds(file: str, name: str, line: int | None = None) -> Refusal:
+    """Return the refusal of a column that is a text in one record and an object in another."""
+    return Refusal(
+        "BAD_XML",
+        f"{file}{f', line {line}' if line else ''}: the element {name} has attributes or elements in some records, and "
+        "only text in others",
+        file=file,
+        row=line,
+        column=name,
+        hint=f"Take {name}.{TEXT} for its text, and a column like {name}.currency for an attribute, or leave it out with "
+        "the option ignored_columns.",
+    )
 
 
 class _RowElement(NamedTuple):
@@ -65,33 +81,18 @@ class _RowElement(NamedTuple):
 
 
 class _Kinds:
-    """Kinds of the values of each column so far: texts, or objects of elements with attributes or children."""
+    """Columns whose values were texts, or objects of elements with attributes or children."""
 
     def __init__(self) -> None:
         self._texts: set[str] = set()
         self._objects: set[str] = set()
 
-    def faults(self, fields: Mapping[str, Any], place: Place) -> dict[str, Refusal]:
-        """Return the refusal of each column that is a text here and an object in another record, or the reverse."""
-        faults = {}
-        for name, value in fields.items():
-            if isinstance(value, Mapping):
-                own, others = self._objects, self._texts
-            elif isinstance(value, str) and value.strip():
-                own, others = self._texts, self._objects
-            else:
-                continue
-            own.add(name)
-            if name in others:
-                faults[name] = place.refusal(
-                    "BAD_XML",
-                    f"the element {name} has attributes or elements in some records, and only text in others",
-                    f"Take {name}.{TEXT} for its text, and a column like {name}.currency for an attribute, or leave it "
-                    "out with the option ignored_columns.",
-                    column=name,
-                    sample=text_of(value) or "",
-                )
-        return faults
+    def mixed(self, texts: frozenset[str], objects: frozenset[str]) -> set[str]:
+        """Return the columns of a record that had the other kind in a record before it."""
+        mixed = (texts & self._objects) | (objects & self._texts)
+        self._texts |= texts
+        self._objects |= objects
+        return mixed
 
 
 class _Element:

@@ -152,3 +152,12 @@ def test_other_workbooks_are_read_by_the_same_reader(spark, put, write):
     refusal = refused(spark, path, CONTRACT, "xlsx")
     assert (refusal.code, refusal.row, refusal.column) == ("UNREADABLE_CELL", 3, "n")
     assert rows_of(spark, path, CONTRACT, "xlsx", null_string="#N/A") == [("a", "x", "1"), ("b", None, None)]
+
+
+def test_element_that_has_attributes_in_some_files_only_is_refused(spark, put, tmp_path):
+    put("day/1.xml", '<r><i id="a"><name>x</name></i></r>')
+    put("day/2.xml", '<r><i id="b"><name lang="de">y</name></i></r>')
+    refusal = refused(spark, tmp_path / "day", CONTRACT[:2], "xml")
+    assert (refusal.code, refusal.column) == ("BAD_XML", "name")
+    by_path = DeliveredColumn("k-name", "name.#text", "string")
+    assert rows_of(spark, tmp_path / "day", (KEY, by_path), "xml") == [("a", "x"), ("b", "y")]
