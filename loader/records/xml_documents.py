@@ -67,8 +67,8 @@ def mixed_kinds(file: str, name: str, line: int | None = None) -> Refusal:
         file=file,
         row=line,
         column=name,
-        hint=f"Take {name}.{TEXT} for its text, and a column like {name}.currency for an attribute, or leave it out with "
-        "the option ignored_columns.",
+        hint=f"Take {name}.{TEXT} for its text, and a column like {name}.currency for an attribute, or leave it out "
+        "with the option ignored_columns.",
     )
 
 
