@@ -84,6 +84,11 @@ def read_workbook(stored: BinaryIO, shown: str, options: ReadingOptions, wanted:
         raise unreadable(shown, str(error)) from error
     except _BROKEN as error:
         raise unreadable(shown, f"it is no whole workbook: {error}") from error
+    except BaseException as error:
+        # The library is written in Rust; its panics are no Exception, and their class cannot be imported.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise unreadable(shown, f"it is no whole workbook: {error}") from error
 
 
 def _stored_sheets(content: bytes, shown: str) -> Sheets:

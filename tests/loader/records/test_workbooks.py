@@ -269,3 +269,14 @@ def test_workbook_with_a_password_is_refused_as_such(content: bytes):
     refusal = refused("xlsx", content)
     assert refusal.code == "PASSWORD"
     assert "password" in refusal.message
+
+
+def test_panic_of_the_library_is_a_refusal(monkeypatch):
+    class PanicException(BaseException):
+        pass
+
+    def panic(*_: object) -> None:
+        raise PanicException("range end index 256 out of range")
+
+    monkeypatch.setattr("loader.records.workbooks.CalamineWorkbook", type("Workbook", (), {"from_filelike": panic}))
+    assert refused("xlsx", workbook({"S": [["id"]]})).code == "UNREADABLE_FILE"
