@@ -12,6 +12,7 @@ from loader.records.workbook_cells import (
     ERROR,
     FILLED,
     NUMBER,
+    TEXT,
     UNCALCULATED,
     Bounds,
     BoundsSoFar,
@@ -22,6 +23,7 @@ from loader.records.workbook_parts import PartMissing, part_named
 
 _CHUNK = 1 << 18
 _CELLS = ("table-cell", "covered-table-cell")
+_BREAKS = {"tab": "\t", "line-break": "\n"}
 _NUMBERS = ("float", "percentage", "currency")
 
 
@@ -76,7 +78,9 @@ class _ContentReader:
         self._finished: list[_StoredRow] = []
         self._cell: tuple[dict[str, str], int] | None = None
         self._depth = 0  # elements within the cell
+        self._comment = 0  # depth at which a comment begins
         self._texts: list[str] = []
+        self._has_breaks = False  # tabs or line breaks, which the library leaves out
         self._parser = expat.ParserCreate()
         self._parser.buffer_text = True
         self._parser.StartElementHandler = self._start
@@ -92,6 +96,7 @@ class _ContentReader:
         kind = local_name(name)
         if self._cell is not None:
             self._depth += 1
+            self._start_within(kind, attributes)
         elif kind == "table" and (self._tables or attributes.get("table:name") == self._sheet):
             self._tables += 1
             if self._tables == 1:
@@ -103,19 +108,34 @@ class _ContentReader:
             self._cells = []
         elif kind in _CELLS:
             self._cell = (attributes, int(attributes.get("table:number-columns-repeated", "1")))
-            self._depth, self._texts = 0, []
+            self._depth, self._comment, self._texts, self._has_breaks = 0, 0, [], False
+
+    def _start_within(self, kind: str, attributes: dict[str, str]) -> None:
+        """Add the characters of an element within a cell."""
+        if self._comment:
+            return
+        if kind == "annotation":
+            self._comment = self._depth
+        elif kind == "p" and self._texts:
+            self._texts.append("\n")
+        elif kind == "s":
+            self._texts.append(" " * int(attributes.get("text:c", "1")))
+        elif kind in _BREAKS:
+            self._texts.append(_BREAKS[kind])
+            self._has_breaks = True
 
     def _text(self, text: str) -> None:
-        if self._cell is not None and self._depth:
+        if self._cell is not None and self._depth and not self._comment:
             self._texts.append(text)
 
     def _end(self, name: str) -> None:
         kind = local_name(name)
         if self._cell is not None and self._depth:
+            self._comment = 0 if self._comment == self._depth else self._comment
             self._depth -= 1
         elif self._cell is not None:
             attributes, repeated = self._cell
-            stored = _stored(attributes, "".join(self._texts))
+            stored = _stored(attributes, "".join(self._texts), has_breaks=self._has_breaks)
             if stored is not None:
                 self._cells.append((self._column, self._column + repeated - 1, stored))
             self._column, self._cell = self._column + repeated, None
@@ -129,7 +149,7 @@ class _ContentReader:
             self._row += self._repeated
 
 
-def _stored(attributes: dict[str, str], text: str) -> Stored | None:
+def _stored(attributes: dict[str, str], text: str, *, has_breaks: bool) -> Stored | None:
     kind = attributes.get("office:value-type", "")
     if attributes.get("calcext:value-type") == "error":
         return Stored(ERROR, text.strip() or "without a name")
@@ -140,5 +160,5 @@ def _stored(attributes: dict[str, str], text: str) -> Stored | None:
     if kind == "time":
         return Stored(DURATION, attributes.get("office:time-value", ""))
     if kind:
-        return FILLED
+        return Stored(TEXT, text) if has_breaks and "office:string-value" not in attributes else FILLED
     return Stored(UNCALCULATED) if "table:formula" in attributes else None

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from loader.records.values import Value
 
-# Kinds of stored cells. TEXT and the truth values need no more than the library gives.
-NUMBER, DATE, DURATION, ERROR, PLAIN = "number", "date", "duration", "error", ""
+# Kinds of stored cells. PLAIN are texts and truth values as the library gives them.
+NUMBER, DATE, DURATION, ERROR, TEXT, PLAIN = "number", "date", "duration", "error", "text", ""
 UNCALCULATED, UNREAD_DATE = "uncalculated", "unread date"  # a formula without a result, a date that is not read as one
 
 
@@ -107,6 +107,8 @@ def text_of_cell(value: Any, stored: Stored | None) -> Value | CellFault:
     match stored.kind:
         case "number":
             return _of_number(value, stored.text)
+        case "text":
+            return stored.text
         case "date":
             text = stored.text.replace("T", " ", 1)
             return text.removesuffix(" 00:00:00")
