@@ -14,7 +14,7 @@ from elevata.core import strict_json
 from elevata.core.words import counted
 from loader.domain.refusals import Refusal
 from loader.domain.sources.csv_quotes import QuoteScanner
-from loader.domain.sources.fixed_width import EBCDIC_LINE_ENDS, HINT, problem_of
+from loader.domain.sources.fixed_width import EBCDIC_LINE_ENDS, HINT, check_encoding, problem_of
 from loader.domain.sources.sampling import Value
 from loader.records import content
 from loader.records.content import unpacked
@@ -96,6 +96,7 @@ def _without_stray_quotes(lines: Iterator[str], scanner: QuoteScanner, path: Pat
 
 def read_fixed_width(path: Path, options: ReadingOptions, rows: int = ROWS) -> Rows:
     """Return column names, at most ``rows`` rows of text, and True if these are all. Raise Refusal as a load would."""
+    check_encoding(path.name, options)
     positions = columns_of(options.columns)
     last = max(end for _, _, end in positions)
     names = [name for name, _, _ in positions]

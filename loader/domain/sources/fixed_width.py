@@ -2,8 +2,21 @@
 
 from collections.abc import Sequence
 
+from loader.domain.refusals import Refusal
+from metadata.domain.sources.reading_options import ReadingOptions
+
 # Bytes that end a line in EBCDIC, and the characters that Python decodes them to: line feed and next line.
 EBCDIC_LINE_ENDS = {"\x25": "\n", "\x15": "\x85"}
+
+
+def check_encoding(shown: str, options: ReadingOptions) -> None:
+    """Raise Refusal BAD_OPTION for an encoding of two bytes or more per character: lines are split at bytes."""
+    if options.is_wide:
+        raise Refusal(
+            "BAD_OPTION",
+            f"{shown}: lines of fixed width cannot be read in {options.encoding}",
+            hint="Deliver them in UTF-8 or in a character set of one byte per character.",
+        )
 
 
 def ebcdic_line_end(beginning: bytes) -> str:

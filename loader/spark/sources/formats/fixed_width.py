@@ -5,8 +5,7 @@ from dataclasses import replace
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from loader.domain.refusals import Refusal
-from loader.domain.sources.fixed_width import EBCDIC_LINE_ENDS, HINT, ebcdic_line_end, problem_of
+from loader.domain.sources.fixed_width import EBCDIC_LINE_ENDS, HINT, check_encoding, ebcdic_line_end, problem_of
 from loader.spark.expressions import any_of
 from loader.spark.sources.files import DeliveredFile, beginning
 from loader.spark.sources.formats.text_lines import text_lines
@@ -45,12 +44,7 @@ class FixedWidthFormat(FileFormat):
     )
 
     def layout(self, delivered: Delivered, contract: tuple[str, ...]) -> Layout:
-        if delivered.options.is_wide:  # Spark splits lines at bytes, before it knows the encoding
-            raise Refusal(
-                "BAD_OPTION",
-                f"{delivered.name}: lines of fixed width cannot be read in {delivered.options.encoding}",
-                hint="Deliver them in UTF-8 or in a character set of one byte per character.",
-            )
+        check_encoding(delivered.name, delivered.options)
         # Spark replaces bytes that are no character, and the checks look for its replacement.
         delivered.spark.conf.set("spark.sql.legacy.codingErrorAction", "true")
         names = tuple(name for name, _, _ in columns_of(delivered.options.columns))
