@@ -1,11 +1,16 @@
 """Strict JSON reader that refuses texts which programs read differently."""
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
 # Much more than any value needs; some JSON readers refuse longer numbers.
 MOST_DIGITS = 1000
+# Escapes of halves of surrogate pairs, in a text without escaped backslashes.
+HIGH_HALF, LOW_HALF = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+LONE_HALF = f"{HIGH_HALF}(?!{LOW_HALF})|(?<!{HIGH_HALF}){LOW_HALF}"
+_LONE_HALF, _HALF = re.compile(LONE_HALF), re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class BadJson(ValueError):
@@ -20,15 +25,22 @@ class BadJson(ValueError):
 def loads(text: str, *, parse_int: Callable[[str], Any] = int, parse_float: Callable[[str], Any] = float) -> Any:
     """Return the value of a JSON text. Raise BadJson.
 
-    Refused are repeated names in an object, NaN and infinity, integers of more than ``MOST_DIGITS`` digits, and too
-    deep nesting.
+    Refused are repeated names in an object, NaN and infinity, integers of more than ``MOST_DIGITS`` digits, halves of
+    surrogate pairs, and too deep nesting.
     """
+    check_surrogates(text)
     try:
         return decoder(parse_int=parse_int, parse_float=parse_float).decode(text)
     except json.JSONDecodeError as error:
         raise BadJson(f"{error.msg} (column {error.colno})", error.lineno, error.colno) from None
     except RecursionError:
         raise BadJson("nested too deeply") from None
+
+
+def check_surrogates(text: str) -> None:
+    """Raise BadJson for an escape of half a surrogate pair: no other program can store such a text."""
+    if _HALF.search(text) and (lone := _LONE_HALF.search(text.replace("\\\\", "__"))):
+        raise BadJson(f"{lone[0]} is half of a surrogate pair")
 
 
 def decoder(*, parse_int: Callable[[str], Any] = int, parse_float: Callable[[str], Any] = float) -> json.JSONDecoder:

@@ -110,7 +110,9 @@ class _Document:
     def _value(self) -> Any:
         self._peek()
         try:
-            value, self._at = self._decoder.raw_decode(self._text, self._at)
+            start = self._at
+            value, self._at = self._decoder.raw_decode(self._text, start)
+            strict_json.check_surrogates(self._text[start : self._at])
         except json.JSONDecodeError as error:
             raise self._refusal(error.msg, error.pos) from None
         except strict_json.BadJson as error:

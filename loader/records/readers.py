@@ -10,7 +10,7 @@ from loader.domain.refusals import Refusal
 from loader.records.json_documents import read_json
 from loader.records.values import Record
 from loader.records.workbooks import read_workbook
-from loader.records.xml_documents import read_xml
+from loader.records.xml_documents import mixed_kinds, read_xml
 from metadata.domain.sources.formats import JSON, XLSX, XML
 from metadata.domain.sources.reading_options import ReadingOptions
 
@@ -30,16 +30,20 @@ class FileReading:
     wanted: tuple[str, ...]
 
     def summary(self, file: tuple[str, bytes | None]) -> dict[str, Any]:
-        """Return ``{"rows", "names"}``, the columns in order of appearance, or ``{"refusal"}``."""
+        """Return ``{"rows", "names", "texts", "objects"}``, the columns in order of appearance, or ``{"refusal"}``."""
         rows, names = 0, {}
+        texts, objects = set(), set()
         try:
             for record in self._records(file):
                 rows += 1
+                record.check(self.wanted, self.options.ignored)
                 if not names.keys() >= record.values.keys():
                     names |= dict.fromkeys(record.values)
+                texts |= record.texts
+                objects |= record.objects
         except Refusal as refusal:
             return {"refusal": refusal.as_json()}
-        return {"rows": rows, "names": list(names)}
+        return {"rows": rows, "names": list(names), "texts": texts, "objects": objects}
 
     def rows(self, file: tuple[str, bytes | None]) -> Iterator[tuple[str, int, dict[str, str | None]]]:
         """Yield (URI, number, values by column) of each record. Raise the Refusal of the format."""
@@ -52,3 +56,13 @@ class FileReading:
         shown = path.removeprefix(LOCAL)
         with BytesIO(content) if content is not None else open(shown, "rb") as stored:
             yield from READERS[self.format](stored, shown, self.options, self.wanted)
+
+
+def check_kinds(
+    summaries: Sequence[dict[str, Any]], shown: str, wanted: Sequence[str], ignored: frozenset[str]
+) -> None:
+    """Raise Refusal BAD_XML for a column that is a text in one file and an object in another; all if none is wanted."""
+    texts, objects = (set().union(*(summary[kind] for summary in summaries)) for kind in ("texts", "objects"))
+    for name in sorted((texts & objects) - ignored):
+        if not wanted or name in wanted:
+            raise mixed_kinds(shown, name)

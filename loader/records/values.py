@@ -5,7 +5,7 @@ A column ``a.b`` that no record has under this name is the value ``b`` of the ob
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from loader.domain.refusals import Refusal
@@ -22,14 +22,31 @@ class Number(str):
 
 @dataclass(frozen=True)
 class Record:
-    """Values of one record by column. ``number`` is its position in the file, in the unit of the format."""
+    """Values of one record by column. ``number`` is its position in the file, in the unit of the format.
+
+    ``faults`` has the refusal of each value that cannot be read, by column; ``texts`` and ``objects`` are columns whose
+    values have these kinds, in a format that does not distinguish them by its notation (XML).
+    """
 
     number: int
     values: Mapping[str, Value]
+    faults: Mapping[str, Refusal] = field(default_factory=dict)
+    texts: frozenset[str] = frozenset()
+    objects: frozenset[str] = frozenset()
+
+    def check(self, wanted: Sequence[str], ignored: frozenset[str]) -> None:
+        """Raise the refusal of a value that cannot be read in a column that is wanted; all are if none is named."""
+        for name, refusal in self.faults.items():
+            if name not in ignored and (not wanted or name in wanted):
+                raise refusal
 
 
-def values_of(record: Mapping[str, Any], wanted: Sequence[str], place: "Place") -> dict[str, Value]:
+def values_of(
+    record: Mapping[str, Any], wanted: Sequence[str], place: "Place", text_name: str = ""
+) -> dict[str, Value]:
     """Return the values of a record by column, without objects of which only paths are wanted.
+
+    With ``text_name`` a text is an object that has only this name (XML).
 
     Raise Refusal NO_SUCH_PATH for a path that does not lead into an object.
     """
@@ -37,7 +54,7 @@ def values_of(record: Mapping[str, Any], wanted: Sequence[str], place: "Place") 
     parents = set()
     for name in wanted:
         if name not in record and "." in name:
-            value = _value_at(record, name, place)
+            value = _value_at(record, name, place, text_name)
             parents.add(name.partition(".")[0])
             if value is not _ABSENT:
                 values[name] = text_of(value)
@@ -60,11 +77,13 @@ class Place:
         return Refusal(code, text, file=self.file, row=self.number, column=column, samples=samples, hint=hint)
 
 
-def _value_at(record: Mapping[str, Any], path: str, place: Place) -> Any:
+def _value_at(record: Mapping[str, Any], path: str, place: Place, text_name: str) -> Any:
     value: Any = record
     for name in path.split("."):
         if value is None:
             return None
+        if text_name and isinstance(value, str):
+            value = {text_name: value}
         if not isinstance(value, Mapping):
             message = f"{path} leads into {'a list' if isinstance(value, list) else 'a value'}, not into an object"
             hint = "A column with a path reads objects. Take the list or the value as a column of its own."

@@ -1,140 +1,122 @@
-"""Excel workbooks (``.xlsx``): the rows of one sheet, or of a range in it.
+"""Workbooks (``.xlsx``, ``.xlsm``, ``.xlsb``, ``.xls``, ``.ods``): the rows of one sheet, or of a range in it.
 
-A workbook is a zip archive of XML files. The reader unpacks them into memory and allocates every cell between the first
-and the last one, so the sizes of the parts and the extents of the sheets are checked first. Sheets are the parts that
-the workbook lists, wherever they are; a cell or row without a reference follows the one before it.
+The library reads the values. Before, the bounds of the sheet are checked, since it allocates every cell between the
+first and the last filled one; meanwhile each cell is compared with what the file stores (``workbook_cells``).
 """
 
 import io
-import posixpath
-import re
+import struct
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
-from datetime import date, datetime, time, timedelta
-from typing import Any, BinaryIO
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Protocol
 from xml.parsers import expat
 
-from python_calamine import CalamineError, CalamineSheet, CalamineWorkbook
+from python_calamine import CalamineError, CalamineSheet, CalamineWorkbook, PasswordError
 
 from loader.domain.refusals import Refusal
 from loader.records.content import UNREADABLE, too_large, unreadable, whole
 from loader.records.headers import header_names
-from loader.records.values import Place, Record, Value, local_name
-from metadata.domain.sources.option_kinds import column_number, range_of
+from loader.records.ods_sheets import OdsSheets
+from loader.records.values import Place, Record, Value
+from loader.records.workbook_cells import Bounds, CellFault, Stored, StoredRows, text_of_cell
+from loader.records.workbook_parts import EncryptedWorkbook, PartMissing, check_sizes, elements, has_part
+from loader.records.xls_sheets import XlsSheets
+from loader.records.xlsb_sheets import XlsbSheets
+from loader.records.xlsx_sheets import XlsxSheets
+from metadata.domain.sources.option_kinds import column_letters, range_of
 from metadata.domain.sources.reading_options import ReadingOptions
 
 LIMIT = 64 << 20  # bytes of the file
-LARGEST_CONTENT = 512 << 20  # bytes of all its parts, unpacked
-LARGEST_RATIO = 250  # unpacked to packed size of a part
-_RATIO_FROM = 16 << 20  # bytes; the ratio of smaller parts is not checked
+_MANIFEST = "META-INF/manifest.xml"
 MOST_CELLS = 10_000_000
-_CHUNK = 1 << 20
-_WORKBOOK, _RELATIONS = "xl/workbook.xml", "xl/_rels/workbook.xml.rels"
-_CELL = re.compile(r"([A-Za-z]{1,3})([0-9]{1,7})")
+_COMPOUND_FILE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # beginning of .xls, and of workbooks with a password
+
+_BROKEN = (
+    *UNREADABLE,
+    zipfile.BadZipFile,
+    expat.ExpatError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+    LookupError,
+    struct.error,
+)
+
+Cell = Value | CellFault
+
+
+class Sheets(Protocol):
+    """Sheets of one workbook as the file stores them."""
+
+    def bounds(self, sheet: str) -> Bounds | None:
+        """Return the bounds of the filled cells of a sheet; None if there are none."""
+        ...
+
+    def rows(self, sheet: str) -> StoredRows:
+        """Yield number and filled cells, by column from 1, of each row."""
+        ...
 
 
 def read_workbook(stored: BinaryIO, shown: str, options: ReadingOptions, wanted: Sequence[str]) -> Iterator[Record]:
     """Yield the rows of a sheet that are not empty, with the sheet's row numbers.
 
-    Raise Refusal UNREADABLE_FILE, TOO_LARGE, NO_SUCH_SHEET, EMPTY_FILE, DUPLICATE_COLUMN or RAGGED_ROW.
+    Raise Refusal UNREADABLE_FILE, PASSWORD, TOO_LARGE, NO_SUCH_SHEET, EMPTY_FILE, DUPLICATE_COLUMN or RAGGED_ROW. A
+    cell that cannot be read is one of the record's ``faults``.
     """
     content = whole(stored, shown, LIMIT)
-    _check_sizes(content, shown)
     try:
+        sheets = _stored_sheets(content, shown)
         with CalamineWorkbook.from_filelike(io.BytesIO(content)) as workbook:
-            rows = _rows(_sheet(workbook, shown, options.sheet), options.range)
+            name = _sheet_name(workbook, shown, options.sheet)
+            bounds = sheets.bounds(name)
+            if bounds is None:
+                rows: Iterator[_Row] = iter(())
+            elif bounds.cells > MOST_CELLS:
+                message = f"the sheet {name} spans {bounds.cells:,} filled cells, more than {MOST_CELLS:,}"
+                raise too_large(shown, message, MOST_CELLS)
+            else:
+                rows = _rows(workbook.get_sheet_by_name(name), bounds, sheets.rows(name), options.range)
             yield from _records(rows, shown, options, wanted)
+    except (PasswordError, EncryptedWorkbook) as error:
+        raise _password_refusal(shown) from error
     except CalamineError as error:
         raise unreadable(shown, str(error)) from error
-
-
-def _check_sizes(content: bytes, shown: str) -> None:
-    """Raise Refusal TOO_LARGE for a workbook that would need too much memory, UNREADABLE_FILE for one that is broken.
-
-    Every part is unpacked in pieces, since declared sizes and checksums may be false.
-    """
-    total = 0
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as packed:
-            for part in packed.infolist():
-                total += part.file_size
-                if total > LARGEST_CONTENT:
-                    raise too_large(shown, f"its parts are more than {LARGEST_CONTENT >> 20} MB", LARGEST_CONTENT)
-                if part.file_size > max(_RATIO_FROM, LARGEST_RATIO * part.compress_size):
-                    message = f"{part.filename} is packed to less than 1/{LARGEST_RATIO} of its size"
-                    raise too_large(shown, message, LARGEST_RATIO)
-                _read_part(packed, part)
-            for name in _sheet_names(packed):
-                _check_extent(packed, name, shown)
-    except (*UNREADABLE, zipfile.BadZipFile, expat.ExpatError, NotImplementedError, RuntimeError) as error:
+    except _BROKEN as error:
+        raise unreadable(shown, f"it is no whole workbook: {error}") from error
+    except BaseException as error:
+        # The library is written in Rust; its panics are no Exception, and their class cannot be imported.
+        if type(error).__name__ != "PanicException":
+            raise
         raise unreadable(shown, f"it is no whole workbook: {error}") from error
 
 
-def _read_part(packed: zipfile.ZipFile, part: zipfile.ZipInfo) -> None:
-    """Unpack a part without keeping it, so that a false size or checksum is found."""
-    with packed.open(part) as unpacked:
-        while unpacked.read(_CHUNK):
-            pass
+def _stored_sheets(content: bytes, shown: str) -> Sheets:
+    """Return the sheets of a workbook of any kind. Raise Refusal TOO_LARGE or UNREADABLE_FILE."""
+    if content.startswith(_COMPOUND_FILE):
+        return XlsSheets(content)
+    packed = zipfile.ZipFile(io.BytesIO(content))
+    check_sizes(packed, shown)
+    if has_part(packed, _MANIFEST) and elements(packed, _MANIFEST, "encryption-data"):
+        raise EncryptedWorkbook
+    if has_part(packed, "content.xml"):
+        return OdsSheets(packed)
+    return XlsbSheets(packed) if has_part(packed, "xl/workbook.bin") else XlsxSheets(packed)
 
 
-def _sheet_names(packed: zipfile.ZipFile) -> list[str]:
-    """Return the names of the parts that the workbook lists as sheets."""
-    parts = {name.lower(): name for name in packed.namelist()}
-    if _WORKBOOK not in parts or _RELATIONS not in parts:
-        return []
-    ids: set[str] = set()
-    targets: dict[str, str] = {}
-
-    def sheet(name: str, attributes: dict[str, str]) -> None:
-        if local_name(name) == "sheet":
-            ids.update(value for key, value in attributes.items() if local_name(key) == "id")
-
-    def relation(name: str, attributes: dict[str, str]) -> None:
-        if local_name(name) == "Relationship" and "Target" in attributes:
-            targets[attributes.get("Id", "")] = attributes["Target"]
-
-    _parse(packed, parts[_WORKBOOK], sheet)
-    _parse(packed, parts[_RELATIONS], relation)
-    listed = [targets[sheet_id].lower() for sheet_id in ids & set(targets)]
-    # A path is relative to the workbook's folder; the reader also takes one from the archive's root.
-    paths = {posixpath.normpath(posixpath.join(folder, path)).lstrip("/") for path in listed for folder in ("/xl", "/")}
-    return [parts[path] for path in sorted(paths) if path in parts]
+def _password_refusal(shown: str) -> Refusal:
+    return Refusal(
+        "PASSWORD",
+        f"{shown} is protected with a password, so it cannot be read",
+        file=shown,
+        hint="Save the workbook without a password and deliver it again.",
+    )
 
 
-def _check_extent(packed: zipfile.ZipFile, name: str, shown: str) -> None:
-    """Raise Refusal TOO_LARGE for a sheet that spans more cells than ``MOST_CELLS``."""
-    row = column = 0
-    low, high = [1 << 20, 1 << 14], [0, 0]
-
-    def cell(element: str, attributes: dict[str, str]) -> None:
-        nonlocal row, column
-        kind = local_name(element)
-        if kind == "row":
-            number = attributes.get("r", "")
-            row, column = int(number) if number.isdecimal() else row + 1, 0
-        elif kind == "c":
-            reference = _CELL.fullmatch(attributes.get("r", ""))
-            column = column_number(reference[1]) if reference else column + 1
-            row = int(reference[2]) if reference else row
-            low[:] = min(low[0], row), min(low[1], column)
-            high[:] = max(high[0], row), max(high[1], column)
-
-    _parse(packed, name, cell)
-    cells = max(0, high[0] - low[0] + 1) * max(0, high[1] - low[1] + 1)
-    if cells > MOST_CELLS:
-        raise too_large(shown, f"{name} spans {cells:,} cells, more than {MOST_CELLS:,}", MOST_CELLS)
-
-
-def _parse(packed: zipfile.ZipFile, name: str, element: Callable[[str, dict[str, str]], None]) -> None:
-    """Call ``element`` with the name and attributes of each element of a part. Raise ExpatError for broken XML."""
-    parser = expat.ParserCreate()
-    parser.StartElementHandler = element
-    with packed.open(name) as unpacked:
-        parser.ParseFile(unpacked)
-
-
-def _sheet(workbook: CalamineWorkbook, shown: str, name: str | None) -> CalamineSheet:
+def _sheet_name(workbook: CalamineWorkbook, shown: str, name: str | None) -> str:
     names = workbook.sheet_names
+    if not names:
+        raise unreadable(shown, "the workbook has no sheet")
     if name is not None and name not in names:
         raise Refusal(
             "NO_SUCH_SHEET",
@@ -143,58 +125,121 @@ def _sheet(workbook: CalamineWorkbook, shown: str, name: str | None) -> Calamine
             samples=tuple(names[:5]),
             hint=f"Correct the option sheet. The workbook has {', '.join(names[:5])}.",
         )
-    return workbook.get_sheet_by_name(name) if name else workbook.get_sheet_by_index(0)
+    return name or names[0]
 
 
-def _rows(sheet: CalamineSheet, cell_range: str | None) -> Iterator[tuple[int, list[Value]]]:
-    """Yield number and values of each row that is not empty, within the range or all used cells."""
-    if sheet.start is None:
-        return
-    left, top, right, bottom = range_of(cell_range) if cell_range else (sheet.start[1] + 1, 1, None, None)
-    offset = sheet.start[1]
-    for number, row in enumerate(sheet.iter_rows(), start=1):
+class _Steps:
+    """Stored rows that are asked for in ascending order."""
+
+    def __init__(self, rows: StoredRows):
+        self._rows = rows
+        self._next = next(rows, None)
+
+    def row(self, number: int) -> dict[int, Stored]:
+        """Return the filled cells of a row. Raise PartMissing for rows out of their order."""
+        if self._next is None or self._next[0] > number:
+            return {}
+        at, cells = self._next
+        if at < number:
+            raise PartMissing(f"row {at} stands after row {number - 1}")
+        self._next = next(self._rows, None)
+        return cells
+
+
+@dataclass(frozen=True)
+class _Row:
+    """Row of a sheet: its number, the number of its first column, and its cells."""
+
+    number: int
+    left: int
+    cells: list[Cell]
+
+    @property
+    def is_empty(self) -> bool:
+        return all(cell is None for cell in self.cells)
+
+    def place(self, position: int) -> str:
+        """Return the reference of a cell, like ``B7``."""
+        return f"{column_letters(self.left + position)}{self.number}"
+
+
+def _rows(sheet: CalamineSheet, bounds: Bounds, stored_rows: StoredRows, cell_range: str | None) -> Iterator[_Row]:
+    """Yield each row that is not empty, within the range or all filled cells."""
+    steps = _Steps(stored_rows)
+    read = sheet.iter_rows()
+    first = sheet.start[1] if sheet.start is not None else 0
+    left, top, right, bottom = range_of(cell_range) if cell_range else (bounds.left, 1, None, None)
+    for number in range(1, bounds.bottom + 1):
+        values, stored = next(read, []), steps.row(number)
         if number < top or (bottom is not None and number > bottom):
             continue
-        cells = [""] * offset + row if cell_range else row
-        values = [_text(cell) for cell in (cells[left - 1 : right] if cell_range else cells)]
-        if any(value is not None for value in values):
-            yield number, values
+        row = _Row(number, left, _cells(values, stored, first, left, min(bounds.right, right or bounds.right)))
+        if not row.is_empty:
+            yield row
 
 
-def _records(
-    rows: Iterator[tuple[int, list[Value]]], shown: str, options: ReadingOptions, wanted: Sequence[str]
-) -> Iterator[Record]:
+def _cells(values: list[Any], stored: dict[int, Stored], first: int, left: int, right: int) -> list[Cell]:
+    """Return the cells of a row from column ``left`` to ``right``; ``values`` begin after ``first`` columns."""
+    end = first + len(values)
+    return [
+        text_of_cell(values[column - first - 1] if first < column <= end else None, stored.get(column))
+        for column in range(left, right + 1)
+    ]
+
+
+def _records(rows: Iterator[_Row], shown: str, options: ReadingOptions, wanted: Sequence[str]) -> Iterator[Record]:
     names: tuple[str, ...] = ()
     if options.header:
-        row, header = next(rows, (1, []))
-        while header and header[-1] is None:
-            header.pop()
-        names = header_names(shown, [name or "" for name in header], row)
-    for number, values in rows:
-        names = names or tuple(wanted) or tuple(f"column_{place}" for place in range(1, len(values) + 1))
-        if any(value is not None for value in values[len(names) :]):
-            raise Place(shown, number, "row").refusal(
+        names = _header(next(rows, None), shown)
+    for row in rows:
+        names = names or tuple(wanted) or tuple(f"column_{place}" for place in range(1, len(row.cells) + 1))
+        if any(cell is not None for cell in row.cells[len(names) :]):
+            raise Place(shown, row.number, "row").refusal(
                 "RAGGED_ROW",
                 f"a cell beyond the {len(names)} columns",
                 "Every column needs a name. The options sheet and range say which cells are read.",
-                sample=", ".join(value or "" for value in values),
+                sample=", ".join(_text(cell) or "" for cell in row.cells),
             )
-        yield Record(number, {name: values[place] if place < len(values) else None for place, name in enumerate(names)})
+        cells = dict(zip(names, row.cells, strict=False))
+        yield Record(
+            row.number,
+            {name: _text(cells.get(name)) for name in names},
+            _faults(row, cells, shown, options.null_string) if CellFault in map(type, row.cells) else {},
+        )
 
 
-def _text(cell: Any) -> Value:
-    """Return a cell as text: numbers with Excel's fifteen digits, dates and times in ISO 8601; None if empty."""
-    match cell:
-        case "" | None:
-            return None
-        case bool():
-            return "true" if cell else "false"
-        case float() | int():
-            return f"{cell:.0f}" if cell == int(cell) and abs(cell) < 1e15 else f"{cell:.15g}"
-        case datetime():
-            return cell.date().isoformat() if cell.time() == time() else cell.isoformat(sep=" ")
-        case date() | time():
-            return cell.isoformat()
-        case timedelta():
-            return (datetime.min + cell).time().isoformat() if timedelta() <= cell < timedelta(days=1) else str(cell)
-    return str(cell)
+def _header(row: _Row | None, shown: str) -> tuple[str, ...]:
+    """Return the names in the first row. Raise Refusal EMPTY_FILE, UNREADABLE_CELL or DUPLICATE_COLUMN."""
+    cells = row.cells if row is not None else []
+    while cells and cells[-1] is None:
+        cells.pop()
+    for position, cell in enumerate(cells):
+        if row is not None and isinstance(cell, CellFault):
+            raise _cell_refusal(shown, row, position, "", cell)
+    return header_names(shown, [_text(cell) or "" for cell in cells], row.number if row is not None else 1)
+
+
+def _text(cell: Cell) -> Value:
+    return cell.text if isinstance(cell, CellFault) else cell
+
+
+def _faults(row: _Row, cells: dict[str, Cell], shown: str, null_text: str | None) -> dict[str, Refusal]:
+    """Return the refusal of each cell that cannot be read, unless its text stands for NULL."""
+    return {
+        name: _cell_refusal(shown, row, position, name, cell)
+        for position, (name, cell) in enumerate(cells.items())
+        if isinstance(cell, CellFault) and (cell.text != null_text or not null_text)
+    }
+
+
+def _cell_refusal(shown: str, row: _Row, position: int, column: str, fault: CellFault) -> Refusal:
+    named = f" ({column})" if column else ""
+    return Refusal(
+        "UNREADABLE_CELL",
+        f"{shown}, cell {row.place(position)}{named}: it {fault.problem}",
+        file=shown,
+        row=row.number,
+        column=column,
+        samples=(fault.text[:80],) if fault.text else (),
+        hint=fault.hint,
+    )

@@ -114,6 +114,8 @@ def _record_reader(name: str) -> _Reader:
             )
         with path.open("rb") as stored:
             records = list(islice(READERS[name](stored, path.name, reading, ()), rows + 1))
+        for record in records:
+            record.check((), reading.ignored)
         names = list(dict.fromkeys(column for record in records for column in record.values))
         if not names:
             raise empty(path)

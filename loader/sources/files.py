@@ -10,7 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from elevata.core.words import counted
 from loader.domain.refusals import Refusal
+from loader.domain.sources.encodings import c1_warning, has_c1_controls
 from loader.domain.sources.sampling import SampledColumn, Value, suggest_key
 from metadata.domain.sources.formats import format_of, label_of
 from metadata.domain.sources.locations import OutsideRoots, Roots
@@ -278,11 +280,14 @@ def sampled(
 ) -> Sample:
     """Return the sample with counts per column and a key: ``key``, or else one that the data suggest."""
     rows = len(values[0]) if values else 0
+    controls = 0 if typed else sum(any(map(has_c1_controls, filter(None, row))) for row in zip(*values, strict=True))
+    if controls:
+        notes = (*notes, c1_warning(counted(controls, "row")))
     places, evidence = suggest_key([column.name for column in columns], values)
     if key:
         places = tuple(place for name in key for place, column in enumerate(columns) if column.name == name)
         evidence = key_evidence
-    counted = [
+    described = [
         replace(
             column,
             rows=rows,
@@ -297,5 +302,5 @@ def sampled(
     ]
     part = f"all {rows:,} rows" if whole else f"the first {rows:,} rows"
     return Sample(
-        tuple(counted), rows, whole, typed, f"{part} of {where}", tuple(map(tuple, values)), notes, options or {}
+        tuple(described), rows, whole, typed, f"{part} of {where}", tuple(map(tuple, values)), notes, options or {}
     )

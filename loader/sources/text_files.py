@@ -6,18 +6,21 @@ CSV is read by the standard library's reader, which preserves ``007``.
 import csv
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
 from elevata.core import strict_json
 from elevata.core.words import counted
 from loader.domain.refusals import Refusal
+from loader.domain.sources.csv_quotes import QuoteScanner
+from loader.domain.sources.fixed_width import EBCDIC_LINE_ENDS, HINT, check_encoding, problem_of
 from loader.domain.sources.sampling import Value
 from loader.records import content
 from loader.records.content import unpacked
 from loader.records.headers import header_names
 from loader.records.values import Number, text_of
-from metadata.domain.sources.option_kinds import columns_of
+from metadata.domain.sources.option_kinds import REFUSE, columns_of
 from metadata.domain.sources.reading_options import ReadingOptions
 from metadata.domain.types import BLANKS
 
@@ -51,7 +54,11 @@ def read_csv(path: Path, options: dict[str, Any], rows: int = ROWS) -> Rows:
     nulls = nulls_of(options, empty_is_null=True)
     with _open_text(path, encoding) as stream:
         try:
-            reader = csv.reader(_lines(stream, path, encoding), **dialect)
+            lines = _lines(stream, path, encoding)
+            if quote and options.get("quotes_inside", REFUSE) == REFUSE:
+                scanner = QuoteScanner(delimiter=dialect["delimiter"], quote=quote, escape=escape)
+                lines = _without_stray_quotes(lines, scanner, path)
+            reader = csv.reader(lines, **dialect)
             records = (record for record in reader if record)
             header = next(records, None)
             if header is None:
@@ -80,29 +87,51 @@ def read_csv(path: Path, options: dict[str, Any], rows: int = ROWS) -> Rows:
     return names, result, True
 
 
+def _without_stray_quotes(lines: Iterator[str], scanner: QuoteScanner, path: Path) -> Iterator[str]:
+    """Yield the lines. Raise Refusal STRAY_QUOTE for a quote inside of a field that does not begin with one."""
+    for number, line in enumerate(lines, start=1):
+        if (quote := scanner.feed(line)) is not None:
+            raise replace(quote, line=number).refusal(path.name)
+        yield line
+
+
 def read_fixed_width(path: Path, options: ReadingOptions, rows: int = ROWS) -> Rows:
     """Return column names, at most ``rows`` rows of text, and True if these are all. Raise Refusal as a load would."""
+    check_encoding(path.name, options)
     positions = columns_of(options.columns)
     last = max(end for _, _, end in positions)
+    names = [name for name, _, _ in positions]
     result: list[list[Value]] = []
     with _open_text(path, options.encoding) as stream:
-        for number, text in enumerate(_lines(stream, path, options.encoding), start=1):
+        lines = (_ebcdic_lines if options.is_ebcdic else _lines)(stream, path, options.encoding)
+        for number, text in enumerate(lines, start=1):
             line = text.rstrip("\r\n")
             if not line:
                 continue
             if len(result) == rows:
-                return [name for name, _, _ in positions], result, False
-            if len(line) < last and not options.short_lines:
+                return names, result, False
+            is_short = len(line) < last and not options.short_lines
+            has_other_end = options.is_ebcdic and any(end in line for end in EBCDIC_LINE_ENDS.values())
+            if is_short or line[last:].strip(" ") or has_other_end:
                 raise Refusal(
                     "RAGGED_ROW",
-                    f"{path.name}, line {number}: it ends before its last column does, at {last}",
+                    f"{path.name}, line {number}: {problem_of(line, positions)}",
                     file=path.name,
                     row=number,
                     samples=(line[:80],),
-                    hint="Correct the option columns, or set short_lines if blanks at the end of lines are left out.",
+                    hint=HINT,
                 )
             result.append([line[start - 1 : end].strip(" ") for _, start, end in positions])
-    return [name for name, _, _ in positions], result, True
+    return names, result, True
+
+
+def _ebcdic_lines(stream: TextIO, path: Path, encoding: str) -> Iterator[str]:
+    """Yield the lines of the first MOST_CHARACTERS characters, which end as a load finds it."""
+    text = "".join(_lines(stream, path, encoding))
+    is_cut = len(text) >= MOST_CHARACTERS
+    places = [(text.find(end), end) for end in EBCDIC_LINE_ENDS.values() if end in text]
+    lines = text.split(min(places)[1] if places else "\n")
+    yield from lines[:-1] if is_cut else lines
 
 
 def read_json_lines(path: Path, options: dict[str, Any], rows: int = ROWS) -> tuple[list[str], list[dict], bool]:

@@ -27,12 +27,15 @@ BAD_JSON, BAD_XML      a line that is not one JSON object, a broken document
 FORBIDDEN_XML          an XML document with a document type declaration
 NO_SUCH_SHEET,         a workbook without the sheet, a document without the path, a path into a list
 NO_SUCH_PATH
+UNREADABLE_CELL        a cell of a workbook with an error, an uncalculated formula, an uncertain number or date
+PASSWORD               a workbook that needs a password
 TOO_LARGE              a document or workbook beyond the limits of its format
 UNCLOSED_QUOTE         a quoted CSV field that is open at the end of the file
-STRAY_QUOTE            text between the closing quote of a CSV field and the next delimiter
+STRAY_QUOTE            text between the closing quote of a CSV field and the next delimiter, or a quote inside of a
+                       field that does not begin with one
 TYPES_DIFFER           files of one delivery whose types of a column differ
 MISSING_COLUMN         a column of the contract that is not delivered
-RAGGED_ROW             a CSV record with too few or too many fields
+RAGGED_ROW             a CSV record with too few or too many fields, a line of fixed width of another length
 VALUE_DOES_NOT_FIT     a value that its column's type cannot hold (contract: history rule 5)
 NULL_KEY, NULL_VALUE   no value in a required column
 NULL_WATERMARK         no value in any watermark column

@@ -49,7 +49,7 @@ def open_delivery(
     files = files or reader.files(spark, location, roots)
     for file in files:
         check_ended(spark, file)
-        if reader.has_lines:
+        if reader.has_lines and not checked.is_ebcdic:  # EBCDIC has line ends of its own, which its format looks for.
             check_line_lengths(spark, file, checked.encoding)
     delivered = Delivered(spark, name, location, roots, format_name, checked, files)
     try:

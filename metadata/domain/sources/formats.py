@@ -36,7 +36,12 @@ FORMATS = (
     ),
     SourceFormat(XML, "XML", (".xml",), True, "a task per file, 1 GB at most", "inferred from every value"),
     SourceFormat(
-        XLSX, "Excel workbook", (".xlsx",), True, "a task per file, 64 MB at most", "inferred from every value"
+        XLSX,
+        "Excel workbook",
+        (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"),
+        True,
+        "a task per file, 64 MB at most",
+        "inferred from every value",
     ),
     SourceFormat(PARQUET, "Parquet", (".parquet", ".pq"), False, "Spark, by columns", "the file's"),
     SourceFormat(ORC, "ORC", (".orc",), False, "Spark, by columns", "the file's"),

@@ -83,6 +83,15 @@ def column_number(letters: str) -> int:
     return number
 
 
+def column_letters(number: int) -> str:
+    """Return the letters of a spreadsheet's column, counted from 1."""
+    letters = ""
+    while number:
+        number, rest = divmod(number - 1, 26)
+        letters = chr(ord("A") + rest) + letters
+    return letters
+
+
 def columns_of(text: Any) -> tuple[tuple[str, int, int], ...]:
     """Return name, first and last position of each column of a text like ``id:1-8, name:9-30``; empty for other text.
 
@@ -138,7 +147,7 @@ PROVEN, TRUSTED = "proven", "trusted"
 # Options of Kafka topics.
 PLAIN, DEBEZIUM = "json", "debezium"
 LSN, TIME, OFFSET = "lsn", "time", "offset"
-REFUSE, EARLIEST, SKIP = "refuse", "earliest", "skip"
+REFUSE, EARLIEST, SKIP, KEEP = "refuse", "earliest", "skip", "keep"
 # Rows that do not fit the contract, instead of a refusal of their delivery.
 QUARANTINE = "quarantine"
 MILLISECONDS, MICROSECONDS, NANOSECONDS = _TIME_UNITS = ("milliseconds", "microseconds", "nanoseconds")

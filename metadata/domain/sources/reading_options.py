@@ -41,6 +41,7 @@ from metadata.domain.sources.option_kinds import (
     FLAG,
     HEADERS,
     HEX,
+    KEEP,
     LATEST,
     LSN,
     NUMBER,
@@ -91,6 +92,16 @@ OPTIONS = (
         "`\\`",
         "character before a quote inside a quoted field; by default the quote itself, doubled; empty: none",
     ),
+    Option(
+        "quotes_inside",
+        (CSV,),
+        one_of(REFUSE, KEEP),
+        REFUSE,
+        "`keep`",
+        "effect of a quote inside of a field that does not begin with one: the delivery is refused, since a delimiter "
+        "before the quote may be missing, or the quote is part of the value",
+        label="Quotes inside of values",
+    ),
     Option("encoding", (CSV, FIXED), ENCODING, "UTF-8", "`windows-1252`", "character set of the file"),
     Option(
         "header",
@@ -106,7 +117,8 @@ OPTIONS = (
         POSITIONS,
         None,
         "`id:1-8, name:9-30`",
-        "names of the columns, each with its first and last character. A position that no column has is not read",
+        "names of the columns, each with its first and last character. Positions between columns are not read; text "
+        "after the last column refuses the delivery, so name what follows and leave it out with ignored_columns",
         longest=4000,
         required=True,
     ),
@@ -507,6 +519,7 @@ class ReadingOptions:
     delimiter: str
     quote: str
     escape: str
+    quotes_inside: str
     encoding: str
     header: bool
     columns: str | None
@@ -565,3 +578,8 @@ class ReadingOptions:
     def is_wide(self) -> bool:
         """Return True if a character takes two bytes or more, a line end included."""
         return codecs.lookup(self.encoding).name.startswith(("utf-16", "utf-32"))
+
+    @property
+    def is_ebcdic(self) -> bool:
+        """Return True for a character set of mainframes, in which lines end with a byte of their own."""
+        return not self.is_wide and " ".encode(self.encoding) == b"\x40"

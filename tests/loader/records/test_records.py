@@ -13,7 +13,7 @@ import pytest
 from loader.domain.refusals import Refusal
 from loader.records import content, json_documents, workbooks, xml_documents
 from loader.records.headers import header_names
-from loader.records.readers import READERS
+from loader.records.readers import READERS, FileReading
 from metadata.domain.sources.reading_options import ReadingOptions
 from tests.loader.records.workbook_files import workbook
 
@@ -61,6 +61,12 @@ def test_json_keeps_numbers_as_they_are_written_and_nested_values_as_json():
     }
 
 
+def test_json_reads_escapes_of_whole_characters():
+    text = r'[{"a": "\ud83d\ude00", "b": "\\ud83d", "c": "\\\ud83d\ude00"}]'
+    ((_, values),) = records("json", text)
+    assert values == {"a": "😀", "b": "\\ud83d", "c": "\\😀"}
+
+
 def test_a_column_with_a_path_is_a_value_inside_an_object():
     text = '[{"a": {"b": {"c": 1.0}, "d": 2}}, {"a": null}, {"a": {}}, {"a.d": 3}]'
     found = [values for _, values in records("json", text, wanted=("a.b.c", "a.d"))]
@@ -88,6 +94,9 @@ def test_a_path_into_a_list_is_refused_with_its_record():
         ('[{"id": NaN}]', "BAD_JSON", 1),
         ("[" * 100_000, "BAD_JSON", 1),
         ("<html></html>", "BAD_JSON", 1),
+        ('[{"id": "a"}, {"id": "\\ud83d"}]', "BAD_JSON", 2),
+        ('[{"id": "\\ude00\\ud83d"}]', "BAD_JSON", 1),
+        ('[{"a": {"\\uD83Dx": 1}}]', "BAD_JSON", 1),
         (b'[{"id": "\xff"}]', "WRONG_ENCODING", None),
     ],
 )
@@ -163,6 +172,110 @@ def test_a_broken_or_forbidden_xml_document_is_refused(text, code, row):
     refusal = refused("xml", text)
     assert (refusal.code, refusal.row) == (code, row)
     assert "root:" not in refusal.message
+
+
+def checked(text: str | bytes, wanted: tuple[str, ...] = (), **options: Any):
+    """Return the records of XML as a load reads them. Raise Refusal."""
+    content = text if isinstance(text, bytes) else text.encode()
+    summary = FileReading("xml", ReadingOptions.of("xml", options), wanted).summary(("file:a.xml", content))
+    if "refusal" in summary:
+        raise Refusal.from_json(summary["refusal"])
+    return [values for _, values in records("xml", text, wanted, **options)]
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("Shift_JIS", "日本語"),
+        ("EUC-JP", "日本語"),
+        ("GBK", "中文"),
+        ("gb2312", "中文"),
+        ("GB18030", "中文€"),
+        ("Big5", "中文"),
+        ("EUC-KR", "한국어"),
+        ("windows-1252", "5 €"),
+        ("IBM500", "Zürich"),
+        ("UTF-16", "中文"),
+        ("UTF-32", "中文"),
+        ("UTF-8", "中文"),
+    ],
+)
+def test_xml_is_read_in_the_encoding_that_it_declares(monkeypatch, encoding, text):
+    document = f'<?xml version="1.0" encoding="{encoding}"?>\n<r>\n<i><t>{text}</t></i>\n</r>'
+    for size in (1, 3, 1 << 18):
+        monkeypatch.setattr(content, "_CHUNK", size)
+        assert records("xml", document.encode(encoding)) == [(3, {"t": text})]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        b'<?xml version="1.0" encoding="Shift_JIS"?><r><i>\x93\xfa\x96</i></r>',
+        b"<r><i>\xe9</i></r>",
+        b'<?xml version="1.0" encoding="x-unknown"?><r/>',
+        b'<?xml version="1.0" encoding="utf-7"?><r/>',
+        b'<?xml version="1.0" encoding="base64"?><r/>',
+        b'<?xml version="1.0" encoding="UTF-16"?><r/>',
+    ],
+)
+def test_xml_in_another_or_an_unknown_encoding_is_refused(document):
+    refusal = refused("xml", document)
+    assert refusal.code == "WRONG_ENCODING"
+    assert "a.xml" in refusal.message
+
+
+def test_text_of_an_element_with_attributes_in_some_records_only_is_read_by_its_path():
+    text = '<r><i><p>5</p></i><i><p c="EUR">6</p></i><i><p c="EUR"/></i><i/></r>'
+    assert checked(text, wanted=("p.#text", "p.c")) == [
+        {"p.#text": "5"},
+        {"p.#text": "6", "p.c": "EUR"},
+        {"p.c": "EUR"},
+        {"#text": ""},
+    ]
+
+
+@pytest.mark.parametrize("wanted", [(), ("p",)])
+@pytest.mark.parametrize("inner", ['<p c="EUR">6</p>', "<p><q>6</q></p>"])
+def test_column_that_is_text_in_one_record_and_an_object_in_another_is_refused(wanted, inner):
+    text = f"<r>\n<i><p>5</p></i>\n<i>{inner}</i></r>"
+    with pytest.raises(Refusal, match=r"a.xml, line 3: the element p has attributes or elements in some") as caught:
+        checked(text, wanted)
+    assert (caught.value.code, caught.value.column) == ("BAD_XML", "p")
+    assert "p.#text" in caught.value.hint
+    assert len(checked(text, wanted, ignored_columns="p")) == 2
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        "<x:id>1</x:id><y:id>2</y:id>",
+        "<x:id>1</x:id><id>2</id>",
+        '<a><x:id>1</x:id><y:id>2</y:id></a>',
+        '<id xmlns="other">1</id><id>2</id>',
+        '<a x:id="1" y:id="2"/>',
+    ],
+)
+def test_two_namespaces_with_one_name_are_refused(row):
+    text = f'<r xmlns:x="u" xmlns:y="w">\n<i>{row}<n>3</n></i></r>'
+    with pytest.raises(Refusal, match="line 2: two (elements|attributes) id") as caught:
+        checked(text)
+    column = "a" if row.startswith("<a") else "id"
+    assert (caught.value.code, caught.value.column) == ("BAD_XML", column)
+    assert [values["n"] for values in checked(text, wanted=("n",))] == ["3"]
+    with pytest.raises(Refusal):
+        checked(text, wanted=(f"{column}.id" if column == "a" else "id",))
+
+
+def test_one_namespace_with_two_prefixes_is_one_name():
+    text = '<r xmlns:x="u" xmlns:y="u"><i><x:id>1</x:id><y:id>2</y:id></i></r>'
+    assert checked(text) == [{"id": '["1","2"]'}]
+
+
+def test_rows_of_two_namespaces_are_refused_unless_the_option_names_one():
+    text = '<r xmlns:x="u" xmlns:y="w"><x:i><n>1</n></x:i>\n<y:i><n>2</n></y:i></r>'
+    refusal = refused("xml", text, row_tag="i")
+    assert (refusal.code, refusal.row) == ("BAD_XML", 2)
+    assert records("xml", text, row_tag="y:i") == [(2, {"n": "2"})]
 
 
 # --- workbooks
@@ -243,8 +356,8 @@ SHEET_PART, RELATIONS = "xl/worksheets/sheet1.xml", "xl/_rels/workbook.xml.rels"
     [
         '<row r="1048576"><c r="XFD1048576"><v>1</v></c></row>',
         '<row r="1048576"><c><v>1</v></c><c r="XFD1048576"><v>1</v></c></row>',
-        '<x:row xmlns:x="u" r="1048576"><x:c s="&gt;" r="XFD1048576"/></x:row>',
-        '<row r="1048575"/><row>' + "<c/>" * 20 + "</row>",
+        '<x:row xmlns:x="u" r="1048576"><x:c s="&gt;" r="XFD1048576"><x:v>1</x:v></x:c></x:row>',
+        '<row r="1048575"/><row>' + "<c><v>1</v></c>" * 20 + "</row>",
     ],
     ids=["references", "mixed", "prefixes", "no reference"],
 )

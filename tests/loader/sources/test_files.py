@@ -22,6 +22,7 @@ from loader.sources.files import Sample, delivery_at, files_at, list_folder
 from loader.sources.limits import within
 from loader.sources.typed_files import data_type
 from metadata.domain.sources.locations import OutsideRoots, Roots
+from tests.loader.records.binary_workbooks import Error, ods, xls, xlsb
 from tests.loader.records.workbook_files import workbook
 
 
@@ -89,6 +90,21 @@ def test_quotes_delimiters_and_the_byte_order_mark_are_read(tmp_path: Path):
     sample = sampled(tmp_path / "a.csv", '\ufeffid;said\r\n1;"a ""b""\n; c"\r\n', options={"delimiter": ";"})
     assert [column.name for column in sample.columns] == ["id", "said"]
     assert sample.values[1] == ('a "b"\n; c',)
+
+
+def test_quote_inside_of_an_unquoted_field_is_refused_unless_it_is_declared(tmp_path: Path):
+    content = 'id,size\n1,"5"" x"\n2,7" pipe\n'
+    found = refusal(tmp_path / "a.csv", content)
+    assert (found.code, found.row) == ("STRAY_QUOTE", 3)
+    assert "field 2" in found.message
+    sample = sampled(tmp_path / "a.csv", content, options={"quotes_inside": "keep"})
+    assert sample.values[1] == ('5" x', '7" pipe')
+
+
+def test_control_characters_of_a_wrong_encoding_are_noted(tmp_path: Path):
+    sample = sampled(tmp_path / "a.csv", "id,name\n1,5 \x80\n2,€\n")
+    assert sample.values[1] == ("5 \x80", "€")
+    assert [note for note in sample.notes if "1 row with control characters" in note and "windows-1252" in note]
 
 
 def test_without_a_header_columns_are_numbered(tmp_path: Path):
@@ -239,6 +255,42 @@ def test_records_are_sampled(tmp_path: Path, kind: str, content: Any, options: d
     assert [column.nulls for column in sample.columns] == ([0, 0] if kind == "xlsx" else [1, 1])
     assert sample.whole
     assert sample.options == options
+
+
+@pytest.mark.parametrize("write", [xls, xlsb, ods])
+def test_workbook_with_an_error_is_refused_as_by_a_load(tmp_path: Path, write: Any):
+    content = write([["id", "n"], ["a", 1], ["b", Error("#N/A")]])
+    found = refusal(tmp_path / "a.xls", content, "xlsx")
+    assert (found.code, found.row, found.column) == ("UNREADABLE_CELL", 3, "n")
+    sample = sampled(tmp_path / "b.xls", content, "xlsx", {"null_string": "#N/A"})
+    assert [column.nulls for column in sample.columns] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("content", "encoding"),
+    [
+        ("0001abcde\n0002fg   ".encode("cp500"), "IBM500"),
+        ("0001abcde\x850002fg   \x85".encode("cp500"), "IBM500"),
+        (b"0001abcde\r\n0002fg     \r\n", "UTF-8"),
+    ],
+)
+def test_lines_of_fixed_width_are_sampled(tmp_path: Path, content: bytes, encoding: str):
+    sample = sampled(tmp_path / "a.dat", content, "fixed", {"columns": "id:1-4, v:5-9", "encoding": encoding})
+    assert list(zip(*sample.values, strict=True)) == [("0001", "abcde"), ("0002", "fg")]
+
+
+@pytest.mark.parametrize(
+    ("content", "encoding", "row"),
+    [
+        (b"0001abcde0002fghij", "UTF-8", 1),
+        (b"0001abcde\n0002fghij rest\n", "UTF-8", 2),
+        ("0001abcde0002fghij".encode("cp500"), "IBM500", 1),
+        ("0001abcde\n0002fgh\x85j\n".encode("cp500"), "IBM500", 2),
+    ],
+)
+def test_text_after_the_last_column_of_fixed_width_is_refused(tmp_path: Path, content: bytes, encoding: str, row: int):
+    found = refusal(tmp_path / "a.dat", content, "fixed", {"columns": "id:1-4, v:5-9", "encoding": encoding})
+    assert (found.code, found.row) == ("RAGGED_ROW", row)
 
 
 def test_a_workbook_that_pages_would_hold_whole_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

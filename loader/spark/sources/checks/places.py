@@ -69,9 +69,9 @@ def _lines_or_records(opened: Opened, placed: DataFrame, rows: list) -> list[tup
 def _line_numbers(opened: Opened, placed: DataFrame, rows: list) -> list[int | None]:
     """Return each row's line, computed from the rows and line ends before it; None if it is uncertain.
 
-    Skipped blank lines make it uncertain.
+    Skipped blank lines, and line ends that are no bytes of ASCII, make it uncertain.
     """
-    if not opened.reader.has_lines or not rows or opened.options.is_wide:
+    if not opened.reader.has_lines or not rows or opened.options.is_wide or opened.options.is_ebcdic:
         return [None] * len(rows)
     skipped = _files_with_blank_lines(opened)
     spanning = opened.names if opened.reader.spans_lines else ()

@@ -16,6 +16,7 @@ from pyspark.sql import types as T
 from elevata.core.words import counted
 from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
+from loader.domain.sources.encodings import c1_warning
 from loader.domain.sources.marks import NULL_WATERMARK
 from loader.domain.sources.schema_changes import VALUE_DOES_NOT_FIT
 from loader.spark.expressions import all_of, any_of, fits, is_ambiguous_time, typed
@@ -120,6 +121,7 @@ def check_rows(opened: Opened, numbered: DataFrame, source: SourceSpec) -> Check
         totals = numbered.agg(
             F.count(F.lit(1)).alias("rows"),
             F.count_if(any_of(replaced if opened.reader.is_decoded else [])).alias("replaced"),
+            F.count_if(any_of(_has_c1_controls(opened, source))).alias("controls"),
             *(F.count_if(fault_class.condition).alias(f"fault_{i}") for i, fault_class in enumerate(fault_classes)),
             *(count.alias(f"ambiguous_{i}") for i, count in enumerate(ambiguous)),
         ).first()
@@ -132,8 +134,21 @@ def check_rows(opened: Opened, numbered: DataFrame, source: SourceSpec) -> Check
         for column, count in counts.items()
         if count
     )
+    if totals["controls"]:
+        warnings += (c1_warning(counted(totals["controls"], "row")),)
     faults = ((fault_class, totals[f"fault_{i}"]) for i, fault_class in enumerate(fault_classes))
     return CheckResult(totals["rows"], warnings, tuple((fault_class, count) for fault_class, count in faults if count))
+
+
+def _has_c1_controls(opened: Opened, source: SourceSpec) -> list[Column]:
+    """Return the conditions that the texts of a text format have a control character from U+0080 to U+009F."""
+    if not opened.is_text:
+        return []
+    texts = [opened.column(name) for name in ([c.name for c in source.columns] or opened.names)]
+    # Few texts are longer in bytes than in characters, and only these can have such a character.
+    return [
+        (F.octet_length(text) > F.char_length(text)) & F.rlike(text, F.lit("[\\x{80}-\\x{9f}]")) for text in texts
+    ]
 
 
 def refuse_faults(opened: Opened, numbered: DataFrame, source: SourceSpec) -> CheckResult:

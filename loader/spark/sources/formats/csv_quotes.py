@@ -1,12 +1,16 @@
-"""Check of CSV quotes: every opening quote is closed, and a delimiter or line end follows the closing one.
+"""Check of CSV quotes: every opening quote is closed, with a delimiter or line end before it and after the closing one.
 
 Spark's parser is lenient in both: it accepts the end of the file as the end of a quoted field, so that one
 missing quote swallows all following rows, and it continues after a quote that closes too early. Therefore
 every file is read once more by the same parser with strict settings, as a stream in parallel to Spark's own
 reading. A record that no delivery contains is appended: the parser rejects it (too many columns) unless an
 open quote has swallowed it.
+
+The parser takes a quote inside of a field that does not begin with one as part of the value, so the text itself is
+scanned for these (``loader.domain.sources.csv_quotes``), unless the source declares them.
 """
 
+import codecs
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,11 +19,16 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from loader.domain.refusals import Refusal
+from loader.domain.sources.csv_quotes import QuoteScanner
+from loader.records.content import UNREADABLE, unpacked
+from loader.records.readers import LOCAL
 from loader.spark.sources.files import JAVA_ERRORS, DeliveredFile, content_of, unreadable
 from loader.spark.sources.formats.csv_files import reading_options
-from loader.spark.sources.opened import Opened
+from loader.spark.sources.opened import Group, Opened
 from metadata.domain.sources.formats import CSV
+from metadata.domain.sources.option_kinds import REFUSE
 
+_PIECE = 1 << 20  # bytes
 SIDE_BY_SIDE = 2  # Spark's own tasks need the other processors
 # Spark's reader takes 20480 columns.
 _MOST_COLUMNS = 20_481
@@ -41,6 +50,8 @@ def checked_quotes(opened: Opened) -> Iterator[None]:
     files = [(file, group.separator) for group in opened.groups for file in group.files]
     with ThreadPoolExecutor(min(SIDE_BY_SIDE, len(files)), thread_name_prefix="quotes") as pool:
         scans = [pool.submit(_check_file, opened, file, separator) for file, separator in files]
+        if opened.options.quotes_inside == REFUSE:
+            scans += [pool.submit(_scan_file, opened, file, group) for group in opened.groups for file in group.files]
         try:
             yield
         finally:
@@ -69,6 +80,44 @@ def _check_file(opened: Opened, file: DeliveredFile, separator: str | None) -> N
     raise _quote_refusal(
         "UNCLOSED_QUOTE", file, line, "a quote that opens in the record that begins here is never closed"
     )
+
+
+def _scan_file(opened: Opened, file: DeliveredFile, group: Group) -> None:
+    """Raise Refusal STRAY_QUOTE for a quote inside of a field that does not begin with one."""
+    options = opened.options
+    line_end = "\r" if group.separator == "\r" else "\n"
+    scanner = QuoteScanner(
+        delimiter=options.delimiter, quote=options.quote, escape=options.escape, line_end=line_end
+    )
+    for text in _texts(opened, file):
+        if (quote := scanner.feed(text)) is not None:
+            raise quote.refusal(file.shown, group.names)
+
+
+def _texts(opened: Opened, file: DeliveredFile) -> Iterator[str]:
+    """Yield the text of a file in pieces, without a byte order mark."""
+    decoder = codecs.getincrementaldecoder(opened.options.encoding)("replace")
+    is_first = True
+    for piece in _pieces(opened, file):
+        text = decoder.decode(piece)
+        yield text.removeprefix("\ufeff") if is_first else text
+        is_first = is_first and not text
+    yield decoder.decode(b"", final=True)
+
+
+def _pieces(opened: Opened, file: DeliveredFile) -> Iterator[bytes]:
+    try:
+        if file.path.startswith(LOCAL):
+            with open(file.path.removeprefix(LOCAL), "rb") as stored:
+                content = unpacked(stored, file.path)
+                while piece := content.read(_PIECE):
+                    yield bytes(piece)
+            return
+        with content_of(opened.spark, file) as stream:
+            while piece := bytes(stream.readNBytes(_PIECE)):
+                yield piece
+    except (*JAVA_ERRORS, *UNREADABLE) as error:
+        raise unreadable(file.shown, error) from error
 
 
 def _parser(opened: Opened, separator: str | None, records: int | None = None) -> Any:

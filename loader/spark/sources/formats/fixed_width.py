@@ -1,11 +1,36 @@
 """Fixed width: lines whose fields stand at positions that the option ``columns`` gives, counted in characters."""
 
+from dataclasses import replace
+
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from loader.domain.refusals import Refusal
+from loader.domain.sources.fixed_width import EBCDIC_LINE_ENDS, HINT, check_encoding, ebcdic_line_end, problem_of
+from loader.spark.expressions import any_of
+from loader.spark.sources.files import DeliveredFile, beginning
 from loader.spark.sources.formats.text_lines import text_lines
-from loader.spark.sources.opened import Delivered, FileFormat, Group, Layout, MalformedRecord, Opened, Rows, nulls_read
+from loader.spark.sources.opened import (
+    LONGEST_TEXT,
+    Delivered,
+    FileFormat,
+    Group,
+    Layout,
+    MalformedRecord,
+    Opened,
+    Place,
+    Rows,
+    nulls_read,
+)
 from metadata.domain.sources.option_kinds import columns_of
+
+_BEGINNING = 1 << 20  # bytes in which a file's first line end is looked for
+_LONGEST_LINE = 1 << 30  # characters
+
+
+def _problem(opened: Opened, place: Place) -> str:
+    if len(place.text) >= LONGEST_TEXT:  # The text is cut there.
+        return "the line has text after its last column"
+    return problem_of(place.text, columns_of(opened.options.columns))
 
 
 class FixedWidthFormat(FileFormat):
@@ -14,32 +39,42 @@ class FixedWidthFormat(FileFormat):
     has_lines = is_decoded = True
     malformed = (
         MalformedRecord(
-            "RAGGED_ROW",
-            "the line ends before its last column does",
-            "Deliver lines of full length, or set the option short_lines if blanks at their end are left out.",
+            "RAGGED_ROW", "the line is shorter or longer than its columns", HINT, "of another length", describe=_problem
         ),
     )
 
     def layout(self, delivered: Delivered, contract: tuple[str, ...]) -> Layout:
-        if delivered.options.is_wide:  # Spark splits lines at bytes, before it knows the encoding
-            raise Refusal(
-                "BAD_OPTION",
-                f"{delivered.name}: lines of fixed width cannot be read in {delivered.options.encoding}",
-                hint="Deliver them in UTF-8 or in a character set of one byte per character.",
-            )
+        check_encoding(delivered.name, delivered.options)
         # Spark replaces bytes that are no character, and the checks look for its replacement.
         delivered.spark.conf.set("spark.sql.legacy.codingErrorAction", "true")
         names = tuple(name for name, _, _ in columns_of(delivered.options.columns))
-        return Layout.of_text(names, delivered.files)
+        layout = Layout.of_text(names, delivered.files)
+        return replace(layout, groups=_by_line_end(delivered, names)) if delivered.options.is_ebcdic else layout
 
     def rows(self, opened: Opened, group: Group) -> Rows:
         options, positions = opened.options, columns_of(opened.options.columns)
-        line = F.decode(F.col("value").cast("binary"), options.encoding)
+        line = F.rtrim(F.decode(F.col("value").cast("binary"), options.encoding), F.lit("\r"))
         values = {
             name: nulls_read(F.trim(F.substring(line, start, end - start + 1), F.lit(" ")), options)
             for name, start, end in positions
         }
         last = max(end for _, _, end in positions)
         is_short = F.lit(not options.short_lines) & (F.char_length(line) < last)
-        frame = text_lines(opened.spark, group.files).where(F.trim("value", F.lit("\r")) != "")
-        return Rows(frame, values, F.when(is_short, line))
+        is_long = F.trim(F.substring(line, last + 1, _LONGEST_LINE), F.lit(" ")) != ""
+        frame = text_lines(opened.spark, group.files, group.separator).where(F.trim("value", F.lit("\r")) != "")
+        return Rows(frame, values, F.when(is_short | is_long | _has_other_line_end(group), line))
+
+
+def _by_line_end(delivered: Delivered, names: tuple[str, ...]) -> tuple[Group, ...]:
+    """Return the files of EBCDIC in groups of the same line end."""
+    files: dict[str, list[DeliveredFile]] = {}
+    for file in delivered.files:
+        end = ebcdic_line_end(beginning(delivered.spark, file, _BEGINNING))
+        files.setdefault(end, []).append(file)
+    return tuple(Group(tuple(group), names, end) for end, group in files.items())
+
+
+def _has_other_line_end(group: Group) -> Column:
+    """Return the condition that a line of EBCDIC has a byte that ends lines in other files."""
+    others = [end for end in EBCDIC_LINE_ENDS if group.separator not in (None, end)]
+    return any_of(F.contains(F.col("value"), F.lit(end)) for end in others)

@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from elevata.core.strict_json import LONE_HALF
 from elevata.core.words import counted
 from loader.domain.refusals import Refusal
 from loader.spark.sources.formats.csv_files import RECORD
@@ -48,6 +49,8 @@ _HINT = "JSON lines hold one object per line, from { to }."
 _BLANKS = " \t\r"
 _DECODE_HINT = "Deliver the file in UTF-8."
 NO_OBJECT = "not one JSON object, or no object where a column with a path leads into one"
+LONE_SURROGATE = "a text has the escape of half a surrogate pair, which no program can store"
+SURROGATE_HINT = "Deliver whole characters: the writer has cut a text within one."
 REPEATED_KEY = "the object names a key more than once"
 # Columns of the rows while malformed lines are looked up; no delivered column has these names.
 _FILE, _BLOCK, _ORDER = "\ue000file", "\ue000block", "\ue000order"
@@ -57,6 +60,12 @@ _LINE, _LINE_ORDER = "\ue000line", "\ue000line_order"
 def is_undecoded(text: Column) -> Column:
     """Return the condition that a text is no UTF-8."""
     return ~F.is_valid_utf8(text)
+
+
+def has_lone_surrogate(text: Column) -> Column:
+    """Return the condition that a JSON text escapes half of a surrogate pair, for which Java reads a question mark."""
+    may_have = F.contains(text, F.lit("\\ud")) | F.contains(text, F.lit("\\uD"))
+    return may_have & F.rlike(F.replace(text, F.lit("\\\\"), F.lit("__")), F.lit(LONE_HALF))
 
 
 def is_one_object(line: Column) -> Column:
@@ -95,6 +104,9 @@ class JsonLinesFormat(FileFormat):
             "Every key needs a name of its own.",
             "with a repeated key",
             repeats_a_key,
+        ),
+        MalformedRecord(
+            "BAD_JSON", LONE_SURROGATE, SURROGATE_HINT, "with half of a surrogate pair", has_lone_surrogate
         ),
     )
 
@@ -262,7 +274,7 @@ def _last_orders(frame: DataFrame, value: str) -> set[int]:
 def _is_malformed(line: Column) -> Column:
     """Return the condition that a line is malformed; never NULL for a line."""
     one_object = F.coalesce(is_one_object(_trimmed(line)), F.lit(False))
-    return is_undecoded(line) | ~one_object | repeats_a_key(line)
+    return is_undecoded(line) | ~one_object | repeats_a_key(line) | has_lone_surrogate(line)
 
 
 def _has_other_rows(line: Column) -> Column:

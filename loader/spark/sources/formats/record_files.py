@@ -11,7 +11,7 @@ from pyspark.sql import types as T
 
 from loader.domain.refusals import Refusal
 from loader.records.content import too_large
-from loader.records.readers import LOCAL, FileReading
+from loader.records.readers import LOCAL, FileReading, check_kinds
 from loader.spark.session import ship_modules
 from loader.spark.sources.files import DeliveredFile
 from loader.spark.sources.opened import Delivered, FileFormat, Group, Layout, Opened, Rows, nulls_read
@@ -41,6 +41,7 @@ class RecordFormat(FileFormat):
         summaries = _contents(delivered, delivered.files).map(reading.summary).collect()
         for refusal in (summary["refusal"] for summary in summaries if "refusal" in summary):
             raise Refusal.from_json(refusal)
+        check_kinds(summaries, delivered.shown, contract, delivered.options.ignored)
         names = dict.fromkeys(name for summary in summaries for name in summary["names"])
         is_empty = not any(summary["rows"] for summary in summaries)
         first = tuple(name for name in contract if name in names or is_empty)

@@ -70,9 +70,12 @@ def _line_parser(spark: SparkSession, separator: str) -> Any:
     return parsers.csv.CsvParser(settings)
 
 
-def text_lines(spark: SparkSession, files: tuple[DeliveredFile, ...]) -> DataFrame:
-    """Return the lines as column ``value``, with their bytes unchanged."""
-    return spark.read.text([file.pattern for file in files])
+def text_lines(spark: SparkSession, files: tuple[DeliveredFile, ...], separator: str | None = None) -> DataFrame:
+    """Return the lines as column ``value``, with their bytes unchanged.
+
+    ``separator`` is the byte that ends a line as an ASCII character, by default LF, CR or both.
+    """
+    return spark.read.text([file.pattern for file in files], lineSep=separator)
 
 
 def first_lines(

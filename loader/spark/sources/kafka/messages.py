@@ -17,9 +17,12 @@ from loader.domain.refusals import Refusal
 from loader.domain.sources.kafka import OFFSETS_PER_MILLISECOND, OPERATIONS, TRUNCATE, TopicOptions
 from loader.spark.sources.formats.csv_files import RECORD
 from loader.spark.sources.formats.json_lines import (
+    LONE_SURROGATE,
     NO_OBJECT,
     REPEATED_KEY,
     STRICT,
+    SURROGATE_HINT,
+    has_lone_surrogate,
     is_one_object,
     is_undecoded,
     object_schema,
@@ -47,6 +50,7 @@ MALFORMED_MESSAGES = (
     MalformedRecord("BAD_JSON", NO_OBJECT, HINT),
     MalformedRecord("WRONG_ENCODING", "cannot be decoded as UTF-8", HINT, "not in UTF-8", is_undecoded),
     MalformedRecord("DUPLICATE_FIELD", REPEATED_KEY, HINT, "with a repeated key", repeats_a_key),
+    MalformedRecord("BAD_JSON", LONE_SURROGATE, SURROGATE_HINT, "with half of a surrogate pair", has_lone_surrogate),
 )
 _SAMPLE_LENGTH = 80  # characters
 # Fields of an event before its row is parsed.
@@ -187,6 +191,7 @@ def _checks(options: TopicOptions, wanted: tuple[str, ...]) -> dict[str, tuple[C
     checks = {
         "WRONG_ENCODING": (is_undecoded(F.col("value")), "cannot be decoded as UTF-8", HINT),
         "BAD_JSON": (~F.col("is_object"), "not one JSON object", HINT),
+        "HALF_CHARACTER": (has_lone_surrogate(F.col("value")), LONE_SURROGATE, SURROGATE_HINT),
     }
     is_row = F.coalesce(F.startswith(F.col("row"), F.lit("{")), F.lit(False))
     is_truncate = F.coalesce(F.col("op") == TRUNCATE, F.lit(False))
@@ -218,7 +223,7 @@ def _is_object(value: Column) -> Column:
 
 def _is_malformed(value: Column) -> Column:
     """Return the condition that a message without an envelope is malformed; NULL without a value."""
-    return is_undecoded(value) | ~_is_object(value) | repeats_a_key(value)
+    return is_undecoded(value) | ~_is_object(value) | repeats_a_key(value) | has_lone_surrogate(value)
 
 
 def _sequence(options: TopicOptions) -> Column:

@@ -120,9 +120,10 @@ def test_csv_options(spark, put, options, content, expected):
     assert rows_of(spark, put("a.csv", content), **options) == expected
 
 
+KEPT = {"quotes_inside": "keep"}
 GOOD_QUOTES = [
-    ({}, 'id,name,n\na,5" pipe,1\nb,a "b" c,2\n', [("a", '5" pipe', "1"), ("b", 'a "b" c', "2")]),
-    ({}, 'id,name,n\na, "x",1\n', [("a", ' "x"', "1")]),
+    (KEPT, 'id,name,n\na,5" pipe,1\nb,a "b" c,2\n', [("a", '5" pipe', "1"), ("b", 'a "b" c', "2")]),
+    (KEPT, 'id,name,n\na, "x",1\n', [("a", ' "x"', "1")]),
     ({}, 'id,name,n\na,"x" ,1\n', [("a", "x", "1")]),
     ({}, 'id,name,n\na,"""","1"', [("a", '"', "1")]),
     ({}, 'n,id,name\r\n1,a,"x\r\n"\r\n', [("a", "x\r\n", "1")]),
@@ -182,6 +183,49 @@ def test_a_quote_left_open_in_one_of_several_files_names_that_file(spark, put, t
 def test_text_after_a_closing_quote_is_refused_with_its_line(spark, put, options, content, line):
     refusal = refused(spark, put("a.csv", content), **options)
     assert (refusal.code, refusal.row) == ("STRAY_QUOTE", line)
+
+
+@pytest.mark.parametrize(
+    ("options", "content", "line", "column"),
+    [
+        ({}, 'id,name,n\na,"x, y",1\nb,2.00"x, y",2\n', 3, "name"),
+        ({}, 'id,name,n\n"a\n,",x,1\nb,5" pipe,2\n', 4, "name"),
+        ({}, 'id,name,n\r\na,x,1\r\nb, "y",2\r\n', 3, "name"),
+        ({}, 'id,name,n\ra,x,1\rb"",y,2\r', 3, "id"),
+        ({"escape": "\\"}, 'id,name,n\na,"x \\"y\\", ",1\nb,y"2",2\n', 3, "name"),
+        ({"quote": "'", "delimiter": ";"}, "id;name;n\na;it's;1\n", 2, "name"),
+        ({"encoding": "UTF-16"}, 'id,name,n\na,5" pipe,1\n'.encode("utf-16"), 2, "name"),
+    ],
+)
+def test_quote_inside_of_an_unquoted_field_is_refused_with_line_and_field(spark, put, options, content, line, column):
+    refusal = refused(spark, put("a.csv", content), **options)
+    assert (refusal.code, refusal.row, refusal.column) == ("STRAY_QUOTE", line, column)
+    assert "quotes_inside" in refusal.hint
+
+
+def test_quote_inside_of_an_unquoted_field_of_a_packed_file_is_refused(spark, put):
+    refusal = refused(spark, put("a.csv.gz", gzip.compress(b'id,name,n\na,5" pipe,1\n')))
+    assert (refusal.code, refusal.row) == ("STRAY_QUOTE", 2)
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "rows"),
+    [
+        ("id,name,n\na,5 \x80,1\nb,\u20ac,2\nc,\x9f,\n", {}, "2 rows"),
+        ("id,name,n\na,5 €,1\n".encode("cp1252"), {"encoding": "ISO-8859-1"}, "1 row"),
+    ],
+)
+def test_control_characters_of_a_wrong_encoding_are_loaded_with_a_warning(spark, put, content, options, rows):
+    delivery = read_delivery(spark, source_of(put("a.csv", content), **options))
+    names = {row["name"] for row in delivery.frame.collect()}
+    delivery.release()
+    assert "5 \x80" in names
+    (warning,) = delivery.warnings
+    assert warning.startswith(f"{rows} with control characters")
+    assert "windows-1252" in warning
+    delivery = read_delivery(spark, source_of(put("b.csv", "id,name,n\na,Zürich €,1\n")))
+    delivery.release()
+    assert delivery.warnings == ()
 
 
 MANY = b"id,name,n\n" + b"".join(b"%d,name %d,1\n" % (n, n * 7919 % 1_000_003) for n in range(30_000))

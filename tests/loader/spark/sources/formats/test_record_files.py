@@ -6,6 +6,7 @@ import pytest
 from loader.domain.manifest.sources import DeliveredColumn
 from loader.spark.sources.deliveries import discover, read_delivery
 from loader.spark.sources.formats import record_files
+from tests.loader.records.binary_workbooks import Error, Formula, ods, xls, xlsb
 from tests.loader.records.workbook_files import workbook
 from tests.loader.spark.sources.test_deliveries import CONTRACT, KEY, refused, rows_of, source_of
 
@@ -141,3 +142,22 @@ def test_a_refused_line_of_a_zstd_file_has_its_number(spark, put):
     packed = pa.compress(b'id,name,n\na,"x\ny",1\nb,,z\n', codec="zstd", asbytes=True)
     refusal = refused(spark, put("a.csv.zst", packed))
     assert (refusal.code, refusal.row) == ("VALUE_DOES_NOT_FIT", 4)
+
+
+@pytest.mark.parametrize("write", [xls, xlsb, ods])
+def test_other_workbooks_are_read_by_the_same_reader(spark, put, write):
+    path = put("a.any", write([["id", "name", "n", "more"], ["a", "x", 1, Error("#N/A")], ["b", None, Formula(2.0)]]))
+    assert rows_of(spark, path, CONTRACT, "xlsx") == [("a", "x", "1"), ("b", None, "2")]
+    path = put("b.any", write([["id", "name", "n"], ["a", "x", 1], ["b", None, Error("#N/A")]]))
+    refusal = refused(spark, path, CONTRACT, "xlsx")
+    assert (refusal.code, refusal.row, refusal.column) == ("UNREADABLE_CELL", 3, "n")
+    assert rows_of(spark, path, CONTRACT, "xlsx", null_string="#N/A") == [("a", "x", "1"), ("b", None, None)]
+
+
+def test_element_that_has_attributes_in_some_files_only_is_refused(spark, put, tmp_path):
+    put("day/1.xml", '<r><i id="a"><name>x</name></i></r>')
+    put("day/2.xml", '<r><i id="b"><name lang="de">y</name></i></r>')
+    refusal = refused(spark, tmp_path / "day", CONTRACT[:2], "xml")
+    assert (refusal.code, refusal.column) == ("BAD_XML", "name")
+    by_path = DeliveredColumn("k-name", "name.#text", "string")
+    assert rows_of(spark, tmp_path / "day", (KEY, by_path), "xml") == [("a", "x"), ("b", "y")]

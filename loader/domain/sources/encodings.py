@@ -1,0 +1,20 @@
+"""Signs of text that was read in another encoding than it was written in."""
+
+import re
+
+# Control characters that no text needs; windows-1252 has letters and signs at these bytes.
+_C1 = re.compile("[\x80-\x9f]")
+
+
+def has_c1_controls(text: str) -> bool:
+    """Return True for a text with a control character from U+0080 to U+009F."""
+    return _C1.search(text) is not None
+
+
+def c1_warning(counted_rows: str) -> str:
+    """Return the warning about such characters; ``counted_rows`` is their number in words."""
+    return (
+        f"{counted_rows} with control characters from U+0080 to U+009F, loaded as they are: this is nearly always "
+        "windows-1252 that was read in another encoding. Set the option encoding to windows-1252, or let the text be "
+        "corrected where it was converted."
+    )

@@ -1,0 +1,181 @@
+"""Sheets of old Excel workbooks (``.xls``, MS-XLS): their bounds, and their cells as they are stored.
+
+Such a file is a compound file (MS-CFB): a file system in sectors, whose stream ``Workbook`` has records.
+"""
+
+import codecs
+import struct
+from collections.abc import Iterator
+
+from loader.records.binary_cells import error_cell, number_cell, rk_number
+from loader.records.workbook_cells import FILLED, Bounds, BoundsSoFar, Stored, StoredRows
+from loader.records.workbook_parts import EncryptedWorkbook, PartMissing
+from loader.records.xlsb_sheets import rows_of
+
+_BOF, _EOF, _SHEET, _PASSWORD, _CODE_PAGE = 0x809, 0x0A, 0x85, 0x2F, 0x42
+_CELLS = (0x06, 0x203, 0x205, 0x27E, 0xBD, 0xFD, 0x204, 0xD6)
+_WAITS = 0x01  # of the flags of a formula: it is calculated when the workbook is opened
+_VERSION_8 = 0x600
+_FREE = 0xFFFFFFFA  # sector numbers from here on end a chain
+_STREAMS = ("workbook", "book")
+
+
+class XlsSheets:
+    """Sheets of one workbook by name. Raise EncryptedWorkbook or PartMissing."""
+
+    def __init__(self, content: bytes):
+        self._stream = _workbook_stream(content)
+        self._starts: dict[str, int] = {}
+        version, encoding = 0, "cp1252"
+        for kind, record in self._records(0):
+            if kind == _BOF and not version:
+                (version,) = struct.unpack_from("<H", record)
+            elif kind == _PASSWORD and record[:2] != b"\0\0":
+                raise EncryptedWorkbook
+            elif kind == _CODE_PAGE:
+                encoding = _encoding(struct.unpack_from("<H", record)[0])
+            elif kind == _SHEET:
+                self._starts[_sheet_name(record, version, encoding)] = struct.unpack_from("<I", record)[0]
+            elif kind == _EOF:
+                return
+
+    def bounds(self, sheet: str) -> Bounds | None:
+        """Return the bounds of the filled cells."""
+        filled = BoundsSoFar()
+        for row, column, _ in self._cells(sheet):
+            filled.add(row, column)
+        return filled.bounds()
+
+    def rows(self, sheet: str) -> StoredRows:
+        """Yield number and filled cells, by column from 1, of each row."""
+        return rows_of(self._cells(sheet))
+
+    def _cells(self, sheet: str) -> Iterator[tuple[int, int, Stored]]:
+        if sheet not in self._starts:
+            raise PartMissing(f"it has no part of the sheet {sheet}")
+        depth = 0  # Charts within a sheet have a beginning and an end of their own.
+        for kind, record in self._records(self._starts[sheet]):
+            if kind == _BOF:
+                depth += 1
+            elif kind == _EOF:
+                depth -= 1
+                if not depth:
+                    return
+            elif depth == 1:
+                yield from _stored(kind, record)
+        raise PartMissing(f"the sheet {sheet} does not end")
+
+    def _records(self, at: int) -> Iterator[tuple[int, bytes]]:
+        """Yield kind and content of each record from a position on."""
+        while at + 4 <= len(self._stream):
+            kind, size = struct.unpack_from("<HH", self._stream, at)
+            yield kind, self._stream[at + 4 : at + 4 + size]
+            at += 4 + size
+
+
+def _encoding(code_page: int) -> str:
+    name = {10000: "mac_roman", 32768: "mac_roman", 32769: "cp1252"}.get(code_page, f"cp{code_page}")
+    try:
+        return codecs.lookup(name).name
+    except LookupError:
+        return "cp1252"
+
+
+def _sheet_name(record: bytes, version: int, encoding: str) -> str:
+    length = record[6]
+    if version < _VERSION_8:
+        return record[7 : 7 + length].decode(encoding, errors="replace")
+    is_wide = record[7] & 1
+    name = record[8 : 8 + length * (2 if is_wide else 1)]
+    return name.decode("utf-16-le" if is_wide else "latin-1")
+
+
+def _stored(kind: int, record: bytes) -> Iterator[tuple[int, int, Stored]]:
+    """Yield row, column and content of each cell of a record."""
+    if kind not in _CELLS:
+        return
+    row, column = (number + 1 for number in struct.unpack_from("<HH", record))
+    match kind:
+        case 0x203:  # Number
+            yield row, column, number_cell(struct.unpack_from("<d", record, 6)[0])
+        case 0x27E:  # RK
+            yield row, column, number_cell(rk_number(record[6:10]))
+        case 0xBD:  # MulRk
+            for place in range((len(record) - 6) // 6):
+                yield row, column + place, number_cell(rk_number(record[6 + 6 * place : 10 + 6 * place]))
+        case 0x205:  # BoolErr
+            yield row, column, error_cell(record[6]) if record[7] else FILLED
+        case 0x06:  # Formula
+            yield row, column, _formula(record)
+        case 0xFD | 0x204 | 0xD6:  # LabelSst, Label, RString
+            yield row, column, FILLED
+
+
+def _formula(record: bytes) -> Stored:
+    if record[12:14] != b"\xff\xff":
+        (flags,) = struct.unpack_from("<H", record, 14)
+        return number_cell(struct.unpack_from("<d", record, 6)[0], is_calculated=not flags & _WAITS)
+    return error_cell(record[8]) if record[6] == 2 else FILLED
+
+
+# Compound files.
+
+
+def _workbook_stream(content: bytes) -> bytes:
+    """Return the stream with the workbook's records. Raise EncryptedWorkbook or PartMissing."""
+    size = 1 << struct.unpack_from("<H", content, 30)[0]
+    if not 1 << 9 <= size <= 1 << 12:
+        raise PartMissing("its sectors have no usual size")
+    table = _sector_table(content, size)
+    directory = _chain(content, size, table, struct.unpack_from("<I", content, 48)[0])
+    streams: dict[str, tuple[int, int]] = {}
+    for at in range(0, len(directory) - 127, 128):
+        length = struct.unpack_from("<H", directory, at + 64)[0]
+        name = directory[at : at + max(0, length - 2)].decode("utf-16-le", errors="replace").lower()
+        streams.setdefault(name, struct.unpack_from("<II", directory, at + 116))
+    if "encryptedpackage" in streams:
+        raise EncryptedWorkbook
+    start, length = next((streams[name] for name in _STREAMS if name in streams), (None, 0))
+    if start is None:
+        raise PartMissing("it has no stream with a workbook")
+    if length >= struct.unpack_from("<I", content, 56)[0]:
+        return _chain(content, size, table, start)[:length]
+    small = _chain(content, size, table, struct.unpack_from("<I", directory, 116)[0])
+    small_table = _numbers(_chain(content, size, table, struct.unpack_from("<I", content, 60)[0]))
+    small_size = 1 << struct.unpack_from("<H", content, 32)[0]
+    return _chain(small, small_size, small_table, start, header=0)[:length]
+
+
+def _sector_table(content: bytes, size: int) -> tuple[int, ...]:
+    """Return the next sector of each sector."""
+    sectors = [number for number in struct.unpack_from("<109I", content, 76) if number < _FREE]
+    (further, count) = struct.unpack_from("<II", content, 68)
+    for _ in range(min(count, len(content) // size)):
+        if further >= _FREE:
+            break
+        numbers = _numbers(_sector(content, size, further, size))
+        sectors += [number for number in numbers[:-1] if number < _FREE]
+        further = numbers[-1]
+    return _numbers(b"".join(_sector(content, size, number, size) for number in sectors))
+
+
+def _numbers(content: bytes) -> tuple[int, ...]:
+    return struct.unpack(f"<{len(content) // 4}I", content[: len(content) // 4 * 4])
+
+
+def _sector(content: bytes, size: int, number: int, header: int) -> bytes:
+    at = header + number * size
+    if at >= len(content):
+        raise PartMissing("a sector is missing")
+    return content[at : at + size]
+
+
+def _chain(content: bytes, size: int, table: tuple[int, ...], start: int, header: int | None = None) -> bytes:
+    """Return the content of the sectors from ``start`` on. Raise PartMissing for a chain without an end."""
+    parts, number = [], start
+    while number < _FREE:
+        if len(parts) > len(table):
+            raise PartMissing("its sectors form a circle")
+        parts.append(_sector(content, size, number, size if header is None else header))
+        number = table[number]
+    return b"".join(parts)
