@@ -23,7 +23,7 @@ from loader.sources.text_files import (
     read_json_lines,
 )
 from metadata.domain import types as data_types
-from metadata.domain.sources.formats import FIXED, XML
+from metadata.domain.sources.formats import AVRO, FIXED, ORC, PARQUET, XML
 from metadata.domain.sources.locations import Roots
 from metadata.domain.sources.reading_options import ReadingOptions, check_options
 from metadata.domain.sources.value_formats import STANDARD, ValueFormats
@@ -133,18 +133,19 @@ def _typed_reader(name: str) -> _Reader:
 
     def read(path: Path, options: dict[str, Any] | None, rows: int) -> Sample:
         # Arrow takes a while to import, and only these formats need it.
-        from loader.sources import typed_files
+        from loader.sources import avro_files, typed_files
 
-        typed_rows: typed_files.TypedRows = getattr(typed_files, name)(path, rows)
-        _check_width(path, [name for name, _, _ in typed_rows.columns])
+        readers = {PARQUET: typed_files.read_parquet, ORC: typed_files.read_orc, AVRO: avro_files.read_avro}
+        typed_rows = readers[name](path, rows)
+        _check_width(path, [column[0] for column in typed_rows.columns])
         columns = [_column_of_type(*column) for column in typed_rows.columns]
         return sampled(columns, typed_rows.values, whole=typed_rows.whole, typed=True, where=path.name)
 
     return read
 
 
-def _column_of_type(name: str, file_type: str, known_type: DataType | None) -> SampledColumn:
-    problem = "" if known_type else f"{file_type} cannot be held in the warehouse"
+def _column_of_type(name: str, file_type: str, known_type: DataType | None, problem: str) -> SampledColumn:
+    problem = problem or ("" if known_type else f"{file_type} cannot be held in the warehouse")
     return SampledColumn(name, known_type or DataType(data_types.STRING), f"the file says {file_type}", problem=problem)
 
 
@@ -189,7 +190,5 @@ _READERS: dict[str, _Reader] = {
     "fixed": _fixed_width,
     "jsonl": _json_lines,
     **{name: _record_reader(name) for name in READERS},
-    "parquet": _typed_reader("read_parquet"),
-    "orc": _typed_reader("read_orc"),
-    "avro": _typed_reader("read_avro"),
+    **{name: _typed_reader(name) for name in (PARQUET, ORC, AVRO)},
 }

@@ -23,6 +23,7 @@ from metadata.domain.sources.locations import Location, Roots, parse_location
 # Exceptions of a call into the JVM: pyspark translates the ones it knows.
 JAVA_ERRORS = (Py4JError, PySparkException)
 
+_LOCAL = "file:"
 _GLOB = "{}[]*?\\"
 # Folder that Spark and Hadoop keep beside their files until these are complete.
 _TEMPORARY = "_temporary"
@@ -242,13 +243,7 @@ def check_ended(spark: SparkSession, file: DeliveredFile) -> None:
     """
     if not file.path.endswith(_BZIP2):
         return
-    try:
-        path = spark._jvm.org.apache.hadoop.fs.Path(file.path)
-        with _closing(path.getFileSystem(_configuration(spark)).open(path)) as stream:
-            stream.seek(max(0, file.size - _BZIP2_END))
-            end = bytes(stream.readNBytes(_BZIP2_END))
-    except JAVA_ERRORS as error:
-        raise unreadable(file.shown, error) from error
+    end = end_of(spark, file, _BZIP2_END)
     if not _ends_bzip2(end):
         raise Refusal(
             "TRUNCATED_FILE",
@@ -256,6 +251,24 @@ def check_ended(spark: SparkSession, file: DeliveredFile) -> None:
             file=file.shown,
             hint="Deliver the whole file again.",
         )
+
+
+def end_of(spark: SparkSession, file: DeliveredFile, size: int) -> bytes:
+    """Return the last ``size`` bytes of a file as they are stored. Raise Refusal UNREADABLE_FILE."""
+    start = max(0, file.size - size)
+    try:
+        if file.path.startswith(_LOCAL):
+            with open(file.path.removeprefix(_LOCAL), "rb") as stored:
+                stored.seek(start)
+                return stored.read()
+        path = spark._jvm.org.apache.hadoop.fs.Path(file.path)
+        with _closing(path.getFileSystem(_configuration(spark)).open(path)) as stream:
+            stream.seek(start)
+            return bytes(stream.readNBytes(size))
+    except OSError as error:
+        raise content.unreadable(file.shown, error.strerror or str(error)) from error
+    except JAVA_ERRORS as error:
+        raise unreadable(file.shown, error) from error
 
 
 def _ends_bzip2(end: bytes) -> bool:

@@ -32,6 +32,7 @@ from metadata.domain.sources.locations import Roots
 from metadata.domain.sources.reading_options import ReadingOptions
 
 FILE, BLOCK, ORDER, MALFORMED = "file", "block", "order", "malformed"
+_CUT = "cut"
 _SAMPLE_LENGTH = 80  # characters
 # Length to which the text of a place is cut.
 LONGEST_TEXT = 4_000  # characters
@@ -69,7 +70,8 @@ class Group:
     """Files with the same layout; ``names`` are the delivery's names of their fields, in order.
 
     ``paths`` are further columns: values inside objects, like ``a.b``. ``has_malformed_lines``: a line of JSON lines is
-    malformed.
+    malformed. ``by_tasks``: tasks in Python read the files of a typed format; ``types`` are those of the fields then,
+    and ``cut`` the fields in which digits below microseconds may be cut.
     """
 
     files: tuple[DeliveredFile, ...]
@@ -77,6 +79,9 @@ class Group:
     separator: str | None = None
     paths: tuple[str, ...] = ()
     has_malformed_lines: bool = False
+    by_tasks: bool = False
+    types: tuple[T.DataType, ...] = ()
+    cut: tuple[str, ...] = ()
 
     @property
     def patterns(self) -> list[str]:
@@ -112,6 +117,7 @@ class Layout:
     """Columns of a delivery and the groups of its files.
 
     ``missing`` gives the files that lack a column, ``header_lines`` the lines before the first record by file path.
+    ``unread`` are columns outside the contract of which no value is read: no fault of theirs stops a load.
     """
 
     names: tuple[str, ...]
@@ -119,6 +125,7 @@ class Layout:
     groups: tuple[Group, ...]
     missing: dict[str, tuple[str, ...]] = field(default_factory=dict)
     header_lines: dict[str, int] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
 
     @classmethod
     def of_text(cls, names: tuple[str, ...], files: tuple[DeliveredFile, ...], paths: tuple[str, ...] = ()) -> "Layout":
@@ -133,7 +140,8 @@ class Rows:
     """Rows of one group: a frame, the delivered values as expressions over it, and the places of its rows.
 
     ``order`` increases along a file. If None, Spark numbers the rows, and files must be read unsplit. ``block`` is the
-    position at which the part of the file begins that has the row.
+    position at which the part of the file begins that has the row. ``cut`` are, by column, the conditions that digits
+    below microseconds were cut.
     """
 
     frame: DataFrame
@@ -142,6 +150,7 @@ class Rows:
     file: Column | None = None
     order: Column | None = None
     block: Column | None = None
+    cut: dict[str, Column] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -221,6 +230,7 @@ class Opened(Delivered):
     groups: tuple[Group, ...]
     missing: dict[str, tuple[str, ...]]
     header_lines: dict[str, int]
+    unread: tuple[str, ...] = field(default=(), kw_only=True)
     window: Window | None = field(default=None, kw_only=True)
     condition: Column | None = field(default=None, kw_only=True)
 
@@ -338,10 +348,19 @@ class Opened(Delivered):
 
         Persist the frame of a text format before selecting columns.
         """
-        return united([self._frame(group, numbered) for group in self.groups])
+        read = [self.reader.rows(self, group) for group in self.groups]
+        cut = {name for rows in read for name in rows.cut}
+        return united([self._frame(rows, numbered, [name for name in self.names if name in cut]) for rows in read])
 
-    def _frame(self, group: Group, numbered: bool) -> DataFrame:
-        rows = self.reader.rows(self, group)
+    def cut(self, name: str) -> Column:
+        """Return the column of a frame that marks rows in which digits of a column below microseconds were cut."""
+        return F.col(f"{_CUT}{self.names.index(name)}")
+
+    def marks_cut(self, frame: DataFrame, name: str) -> bool:
+        """Return True if rows of a frame have the column ``cut`` of a name."""
+        return f"{_CUT}{self.names.index(name)}" in frame.columns
+
+    def _frame(self, rows: Rows, numbered: bool, cut: Sequence[str]) -> DataFrame:
         absent = F.lit(None).cast("string")
         columns = [
             self.key_text(name, rows.values.get(name, absent)).alias(f"d{place}")
@@ -358,7 +377,8 @@ class Opened(Delivered):
             if is_split:
                 block = F.col("_metadata.file_block_start") if rows.block is None else rows.block
             places = [file.alias(FILE), block.alias(BLOCK), order.alias(ORDER)]
-        selected = rows.frame.select(*columns, malformed.alias(MALFORMED), *places)
+        lost = [rows.cut.get(name, F.lit(False)).alias(f"{_CUT}{self.names.index(name)}") for name in cut]
+        selected = rows.frame.select(*columns, malformed.alias(MALFORMED), *places, *lost)
         return selected if self.condition is None else selected.where(self.condition)
 
 
