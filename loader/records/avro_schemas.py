@@ -19,6 +19,7 @@ CONVERTED = {TIME_MILLIS: "int", TIME_MICROS: "long", TIMESTAMP_NANOS: "long", L
 _PRECISION = 38
 # Unions that Spark widens to one type.
 _WIDENED = {frozenset({"int", "long"}): "long", frozenset({"float", "double"}): "double"}
+_COMPLEX = ("record", "enum", "fixed", "array", "map")
 _NAMED = ("record", "enum", "fixed")
 
 
@@ -53,8 +54,10 @@ class AvroSchema:
         """Return the definition of a type that is given by its name, any other type as it is."""
         while isinstance(kind, str) and kind in self.named:
             kind = self.named[kind]
-        if isinstance(kind, dict) and (not isinstance(kind["type"], str) or kind["type"] in self.named):
-            return self.resolved(kind["type"])
+        inner = kind["type"] if isinstance(kind, dict) else ""
+        is_name = isinstance(inner, str) and inner not in _COMPLEX and inner in self.named
+        if is_name or isinstance(inner, (dict, list)):
+            return self.resolved(inner)
         return kind
 
     def members(self, kind: Any) -> list[Any]:

@@ -73,7 +73,12 @@ def read_parquet(path: Path, rows: int = ROWS) -> TypedRows:
 def _parquet_column(column: ParquetColumn, declared: pa.DataType) -> Described:
     if column.type is None:
         return column.name, column.declared, None, f"it is {column.problem}"
-    return column.name, column.declared, data_type(declared if pa.types.is_time(declared) else column.type), ""
+    return column.name, column.declared, data_type(declared if _is_own(declared) else column.type), ""
+
+
+def _is_own(declared: pa.DataType) -> bool:
+    """Return True for times of day and durations, whose values are of a type that does not tell it."""
+    return pa.types.is_time(declared) or pa.types.is_duration(declared)
 
 
 def read_orc(path: Path, rows: int = ROWS) -> TypedRows:
@@ -115,7 +120,7 @@ def data_type(kind: pa.DataType) -> DataType | None:
     """Return the data type for an Arrow type; None if the warehouse has none."""
     if pa.types.is_dictionary(kind):
         return data_type(kind.value_type)
-    if pa.types.isdecimal_type(kind):
+    if pa.types.is_decimal(kind):
         return decimal_type(kind.precision, kind.scale)
     if kind == pa.uint64():
         return DataType(data_types.DECIMAL, precision=20, scale=0)
