@@ -34,6 +34,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from loader.domain.historization.hashing import EXACT_INTEGERS_BELOW, MICROSECONDS_PER_DAY, escape, in_order, peppered
+from loader.spark.nested_values import TEMPORAL, json_within_years, within_years
 from loader.spark.value_formats import BLANKS as _BLANKS
 from loader.spark.value_formats import standard_text
 from metadata.domain import types as data_types
@@ -145,7 +146,6 @@ def _combine(parts: list[_Part], join: Callable[[_Part, _Part], _Part]) -> _Part
 
 
 _NUMERIC = (T.ByteType, T.ShortType, T.IntegerType, T.LongType, T.DecimalType, T.FloatType, T.DoubleType)
-_TEMPORAL = (T.DateType, T.TimestampType, T.TimestampNTZType)
 _NESTED = (T.StructType, T.ArrayType, T.MapType, T.VariantType)
 _NUMBERS = (data_types.INTEGER, data_types.BIGINT, data_types.DECIMAL, data_types.FLOAT)
 
@@ -180,7 +180,7 @@ def fits(column: Column, type_text: str, options: dict | None = None, source: T.
     if isinstance(source, (*_TEXT, type(None))):
         if target == data_types.DataType(data_types.STRING):
             return F.lit(True)
-    elif source.simpleString().upper() == stored_ddl(type_text) and not isinstance(source, _TEMPORAL):
+    elif source.simpleString().upper() == stored_ddl(type_text) and not isinstance(source, TEMPORAL):
         return F.lit(True)
     return column.isNull() | typed(column, type_text, options, source).isNotNull()
 
@@ -205,9 +205,9 @@ def _from_text(text: Column, target: data_types.DataType, zone: str) -> Column:
         case data_types.BOOLEAN:
             return trimmed.try_cast("boolean")
         case data_types.DATE:
-            return _within_years(F.when(trimmed.rlike(_DATE), trimmed.try_cast("date")), "date")
+            return within_years(F.when(trimmed.rlike(_DATE), trimmed.try_cast("date")), "date")
         case data_types.TIMESTAMP:
-            return _within_years(_timestamp(trimmed, zone), "timestamp")
+            return within_years(_timestamp(trimmed, zone), "timestamp")
         case data_types.TIME | data_types.UUID:
             return F.when(trimmed.rlike(PATTERNS[target.name]), trimmed)
         case data_types.JSON:
@@ -327,42 +327,12 @@ def _spark_spelling(text: Column) -> Column:
     return F.concat(F.left(text, F.lit(10)), F.lit("T"), F.regexp_replace(with_seconds, _OFFSET, "$1:$2"))
 
 
-def _within_years(value: Column, ddl: str) -> Column:
-    """Return a date or timestamp of the years 1 to 9999, else NULL."""
-    return F.when(~_is_far(value, ddl), value)
-
-
-def _is_far(value: Column, ddl: str) -> Column:
-    return (value < F.lit("0001-01-01").cast(ddl)) | (value >= F.lit("+10000-01-01").cast(ddl))
-
-
-def _has_far(value: Column, source: T.DataType) -> Column | None:
-    """Return the condition that a value has a date or timestamp out of the years 1 to 9999; None if it cannot."""
-    match source:
-        case T.DateType() | T.TimestampType() | T.TimestampNTZType():
-            return F.coalesce(_is_far(value, source.simpleString()), F.lit(False))
-        case T.StructType():
-            parts = [_has_far(value.getField(part.name), part.dataType) for part in source]
-            far = [part for part in parts if part is not None]
-            return any_of(far) if far else None
-        case T.ArrayType():
-            if _has_far(value, source.elementType) is None:
-                return None
-            return F.coalesce(F.exists(value, lambda part: _has_far(part, source.elementType)), F.lit(False))
-        case T.MapType():
-            keys = _has_far(F.map_keys(value), T.ArrayType(source.keyType))
-            values = _has_far(F.map_values(value), T.ArrayType(source.valueType))
-            far = [part for part in (keys, values) if part is not None]
-            return any_of(far) if far else None
-    return None
-
-
 def _from_value(column: Column, source: T.DataType, target: data_types.DataType, zone: str) -> Column:
     """Cast a typed value to another type. Return NULL unless the cast back results in the same value."""
     ddl = stored_ddl(str(target))
     kind = target.name
-    if isinstance(source, _TEMPORAL):
-        column = _within_years(column, source.simpleString())
+    if isinstance(source, TEMPORAL):
+        column = within_years(column, source.simpleString())
     if source.simpleString().upper() == ddl:
         return column
     if kind in (data_types.STRING, data_types.JSON, data_types.UUID, data_types.TIME):
@@ -377,9 +347,9 @@ def _from_value(column: Column, source: T.DataType, target: data_types.DataType,
             same = same & (column.cast("double") < F.lit(2.0**63))
         return F.when(same, converted)
     if kind == data_types.TIMESTAMP and isinstance(source, T.DateType):
-        return _within_years(F.to_utc_timestamp(column.cast("timestamp"), zone), "timestamp")
+        return within_years(F.to_utc_timestamp(column.cast("timestamp"), zone), "timestamp")
     if kind == data_types.TIMESTAMP and isinstance(source, T.TimestampNTZType):
-        return _within_years(_instant(column.cast("timestamp"), zone), "timestamp")
+        return within_years(_instant(column.cast("timestamp"), zone), "timestamp")
     if kind == data_types.DATE and isinstance(source, (T.TimestampType, T.TimestampNTZType)):
         converted = column.cast("date")
         return F.when(converted.cast(source) == column, converted)
@@ -388,8 +358,7 @@ def _from_value(column: Column, source: T.DataType, target: data_types.DataType,
 
 def _as_text(column: Column, source: T.DataType, target: data_types.DataType, zone: str) -> Column:
     if isinstance(source, _NESTED):
-        far = _has_far(column, source)
-        text = F.to_json(column) if far is None else F.when(~far, F.to_json(column))
+        text = json_within_years(column, source)
         return text if target.name == data_types.JSON else _from_text(text, target, zone)
     if isinstance(source, (T.FloatType, T.DoubleType)):
         # Equal values need equal texts, so -0.0 is written as 0.0.

@@ -326,7 +326,8 @@ OPTIONS = (
         DATE_FORMAT,
         None,
         "`%d.%m.%Y`",
-        "format of dates in text, with the directives %Y %m %d %b and, for numbers without leading zeros, %-m %-d. "
+        "format of dates in text, with the directives %Y %m %d, %b %B (names of months, short or whole, in any case) and, "
+        "for numbers without leading zeros, %-m %-d. A blank stands for no-break spaces, too. "
         "By default ISO 8601",
     ),
     Option(

@@ -29,6 +29,7 @@ from loader.domain.reference.batch_files import DELETE, END, FILES
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import united
 from loader.spark.historization.history_batches.file_batches import as_rows
+from loader.spark.nested_values import json_of
 from loader.spark.session import source_roots
 from loader.spark.sources.checks.row_faults import refuse_faults
 from loader.spark.sources.delivery_reading import missing_columns, open_delivery
@@ -160,7 +161,7 @@ def as_text(column: Column, type_: T.DataType, as_hex: bool) -> Column:
     if isinstance(type_, T.BinaryType):
         return F.hex(column) if as_hex else column.cast("string")
     if isinstance(type_, (T.StructType, T.ArrayType, T.MapType, T.VariantType)):
-        return F.to_json(column)
+        return json_of(column, type_)
     return column.cast("string")
 
 

@@ -8,6 +8,7 @@ from pyspark.sql import types as T
 
 from loader.records.avro_schemas import LOCAL_NANOS, TIMESTAMP_NANOS, AvroSchema, kind_of, logical_of
 from loader.spark.expressions import any_of
+from loader.spark.nested_values import MICROSECONDS
 from loader.spark.sources.files import JAVA_ERRORS, DeliveredFile, content_of, unreadable
 from loader.spark.sources.formats.typed_files import NO_TABLE_HAS, TypedFormat, types_differ
 from loader.spark.sources.opened import (
@@ -137,7 +138,7 @@ def _union(schema: AvroSchema, members: list[Any], value: Column) -> Column:
     for place, member in enumerate(members):
         delivered = value.getField(f"member{place}")
         converted = _converted(schema, member, delivered)
-        text = F.to_json(F.array(delivered if converted is None else converted))
+        text = F.to_json(F.array(delivered if converted is None else converted), MICROSECONDS)
         texts.append(F.when(delivered.isNotNull(), F.substring(text, 2, F.length(text) - 2)))
     return F.parse_json(F.coalesce(*texts))
 
