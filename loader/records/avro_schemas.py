@@ -82,6 +82,15 @@ class AvroSchema:
                 return self.is_recursive(kind["values"], above)
         return isinstance(kind, list) and any(self.is_recursive(member, above) for member in kind)
 
+    def problem(self, kind: Any) -> str:
+        """Return why values of a type cannot be read, as the end of a sentence; empty if they can."""
+        if self.is_recursive(kind):
+            return "of a type that contains values of the same type"
+        members = self.members(kind)
+        if len(members) == 1 and logical_of(members[0]) == "decimal" and members[0]["precision"] > _PRECISION:
+            return f"a number of {members[0]['precision']} digits; the most are {_PRECISION}"
+        return ""
+
     def is_time(self, kind: Any) -> bool:
         """Return True for times of day."""
         members = self.members(kind)

@@ -72,10 +72,10 @@ def read_avro(path: Path, rows: int = ROWS) -> TypedRows:
 
 
 def _described(schema: AvroSchema, part: dict[str, Any], records: list[dict[str, Any]]) -> Described:
-    name, problem = part["name"], ""
+    name, problem = part["name"], schema.problem(part["type"])
     declared, known_type = _type_of(schema, part["type"])
-    if schema.is_recursive(part["type"]):
-        known_type, problem = None, "it is of a type that contains values of the same type"
+    if problem:
+        return name, declared, None, f"it is {problem}"
     row = next((row for row, record in enumerate(records, 1) if _has_far(record.get(name))), None)
     if row is not None:
         problem = f"row {row} has a date outside of the years 1 to 9999"

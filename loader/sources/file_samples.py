@@ -1,6 +1,6 @@
 """Samples of files: columns and first rows of the first file of a delivery, by a reader per format."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -8,8 +8,10 @@ from typing import Any
 
 from elevata.core.errors import MetadataError
 from loader.domain.refusals import Refusal
+from loader.domain.sources.folders import shared_columns, values_in
+from loader.domain.sources.provenance import folder_of, name_below
 from loader.domain.sources.sampling import SampledColumn, infer
-from loader.records.readers import READERS
+from loader.records.readers import LOCAL, READERS
 from loader.records.values import Number, Value, text_of
 from loader.sources.files import Sample, files_at, sampled
 from loader.sources.limits import MAX_COLUMNS
@@ -48,11 +50,30 @@ def sample_files(
     read = _READERS.get(format_name)
     if read is None:
         raise Refusal("UNKNOWN_FORMAT", f"there is no format {format_name!r}", hint="Choose one above.")
-    sample = read(first, options, rows)
+    sample = _with_folders(read(first, options, rows), path, files, options or {})
     if len(files) > 1:
         note = f"Only the first of {len(files):,} files was read; a load reads all."
         sample = replace(sample, notes=(*sample.notes, note), whole=False)
     return sample
+
+
+def _with_folders(sample: Sample, path: Path, files: Sequence[Path], options: dict[str, Any]) -> Sample:
+    """Return the sample with the columns whose values are in the names of folders."""
+    folder = folder_of(str(path))
+    names = [name_below(f"{LOCAL}{file}", folder) for file in files]
+    own = {column.name for column in sample.columns}
+    columns, values = list(sample.columns), list(sample.values)
+    for name in shared_columns(names):
+        if name in own:
+            continue
+        of_files = [values_in(file)[name] for file in names]
+        inferred, evidence = infer(of_files, len(of_files), ValueFormats.of(options))
+        distinct = tuple(dict.fromkeys(value for value in of_files if value))
+        evidence = f"in the names of folders: {evidence}"
+        nulls = sample.rows if of_files[0] is None else 0
+        columns.append(SampledColumn(name, inferred, evidence, sample.rows, nulls, sample=distinct[:3]))
+        values.append((of_files[0],) * sample.rows)
+    return replace(sample, columns=tuple(columns), values=tuple(values))
 
 
 def _check_options(format_name: str, options: dict[str, Any]) -> None:

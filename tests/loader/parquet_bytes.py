@@ -1,7 +1,7 @@
 """Parquet files of other writers: files of pyarrow whose footers are changed byte by byte.
 
-A footer is Thrift in its compact form. A schema element has its name as field 4, its converted type as field 6, scale and
-precision as 7 and 8, and its logical type as field 10.
+A footer is Thrift in its compact form. A schema element has its name as field 4, its converted type as field 6, scale
+and precision as 7 and 8, and its logical type as field 10.
 """
 
 import io

@@ -16,6 +16,7 @@ from pyspark.sql import types as T
 
 from loader.domain.sources.marks import Window
 from loader.spark.expressions import united
+from loader.spark.sources.file_paths import folder_value
 from loader.spark.sources.files import (
     JAVA_ERRORS,
     DeliveredFile,
@@ -220,7 +221,8 @@ class FileFormat:
 class Opened(Delivered):
     """Files and columns of an opened delivery, and the reader of its format. ``keys``: its business key.
 
-    ``window`` is the part of a source with a watermark that is read, ``condition`` selects its rows.
+    ``window`` is the part of a source with a watermark that is read, ``condition`` selects its rows. ``folders`` are
+    the columns whose values are in the names of folders.
     """
 
     reader: FileFormat
@@ -231,6 +233,7 @@ class Opened(Delivered):
     missing: dict[str, tuple[str, ...]]
     header_lines: dict[str, int]
     unread: tuple[str, ...] = field(default=(), kw_only=True)
+    folders: tuple[str, ...] = field(default=(), kw_only=True)
     window: Window | None = field(default=None, kw_only=True)
     condition: Column | None = field(default=None, kw_only=True)
 
@@ -362,15 +365,16 @@ class Opened(Delivered):
 
     def _frame(self, rows: Rows, numbered: bool, cut: Sequence[str]) -> DataFrame:
         absent = F.lit(None).cast("string")
+        several = F.col("_metadata.file_path") if rows.file is None else rows.file
+        file = F.lit(as_uri(self.files[0].path)) if len(self.files) == 1 else several
+        values = rows.values | {name: folder_value(file, name, self.files) for name in self.folders}
         columns = [
-            self.key_text(name, rows.values.get(name, absent)).alias(f"d{place}")
+            self.key_text(name, values.get(name, absent)).alias(f"d{place}")
             for place, name in enumerate(self.names)
         ]
         malformed = absent if rows.malformed is None else rows.malformed
         places = []
         if numbered:
-            several = F.col("_metadata.file_path") if rows.file is None else rows.file
-            file = F.lit(as_uri(self.files[0].path)) if len(self.files) == 1 else several
             order = F.monotonically_increasing_id() if rows.order is None else rows.order
             is_split = self.reader.is_split and not self.reader.has_row_numbers
             block = F.lit(0).cast("bigint")

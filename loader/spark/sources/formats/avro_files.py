@@ -50,9 +50,8 @@ class AvroFormat(TypedFormat):
             names.append(tuple(part["name"] for part in schema.fields))
             for part, read in zip(schema.fields, frame.schema, strict=False):  # the frame has marks, too
                 kind = read.dataType
-                if schema.is_recursive(part["type"]):
-                    kind = NO_TABLE_HAS
-                    problems[read.name] = (file, "of a type that contains values of the same type")
+                if problem := schema.problem(part["type"]):
+                    kind, problems[read.name] = NO_TABLE_HAS, (file, problem)
                 elif schema.is_time(part["type"]):
                     kind = T.TimeType()
                 known, first = types.setdefault(read.name, (kind, file))

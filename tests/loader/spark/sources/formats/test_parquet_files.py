@@ -186,9 +186,11 @@ def test_a_corrupt_page_of_another_column_does_not_stop_a_load(spark, tmp_path):
         path = tmp_path / "a.parquet"
         path.write_bytes(content[:place] + b"\x17" + content[place + 1 :])
         assert loaded(spark, path, (ID,))[0] == [(), (), ()]
-        refusal = refused(spark, path, contract("bigint"), format_name="parquet")
-        assert refusal.code == "UNREADABLE_FILE"
-        assert "CRC" in refusal.message
+        delivery = read_delivery(spark, source_of(path, contract("bigint"), "parquet"))
+        with pytest.raises(Refusal, match="CRC") as refusal, delivery.reading():
+            delivery.frame.collect()
+        assert refusal.value.code == "UNREADABLE_FILE"
+        delivery.release()
         with pytest.raises(Refusal, match="CRC"):
             sampled(path)
 
@@ -266,3 +268,13 @@ def test_pandas_writes_files_that_are_read(spark, tmp_path):
     frame.to_parquet(tmp_path / "a.parquet")
     assert pq.read_schema(tmp_path / "a.parquet").field("v").type.unit == "ns"
     assert loaded(spark, tmp_path / "a.parquet", contract("timestamp"))[0] == [(dt.datetime(2024, 1, 31, 10),)]
+
+
+def test_timestamps_inside_of_structs_keep_their_microseconds(spark, tmp_path):
+    kind = pa.struct([("at", pa.timestamp("us", "UTC")), ("local", pa.list_(pa.timestamp("us")))])
+    values = pa.array([{"at": AT, "local": [AT]}, {"at": AT.replace(microsecond=5000), "local": None}], kind)
+    rows, _, _ = loaded(spark, put_table(tmp_path / "a.parquet", values), contract("json"))
+    assert rows == [
+        ('{"at":"2024-01-31T10:00:00.123456Z","local":["2024-01-31T10:00:00.123456"]}',),
+        ('{"at":"2024-01-31T10:00:00.005Z"}',),
+    ]
