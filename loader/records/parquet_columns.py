@@ -92,6 +92,14 @@ def footer_of(metadata: pq.FileMetaData) -> ParquetFooter:
     return ParquetFooter(tuple(columns), _is_read_by_spark(metadata))
 
 
+def footer_of_end(end: bytes, shown: str) -> ParquetFooter:
+    """Return the columns of a file by its last bytes. Raise Refusal UNREADABLE_FILE."""
+    try:
+        return footer_of(pq.read_metadata(BytesIO(end)))
+    except ERRORS as error:
+        raise unreadable(shown, str(error)) from error
+
+
 def open_parquet(stored: Any) -> pq.ParquetFile:
     """Return a file that is open for reading, with its checksums verified."""
     # Years that nanoseconds cannot hold come as other years, so timestamps of 96 bits are read as microseconds.

@@ -6,9 +6,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import reduce
-from io import BytesIO
 
-import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -17,8 +15,7 @@ from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
 from loader.domain.refusals import Refusal
-from loader.records.content import unreadable
-from loader.records.parquet_columns import ERRORS, ParquetColumn, ParquetFooter, ParquetReading, footer_of
+from loader.records.parquet_columns import ParquetColumn, ParquetFooter, ParquetReading, footer_of_end
 from loader.spark.sources.files import DeliveredFile, end_of
 from loader.spark.sources.formats.record_files import contents_of
 from loader.spark.sources.formats.typed_files import NO_TABLE_HAS, TypedFormat, types_differ
@@ -94,9 +91,9 @@ def _footer(delivered: Delivered, file: DeliveredFile) -> ParquetFooter | Refusa
     if end[-len(_MAGIC) :] == _MAGIC and size < needed <= file.size:
         end = end_of(delivered.spark, file, needed)
     try:
-        return footer_of(pq.read_metadata(BytesIO(end)))
-    except ERRORS as error:
-        return unreadable(file.shown, str(error))
+        return footer_of_end(end, file.shown)
+    except Refusal as refusal:
+        return refusal
 
 
 def _spark_type(column: ParquetColumn) -> T.DataType:

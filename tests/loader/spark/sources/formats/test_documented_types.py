@@ -183,14 +183,22 @@ def _loaded(spark, path, format_name, type_text, expected, *, is_cut):
 
 def _refused(spark, path, format_name, type_text) -> str:
     """Return the code of the load's refusal; the sample refuses the file, or has a problem of its column."""
-    try:
-        sample = _sample(path, format_name)
-        assert next(column.problem for column in sample.columns if column.name == "v")
-    except Refusal as refusal:
-        assert refusal.code in ("UNREADABLE_FILE", "NOT_RECORDS")
+    assert _sampled_problem(path, format_name)
     source = source_of(path, (ID, DeliveredColumn("k-v", "v", type_text)), format_name)
     with pytest.raises(Refusal) as refused:
-        delivery = read_delivery(spark, source)
-        with delivery.reading():
-            delivery.frame.collect()
+        _read(spark, source)
     return refused.value.code
+
+
+def _sampled_problem(path: Path, format_name: str) -> str:
+    """Return the code of the sample's refusal, or the problem of its column."""
+    try:
+        return next(column.problem for column in _sample(path, format_name).columns if column.name == "v")
+    except Refusal as refusal:
+        return refusal.code
+
+
+def _read(spark, source) -> None:
+    delivery = read_delivery(spark, source)
+    with delivery.reading():
+        delivery.frame.collect()
