@@ -4,6 +4,7 @@ Supports every file system of Hadoop, and every compression that Spark recognise
 """
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,8 @@ _BZIP2, _BZIP2_END = ".bz2", 11  # bytes of the end: marker 6, checksum 4, paddi
 _BZIP2_MARKER, _BZIP2_MASK = 0x177245385090, (1 << 48) - 1
 _ZSTANDARD = ".zst"
 _READ_FAILURES = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER", "MALFORMED_CSV_RECORD")
+# Message of the refusal that a task in Python raises (``loader.records.content.unreadable``).
+_REFUSED_BY_TASK = re.compile(r"loader\.domain\.refusals\.Refusal: (.+) cannot be read: (.+)")
 _HIDDEN = ("_", ".")  # files that Spark leaves out: markers of other writers
 
 
@@ -303,12 +306,14 @@ def whole_files(spark: SparkSession) -> Iterator[None]:
 
 
 def is_read_failure(error: Exception) -> bool:
-    """Return True for Spark's exceptions for bytes that do not match a file's format."""
-    return any(name in str(error) for name in _READ_FAILURES)
+    """Return True for Spark's exceptions for bytes that do not match a file's format, and those of tasks that read."""
+    return any(name in str(error) for name in _READ_FAILURES) or _REFUSED_BY_TASK.search(str(error)) is not None
 
 
 def unreadable(file: str, error: Exception) -> Refusal:
     """Return the refusal for a file that cannot be read: broken compression, no permission, unknown scheme."""
+    if refused := _REFUSED_BY_TASK.search(str(error)):
+        return content.unreadable(*refused.groups())
     cause = getattr(error, "java_exception", None)
     while cause is not None and cause.getCause() is not None:
         cause = cause.getCause()

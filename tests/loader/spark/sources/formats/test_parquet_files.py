@@ -278,3 +278,14 @@ def test_timestamps_inside_of_structs_keep_their_microseconds(spark, tmp_path):
         ('{"at":"2024-01-31T10:00:00.123456Z","local":["2024-01-31T10:00:00.123456"]}',),
         ('{"at":"2024-01-31T10:00:00.005Z"}',),
     ]
+
+
+def test_an_error_of_a_task_is_a_refusal_with_its_file(spark, tmp_path):
+    table = pa.table({"id": IDS, "v": ["x" * 1000, "y" * 1000, "z"], "t": pa.array([1, 2, 3], pa.time64("us"))})
+    content = written(table, compression="snappy", use_dictionary=False)
+    place = content.index(b"xxxx")
+    path = tmp_path / "a.parquet"
+    path.write_bytes(content[: place - 20] + b"\xff" * 40 + content[place + 20 :])
+    refusal = refused(spark, path, contract("integer"), format_name="parquet")
+    assert (refusal.code, refusal.file) == ("UNREADABLE_FILE", str(path))
+    assert "Traceback" not in refusal.message
