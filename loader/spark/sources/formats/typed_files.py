@@ -53,11 +53,12 @@ class TypedFormat(FileFormat):
     ) -> Layout:
         """Return the layout of files by their columns, with the paths into structs that the contract has.
 
-        ``problems`` are the columns that cannot be read. Raise Refusal UNREADABLE_COLUMN if the contract has one.
+        Without a contract all columns are wanted. ``problems`` are the columns that cannot be read. Raise Refusal
+        UNREADABLE_COLUMN if one of them is wanted.
         """
         wanted = {*contract, *(name.partition(".")[0] for name in contract if name not in types)} or set(types)
         for name, (file, problem) in problems.items():
-            if contract and name in wanted:
+            if name in wanted:
                 raise _unreadable_column(name, file, problem)
         types_of_paths = {path: _type_at(types, path) for path in paths_within(types, contract)}
         paths = {path: kind for path, kind in types_of_paths.items() if kind is not None}
@@ -66,7 +67,7 @@ class TypedFormat(FileFormat):
             Group(tuple(listed), names, paths=tuple(path for path in paths if path.partition(".")[0] in names))
             for names, listed in files
         )
-        unread = tuple(name for name in named if (name not in wanted and name not in paths) or name in problems)
+        unread = tuple(name for name in named if name not in wanted and name not in paths)
         return Layout(tuple(named), tuple(named.values()), groups, unread=unread)
 
     def _schema(self, delivered: Delivered, files: tuple[DeliveredFile, ...]) -> T.StructType:
