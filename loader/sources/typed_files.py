@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import dataset, orc
 
+from loader.domain.refusals import Refusal
 from loader.domain.sources.sampling import Value
 from loader.records.parquet_columns import ERRORS as PARQUET_ERRORS
 from loader.records.parquet_columns import ParquetColumn, footer_of, open_parquet, read_columns
@@ -18,6 +19,7 @@ from loader.sources.text_files import ROWS, unreadable
 from metadata.domain import types as data_types
 from metadata.domain.types import MAX_PRECISION, DataType
 
+_LARGEST_ROWS = 256 << 20  # bytes of the rows of a sample, unpacked
 # Name, the file's type, data type or None, and why the column cannot be taken, of a column.
 Described = tuple[str, str, DataType | None, str]
 
@@ -57,6 +59,7 @@ def read_parquet(path: Path, rows: int = ROWS) -> TypedRows:
         with open_parquet(path) as file:
             footer, total = footer_of(file.metadata), file.metadata.num_rows
             declared = {field.name: field.type for field in file.schema_arrow}
+            _check_size(path, file.metadata, rows)
     except PARQUET_ERRORS as error:
         raise unreadable(path, error) from error
     columns = [_parquet_column(column, declared[column.name]) for column in footer.columns]
@@ -68,6 +71,23 @@ def read_parquet(path: Path, rows: int = ROWS) -> TypedRows:
     problems = {name: _problem_of_years(array) for name, array in plain.items()}
     described = [(*column, problem or problems.get(column[0], "")) for *column, problem in columns]
     return TypedRows(described, values, count == total)
+
+
+def _check_size(path: Path, metadata: Any, rows: int) -> None:
+    """Raise Refusal TOO_LARGE if the first rows of a file, unpacked, would take too much memory."""
+    if not metadata.num_row_groups or not metadata.num_rows:
+        return
+    first = metadata.row_group(0)
+    size = first.total_byte_size // max(1, first.num_rows) * min(rows, first.num_rows)
+    if size > _LARGEST_ROWS:
+        raise Refusal(
+            "TOO_LARGE",
+            f"{path.name}: its first {min(rows, first.num_rows):,} rows take {size >> 20:,} MB, more than the "
+            f"{_LARGEST_ROWS >> 20} MB that these pages read",
+            file=path.name,
+            count=_LARGEST_ROWS,
+            hint="Describe the source in YAML, or by a file with smaller rows.",
+        )
 
 
 def _parquet_column(column: ParquetColumn, declared: pa.DataType) -> Described:
