@@ -164,7 +164,13 @@ def _is_read_by_spark(metadata: pq.FileMetaData) -> bool:
         for group in range(metadata.num_row_groups)
         for place in range(len(leaves))
     )
-    return all(_ENCODINGS.issuperset(chunk.encodings) and chunk.compression in _COMPRESSIONS for chunk in chunks)
+    return all(_is_supported(chunk) for chunk in chunks)
+
+
+def _is_supported(chunk: Any) -> bool:
+    """Return True for a part of a column in encodings and a compression of Spark; one without encodings is unknown."""
+    encodings = set(chunk.encodings)
+    return bool(encodings) and encodings <= _ENCODINGS and chunk.compression in _COMPRESSIONS
 
 
 def _has_type_of_spark(leaf: Any) -> bool:

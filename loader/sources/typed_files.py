@@ -127,7 +127,8 @@ def read_orc(path: Path, rows: int = ROWS) -> TypedRows:
 def _values(plain: pa.Array) -> list[Value]:
     """Return values as text. Python has no dates outside of the years 1 to 9999: these stay empty."""
     far = far_rows(plain).to_pylist()
-    return [None if is_far else text_of_typed(value.as_py()) for value, is_far in zip(plain, far, strict=True)]
+    values = zip(plain, far, strict=True)
+    return [None if is_far else text_of_typed(value.as_py(maps_as_pydicts="lossy")) for value, is_far in values]
 
 
 def _problem_of_years(plain: pa.Array) -> str:
@@ -170,5 +171,11 @@ def text_of_typed(value: Any) -> Value:
         case Decimal():
             return format(value, "f")
         case dict() | list():
-            return json.dumps(value, default=str, ensure_ascii=False)
+            return json.dumps(value, default=_inner, ensure_ascii=False)
     return str(value)
+
+
+def _inner(value: Any) -> Any:
+    """Return a value inside of a nested one for JSON."""
+    is_whole = isinstance(value, Decimal) and value == value.to_integral_value()
+    return int(value) if is_whole else text_of_typed(value)
