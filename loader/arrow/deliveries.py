@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from loader.arrow.parquet_files import NotPlain, arrow_type, check_not_ancient, microseconds
+from loader.arrow.parquet_files import NotPlain, arrow_type, check_years, microseconds
 from loader.domain.reference.values import DoesNotFit, typed
 from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
 from metadata.domain import types as data_types
@@ -73,7 +73,7 @@ def read_delivery(delivery: Delivery, limit: int) -> pa.Table:
     for column in delivery.columns:
         if column.required and table[column.name].null_count:
             raise NotPlain(f"no value in {column.name}")
-        check_not_ancient(table[column.name])
+        check_years(table[column.name])
     return table
 
 
@@ -136,7 +136,8 @@ def _reader(type_: DataType) -> Callable[[str], Any]:
 
 def _parquet_rows(delivery: Delivery, file: DeliveredFile, limit: int) -> pa.Table:
     try:
-        stored = pq.ParquetFile(file.path, coerce_int96_timestamp_unit="us")
+        # Checksums of pages are verified where a file has them.
+        stored = pq.ParquetFile(file.path, coerce_int96_timestamp_unit="us", page_checksum_verification=True)
     except pa.ArrowException:
         raise NotPlain("it is not Parquet of the plain kind") from None
     if sorted(stored.schema_arrow.names) != sorted(column.name for column in delivery.columns):

@@ -30,6 +30,8 @@ _ARROW = {
 _PRIVATE_FILE, _PRIVATE_FOLDER = stat.S_IRUSR | stat.S_IWUSR, stat.S_IRWXU
 # Older writers store earlier times in another way, and some readers still expect that.
 _ANCIENT = date(1900, 1, 1)
+_EPOCH = date(1970, 1, 1)
+_MICROSECONDS_OF_DAY = 86_400_000_000
 # Delta truncates longer texts in its statistics by rules of its own.
 _LONGEST_TEXT = 32
 
@@ -82,12 +84,18 @@ def microseconds(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return values
 
 
-def check_not_ancient(values: pa.ChunkedArray) -> None:
-    """Raise NotPlain for a date or time before 1900."""
+def check_years(values: pa.ChunkedArray) -> None:
+    """Raise NotPlain for a date or time before 1900, or after the year 9999."""
     if not pa.types.is_temporal(values.type) or values.null_count == len(values):
         return
-    if pc.min(values.cast(pa.timestamp("us"))).as_py() < datetime(_ANCIENT.year, 1, 1):
+    # Compared as numbers: Python cannot hold some of them.
+    is_date = pa.types.is_date(values.type)
+    unit, number = (1, pa.int32()) if is_date else (_MICROSECONDS_OF_DAY, pa.int64())
+    bounds = pc.min_max(values.cast(number))
+    if bounds["min"].as_py() < (_ANCIENT - _EPOCH).days * unit:
         raise NotPlain(f"a time before {_ANCIENT}")
+    if bounds["max"].as_py() >= ((date.max - _EPOCH).days + 1) * unit:
+        raise NotPlain("a time after the year 9999")
 
 
 def read_rows(table: Table, files: Iterable[StoredFile], limit: int, columns: Sequence[str] | None = None) -> pa.Table:
@@ -168,7 +176,7 @@ def statistics(rows: pa.Table) -> dict[str, Any]:
     """
     lowest, highest = {}, {}
     for name, values in zip(rows.column_names, rows.columns, strict=True):
-        check_not_ancient(values)
+        check_years(values)
         if not _is_bounded(values):
             continue
         bounds = pc.min_max(values)

@@ -1,6 +1,6 @@
 """Samples of files: columns and first rows of the first file of a delivery, by a reader per format."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -8,8 +8,10 @@ from typing import Any
 
 from elevata.core.errors import MetadataError
 from loader.domain.refusals import Refusal
+from loader.domain.sources.folders import shared_columns, values_in
+from loader.domain.sources.provenance import folder_of, name_below
 from loader.domain.sources.sampling import SampledColumn, infer
-from loader.records.readers import READERS
+from loader.records.readers import LOCAL, READERS
 from loader.records.values import Number, Value, text_of
 from loader.sources.files import Sample, files_at, sampled
 from loader.sources.limits import MAX_COLUMNS
@@ -23,7 +25,7 @@ from loader.sources.text_files import (
     read_json_lines,
 )
 from metadata.domain import types as data_types
-from metadata.domain.sources.formats import FIXED, XML
+from metadata.domain.sources.formats import AVRO, FIXED, ORC, PARQUET, XML
 from metadata.domain.sources.locations import Roots
 from metadata.domain.sources.reading_options import ReadingOptions, check_options
 from metadata.domain.sources.value_formats import STANDARD, ValueFormats
@@ -48,11 +50,30 @@ def sample_files(
     read = _READERS.get(format_name)
     if read is None:
         raise Refusal("UNKNOWN_FORMAT", f"there is no format {format_name!r}", hint="Choose one above.")
-    sample = read(first, options, rows)
+    sample = _with_folders(read(first, options, rows), path, files, options or {})
     if len(files) > 1:
         note = f"Only the first of {len(files):,} files was read; a load reads all."
         sample = replace(sample, notes=(*sample.notes, note), whole=False)
     return sample
+
+
+def _with_folders(sample: Sample, path: Path, files: Sequence[Path], options: dict[str, Any]) -> Sample:
+    """Return the sample with the columns whose values are in the names of folders."""
+    folder = folder_of(str(path))
+    names = [name_below(f"{LOCAL}{file}", folder) for file in files]
+    own = {column.name for column in sample.columns}
+    columns, values = list(sample.columns), list(sample.values)
+    for name in shared_columns(names):
+        if name in own:
+            continue
+        of_files = [values_in(file)[name] for file in names]
+        inferred, evidence = infer(of_files, len(of_files), ValueFormats.of(options))
+        distinct = tuple(dict.fromkeys(value for value in of_files if value))
+        evidence = f"in the names of folders: {evidence}"
+        nulls = sample.rows if of_files[0] is None else 0
+        columns.append(SampledColumn(name, inferred, evidence, sample.rows, nulls, sample=distinct[:3]))
+        values.append((of_files[0],) * sample.rows)
+    return replace(sample, columns=tuple(columns), values=tuple(values))
 
 
 def _check_options(format_name: str, options: dict[str, Any]) -> None:
@@ -135,18 +156,19 @@ def _typed_reader(name: str) -> _Reader:
 
     def read(path: Path, options: dict[str, Any] | None, rows: int) -> Sample:
         # Arrow takes a while to import, and only these formats need it.
-        from loader.sources import typed_files
+        from loader.sources import avro_files, typed_files
 
-        typed_rows: typed_files.TypedRows = getattr(typed_files, name)(path, rows)
-        _check_width(path, [name for name, _, _ in typed_rows.columns])
+        readers = {PARQUET: typed_files.read_parquet, ORC: typed_files.read_orc, AVRO: avro_files.read_avro}
+        typed_rows = readers[name](path, rows)
+        _check_width(path, [column[0] for column in typed_rows.columns])
         columns = [_column_of_type(*column) for column in typed_rows.columns]
         return sampled(columns, typed_rows.values, whole=typed_rows.whole, typed=True, where=path.name)
 
     return read
 
 
-def _column_of_type(name: str, file_type: str, known_type: DataType | None) -> SampledColumn:
-    problem = "" if known_type else f"{file_type} cannot be held in the warehouse"
+def _column_of_type(name: str, file_type: str, known_type: DataType | None, problem: str) -> SampledColumn:
+    problem = problem or ("" if known_type else f"{file_type} cannot be held in the warehouse")
     return SampledColumn(name, known_type or DataType(data_types.STRING), f"the file says {file_type}", problem=problem)
 
 
@@ -191,7 +213,5 @@ _READERS: dict[str, _Reader] = {
     "fixed": _fixed_width,
     "jsonl": _json_lines,
     **{name: _record_reader(name) for name in READERS},
-    "parquet": _typed_reader("read_parquet"),
-    "orc": _typed_reader("read_orc"),
-    "avro": _typed_reader("read_avro"),
+    **{name: _typed_reader(name) for name in (PARQUET, ORC, AVRO)},
 }

@@ -13,6 +13,7 @@ from typing import Any
 from elevata.core.words import counted
 from loader.domain.refusals import Refusal
 from loader.domain.sources.encodings import c1_warning, has_c1_controls
+from loader.domain.sources.folders import without_values
 from loader.domain.sources.sampling import SampledColumn, Value, suggest_key
 from metadata.domain.sources.formats import format_of, label_of
 from metadata.domain.sources.locations import OutsideRoots, Roots
@@ -209,7 +210,9 @@ def _deliveries(folder: Path, roots: Roots) -> tuple[list[ListedItem], bool]:
         except FileNotFoundError:
             continue  # it was removed meanwhile
         above, _, name = relative.rpartition("/")
-        if above and name.startswith("part-"):
+        if whole := without_values(above):
+            above = whole
+        if above and (name.startswith("part-") or relative != f"{above}/{name}"):
             parts.setdefault(above, []).append((name, status))
         else:
             deliveries.append(_delivery(relative, kind, [status]))

@@ -1,30 +1,34 @@
-"""Columns and first rows of Parquet, ORC and Avro files, with the types that the files declare."""
+"""Columns and first rows of Parquet and ORC files, with the types that the files declare."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import fastavro
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyarrow import dataset, orc
 
+from loader.domain.refusals import Refusal
 from loader.domain.sources.sampling import Value
+from loader.records.parquet_columns import ERRORS as PARQUET_ERRORS
+from loader.records.parquet_columns import ParquetColumn, footer_of, open_parquet, read_columns
+from loader.records.plain_values import UnreadableType, far_rows, plain_column
 from loader.sources.text_files import ROWS, unreadable
 from metadata.domain import types as data_types
 from metadata.domain.types import MAX_PRECISION, DataType
 
+_LARGEST_ROWS = 256 << 20  # bytes of the rows of a sample, unpacked
+# Name, the file's type, data type or None, and why the column cannot be taken, of a column.
+Described = tuple[str, str, DataType | None, str]
+
 
 @dataclass(frozen=True)
 class TypedRows:
-    """First rows of a file: (name, the file's type, data type or None) per column, and each column's values as text."""
+    """First rows of a file: its columns, and each column's values as text."""
 
-    columns: list[tuple[str, str, DataType | None]]
+    columns: list[Described]
     values: list[list[Value]]
     whole: bool
 
@@ -52,12 +56,49 @@ _KINDS = (
 def read_parquet(path: Path, rows: int = ROWS) -> TypedRows:
     """Return the first rows of a Parquet file. Raise Refusal UNREADABLE_FILE."""
     try:
-        with pq.ParquetFile(path) as file:
-            schema, total = file.schema_arrow, file.metadata.num_rows
-            batch = next(file.iter_batches(batch_size=rows), None) if total else None
-            return _rows_of_batch(schema, batch, total, rows)
-    except (OSError, pa.ArrowException) as error:
+        with open_parquet(path) as file:
+            footer, total = footer_of(file.metadata), file.metadata.num_rows
+            declared = {field.name: field.type for field in file.schema_arrow}
+            _check_size(path, file.metadata, rows)
+    except PARQUET_ERRORS as error:
         raise unreadable(path, error) from error
+    columns = [_parquet_column(column, declared[column.name]) for column in footer.columns]
+    names = [column.name for column in footer.columns if column.type is not None]
+    with path.open("rb") as stored:
+        read, count = next(read_columns(stored, path.name, names, rows), ([], 0))
+    plain = {name: column.values for name, column in zip(names, read, strict=bool(read))}
+    values = [_values(plain[name]) if name in plain else [None] * count for name, _, _, _ in columns]
+    problems = {name: _problem_of_years(array) for name, array in plain.items()}
+    described = [(*column, problem or problems.get(column[0], "")) for *column, problem in columns]
+    return TypedRows(described, values, count == total)
+
+
+def _check_size(path: Path, metadata: Any, rows: int) -> None:
+    """Raise Refusal TOO_LARGE if the first rows of a file, unpacked, would take too much memory."""
+    if not metadata.num_row_groups or not metadata.num_rows:
+        return
+    first = metadata.row_group(0)
+    size = first.total_byte_size // max(1, first.num_rows) * min(rows, first.num_rows)
+    if size > _LARGEST_ROWS:
+        raise Refusal(
+            "TOO_LARGE",
+            f"{path.name}: its first {min(rows, first.num_rows):,} rows take {size >> 20:,} MB, more than the "
+            f"{_LARGEST_ROWS >> 20} MB that these pages read",
+            file=path.name,
+            count=_LARGEST_ROWS,
+            hint="Describe the source in YAML, or by a file with smaller rows.",
+        )
+
+
+def _parquet_column(column: ParquetColumn, declared: pa.DataType) -> Described:
+    if column.type is None:
+        return column.name, column.declared, None, f"it is {column.problem}"
+    return column.name, column.declared, data_type(declared if _is_own(declared) else column.type), ""
+
+
+def _is_own(declared: pa.DataType) -> bool:
+    """Return True for times of day and durations, whose values are of a type that does not tell it."""
+    return pa.types.is_time(declared) or pa.types.is_duration(declared)
 
 
 def read_orc(path: Path, rows: int = ROWS) -> TypedRows:
@@ -67,18 +108,33 @@ def read_orc(path: Path, rows: int = ROWS) -> TypedRows:
             file = orc.ORCFile(stored)
             schema, total = file.schema, file.nrows
         head = dataset.dataset(path, format="orc").scanner(batch_size=rows).head(rows)
-        return _rows_of_batch(schema, head, total, rows)
     except (OSError, pa.ArrowException) as error:
         raise unreadable(path, error) from error
+    columns, values = [], []
+    for field in schema:
+        array = head[field.name].combine_chunks() if head.num_rows else pa.array([], field.type)
+        try:
+            plain = plain_column(array).values
+        except UnreadableType as reason:
+            columns.append((field.name, str(field.type), None, f"it is {reason}"))
+            values.append([None] * len(array))
+            continue
+        columns.append((field.name, str(field.type), data_type(field.type), _problem_of_years(plain)))
+        values.append(_values(plain))
+    return TypedRows(columns, values, head.num_rows == total)
 
 
-def _rows_of_batch(schema: pa.Schema, batch: pa.RecordBatch | pa.Table | None, total: int, rows: int) -> TypedRows:
-    columns_of_batch = (
-        [column.slice(0, rows).to_pylist() for column in batch.columns] if batch is not None else [[] for _ in schema]
-    )
-    columns = [(field.name, str(field.type), data_type(field.type)) for field in schema]
-    values = [[_text(value) for value in column] for column in columns_of_batch]
-    return TypedRows(columns, values, (len(values[0]) if values else 0) == total)
+def _values(plain: pa.Array) -> list[Value]:
+    """Return values as text. Python has no dates outside of the years 1 to 9999: these stay empty."""
+    far = far_rows(plain).to_pylist()
+    values = zip(plain, far, strict=True)
+    return [None if is_far else text_of_typed(value.as_py(maps_as_pydicts="lossy")) for value, is_far in values]
+
+
+def _problem_of_years(plain: pa.Array) -> str:
+    """Return the problem of a column with a date outside of the years 1 to 9999; empty if there is none."""
+    far = far_rows(plain).to_pylist()
+    return f"row {far.index(True) + 1} has a date outside of the years 1 to 9999" if True in far else ""
 
 
 def data_type(kind: pa.DataType) -> DataType | None:
@@ -86,13 +142,13 @@ def data_type(kind: pa.DataType) -> DataType | None:
     if pa.types.is_dictionary(kind):
         return data_type(kind.value_type)
     if pa.types.is_decimal(kind):
-        return _decimal(kind.precision, kind.scale)
+        return decimal_type(kind.precision, kind.scale)
     if kind == pa.uint64():
         return DataType(data_types.DECIMAL, precision=20, scale=0)
     return next((DataType(name) for fits, name in _KINDS if fits(kind)), None)
 
 
-def _decimal(precision: int, scale: int) -> DataType | None:
+def decimal_type(precision: int, scale: int) -> DataType | None:
     fits = precision <= MAX_PRECISION and 0 <= scale <= precision
     return DataType(data_types.DECIMAL, precision=precision, scale=scale) if fits else None
 
@@ -102,69 +158,7 @@ def _extra_bits(kind: pa.DataType) -> int:
     return 1 if pa.types.is_unsigned_integer(kind) else 0
 
 
-# Avro: the schema is JSON in the file's header, rows follow in blocks.
-
-
-_AVRO = {
-    "boolean": data_types.BOOLEAN,
-    "int": data_types.INTEGER,
-    "long": data_types.BIGINT,
-    "float": data_types.FLOAT,
-    "double": data_types.FLOAT,
-    "string": data_types.STRING,
-    "enum": data_types.STRING,
-    "null": data_types.STRING,
-    "bytes": data_types.BINARY,
-    "fixed": data_types.BINARY,
-    "date": data_types.DATE,
-    "timestamp-millis": data_types.TIMESTAMP,
-    "timestamp-micros": data_types.TIMESTAMP,
-    "local-timestamp-millis": data_types.TIMESTAMP,
-    "local-timestamp-micros": data_types.TIMESTAMP,
-}
-
-
-def read_avro(path: Path, rows: int = ROWS) -> TypedRows:
-    """Return the first rows of an Avro file. Raise Refusal UNREADABLE_FILE."""
-    try:
-        with path.open("rb") as stored:
-            reader = fastavro.reader(stored)
-            fields = _avro_fields(reader.writer_schema)
-            records = list(islice(_records(reader), rows + 1))
-    except (OSError, ValueError, EOFError, LookupError, TypeError, fastavro.schema.SchemaParseException) as error:
-        raise unreadable(path, error) from error
-    values = [[_text(record.get(name)) for record in records[:rows]] for name, _, _ in fields]
-    return TypedRows(fields, values, len(records) <= rows)
-
-
-def _records(reader: Any) -> Iterator[dict[str, Any]]:
-    for record in reader:
-        yield record if isinstance(record, dict) else {"value": record}
-
-
-def _avro_fields(schema: Any) -> list[tuple[str, str, DataType | None]]:
-    """Return the columns of a schema; one that is no record has one column ``value``, as in Spark."""
-    if isinstance(schema, dict) and schema.get("type") == "record":
-        return [(field["name"], *_avro_type(field["type"])) for field in schema["fields"]]
-    return [("value", *_avro_type(schema))]
-
-
-def _avro_type(kind: Any) -> tuple[str, DataType | None]:
-    """Return the file's name of a type, and the data type; a union with null is its other type."""
-    if isinstance(kind, list):
-        others = [member for member in kind if member != "null"]
-        return _avro_type(others[0]) if len(others) == 1 else ("union", DataType(data_types.JSON))
-    if isinstance(kind, str):
-        return kind, DataType(_AVRO.get(kind, data_types.JSON))
-    logical, base = kind.get("logicalType", ""), kind.get("type")
-    if logical == "decimal":
-        return f"decimal({kind['precision']},{kind.get('scale', 0)})", _decimal(kind["precision"], kind.get("scale", 0))
-    if logical in _AVRO:
-        return logical, DataType(_AVRO[logical])
-    return (base, DataType(_AVRO.get(base, data_types.JSON))) if isinstance(base, str) else _avro_type(base)
-
-
-def _text(value: Any) -> Value:
+def text_of_typed(value: Any) -> Value:
     match value:
         case None | str():
             return value
@@ -177,5 +171,11 @@ def _text(value: Any) -> Value:
         case Decimal():
             return format(value, "f")
         case dict() | list():
-            return json.dumps(value, default=str, ensure_ascii=False)
+            return json.dumps(value, default=_inner, ensure_ascii=False)
     return str(value)
+
+
+def _inner(value: Any) -> Any:
+    """Return a value inside of a nested one for JSON."""
+    is_whole = isinstance(value, Decimal) and value == value.to_integral_value()
+    return int(value) if is_whole else text_of_typed(value)

@@ -9,7 +9,7 @@ bigint
 decimal(p,s)   digits, point, exponent; never rounded: 1.005 does not fit decimal(10,2), 1.000 does
 float          digits, point, exponent, ``NaN``, ``Infinity``, ``inf`` with a sign; 1e400 does not fit
 boolean        true, t, yes, y, 1 and false, f, no, n, 0, in any case
-date           ``yyyy-mm-dd``, from year 1
+date           ``yyyy-mm-dd``, of the years 1 to 9999
 time           ``hh:mm``, ``hh:mm:ss``, up to six decimals; stays text
 timestamp      a date, or date and time with ``T`` or a blank; six decimals; ``Z``, ``UTC``, an offset
                or none, which means local time in the zone of the option ``timezone`` (default UTC).
@@ -34,6 +34,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from loader.domain.historization.hashing import EXACT_INTEGERS_BELOW, MICROSECONDS_PER_DAY, escape, in_order, peppered
+from loader.spark.nested_values import TEMPORAL, json_within_years, within_years
 from loader.spark.value_formats import BLANKS as _BLANKS
 from loader.spark.value_formats import standard_text
 from metadata.domain import types as data_types
@@ -179,7 +180,7 @@ def fits(column: Column, type_text: str, options: dict | None = None, source: T.
     if isinstance(source, (*_TEXT, type(None))):
         if target == data_types.DataType(data_types.STRING):
             return F.lit(True)
-    elif source.simpleString().upper() == stored_ddl(type_text):
+    elif source.simpleString().upper() == stored_ddl(type_text) and not isinstance(source, TEMPORAL):
         return F.lit(True)
     return column.isNull() | typed(column, type_text, options, source).isNotNull()
 
@@ -204,9 +205,9 @@ def _from_text(text: Column, target: data_types.DataType, zone: str) -> Column:
         case data_types.BOOLEAN:
             return trimmed.try_cast("boolean")
         case data_types.DATE:
-            return _from_year_one(F.when(trimmed.rlike(_DATE), trimmed.try_cast("date")), "date")
+            return within_years(F.when(trimmed.rlike(_DATE), trimmed.try_cast("date")), "date")
         case data_types.TIMESTAMP:
-            return _from_year_one(_timestamp(trimmed, zone), "timestamp")
+            return within_years(_timestamp(trimmed, zone), "timestamp")
         case data_types.TIME | data_types.UUID:
             return F.when(trimmed.rlike(PATTERNS[target.name]), trimmed)
         case data_types.JSON:
@@ -326,14 +327,12 @@ def _spark_spelling(text: Column) -> Column:
     return F.concat(F.left(text, F.lit(10)), F.lit("T"), F.regexp_replace(with_seconds, _OFFSET, "$1:$2"))
 
 
-def _from_year_one(value: Column, ddl: str) -> Column:
-    return F.when(value >= F.lit("0001-01-01").cast(ddl), value)
-
-
 def _from_value(column: Column, source: T.DataType, target: data_types.DataType, zone: str) -> Column:
     """Cast a typed value to another type. Return NULL unless the cast back results in the same value."""
     ddl = stored_ddl(str(target))
     kind = target.name
+    if isinstance(source, TEMPORAL):
+        column = within_years(column, source.simpleString())
     if source.simpleString().upper() == ddl:
         return column
     if kind in (data_types.STRING, data_types.JSON, data_types.UUID, data_types.TIME):
@@ -348,9 +347,9 @@ def _from_value(column: Column, source: T.DataType, target: data_types.DataType,
             same = same & (column.cast("double") < F.lit(2.0**63))
         return F.when(same, converted)
     if kind == data_types.TIMESTAMP and isinstance(source, T.DateType):
-        return F.to_utc_timestamp(column.cast("timestamp"), zone)
+        return within_years(F.to_utc_timestamp(column.cast("timestamp"), zone), "timestamp")
     if kind == data_types.TIMESTAMP and isinstance(source, T.TimestampNTZType):
-        return _instant(column.cast("timestamp"), zone)
+        return within_years(_instant(column.cast("timestamp"), zone), "timestamp")
     if kind == data_types.DATE and isinstance(source, (T.TimestampType, T.TimestampNTZType)):
         converted = column.cast("date")
         return F.when(converted.cast(source) == column, converted)
@@ -359,7 +358,7 @@ def _from_value(column: Column, source: T.DataType, target: data_types.DataType,
 
 def _as_text(column: Column, source: T.DataType, target: data_types.DataType, zone: str) -> Column:
     if isinstance(source, _NESTED):
-        text = F.to_json(column)
+        text = json_within_years(column, source)
         return text if target.name == data_types.JSON else _from_text(text, target, zone)
     if isinstance(source, (T.FloatType, T.DoubleType)):
         # Equal values need equal texts, so -0.0 is written as 0.0.

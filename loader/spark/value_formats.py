@@ -30,11 +30,17 @@ def standard_text(text: Column, type_name: str, formats: ValueFormats) -> Column
 
 
 def _standard_time(text: Column, format_: TimeFormat, standard: str) -> Column:
-    moment = F.try_to_timestamp(text, F.lit(format_.spark))
+    parts, pattern = F.regexp_replace(text, F.lit(format_.pattern), F.lit(format_.parts)), format_.spark
+    if format_.has_zone:
+        zone = F.replace(F.regexp_extract(text, format_.pattern, format_.zone_group), F.lit("Z"), F.lit("+"))
+        digits = F.rpad(F.replace(zone, F.lit(":"), F.lit("")), 5, "0")
+        parts = F.concat(parts, F.lit(" "), F.left(digits, F.lit(3)), F.lit(":"), F.right(digits, F.lit(2)))
+        pattern = f"{pattern} xxx"
+    moment = F.try_to_timestamp(parts, F.lit(pattern))
     # An offset may lead out of the years that have four digits.
     return F.when(text.rlike(format_.pattern) & F.year(moment).between(1, 9999), F.date_format(moment, standard))
 
 
 def _standard_number(text: Column, format_: NumberFormat) -> Column:
-    digits = F.replace(text, F.lit(format_.thousands), F.lit("")) if format_.thousands else text
+    digits = F.translate(text, format_.separators, "") if format_.thousands else text
     return F.when(text.rlike(format_.pattern), F.replace(digits, F.lit(format_.decimal), F.lit(".")))

@@ -33,6 +33,8 @@ TOO_LARGE              a document or workbook beyond the limits of its format
 UNCLOSED_QUOTE         a quoted CSV field that is open at the end of the file
 STRAY_QUOTE            text between the closing quote of a CSV field and the next delimiter, or a quote inside of a
                        field that does not begin with one
+UNREADABLE_COLUMN      a column of the contract in a type that no reader reads
+NOT_RECORDS            an Avro file whose values are no records
 TYPES_DIFFER           files of one delivery whose types of a column differ
 MISSING_COLUMN         a column of the contract that is not delivered
 RAGGED_ROW             a CSV record with too few or too many fields, a line of fixed width of another length

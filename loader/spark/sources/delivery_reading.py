@@ -1,8 +1,12 @@
 """Opening of deliveries: files, checked options, columns."""
 
+from dataclasses import replace
+
 from pyspark.sql import SparkSession
+from pyspark.sql import types as T
 
 from loader.domain.refusals import Refusal
+from loader.domain.sources.folders import shared_columns
 from loader.domain.sources.options import check_source_options
 from loader.spark.sources.files import (
     JAVA_ERRORS,
@@ -52,14 +56,24 @@ def open_delivery(
         if reader.has_lines and not checked.is_ebcdic:  # EBCDIC has line ends of its own, which its format looks for.
             check_line_lengths(spark, file, checked.encoding)
     delivered = Delivered(spark, name, location, roots, format_name, checked, files)
+    shared = shared_columns(file.name for file in files) if reader.has_files and files else ()
+    # Without a header, the fields are the columns that folders do not have.
+    fields = contract if checked.header else tuple(column for column in contract if column not in shared)
     try:
-        layout = reader.layout(delivered, contract)
+        layout = reader.layout(delivered, fields)
     except JAVA_ERRORS as error:
         if is_read_failure(error):
             raise unreadable(delivered.shown, error) from error
         raise
     _check_number_of_columns(delivered, layout.names, contract)
-    return Opened(**vars(delivered), reader=reader, keys=keys, **vars(layout))
+    folders = tuple(column for column in contract if column in shared and column not in layout.names)
+    layout = replace(
+        layout,
+        names=(*layout.names, *folders),
+        types=(*layout.types, *(T.StringType() for _ in folders)),
+        missing={column: files for column, files in layout.missing.items() if column not in folders},
+    )
+    return Opened(**vars(delivered), reader=reader, keys=keys, folders=folders, **vars(layout))
 
 
 def _check_number_of_columns(delivered: Delivered, names: tuple[str, ...], contract: tuple[str, ...]) -> None:

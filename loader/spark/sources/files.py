@@ -4,6 +4,7 @@ Supports every file system of Hadoop, and every compression that Spark recognise
 """
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from metadata.domain.sources.locations import Location, Roots, parse_location
 # Exceptions of a call into the JVM: pyspark translates the ones it knows.
 JAVA_ERRORS = (Py4JError, PySparkException)
 
+_LOCAL = "file:"
 _GLOB = "{}[]*?\\"
 # Folder that Spark and Hadoop keep beside their files until these are complete.
 _TEMPORARY = "_temporary"
@@ -30,6 +32,8 @@ _BZIP2, _BZIP2_END = ".bz2", 11  # bytes of the end: marker 6, checksum 4, paddi
 _BZIP2_MARKER, _BZIP2_MASK = 0x177245385090, (1 << 48) - 1
 _ZSTANDARD = ".zst"
 _READ_FAILURES = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER", "MALFORMED_CSV_RECORD")
+# Message of the refusal that a task in Python raises (``loader.records.content.unreadable``).
+_REFUSED_BY_TASK = re.compile(r"loader\.domain\.refusals\.Refusal: (.+) cannot be read: (.+)")
 _HIDDEN = ("_", ".")  # files that Spark leaves out: markers of other writers
 
 
@@ -249,13 +253,7 @@ def check_ended(spark: SparkSession, file: DeliveredFile) -> None:
     """
     if not file.path.endswith(_BZIP2):
         return
-    try:
-        path = spark._jvm.org.apache.hadoop.fs.Path(file.path)
-        with _closing(path.getFileSystem(_configuration(spark)).open(path)) as stream:
-            stream.seek(max(0, file.size - _BZIP2_END))
-            end = bytes(stream.readNBytes(_BZIP2_END))
-    except JAVA_ERRORS as error:
-        raise unreadable(file.shown, error) from error
+    end = end_of(spark, file, _BZIP2_END)
     if not _ends_bzip2(end):
         raise Refusal(
             "TRUNCATED_FILE",
@@ -263,6 +261,24 @@ def check_ended(spark: SparkSession, file: DeliveredFile) -> None:
             file=file.shown,
             hint="Deliver the whole file again.",
         )
+
+
+def end_of(spark: SparkSession, file: DeliveredFile, size: int) -> bytes:
+    """Return the last ``size`` bytes of a file as they are stored. Raise Refusal UNREADABLE_FILE."""
+    start = max(0, file.size - size)
+    try:
+        if file.path.startswith(_LOCAL):
+            with open(file.path.removeprefix(_LOCAL), "rb") as stored:
+                stored.seek(start)
+                return stored.read()
+        path = spark._jvm.org.apache.hadoop.fs.Path(file.path)
+        with _closing(path.getFileSystem(_configuration(spark)).open(path)) as stream:
+            stream.seek(start)
+            return bytes(stream.readNBytes(size))
+    except OSError as error:
+        raise content.unreadable(file.shown, error.strerror or str(error)) from error
+    except JAVA_ERRORS as error:
+        raise unreadable(file.shown, error) from error
 
 
 def _ends_bzip2(end: bytes) -> bool:
@@ -297,12 +313,14 @@ def whole_files(spark: SparkSession) -> Iterator[None]:
 
 
 def is_read_failure(error: Exception) -> bool:
-    """Return True for Spark's exceptions for bytes that do not match a file's format."""
-    return any(name in str(error) for name in _READ_FAILURES)
+    """Return True for Spark's exceptions for bytes that do not match a file's format, and those of tasks that read."""
+    return any(name in str(error) for name in _READ_FAILURES) or _REFUSED_BY_TASK.search(str(error)) is not None
 
 
 def unreadable(file: str, error: Exception) -> Refusal:
     """Return the refusal for a file that cannot be read: broken compression, no permission, unknown scheme."""
+    if refused := _REFUSED_BY_TASK.search(str(error)):
+        return content.unreadable(*refused.groups())
     cause = getattr(error, "java_exception", None)
     while cause is not None and cause.getCause() is not None:
         cause = cause.getCause()

@@ -16,6 +16,7 @@ from pyspark.sql import types as T
 
 from loader.domain.sources.marks import Window
 from loader.spark.expressions import united
+from loader.spark.sources.file_paths import folder_value
 from loader.spark.sources.files import (
     JAVA_ERRORS,
     DeliveredFile,
@@ -32,6 +33,7 @@ from metadata.domain.sources.locations import Roots
 from metadata.domain.sources.reading_options import ReadingOptions
 
 FILE, BLOCK, ORDER, MALFORMED = "file", "block", "order", "malformed"
+_CUT = "cut"
 _SAMPLE_LENGTH = 80  # characters
 # Length to which the text of a place is cut.
 LONGEST_TEXT = 4_000  # characters
@@ -69,7 +71,8 @@ class Group:
     """Files with the same layout; ``names`` are the delivery's names of their fields, in order.
 
     ``paths`` are further columns: values inside objects, like ``a.b``. ``has_malformed_lines``: a line of JSON lines is
-    malformed.
+    malformed. ``by_tasks``: tasks in Python read the files of a typed format; ``types`` are those of the fields then,
+    and ``cut`` the fields in which digits below microseconds may be cut.
     """
 
     files: tuple[DeliveredFile, ...]
@@ -77,6 +80,9 @@ class Group:
     separator: str | None = None
     paths: tuple[str, ...] = ()
     has_malformed_lines: bool = False
+    by_tasks: bool = False
+    types: tuple[T.DataType, ...] = ()
+    cut: tuple[str, ...] = ()
 
     @property
     def patterns(self) -> list[str]:
@@ -112,6 +118,7 @@ class Layout:
     """Columns of a delivery and the groups of its files.
 
     ``missing`` gives the files that lack a column, ``header_lines`` the lines before the first record by file path.
+    ``unread`` are columns outside the contract of which no value is read: no fault of theirs stops a load.
     """
 
     names: tuple[str, ...]
@@ -119,6 +126,7 @@ class Layout:
     groups: tuple[Group, ...]
     missing: dict[str, tuple[str, ...]] = field(default_factory=dict)
     header_lines: dict[str, int] = field(default_factory=dict)
+    unread: tuple[str, ...] = ()
 
     @classmethod
     def of_text(cls, names: tuple[str, ...], files: tuple[DeliveredFile, ...], paths: tuple[str, ...] = ()) -> "Layout":
@@ -133,7 +141,8 @@ class Rows:
     """Rows of one group: a frame, the delivered values as expressions over it, and the places of its rows.
 
     ``order`` increases along a file. If None, Spark numbers the rows, and files must be read unsplit. ``block`` is the
-    position at which the part of the file begins that has the row.
+    position at which the part of the file begins that has the row. ``cut`` are, by column, the conditions that digits
+    below microseconds were cut.
     """
 
     frame: DataFrame
@@ -142,6 +151,7 @@ class Rows:
     file: Column | None = None
     order: Column | None = None
     block: Column | None = None
+    cut: dict[str, Column] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -211,7 +221,8 @@ class FileFormat:
 class Opened(Delivered):
     """Files and columns of an opened delivery, and the reader of its format. ``keys``: its business key.
 
-    ``window`` is the part of a source with a watermark that is read, ``condition`` selects its rows.
+    ``window`` is the part of a source with a watermark that is read, ``condition`` selects its rows. ``folders`` are
+    the columns whose values are in the names of folders.
     """
 
     reader: FileFormat
@@ -221,6 +232,8 @@ class Opened(Delivered):
     groups: tuple[Group, ...]
     missing: dict[str, tuple[str, ...]]
     header_lines: dict[str, int]
+    unread: tuple[str, ...] = field(default=(), kw_only=True)
+    folders: tuple[str, ...] = field(default=(), kw_only=True)
     window: Window | None = field(default=None, kw_only=True)
     condition: Column | None = field(default=None, kw_only=True)
 
@@ -337,27 +350,38 @@ class Opened(Delivered):
 
         Persist the frame of a text format before selecting columns.
         """
-        return united([self._frame(group, numbered) for group in self.groups])
+        read = [self.reader.rows(self, group) for group in self.groups]
+        cut = {name for rows in read for name in rows.cut}
+        return united([self._frame(rows, numbered, [name for name in self.names if name in cut]) for rows in read])
 
-    def _frame(self, group: Group, numbered: bool) -> DataFrame:
-        rows = self.reader.rows(self, group)
+    def cut(self, name: str) -> Column:
+        """Return the column of a frame that marks rows in which digits of a column below microseconds were cut."""
+        return F.col(f"{_CUT}{self.names.index(name)}")
+
+    def marks_cut(self, frame: DataFrame, name: str) -> bool:
+        """Return True if rows of a frame have the column ``cut`` of a name."""
+        return f"{_CUT}{self.names.index(name)}" in frame.columns
+
+    def _frame(self, rows: Rows, numbered: bool, cut: Sequence[str]) -> DataFrame:
         absent = F.lit(None).cast("string")
+        several = F.col("_metadata.file_path") if rows.file is None else rows.file
+        file = F.lit(as_uri(self.files[0].path)) if len(self.files) == 1 else several
+        values = rows.values | {name: folder_value(file, name, self.files) for name in self.folders}
         columns = [
-            self.key_text(name, rows.values.get(name, absent)).alias(f"d{place}")
+            self.key_text(name, values.get(name, absent)).alias(f"d{place}")
             for place, name in enumerate(self.names)
         ]
         malformed = absent if rows.malformed is None else rows.malformed
         places = []
         if numbered:
-            several = F.col("_metadata.file_path") if rows.file is None else rows.file
-            file = F.lit(as_uri(self.files[0].path)) if len(self.files) == 1 else several
             order = F.monotonically_increasing_id() if rows.order is None else rows.order
             is_split = self.reader.is_split and not self.reader.has_row_numbers
             block = F.lit(0).cast("bigint")
             if is_split:
                 block = F.col("_metadata.file_block_start") if rows.block is None else rows.block
             places = [file.alias(FILE), block.alias(BLOCK), order.alias(ORDER)]
-        selected = rows.frame.select(*columns, malformed.alias(MALFORMED), *places)
+        lost = [rows.cut.get(name, F.lit(False)).alias(f"{_CUT}{self.names.index(name)}") for name in cut]
+        selected = rows.frame.select(*columns, malformed.alias(MALFORMED), *places, *lost)
         return selected if self.condition is None else selected.where(self.condition)
 
 

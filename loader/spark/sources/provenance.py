@@ -11,7 +11,8 @@ from dataclasses import replace
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW, is_same_in_uri
+from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
+from loader.spark.sources.file_paths import decoded_path
 from loader.spark.sources.files import DeliveredFile, from_uri
 from loader.spark.sources.opened import BLOCK, FILE, ORDER, Opened
 
@@ -50,9 +51,7 @@ def _name(files: tuple[DeliveredFile, ...]) -> Column:
     # A link may lead to a file elsewhere, whose name is its whole path.
     inside = next((f.path.removesuffix(f.name) for f in files if f.path.endswith(f"/{f.name}")), "")
     is_local = files[0].path.startswith("file:")
-    path = F.col(FILE)
-    if not all(is_same_in_uri(file.path) for file in files):
-        path = F.url_decode(F.replace(path, F.lit("+"), F.lit("%2B")))
+    path = decoded_path(F.col(FILE), files)
     if is_local:
         path = F.concat(F.lit("file:/"), F.ltrim(F.substr(path, F.lit(6)), F.lit("/")))
     whole = F.substr(path, F.lit(len("file:") + 1)) if is_local else path

@@ -97,9 +97,17 @@ def unknown_columns(opened: Opened, frame: DataFrame, wanted: tuple[str, ...]) -
     if described is not None:
         return [column for column in described if column["name"] not in left_out]
     names = [name for name in opened.names if name not in left_out]
-    typed_names = tuple(name for name in names if _has_known_type(opened, name))
+    typed_names = tuple(name for name in names if name not in opened.unread and _has_known_type(opened, name))
     columns = {column["name"]: column for column in inferred_columns(opened, frame, typed_names)}
+    columns |= {name: _declared(opened, name) for name in names if name in opened.unread}
     return [columns.get(name, {"name": name}) for name in names]
+
+
+def _declared(opened: Opened, name: str) -> dict:
+    """Return the description of a column that is not read, so nobody knows if all its rows have values."""
+    if not _has_known_type(opened, name):
+        return {"name": name}
+    return {"name": name, "type": _choose_type([], opened.type_of(name)), "nullable_seen": True}
 
 
 def _has_known_type(opened: Opened, name: str) -> bool:

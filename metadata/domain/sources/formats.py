@@ -43,7 +43,7 @@ FORMATS = (
         "a task per file, 64 MB at most",
         "inferred from every value",
     ),
-    SourceFormat(PARQUET, "Parquet", (".parquet", ".pq"), False, "Spark, by columns", "the file's"),
+    SourceFormat(PARQUET, "Parquet", (".parquet", ".pq"), False, "Spark by columns, or a task per file", "the file's"),
     SourceFormat(ORC, "ORC", (".orc",), False, "Spark, by columns", "the file's"),
     SourceFormat(AVRO, "Avro", (".avro",), False, "Spark (`spark-avro`), by blocks", "the file's"),
     SourceFormat(DELTA, "Delta table", (), False, "Spark, at one version", "the table's"),

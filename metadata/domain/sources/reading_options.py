@@ -383,7 +383,8 @@ OPTIONS = (
         DATE_FORMAT,
         None,
         "`%d.%m.%Y`",
-        "format of dates in text, with the directives %Y %m %d %b and, for numbers without leading zeros, %-m %-d. "
+        "format of dates in text, with the directives %Y %m %d, %b %B (names of months in any case) and, "
+        "for numbers without leading zeros, %-m %-d. A blank stands for no-break spaces, too. "
         "By default ISO 8601",
     ),
     Option(
@@ -392,8 +393,8 @@ OPTIONS = (
         TIME_FORMAT,
         None,
         "`%d.%m.%Y %H:%M`",
-        "format of timestamps in text, with %H %M %S %f, %I %p and the offset %z besides those of dates. By default "
-        "ISO 8601",
+        "format of timestamps in text, with %H %M %S, %f (one to nine digits, those after the sixth are zeros), %I %p "
+        "and the offset %z (+02:00, +0200, +02 or Z) besides those of dates. By default ISO 8601",
     ),
     Option(
         "decimal_separator",

@@ -15,33 +15,40 @@ from typing import Any
 
 from metadata.domain import types as data_types
 
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-# Directives: regular expression of the text, and Spark's pattern letters.
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+_SHORT_MONTHS = tuple(month[:3] for month in _MONTHS)
+# Directives: regular expression of the text, and Spark's pattern letters. Digits below microseconds are zeros.
 _DIRECTIVES = {
     "%Y": (r"(?!0000)\d{4}", "yyyy"),
     "%m": (r"\d{2}", "MM"),
     "%-m": (r"\d{1,2}", "M"),
     "%d": (r"\d{2}", "dd"),
     "%-d": (r"\d{1,2}", "d"),
-    "%b": ("(?:" + "|".join(_MONTHS) + ")", "MMM"),
+    "%b": ("(?i:" + "|".join(_SHORT_MONTHS) + ")", "MMM"),
+    "%B": ("(?i:" + "|".join(_MONTHS) + ")", "MMMM"),
     "%H": (r"\d{2}", "HH"),
     "%-H": (r"\d{1,2}", "H"),
     "%I": (r"\d{2}", "hh"),
     "%-I": (r"\d{1,2}", "h"),
-    "%p": ("(?:AM|PM)", "a"),
+    "%p": ("(?i:AM|PM)", "a"),
     "%M": (r"\d{2}", "mm"),
     "%S": (r"\d{2}", "ss"),
-    "%f": (r"\d{6}", "SSSSSS"),
-    "%z": (r"[+-]\d{2}:[0-5]\d", "xxx"),
+    "%f": (r"\d{1,6}0{0,3}", "SSSSSSSSS"),
+    "%z": (r"Z|[+-](?:0\d|1[0-4])(?::?[0-5]\d)?", "xxx"),
 }
 _DATE_PARTS = ("year", "month", "day")
 _PARTS = {
-    "%Y": "year", "%m": "month", "%-m": "month", "%b": "month", "%d": "day", "%-d": "day", "%H": "hour", "%-H": "hour",
-    "%I": "half", "%-I": "half", "%p": "p", "%M": "minute", "%S": "second", "%f": "fraction", "%z": "zone",
+    "%Y": "year", "%m": "month", "%-m": "month", "%b": "month", "%B": "month", "%d": "day", "%-d": "day", "%H": "hour",
+    "%-H": "hour", "%I": "half", "%-I": "half", "%p": "p", "%M": "minute", "%S": "second", "%f": "fraction",
+    "%z": "zone",
 }  # fmt: skip
 _TOKEN = re.compile(r"%-?.|[^%]", re.DOTALL)
 DECIMAL_SEPARATORS = ".,"
-# Blank, no-break space and narrow no-break space, as languages use them.
+# Blank, no-break space and narrow no-break space, of which each stands for all.
+_BLANKS = " \u00a0\u202f"
 THOUSANDS_SEPARATORS = ".,' _\u00a0\u202f’"
 
 
@@ -64,11 +71,20 @@ class TimeFormat:
         """Return the regular expression of a whole text, for Python and Java alike."""
         return "^" + "".join(_expression(token) for token in _TOKEN.findall(self.text)) + "$"
 
-    @cached_property
+    @property
+    def parts(self) -> str:
+        """Return the replacement of a text that matches the pattern by its parts without the zone, blanks between."""
+        return " ".join(f"${place}" for place, token in enumerate(self.directives, 1) if token != "%z")
+
+    @property
     def spark(self) -> str:
-        """Return the format with Spark's pattern letters; other text is quoted."""
-        parts = re.split(r"(%-?.)", self.text)
-        return "".join(_DIRECTIVES[part][1] if part in _DIRECTIVES else _quoted(part) for part in parts if part)
+        """Return Spark's pattern of ``parts``."""
+        return " ".join(_DIRECTIVES[token][1] for token in self.directives if token != "%z")
+
+    @property
+    def zone_group(self) -> int:
+        """Return the number of the zone's group in the pattern; 0 without a zone."""
+        return self.directives.index("%z") + 1 if self.has_zone else 0
 
     def problem(self, *, with_time: bool) -> str | None:
         """Return the reason why this is no format of a date, or of a timestamp; None for a valid format."""
@@ -112,11 +128,9 @@ class TimeFormat:
 
 
 def _expression(token: str) -> str:
-    return f"({_DIRECTIVES[token][0]})" if token in _DIRECTIVES else re.escape(token)
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+    if token in _DIRECTIVES:
+        return f"({_DIRECTIVES[token][0]})"
+    return f"[{_BLANKS}]" if token in _BLANKS else re.escape(token)
 
 
 @lru_cache(maxsize=256)
@@ -131,21 +145,21 @@ def _moment(values: Mapping[str, str]) -> datetime:
         half = int(values["half"])
         if not 1 <= half <= 12:
             raise ValueError(half)
-        hour = half % 12 + (12 if values["p"] == "PM" else 0)
+        hour = half % 12 + (12 if values["p"].upper() == "PM" else 0)
     moment = datetime(
         int(values["year"]),
-        _MONTHS.index(month) + 1 if month in _MONTHS else int(month),
+        int(month) if month.isdigit() else _SHORT_MONTHS.index(month[:3].title()) + 1,
         int(values["day"]),
         hour,
         int(values.get("minute", "0")),
         int(values.get("second", "0")),
-        int(values.get("fraction", "0")),
+        int(values.get("fraction", "0").ljust(6, "0")[:6]),
     )
     if "zone" not in values:
         return moment
-    hours, minutes = values["zone"][1:].split(":")
-    offset = timedelta(hours=int(hours), minutes=int(minutes))
-    zone = timezone(-offset if values["zone"].startswith("-") else offset)
+    sign, digits = values["zone"][0], values["zone"][1:].replace(":", "").ljust(4, "0")
+    offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
+    zone = timezone(-offset if sign == "-" else offset)
     return moment.replace(tzinfo=zone).astimezone(UTC)
 
 
@@ -156,10 +170,15 @@ class NumberFormat:
     decimal: str = "."
     thousands: str = ""
 
+    @property
+    def separators(self) -> str:
+        """Return the characters that may stand between groups of digits."""
+        return _BLANKS if self.thousands and self.thousands in _BLANKS else self.thousands
+
     @cached_property
     def pattern(self) -> str:
         """Return the regular expression of a whole text, for Python and Java alike."""
-        grouped = rf"|\d{{1,3}}(?:{re.escape(self.thousands)}\d{{3}})+" if self.thousands else ""
+        grouped = rf"|\d{{1,3}}(?:[{re.escape(self.separators)}]\d{{3}})+" if self.thousands else ""
         number = rf"(?:\d+{grouped})?(?:{re.escape(self.decimal)}\d+)?(?:[eE][+-]?\d+)?"
         return rf"^[+-]?(?:{number}|[nN]a[nN]|[iI]nf(?:inity)?)$"
 
@@ -167,7 +186,7 @@ class NumberFormat:
         """Return the standard text of a number in this format, None for another text."""
         if _compiled(self.pattern).fullmatch(text) is None:
             return None
-        return (text.replace(self.thousands, "") if self.thousands else text).replace(self.decimal, ".")
+        return text.translate(dict.fromkeys(map(ord, self.separators))).replace(self.decimal, ".")
 
 
 @dataclass(frozen=True)

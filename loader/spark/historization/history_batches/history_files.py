@@ -29,6 +29,7 @@ from loader.domain.reference.batch_files import DELETE, END, FILES
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import united
 from loader.spark.historization.history_batches.file_batches import as_rows
+from loader.spark.nested_values import json_of
 from loader.spark.session import persisted, source_roots
 from loader.spark.sources.checks.row_faults import refuse_faults
 from loader.spark.sources.delivery_reading import missing_columns, open_delivery
@@ -38,6 +39,7 @@ from metadata.domain.history.history_policy import BATCH_FILE_COLUMNS, HistoryPo
 from metadata.domain.sources.locations import ANYWHERE, Roots, parse_location
 from metadata.domain.types import BINARY, parse
 
+NESTED = (T.StructType, T.ArrayType, T.MapType, T.VariantType)
 CSV, PARQUET, ZSTD = "csv", "parquet", "zstd"
 INCOMING = ".incoming"
 _CHUNK = 1 << 20
@@ -112,7 +114,7 @@ class _Reader:
             refuse_faults(opened, frame, SourceSpec(name, location, self.files.format, (), options))
         except JAVA_ERRORS as error:
             raise unreadable(opened.shown, error) from error
-        columns = (self._text(opened, name).alias(self._name(name)) for name in opened.names)
+        columns = (self._marked_text(opened, frame, name).alias(self._name(name)) for name in opened.names)
         return frame.select(*columns, *(() if self._has_time(opened) else (dated,)))
 
     def _name(self, name: str) -> str:
@@ -146,6 +148,16 @@ class _Reader:
         wanted = (*keys, self._time) if self._has_time(opened) else keys
         missing_columns(opened, tuple(file_names.get(name, name) for name in wanted))
 
+    def _marked_text(self, opened: Opened, frame: DataFrame, name: str) -> Column:
+        """Return a value as text, with a digit below microseconds if the reader cut some, so that they are counted."""
+        text = self._text(opened, name)
+        if not opened.marks_cut(frame, name) or isinstance(opened.type_of(name), NESTED):
+            return text
+        is_time = isinstance(opened.type_of(name), T.TimeType)
+        length = len("hh:mm:ss.ffffff") if is_time else len("yyyy-mm-dd hh:mm:ss.ffffff")
+        with_point = F.when(F.contains(text, F.lit(".")), text).otherwise(F.concat(text, F.lit(".")))
+        return F.when(opened.cut(name), F.concat(F.rpad(with_point, length, "0"), F.lit("1"))).otherwise(text)
+
     def _text(self, opened: Opened, name: str) -> Column:
         if opened.is_text:
             return opened.column(name)
@@ -159,8 +171,8 @@ def as_text(column: Column, type_: T.DataType, as_hex: bool) -> Column:
         return column.cast("double").cast("string")
     if isinstance(type_, T.BinaryType):
         return F.hex(column) if as_hex else column.cast("string")
-    if isinstance(type_, (T.StructType, T.ArrayType, T.MapType, T.VariantType)):
-        return F.to_json(column)
+    if isinstance(type_, NESTED):
+        return json_of(column, type_)
     return column.cast("string")
 
 

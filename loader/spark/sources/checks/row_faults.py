@@ -117,6 +117,7 @@ def check_rows(opened: Opened, numbered: DataFrame, source: SourceSpec) -> Check
     local = [c for c in source.columns if c.type == data_types.TIMESTAMP and zone != "UTC"]
     ambiguous = [F.count_if(_is_ambiguous_time(opened, c.name, source.options)) for c in local]
     replaced = [F.contains(opened.column(name), F.lit(_REPLACEMENT)) for name in opened.names]
+    cut = [column.name for column in source.columns if opened.marks_cut(numbered, column.name)]
     with checked_quotes(opened):
         totals = numbered.agg(
             F.count(F.lit(1)).alias("rows"),
@@ -124,6 +125,7 @@ def check_rows(opened: Opened, numbered: DataFrame, source: SourceSpec) -> Check
             F.count_if(any_of(_has_c1_controls(opened, source))).alias("controls"),
             *(F.count_if(fault_class.condition).alias(f"fault_{i}") for i, fault_class in enumerate(fault_classes)),
             *(count.alias(f"ambiguous_{i}") for i, count in enumerate(ambiguous)),
+            *(F.count_if(opened.cut(name)).alias(f"cut_{i}") for i, name in enumerate(cut)),
         ).first()
     if totals["replaced"]:
         _check_encoding(opened, numbered, any_of(replaced), totals["replaced"])
@@ -136,6 +138,11 @@ def check_rows(opened: Opened, numbered: DataFrame, source: SourceSpec) -> Check
     )
     if totals["controls"]:
         warnings += (c1_warning(counted(totals["controls"], "row")),)
+    warnings += tuple(
+        f"{counted(totals[f'cut_{i}'], 'value')} of {name} have digits below microseconds, which were cut."
+        for i, name in enumerate(cut)
+        if totals[f"cut_{i}"]
+    )
     faults = ((fault_class, totals[f"fault_{i}"]) for i, fault_class in enumerate(fault_classes))
     return CheckResult(totals["rows"], warnings, tuple((fault_class, count) for fault_class, count in faults if count))
 

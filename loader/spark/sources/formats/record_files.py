@@ -38,7 +38,7 @@ class RecordFormat(FileFormat):
 
     def layout(self, delivered: Delivered, contract: tuple[str, ...]) -> Layout:
         reading = FileReading(self._name, delivered.options, contract)
-        summaries = _contents(delivered, delivered.files).map(reading.summary).collect()
+        summaries = contents_of(delivered, delivered.files).map(reading.summary).collect()
         for refusal in (summary["refusal"] for summary in summaries if "refusal" in summary):
             raise Refusal.from_json(refusal)
         check_kinds(summaries, delivered.shown, contract, delivered.options.ignored)
@@ -49,7 +49,7 @@ class RecordFormat(FileFormat):
 
     def rows(self, opened: Opened, group: Group) -> Rows:
         reading = FileReading(self._name, opened.options, opened.names)
-        records = _contents(opened, group.files).flatMap(reading.rows)
+        records = contents_of(opened, group.files).flatMap(reading.rows)
         frame = opened.spark.createDataFrame(records, _SCHEMA, verifySchema=False)
         values = {name: nulls_read(_value(name), opened.options) for name in group.names}
         return Rows(frame, values, file=F.col("file"), order=F.col("number"))
@@ -59,7 +59,7 @@ def _value(name: str) -> Column:
     return F.try_element_at("values", F.lit(name))
 
 
-def _contents(delivered: Delivered, files: tuple[DeliveredFile, ...]) -> RDD:
+def contents_of(delivered: Delivered, files: tuple[DeliveredFile, ...]) -> RDD:
     """Return (path, content) of each file. Content is None for a local file, which its task opens.
 
     Raise Refusal TOO_LARGE for a large file of an object store.

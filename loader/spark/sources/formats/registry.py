@@ -1,11 +1,13 @@
 """Reader of each format by its name in metadata."""
 
+from loader.spark.sources.formats.avro_files import AvroFormat
 from loader.spark.sources.formats.csv_files import CsvFormat
 from loader.spark.sources.formats.delta_tables import DeltaFormat
 from loader.spark.sources.formats.fixed_width import FixedWidthFormat
 from loader.spark.sources.formats.json_lines import JsonLinesFormat
+from loader.spark.sources.formats.parquet_files import ParquetFormat
 from loader.spark.sources.formats.record_files import RecordFormat
-from loader.spark.sources.formats.typed_files import AvroFormat, ParquetFormat, TypedFormat
+from loader.spark.sources.formats.typed_files import TypedFormat
 from loader.spark.sources.opened import FileFormat
 from metadata.domain.sources import formats as names
 

@@ -1,11 +1,14 @@
-"""Files that have their own types, read by a data source of Spark: Parquet, ORC, Avro."""
+"""Files that have their own types, read by a data source of Spark."""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from loader.domain.refusals import Refusal
-from loader.spark.sources.files import JAVA_ERRORS, DeliveredFile, content_of, unreadable
+from loader.spark.sources.files import JAVA_ERRORS, DeliveredFile, unreadable
 from loader.spark.sources.opened import (
     Delivered,
     FileFormat,
@@ -19,18 +22,21 @@ from loader.spark.sources.opened import (
     paths_within,
 )
 
+# Type of a column that cannot be read: it has no name in metadata, as any other type that no table has.
+NO_TABLE_HAS = T.CalendarIntervalType()
+
 
 class TypedFormat(FileFormat):
     """Format of a data source of Spark that unites the columns of several files (``mergeSchema``)."""
 
     is_text = False
 
-    def __init__(self, source: str):
-        self._source = source
+    def __init__(self, source: str, options: dict[str, str] | None = None):
+        self._source, self._options = source, options or {}
 
     def layout(self, delivered: Delivered, contract: tuple[str, ...]) -> Layout:
         types = {field.name: field.dataType for field in self._schema(delivered, delivered.files)}
-        return self._layout(types, {tuple(types): list(delivered.files)}, contract)
+        return self._layout(types, [(tuple(types), delivered.files)], contract)
 
     def rows(self, opened: Opened, group: Group) -> Rows:
         frame = self._read(opened, group.patterns)
@@ -41,18 +47,28 @@ class TypedFormat(FileFormat):
     def _layout(
         self,
         types: dict[str, T.DataType],
-        files: dict[tuple[str, ...], list[DeliveredFile]],
+        files: Iterable[tuple[tuple[str, ...], Iterable[DeliveredFile]]],
         contract: tuple[str, ...],
+        problems: Mapping[str, tuple[DeliveredFile, str]] = MappingProxyType({}),
     ) -> Layout:
-        """Return the layout of files by their columns, with the paths into structs that the contract has."""
+        """Return the layout of files by their columns, with the paths into structs that the contract has.
+
+        Without a contract all columns are wanted. ``problems`` are the columns that cannot be read. Raise Refusal
+        UNREADABLE_COLUMN if one of them is wanted.
+        """
+        wanted = {*contract, *(name.partition(".")[0] for name in contract if name not in types)} or set(types)
+        for name, (file, problem) in problems.items():
+            if name in wanted:
+                raise _unreadable_column(name, file, problem)
         types_of_paths = {path: _type_at(types, path) for path in paths_within(types, contract)}
         paths = {path: kind for path, kind in types_of_paths.items() if kind is not None}
         named = {name: kind for name, kind in types.items() if name not in only_parents(paths, contract)} | paths
         groups = tuple(
             Group(tuple(listed), names, paths=tuple(path for path in paths if path.partition(".")[0] in names))
-            for names, listed in files.items()
+            for names, listed in files
         )
-        return Layout(tuple(named), tuple(named.values()), groups)
+        unread = tuple(name for name in named if name not in wanted and name not in paths)
+        return Layout(tuple(named), tuple(named.values()), groups, unread=unread)
 
     def _schema(self, delivered: Delivered, files: tuple[DeliveredFile, ...]) -> T.StructType:
         try:
@@ -62,48 +78,8 @@ class TypedFormat(FileFormat):
 
     def _read(self, delivered: Delivered, paths: list[str]) -> DataFrame:
         merge = str(len(delivered.files) > 1).lower()
-        return delivered.spark.read.format(self._source).option("mergeSchema", merge).load(paths)
-
-
-class ParquetFormat(TypedFormat):
-    """Parquet, whose reader numbers the rows of a file."""
-
-    has_row_numbers = True
-
-    def __init__(self) -> None:
-        super().__init__("parquet")
-
-
-class AvroFormat(TypedFormat):
-    """Avro. Spark's data source applies the schema of one file to all, so the schema of each file is read first."""
-
-    def __init__(self) -> None:
-        super().__init__("avro")
-
-    def layout(self, delivered: Delivered, contract: tuple[str, ...]) -> Layout:
-        files: dict[str, list[DeliveredFile]] = {}
-        for file in delivered.files:
-            files.setdefault(_avro_schema(delivered, file), []).append(file)
-        layouts: dict[tuple[str, ...], list[DeliveredFile]] = {}
-        types: dict[str, tuple[T.DataType, DeliveredFile]] = {}
-        for file, *others in files.values():
-            schema = self._schema(delivered, (file,))
-            layouts.setdefault(tuple(field.name for field in schema), []).extend((file, *others))
-            for field in schema:
-                known, first = types.setdefault(field.name, (field.dataType, file))
-                if known != field.dataType:
-                    raise _types_differ(field, file, known, first)
-        return self._layout({name: kind for name, (kind, _) in types.items()}, layouts, contract)
-
-
-def _avro_schema(delivered: Delivered, file: DeliveredFile) -> str:
-    """Return the schema in a file's header as JSON. Raise Refusal UNREADABLE_FILE."""
-    avro = delivered.spark._jvm.org.apache.avro
-    try:
-        with content_of(delivered.spark, file) as content:
-            return avro.file.DataFileStream(content, avro.generic.GenericDatumReader()).getSchema().toString()
-    except JAVA_ERRORS as error:
-        raise unreadable(file.shown, error) from error
+        options = self._options | {"mergeSchema": merge}
+        return delivered.spark.read.format(self._source).options(**options).load(paths)
 
 
 def _type_at(types: dict[str, T.DataType], path: str) -> T.DataType | None:
@@ -124,12 +100,24 @@ def _type_at(types: dict[str, T.DataType], path: str) -> T.DataType | None:
     return kind
 
 
-def _types_differ(field: T.StructField, file: DeliveredFile, known: T.DataType, first: DeliveredFile) -> Refusal:
+def _unreadable_column(name: str, file: DeliveredFile, problem: str) -> Refusal:
+    return Refusal(
+        "UNREADABLE_COLUMN",
+        f"{file.shown}: the column {name} cannot be read: it is {problem}",
+        file=file.shown,
+        column=name,
+        hint="Take the column out of the contract, or deliver it in another type.",
+    )
+
+
+def types_differ(
+    name: str, kind: T.DataType, file: DeliveredFile, known: T.DataType, first: DeliveredFile
+) -> Refusal:
+    """Return the refusal of a column whose types differ between two files."""
     return Refusal(
         "TYPES_DIFFER",
-        f"{file.shown}: the column {field.name} is {field.dataType.simpleString()}, and {known.simpleString()} in "
-        f"{first.shown}",
+        f"{file.shown}: the column {name} is {kind.simpleString()}, and {known.simpleString()} in {first.shown}",
         file=file.shown,
-        column=field.name,
+        column=name,
         hint="A delivery has one type per column: load files of different types one by one.",
     )

@@ -107,6 +107,16 @@ def test_several_files_of_a_kind_and_parquet(item):
     assert [row[:3] for row in shown(item)] == [(1, "x", "1.10"), (2, None, None)]
 
 
+def test_nanoseconds_of_parquet_are_cut_and_counted(item):
+    at = pa.array([1_704_067_200_000_000_001, 1_704_067_200_000_000_000], pa.timestamp("ns", "UTC"))
+    table = pa.table({"id": pa.array([1, 2], pa.int64()), "v": ["x", "y"], "n": ["1", "2"], "_fivetran_start": at})
+    parquet.write_table(table, item.folder / "one.parquet")
+    status, event = item.batch(at=T1, upsert=[item.folder / "one.parquet"], format="parquet")
+    assert (status, event.get("error")) == ("succeeded", None)
+    assert "1 times of the upsert file were cut to microseconds." in event["warnings"]
+    assert [row[:4] for row in shown(item)] == [(1, "x", "1.00", "2024-01-01"), (2, "y", "2.00", "2024-01-01")]
+
+
 @pytest.mark.nightly
 def test_the_same_run_again_adds_nothing(item):
     item.batch(at=T1, upsert=[first(item)])

@@ -7,7 +7,10 @@ import fastavro
 import pytest
 
 from loader.domain.manifest.sources import DeliveredColumn
+from loader.domain.refusals import Refusal
+from loader.sources.file_samples import sample_files
 from loader.spark.sources.deliveries import discover, read_delivery
+from metadata.domain.sources.locations import Roots
 from tests.loader.spark.sources.test_deliveries import KEY, refused, rows_of, source_of
 
 pytestmark = pytest.mark.spark
@@ -200,3 +203,151 @@ def test_json_lines_keep_the_digits_of_a_value_inside_an_object(spark, put):
     path = put("b.jsonl", '{"id": "a", "s": {"p": 1}}\n{"id": "b", "s": 1}\n')
     refusal = refused(spark, path, columns, format_name="jsonl")
     assert (refusal.code, refusal.row) == ("BAD_JSON", 2)
+
+
+# Avro: types that Spark's reader does not know
+
+def avro_of(path, types, rows, **options):
+    """Write a file with the key and a column of each type."""
+    fields = [{"name": "id", "type": "string"}, *({"name": name, "type": kind} for name, kind in types.items())]
+    return avro(path, rows, {"type": "record", "name": "row", "fields": fields}, **options)
+
+
+def logical(base, name):
+    return {"type": base, "logicalType": name}
+
+
+def avro_rows(spark, path, *columns):
+    delivery = read_delivery(spark, source_of(path, (KEY, *columns), "avro"))
+    rows = [tuple(row)[1:] for row in delivery.frame.orderBy("id").collect()]
+    delivery.release()
+    return rows, delivery.warnings, [(column["name"], column.get("type")) for column in delivery.unknown]
+
+
+def avro_sample(path):
+    return sample_files(path, "avro", None, roots=Roots.of([str(path.parent)], folder="/"))
+
+
+def test_times_and_nanoseconds_of_avro_are_read(spark, tmp_path):
+    types = {
+        "ms": ["null", logical("int", "time-millis")],
+        "us": logical("long", "time-micros"),
+        "ns": logical("long", "timestamp-nanos"),
+        "local": ["null", logical("long", "local-timestamp-nanos")],
+    }
+    number = 1_706_695_200_123_456_000
+    rows = [
+        {"id": "a", "ms": dt.time(10), "us": dt.time(10, 0, 0, 500_000), "ns": number, "local": number},
+        {"id": "b", "ms": None, "us": dt.time(0), "ns": -1, "local": None},
+    ]
+    path = avro_of(tmp_path / "a.avro", types, rows)
+    columns = [DeliveredColumn(f"k-{name}", name, kind) for name, kind in
+               (("ms", "time"), ("us", "time"), ("ns", "timestamp"), ("local", "timestamp"))]  # fmt: skip
+    at = dt.datetime(2024, 1, 31, 10, 0, 0, 123456)
+    before = dt.datetime(1969, 12, 31, 23, 59, 59, 999999)
+    expected = [("10:00:00", "10:00:00.5", at, at), (None, "00:00:00", before, None)]
+    assert avro_rows(spark, path, *columns)[:2] == (
+        expected,
+        ("1 value of ns have digits below microseconds, which were cut.",),
+    )
+    unknown = [("ms", "time"), ("us", "time"), ("ns", "timestamp"), ("local", "timestamp")]
+    assert avro_rows(spark, path) == ([(), ()], (), unknown)
+    assert [(column.name, str(column.type)) for column in avro_sample(path).columns[1:]] == unknown
+
+
+def test_times_and_nanoseconds_inside_of_avro_records_are_read(spark, tmp_path):
+    inner = [
+        {"name": "t", "type": ["null", logical("int", "time-millis")]},
+        {"name": "at", "type": {"type": "array", "items": logical("long", "timestamp-nanos")}},
+        {"name": "m", "type": {"type": "map", "values": logical("long", "time-micros")}},
+    ]
+    types = {"r": ["null", {"type": "record", "name": "inner", "fields": inner}]}
+    values = {"t": dt.time(10), "at": [1_706_695_200_123_456_789], "m": {"k": dt.time(0, 0, 1)}}
+    path = avro_of(tmp_path / "a.avro", types, [{"id": "a", "r": values}, {"id": "b", "r": None}])
+    rows, warnings, _ = avro_rows(spark, path, DeliveredColumn("k-r", "r", "json"))
+    assert rows == [('{"t":"10:00:00","at":["2024-01-31T10:00:00.123456Z"],"m":{"k":"00:00:01"}}',), (None,)]
+    assert len(warnings) == 1
+    assert avro_rows(spark, path, DeliveredColumn("k-t", "r.t", "time"))[0] == [("10:00:00",), (None,)]
+
+
+def test_avro_unions_are_the_json_of_their_value(spark, tmp_path):
+    point = {"type": "record", "name": "point", "fields": [{"name": "x", "type": "int"}]}
+    types = {"u": ["null", "string", "int", "boolean", point], "wide": ["null", "int", "long"]}
+    values = ["x \"y\"", 7, True, {"x": 1}, None]
+    rows = [{"id": key, "u": value, "wide": 2**40} for key, value in zip("abcde", values, strict=True)]
+    path = avro_of(tmp_path / "a.avro", types, rows)
+    columns = DeliveredColumn("k-u", "u", "json"), DeliveredColumn("k-wide", "wide", "bigint")
+    expected = ['"x \\"y\\""', "7", "true", '{"x":1}', None]
+    assert avro_rows(spark, path, *columns)[0] == [(text, 2**40) for text in expected]
+    assert [str(column.type) for column in avro_sample(path).columns[1:]] == ["json", "bigint"]
+
+
+def test_avro_enums_are_text_also_by_their_name(spark, tmp_path):
+    colour = {"type": "enum", "name": "colour", "namespace": "n", "symbols": ["red", "blue"]}
+    types = {"first": colour, "second": ["null", "n.colour"], "both": ["null", "n.colour", "int"]}
+    rows = [{"id": "a", "first": "red", "second": "blue", "both": "red"}]
+    path = avro_of(tmp_path / "a.avro", types, rows)
+    columns = [DeliveredColumn(f"k-{name}", name, kind) for name, kind in
+               (("first", "string"), ("second", "string"), ("both", "json"))]  # fmt: skip
+    assert avro_rows(spark, path, *columns)[0] == [("red", "blue", '"red"')]
+    assert [str(column.type) for column in avro_sample(path).columns[1:]] == ["string", "string", "json"]
+
+
+def test_an_avro_type_inside_of_itself_matters_only_if_the_contract_names_it(spark, tmp_path):
+    tree = {"type": "record", "name": "tree", "fields": [{"name": "left", "type": ["null", "tree"]}]}
+    path = avro_of(tmp_path / "a.avro", {"t": tree}, [{"id": "a", "t": {"left": {"left": None}}}])
+    assert avro_rows(spark, path) == ([()], (), [("t", None)])
+    refusal = refused(spark, path, (KEY, DeliveredColumn("k-t", "t", "json")), format_name="avro")
+    assert (refusal.code, refusal.column) == ("UNREADABLE_COLUMN", "t")
+    assert "of the same type" in avro_sample(path).columns[1].problem
+
+
+def test_avro_decimals_of_too_many_digits_matter_only_if_the_contract_names_them(spark, tmp_path):
+    kind = logical("bytes", "decimal") | {"precision": 50, "scale": 2}
+    path = avro_of(tmp_path / "a.avro", {"d": kind}, [{"id": "a", "d": Decimal("1.50")}])
+    assert avro_rows(spark, path)[0] == [()]
+    refusal = refused(spark, path, (KEY, DeliveredColumn("k-d", "d", "decimal(38,2)")), format_name="avro")
+    assert (refusal.code, refusal.column) == ("UNREADABLE_COLUMN", "d")
+    assert "50 digits" in avro_sample(path).columns[1].problem
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate", "snappy", "zstandard", "bzip2", "xz"])
+def test_avro_of_every_compression_is_sampled_and_loaded(spark, tmp_path, codec):
+    path = tmp_path / "a.avro"
+    frame = spark.sql("SELECT 'a' id, 'x' v UNION ALL SELECT 'b', repeat('y', 1000)").coalesce(1)
+    compression = "uncompressed" if codec == "null" else codec
+    frame.write.format("avro").option("compression", compression).save(str(tmp_path / "d"))
+    path.write_bytes(next((tmp_path / "d").glob("*.avro")).read_bytes())
+    assert sorted(avro_rows(spark, path, DeliveredColumn("k-v", "v", "string"))[0]) == [("x",), ("y" * 1000,)]
+    assert sorted(avro_sample(path).values[1]) == ["x", "y" * 1000]
+
+
+def test_a_block_of_avro_with_a_wrong_checksum_is_refused(spark, tmp_path):
+    spark.sql("SELECT 'a' id, repeat('y', 100) v").coalesce(1).write.format("avro").save(str(tmp_path / "d"))
+    content = next((tmp_path / "d").glob("*.avro")).read_bytes()
+    place = content.rindex(b"y")
+    (tmp_path / "a.avro").write_bytes(content[:place] + b"z" + content[place + 1 :])
+    with pytest.raises(Refusal) as refusal:
+        avro_sample(tmp_path / "a.avro")
+    assert refusal.value.code == "UNREADABLE_FILE"
+    columns = (KEY, DeliveredColumn("k-v", "v", "integer"))
+    assert refused(spark, tmp_path / "a.avro", columns, format_name="avro").code == "UNREADABLE_FILE"
+
+
+@pytest.mark.parametrize("schema", ["int", ["null", "string"], {"type": "array", "items": "int"}])
+def test_avro_whose_values_are_no_records_is_refused_by_that_name(spark, tmp_path, schema):
+    path = avro(tmp_path / "a.avro", [], schema)
+    refusal = refused(spark, path, (KEY,), format_name="avro")
+    assert (refusal.code, "not records" in refusal.message) == ("NOT_RECORDS", True)
+    with pytest.raises(Refusal) as sampled:
+        avro_sample(path)
+    assert sampled.value.code == "NOT_RECORDS"
+
+
+@pytest.mark.parametrize("day", [3_000_000, -800_000])
+def test_years_outside_of_1_to_9999_in_avro_are_refused(spark, tmp_path, day):
+    path = avro_of(tmp_path / "a.avro", {"d": logical("int", "date")}, [{"id": "a", "d": day}])
+    refusal = refused(spark, path, (KEY, DeliveredColumn("k-d", "d", "date")), format_name="avro")
+    assert (refusal.code, refusal.row, refusal.column) == ("VALUE_DOES_NOT_FIT", 1, "d")
+    assert avro_sample(path).columns[1].problem == "row 1 has a date outside of the years 1 to 9999"
+    assert avro_rows(spark, path)[0] == [()]

@@ -1,0 +1,68 @@
+"""Dates and timestamps, at the top or inside of nested values: their years, and their exact text in JSON."""
+
+from collections.abc import Callable
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+TEMPORAL = (T.DateType, T.TimestampType, T.TimestampNTZType)
+MICROSECONDS = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+# Condition of a date or timestamp; None for a type that it does not concern.
+_Test = Callable[[Column, T.DataType], Column | None]
+
+
+def within_years(value: Column, ddl: str) -> Column:
+    """Return a date or timestamp of the years 1 to 9999, else NULL."""
+    return F.when((value >= F.lit("0001-01-01").cast(ddl)) & (value < F.lit("+10000-01-01").cast(ddl)), value)
+
+
+def json_of(value: Column, source: T.DataType) -> Column:
+    """Return a nested value as JSON, with all six decimals of its timestamps.
+
+    Spark writes three decimals. This form is kept where it loses nothing, so that the text of such values stays.
+    """
+    is_finer = _has(value, source, _is_finer)
+    text = F.to_json(value)
+    return text if is_finer is None else F.when(is_finer, F.to_json(value, MICROSECONDS)).otherwise(text)
+
+
+def json_within_years(value: Column, source: T.DataType) -> Column:
+    """Return a nested value as JSON; NULL if it has a date or timestamp outside of the years 1 to 9999."""
+    is_far = _has(value, source, _is_far)
+    return json_of(value, source) if is_far is None else F.when(~is_far, json_of(value, source))
+
+
+def _is_far(value: Column, source: T.DataType) -> Column | None:
+    if not isinstance(source, TEMPORAL):
+        return None
+    return within_years(value, source.simpleString()).isNull() & value.isNotNull()
+
+
+def _is_finer(value: Column, source: T.DataType) -> Column | None:
+    if not isinstance(source, (T.TimestampType, T.TimestampNTZType)):
+        return None
+    return F.pmod(F.unix_micros(value.cast("timestamp")), F.lit(1000)) != 0
+
+
+def _has(value: Column, source: T.DataType, test: _Test) -> Column | None:
+    """Return the condition that a value, or a part of it, fulfils a test; None if no part can. It is never NULL."""
+    match source:
+        case T.StructType():
+            conditions = [_has(value.getField(part.name), part.dataType, test) for part in source]
+        case T.ArrayType():
+            if _has(value, source.elementType, test) is None:
+                return None
+            conditions = [F.exists(value, lambda part: _has(part, source.elementType, test))]
+        case T.MapType():
+            keys, values = T.ArrayType(source.keyType), T.ArrayType(source.valueType)
+            conditions = [_has(F.map_keys(value), keys, test), _has(F.map_values(value), values, test)]
+        case _:
+            conditions = [test(value, source)]
+    known = [F.coalesce(condition, F.lit(False)) for condition in conditions if condition is not None]
+    if not known:
+        return None
+    return known[0] if len(known) == 1 else F.exists(F.array(*known), lambda condition: condition)
