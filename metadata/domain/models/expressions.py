@@ -62,11 +62,18 @@ class Expressions:
         if self.groups is not None and not self.aggregate:
             group = self.groups.get(self.identity(node))
             if group is not None:
+                self._note_names(node)
                 return group
         rule = _RULES.get(type(node))
         if rule is None:
             raise self.problem(node, f"{words_of(node)} is not allowed in a model")
         return rule(self, node)
+
+    def _note_names(self, node: exp.Expression) -> None:
+        """Record the names in an expression that is not evaluated because rows are grouped by it."""
+        for column in node.find_all(exp.Column):
+            if column.this.meta.get("start", -1) not in self.scope.statement.placeholders:
+                self.scope.find(column)
 
     def values(self, nodes: Iterable[exp.Expression]) -> list[Value]:
         return [self.value(node) for node in nodes]
@@ -128,6 +135,8 @@ class Expressions:
             raise self.problem(node, f"{node.sql('spark')} is no column: fields of structures are not supported")
         item, depth = self.scope.find(node)
         is_result = depth == 0 and not node.table and item is self.scope.aliases.get(node.name.lower())
+        if is_result and self.aggregate and not _is_column(item.expression, node.name):
+            raise self.problem(node, f"{node.name} is a result: {self.aggregate} takes its expression instead")
         if self.groups is not None and not self.aggregate and depth == 0 and not is_result:
             raise self.problem(node, f"{node.name} is neither grouped nor within an aggregate")
         return item.value
@@ -381,3 +390,7 @@ _RULES: dict[type, Callable[[Expressions, Any], Value]] = {
 def _converts_text(left: Value, right: Value) -> bool:
     """Return True if one operand is a text that Spark converts to the other's type, which may give NULL."""
     return (left.type == STRING) != (right.type == STRING)
+
+
+def _is_column(expression: exp.Expression | None, name: str) -> bool:
+    return isinstance(expression, exp.Column) and expression.name.lower() == name.lower()
