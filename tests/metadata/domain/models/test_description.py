@@ -63,6 +63,12 @@ def test_a_later_outer_join_makes_a_column_of_using_nullable() -> None:
     assert described(f"SELECT id FROM (SELECT 1 AS n) LEFT JOIN ({joined}) ON true")["id"].nullable
 
 
+def test_names_that_begin_like_a_clock_are_columns_and_results() -> None:
+    text = "SELECT q.current_addr, current_addr AS current_id, q.current_date AS day FROM (SELECT city AS current_addr"
+    inner = ", id AS `current_date` FROM rawcore.customer) q"
+    assert list(described(text + inner)) == ["current_addr", "current_id", "day"]
+
+
 def test_all_columns_leave_out_technical_ones_unless_named() -> None:
     assert list(described("SELECT * FROM rawcore.orders")) == ["id", "customer", "amount", "at"]
     assert "load_run_id" in described("SELECT o.load_run_id FROM (SELECT * FROM rawcore.orders) o")
@@ -115,6 +121,40 @@ def test_expressions_have_placeholders_as_written() -> None:
         ("SELECT amount % 0 AS x FROM rawcore.orders", "bad_select", "this divides by zero"),
         ("SELECT rand() AS x", "bad_select", "line 1, column 8: rand is not allowed in a model"),
         ("SELECT current_timestamp() AS x", "bad_select", "{{ load_timestamp }} does not"),
+        (
+            "SELECT DISTINCT customer AS c FROM rawcore.orders ORDER BY customer",
+            "bad_select",
+            "line 1, column 60: customer is no result: with DISTINCT",
+        ),
+        ("SELECT DISTINCT id + 1 AS n FROM rawcore.orders ORDER BY id + 1", "bad_select", "id is no result"),
+        ("SELECT DISTINCT id AS n FROM rawcore.orders o ORDER BY o.id", "bad_select", "id is no result"),
+        ("SELECT id FROM rawcore.orders ORDER BY 2", "bad_select", "line 1, column"),
+        ("SELECT id FROM rawcore.orders ORDER BY 0", "bad_select", "there is no result number 0"),
+        (
+            "SELECT id AS x, customer AS x, upper(x) AS y FROM rawcore.orders",
+            "bad_select",
+            "x is ambiguous: two results have this name",
+        ),
+        (
+            "SELECT id AS z, (SELECT max(c.city) FROM rawcore.customer c WHERE c.id = z) AS y FROM rawcore.orders",
+            "unknown_column",
+            "no column z",
+        ),
+        (
+            "SELECT id * 2 AS twice, sum(twice) AS total FROM rawcore.orders GROUP BY id",
+            "bad_select",
+            "twice is a result: sum takes its expression instead",
+        ),
+        (
+            "SELECT id FROM rawcore.orders JOIN rawcore.customer USING (id) JOIN rawcore.customer c ON true",
+            "unknown_column",
+            "id is ambiguous: orders.id, customer.id, c.id",
+        ),
+        (
+            "SELECT DISTINCT * FROM rawcore.orders WHERE load_run_id = '1'",
+            "bad_select",
+            "* would compare load_run_id, too",
+        ),
         ("SELECT current_date AS x", "bad_select", "{{ load_timestamp }} does not"),
         ("SELECT CAST('now' AS TIMESTAMP) AS x", "bad_select", "{{ load_timestamp }} does not"),
         ("SELECT first(id) AS x FROM rawcore.orders", "bad_select", "first depends on the order of rows"),

@@ -28,7 +28,7 @@ def without_column(dataset: str, name: str):
             "base",
             "line 1, column 28: base is the result base and would become emp.base",
         ),
-        ("SELECT salary AS base, sum(bonus) AS n FROM s.emp GROUP BY base", "s.emp", "base", "salary is neither grouped"),
+        ("SELECT salary AS base, sum(id) AS n FROM s.emp GROUP BY base", "s.emp", "base", "salary is neither grouped"),
         ("SELECT sum(bonus) AS n FROM s.emp GROUP BY id HAVING n > 1", "s.emp", "n", "n "),
         (
             "SELECT e.id FROM s.emp e WHERE EXISTS (SELECT 1 FROM s.dept d WHERE did = dept_id)",
