@@ -18,10 +18,12 @@ _WITH_UNIT = ("datediff", "date_diff", "dateadd", "timestampdiff", "timestampadd
 class Evaluation(Protocol):
     """Evaluation of the expressions of one SELECT (``expressions.Expressions``), as calls need it.
 
-    ``aggregate`` is the name of the aggregate around the expression, empty outside of one.
+    ``aggregate`` is the name of the aggregate around the expression, empty outside of one. ``clause`` is the part of the
+    SELECT in which no window may be, empty in others.
     """
 
     aggregate: str
+    clause: str
     groups: Mapping[Any, Value] | None
     windows: Mapping[str, exp.Window]
 
@@ -174,10 +176,17 @@ def window(expressions: Evaluation, node: exp.Window) -> Value:
     name = name_of(call) if isinstance(call, exp.Anonymous) else words_of(call)
     if name not in functions.WINDOWS and name not in functions.AGGREGATES:
         raise expressions.problem(node, f"{name} cannot have OVER")
+    if expressions.clause or expressions.aggregate:
+        where = expressions.clause or expressions.aggregate
+        raise expressions.problem(node, f"{name} OVER is not allowed in {where}: compute it in a subquery")
+    if call.find(exp.Distinct):
+        raise expressions.problem(node, f"{name} OVER cannot have DISTINCT")
     parts, is_ordered = _window_parts(expressions, node)
     if name in functions.WINDOWS and not is_ordered:
         raise expressions.problem(node, f"{name} needs ORDER BY in OVER: it depends on the order of rows")
+    expressions.clause = "another window"
     value = _inner_call(expressions, node.this, in_window=True)
+    expressions.clause = ""
     return value._replace(described="", inputs=inputs_of([value, *parts]))
 
 

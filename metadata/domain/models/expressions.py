@@ -47,7 +47,8 @@ class Expressions:
     """Evaluation of the expressions of one SELECT.
 
     ``groups`` are the grouped expressions with their values, None unless rows are grouped. Within an aggregate, rows
-    are not grouped. ``query`` describes a subquery.
+    are not grouped. ``query`` describes a subquery. ``clause`` is the part of the SELECT in which no window may be,
+    empty in others.
     """
 
     def __init__(self, scope: Scope, query: Query) -> None:
@@ -56,6 +57,7 @@ class Expressions:
         self.groups: dict[Any, Value] | None = None
         self.windows: dict[str, exp.Window] = {}
         self.aggregate = ""
+        self.clause = ""
 
     def value(self, node: exp.Expression) -> Value:
         """Return the value of an expression. Raise ModelProblem."""
@@ -78,9 +80,11 @@ class Expressions:
     def values(self, nodes: Iterable[exp.Expression]) -> list[Value]:
         return [self.value(node) for node in nodes]
 
-    def condition(self, node: exp.Expression) -> Value:
+    def condition(self, node: exp.Expression, clause: str = "") -> Value:
         """Return the value of a condition, which is a boolean."""
+        outer, self.clause = self.clause, clause or self.clause
         value = self.value(node)
+        self.clause = outer
         if value.type not in (BOOLEAN, sql_types.NULL):
             raise self.problem(node, f"a condition is a boolean, not {value.type}")
         return value

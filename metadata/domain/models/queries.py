@@ -69,7 +69,11 @@ class Queries:
         if expressions.args.get("recursive"):
             raise self.statement.problem(expressions, "WITH RECURSIVE is not allowed in a model")
         known = dict(tables)
+        own: set[str] = set()
         for cte in expressions.expressions:
+            if cte.alias.lower() in own:
+                raise self.statement.problem(cte.args["alias"], f"WITH has {cte.alias} twice")
+            own.add(cte.alias.lower())
             items = self.describe(cte.this, known, outer)
             known[cte.alias.lower()] = self._renamed(cte, cte.args["alias"], items)
         return known
@@ -133,6 +137,9 @@ class Queries:
         rows = [
             expressions.values(row.expressions if isinstance(row, exp.Tuple) else [row]) for row in node.expressions
         ]
+        other = next((row for row in rows if len(row) != len(rows[0])), None)
+        if other is not None:
+            raise self.statement.problem(node, f"VALUES has rows of {len(rows[0])} and of {len(other)} values")
         items = []
         for place, column in enumerate(zip(*rows, strict=True), start=1):
             own = functions.common_of([value.type for value in column])
@@ -149,7 +156,7 @@ class Queries:
         expressions = Expressions(scope, self._subquery(tables))
         self._from(node, scope, expressions)
         if node.args.get("where"):
-            expressions.condition(node.args["where"].this)
+            expressions.condition(node.args["where"].this, "WHERE")
         for window in node.args.get("windows") or ():
             expressions.windows[window.this.name.lower()] = window
         having = node.args.get("having")
@@ -160,7 +167,7 @@ class Queries:
         items = self._projections(node, expressions)
         name_results(scope, items)
         if having:
-            expressions.condition(having.this)
+            expressions.condition(having.this, "HAVING")
         order_results(node, expressions, items)
         self.selects.append((node, expressions))
         return items
@@ -251,7 +258,7 @@ class Queries:
         for name in join.args.get("using") or ():
             self._merge(name, before, added, scope, side)
         if join.args.get("on"):
-            expressions.condition(join.args["on"])
+            expressions.condition(join.args["on"], "ON")
         elif not join.args.get("using") and kind != "CROSS" and not isinstance(join.this, exp.Lateral):
             raise self.statement.problem(join.this, "a join needs ON or USING; write CROSS JOIN for all pairs of rows")
         if kind in ("SEMI", "ANTI"):
@@ -310,10 +317,11 @@ class Queries:
         group, groups = node.args.get("group"), {}
         if group is not None:
             keys, nullable = self._group_keys(node, group, expressions)
+            expressions.clause = "GROUP BY"
             for key in keys:
                 value = expressions.value(key)
                 groups[expressions.identity(key)] = value._replace(nullable=value.nullable or nullable)
-        expressions.groups = groups
+        expressions.groups, expressions.clause = groups, ""
 
     def _group_keys(
         self, node: exp.Select, group: exp.Group, expressions: Expressions
