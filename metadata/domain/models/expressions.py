@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from metadata.domain.models import calls, functions, sql_types
+from metadata.domain.models import calls, functions, sql_types, windows
 from metadata.domain.models.calls import name_of, words_of
 from metadata.domain.models.functions import Value, inputs_of
 from metadata.domain.models.scopes import Scope
@@ -58,6 +58,7 @@ class Expressions:
         self.windows: dict[str, exp.Window] = {}
         self.aggregate = ""
         self.clause = ""
+        self.has_sets = False  # GROUP BY with ROLLUP, CUBE or GROUPING SETS
 
     def value(self, node: exp.Expression) -> Value:
         """Return the value of an expression. Raise ModelProblem."""
@@ -141,6 +142,8 @@ class Expressions:
         is_result = depth == 0 and not node.table and item is self.scope.aliases.get(node.name.lower())
         if is_result and self.aggregate and not _is_column(item.expression, node.name):
             raise self.problem(node, f"{node.name} is a result: {self.aggregate} takes its expression instead")
+        if is_result and self.clause == windows.WITHIN and not self.scope.results_first:
+            raise self.problem(node, f"{node.name} is a result: a window takes its expression instead")
         if self.groups is not None and not self.aggregate and depth == 0 and not is_result:
             raise self.problem(node, f"{node.name} is neither grouped nor within an aggregate")
         return item.value
@@ -243,9 +246,13 @@ class Expressions:
         return Value(BOOLEAN, False, inputs_of(item.value for item in self.query(node.this, self.scope)))
 
     def _scalar_subquery(self, node: exp.Expression) -> Value:
+        known = len(self.scope.references)
         columns = self.query(node, self.scope)
         if len(columns) != 1:
             raise self.problem(node, f"a subquery in an expression has one column, not {len(columns)}")
+        is_correlated = any(each.depth for each in self.scope.references[known:])
+        if is_correlated and self.groups is not None and not (self.aggregate or self.clause):
+            raise self.problem(node, "this subquery reads columns of grouped rows: put it in GROUP BY, or group before")
         return Value(columns[0].value.type, True, columns[0].value.inputs)
 
     # CASE, CAST, intervals and functions with a syntax of their own.
@@ -378,7 +385,7 @@ _RULES: dict[type, Callable[[Expressions, Any], Value]] = {
     exp.WithinGroup: calls.within_group,
     exp.IgnoreNulls: calls.nulls,
     exp.RespectNulls: calls.nulls,
-    exp.Window: calls.window,
+    exp.Window: windows.window,
     exp.CurrentDate: Expressions._clock,
     exp.CurrentTimestamp: Expressions._clock,
     exp.CurrentDatetime: Expressions._clock,

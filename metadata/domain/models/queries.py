@@ -164,13 +164,25 @@ class Queries:
             map(expressions.is_aggregated, [*node.expressions, *([having] if having else [])])
         ):
             self._group(node, expressions)
+        elif having:
+            raise self.statement.problem(having, "HAVING needs GROUP BY or an aggregate: write WHERE")
+        known = len(self.references)
         items = self._projections(node, expressions)
+        if having and any(each.find(exp.Window) for each in node.expressions):
+            self._refuse_results(self.references[known:])
         name_results(scope, items)
         if having:
             expressions.condition(having.this, "HAVING")
         order_results(node, expressions, items)
         self.selects.append((node, expressions))
         return items
+
+    def _refuse_results(self, references: Sequence[Reference]) -> None:
+        """Refuse results in the SELECT list of a query that has windows and HAVING."""
+        result = next((each for each in references if each.column and not each.owner), None)
+        if result is not None:
+            message = f"{result.name.name} is a result: with windows and HAVING, write its expression instead"
+            raise self.statement.problem(result.name, message)
 
     def _refuse_unsupported(self, node: exp.Select) -> None:
         if not node.expressions:
@@ -322,6 +334,7 @@ class Queries:
                 value = expressions.value(key)
                 groups[expressions.identity(key)] = value._replace(nullable=value.nullable or nullable)
         expressions.groups, expressions.clause = groups, ""
+        expressions.has_sets = group is not None and group.find(exp.Rollup, exp.Cube, exp.GroupingSets) is not None
 
     def _group_keys(
         self, node: exp.Select, group: exp.Group, expressions: Expressions

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from metadata.domain.models import functions
 from metadata.domain.models.expressions import Expressions
 from metadata.domain.models.scopes import FIXED, NO_MORE, Expansion, Item, Reference, Scope, Source
 
@@ -23,6 +24,8 @@ def order_results(node: exp.Expression, expressions: Expressions, items: Sequenc
     limit = node.args.get("limit") or node.args.get("offset")
     if limit and not order:
         raise statement.problem(limit, "LIMIT without ORDER BY is another choice of rows in every run")
+    for name in ("limit", "offset"):
+        _check_count(node.args.get(name), scope)
     if not order:
         return
     name_results(scope, items)
@@ -35,6 +38,17 @@ def order_results(node: exp.Expression, expressions: Expressions, items: Sequenc
             expressions.value(item.this)
 
 
+def _check_count(node: exp.Expression | None, scope: Scope) -> None:
+    """Raise ModelProblem unless LIMIT or OFFSET has a constant number that is not negative."""
+    count = node.expression if node is not None else None
+    if count is None:
+        return
+    parts = list(count.walk())
+    is_constant = not any(isinstance(part, exp.Column | exp.Query | exp.Neg) or part.is_string for part in parts)
+    if not is_constant:
+        raise scope.statement.problem(count, f"{node.key.upper()} takes a whole number")
+
+
 def _order_by_place(key: exp.Literal, scope: Scope, items: Sequence[Item]) -> None:
     place = int(key.this) if key.this.isdigit() else 0
     if not 1 <= place <= len(items):
@@ -43,9 +57,15 @@ def _order_by_place(key: exp.Literal, scope: Scope, items: Sequence[Item]) -> No
 
 
 def _refuse_lost(node: exp.Expression, key: exp.Expression, scope: Scope) -> None:
-    """Refuse a column in ORDER BY that rows no longer have after DISTINCT."""
+    """Refuse subqueries with IN and EXISTS in ORDER BY, and after DISTINCT what rows no longer have."""
+    subquery = next((each for each in key.find_all(exp.In, exp.Exists) if each.find(exp.Query)), None)
+    if subquery is not None:
+        raise scope.statement.problem(subquery, "ORDER BY takes no IN or EXISTS with a subquery")
     if not (isinstance(node, exp.Select) and node.args.get("distinct")):
         return
+    call = next((each for each in key.find_all(exp.Anonymous) if each.name.lower() in functions.AGGREGATES), None)
+    if call is not None:
+        raise scope.statement.problem(call, f"with DISTINCT, ORDER BY takes results by their names, not {call.name}")
     selected = {each.sql(identify=True).lower() for each in node.expressions if isinstance(each, exp.Column)}
     has_star = any(each.is_star for each in node.expressions)
     for column in key.find_all(exp.Column):
@@ -84,12 +104,14 @@ def columns_of_star(star: exp.Expression, expressions: Expressions) -> list[Item
 
 
 def _left_out(star: exp.Expression, scope: Scope, sources: Sequence[Source]) -> set[str]:
-    names = set()
+    names: set[str] = set()
     for column in star.args.get("except_") or ():
         items = [item for source in sources if (item := source.column(column.name.lower()))]
         if not items:
             message = f"there is no column {column.name} to leave out"
             raise scope.statement.problem(column, message, "unknown_column")
+        if column.name.lower() in names:
+            raise scope.statement.problem(column, f"{column.name} is left out twice")
         name = column.this if isinstance(column, exp.Column) else column
         scope.references += [Reference(name, item.origins) for item in items]
         names.add(column.name.lower())

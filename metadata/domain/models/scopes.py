@@ -122,6 +122,9 @@ class Scope:
         while scope is not None:
             # Spark has no results of a SELECT within the subqueries in it.
             found = scope.find_here(column, with_results=depth == 0)
+            if found is not None and depth > 1:
+                message = f"{column.name} is a column outside of two subqueries; Spark has those of one"
+                raise self.statement.problem(column, message, "unknown_column")
             if found is not None:
                 item, owner = found
                 self.references.append(
