@@ -13,6 +13,7 @@ from architecture.domain.steps.statements import equal_as_text
 from architecture.domain.tables import TableSpec, current_table, history_table, live_versions
 from elevata.core.errors import MetadataError
 from metadata.domain.models import bind_select, relations_of, versions_of
+from metadata.domain.models.statement import Statement, parse_model
 from metadata.domain.naming import HISTORY_SUFFIX
 from metadata.domain.sources.raw_keeping import LATEST, mode_of
 from metadata.domain.sql import columns_in, put_columns, quote_identifier
@@ -21,6 +22,8 @@ from metadata.domain.types import STRING, parse, spark_type
 
 NULL = "NULL"
 VIEW, RAW = "view", "raw"
+# Purposes of the columns that * brings.
+_DESCRIBED = ("business_key", "attribute", "foreign_key")
 # Views are inlined where they are read, so the text grows by a factor with each layer that reads one twice.
 MAX_QUERY = 1_000_000
 
@@ -45,10 +48,14 @@ class Query:
 
 @dataclass(frozen=True)
 class _Inlining:
-    """Datasets by stable key, SQL of their tables, and the queries of views made so far, by stable key."""
+    """Datasets by stable key, SQL of their tables, and the queries of views made so far, by stable key.
+
+    ``projected``: models read only the columns that they may name, whatever else a table has.
+    """
 
     by_key: Mapping[str, DatasetState]
     called: Callable[[TableSpec], str]
+    projected: bool = True
     queries: dict[str, Query] = field(default_factory=dict)
 
 
@@ -105,12 +112,15 @@ def query_of_model(
     by_key: Mapping[str, DatasetState],
     called: Callable[[TableSpec], str] = published_as,
     values: Mapping[str, str] | None = None,
+    *,
+    projected: bool = True,
 ) -> Query:
     """Return the SELECT of a model over tables, with every column cast to its described type. Raise MetadataError.
 
-    ``values`` are the SQL of placeholders; a view has none.
+    ``values`` are the SQL of placeholders; a view has none. Without ``projected``, the SQL does not name the columns
+    of the tables.
     """
-    return _query_of_model(model, _Inlining(by_key, called), values or {}, ())
+    return _query_of_model(model, _Inlining(by_key, called, projected), values or {}, ())
 
 
 def _query_of_model(
@@ -142,29 +152,43 @@ def _query_of_model(
 def _relations(model: DatasetState, inlining: _Inlining, path: tuple[str, ...]) -> dict[str, Callable[[], Query]]:
     """Return functions that make the queries of a model's inputs, by the names that its SELECT has for them."""
     relations: dict[str, Callable[[], Query]] = {}
-    by_key, called = inlining.by_key, inlining.called
+    by_key, called, statement = inlining.by_key, inlining.called, parse_model(model.select or "")
     for upstream in (by_key[key] for key in model.inputs if key in by_key):
         name = upstream.qualified_name.lower()
-        relations[name] = partial(_current_rows, upstream, inlining, path)
+        relations[name] = partial(_current_rows, upstream, inlining, path, statement)
         if upstream.historize and upstream.history_key is not None:
             history = f"{name}{HISTORY_SUFFIX}"
             table = history_table(upstream)
-            relations[history] = partial(_table_itself, table, called)
+            relations[history] = partial(_columns_read, table, called(table), statement, inlining)
             relations[versions_of(history)] = partial(_live_versions, upstream, table, called)
     return relations
 
 
-def _table_itself(table: TableSpec, called: Callable[[TableSpec], str]) -> Query:
-    return Query(called(table), (table,))
+def _columns_read(table: TableSpec, sql: str, statement: Statement, inlining: _Inlining) -> Query:
+    """Return the columns of a table that a SELECT may name; with ``*``, all that metadata describes.
+
+    A table may have columns that are retired or that another writer added. In SQL they could take names over.
+    """
+    if not inlining.projected:
+        return Query(sql, (table,))
+    names = [
+        column.name
+        for column in table.columns
+        if column.name.lower() in statement.names or (statement.has_star and column.purpose in _DESCRIBED)
+    ]
+    names = names or [column.name for column in (*table.of_purpose(*_DESCRIBED), *table.columns)[:1]]
+    return Query(f"(SELECT {', '.join(map(quote_identifier, names))} FROM {sql})", (table,))
 
 
 def _live_versions(dataset: DatasetState, table: TableSpec, called: Callable[[TableSpec], str]) -> Query:
     return Query(f"({live_versions(dataset, called(table))})", (table,))
 
 
-def _current_rows(upstream: DatasetState, inlining: _Inlining, path: tuple[str, ...]) -> Query:
+def _current_rows(
+    upstream: DatasetState, inlining: _Inlining, path: tuple[str, ...], statement: Statement
+) -> Query:
     if upstream.materialization != VIEW:
-        return Query(_rows_of(upstream, inlining.called), (current_table(upstream),))
+        return _columns_read(current_table(upstream), _rows_of(upstream, inlining.called), statement, inlining)
     if upstream.key not in inlining.queries:
         if upstream.select:
             inner = _query_of_model(upstream, inlining, {}, path)

@@ -1,8 +1,9 @@
 """Datasets of a load run: their order and the critical path.
 
 A run loads raw and rawcore datasets, each rawcore dataset with its history, and models with a table. Views in between
-are not loaded, but resolved to the tables that they read. A dataset waits for the tables that it reads, for the parents
-of its references, and for the tables that its children read if it gets ghost rows for them.
+are not loaded, but resolved to the tables that they read; models that are views are created if they are missing. A
+dataset waits for the tables that it reads, for the parents of its references, and for the tables that its children read
+if it gets ghost rows for them.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -77,9 +78,9 @@ def load_steps(
     """
     by_key = {state.key: state for state in states}
     waits_for = dependencies(by_key)
-    chosen = _selected(by_key, waits_for, scope, tags)
+    chosen = _in_scope(by_key, waits_for, scope, tags) & waits_for.keys()
     by_files = come_by_files(by_key)
-    if scope.kind == DATASET and chosen <= by_files:
+    if scope.kind == DATASET and chosen and chosen <= by_files:
         named = by_key[min(chosen)]
         raise Refusal(
             "BY_BATCH_FILES",
@@ -87,14 +88,42 @@ def load_steps(
             hint=f"manage.py load_history_batch {named.qualified_name} takes them",
         )
     left_out = sorted((by_key[key] for key in chosen & by_files if by_key[key].historize), key=_place)
-    if not scope.target_only and scope.kind != SELECTION:
-        chosen = reached(chosen, waits_for)
     chosen -= by_files
     steps = tuple(
         LoadStep(by_key[key], tuple(sorted(waits_for[key] & chosen, key=lambda upstream: _place(by_key[upstream]))))
         for key in _in_order(chosen, waits_for, by_key)
     )
     return steps, tuple(left_out)
+
+
+def view_models(
+    states: Iterable[DatasetState], scope: Scope, tags: Mapping[str, Collection[str]]
+) -> tuple[DatasetState, ...]:
+    """Return the models of a scope that are views, by name; see ``load_steps``."""
+    by_key = {state.key: state for state in states}
+    keys = _in_scope(by_key, dependencies(by_key), scope, tags)
+    views = (by_key[key] for key in keys if is_view_model(by_key[key]))
+    return tuple(sorted(views, key=lambda state: (state.qualified_name, state.key)))
+
+
+def _in_scope(
+    by_key: Mapping[str, DatasetState],
+    waits_for: Mapping[str, frozenset[str]],
+    scope: Scope,
+    tags: Mapping[str, Collection[str]],
+) -> frozenset[str]:
+    """Return the keys of the loaded datasets and of the models with a view in a scope, with those that they read."""
+    graph = {key: upstreams | _view_models_read(by_key[key], by_key) for key, upstreams in waits_for.items()}
+    for key, state in by_key.items():
+        if is_view_model(state):
+            tables = frozenset(table.key for table in tables_read(state, by_key))
+            graph[key] = (tables & waits_for.keys()) | _view_models_read(state, by_key)
+    chosen = _selected(by_key, graph, scope, tags)
+    return chosen if scope.target_only or scope.kind == SELECTION else frozenset(reached(chosen, graph))
+
+
+def _view_models_read(state: DatasetState, by_key: Mapping[str, DatasetState]) -> frozenset[str]:
+    return frozenset(key for key in views_read(state, by_key) if is_view_model(by_key[key]))
 
 
 def dependencies(by_key: Mapping[str, DatasetState]) -> dict[str, frozenset[str]]:
@@ -190,6 +219,11 @@ def is_loaded(state: DatasetState) -> bool:
     return state.active and state.materialization == "table" and (state.layer in LOADED_LAYERS or bool(state.select))
 
 
+def is_view_model(state: DatasetState) -> bool:
+    """Return True for a model that is a view: load runs create it and store no rows of it."""
+    return state.active and state.materialization == "view" and bool(state.select)
+
+
 def is_plain_model(state: DatasetState) -> bool:
     """Return True for a model without a history: a load replaces rows of its table."""
     return bool(state.select) and not state.historize
@@ -268,12 +302,12 @@ def _selected(
     tags: Mapping[str, Collection[str]],
 ) -> frozenset[str]:
     if scope.kind == ALL:
-        return _keys_or_refuse((state for state in by_key.values() if is_loaded(state)), "there is no dataset to load")
+        return _keys_or_refuse(filter(_is_made, by_key.values()), "there is no dataset to load")
     if scope.kind == SELECTION:
         nodes = [
             Node(state.key, state.qualified_name, state.layer, frozenset(tags.get(state.key, ())))
             for state in by_key.values()
-            if is_loaded(state)
+            if _is_made(state)
         ]
         keys = select_nodes(nodes, waits_for, scope.name, scope.exclude)
         return _keys_or_refuse((by_key[key] for key in keys), f"nothing is selected by {scope}")
@@ -282,13 +316,17 @@ def _selected(
     return _keys_or_refuse(loaded_states, f"nothing is loaded for {scope}")
 
 
+def _is_made(state: DatasetState) -> bool:
+    return is_loaded(state) or is_view_model(state)
+
+
 def _keys_or_refuse(states: Iterable[DatasetState], message: str) -> frozenset[str]:
     keys = frozenset(state.key for state in states)
     if not keys:
         raise Refusal(
             "NOTHING_TO_LOAD",
             message,
-            hint="load runs write active raw and rawcore tables, their history, and tables of models",
+            hint="load runs write active raw and rawcore tables, their history, and tables and views of models",
         )
     return keys
 
@@ -325,8 +363,8 @@ def _unknown_name(what: str, name: str, names: Iterable[str]) -> Refusal:
 
 
 def _loaded_for(state: DatasetState, by_key: Mapping[str, DatasetState]) -> Iterator[DatasetState]:
-    """Yield the dataset itself if it is loaded, or the loaded datasets that read a view."""
-    if is_loaded(state):
+    """Yield the dataset itself if it is loaded or the view of a model, or the loaded datasets that read a view."""
+    if _is_made(state):
         yield state
     elif state.materialization == "view":
         for reader in by_key.values():

@@ -41,14 +41,19 @@ def _digest(model: DatasetState, states: Mapping[str, DatasetState]) -> str:
 
     It covers the SELECT over tables, and so that of each view beneath it, without the values of a run.
     """
-    query = model_query(model, states, run_id="", load_timestamp="")
+    query = model_query(model, states, run_id="", load_timestamp="", projected=False)
     tables = [table.key for _, table in query.views]
     described = [[column.name, column.type, column.role] for column in model.active_columns]
     return sha256_hex([query.sql, tables, described, model.increment])[:16]
 
 
 def model_query(
-    model: DatasetState, states: Mapping[str, DatasetState], *, run_id: str, load_timestamp: str
+    model: DatasetState,
+    states: Mapping[str, DatasetState],
+    *,
+    run_id: str,
+    load_timestamp: str,
+    projected: bool = True,
 ) -> ModelQuery:
     """Return the SELECT of a model over temporary views. Raise Refusal UNKNOWN_INPUT or CIRCULAR_INPUTS."""
     views: dict[TableSpec, str] = {}
@@ -58,7 +63,7 @@ def model_query(
 
     values = {"load_timestamp": f"TIMESTAMP {quote_text(load_timestamp)}", "load_run_id": quote_text(run_id)}
     try:
-        query = query_of_model(model, states, called, values)
+        query = query_of_model(model, states, called, values, projected=projected)
     except MetadataError as problem:
         raise Refusal(problem.code, f"{model.qualified_name}: {problem.one_line()}") from problem
     text = model.select or ""

@@ -298,7 +298,8 @@ def ending(run: LoadRun) -> str:
     message = f"{label} {run.run_id} {run.status}{spent}"
     if run.error:
         message += f": {Refusal.from_json(run.error).one_line()}"
-    return message
+    views = run.details.get("views", {})
+    return message + "".join(f"\nview {name}: {outcome}" for name, outcome in views.items())
 
 
 def described(run: LoadRun) -> dict[str, Any]:

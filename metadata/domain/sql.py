@@ -47,8 +47,13 @@ FUNCTIONS = words(
     double float int smallint string timestamp tinyint
     """
 )
-# Functions that Spark takes without parentheses.
-_CLOCK = re.compile(r"(?i)current_\w+|localtime|localtimestamp|session_user")
+# Functions that Spark takes without parentheses, and words that its parser reserves for them. Other names that begin
+# like these are columns.
+_CLOCK = words(
+    """
+    current_date current_time current_timestamp current_user current_path session_user localtime localtimestamp
+    """
+)
 # Texts that Spark interprets as the current time if a date or timestamp is expected, with or without a zone.
 _MOMENT = re.compile(r"\s*(?i:now|today|tomorrow|yesterday)\s*([A-Z]{1,3}|(UTC|GMT)?[+-]\d\S*|\w+/\S+)?\s*")
 # A timestamp without a date is one of the current day.
@@ -237,7 +242,8 @@ def _check_tokens(tokens: list[Token], field: str) -> None:
 def clock_at(tokens: Sequence[Token], index: int) -> str:
     """Return the text of a token that Spark interprets as the current time; empty for others."""
     token = tokens[index]
-    if _CLOCK.fullmatch(token.text) and token.token_type not in (TokenType.IDENTIFIER, TokenType.STRING):
+    follows_table = index > 0 and tokens[index - 1].token_type == TokenType.DOT
+    if token.text.lower() in _CLOCK and token.token_type not in (*_TEXTS, TokenType.IDENTIFIER) and not follows_table:
         return token.text
     if token.token_type in _TEXTS and _MOMENT.fullmatch(token.text):
         return f"'{token.text}'"

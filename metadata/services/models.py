@@ -11,6 +11,7 @@ from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.models import (
     DescribedModel,
     ModelColumn,
+    check_meaning,
     describe_select,
     reads_of,
     rename_dataset_in_select,
@@ -23,6 +24,7 @@ from metadata.domain.types import parse
 from metadata.models import ColumnInput, TargetColumn, TargetDataset
 from metadata.selectors.models import Readable, models_reading, readable_datasets, readable_now, relations
 from metadata.services.datasets.inputs import column_inputs, datasets_read, link_dataset
+from metadata.services.meanings import columns_around, renames
 from metadata.services.rows.checks import (
     check_dataset_columns,
     check_target_column,
@@ -259,14 +261,21 @@ def following(datasets: Iterable[TargetDataset], without: Collection[str] = ()) 
     changes: list[str] = []
     rows = [row for row in datasets if row.pk is not None]
     before = _readables(rows) if rows and models_reading(rows).exists() else {}
-    outer = _left.get()
-    token = _left.set(outer | frozenset(without))
-    try:
+    with leaving(without):
+        left = _left.get()
         yield changes
+    if before:
+        changes += _follow(before, _readables(rows), left)
+
+
+@contextmanager
+def leaving(names: Collection[str]) -> Iterator[None]:
+    """Let models of these names, in lower case, follow no change: the caller derives them."""
+    token = _left.set(_left.get() | frozenset(names))
+    try:
+        yield
     finally:
         _left.reset(token)
-    if before:
-        changes += _follow(before, _readables(rows), outer | frozenset(without))
 
 
 def _readables(rows: Iterable[TargetDataset]) -> dict[int, Readable]:
@@ -307,7 +316,10 @@ def _try(model: TargetDataset, problems: list[str], work: Callable[[], object]) 
 
 
 def _rename(model: TargetDataset, before: Mapping[int, Readable], after: Mapping[int, Readable]) -> None:
-    """Rewrite the new names of datasets and columns in the SELECT of a model."""
+    """Rewrite the new names of datasets and columns in the SELECT of a model.
+
+    Raise ModelProblem if the SELECT, with the new names, means something else over the columns of now.
+    """
     text = model.select
     for pk, was in before.items():
         now = after.get(pk)
@@ -322,6 +334,7 @@ def _rename(model: TargetDataset, before: Mapping[int, Readable], after: Mapping
         model.select, model.increment = text, increment
         check_target_dataset(model)
         store(model)
+    check_meaning(text, *columns_around(text, before, after))
 
 
 def _followed_increment(model: TargetDataset, before: Mapping[int, Readable], after: Mapping[int, Readable]) -> dict:
@@ -330,31 +343,22 @@ def _followed_increment(model: TargetDataset, before: Mapping[int, Readable], af
     for pk, was in before.items():
         now = after.get(pk)
         if now is not None and increment.input.lower() == was.name.lower():
-            names = dict(_renames(was, now))
+            names = dict(renames(was, now))
             columns = {names.get(name, name): own for name, own in increment.columns.items()}
             return replace(increment, input=now.name, columns=columns).to_dict()
     return model.increment
 
 
 def _rename_columns(text: str, was: Readable, now: Readable) -> str:
-    renames = _renames(was, now)
-    if not renames:
+    changed = renames(was, now)
+    if not changed:
         return text
     # The SELECT has the old names until each is rewritten.
     datasets = relations(readable_datasets(text) | {now.name.lower(): replace(was, name=now.name)})
-    for old, new in renames:
+    for old, new in changed:
         text = rename_in_select(text, now.name, old, new, datasets)
         datasets = renamed_column(datasets, now.name, old, new)
     return text
-
-
-def _renames(was: Readable, now: Readable) -> list[tuple[str, str]]:
-    """Return the old and new names of columns: described ones by their row, technical ones by their purpose."""
-    return [
-        (name, now.identities[identity])
-        for identity, name in was.identities.items()
-        if now.identities.get(identity, name) != name
-    ]
 
 
 def in_order(models: Sequence[TargetDataset], *, by_text: bool = False) -> list[TargetDataset]:

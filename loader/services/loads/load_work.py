@@ -46,6 +46,7 @@ from loader.services.loads.attempts import LoadAttempt
 from loader.services.loads.load_runs import LOAD_RUN, attempt_of, claim
 from loader.services.loads.manifests import load_manifest
 from loader.services.loads.plans import LoadPlan, plan_history_batch, plan_load, plan_named
+from loader.services.loads.view_changes import Compare, with_views
 from loader.services.maintenance.compactions import request_compaction
 from loader.services.maintenance.runs import perform_run
 from loader.services.publication import publish_manifest
@@ -206,16 +207,19 @@ class LoadWork:
         pending = self.pending(plan)
         if pending.operations:
             self._execute(pending)
+        result = self._load(plan, rows, files) if plan.steps else states.SUCCEEDED
+        if not pending.operations:  # else all names were published with the changes
+            self._publish(frozenset(each.key for each in (*(step.dataset for step in plan.steps), *plan.views)))
+        return result
+
+    def _load(self, plan: LoadPlan, rows: Mapping[str, DatasetRun], files: HistoryFiles | None) -> str:
         self.attempt.enter("loading")
         manifest = retried(lambda: load_manifest(run=self.run, plan=plan, rows=rows, files=files))
         refused = {key: refusal.as_json() for key, refusal in self.refused.items()}
         manifest = replace(manifest, refused=refused)
         finished = self.talk.ask("load", manifest, self.store)
         self.keep_commits(finished)
-        result = self.must_answer(finished)
-        if not pending.operations:  # else all names were published with the changes
-            self._publish(frozenset(step.dataset.key for step in plan.steps))
-        return result
+        return self.must_answer(finished)
 
     def _publish(self, datasets: Collection[str]) -> None:
         """Publish the names of these datasets; warn in the run's log about names that could not be published."""
@@ -255,7 +259,8 @@ class LoadWork:
         """
         self.attempt.enter("scanning the warehouse")
         keys = plan.described
-        tables = table_keys(state for state in plan.states.values() if state.key in keys)
+        observed = keys.union(*map(plan.beneath, plan.views))
+        tables = table_keys(state for state in plan.states.values() if state.key in observed)
         observe = ObserveManifest(tuple(sorted(tables)), dropped=True, skip_unreadable=True)
         finished = self.talk.ask("observe", observe)
         _raise_error(finished)
@@ -266,19 +271,31 @@ class LoadWork:
         self.refused |= retried(lambda: self._missing(plan, answer.keys() | unreadable.keys()))
         keys -= plan.downstream(self.refused)
 
-        def compare() -> Pending:
+        def keep() -> None:
             keep_what_was_seen(environment=environment, asked=tables, tables=answer)
             settle_if_in_sync(environment)
+
+        def compare(keys: frozenset[str]) -> Pending:
             seen = last_seen(environment=environment, keys=tables)
             described, through = plan.states.values(), self.claimed.through
             return pending_changes(environment=environment, states=described, keys=keys, seen=seen, through=through)
 
         try:
-            pending = retried(compare)
+            retried(keep)
+            pending = retried(partial(compare, keys))
         except MetadataError as problem:
             raise Blocked(_blocked((problem.one_line(),), self.run)) from problem
         if pending.needing:
             raise Blocked(_blocked(pending.needing, self.run))
+        return self._with_views(plan, pending, compare) if plan.views else pending
+
+    def _with_views(self, plan: LoadPlan, pending: Pending, compare: Compare) -> Pending:
+        """Return the changes with those of the plan's views, and record what becomes of each view."""
+        pending, outcome = with_views(plan, pending, lambda keys: retried(partial(compare, keys)))
+        for name, text in outcome.items():
+            self.attempt.say(f"view {name}: {text}")
+        self.run.details = {**self.run.details, "views": outcome}
+        retried(lambda: LoadRun.objects.filter(pk=self.run.pk).update(details=self.run.details))
         return pending
 
     def _missing(self, plan: LoadPlan, observed: Collection[str]) -> dict[str, Refusal]:

@@ -17,6 +17,7 @@ from loader.domain.dependencies import (
     named_dataset,
     tables_looked_up,
     tables_read,
+    view_models,
     views_read,
 )
 from loader.domain.refusals import Refusal
@@ -30,13 +31,15 @@ from metadata.models import TargetDataset
 class LoadPlan:
     """Datasets of a run, in order, read once: later edits of metadata have no effect.
 
-    ``left_out`` are datasets of its scope that history batches feed: only their tables are prepared. ``copied`` is the
-    dataset whose versions a history batch takes.
+    ``left_out`` are datasets of its scope that history batches feed: only their tables are prepared. ``views`` are
+    models of its scope that are views: they are created if no user needs to decide. ``copied`` is the dataset whose
+    versions a history batch takes.
     """
 
     states: Mapping[str, DatasetState]
     steps: tuple[LoadStep, ...]
     left_out: tuple[DatasetState, ...] = ()
+    views: tuple[DatasetState, ...] = ()
     copied: DatasetState | None = None
 
     @property
@@ -61,6 +64,11 @@ class LoadPlan:
         keys = {table.dataset_key for table in self.tables}
         return frozenset(keys.union(*(views_read(self.states[key], self.states) for key in keys)))
 
+    def beneath(self, view: DatasetState) -> frozenset[str]:
+        """Return the keys of the datasets that must be applied as described for a view, itself included."""
+        tables = {table.key for table in tables_read(view, self.states)}
+        return frozenset({view.key, *tables, *views_read(view, self.states)})
+
     @property
     def written(self) -> frozenset[str]:
         """Return the stable keys of the datasets that this run may write to, or whose tables it may prepare."""
@@ -84,7 +92,8 @@ def plan_load(scope: Scope, states: Sequence[DatasetState] | None = None) -> Loa
     """
     states = described_states(environment=current_environment()) if states is None else states
     tags = _tags() if scope.kind == SELECTION else {}
-    return LoadPlan({state.key: state for state in states}, *load_steps(states, scope, tags))
+    steps, left_out = load_steps(states, scope, tags)
+    return LoadPlan({state.key: state for state in states}, steps, left_out, view_models(states, scope, tags))
 
 
 def _tags() -> dict[str, list[str]]:

@@ -4,7 +4,7 @@ from django.http import HttpResponse
 
 from architecture.selectors.environments import described_states
 from architecture.services.states import current_environment
-from loader.domain.dependencies import come_by_files, is_loaded
+from loader.domain.dependencies import come_by_files, is_loaded, is_view_model
 from loader.domain.selection import MAX_WORDS
 from loader.views.runs.load_runs import ForStarters
 from metadata.domain.state import DatasetState
@@ -42,6 +42,6 @@ def _reason(dataset: TargetDataset, state: DatasetState | None, by_files: frozen
         return f"A load writes it with {dataset.history_of}."
     if not dataset.active:
         return "It is retired."
-    if state is None or not is_loaded(state):
+    if state is None or not (is_loaded(state) or is_view_model(state)):
         return "It is a view, or loads do not write its layer."
     return "Its history comes as batch files." if state.key in by_files else ""

@@ -11,6 +11,7 @@ from metadata.domain.models.sql_types import BIGINT, TIMESTAMP, SqlType
 
 _NESTED_SORTS = ("sort_array", "array_sort")
 _LISTS = ("collect_list", "array_agg", "collect_set")
+_OF_SETS = ("grouping", "grouping_id")
 # Functions that have a unit, like DAY, if they have three arguments.
 _WITH_UNIT = ("datediff", "date_diff", "dateadd", "timestampdiff", "timestampadd", "date_add")
 
@@ -18,12 +19,17 @@ _WITH_UNIT = ("datediff", "date_diff", "dateadd", "timestampdiff", "timestampadd
 class Evaluation(Protocol):
     """Evaluation of the expressions of one SELECT (``expressions.Expressions``), as calls need it.
 
-    ``aggregate`` is the name of the aggregate around the expression, empty outside of one.
+    ``aggregate`` is the name of the aggregate around the expression, empty outside of one. ``clause`` is the part of
+    the SELECT in which no window may be, empty in others.
     """
 
     aggregate: str
+    clause: str
+    has_sets: bool
     groups: Mapping[Any, Value] | None
     windows: Mapping[str, exp.Window]
+
+    def identity(self, node: exp.Expression) -> Any: ...
 
     def value(self, node: exp.Expression) -> Value: ...
 
@@ -86,6 +92,10 @@ def _aggregated(expressions: Evaluation, node: exp.Anonymous, name: str, *, in_w
         raise expressions.problem(node, f"{name} cannot stand within {expressions.aggregate}")
     if not in_window and expressions.groups is None:
         raise expressions.problem(node, f"{name} aggregates rows: it is not allowed here")
+    if name in _OF_SETS:
+        known = expressions.groups if expressions.has_sets and expressions.groups else {}
+        if any(expressions.identity(part) not in known for part in node.expressions):
+            raise expressions.problem(node, f"{name} takes columns of ROLLUP, CUBE or GROUPING SETS")
     if name in _LISTS and not (isinstance(node.parent, exp.Anonymous) and name_of(node.parent) in _NESTED_SORTS):
         raise expressions.problem(node, f"{name} has no order: use sort_array({name}(...))")
     if name in ("listagg", "string_agg") and not isinstance(node.parent, exp.WithinGroup):
@@ -128,7 +138,7 @@ def filter_(expressions: Evaluation, node: exp.Filter) -> Value:
 
 
 def _filtered(expressions: Evaluation, node: exp.Filter, *, in_window: bool) -> Value:
-    value = _inner_call(expressions, node.this, in_window=in_window)
+    value = inner_call(expressions, node.this, in_window=in_window)
     outer, expressions.aggregate = expressions.aggregate, expressions.aggregate if in_window else "filter"
     try:
         condition = expressions.condition(node.expression.this)
@@ -145,13 +155,16 @@ def within_group(expressions: Evaluation, node: exp.WithinGroup, *, in_window: b
         ordered = expressions.values(order)
     finally:
         expressions.aggregate = outer
-    value = _inner_call(expressions, call, in_window=in_window)
+    distinct = call.find(exp.Distinct)
+    if distinct is not None and any(each.sql() != distinct.expressions[0].sql() for each in order):
+        raise expressions.problem(node, f"{name_of(call)} with DISTINCT is ordered by its argument only")
+    value = inner_call(expressions, call, in_window=in_window)
     return value._replace(inputs=inputs_of((value, *ordered)))
 
 
-def _inner_call(expressions: Evaluation, node: exp.Expression, *, in_window: bool) -> Value:
+def inner_call(expressions: Evaluation, node: exp.Expression, *, in_window: bool) -> Value:
     if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
-        return _inner_call(expressions, node.this, in_window=in_window)
+        return inner_call(expressions, node.this, in_window=in_window)
     if isinstance(node, exp.Filter):
         return _filtered(expressions, node, in_window=in_window)
     if isinstance(node, exp.WithinGroup):
@@ -163,36 +176,8 @@ def _inner_call(expressions: Evaluation, node: exp.Expression, *, in_window: boo
 
 def nulls(expressions: Evaluation, node: exp.Expression) -> Value:
     if isinstance(node.this, exp.Anonymous) and name_of(node.this) in (functions.WINDOWS | functions.AGGREGATES):
-        return _inner_call(expressions, node.this, in_window=False)
+        return inner_call(expressions, node.this, in_window=False)
     return expressions.value(node.this)
-
-
-def window(expressions: Evaluation, node: exp.Window) -> Value:
-    call = node.this
-    while not isinstance(call, exp.Anonymous) and isinstance(call.this, exp.Expression):
-        call = call.this
-    name = name_of(call) if isinstance(call, exp.Anonymous) else words_of(call)
-    if name not in functions.WINDOWS and name not in functions.AGGREGATES:
-        raise expressions.problem(node, f"{name} cannot have OVER")
-    parts, is_ordered = _window_parts(expressions, node)
-    if name in functions.WINDOWS and not is_ordered:
-        raise expressions.problem(node, f"{name} needs ORDER BY in OVER: it depends on the order of rows")
-    value = _inner_call(expressions, node.this, in_window=True)
-    return value._replace(described="", inputs=inputs_of([value, *parts]))
-
-
-def _window_parts(expressions: Evaluation, node: exp.Window) -> tuple[list[Value], bool]:
-    order = node.args.get("order")
-    parts = expressions.values(node.args.get("partition_by") or ())
-    parts += expressions.values(item.this for item in (order.expressions if order else ()))
-    named = node.args.get("alias")
-    if named is None or not node.args.get("over"):
-        return parts, order is not None
-    definition = expressions.windows.get(named.name.lower())
-    if definition is None:
-        raise expressions.problem(node, f"the window {named.name} is not defined")
-    inner, is_ordered = _window_parts(expressions, definition)
-    return parts + inner, is_ordered or order is not None
 
 
 def name_of(node: exp.Anonymous) -> str:

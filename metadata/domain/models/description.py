@@ -1,6 +1,6 @@
 """Columns and inputs of a model, derived from its SELECT."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -77,7 +77,7 @@ def described_items(statement: Statement, datasets: Mapping[str, Sequence[ReadCo
     """Return the columns of a SELECT as items, and its queries with the uses of names in them."""
     read = {statement.dataset_of(table).lower() for table in statement.tables}
     relations = {
-        name.lower(): _items(_owner(name), tuple(columns))
+        name.lower(): _items(_owner(name), tuple(_seen(statement, name, columns)))
         for name, columns in datasets.items()
         if _owner(name).lower() in read
     }
@@ -88,6 +88,12 @@ def described_items(statement: Statement, datasets: Mapping[str, Sequence[ReadCo
         raise statement.problem(0, "the query is nested too deeply") from None
     _check_results(statement, items)
     return items, queries
+
+
+def _seen(statement: Statement, name: str, columns: Sequence[ReadColumn]) -> Iterator[ReadColumn]:
+    """Yield the columns that a SELECT sees of a table: technical ones, which * brings too, only if it names them."""
+    is_helper = _owner(name) != name
+    return (each for each in columns if is_helper or not each.technical or each.name.lower() in statement.names)
 
 
 def _owner(name: str) -> str:

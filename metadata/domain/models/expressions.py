@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from metadata.domain.models import calls, functions, sql_types
+from metadata.domain.models import calls, functions, sql_types, windows
 from metadata.domain.models.calls import name_of, words_of
 from metadata.domain.models.functions import Value, inputs_of
 from metadata.domain.models.scopes import Scope
@@ -47,7 +47,8 @@ class Expressions:
     """Evaluation of the expressions of one SELECT.
 
     ``groups`` are the grouped expressions with their values, None unless rows are grouped. Within an aggregate, rows
-    are not grouped. ``query`` describes a subquery.
+    are not grouped. ``query`` describes a subquery. ``clause`` is the part of the SELECT in which no window may be,
+    empty in others.
     """
 
     def __init__(self, scope: Scope, query: Query) -> None:
@@ -56,24 +57,35 @@ class Expressions:
         self.groups: dict[Any, Value] | None = None
         self.windows: dict[str, exp.Window] = {}
         self.aggregate = ""
+        self.clause = ""
+        self.has_sets = False  # GROUP BY with ROLLUP, CUBE or GROUPING SETS
 
     def value(self, node: exp.Expression) -> Value:
         """Return the value of an expression. Raise ModelProblem."""
         if self.groups is not None and not self.aggregate:
             group = self.groups.get(self.identity(node))
             if group is not None:
+                self._note_names(node)
                 return group
         rule = _RULES.get(type(node))
         if rule is None:
             raise self.problem(node, f"{words_of(node)} is not allowed in a model")
         return rule(self, node)
 
+    def _note_names(self, node: exp.Expression) -> None:
+        """Record the names in an expression that is not evaluated because rows are grouped by it."""
+        for column in node.find_all(exp.Column):
+            if column.this.meta.get("start", -1) not in self.scope.statement.placeholders:
+                self.scope.find(column)
+
     def values(self, nodes: Iterable[exp.Expression]) -> list[Value]:
         return [self.value(node) for node in nodes]
 
-    def condition(self, node: exp.Expression) -> Value:
+    def condition(self, node: exp.Expression, clause: str = "") -> Value:
         """Return the value of a condition, which is a boolean."""
+        outer, self.clause = self.clause, clause or self.clause
         value = self.value(node)
+        self.clause = outer
         if value.type not in (BOOLEAN, sql_types.NULL):
             raise self.problem(node, f"a condition is a boolean, not {value.type}")
         return value
@@ -128,6 +140,10 @@ class Expressions:
             raise self.problem(node, f"{node.sql('spark')} is no column: fields of structures are not supported")
         item, depth = self.scope.find(node)
         is_result = depth == 0 and not node.table and item is self.scope.aliases.get(node.name.lower())
+        if is_result and self.aggregate and not _is_column(item.expression, node.name):
+            raise self.problem(node, f"{node.name} is a result: {self.aggregate} takes its expression instead")
+        if is_result and self.clause == windows.WITHIN and not self.scope.results_first:
+            raise self.problem(node, f"{node.name} is a result: a window takes its expression instead")
         if self.groups is not None and not self.aggregate and depth == 0 and not is_result:
             raise self.problem(node, f"{node.name} is neither grouped nor within an aggregate")
         return item.value
@@ -230,9 +246,13 @@ class Expressions:
         return Value(BOOLEAN, False, inputs_of(item.value for item in self.query(node.this, self.scope)))
 
     def _scalar_subquery(self, node: exp.Expression) -> Value:
+        known = len(self.scope.references)
         columns = self.query(node, self.scope)
         if len(columns) != 1:
             raise self.problem(node, f"a subquery in an expression has one column, not {len(columns)}")
+        is_correlated = any(each.depth for each in self.scope.references[known:])
+        if is_correlated and self.groups is not None and not (self.aggregate or self.clause):
+            raise self.problem(node, "this subquery reads columns of grouped rows: put it in GROUP BY, or group before")
         return Value(columns[0].value.type, True, columns[0].value.inputs)
 
     # CASE, CAST, intervals and functions with a syntax of their own.
@@ -366,7 +386,7 @@ _RULES: dict[type, Callable[[Expressions, Any], Value]] = {
     exp.WithinGroup: calls.within_group,
     exp.IgnoreNulls: calls.nulls,
     exp.RespectNulls: calls.nulls,
-    exp.Window: calls.window,
+    exp.Window: windows.window,
     exp.CurrentDate: Expressions._clock,
     exp.CurrentTimestamp: Expressions._clock,
     exp.CurrentDatetime: Expressions._clock,
@@ -382,3 +402,7 @@ _RULES: dict[type, Callable[[Expressions, Any], Value]] = {
 def _converts_text(left: Value, right: Value) -> bool:
     """Return True if one operand is a text that Spark converts to the other's type, which may give NULL."""
     return (left.type == STRING) != (right.type == STRING)
+
+
+def _is_column(expression: exp.Expression | None, name: str) -> bool:
+    return isinstance(expression, exp.Column) and expression.name.lower() == name.lower()

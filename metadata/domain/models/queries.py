@@ -1,6 +1,6 @@
 """Columns of a query: SELECT with joins, groups and windows, set operations, common table expressions."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
@@ -8,7 +8,20 @@ from sqlglot import exp
 from metadata.domain.models import functions, sql_types
 from metadata.domain.models.expressions import Expressions, Query
 from metadata.domain.models.functions import Value, inputs_of
-from metadata.domain.models.scopes import Item, Reference, Relations, Scope, Source, nullable
+from metadata.domain.models.results import columns_of_star, name_results, order_results
+from metadata.domain.models.scopes import (
+    FIXED,
+    PAIRS,
+    USING,
+    Expansion,
+    Item,
+    Merged,
+    Reference,
+    Relations,
+    Scope,
+    Source,
+    nullable,
+)
 from metadata.domain.models.statement import Statement
 
 _GROUPING = ("rollup", "cube", "grouping_sets")
@@ -25,6 +38,7 @@ class Queries:
     statement: Statement
     datasets: Relations
     references: list[Reference] = field(default_factory=list)
+    expansions: list[Expansion] = field(default_factory=list)
     selects: list[tuple[exp.Select, Expressions]] = field(default_factory=list)
 
     def describe(self, node: exp.Expression, tables: Relations, outer: Scope | None = None) -> list[Item]:
@@ -32,7 +46,7 @@ class Queries:
         tables = self._with(node, tables, outer)
         if isinstance(node, exp.Subquery):
             items = self.describe(node.this, tables, outer)
-            self._order(node, Expressions(self._scope(tables, outer), self._subquery(tables)), items)
+            order_results(node, Expressions(self._scope(tables, outer), self._subquery(tables)), items)
             return items
         if isinstance(node, exp.SetOperation):
             return self._set_operation(node, tables, outer)
@@ -43,7 +57,7 @@ class Queries:
         raise self.statement.problem(node, f"{node.key} is no query")
 
     def _scope(self, tables: Relations, outer: Scope | None) -> Scope:
-        return Scope(self.statement, tables, outer, references=self.references)
+        return Scope(self.statement, tables, outer, references=self.references, expansions=self.expansions)
 
     def _subquery(self, tables: Relations) -> Query:
         return lambda node, scope: self.describe(node, tables, scope)
@@ -55,7 +69,11 @@ class Queries:
         if expressions.args.get("recursive"):
             raise self.statement.problem(expressions, "WITH RECURSIVE is not allowed in a model")
         known = dict(tables)
+        own: set[str] = set()
         for cte in expressions.expressions:
+            if cte.alias.lower() in own:
+                raise self.statement.problem(cte.args["alias"], f"WITH has {cte.alias} twice")
+            own.add(cte.alias.lower())
             items = self.describe(cte.this, known, outer)
             known[cte.alias.lower()] = self._renamed(cte, cte.args["alias"], items)
         return known
@@ -68,6 +86,7 @@ class Queries:
             return items
         if len(names) != len(items):
             raise self.statement.problem(node, f"the column list has {len(names)} names for {len(items)} columns")
+        self.expansions.append(Expansion(node, FIXED, tuple(item.name.lower() for item in items)))
         return [
             item._replace(name=name.name, origins=frozenset(), technical=False)
             for name, item in zip(names, items, strict=True)
@@ -93,8 +112,11 @@ class Queries:
         if len(left) != len(right):
             message = f"this has {len(right)} columns, the query before it {len(left)}"
             raise self.statement.problem(node.expression, message)
-        items = [self._united(node, *pair) for pair in zip(left, right, strict=True)]
-        self._order(node, Expressions(self._scope(tables, outer), self._subquery(tables)), items)
+        pairs = list(zip(left, right, strict=True))
+        names = tuple((own.name.lower(), other.name.lower()) for own, other in pairs)
+        self.expansions.append(Expansion(node.expression, PAIRS, names))
+        items = [self._united(node, *pair) for pair in pairs]
+        order_results(node, Expressions(self._scope(tables, outer), self._subquery(tables)), items)
         return items
 
     def _united(self, node: exp.SetOperation, left: Item, right: Item) -> Item:
@@ -115,6 +137,9 @@ class Queries:
         rows = [
             expressions.values(row.expressions if isinstance(row, exp.Tuple) else [row]) for row in node.expressions
         ]
+        other = next((row for row in rows if len(row) != len(rows[0])), None)
+        if other is not None:
+            raise self.statement.problem(node, f"VALUES has rows of {len(rows[0])} and of {len(other)} values")
         items = []
         for place, column in enumerate(zip(*rows, strict=True), start=1):
             own = functions.common_of([value.type for value in column])
@@ -131,7 +156,7 @@ class Queries:
         expressions = Expressions(scope, self._subquery(tables))
         self._from(node, scope, expressions)
         if node.args.get("where"):
-            expressions.condition(node.args["where"].this)
+            expressions.condition(node.args["where"].this, "WHERE")
         for window in node.args.get("windows") or ():
             expressions.windows[window.this.name.lower()] = window
         having = node.args.get("having")
@@ -139,13 +164,25 @@ class Queries:
             map(expressions.is_aggregated, [*node.expressions, *([having] if having else [])])
         ):
             self._group(node, expressions)
+        elif having:
+            raise self.statement.problem(having, "HAVING needs GROUP BY or an aggregate: write WHERE")
+        known = len(self.references)
         items = self._projections(node, expressions)
-        scope.aliases |= {item.name.lower(): item for item in items}
+        if having and any(each.find(exp.Window) for each in node.expressions):
+            self._refuse_results(self.references[known:])
+        name_results(scope, items)
         if having:
-            expressions.condition(having.this)
-        self._order(node, expressions, items)
+            expressions.condition(having.this, "HAVING")
+        order_results(node, expressions, items)
         self.selects.append((node, expressions))
         return items
+
+    def _refuse_results(self, references: Sequence[Reference]) -> None:
+        """Refuse results in the SELECT list of a query that has windows and HAVING."""
+        result = next((each for each in references if each.column and not each.owner), None)
+        if result is not None:
+            message = f"{result.name.name} is a result: with windows and HAVING, write its expression instead"
+            raise self.statement.problem(result.name, message)
 
     def _refuse_unsupported(self, node: exp.Select) -> None:
         if not node.expressions:
@@ -155,20 +192,6 @@ class Queries:
                 raise self.statement.problem(node, f"{name.upper().rstrip('S')} is not allowed in a model")
         if isinstance(node.args.get("distinct"), exp.Distinct) and node.args["distinct"].args.get("on"):
             raise self.statement.problem(node, "DISTINCT ON is not allowed in a model")
-
-    def _order(self, node: exp.Expression, expressions: Expressions, items: Sequence[Item]) -> None:
-        order = node.args.get("order")
-        limit = node.args.get("limit") or node.args.get("offset")
-        if limit and not order:
-            raise self.statement.problem(limit, "LIMIT without ORDER BY is another choice of rows in every run")
-        if order:
-            scope = expressions.scope
-            scope.aliases |= {item.name.lower(): item for item in items}
-            for item in order.expressions:
-                key = item.this
-                is_result = isinstance(key, exp.Column) and not key.table and key.name.lower() in scope.aliases
-                if not is_result and not isinstance(key, exp.Literal):
-                    expressions.value(key)
 
     # FROM and JOIN.
 
@@ -240,14 +263,14 @@ class Queries:
                 *(before if side in ("RIGHT", "FULL") else ()),
             ):
                 source.nullable = True
-            for name, item in scope.merged.items():
-                own_side = "RIGHT" if item is merged.get(name) else "LEFT"
+            for name, each in scope.merged.items():
+                own_side = "RIGHT" if each is merged.get(name) else "LEFT"
                 if side in (own_side, "FULL"):
-                    scope.merged[name] = nullable(item)
+                    scope.merged[name] = each._replace(item=nullable(each.item))
         for name in join.args.get("using") or ():
             self._merge(name, before, added, scope, side)
         if join.args.get("on"):
-            expressions.condition(join.args["on"])
+            expressions.condition(join.args["on"], "ON")
         elif not join.args.get("using") and kind != "CROSS" and not isinstance(join.this, exp.Lateral):
             raise self.statement.problem(join.this, "a join needs ON or USING; write CROSS JOIN for all pairs of rows")
         if kind in ("SEMI", "ANTI"):
@@ -260,7 +283,8 @@ class Queries:
         lower = name.name.lower()
         sides = [[item for source in each if (item := source.column(lower))] for each in (before, added)]
         if lower in scope.merged:
-            sides[0] = [scope.merged[lower]]
+            rest = [source for source in before if source.name not in scope.merged[lower].sources]
+            sides[0] = [scope.merged[lower].item, *(item for source in rest if (item := source.column(lower)))]
         for items in sides:
             if len(items) != 1:
                 found = "is ambiguous" if items else "is not a column of both sides"
@@ -270,12 +294,16 @@ class Queries:
         if common is None:
             message = f"{name.name} is {left.value.type} on one side and {right.value.type} on the other"
             raise self.statement.problem(name, message)
-        self.references.append(Reference(name, left.origins | right.origins, renamable=False))
+        owners = frozenset(source.name for source in (*before, *added) if source.column(lower))
+        written = " ".join(sorted(owners))
+        origins = left.origins | right.origins
+        self.references.append(Reference(name, origins, renamable=False, owner=USING, column=written))
         if side == "FULL":
             value = Value(common, left.value.nullable and right.value.nullable, inputs_of((left.value, right.value)))
-            scope.merged[lower] = Item(left.name, value, left.origins | right.origins)
+            item = Item(left.name, value, left.origins | right.origins)
         else:
-            scope.merged[lower] = right if side == "RIGHT" else left
+            item = right if side == "RIGHT" else left
+        scope.merged[lower] = Merged(item, owners)
 
     def _lateral_view(self, lateral: exp.Lateral, scope: Scope, expressions: Expressions) -> None:
         call, alias = lateral.this, lateral.args.get("alias")
@@ -301,16 +329,21 @@ class Queries:
         group, groups = node.args.get("group"), {}
         if group is not None:
             keys, nullable = self._group_keys(node, group, expressions)
+            expressions.clause = "GROUP BY"
             for key in keys:
                 value = expressions.value(key)
                 groups[expressions.identity(key)] = value._replace(nullable=value.nullable or nullable)
-        expressions.groups = groups
+        expressions.groups, expressions.clause = groups, ""
+        expressions.has_sets = group is not None and group.find(exp.Rollup, exp.Cube, exp.GroupingSets) is not None
 
     def _group_keys(
         self, node: exp.Select, group: exp.Group, expressions: Expressions
     ) -> tuple[list[exp.Expression], bool]:
         """Return the grouped expressions, and True if ROLLUP, CUBE or GROUPING SETS leave some of them NULL."""
         if group.args.get("all"):
+            named = next((source for source in expressions.scope.sources if source.column("all")), None)
+            if named is not None:
+                raise self.statement.problem(node, f"GROUP BY ALL would group by all of {named.name}: name the columns")
             plain = [each.unalias() for each in node.expressions]
             return [each for each in plain if not expressions.is_aggregated(each)], False
         listed = [*group.expressions, *(each for name in _GROUPING for each in group.args.get(name) or ())]
@@ -331,53 +364,25 @@ class Queries:
                 raise self.statement.problem(key, f"there is no result number {key.this}")
             return node.expressions[place - 1].unalias()
         if isinstance(key, exp.Column) and not key.table and expressions.scope.find_here(key) is None:
-            named = [each for each in node.expressions if isinstance(each, exp.Alias)]
-            return next((each.this for each in named if each.alias.lower() == key.name.lower()), key)
+            named = (each for each in node.expressions if isinstance(each, exp.Alias))
+            result = next((each.this for each in named if each.alias.lower() == key.name.lower()), None)
+            if result is not None:
+                self.references.append(Reference(key.this, frozenset(), column=key.name.lower()))
+                return result
         return key
 
     def _projections(self, node: exp.Select, expressions: Expressions) -> list[Item]:
         items: list[Item] = []
         for projection in node.expressions:
             if projection.is_star and isinstance(projection, exp.Star | exp.Column):
-                items += self._star(projection, expressions)
+                brought = columns_of_star(projection, expressions)
+                items += brought
+                name_results(expressions.scope, brought)
                 continue
             value = expressions.value(projection.unalias())
             # Only the columns of the model and of tables need a name.
             name = projection.alias_or_name if isinstance(projection, exp.Alias | exp.Column) else ""
             item = Item(name, value, expression=projection)
             items.append(item)
-            expressions.scope.aliases.setdefault(name.lower(), item)
+            name_results(expressions.scope, [item])
         return items
-
-    def _star(self, star: exp.Expression, expressions: Expressions) -> Iterator[Item]:
-        scope = expressions.scope
-        if expressions.groups is not None:
-            raise self.statement.problem(star, "* cannot be grouped: name the columns")
-        sources = scope.sources
-        if isinstance(star, exp.Column):
-            source = scope.source(star)
-            if source is None:
-                raise self.statement.problem(star, f"{star.table} is not in FROM", "unknown_column")
-            sources, star = [source], star.this
-        if star.args.get("replace") or star.args.get("rename"):
-            raise self.statement.problem(star, "* takes only EXCEPT")
-        left_out = self._left_out(star, sources)
-        merged = set(scope.merged) if len(sources) == len(scope.sources) and len(sources) > 1 else set()
-        for name, item in scope.merged.items() if merged else ():
-            if name not in left_out:
-                yield item
-        for source in sources:
-            for item in source.items:
-                if item.name.lower() not in left_out and item.name.lower() not in merged:
-                    yield source.seen(item)._replace(expression=None)
-
-    def _left_out(self, star: exp.Expression, sources: Sequence[Source]) -> set[str]:
-        names = set()
-        for column in star.args.get("except_") or ():
-            items = [item for source in sources if (item := source.column(column.name.lower()))]
-            if not items:
-                raise self.statement.problem(column, f"there is no column {column.name} to leave out", "unknown_column")
-            name = column.this if isinstance(column, exp.Column) else column
-            self.references += [Reference(name, item.origins) for item in items]
-            names.add(column.name.lower())
-        return names

@@ -33,12 +33,19 @@ def rename_in_select(text: str, dataset: str, old: str, new: str, datasets: Data
     renamed = changed(text, changes)
     expected = [_expected(item, target, new) for item in items]
     try:
-        after, _ = described_items(parse_model(renamed), renamed_column(datasets, dataset, old, new))
+        after, now = described_items(parse_model(renamed), renamed_column(datasets, dataset, old, new))
     except ModelProblem as problem:
         raise ModelProblem(f"cannot follow the rename of {old} to {new}: {problem.message}") from None
-    if [(item.name, item.value) for item in after] != expected:
+    same_names = [_place(each, target, new) for each in queries.references] == [_place(each) for each in now.references]
+    if not same_names or [(item.name, item.value) for item in after] != expected:
         raise ModelProblem(f"uses {old} in a way that cannot follow its rename to {new}; change the SELECT first")
     return renamed
+
+
+def _place(reference: Reference, target: tuple[str, str] = ("", ""), new: str = "") -> tuple[str, str, int]:
+    """Return what a name stands for, after the rename of the column ``target``."""
+    column = new.lower() if target in reference.origins else reference.column
+    return reference.owner, column, reference.depth
 
 
 def _renamed(reference: Reference, old: str, new: str) -> Change:

@@ -6,7 +6,7 @@ the text gives them, because sqlglot's own nodes do not say which function of Sp
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -59,7 +59,8 @@ class Statement:
 
     ``plain`` has blanks instead of comments and names of the same length instead of placeholders, so that positions
     are those of ``text``. ``placeholders`` are their names by position. ``tables`` are the datasets and helpers in the
-    order of the text, without common table expressions.
+    order of the text, without common table expressions. ``names`` are all names that columns may have in it, in lower
+    case, and ``has_star`` is True if it has a ``*`` that brings columns.
     """
 
     text: str
@@ -70,6 +71,8 @@ class Statement:
     calls: Sequence[exp.Anonymous]
     columns: Sequence[exp.Column]
     tables: Sequence[exp.Table]
+    names: frozenset[str]
+    has_star: bool
 
     def problem(self, node: exp.Expression | int, message: str, code: str = "bad_select") -> ModelProblem:
         """Return an error at a node or offset."""
@@ -109,7 +112,22 @@ def _statement(text: str, select: Select, placeholders: dict[int, str]) -> State
     tables = [node for node in select.nodes if isinstance(node, exp.Table)]
     tables = [node for node in tables if node.db or node.name.lower() not in derived]
     tables.sort(key=start_of)
-    return Statement(text, select.plain, select.tokens, select.tree, placeholders, calls, columns, tables)
+    names = {each.name.lower() for each in columns} | {each.name.lower() for each in _listed_names(select.nodes)}
+    has_star = any(
+        node.is_star for each in select.nodes if isinstance(each, exp.Select) for node in each.expressions
+    )
+    return Statement(
+        text, select.plain, select.tokens, select.tree, placeholders, calls, columns, tables, frozenset(names), has_star
+    )
+
+
+def _listed_names(nodes: Sequence[exp.Expression]) -> Iterator[exp.Expression]:
+    """Yield the names of columns that are no expressions: those of USING and EXCEPT."""
+    for node in nodes:
+        if isinstance(node, exp.Join):
+            yield from node.args.get("using") or ()
+        elif isinstance(node, exp.Star):
+            yield from node.args.get("except_") or ()
 
 
 def _named(text: str, match: re.Match[str], placeholders: dict[int, str]) -> str:

@@ -46,7 +46,8 @@ from metadata.services.exchange.import_rows import (
     upsert,
 )
 from metadata.services.exchange.source_import import SourceImporter
-from metadata.services.models import derive, following, in_order
+from metadata.services.meanings import keeping_meaning
+from metadata.services.models import derive, following, in_order, leaving
 from metadata.services.quality import check_dataset_checks
 from metadata.services.references import check_references
 from metadata.services.rows.checks import (
@@ -80,22 +81,16 @@ class Importer:
         for record in readable(self.schemas):
             with self.faults.collected(record, record["name"], (SCHEMA, record["name"])):
                 self._schema(record)
-        for record, dataset in made:
-            sources.generate(record, dataset, self.targets)
-        rows = TargetDataset.objects.filter(
-            history_of__isnull=True, schema__name__in={r["schema"] for r in self.targets}
-        )
-        with (
-            self.faults.collected_unless_refused(),
-            following(list(rows) if self.targets else [], without=self.targets_named()),
-        ):
-            targets = self._targets()
-            lineage = LineageImporter(self.report, self.faults)
-            for record, dataset in targets:
-                if not dataset.select and "inputs" not in record.kept:
-                    with self.faults.collected(record, str(dataset), target_name(record)):
-                        lineage.inputs(record, dataset)
-            self._models(targets)
+        named = self.targets_named()
+        with keeping_meaning(named) as changed:
+            with leaving(named):
+                for record, dataset in made:
+                    sources.generate(record, dataset, self.targets)
+            targets, lineage = self._datasets()
+        for model, problem in changed:
+            for record in (each for each, dataset in targets if dataset.pk == model.pk):
+                with self._collected_target(record):
+                    raise problem
         self.references += [(dataset, item) for record, dataset in targets for item in record["references"]]
         for child, record in self.references:
             if not record.refused:
@@ -107,6 +102,25 @@ class Importer:
         for record, dataset in self._whole(targets):
             self._check_dataset(record, dataset, edges)
         return self.report
+
+    def _datasets(self) -> tuple[list[tuple[Record, TargetDataset]], LineageImporter]:
+        """Import target datasets with columns, inputs and models; return those without a fault of their own."""
+        targets: list[tuple[Record, TargetDataset]] = []
+        lineage = LineageImporter(self.report, self.faults)
+        rows = TargetDataset.objects.filter(
+            history_of__isnull=True, schema__name__in={r["schema"] for r in self.targets}
+        )
+        with (
+            self.faults.collected_unless_refused(),
+            following(list(rows) if self.targets else [], without=self.targets_named()),
+        ):
+            targets += self._targets()
+            for record, dataset in targets:
+                if not dataset.select and "inputs" not in record.kept:
+                    with self.faults.collected(record, str(dataset), target_name(record)):
+                        lineage.inputs(record, dataset)
+            self._models(targets)
+        return targets, lineage
 
     def targets_named(self) -> set[str]:
         """Return the qualified names of the files' datasets in lower case."""

@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 from loader.domain.dependencies import (
     DATASET,
     SCHEMA,
+    SELECTION,
     LoadStep,
     Scope,
     dependencies,
     load_steps,
     tables_looked_up,
+    view_models,
 )
 from loader.domain.refusals import Refusal
 from loader.domain.selection import reached
@@ -57,6 +59,36 @@ ALL_DATASETS = Scope()
 def planned(states, scope: Scope = ALL_DATASETS) -> tuple[LoadStep, ...]:
     steps, _ = load_steps(states, scope, tags={})
     return steps
+
+
+def model(name: str, inputs, *, view: bool = False) -> DatasetState:
+    made = state("serving", name, inputs, select="SELECT 1")
+    return replace(made, materialization="view" if view else "table")
+
+
+MODELS = (*chain("airport"), model("open", ["rc_airport"], view=True), model("top", ["open"]))
+
+
+def views(scope: Scope) -> list[str]:
+    return [view.name for view in view_models(MODELS, scope, tags={})]
+
+
+@pytest.mark.parametrize(
+    ("scope", "steps", "made"),
+    [
+        (ALL_DATASETS, ["raw_airport", "rc_airport", "top"], ["open"]),
+        (Scope(SELECTION, "serving.open"), [], ["open"]),
+        (Scope(SELECTION, "serving.*"), ["top"], ["open"]),
+        (Scope(SELECTION, "+serving.open"), ["raw_airport", "rc_airport"], ["open"]),
+        (Scope(SELECTION, "rawcore.rc_airport+"), ["rc_airport", "top"], ["open"]),
+        (Scope(SELECTION, "serving.top"), ["top"], []),
+        (Scope(DATASET, "serving.open"), ["raw_airport", "rc_airport"], ["open"]),
+        (Scope(DATASET, "serving.open", target_only=True), [], ["open"]),
+        (Scope(SCHEMA, "serving"), ["raw_airport", "rc_airport", "top"], ["open"]),
+    ],
+)
+def test_views_of_models_are_selected_like_tables(scope, steps, made):
+    assert (names(planned(MODELS, scope)), views(scope)) == (steps, made)
 
 
 def names(steps) -> list[str]:

@@ -311,6 +311,36 @@ def test_a_new_column_reaches_models_of_all_columns(orders, bizcore) -> None:
     assert list(columns(sales)) == ["id", "customer", "amount", "note"]
 
 
+def test_a_column_that_would_take_a_name_of_a_model_over_is_not_added(orders, bizcore) -> None:
+    sales = model(bizcore, select="SELECT amount AS base, base + 1 AS total FROM rawcore.orders")
+    with pytest.raises(MetadataError, match="bizcore.sales.*base is the result base") as refused:
+        targets.create_target_column(dataset=orders, name="base", type="integer")
+    assert refused.value.code == "in_use"
+    change(sales, select="SELECT amount AS base, amount + 1 AS total FROM rawcore.orders")
+    targets.create_target_column(dataset=orders, name="base", type="integer")
+    assert columns(sales)["base"] == "decimal(10,2)"
+
+
+def test_a_new_column_is_refused_by_a_model_of_a_model(orders, bizcore) -> None:
+    model(bizcore, select="SELECT * FROM rawcore.orders")
+    model(bizcore, "last", "SELECT DISTINCT * FROM bizcore.sales")
+    with pytest.raises(MetadataError, match=r"bizcore\.last.*would change the rows \(note\)"):
+        targets.create_target_column(dataset=orders, name="note", type="string")
+
+
+def test_a_renamed_dataset_and_its_reader_keep_their_meaning(orders, bizcore) -> None:
+    sales = model(bizcore, select="SELECT id AS orders_key, count(*) AS n FROM rawcore.orders GROUP BY id")
+    lifecycle.rename_dataset(dataset=orders, name="purchases", expected_version=orders.version)
+    assert list(columns(sales)) == ["orders_key", "n"]
+
+
+def test_a_retired_column_does_not_leave_its_name_to_a_result(orders, bizcore) -> None:
+    model(bizcore, select="SELECT id AS amount, amount * 2 AS twice FROM rawcore.orders")
+    row = column(orders, "amount")
+    with pytest.raises(MetadataError, match="would become the result amount"):
+        lifecycle.retire_column(column=row, expected_version=row.version)
+
+
 def test_models_of_one_name_in_two_schemas_need_an_alias(orders, bizcore) -> None:
     serving = TargetSchemaFactory(name="serving")
     model(bizcore)

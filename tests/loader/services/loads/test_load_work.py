@@ -1,6 +1,7 @@
 """Load runs from claim to end, with a scripted runner."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 from django.db import OperationalError
@@ -12,13 +13,16 @@ from architecture.services.states import current_environment
 from elevata.accounts.services.users import ensure_user
 from elevata.jobs.services import Fenced, mark_lost
 from elevata.notifications.models import Event
-from loader.domain.dependencies import DATASET, Scope
+from loader.domain.dependencies import DATASET, SELECTION, Scope
+from loader.management.run_command import ending
 from loader.models import DatasetRun, LoadRun, RunEvent, SourceProposal
-from loader.services.loads import attempts
+from loader.services.loads import attempts, load_work
 from loader.services.loads.attempts import LoadAttempt
 from loader.services.loads.load_runs import attempt_of, claim, request_cancel, request_load_run
 from loader.services.loads.load_work import claim_with_leases, perform_load_run
 from metadata.models import SourceColumn, TargetDataset
+from metadata.services.datasets import targets
+from tests.factories import TargetSchemaFactory
 from tests.loader.processes import wait_until
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
@@ -175,6 +179,37 @@ def test_a_new_column_is_added_before_the_load(airports, runner, script):
         ("add_column", "stage.stg_air_airport", "lid"),
     ]
     assert run.status == "succeeded"
+
+
+@pytest.fixture
+def overview(airports) -> TargetDataset:
+    schema = TargetSchemaFactory(name="serving")
+    select = "SELECT * FROM rawcore.rc_air_airport"
+    return targets.create_target_dataset(schema=schema, name="overview", select=select, materialization="view")
+
+
+@pytest.mark.parametrize("scope", [Scope(), Scope(SELECTION, "serving.*"), Scope(DATASET, "serving.overview")])
+def test_a_load_creates_the_views_of_models_and_names_them(overview, runner, script, scope):
+    perform(queued(scope=Scope(DATASET, "rawcore.rc_air_airport")), runner)
+    first, second = (perform(queued(scope=scope), runner) for _ in range(2))
+    assert [run.status for run in (first, second)] == ["succeeded"] * 2
+    assert first.details["views"] == {"serving.overview": "created or changed"}
+    assert second.details["views"] == {"serving.overview": "up to date"}
+    assert ending(second).endswith("view serving.overview: up to date")
+    assert AppliedDataset.objects.filter(qualified_name="serving.overview").exists()
+
+
+def test_a_view_that_a_user_decides_on_does_not_block_the_tables(overview, runner, script, monkeypatch):
+    pending = load_work.pending_changes
+
+    def undecided(*, keys, **more):
+        found = pending(keys=keys, **more)
+        return replace(found, needing=("create_table serving.overview",)) if str(overview.key) in keys else found
+
+    monkeypatch.setattr(load_work, "pending_changes", undecided)
+    run = perform(queued(), runner)
+    assert run.status == "succeeded"
+    assert run.details["views"]["serving.overview"].endswith("a user needs to decide: create_table serving.overview")
 
 
 def test_a_dead_runner_fails_the_run_and_the_next_one_has_a_new_runner(airports, runner, script):

@@ -57,10 +57,16 @@ def test_an_outer_join_makes_columns_nullable() -> None:
 
 def test_a_later_outer_join_makes_a_column_of_using_nullable() -> None:
     joined = "rawcore.orders JOIN rawcore.customer USING (id)"
-    assert not described(f"SELECT id FROM {joined} LEFT JOIN rawcore.customer c ON true")["id"].nullable
-    assert described(f"SELECT id FROM {joined} RIGHT JOIN rawcore.customer c ON true")["id"].nullable
-    assert described(f"SELECT id FROM {joined} FULL JOIN rawcore.customer c ON true")["id"].nullable
+    assert not described(f"SELECT id FROM {joined} LEFT JOIN (SELECT 1 AS n) ON true")["id"].nullable
+    assert described(f"SELECT id FROM {joined} RIGHT JOIN (SELECT 1 AS n) ON true")["id"].nullable
+    assert described(f"SELECT id FROM {joined} FULL JOIN (SELECT 1 AS n) ON true")["id"].nullable
     assert described(f"SELECT id FROM (SELECT 1 AS n) LEFT JOIN ({joined}) ON true")["id"].nullable
+
+
+def test_names_that_begin_like_a_clock_are_columns_and_results() -> None:
+    text = "SELECT q.current_addr, current_addr AS current_id, q.current_date AS day FROM (SELECT city AS current_addr"
+    inner = ", id AS `current_date` FROM rawcore.customer) q"
+    assert list(described(text + inner)) == ["current_addr", "current_id", "day"]
 
 
 def test_all_columns_leave_out_technical_ones_unless_named() -> None:
@@ -115,6 +121,40 @@ def test_expressions_have_placeholders_as_written() -> None:
         ("SELECT amount % 0 AS x FROM rawcore.orders", "bad_select", "this divides by zero"),
         ("SELECT rand() AS x", "bad_select", "line 1, column 8: rand is not allowed in a model"),
         ("SELECT current_timestamp() AS x", "bad_select", "{{ load_timestamp }} does not"),
+        (
+            "SELECT DISTINCT customer AS c FROM rawcore.orders ORDER BY customer",
+            "bad_select",
+            "line 1, column 60: customer is no result: with DISTINCT",
+        ),
+        ("SELECT DISTINCT id + 1 AS n FROM rawcore.orders ORDER BY id + 1", "bad_select", "id is no result"),
+        ("SELECT DISTINCT id AS n FROM rawcore.orders o ORDER BY o.id", "bad_select", "id is no result"),
+        ("SELECT id FROM rawcore.orders ORDER BY 2", "bad_select", "line 1, column"),
+        ("SELECT id FROM rawcore.orders ORDER BY 0", "bad_select", "there is no result number 0"),
+        (
+            "SELECT id AS x, customer AS x, upper(x) AS y FROM rawcore.orders",
+            "bad_select",
+            "x is ambiguous: two results have this name",
+        ),
+        (
+            "SELECT id AS z, (SELECT max(c.city) FROM rawcore.customer c WHERE c.id = z) AS y FROM rawcore.orders",
+            "unknown_column",
+            "no column z",
+        ),
+        (
+            "SELECT id * 2 AS twice, sum(twice) AS total FROM rawcore.orders GROUP BY id",
+            "bad_select",
+            "twice is a result: sum takes its expression instead",
+        ),
+        (
+            "SELECT id FROM rawcore.orders JOIN rawcore.customer USING (id) JOIN rawcore.customer c ON true",
+            "unknown_column",
+            "id is ambiguous: orders.id, customer.id, c.id",
+        ),
+        (
+            "SELECT DISTINCT * FROM rawcore.orders WHERE load_run_id = '1'",
+            "bad_select",
+            "* would compare load_run_id, too",
+        ),
         ("SELECT current_date AS x", "bad_select", "{{ load_timestamp }} does not"),
         ("SELECT CAST('now' AS TIMESTAMP) AS x", "bad_select", "{{ load_timestamp }} does not"),
         ("SELECT first(id) AS x FROM rawcore.orders", "bad_select", "first depends on the order of rows"),
@@ -153,3 +193,33 @@ def test_a_select_is_refused(text: str, code: str, message: str) -> None:
         describe_select(text, DATASETS)
     assert message in refused.value.message
     assert (refused.value.code, refused.value.field) == (code, "select")
+
+
+# SELECTs that Spark's analysis refuses, with parts of the messages; o and c are the datasets.
+REFUSED_BY_SPARK = """
+SELECT id FROM o HAVING id > 1 | HAVING needs GROUP BY
+SELECT id FROM o WHERE rank() OVER (ORDER BY id) = 1 | rank OVER is not allowed in WHERE
+SELECT sum(rank() OVER (ORDER BY id)) AS s FROM o | rank OVER is not allowed in sum
+SELECT count(DISTINCT id) OVER () AS n FROM o | cannot have DISTINCT
+SELECT rank() OVER (ORDER BY id ROWS 1 PRECEDING) AS r FROM o | takes no frame
+SELECT median(id) OVER (ORDER BY id) AS r FROM o | neither ORDER BY nor a frame
+SELECT max(id) OVER (RANGE 1 PRECEDING) AS r FROM o | RANGE with a distance needs ORDER BY
+SELECT id * 2 AS d, rank() OVER (ORDER BY d) AS r FROM o | d is a result: a window takes
+SELECT id FROM o ORDER BY id LIMIT -1 | LIMIT takes a whole number
+SELECT id FROM o ORDER BY id LIMIT id | LIMIT takes a whole number
+SELECT id FROM o ORDER BY id IN (SELECT id FROM c) | takes no IN or EXISTS
+SELECT DISTINCT id FROM o GROUP BY id ORDER BY count(*) | results by their names, not count
+SELECT id, grouping(id) AS g FROM o GROUP BY id | grouping takes columns of ROLLUP
+SELECT * EXCEPT (id, id) FROM o | id is left out twice
+SELECT a FROM VALUES (1, 2), (3) AS v (a, b) | VALUES has rows of 2 and of 1 values
+WITH a AS (SELECT 1 AS x), a AS (SELECT 2 AS x) SELECT x FROM a | WITH has a twice
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("line", REFUSED_BY_SPARK)
+def test_a_select_that_spark_refuses_is_refused(line: str) -> None:
+    text, message = line.split(" | ")
+    text = text.replace("FROM o", "FROM rawcore.orders").replace("FROM c", "FROM rawcore.customer")
+    with pytest.raises(ModelProblem) as refused:
+        describe_select(text, DATASETS)
+    assert message in refused.value.message

@@ -124,3 +124,37 @@ def test_models_export_and_import_the_same(orders, tmp_path: Path) -> None:
     assert exported_files() == files
     assert dataset_states() == states
     assert import_metadata(tmp_path).changes == []
+
+
+SOURCE = """\
+format: metadata/v1
+system:
+  short_name: hr
+  name: HR
+  datasets:
+    - name: emp
+      location: emp.csv
+      columns:
+        - {name: id, type: integer, business_key: 1}
+        - {name: salary, type: integer}
+"""
+PAY = """\
+format: metadata/v1
+dataset:
+  schema: bizcore
+  name: pay
+  select: |
+    SELECT salary AS base, base + id AS total FROM rawcore.rc_hr_emp
+"""
+
+
+def test_a_file_adds_no_column_that_takes_a_name_of_an_unchanged_model_over(take) -> None:
+    TargetSchemaFactory(name="bizcore")
+    take(SOURCE, PAY)
+    grown = SOURCE + "        - {name: base, type: integer}\n"
+    for files in ((grown, PAY), (grown,)):
+        with pytest.raises(MetadataError, match="base is the result base and would become rc_hr_emp.base"):
+            take(*files)
+    take(grown, PAY.replace("base + id", "salary + id"))
+    assert TargetColumn.objects.filter(dataset__name="rc_hr_emp", name="base").exists()
+    take(grown, PAY)  # a SELECT that a user changes means what it says now
