@@ -138,13 +138,17 @@ class UploadedFile:
         is_quarantined = source.options.get("faulty_rows") == QUARANTINE
         if self.error and not (is_quarantined and is_fault_of_rows(self.error["code"], source.format)):
             return Refusal.from_json(self.error)
-        if self.missing and names_all_columns(source.format):
-            names = ", ".join(self.missing[:10]) + (", …" if len(self.missing) > 10 else "")
+        missing = self.missing
+        if not names_all_columns(source.format):
+            # Later records may have the column, and a path reads a part of another one.
+            missing = tuple(name for name in missing if self.whole and "." not in name)
+        if missing:
+            names = ", ".join(missing[:10]) + (", …" if len(missing) > 10 else "")
             return Refusal(
                 "MISSING_COLUMN",
-                f"{self.location} lacks {counted(len(self.missing), 'column')} of the contract: {names}",
+                f"{self.location} lacks {counted(len(missing), 'column')} of the contract: {names}",
                 file=self.location,
-                count=len(self.missing),
+                count=len(missing),
                 hint="Correct the file. If the source does not deliver them any more, retire them in the contract.",
             )
         return None
@@ -234,7 +238,7 @@ def _delivered_rows(
         location,
         tuple(columns),
         {column.name: values[column.name] for column in columns},
-        sample.options,
+        source.options,
         {column.name: column.type for column in sample.columns} if sample.typed else {},
         one_row_per_key=not _has_dated_rows(source),
         watermark=tuple(name for name in watermark if name in values),
