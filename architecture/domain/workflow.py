@@ -103,6 +103,7 @@ CODES: Mapping[str, tuple[str, str]] = {
     "ALREADY_RUNNING": ("an execution of the report is queued or running", "see that execution"),
     "NOT_RESUMABLE": ("the execution's state does not allow this", "see its page"),
     "UNKNOWN_REPORT": ("there is no such report", "'manage.py plan' makes one"),
+    "AMBIGUOUS_REPORT": ("several reports begin with this text", "give the whole id, which 'manage.py plan' prints"),
     "UNKNOWN_RECORD": ("there is no such record", "'manage.py records' lists them"),
     "UNKNOWN_DATASET": ("there is no such dataset", "see the list of datasets"),
     "UNKNOWN_ENVIRONMENT": ("there is no such environment", "see the list of environments"),

@@ -160,19 +160,26 @@ def reports(*, environment: Environment | None = None) -> QuerySet[ChangeReport]
 
 
 def report_named(text: str) -> ChangeReport:
-    """Return the report with this id, or the newest whose fingerprint starts with this text (at least 8 characters).
+    """Return the report whose id or fingerprint starts with this text (at least 8 digits).
 
-    Raises Refused UNKNOWN_REPORT.
+    Of several reports with one fingerprint, the newest is returned. Raises Refused UNKNOWN_REPORT, or AMBIGUOUS_REPORT
+    if the text is the beginning of several ids or fingerprints.
     """
-    rows = ChangeReport.objects.select_related("environment", "created_by", "undo_of")
-    try:
-        report = rows.filter(report_id=UUID(text)).first()
-    except ValueError:
-        prefix = text.strip().lower()
-        is_prefix = len(prefix) >= 8 and all(letter in "0123456789abcdef" for letter in prefix)
-        report = rows.filter(fingerprint__startswith=prefix).order_by("-pk").first() if is_prefix else None
-    if report is None:
+    rows = ChangeReport.objects.select_related("environment", "created_by", "undo_of").order_by("-pk")
+    digits = text.strip().lower().replace("-", "")
+    if len(digits) < 8 or not set(digits) <= set("0123456789abcdef"):
         raise Refused("UNKNOWN_REPORT", f"there is no report {text!r}")
+    lowest, highest = (UUID(digits[:32].ljust(32, filler)) for filler in "0f")
+    by_id = list(rows.filter(report_id__range=(lowest, highest))[:2]) if len(digits) <= 32 else []
+    alike = rows.filter(fingerprint__startswith=digits)
+    fingerprints = alike.order_by().values_list("fingerprint", flat=True).distinct()[:2]
+    by_fingerprint = [alike.filter(fingerprint=fingerprint).first() for fingerprint in fingerprints]
+    named = {report.pk: report for report in (*by_id, *by_fingerprint) if report is not None}
+    if not named:
+        raise Refused("UNKNOWN_REPORT", f"there is no report {text!r}")
+    if len(named) > 1:
+        raise Refused("AMBIGUOUS_REPORT", f"several reports begin with {text!r}")
+    (report,) = named.values()
     return report
 
 

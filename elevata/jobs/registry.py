@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.module_loading import import_string
@@ -46,21 +47,27 @@ class Handler:
 
 
 @cache
-def _handlers() -> dict[str, Handler]:
-    return {
-        kind: handler for name in settings.JOB_HANDLERS for handler in import_string(name) for kind in handler.kinds
-    }
+def handlers() -> dict[str, Handler]:
+    """Return the handler of every kind. Raise ImproperlyConfigured if a kind is registered twice."""
+    by_kind: dict[str, Handler] = {}
+    for name in settings.JOB_HANDLERS:
+        for handler in import_string(name):
+            for kind in handler.kinds:
+                if kind in by_kind:
+                    raise ImproperlyConfigured(f"the job kind {kind!r} is registered twice; the second time in {name}")
+                by_kind[kind] = handler
+    return by_kind
 
 
 def handler_of(kind: str) -> Handler:
     """Return the handler of a kind. Raise KeyError if ``JOB_HANDLERS`` has none."""
-    return _handlers()[kind]
+    return handlers()[kind]
 
 
 def kinds_in(lane: str) -> list[tuple[int, tuple[str, ...]]]:
     """Return the kinds of a lane by priority, lowest first."""
     by_priority: dict[int, list[str]] = {}
-    for kind, handler in _handlers().items():
+    for kind, handler in handlers().items():
         if handler.lane == lane:
             by_priority.setdefault(handler.priority, []).append(kind)
     return [(priority, tuple(kinds)) for priority, kinds in sorted(by_priority.items())]

@@ -7,9 +7,11 @@ from typing import Any
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
+from django.core.exceptions import ImproperlyConfigured
 
 from elevata.bootstrap import jars
 from elevata.bootstrap.console import Problem
+from elevata.jobs import registry
 from loader.domain.catalogs.catalog_setting import spark_catalog
 from loader.domain.refusals import Refusal
 from loader.services.runner.spark_settings import defines, refused_settings
@@ -67,6 +69,16 @@ def metrics_networks_are_networks(**_: Any) -> list[CheckMessage]:
             message = f"ELEVATA_METRICS_ALLOW names {text}: everybody may read the metrics."
             messages.append(Warning(message, hint="Name the networks of your collectors only.", id="elevata.W004"))
     return messages
+
+
+@register()
+def job_kinds_are_unique(**_: Any) -> list[CheckMessage]:
+    """Report a job kind with two handlers: jobs of that kind would be performed by the wrong one."""
+    try:
+        registry.handlers()
+    except ImproperlyConfigured as problem:
+        return [Error(str(problem), hint="Give one of the two kinds another name.", id="elevata.E004")]
+    return []
 
 
 @register()

@@ -22,6 +22,7 @@ from elevata.accounts.roles import Permission
 from elevata.api.resources import ReadOnly, permitted_to
 from loader.api.questions import KINDS, TAKES, QuestionSerializer, arguments_of
 from loader.api.serializers import RefusalSerializer
+from loader.domain.queries.differences import is_file_cut
 from loader.domain.queries.query_results import (
     COMPARE,
     EXPORT,
@@ -36,7 +37,7 @@ from loader.domain.queries.query_results import (
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from loader.selectors.reads import read_requests
-from loader.services.reads.exports import open_export
+from loader.services.reads.exports import has_export, open_export
 from loader.services.reads.manifests import must_be_askable, read_table
 from loader.services.reads.read_permissions import must_read, must_still_read
 from loader.services.reads.read_requests import request_read
@@ -214,20 +215,21 @@ class ReadViewSet(AskedViewSet):
     def rows(self, request: Request, pk: int) -> FileResponse | StreamingHttpResponse:
         """Return the rows of an answer, a line each: as JSON, or as CSV (by ``Accept`` or ``?format=``).
 
-        The rows of an export are CSV.
+        The rows of an export are CSV, and so are all rows that differ of a comparison whose answer has a part of them.
         """
         read = self.get_object()
-        if read.kind == COMPARE:
+        if read.kind == COMPARE and not has_export(read):
             raise Refusal("NO_ROWS", "a comparison has no rows of its own", hint="read answer.difference")
-        media_type = preferred_format(request, {"csv": CSV} if read.kind == EXPORT else _FORMATS)
+        media_type = preferred_format(request, {"csv": CSV} if read.kind in (EXPORT, COMPARE) else _FORMATS)
         must_have_rows(read)
         must_still_read(request.user, read)
         answer: dict[str, Any] = read.answer or {}
-        headers = {"X-Truncated": str(answer["truncated"]).lower()}
+        truncated = is_file_cut(answer["difference"]) if read.kind == COMPARE else answer["truncated"]
+        headers = {"X-Truncated": str(truncated).lower()}
         if answer["table_version"] is not None:
             headers["X-Table-Version"] = str(answer["table_version"])
         headers["X-Masked-Columns"] = header_of(answer.get("masked", ()))
-        if read.kind == EXPORT:
+        if has_export(read):
             response = FileResponse(open_export(read), content_type=f"{CSV}; charset=utf-8")
         else:
             response = StreamingHttpResponse(_LINES[media_type](answer), content_type=f"{media_type}; charset=utf-8")

@@ -24,6 +24,7 @@ from loader.services.sources.previews import ProposalPreview, preview_proposal
 from loader.services.sources.proposals import accept_proposal, dismiss_proposal, open_changes
 from metadata.models import SourceDataset
 
+_TAKE = "Ids of changes; `renamed:FORMER>NAME` takes a column that is gone and one that is new as one renamed column."
 _EDITS = permitted_to(Permission.CHANGE_METADATA)
 
 
@@ -38,6 +39,7 @@ class SourceChangeSerializer(serializers.Serializer):
     after = serializers.CharField(allow_blank=True, help_text="Type in the source, if it is known.")
     relation = serializers.CharField(allow_blank=True, help_text="The source's type: wider, narrower, incompatible.")
     score = serializers.FloatField(allow_null=True, help_text="Probability of a rename, from 0 to 1.")
+    evidence = serializers.CharField(allow_blank=True, help_text="Of a rename: how many keys have the same value.")
 
 
 class SourceProposalSerializer(serializers.ModelSerializer):
@@ -75,7 +77,7 @@ class SourceProposalSerializer(serializers.ModelSerializer):
 class ChoiceSerializer(ChangeSerializer):
     """Chosen changes of a proposal."""
 
-    take = serializers.ListField(child=serializers.CharField(max_length=1000), help_text="Ids of changes.")
+    take = serializers.ListField(child=serializers.CharField(max_length=1000), help_text=_TAKE)
     split = serializers.ListField(
         child=serializers.CharField(max_length=1000),
         required=False,

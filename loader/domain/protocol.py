@@ -2,7 +2,8 @@
 
 Requests go to the runner's standard input:
     {"id": …, "kind": "ping" | "observe" | "sizes" | "dry-run" | "execute" | "load" | "revert" | "prune" | "accept"
-                  | "compact" | "vacuum" | "quarantine" | "read" | "check" | "replay" | "model_tests",
+                  | "compact" | "vacuum" | "quarantine_decision" | "read" | "check" | "replay"
+                  | "model_tests",
      "body": manifest}
     {"id": …, "kind": "cancel"}          cancels the request of that id
     {"id": …, "kind": "ping"}            answered at once with ``finished``, even during other requests

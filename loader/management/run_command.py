@@ -20,6 +20,7 @@ from elevata.accounts.permissions import current_actor
 from elevata.accounts.roles import Permission
 from elevata.core.database import retried
 from elevata.core.processes import process_name
+from elevata.core.words import counted
 from elevata.jobs import states
 from elevata.jobs.registry import live_workers
 from elevata.jobs.waiting import NoWorker, follow_job
@@ -62,6 +63,7 @@ _COUNTS = (
 def counts_text(counts: dict) -> str:
     """Return a dataset's counts in words: ``28,867 rows, 4 new, 17 changed``."""
     parts = [f"{counts[name]:,} {name}" for name in _COUNTS if counts.get(name) or (name in counts and name == "rows")]
+    parts += [f"{number:,} {label}" for name, label, number in run_states.further_counts(counts) if name not in _COUNTS]
     return ", ".join(parts)
 
 
@@ -298,6 +300,10 @@ def ending(run: LoadRun) -> str:
     message = f"{label} {run.run_id} {run.status}{spent}"
     if run.error:
         message += f": {Refusal.from_json(run.error).one_line()}"
+    aside = [(row, row.counts.get("quarantined", 0)) for row in run.datasets.all()]
+    shown = [f"{counted(number, 'row')} of {row.qualified_name}" for row, number in aside if number]
+    if shown:
+        message += f"; quarantined: {', '.join(shown)}: decide on them with manage.py decide_quarantine"
     views = run.details.get("views", {})
     return message + "".join(f"\nview {name}: {outcome}" for name, outcome in views.items())
 

@@ -36,7 +36,7 @@ class LoadRun(Job):
         COMPACT = "compact", "Compact"
         ACCEPT = "accept", "Accept"
         VACUUM = "vacuum", "Vacuum"
-        QUARANTINE = "quarantine", "Quarantine"
+        QUARANTINE_DECISION = "quarantine_decision", "Quarantine decision"
 
     KIND = Kind.LOAD
     STATUSES: ClassVar = status_choices(states.STEPS.keys() - {states.ABANDONED})

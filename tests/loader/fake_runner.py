@@ -262,7 +262,7 @@ ANSWERS = {
     "check": check,
     "ping": ping,
 }
-ANSWERS |= dict.fromkeys(("revert", "prune", "compact", "accept", "vacuum", "quarantine"), perform_run)
+ANSWERS |= dict.fromkeys(("revert", "prune", "compact", "accept", "vacuum", "quarantine_decision"), perform_run)
 
 
 def main() -> None:

@@ -18,6 +18,8 @@ from metadata.domain.sql import bind_placeholders, quote_identifier, quote_text
 from metadata.domain.types import DataType
 
 FAILED, TOTAL, VALUE = "failed", "total", "value"
+# Number of rows for which the condition of a check cannot be computed.
+INCOMPUTABLE = "incomputable"
 _MICROSECONDS_PER_HOUR = 3_600_000_000
 
 
@@ -60,12 +62,21 @@ class CheckSpec:
 class CompiledCheck:
     """Check as SQL. ``fails`` is the condition of a failing row, empty for checks that more than a row decides.
 
-    ``numbers`` are aggregates by name, all of them for one SELECT.
+    ``compared`` is the condition of the rows that a check compares with others, empty for other checks. ``numbers`` are
+    aggregates by name, all of them for one SELECT. ``error`` is the first error of the condition, if it cannot be
+    computed for some rows; these rows fail.
     """
 
     spec: CheckSpec
     fails: str
     numbers: Mapping[str, str]
+    compared: str = ""
+    error: str = ""
+
+    @property
+    def condition(self) -> str:
+        """Return the condition that is computed for each row; empty if the check has none."""
+        return self.fails or self.compared
 
     @property
     def rule(self) -> QualityRule:
@@ -94,7 +105,8 @@ def compile_check(spec: CheckSpec, types: Mapping[str, DataType], fill: Mapping[
             )
         return CompiledCheck(spec, fails, {FAILED: f"count_if({fails})", TOTAL: count})
     if rule.kind in (check_kinds.UNIQUE, check_kinds.RELATIONSHIP):
-        return CompiledCheck(spec, "", {TOTAL: f"count_if({compared_rows(rule, fill)})"})
+        compared = compared_rows(rule, fill)
+        return CompiledCheck(spec, "", {TOTAL: f"count_if({compared})"}, compared)
     if rule.kind in (check_kinds.ROW_COUNT, check_kinds.ROW_COUNT_CHANGE):
         return CompiledCheck(spec, "", {VALUE: count})
     if rule.kind == check_kinds.QUERY:
@@ -179,7 +191,12 @@ def evaluate(check: CompiledCheck, numbers: Mapping[str, Any], *, at: datetime, 
             return _total(check, numbers[VALUE], other)
     failed = int(numbers[FAILED] or 0)
     spec, total = check.spec, numbers.get(TOTAL)
-    return spec.result(outcome_of(spec.severity, failed=failed > 0), failed=failed, total=total)
+    result = spec.result(outcome_of(spec.severity, failed=failed > 0), failed=failed, total=total)
+    incomputable = int(numbers.get(INCOMPUTABLE) or 0)
+    if not incomputable:
+        return result
+    message = f"{result.share}, {incomputable:,} of them could not be computed: {check.error}"
+    return replace(result, message=message)
 
 
 def _freshness(check: CompiledCheck, newest: int | None, at: datetime) -> Result:

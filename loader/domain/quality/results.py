@@ -61,7 +61,12 @@ class Result:
 
     @property
     def stops(self) -> bool:
-        """Return True if the dataset may not be loaded: its check failed, or could not run, and is one that stops."""
+        """Return True if the dataset may not be loaded.
+
+        A check that stops failed; or one that keeps rows out could not run, so that no row is known to be good.
+        """
+        if self.severity == QUARANTINE:
+            return self.outcome == BROKEN
         return self.severity == STOP and self.outcome != PASSED
 
     @property
@@ -73,7 +78,13 @@ class Result:
         if self.message:
             message = without_number(self)["message"] if self.kind in OF_VALUES else self.message
             return f"{self.name}: {message}"
-        return f"{self.name}: {counted(self.failed or 0, 'row')} of {self.total or 0:,} failed"
+        return f"{self.name}: {self.share}"
+
+    @property
+    def share(self) -> str:
+        """Return the number of failed rows, and of all where that is known, in words."""
+        of_all = "" if self.total is None else f" of {self.total:,}"
+        return f"{counted(self.failed or 0, 'row')}{of_all} failed"
 
 
 def without_number(result: CheckedNumber) -> dict[str, Any]:

@@ -13,7 +13,9 @@ SIGNS = {ADDED: "+", CHANGED: "~", GONE: "-"}
 
 def difference_text(difference: Mapping[str, Any]) -> str:
     """Return a model's difference (``loader.spark.queries.differences``) as text: counts, columns and rows."""
-    return "".join(f"{line}\n" for line in _heading(difference)) + _sample_table(difference["samples"])
+    shown = part_shown(difference)
+    text = "".join(f"{line}\n" for line in _heading(difference)) + _sample_table(difference["samples"])
+    return f"{text}\n{shown}\n" if shown else text
 
 
 def difference_rows(difference: Mapping[str, Any]) -> tuple[list[str], list[list[str | None]]]:
@@ -24,7 +26,36 @@ def difference_rows(difference: Mapping[str, Any]) -> tuple[list[str], list[list
     rows += [(CHANGED, row["before"], row["after"]) for row in samples[CHANGED]]
     rows += [(GONE, row, absent) for row in samples[GONE]]
     values = [[kind, *map(value_text, (*before, *after))] for kind, before, after in rows]
-    return ["row", *sides_of(samples["columns"])], values
+    return difference_header(samples["columns"]), values
+
+
+def difference_header(columns: Sequence[str]) -> list[str]:
+    """Return the header of a CSV file of rows that differ: kind, then values before and after."""
+    return ["row", *sides_of(columns)]
+
+
+def part_shown(difference: Mapping[str, Any]) -> str:
+    """Return a sentence for a difference whose samples are not all rows that differ; empty if they are."""
+    total, shown = _numbers(difference)
+    if shown >= total:
+        return ""
+    exported = difference.get("exported", 0)
+    in_file = "" if not exported else "all of them" if exported >= total else f"the first {exported:,}"
+    sentence = f"Shown are {shown:,} of {total:,} rows that differ, the first of each kind."
+    return f"{sentence} The CSV file has {in_file}." if in_file else sentence
+
+
+def is_file_cut(difference: Mapping[str, Any]) -> bool:
+    """Return True if the CSV file of a comparison has not all rows that differ."""
+    total, shown = _numbers(difference)
+    return max(shown, difference.get("exported", 0)) < total
+
+
+def _numbers(difference: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the number of rows that differ, and of those among the samples."""
+    kinds = (ADDED, CHANGED, GONE)
+    total = sum(difference["rows"][kind] for kind in kinds)
+    return total, sum(len(difference["samples"][kind]) for kind in kinds)
 
 
 def _heading(difference: Mapping[str, Any]) -> Iterable[str]:

@@ -58,17 +58,24 @@ class ObservedColumn:
     """Column as a source has it now.
 
     ``type`` is None if nothing tells it; it is the contract's if all values that were seen fit that. ``declared``: the
-    source declares it; otherwise it is inferred from values.
+    source declares it; otherwise it is inferred from values. ``same_as`` has for columns that are gone the number of
+    keys with the same value under both names, and of those that were compared.
     """
 
     name: str
     type: DataType | None = None
     declared: bool = False
+    same_as: tuple[tuple[str, int, int], ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the column without fields that nothing tells."""
         type_ = {"type": str(self.type)} if self.type is not None else {}
-        return {"name": self.name, **type_, **({"declared": True} if self.declared else {})}
+        same = {"same_as": [list(share) for share in self.same_as]} if self.same_as else {}
+        return {"name": self.name, **type_, **({"declared": True} if self.declared else {}), **same}
+
+    def share(self, former: str) -> tuple[int, int]:
+        """Return the number of keys with the same value as in a former column, and of those that were compared."""
+        return next(((equal, compared) for name, equal, compared in self.same_as if name == former), (0, 0))
 
     def beside(self, known: DataType | None) -> "ObservedColumn":
         """Return the column as it compares with the contract's type.
@@ -82,7 +89,8 @@ class ObservedColumn:
     @classmethod
     def from_json(cls, item: dict[str, Any]) -> "ObservedColumn":
         type_ = item.get("type")
-        return cls(item["name"], parse(type_) if type_ else None, bool(item.get("declared")))
+        same_as = tuple((name, equal, compared) for name, equal, compared in item.get("same_as", ()))
+        return cls(item["name"], parse(type_) if type_ else None, bool(item.get("declared")), same_as)
 
 
 @dataclass(frozen=True)
@@ -91,6 +99,7 @@ class SchemaChange:
 
     ``former`` is the name in the contract of a column that was probably renamed, or is written in another case.
     ``before`` and ``after`` are types. ``relation`` is that of a retyped column's types, ``score`` that of a rename.
+    ``evidence`` says for a rename how many values are the same, if they were compared.
     """
 
     kind: str
@@ -101,6 +110,7 @@ class SchemaChange:
     relation: str = ""
     declared: bool = False
     score: float | None = None
+    evidence: str = ""
 
     @property
     def id(self) -> str:
@@ -122,7 +132,8 @@ class SchemaChange:
             case "gone":
                 return f"{self.name} is gone"
             case "renamed":
-                return f"{self.former} is probably {self.name} now"
+                evidence = f" ({self.evidence})" if self.evidence else ""
+                return f"{self.former} is probably {self.name} now{evidence}"
             case "recased":
                 return f"{self.former} is written {self.name} now"
             case "clashing":
@@ -250,6 +261,25 @@ def split_rename(change: SchemaChange) -> tuple[SchemaChange, SchemaChange]:
     return gone, SchemaChange(NEW, change.name, after=change.after or change.before, declared=change.declared)
 
 
+def join_rename(gone: SchemaChange, new: SchemaChange) -> SchemaChange:
+    """Return a column that is gone and one that is new as one rename; a user knows that it is one."""
+    types = {"before": gone.before, "after": new.after, "declared": new.declared}
+    relation = type_relation(parse(gone.before), parse(new.after)) if new.after else None
+    return SchemaChange(RENAMED, new.name, gone.name, **types, relation=relation or "")
+
+
+def with_joined(changes: Iterable[SchemaChange], take: Collection[str]) -> list[SchemaChange]:
+    """Return the changes, with a rename in place of each two whose rename is in ``take`` by its id."""
+    joined = list(changes)
+    known = {change.id for change in joined}
+    for gone in [change for change in joined if change.kind == GONE]:
+        for new in [change for change in joined if change.kind == NEW]:
+            rename = join_rename(gone, new)
+            if rename.id in take and rename.id not in known and {gone, new} <= set(joined):
+                joined = [rename, *(change for change in joined if change not in (gone, new))]
+    return joined
+
+
 def _parents_of_paths(known: dict[str, ContractColumn], seen: dict[str, ObservedColumn]) -> set[str]:
     """Return the observed columns of which the contract has paths (``a.b``), which read a part of them."""
     heads = {name.partition(".")[0] for name in known if "." in name and name not in seen}
@@ -284,7 +314,11 @@ def _clashing(
 def _renamed(gone: Sequence[ContractColumn], fresh: Sequence[ObservedColumn]) -> _Left:
     """Return the probable renames, the best first, each column in one of them, and the rest."""
     only_pair = len(gone) == len(fresh) == 1
-    scored = [(rename_score(former, now, only_pair=only_pair), former, now) for former in gone for now in fresh]
+    scored = [
+        (max(rename_score(former, now, only_pair=only_pair), _value_score(former, now)), former, now)
+        for former in gone
+        for now in fresh
+    ]
     scored.sort(key=lambda item: (-item[0], item[1].name, item[2].name))
     pairs: list[tuple[ContractColumn, ObservedColumn]] = []
     changes: list[SchemaChange] = []
@@ -294,7 +328,7 @@ def _renamed(gone: Sequence[ContractColumn], fresh: Sequence[ObservedColumn]) ->
             continue
         taken |= {f"-{former.name}", f"+{now.name}"}
         pairs.append((former, now))
-        changes.append(replace(_pair_change(RENAMED, former, now), score=score))
+        changes.append(replace(_pair_change(RENAMED, former, now), score=score, evidence=_evidence(former, now)))
     return _without(pairs, gone, fresh, changes)
 
 
@@ -328,6 +362,17 @@ def _names(columns: Iterable[ContractColumn]) -> set[str]:
 
 def _text(type_: DataType | None) -> str:
     return str(type_) if type_ is not None else ""
+
+
+def _value_score(former: ContractColumn, now: ObservedColumn) -> float:
+    """Return the share of keys that have the same value in both columns; 0 if none were compared."""
+    equal, compared = now.share(former.name)
+    return round(equal / compared, 2) if compared else 0.0
+
+
+def _evidence(former: ContractColumn, now: ObservedColumn) -> str:
+    equal, compared = now.share(former.name)
+    return f"{equal:,} of {compared:,} keys have the same value" if compared else ""
 
 
 def _type_score(former: DataType, now: DataType | None) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 from elevata.core.database import retried
 from loader.domain.manifest.maintenance import QuarantineManifest
 from loader.domain.refusals import Refusal
-from loader.domain.run_states import DECISIONS, QUARANTINE, RELEASE
+from loader.domain.run_states import DECISIONS, QUARANTINE_DECISION, RELEASE
 from loader.models import LoadRun
 from loader.services.loads.load_runs import Asked, RequestedRun, request_run
 from loader.services.loads.plans import plan_named
@@ -47,7 +47,7 @@ def request_quarantine(
     if of_run and not LoadRun.objects.filter(run_id=of_run).exists():
         raise Refusal("UNKNOWN_RUN", f"there is no run {of_run}")
     asked = {"decision": decision, "entries": sorted(entries), "of_run": of_run}
-    wanted = Asked(kind=QUARANTINE, scope=scope_of(state.qualified_name), asked=asked, reason=reason.strip())
+    wanted = Asked(kind=QUARANTINE_DECISION, scope=scope_of(state.qualified_name), asked=asked, reason=reason.strip())
     return request_run(wanted, run_id=run_id, user=user, wake_worker=wake_worker)
 
 

@@ -3,7 +3,7 @@
 from elevata.core.database import retried
 from elevata.jobs import states
 from loader.domain.manifest.maintenance import AcceptManifest
-from loader.domain.run_states import ACCEPT, COMPACT, PRUNE, QUARANTINE, REVERT, VACUUM
+from loader.domain.run_states import ACCEPT, COMPACT, PRUNE, QUARANTINE_DECISION, REVERT, VACUUM
 from loader.models import LoadRun
 from loader.services.maintenance.acceptances import HELD, SEQUENCE, accept_manifest, take_over
 from loader.services.maintenance.compactions import compact_manifest
@@ -39,7 +39,7 @@ _MANIFESTS = {
     COMPACT: compact_manifest,
     ACCEPT: accept_manifest,
     VACUUM: vacuum_manifest,
-    QUARANTINE: quarantine_manifest,
+    QUARANTINE_DECISION: quarantine_manifest,
 }
 _PHASES = {
     REVERT: "reverting",
@@ -47,5 +47,5 @@ _PHASES = {
     COMPACT: "compacting",
     ACCEPT: "accepting the table",
     VACUUM: "removing former files and outdated deliveries",
-    QUARANTINE: "deciding on quarantined rows",
+    QUARANTINE_DECISION: "deciding on quarantined rows",
 }

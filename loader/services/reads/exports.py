@@ -7,6 +7,7 @@ from typing import BinaryIO
 
 from django.conf import settings
 
+from loader.domain.queries.query_results import EXPORT
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 
@@ -14,6 +15,11 @@ from loader.models import ReadRequest
 def export_file(read: ReadRequest) -> Path:
     """Return the path of the file that an export writes."""
     return Path(settings.EXPORT_FOLDER) / f"{read.pk}.csv"
+
+
+def has_export(read: ReadRequest) -> bool:
+    """Return True if the rows of an answered read are in a file: of an export, or of more differences than it has."""
+    return read.kind == EXPORT or "exported" in ((read.answer or {}).get("difference") or {})
 
 
 def open_export(read: ReadRequest) -> BinaryIO:

@@ -146,7 +146,7 @@ def _table_manifest(read: ReadRequest, arguments: dict[str, Any], *, timeout_sec
         return origin_manifest(read, state, table, arguments, timeout_seconds=timeout_seconds)
     if read.kind == DESCENDANTS:
         return descendants_manifest(read, state, table, timeout_seconds=timeout_seconds)
-    if read.kind == EXPORT:
+    if read.kind in (EXPORT, COMPARE):
         arguments["path"] = str(export_file(read))
     if read.kind == COMPARE:
         return comparison_manifest(read, table, arguments, masking, timeout_seconds=timeout_seconds)

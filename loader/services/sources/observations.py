@@ -27,6 +27,7 @@ from loader.domain.sources.schema_changes import (
     compare_schema,
     fingerprint,
     names_all_columns,
+    with_joined,
 )
 from loader.models import DatasetRun, LoadRun, SourceProposal
 from loader.services.sources.proposals import (
@@ -83,6 +84,7 @@ def observe_schema(
         changes = _changes(row, observed, complete=complete)
         current = SourceProposal.objects.filter(source=row, status=OPEN).first()
         if current is not None:
+            changes = _with_proven_renames(current, changes)
             changes += _not_refuted(current, changes, observed, complete=complete)
         return _propose(row, current, changes, run=run, renew=renew)
 
@@ -93,6 +95,15 @@ def _changes(source: SourceDataset, observed: Iterable[ObservedColumn], *, compl
     if source.new_columns != IGNORE:
         return changes
     return tuple(change for change in changes if change.kind not in (NEW, RETURNING))
+
+
+def _with_proven_renames(current: SourceProposal, changes: tuple[SchemaChange, ...]) -> tuple[SchemaChange, ...]:
+    """Return the changes with the renames that values have proven to a load; a check compares no values."""
+    proven = {change.id: change for change in open_changes(current) if change.evidence}
+    joined = with_joined(changes, proven)
+    if len(joined) == len(changes):
+        return changes
+    return tuple(proven.get(change.id, change) for change in joined)
 
 
 def _not_refuted(

@@ -32,6 +32,7 @@ from loader.domain.sources.schema_changes import (
     fingerprint,
     remaining,
     split_rename,
+    with_joined,
 )
 from loader.models import SourceProposal
 from metadata.domain.types import STRING, DataType, parse
@@ -92,8 +93,9 @@ def accept_proposal(
 ) -> Applied:
     """Make the changes with the ids in ``take``, all or nothing; what is left stays open as a proposal of its own.
 
-    ``split`` are ids of renames that are none: their columns are gone and new. ``previewed`` is the fingerprint of the
-    preview that the user saw, if any. Raise MetadataError ``proposal_closed``, ``nothing_chosen``,
+    ``split`` are ids of renames that are none: their columns are gone and new. An id ``renamed:FORMER>NAME`` in
+    ``take`` joins a column that is gone and one that is new. ``previewed`` is the fingerprint of the preview that the
+    user saw, if any. Raise MetadataError ``proposal_closed``, ``nothing_chosen``,
     ``proposal_changed``, or those of the edits, which the user must be permitted to make.
     """
     with writing(reason):
@@ -132,11 +134,12 @@ def dismiss_proposal(*, proposal: SourceProposal, reason: str = "") -> SourcePro
 
 def apply_changes(proposal: SourceProposal, *, take: Collection[str], split: Collection[str]) -> Applied:
     """Make the chosen changes of a proposal in its contract and targets; the caller opens the unit of work."""
-    changes = [
+    parts = [
         part
         for change in open_changes(proposal)
         for part in (split_rename(change) if change.id in split and change.kind == RENAMED else (change,))
     ]
+    changes = with_joined(parts, take)
     chosen = tuple(change for change in changes if change.id in take)
     if not chosen:
         raise MetadataError("nothing_chosen", "choose at least one change", "take", str(proposal))

@@ -4,7 +4,7 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from elevata.core.words import counted
 from loader.domain.historization.references import Feeds
 from loader.domain.queries.masking import without_examples
 from loader.domain.refusals import Refusal
+from loader.domain.sources.delivered_rows import DeliveredRows, is_fault_of_rows
 from loader.domain.sources.sampling import CHANGED, CLASHING, GONE, NEW, RETURNING, compare_contract
 from loader.domain.sources.schema_changes import names_all_columns
 from loader.domain.sources.uploads import upload_location
@@ -28,14 +29,18 @@ from loader.models import DatasetRun
 from loader.selectors.source_state import deliveries, known_columns
 from loader.services.sources.specs import source_roots, source_spec
 from loader.sources.file_samples import sample_files
-from loader.sources.files import HIDDEN
+from loader.sources.files import HIDDEN, Sample
 from loader.sources.limits import folder_of, local, place_in
 from metadata.domain.sources.formats import FILE_FORMATS, FORMATS, format_of
+from metadata.domain.sources.intake import Intake
 from metadata.domain.sources.locations import dated
 from metadata.domain.sources.option_kinds import QUARANTINE, READ_AGAIN
 from metadata.domain.sources.value_formats import ValueFormats
 from metadata.models import SourceDataset, System
 from metadata.services.rows.subjects import KINDS
+
+# Rows of a delivery that are checked before it is stored.
+CHECKED_ROWS = 20_000
 
 
 def store_upload(*, system: System, name: str, chunks: Iterable[bytes]) -> str:
@@ -116,7 +121,7 @@ class UploadedFile:
     """Uploaded file, compared with the contract of its source.
 
     ``rows`` were read, which are all of them if it is ``whole``. ``differing`` has the columns whose values do not
-    fit, with a sentence each. ``error`` is the refusal of its first rows.
+    fit, with a sentence each. ``error`` is the refusal of its first rows, or of their values and keys.
     """
 
     location: str
@@ -130,15 +135,20 @@ class UploadedFile:
 
     def problem(self, source: SourceDataset) -> Refusal | None:
         """Return the reason for which a load would refuse the file; None if none was found."""
-        if self.error and source.options.get("faulty_rows") != QUARANTINE:
+        is_quarantined = source.options.get("faulty_rows") == QUARANTINE
+        if self.error and not (is_quarantined and is_fault_of_rows(self.error["code"], source.format)):
             return Refusal.from_json(self.error)
-        if self.missing and names_all_columns(source.format):
-            names = ", ".join(self.missing[:10]) + (", …" if len(self.missing) > 10 else "")
+        missing = self.missing
+        if not names_all_columns(source.format):
+            # Later records may have the column, and a path reads a part of another one.
+            missing = tuple(name for name in missing if self.whole and "." not in name)
+        if missing:
+            names = ", ".join(missing[:10]) + (", …" if len(missing) > 10 else "")
             return Refusal(
                 "MISSING_COLUMN",
-                f"{self.location} lacks {counted(len(self.missing), 'column')} of the contract: {names}",
+                f"{self.location} lacks {counted(len(missing), 'column')} of the contract: {names}",
                 file=self.location,
-                count=len(self.missing),
+                count=len(missing),
                 hint="Correct the file. If the source does not deliver them any more, retire them in the contract.",
             )
         return None
@@ -181,15 +191,24 @@ def _check_replaced(source: SourceDataset, location: str, target: Path) -> None:
 
 
 def _is_feed(source: SourceDataset) -> bool:
+    return _reads(source, "read_once")
+
+
+def _has_dated_rows(source: SourceDataset) -> bool:
+    return _reads(source, "many_per_key")
+
+
+def _reads(source: SourceDataset, way: str) -> bool:
+    """Return True if a raw table of the source is among those of ``Feeds`` that are read in this way."""
     states = {state.key: state for state in described_states(environment=current_environment())}
     feeds = Feeds.of(states, {str(source.key): source_spec(source)})
-    return any(str(source.key) in states[key].inputs for key in feeds.read_once)
+    return any(str(source.key) in states[key].inputs for key in getattr(feeds, way))
 
 
 def _described(source: SourceDataset, path: Path, location: str) -> UploadedFile:
     size, options = path.stat().st_size, dict(source.options)
     try:
-        sample = sample_files(path, source.format, options, roots=source_roots())
+        sample = sample_files(path, source.format, options, CHECKED_ROWS, roots=source_roots())
     except Refusal as refusal:
         return UploadedFile(location, size, error=without_examples(refusal.as_json(), str(source)))
     values = dict(zip([column.name for column in sample.columns], sample.values, strict=False))
@@ -197,6 +216,7 @@ def _described(source: SourceDataset, path: Path, location: str) -> UploadedFile
     lines = compare_contract(
         known, sample.columns, values, typed=sample.typed, masked=every, formats=ValueFormats.of(sample.options)
     )
+    fault = _delivered_rows(source, sample, values, location).refusal()
     return UploadedFile(
         location,
         size,
@@ -205,6 +225,23 @@ def _described(source: SourceDataset, path: Path, location: str) -> UploadedFile
         missing=tuple(line.name for line in lines if line.status == GONE),
         new=tuple(line.name for line in lines if line.status in (NEW, RETURNING)),
         differing=tuple((line.name, line.said) for line in lines if line.status in (CHANGED, CLASHING)),
+        error=fault.as_json() if fault is not None else None,
+    )
+
+
+def _delivered_rows(
+    source: SourceDataset, sample: Sample, values: Mapping[str, Sequence[str | None]], location: str
+) -> DeliveredRows:
+    columns = [column for column in known_columns(source) if column.active and column.name in values]
+    watermark = Intake.from_dict(source.intake).watermark
+    return DeliveredRows(
+        location,
+        tuple(columns),
+        {column.name: values[column.name] for column in columns},
+        source.options,
+        {column.name: column.type for column in sample.columns} if sample.typed else {},
+        one_row_per_key=not _has_dated_rows(source),
+        watermark=tuple(name for name in watermark if name in values),
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -44,7 +44,7 @@ from loader.spark.session import USER_METADATA, dataset_session, lost_executor
 from loader.spark.sources.deliveries import Delivery, Feed, feed_notes, read_delivery
 from loader.spark.sources.endpoints import read_endpoint
 from loader.spark.sources.files import JAVA_ERRORS
-from loader.spark.sources.kept_deliveries import OwnDelivery, delivered_rows
+from loader.spark.sources.kept_deliveries import OwnDelivery, delivered_rows, stored_rows
 from loader.spark.sources.key_lists import KeyList, remove_other_key_lists, write_key_list
 from loader.spark.sources.marks import DeliveredWindow, delivered_windows, next_marks, reading_of
 from loader.spark.sources.schemas import contract_schema
@@ -160,7 +160,10 @@ def _load_raw(task: Task, load: RawLoad, outcome: Outcome) -> None:
         delivery, pages = read_endpoint(session, load, task.manifest.run_id, task.phase, reading, quarantine.write)
     else:
         part, earlier = (feed.part, feed.earlier_rows()) if feed is not None else ((), None)
-        delivery = read_delivery(session, load.source, part, reading, reject=quarantine.write, earlier=earlier)
+        stored = None if load.feed else partial(stored_rows, raw, load)
+        delivery = read_delivery(
+            session, load.source, part, reading, reject=quarantine.write, earlier=earlier, stored=stored
+        )
         feed = feed.after_reading(delivery.opened) if feed is not None else None
     notes = own.notes(delivery.rows) if own is not None else {}
     notes |= notes_of(delivery.quarantined, delivery.doubt)

@@ -24,7 +24,7 @@ from loader.domain.manifest.maintenance import (
 )
 from loader.domain.queries.masking import without_values
 from loader.domain.refusals import Refusal
-from loader.domain.run_states import ACCEPT, COMPACT, PRUNE, QUARANTINE, REVERT, VACUUM
+from loader.domain.run_states import ACCEPT, COMPACT, PRUNE, QUARANTINE_DECISION, REVERT, VACUUM
 from loader.spark.historization import rawcore
 from loader.spark.historization.events.event_batches import EventBatch
 from loader.spark.historization.events.event_log import LOG, forget_unfinished, logs, refuse_changed
@@ -291,9 +291,9 @@ MANIFESTS = {
     COMPACT: CompactManifest,
     ACCEPT: AcceptManifest,
     VACUUM: VacuumManifest,
-    QUARANTINE: QuarantineManifest,
+    QUARANTINE_DECISION: QuarantineManifest,
 }
-_WORK = {REVERT: revert, PRUNE: prune, COMPACT: compact, ACCEPT: accept, VACUUM: vacuum, QUARANTINE: decide}
+_WORK = {REVERT: revert, PRUNE: prune, COMPACT: compact, ACCEPT: accept, VACUUM: vacuum, QUARANTINE_DECISION: decide}
 
 Manifest = RevertManifest | PruneManifest | CompactManifest | AcceptManifest | VacuumManifest | QuarantineManifest
 

@@ -4,7 +4,7 @@ Rows that repeat a key or lack a partner need a shuffle or a join; a SELECT is a
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -17,15 +17,17 @@ from loader.domain.historization.history import parse_instant
 from loader.domain.manifest.loads import LoadManifest, ModelLoad, RawcoreLoad, RawLoad
 from loader.domain.quality.checks import (
     FAILED,
+    INCOMPUTABLE,
+    TOTAL,
     CheckSpec,
     CompiledCheck,
     aggregate,
-    compared_rows,
     compile_check,
     evaluate,
 )
 from loader.domain.quality.results import BROKEN, PASSED, Result
 from loader.spark.expressions import all_of, sample_rows
+from loader.spark.quality import row_conditions
 from loader.spark.queries.select_statements import checked_frame
 from loader.spark.session import error_condition, lost_executor, thrown_by
 from loader.spark.sources.files import JAVA_ERRORS
@@ -55,7 +57,7 @@ class CheckedRows:
 
 @dataclass(frozen=True)
 class RowChecker:
-    """Checks of one dataset's rows.
+    """Checks of one dataset's rows, which are frames of ``session``.
 
     ``at`` is the time that ages are measured from, ``key`` the columns that name a row in samples, and ``own`` the
     stable key of the dataset's table. ``fill`` are the values of placeholders as SQL.
@@ -71,6 +73,7 @@ class RowChecker:
     def check(self, frame: DataFrame, specs: Sequence[CheckSpec], table: DataFrame | None = None) -> CheckedRows:
         """Run the checks. A check that cannot run has a result with the reason. Raise errors of lost executors.
 
+        A row for which the condition of a check cannot be computed fails the check.
         ``table`` are all rows of the table after the load if ``frame`` is a part of them; checks that concern the table
         read these.
         """
@@ -88,6 +91,7 @@ class RowChecker:
         for rows in (frame, table):
             own = {key: check for key, check in checked.compiled.items() if rows_of(check) is rows}
             numbers, broken = self._numbers(rows, own) if own else ({}, {})
+            checked.compiled |= own
             for key, check in own.items():
                 results[key] = broken.get(key) or self._evaluated(check, rows, numbers[key])
         checked.results = [results[spec.key] for spec in specs]
@@ -114,12 +118,13 @@ class RowChecker:
     # --- the one pass ----------------------------------------------------------------------------
 
     def _numbers(
-        self, frame: DataFrame, checks: Mapping[str, CompiledCheck]
+        self, frame: DataFrame, checks: dict[str, CompiledCheck]
     ) -> tuple[dict[str, dict[str, Any]], dict[str, Result]]:
         """Return the numbers of all checks, by key, and results of checks that failed to run.
 
-        If the pass fails, each check is run by itself, so that one wrong condition does not hide the others. Raise the
-        error of a lost executor, after which the dataset is loaded again.
+        If the pass fails, each check is run by itself, so that one wrong condition does not hide the others, and one
+        that fails by itself row by row; it is then replaced in ``checks``. Raise the error of a lost executor, after
+        which the dataset is loaded again.
         """
         try:
             return _aggregated(frame, checks), {}
@@ -127,20 +132,45 @@ class RowChecker:
             if lost_executor(failure):
                 raise
             if len(checks) < 2:
-                return {}, {key: check.spec.broken(_reason(failure)) for key, check in checks.items()}
+                return self._numbers_by_row(frame, checks, _reason(failure))
             log.warning("the checks are run one by one, because together they failed: %s", _reason(failure))
         numbers: dict[str, dict[str, Any]] = {}
         broken: dict[str, Result] = {}
-        for key, check in checks.items():
-            own_numbers, own_broken = self._numbers(frame, {key: check})
+        for key, check in list(checks.items()):
+            single = {key: check}
+            own_numbers, own_broken = self._numbers(frame, single)
             numbers |= own_numbers
             broken |= own_broken
+            checks |= single
         return numbers, broken
+
+    def _numbers_by_row(
+        self, frame: DataFrame, checks: dict[str, CompiledCheck], error: str
+    ) -> tuple[dict[str, dict[str, Any]], dict[str, Result]]:
+        """Return the numbers of one check whose condition fails for a row, or its result if it cannot run at all."""
+        ((key, check),) = checks.items()
+        if not check.condition:
+            return {}, {key: check.spec.broken(error)}
+        check = replace(check, error=error)
+        incomputable = row_conditions.is_incomputable(self.session, check)
+        columns = {FAILED: row_conditions.fails(self.session, check), INCOMPUTABLE: incomputable}
+        if check.compared:
+            columns[TOTAL] = row_conditions.is_true(self.session, check) | incomputable
+        elif not check.rule.where:
+            columns[TOTAL] = F.lit(True)
+        try:
+            row = frame.agg(*(F.count_if(column).alias(name) for name, column in columns.items())).first()
+        except JAVA_ERRORS as failure:
+            if lost_executor(failure):
+                raise
+            return {}, {key: check.spec.broken(_reason(failure))}
+        checks[key] = check
+        return {key: row.asDict()}, {}
 
     def _evaluated(self, check: CompiledCheck, frame: DataFrame, numbers: Mapping[str, Any]) -> Result:
         separate: Mapping[str, Callable[[], int]] = {
-            check_kinds.UNIQUE: lambda: self._repeated(check, frame),
-            check_kinds.RELATIONSHIP: lambda: self.without_partner(check, frame).count(),
+            check_kinds.UNIQUE: lambda: self._repeated(check, frame) + numbers.get(FAILED, 0),
+            check_kinds.RELATIONSHIP: lambda: self.without_partner(check, frame).count() + numbers.get(FAILED, 0),
             check_kinds.QUERY: lambda: self._rows_of_query(check, frame),
         }
         try:
@@ -155,20 +185,18 @@ class RowChecker:
                 raise
             return check.spec.broken(_reason(failure))
 
-    def compared(self, check: CompiledCheck) -> str:
-        """Return the condition of the rows that a check compares by value."""
-        return compared_rows(check.rule, self.fill)
-
     # --- checks over more than a row ---------------------------------------------------------------
 
     def repeated_keys(self, check: CompiledCheck, frame: DataFrame) -> DataFrame:
-        """Return the values that several rows have, with their number of rows, ``n``."""
-        names = [quote_identifier(name) for name in check.rule.columns]
-        rows = frame.where(self.compared(check))
-        return rows.groupBy(*names).agg(F.count(F.lit(1)).alias("n")).where("n > 1")
+        """Return the values that several rows have; the last column is their number of rows."""
+        columns = [F.col(quote_identifier(name)) for name in check.rule.columns]
+        rows = frame.where(row_conditions.is_true(self.session, check))
+        number = unused_name(frame.columns, "rows")
+        return rows.groupBy(*columns).agg(F.count(F.lit(1)).alias(number)).where(F.col(number) > 1)
 
     def _repeated(self, check: CompiledCheck, frame: DataFrame) -> int:
-        return self.repeated_keys(check, frame).agg(F.coalesce(F.sum("n"), F.lit(0))).first()[0]
+        repeated = self.repeated_keys(check, frame)
+        return repeated.agg(F.coalesce(F.sum(repeated.columns[-1]), F.lit(0))).first()[0]
 
     def without_partner(self, check: CompiledCheck, frame: DataFrame) -> DataFrame:
         """Return the rows whose values the other dataset does not have. Raise Refusal for a missing table."""
@@ -180,7 +208,7 @@ class RowChecker:
             # Rows of one batch may refer to each other.
             own = frame.select(*(F.col(quote_identifier(name)) for name in rule.other_columns))
             others = others.union(own)
-        rows = frame.where(self.compared(check))
+        rows = frame.where(row_conditions.is_true(self.session, check))
         equal = (F.col(quote_identifier(name)) == F.col(f"__other_{i}") for i, name in enumerate(rule.columns))
         return rows.join(others, all_of(equal), "left_anti")
 
@@ -217,14 +245,15 @@ class RowChecker:
     def _with_samples(self, result: Result, check: CompiledCheck, frame: DataFrame) -> Result:
         """Return the result with keys of some failing rows."""
         kind, names = check.rule.kind, list(self.key)
+        samples: tuple[str, ...] = ()
         if kind == check_kinds.UNIQUE:
-            return replace(result, samples=sample_rows(self.repeated_keys(check, frame), check.rule.columns))
+            samples = sample_rows(self.repeated_keys(check, frame), check.rule.columns)
         if kind == check_kinds.RELATIONSHIP:
-            return replace(result, samples=sample_rows(self.without_partner(check, frame), check.rule.columns))
-        if not check.fails:
-            return result
+            samples = sample_rows(self.without_partner(check, frame), check.rule.columns)
         named = [*names, *(name for name in check.rule.columns if name not in names)]
-        return replace(result, samples=sample_rows(frame.where(check.fails), named)) if named else result
+        if not samples and named and (check.fails or check.error):
+            samples = sample_rows(frame.where(row_conditions.fails(self.session, check)), named)
+        return replace(result, samples=samples)
 
 
 def _reason(failure: Exception) -> str:
@@ -243,6 +272,14 @@ def _aggregated(frame: DataFrame, checks: Mapping[str, CompiledCheck]) -> dict[s
     for key, name, sql in wanted:
         numbers[key][name] = row[places[sql]]
     return numbers
+
+
+def unused_name(names: Iterable[str], wanted: str) -> str:
+    """Return a name that no column has in any spelling: ``wanted``, with underscores if it is taken."""
+    taken = {name.lower() for name in names}
+    while wanted.lower() in taken:
+        wanted += "_"
+    return wanted
 
 
 def types_of_frame(frame: DataFrame) -> dict[str, DataType]:

@@ -16,12 +16,14 @@ from pyspark.sql import types as T
 from architecture.domain.tables import TableSpec
 from loader.domain.manifest.loads import RawcoreLoad
 from loader.domain.manifest.maintenance import QuarantineManifest
+from loader.domain.quality.checks import CompiledCheck
 from loader.domain.quality.results import QUARANTINED
 from loader.domain.refusals import Refusal
-from loader.domain.run_states import DROP, QUARANTINE, RELEASE
+from loader.domain.run_states import DROP, QUARANTINE_DECISION, RELEASE
 from loader.spark.expressions import all_of
 from loader.spark.historization.targets import Stamp, Target
 from loader.spark.maintenance.compaction import MaintenanceContext, carried
+from loader.spark.quality import row_conditions
 from loader.spark.quality.frame_checks import CheckedRows, RowChecker
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.history.history_policy import CDC, EFFECTIVE, WINDOW, HistoryPolicy
@@ -80,10 +82,10 @@ class Quarantine:
         if released is not None:
             exempt = F.broadcast(released.select(F.col("entry_id").alias(_ENTRY), F.lit(True).alias("__exempt")))
             flagged = flagged.join(exempt.distinct(), _ENTRY, "left")
-            no_reasons = F.array().cast("array<string>")
+            no_reasons = F.array().cast("array<struct<check:string,reason:string>>")
             flagged = flagged.withColumn(_REASONS, F.when(F.col("__exempt"), no_reasons).otherwise(F.col(_REASONS)))
         bad = flagged.where(F.size(_REASONS) > 0)
-        count = self._write(bad, {result.key: result.name for result in results})
+        count = self._write(bad)
         good = flagged.where(F.size(_REASONS) == 0).select(*map(quote_identifier, frame.columns))
         if self.closes_absent:
             good = good.unionByName(self._stored(good, target, of=bad))
@@ -114,11 +116,14 @@ class Quarantine:
     # --- finding the rows -------------------------------------------------------------------------
 
     def _flagged(self, frame: DataFrame, checks: Sequence, checker: RowChecker) -> DataFrame:
-        """Return the rows with their entry and the keys of the checks that they failed."""
+        """Return the rows with their entry and the checks that they failed, with reasons."""
         rows, reasons = frame.withColumn(_ENTRY, self._entry(frame)), []
         for place, check in enumerate(checks):
+            if check.error:
+                reason = f"{check.spec.name}: could not be computed ({check.error})"
+                reasons.append(F.when(row_conditions.is_incomputable(self.session, check), _reason(check, reason)))
             if check.fails:
-                reasons.append(F.when(F.expr(check.fails), F.lit(check.spec.key)))
+                reasons.append(F.when(row_conditions.is_true(self.session, check), _reason(check, check.spec.name)))
                 continue
             names = check.rule.columns
             values = (
@@ -133,9 +138,8 @@ class Quarantine:
                 F.col(quote_identifier(name)) == F.col(f"__wrong_{place}_{i}") for i, name in enumerate(names)
             )
             rows = rows.join(wrong, equal, "left")
-            in_question = F.expr(f"coalesce({checker.compared(check)}, false)")
-            is_wrong = in_question & F.col(f"__wrong_{place}_0").isNotNull()
-            reasons.append(F.when(is_wrong, F.lit(check.spec.key)))
+            is_wrong = row_conditions.is_true(self.session, check) & F.col(f"__wrong_{place}_0").isNotNull()
+            reasons.append(F.when(is_wrong, _reason(check, check.spec.name)))
         return rows.withColumn(_REASONS, F.array_compact(F.array(*reasons)))
 
     def _columns(self, frame: DataFrame) -> list[tuple[str, str]]:
@@ -153,7 +157,7 @@ class Quarantine:
 
     # --- writing ----------------------------------------------------------------------------------
 
-    def _write(self, bad: DataFrame, names: dict[str, str]) -> int:
+    def _write(self, bad: DataFrame) -> int:
         """Write the rows in place of those of an earlier attempt of the run; return their number.
 
         A complete delivery replaces all waiting rows, since it has every row that still fails.
@@ -161,13 +165,12 @@ class Quarantine:
         types = {field.name: field.dataType for field in bad.schema.fields}
         own = [(key, name) for key, name in self._columns(bad) if not name.startswith("__")]
         values = [item for key, name in own for item in (F.lit(key), _text(name, types[name]))]
-        labels = F.create_map(*(F.lit(text) for pair in names.items() for text in pair))
         rows = bad.select(
             F.col(_ENTRY).alias("entry_id"),
             F.lit(self.stamp.run_id).alias("run_id"),
             self.stamp.loaded().alias("quarantined_at"),
-            F.col(_REASONS).alias("checks"),
-            F.transform(_REASONS, lambda key: labels[key]).alias("reasons"),
+            F.transform(_REASONS, lambda failed: failed["check"]).alias("checks"),
+            F.transform(_REASONS, lambda failed: failed["reason"]).alias("reasons"),
             F.create_map(*values).alias("row_values"),
             F.lit(WAITING).alias("state"),
             F.lit(None).cast("string").alias("decided_by"),
@@ -240,6 +243,10 @@ class Quarantine:
         return frame.unionByName(rows)
 
 
+def _reason(check: CompiledCheck, text: str) -> Column:
+    return F.struct(F.lit(check.spec.key).alias("check"), F.lit(text).alias("reason"))
+
+
 def _text(name: str, type_: T.DataType) -> Column:
     column = F.col(quote_identifier(name))
     return F.base64(column) if isinstance(type_, T.BinaryType) else column.cast("string")
@@ -286,7 +293,7 @@ def decide(context: MaintenanceContext, manifest: QuarantineManifest) -> dict[st
         raise _nothing(manifest)
     context.phase("deciding")
     counts = {"released" if manifest.decision == RELEASE else "dropped": count}
-    context.set_metadata(carried(None, run_id=context.run_id, what=QUARANTINE, counts=counts))
+    context.set_metadata(carried(None, run_id=context.run_id, what=QUARANTINE_DECISION, counts=counts))
     if manifest.decision == DROP:
         context.session.sql(f"DELETE FROM {table.sql_name} WHERE {chosen}")
     else:

@@ -8,12 +8,14 @@ Arguments of kind ``compare``:
     warehouse     of ``base``, by environments; its table is the first of the manifest's sources, or its view the last
                   of ``other_sources``
     whole_rows    compare rows of a view that may share a key
+    path          CSV file for all rows that differ, written if the answer has a part of them
 
 Rows are matched by business key, by its hash if a column of it is masked, and without a key as whole rows. Columns of
 loads are not compared. Masked columns are left out, so neither rows nor numbers reveal that a value changed.
 """
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -23,7 +25,8 @@ from architecture.domain.tables import OPEN, TableSpec
 from loader.domain.manifest.reads import ReadManifest
 from loader.domain.queries.comparison import DATES, ENVIRONMENTS
 from loader.domain.refusals import Refusal
-from loader.spark.queries.differences import compare
+from loader.spark.queries.differences import compare, is_cut
+from loader.spark.queries.exports import export_differences
 from loader.spark.queries.history_queries import not_kept, present_names, valid_at
 from loader.spark.queries.masking import readable
 from loader.spark.queries.select_statements import view_rows
@@ -116,13 +119,16 @@ def _difference(
     specs = (spec, *(source.table for source in manifest.sources))
     left_out = {column.name for own in specs for column in own.columns if column.purpose not in purposes} - set(key)
     frames = [frame.select(*(quote_identifier(n) for n in frame.columns if n not in left_out)) for frame in sides]
-    found = compare(*frames, key, left_out={name.lower() for name in masked}, samples=_SAMPLES)
+    hidden = {name.lower() for name in masked}
+    path = manifest.arguments.get("path")
+    export = partial(export_differences, path=path) if path else None
+    found = compare(*frames, key, left_out=hidden, samples=_SAMPLES, export=export)
     samples = found["samples"]
     return {
         "table_version": version,
         "columns": samples["columns"],
         "rows": sum(len(samples[kind]) for kind in ("added", "changed", "gone")),
-        "truncated": any(found["rows"][kind] > len(samples[kind]) for kind in ("added", "changed", "gone")),
+        "truncated": is_cut(found),
         "masked": found["columns"]["left_out"],
         "difference": {"table": spec.qualified_name, "table_version": version, **found},
     }

@@ -4,7 +4,7 @@ With a key, both sides are joined once and compared value by value; NULL equals 
 a row that occurs twice before and three times after is two same rows and an added one.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
@@ -24,6 +24,10 @@ SAMPLES = 20
 ADDED, CHANGED, GONE, SAME = "added", "changed", "gone", "same"
 _KINDS = (ADDED, CHANGED, GONE, SAME)
 _STATUS, _ROWS, _PLACE = "__status", "__rows", "__place"
+
+
+# Receives names of columns and all rows that differ: kind, values before, values after. Returns fields of the result.
+Export = Callable[[Sequence[str], DataFrame], dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,13 @@ class _Pair:
 
 
 def compare(
-    before: DataFrame, after: DataFrame, key: Sequence[str], *, left_out: Collection[str] = (), samples: int = SAMPLES
+    before: DataFrame,
+    after: DataFrame,
+    key: Sequence[str],
+    *,
+    left_out: Collection[str] = (),
+    samples: int = SAMPLES,
+    export: Export | None = None,
 ) -> dict[str, Any]:
     """Return the difference as JSON values: counts, changed columns, and samples of rows that differ.
 
@@ -75,6 +85,7 @@ def compare(
         key: names of the key's columns; empty, or with a column that one side lacks, compares whole rows.
         left_out: names of columns in lower case whose values are not compared.
         samples: number of rows of each kind.
+        export: called with all rows that differ if the samples are not all of them.
     """
     pairs = _pairs(before, after, left_out)
     by_name = {pair.name.lower(): pair for pair in pairs}
@@ -83,7 +94,11 @@ def compare(
     ordered = keys + [pair for pair in pairs if pair not in keys]
     kept = persisted(after, StorageLevel.MEMORY_AND_DISK_DESER)
     try:
-        found = _by_key(before, kept, keys, ordered, samples) if keys else _by_rows(before, kept, ordered, samples)
+        found, differing = (
+            _by_key(before, kept, keys, ordered, samples) if keys else _by_rows(before, kept, ordered, samples)
+        )
+        if export is not None and is_cut(found):
+            found |= export([pair.name for pair in ordered], differing)
     finally:
         kept.unpersist()
     return {
@@ -91,6 +106,11 @@ def compare(
         "columns": _columns(before, after, pairs) | {"left_out": [n for n in after.columns if n.lower() in left_out]},
         **found,
     }
+
+
+def is_cut(difference: dict[str, Any]) -> bool:
+    """Return True if the samples of a difference are not all rows that differ."""
+    return any(difference["rows"][kind] > len(difference["samples"][kind]) for kind in (ADDED, CHANGED, GONE))
 
 
 def _pairs(before: DataFrame, after: DataFrame, left_out: Collection[str]) -> list[_Pair]:
@@ -125,7 +145,7 @@ def _type(field: T.StructField) -> str:
 
 def _by_key(
     before: DataFrame, after: DataFrame, keys: Sequence[_Pair], pairs: Sequence[_Pair], samples: int
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], DataFrame]:
     old = before.select(F.lit(True).alias("o"), *(pair.select_old() for pair in pairs))
     new = after.select(F.lit(True).alias("n"), *(pair.select_new() for pair in pairs))
     joined = new.join(old, all_of(pair.new.eqNullSafe(pair.old) for pair in keys), "full_outer")
@@ -145,7 +165,9 @@ def _by_key(
     counts = {row[_STATUS]: row for row in counted.collect()}
     changed = counts.get(CHANGED)
     groups = after.groupBy(*(quote_identifier(pair.after.name) for pair in keys)).agg(F.count(F.lit(1)).alias(_ROWS))
-    return {
+    order = [F.coalesce(pair.new, pair.old) for pair in keys]
+    differing = compared.where(F.col(_STATUS) != SAME).orderBy(_STATUS, *order).select(_STATUS, *_sides(pairs))
+    found = {
         "rows": {kind: counts[kind][_ROWS] if kind in counts else 0 for kind in _KINDS},
         "repeated_keys": groups.where(F.col(_ROWS) > 1).count(),
         "changed": {
@@ -153,6 +175,11 @@ def _by_key(
         },
         "samples": _samples(compared, keys, pairs, counts.keys(), samples),
     }
+    return found, differing
+
+
+def _sides(pairs: Sequence[_Pair]) -> list[str]:
+    return [f"{side}{pair.place}" for side in "on" for pair in pairs]
 
 
 def _differ(pair: _Pair) -> Column:
@@ -168,8 +195,7 @@ def _samples(
         order = [F.coalesce(pair.new, pair.old) for pair in keys]
         place = F.row_number().over(Window.partitionBy(_STATUS).orderBy(*order)).alias(_PLACE)
         numbered = compared.where(F.col(_STATUS) != SAME).select("*", place).where(F.col(_PLACE) <= most)
-        sides = [f"{side}{pair.place}" for side in "on" for pair in pairs]
-        for row in as_values(numbered.orderBy(_STATUS, _PLACE).select(_STATUS, *sides)).collect():
+        for row in as_values(numbered.orderBy(_STATUS, _PLACE).select(_STATUS, *_sides(pairs))).collect():
             kind, values = row[0], [json_value(value) for value in row[1:]]
             before, after = values[: len(pairs)], values[len(pairs) :]
             found[kind].append({ADDED: after, GONE: before, CHANGED: {"before": before, "after": after}}[kind])
@@ -179,7 +205,9 @@ def _samples(
 # Rows without a key.
 
 
-def _by_rows(before: DataFrame, after: DataFrame, pairs: Sequence[_Pair], most: int) -> dict[str, Any]:
+def _by_rows(
+    before: DataFrame, after: DataFrame, pairs: Sequence[_Pair], most: int
+) -> tuple[dict[str, Any], DataFrame]:
     old = before.select(F.lit(1).alias("o"), F.lit(0).alias("n"), *(pair.select_old() for pair in pairs))
     new = after.select(F.lit(0).alias("o"), F.lit(1).alias("n"), *(pair.select_new() for pair in pairs))
     columns = [f"n{pair.place}" for pair in pairs]
@@ -195,9 +223,23 @@ def _by_rows(before: DataFrame, after: DataFrame, pairs: Sequence[_Pair], most: 
         if totals[kind]:
             rows = as_values(counts.where(condition).orderBy(*columns).limit(most).select(*columns)).collect()
             samples[kind] = [[json_value(value) for value in row] for row in rows]
-    return {
+    found = {
         "rows": {kind: 0 if kind == CHANGED else totals[kind] or 0 for kind in _KINDS},
         "repeated_keys": 0,
         "changed": {},
         "samples": {"columns": [pair.name for pair in pairs], **samples},
     }
+    return found, _each_row(counts, apart, pairs)
+
+
+def _each_row(counts: DataFrame, apart: Column, pairs: Sequence[_Pair]) -> DataFrame:
+    """Return the rows that one side has more often, as often as it has more of them."""
+    status = F.when(apart > 0, ADDED).otherwise(GONE).alias(_STATUS)
+    sides = [
+        F.when(apart > 0 if side == "n" else apart < 0, pair.new).alias(f"{side}{pair.place}")
+        for side in "on"
+        for pair in pairs
+    ]
+    times = F.explode(F.array_repeat(F.lit(1), F.abs(apart).cast("integer"))).alias(_ROWS)
+    rows = counts.where(apart != 0).select(status, *sides, times)
+    return rows.orderBy(_STATUS, *_sides(pairs)).select(_STATUS, *_sides(pairs))

@@ -12,7 +12,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from elevata.core.spreadsheets import csv_line, safe_csv_lines
-from loader.domain.queries.query_results import MOST_EXPORTED
+from loader.domain.queries.differences import difference_header
+from loader.domain.queries.query_results import MOST_EXPORTED, value_text
+from loader.spark.queries.select_statements import as_values, json_value
 from metadata.domain.sensitivity import MASK
 
 _BUFFER = 1 << 20
@@ -27,7 +29,10 @@ _SETTINGS = {
 
 def export_session(spark: SparkSession) -> SparkSession:
     """Return a session whose results have small partitions."""
-    session = spark.newSession()
+    return _with_small_partitions(spark.newSession())
+
+
+def _with_small_partitions(session: SparkSession) -> SparkSession:
     for name, value in _SETTINGS.items():
         session.conf.set(name, value)
     return session
@@ -53,6 +58,15 @@ def export_rows(frame: DataFrame, masked: Collection[str], path: str, *, ordered
         "truncated": truncated,
         "masked": [name for name in frame.columns if name in masked],
     }
+
+
+def export_differences(columns: Sequence[str], differing: DataFrame, *, path: str) -> dict[str, Any]:
+    """Write all rows that differ as the CSV file of a comparison; return their number as ``exported``."""
+    _with_small_partitions(differing.sparkSession)
+    texts = as_values(differing).toLocalIterator()
+    rows = ([row[0], *(value_text(json_value(value)) for value in row[1:])] for row in texts)
+    count, _ = write_lines(Path(path), difference_header(columns), safe_csv_lines(rows), MOST_EXPORTED)
+    return {"exported": count}
 
 
 def with_masks(rows: Iterable[Sequence[Any]], places: Collection[int]) -> Iterator[list[Any]]:

@@ -145,7 +145,7 @@ def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
             return {"table_version": version, "unchanged": True}
         return _profile(table.frame_as_of(version), manifest, version)
     if kind == "quality":
-        return _checked(spark, warehouse, table, manifest, version)
+        return _checked(spark, warehouse, manifest, version)
     return {"table_version": version, **_of_version(table, manifest, kind, version)}
 
 
@@ -238,18 +238,20 @@ def _profile(frame: DataFrame, manifest: ReadManifest, version: int | None) -> d
     return {"table_version": version, "columns": names, "masked": hidden, **profiled}
 
 
-def _checked(spark: SparkSession, warehouse: str, table: DeltaTable, manifest: ReadManifest, version: int) -> dict:
+def _checked(spark: SparkSession, warehouse: str, manifest: ReadManifest, version: int) -> dict:
     """Return the results of quality checks on the table as it is."""
     at, specs = manifest.arguments["at"], [from_json(CheckSpec, spec) for spec in manifest.arguments["checks"]]
+    session = fit_shuffles(spark.newSession())
     checker = RowChecker(
-        spark.newSession(),
+        session,
         warehouse,
         at=parse_instant(at),
         key=tuple(column.name for column in manifest.table.of_purpose("business_key")),
         own=manifest.table.key,
         fill=placeholder_values("", at),
     )
-    checked = checker.check(table.frame_as_of(version), specs)
+    own = DeltaTable(session, warehouse, manifest.table.key)
+    checked = checker.check(own.frame_as_of(version), specs)
     results = without_sensitive(checked.results, specs, manifest.arguments["sensitive"])
     return {"table_version": version, "results": [result.as_json() for result in results]}
 

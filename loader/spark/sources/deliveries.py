@@ -74,7 +74,13 @@ from loader.spark.sources.kafka.snapshot_rows import EarlierRows
 from loader.spark.sources.kafka.topics import OpenedTopic, new_messages, open_topic
 from loader.spark.sources.opened import Opened
 from loader.spark.sources.provenance import with_provenance
-from loader.spark.sources.schemas import delivered_schema, inferred_columns, refused_schema, unknown_columns
+from loader.spark.sources.schemas import (
+    StoredRows,
+    delivered_schema,
+    inferred_columns,
+    refused_schema,
+    unknown_columns,
+)
 from loader.spark.sources.windows import within_window
 from loader.spark.tables.commits import open_files
 from loader.spark.tables.table_files import PLACE, TableFiles
@@ -155,21 +161,25 @@ def read_delivery(
     roots: Roots | None = None,
     reject: Reject | None = None,
     earlier: EarlierRows | None = None,
+    stored: StoredRows | None = None,
 ) -> Delivery:
     """Read and check ``source``, or a part of it; the caller calls ``release`` after writing the frame.
 
     ``roots`` are the permitted places, by default those of the runner. ``reject`` takes the rows with faults, and
-    without it they refuse the delivery whatever the source's options say. ``earlier`` are the rows of a topic in raw.
+    without it they refuse the delivery whatever the source's options say. ``earlier`` are the rows of a topic in raw,
+    and ``stored`` returns the rows of the delivery before.
 
     Raise Refusal, for faults of rows with all classes of them. Text is parsed once and its rows are cached while they
     are needed. A typed file, or a table with a snapshot, is read again, since the checks need few columns and caching
     all of them costs more.
     """
     opened = _open(spark, source, part, reading, roots or source_roots(spark), earlier)
-    return read_opened(opened, source, reject)
+    return read_opened(opened, source, reject, stored)
 
 
-def read_opened(opened: Opened, source: SourceSpec, reject: Reject | None = None) -> Delivery:
+def read_opened(
+    opened: Opened, source: SourceSpec, reject: Reject | None = None, stored: StoredRows | None = None
+) -> Delivery:
     """Check an opened delivery, like ``read_delivery``; it is released if it is refused."""
     cached = None
     try:
@@ -202,7 +212,7 @@ def read_opened(opened: Opened, source: SourceSpec, reject: Reject | None = None
     except BaseException as error:
         try:
             if isinstance(error, Refusal):
-                error.schema = refused_schema(opened, source, error, cached)
+                error.schema = refused_schema(opened, source, error, cached, stored)
         finally:
             if cached is not None:
                 cached.unpersist()

@@ -108,3 +108,11 @@ def newest_delivery(table: DeltaTable, spec: TableSpec) -> str | None:
     """Return the run id of a raw table's newest delivery, None if all its rows are of one, or it is no raw table."""
     commit = table.newest_run_commit() if spec.kind == _RAW else None
     return commit.notes.get(DELIVERY) if commit is not None else None
+
+
+def stored_rows(table: DeltaTable, load: RawLoad) -> DataFrame | None:
+    """Return the rows of a raw table's newest delivery, with the names of the source; None without a table."""
+    if not table.exists():
+        return None
+    rows = of_delivery(table.frame(), load.table, newest_delivery(table, load.table))
+    return rows.select(*(F.col(quote_identifier(raw_name)).alias(name) for raw_name, name in load.columns))

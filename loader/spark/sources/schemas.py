@@ -4,6 +4,9 @@ A schema is ``[{"name", "type", "declared"}]``: ``type`` is missing if nothing t
 column of text whose values all fit that.
 """
 
+from collections.abc import Callable
+from itertools import product
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -17,9 +20,14 @@ from loader.spark.sources.opened import Opened, type_name
 from loader.spark.value_formats import standard_text
 from metadata.domain import types as data_types
 from metadata.domain.sources.value_formats import ValueFormats
+from metadata.domain.sql import quote_identifier
 
 # Rows from which the types of columns outside the contract are inferred if the delivery is refused for its columns.
 SAMPLED_ROWS = 10_000
+# Pairs of a missing and a new column up to which their values are compared.
+MOST_PAIRS = 400
+# Returns the rows of the delivery before, with the names of the source; None if there are none.
+StoredRows = Callable[[], DataFrame | None]
 
 # Inference of types from the values of delivered columns. Text is a number only if the conversion loses nothing:
 # ``007`` and numbers of twenty digits stay string. JSON itself distinguishes text and numbers.
@@ -131,15 +139,20 @@ def contract_schema(source: SourceSpec) -> tuple[dict, ...]:
     return tuple({"name": column.name, "type": column.type} for column in source.columns)
 
 
-def refused_schema(opened: Opened, source: SourceSpec, refusal: Refusal, cached: DataFrame | None) -> tuple[dict, ...]:
+def refused_schema(
+    opened: Opened, source: SourceSpec, refusal: Refusal, cached: DataFrame | None, stored: StoredRows | None = None
+) -> tuple[dict, ...]:
     """Return the schema of a delivery that is refused for its columns or for their types, else nothing.
 
-    ``cached`` are its rows, if they were read.
+    ``cached`` are its rows, if they were read. ``stored`` returns the rows of the delivery before, whose values show
+    if a column that is missing has another name now.
     """
     wanted = tuple(column.name for column in source.columns)
     if refusal.code == MISSING_COLUMN:
         known = [_known(opened, name) for name in wanted if name in opened.names and name not in opened.missing]
-        return (*known, *(_unknown(opened, column) for column in _sampled_unknown(opened, wanted)))
+        unknown = [_unknown(opened, column) for column in _sampled_unknown(opened, wanted)]
+        same = _same_values(opened, source, [column["name"] for column in unknown], stored)
+        return (*known, *(column | same.get(column["name"], {}) for column in unknown))
     if refusal.code != VALUE_DOES_NOT_FIT:
         return ()
     return tuple(_retyped(opened, name, refusal, cached) for name in wanted)
@@ -164,6 +177,58 @@ def _sampled_unknown(opened: Opened, wanted: tuple[str, ...]) -> list[dict]:
         return unknown_columns(opened, opened.frame().limit(SAMPLED_ROWS), wanted)
     except JAVA_ERRORS:
         return [{"name": name} for name in opened.names if name not in {*wanted, *opened.options.ignored}]
+
+
+def _same_values(opened: Opened, source: SourceSpec, new: list[str], stored: StoredRows | None) -> dict[str, dict]:
+    """Return for new columns the missing ones that had the same values: ``same_as`` with name, equal keys, all keys."""
+    missing = [column.name for column in source.columns if column.name not in opened.names]
+    keys = [column.name for column in source.columns if column.business_key]
+    comparable = keys and missing and new and not set(keys) & set(missing) and len(missing) * len(new) <= MOST_PAIRS
+    if stored is None or not comparable:
+        return {}
+    try:
+        before = stored()
+        if before is None:
+            return {}
+        pairs = [(place, old, now) for place, (old, now) in enumerate(product(range(len(missing)), range(len(new))))]
+        counts = _paired_values(opened, before, keys, missing, new).agg(*_equal_values(pairs)).first()
+    except JAVA_ERRORS:  # the delivery is refused for its columns anyway
+        return {}
+    same: dict[str, list] = {}
+    for place, old, now in pairs:
+        if counts[f"equal{place}"] and counts[f"low{place}"] != counts[f"high{place}"]:
+            same.setdefault(new[now], []).append([missing[old], counts[f"equal{place}"], counts[f"all{place}"]])
+    return {name: {"same_as": shares} for name, shares in same.items()}
+
+
+def _paired_values(
+    opened: Opened, before: DataFrame, keys: list[str], missing: list[str], new: list[str]
+) -> DataFrame:
+    """Return the values of missing and new columns as text, for the keys that both deliveries have."""
+    delivered = opened.frame().select(
+        *(opened.column(name).cast("string").alias(f"k{place}") for place, name in enumerate(keys)),
+        *(opened.column(name).cast("string").alias(f"n{place}") for place, name in enumerate(new)),
+    )
+    stored = before.select(
+        *(F.col(quote_identifier(name)).cast("string").alias(f"k{place}") for place, name in enumerate(keys)),
+        *(F.col(quote_identifier(name)).cast("string").alias(f"o{place}") for place, name in enumerate(missing)),
+    )
+    return delivered.join(stored, [f"k{place}" for place in range(len(keys))])
+
+
+def _equal_values(pairs: list[tuple[int, int, int]]) -> list[Column]:
+    """Return the aggregates of each pair; equal values count only if they are not all the same."""
+    aggregates = []
+    for place, old, now in pairs:
+        before, after = F.col(f"o{old}"), F.col(f"n{now}")
+        equal = before == after
+        aggregates += [
+            F.count_if(equal).alias(f"equal{place}"),
+            F.count_if(before.isNotNull() | after.isNotNull()).alias(f"all{place}"),
+            F.min(F.when(equal, before)).alias(f"low{place}"),
+            F.max(F.when(equal, before)).alias(f"high{place}"),
+        ]
+    return aggregates
 
 
 def _retyped(opened: Opened, name: str, refusal: Refusal, cached: DataFrame | None) -> dict:

@@ -39,7 +39,7 @@ from loader.selectors.loads import newest_succeeded, with_last_loads
 from loader.selectors.reads import read_requests
 from loader.selectors.runs import dataset_runs
 from loader.selectors.statements import statements
-from loader.services.reads.exports import open_export
+from loader.services.reads.exports import has_export, open_export
 from loader.services.reads.manifests import read_table
 from loader.services.reads.read_permissions import may_read, must_still_read
 from loader.services.reads.read_requests import PROFILE, QUARANTINED
@@ -302,7 +302,7 @@ def read_file(request: HttpRequest, pk: int) -> HttpResponse | FileResponse:
     answer: dict[str, Any] = read.answer
     version = "" if answer["table_version"] is None else f"-v{answer['table_version']}"
     name = f"{read.dataset}-{read.kind.replace('_', '-')}{version}.csv"
-    if read.kind != EXPORT:
+    if not has_export(read):
         columns, rows = difference_rows(answer["difference"]) if read.kind == COMPARE else flat_rows(answer)
         text = csv_text([column.removeprefix("__") for column in columns], rows)
         return result_file(name, text, CSV, answer.get("masked", ()))

@@ -24,6 +24,7 @@ from elevata.accounts.roles import Permission
 from elevata.jobs.registry import live_workers
 from elevata.web.views import DetailPage
 from loader.domain.queries.comparison import DATES, ENVIRONMENTS, VERSIONS, WAYS, Comparison
+from loader.domain.queries.differences import part_shown
 from loader.domain.queries.query_results import (
     COMPARE,
     DESCENDANTS,
@@ -301,7 +302,9 @@ def _answer(read: ReadRequest, table: TableSpec) -> dict:
         return {"rows": origins(answer), "removed": answer["removed"], "truncated": answer["truncated"]}
     if read.kind == COMPARE:
         sides = Comparison.from_arguments(read.arguments).in_words(read.environment.name)
-        return {"difference": answer["difference"], "differing": differing_rows(answer["difference"]), "sides": sides}
+        difference = answer["difference"]
+        shown = {"differing": differing_rows(difference), "part_shown": part_shown(difference)}
+        return {"difference": difference, "sides": sides, **shown}
     if read.kind == EXPORT:
         return {"exported": answer["exported"], "truncated": answer["truncated"], "masked": masked, "table": table}
     if read.kind == DESCENDANTS:

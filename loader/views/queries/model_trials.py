@@ -12,6 +12,7 @@ from architecture.views.reports import ReportPart
 from elevata.accounts.permissions import permitted
 from elevata.accounts.roles import Permission
 from elevata.core.errors import MetadataError
+from loader.domain.queries.differences import part_shown
 from loader.domain.refusals import Refusal
 from loader.forms.model_trials import LIMITS, TrialForm
 from loader.models import ReadRequest
@@ -101,6 +102,7 @@ def _state_template(read: ReadRequest, notice: str = "") -> tuple[str, dict[str,
         "answer": read.answer,
         "difference": difference,
         "differing": differing_rows(difference) if difference else [],
+        "part_shown": part_shown(difference) if difference else "",
     }
     return "loader/trials/answer.html", answered(read) | context
 

@@ -17,12 +17,14 @@ from loader.domain.refusals import Refusal
 from loader.domain.sources.proposal_states import ACCEPTED, OPEN
 from loader.domain.sources.schema_changes import (
     CLASHING,
+    GONE,
     NEW,
     RECASED,
     RENAMED,
     RETYPED,
     WIDER,
     SchemaChange,
+    join_rename,
     split_rename,
 )
 from loader.forms.source_proposals import DismissForm
@@ -33,7 +35,7 @@ from loader.services.sources.proposals import accept_proposal, dismiss_proposal,
 from metadata.models import SourceDataset
 from metadata.views.base import TABLES_CHANGE, Editing
 
-RENAME, SPLIT = "rename", "split"
+RENAME, SPLIT, ADD, JOIN = "rename", "split", "add", "join"
 
 
 @dataclass(frozen=True)
@@ -45,18 +47,25 @@ class Choice:
 
     @classmethod
     def sent(cls, data: QueryDict, changes: tuple[SchemaChange, ...]) -> "Choice":
-        """Return the choice of a form: ticked changes, and for each rename what it is."""
+        """Return the choice of a form: ticked changes, and for each rename and each new column what it is."""
         answers = [answer.partition("|") for answer in data.getlist("rename")]
         renames = {id_: kind for kind, _, id_ in answers}
         split = tuple(change for change in changes if renames.get(change.id) == SPLIT)
         parts = (part.id for change in split for part in split_rename(change))
         renamed = (change.id for change in changes if renames.get(change.id) == RENAME)
-        return cls((*data.getlist("take"), *renamed, *parts), tuple(change.id for change in split))
+        named = (id_ for id_, kind in renames.items() if kind in (ADD, JOIN))
+        return cls((*data.getlist("take"), *renamed, *named, *parts), tuple(change.id for change in split))
 
     @classmethod
     def proposed(cls, changes: tuple[SchemaChange, ...]) -> "Choice":
         """Return what is ticked at first: changes that lose nothing. A user confirms renames and removals."""
         return cls(tuple(change.id for change in changes if _loses_nothing(change)))
+
+
+def _joins(changes: tuple[SchemaChange, ...]) -> dict[str, list[SchemaChange]]:
+    """Return the renames that each new column can be, by its id: one for each column that is gone."""
+    gone = [change for change in changes if change.kind == GONE]
+    return {new.id: [join_rename(former, new) for former in gone] for new in changes if new.kind == NEW and gone}
 
 
 def _loses_nothing(change: SchemaChange) -> bool:
@@ -111,6 +120,7 @@ class ProposalPage(RowPage):
             "choice": choice,
             "problem": problem,
             "renames": [change for change in changes if change.kind == RENAMED],
+            "joins": _joins(changes),
             "single": [change for change in changes if change.kind not in (RENAMED, CLASHING)],
             "clashing": [change for change in changes if change.kind == CLASHING],
             "may_edit": may(self.request.user, Permission.CHANGE_METADATA),

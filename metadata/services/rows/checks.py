@@ -12,6 +12,7 @@ from elevata.audit.services.change_log import are_constraints_left_to_database, 
 from elevata.core.errors import MetadataError
 from metadata.domain import naming
 from metadata.domain.history.history_policy import CDC, NONE, HistoryPolicy
+from metadata.domain.history.load_types import UPSERT, load_type
 from metadata.domain.sources.clusters import check_topic, parse_cluster
 from metadata.domain.sources.formats import FORMATS_OF_KIND, OP, SEQUENCE, reads_changes
 from metadata.domain.sources.intake import INPUTS, Intake
@@ -158,10 +159,16 @@ def check_source_policy(dataset: SourceDataset) -> None:
         return
     with_place(dataset, lambda: policy.check_historize(dataset.historize))
     key = [column.name for column in columns if column.key_ordinal]
-    if policy.is_honoured(historize=dataset.historize) and not key:
-        message = f"{'history' if dataset.historize else 'its history policy'} needs a business key"
-        raise MetadataError("no_business_key", message, "history_policy", str(dataset))
+    if not key and (needs_key := _needs_key(policy, historize=dataset.historize)):
+        raise MetadataError("no_business_key", f"{needs_key} needs a business key", "history_policy", str(dataset))
     with_place(dataset, lambda: policy.check_described({c.name: c.type for c in columns}, key))
+
+
+def _needs_key(policy: HistoryPolicy, *, historize: bool) -> str:
+    """Return what of a policy needs a business key, as words; empty if a key is not needed."""
+    if policy.is_honoured(historize=historize):
+        return "history" if historize else "its history policy"
+    return "upsert" if load_type(policy, historize=historize).name == UPSERT else ""
 
 
 def _check_deduplication(dataset: SourceDataset, policy: HistoryPolicy) -> None:
@@ -297,12 +304,11 @@ def check_history(dataset: TargetDataset) -> None:
         _check_rank(dataset, policy.rank)
     _check_intakes(dataset, policy)
     with_place(dataset, lambda: policy.check_historize(dataset.historize))
+    key = [column.name for column in active if column.role == TargetColumn.Role.BUSINESS_KEY]
+    if not key and (needs_key := _needs_key(policy, historize=dataset.historize)):
+        raise MetadataError("no_business_key", f"{needs_key} needs a business key", "historize", str(dataset))
     if not policy.is_honoured(historize=dataset.historize):
         return
-    key = [column.name for column in active if column.role == TargetColumn.Role.BUSINESS_KEY]
-    if not key:
-        message = f"{'history' if dataset.historize else 'its history policy'} needs a business key"
-        raise MetadataError("no_business_key", message, "historize", str(dataset))
     delivered = input_column_names(dataset) if policy.delivered_only else ()
     types = {column.name: column.type for column in active}
     with_place(dataset, lambda: policy.check_described(types, key, delivered))

@@ -3,10 +3,12 @@
 import json
 import re
 from io import StringIO
+from uuid import UUID
 
 import pytest
 from django.core.management import call_command
 
+from architecture.models import ChangeReport
 from architecture.services import refreshes
 from elevata.accounts.cli import CommandExit
 from elevata.accounts.services.tokens import create_token
@@ -59,6 +61,25 @@ def test_from_plan_to_preview_with_two_people(looked, acting):
     assert code == 0
     assert said["steps"][0]["statement"]
     assert said["report_fingerprint"] == report["fingerprint"]
+
+
+@pytest.mark.parametrize("name", ["report", "fingerprint"])
+def test_a_report_is_named_by_the_first_digits_that_plan_printed(looked, acting, name):
+    needing_approval(looked)
+    report = run("plan")[1]
+    acting(looked.approver)
+    assert run("approve", report[name][:8])[1]["report"] == report["report"]
+    assert run("approve", report[name][:20])[1]["code"] == "ALREADY_DECIDED"
+
+
+def test_the_beginning_of_several_reports_names_none_of_them(looked, acting):
+    first = needing_approval(looked)
+    other = ChangeReport.objects.get(pk=first.pk)
+    other.pk, other.report_id = None, UUID(int=first.report_id.int ^ 1)
+    other.save(force_insert=True)
+    acting(looked.approver)
+    code, said = run("approve", str(first.report_id)[:8])
+    assert (code, said["code"]) == (2, "AMBIGUOUS_REPORT")
 
 
 def test_the_preview_prints_the_select_of_a_view(looked, acting):

@@ -2,7 +2,7 @@
 
 import io
 
-from loader.management.run_command import LiveTable, PlainLines, progress_on
+from loader.management.run_command import LiveTable, PlainLines, counts_text, progress_on
 from loader.models import DatasetRun, LoadRun
 
 
@@ -32,6 +32,11 @@ def test_plain_lines_tell_each_change_once():
         "  a succeeded (28,867 rows, 4 new, 1.3 s)",
         "  b skipped (because of a)",
     ]
+
+
+def test_counts_name_the_rows_that_were_set_aside():
+    counts = {"rows": 175, "quarantined": 112, "superseded": 3, "beyond_horizon": 2}
+    assert counts_text(counts) == "175 rows, 3 superseded, 112 quarantined, 2 late beyond the horizon, turned away"
 
 
 def test_a_failure_shows_its_reason():

@@ -151,6 +151,14 @@ def test_a_source_without_a_key_can_only_be_appended() -> None:
     sources.update_source_dataset(**change, history_policy={"input": "append"})
 
 
+def test_an_upsert_without_a_key_is_refused() -> None:
+    source = airport_source(icao={"key_ordinal": None})
+    change = {"source_dataset": source, "expected_version": 1, "historize": False}
+    with pytest.raises(MetadataError, match="upsert needs a business key") as refused:
+        sources.update_source_dataset(**change, history_policy={"input": "delta"})
+    assert (refused.value.code, refused.value.field) == ("no_business_key", "history_policy")
+
+
 def test_a_policy_of_a_source_goes_with_its_columns() -> None:
     source = airport_source()
     with pytest.raises(MetadataError, match="no column 'gone'") as refused:

@@ -58,6 +58,19 @@ def states(draw: st.DrawFn):
     return state(*(draw(datasets(key, name)) for key, name in zip(keys, names, strict=False)))
 
 
+@pytest.mark.parametrize(
+    ("nullable", "decision", "code"), [(True, "allowed", ""), (False, "needs_approval", "NOT_NULL")]
+)
+def test_a_new_column_that_forbids_null_needs_approval(nullable: bool, decision: str, code: str) -> None:
+    key = column("id", "id", "integer", role="business_key")
+    added = column("c1", "z", "integer", nullable=nullable)
+    before, after = (dataset("d1", "rc_a", *columns, historize=True) for columns in ((key,), (key, added)))
+    base, history = (operation for operation in report(state(before), state(after)).operations)
+    assert (base.op, base.decision, base.code) == (ops.ADD_COLUMN, decision, code)
+    assert (history.op, history.decision, history.code) == (ops.ADD_COLUMN, "allowed", "")
+    assert ("have no value until they are delivered again" in base.message) is not nullable
+
+
 EVERY_PAIR = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 

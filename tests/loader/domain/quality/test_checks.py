@@ -7,6 +7,7 @@ import pytest
 
 from loader.domain.quality.checks import (
     FAILED,
+    INCOMPUTABLE,
     TOTAL,
     VALUE,
     CheckSpec,
@@ -67,6 +68,22 @@ def test_the_severity_decides_the_outcome_of_failing_rows(severity, outcome):
     check = compiled("not_null", columns=["name"], severity=severity)
     assert evaluate(check, {FAILED: 2, TOTAL: 9}, at=NOON).outcome == outcome
     assert evaluate(check, {FAILED: 0, TOTAL: 9}, at=NOON).outcome == PASSED
+
+
+def test_a_failed_row_that_could_not_be_computed_is_named_with_the_error():
+    check = replace(compiled("condition", condition="1 / id > 0"), error="DIVIDE_BY_ZERO")
+    result = evaluate(check, {FAILED: 2, TOTAL: 9, INCOMPUTABLE: 1}, at=NOON)
+    assert result.line == "condition: 2 rows of 9 failed, 1 of them could not be computed: DIVIDE_BY_ZERO"
+
+
+@pytest.mark.parametrize(("severity", "stops"), [("warn", False), ("quarantine", True), ("stop", True)])
+def test_a_check_that_cannot_run_stops_unless_it_only_warns(severity, stops):
+    assert spec("not_null", severity).broken("the column is gone").stops is stops
+    assert spec("not_null", "quarantine").result(QUARANTINED).stops is False
+
+
+def test_a_result_without_a_number_of_rows_counts_the_failed_ones_only():
+    assert spec("query").result(WARNED, failed=1).line == "query: 1 row failed"
 
 
 def hours_ago(hours: float) -> int:

@@ -1,6 +1,8 @@
 """Texts of differences, for a terminal."""
 
-from loader.domain.queries.differences import difference_text
+import pytest
+
+from loader.domain.queries.differences import difference_text, is_file_cut, part_shown
 
 DIFFERENCE = {
     "table": "mart.totals",
@@ -39,6 +41,23 @@ def test_a_difference_has_counts_columns_and_rows_with_signs():
         "+  cid       1",
         "~  ann       NULL → 2",
     ]
+
+
+@pytest.mark.parametrize(
+    ("exported", "in_file", "is_cut"),
+    [
+        ({}, "", True),
+        ({"exported": 17_803}, " The CSV file has all of them.", False),
+        ({"exported": 5_000}, " The CSV file has the first 5,000.", True),
+    ],
+)
+def test_a_difference_names_its_share_of_the_rows_that_differ(exported: dict, in_file: str, is_cut: bool):
+    rows = {"added": 1, "changed": 17_802, "gone": 0, "same": 9}
+    difference = DIFFERENCE | exported | {"rows": rows}
+    sentence = f"Shown are 2 of 17,803 rows that differ, the first of each kind.{in_file}"
+    assert (part_shown(difference), is_file_cut(difference)) == (sentence, is_cut)
+    assert difference_text(difference).endswith(f"\n{sentence}\n")
+    assert part_shown(DIFFERENCE) == ""
 
 
 def test_equal_rows_have_no_table():

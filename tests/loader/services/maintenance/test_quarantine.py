@@ -32,8 +32,8 @@ def decide(**more):
 
 def test_a_decision_is_performed_by_the_runner_and_sealed(runner, script):
     run = perform_load_run(run_pk=decide(entries=[ENTRY]).pk, worker="w1", runner=runner)
-    assert (run.kind, run.status, run.reason) == ("quarantine", "succeeded", "confirmed")
-    body = script.seen("quarantine")[0]["body"]
+    assert (run.kind, run.status, run.reason) == ("quarantine_decision", "succeeded", "confirmed")
+    body = script.seen("quarantine_decision")[0]["body"]
     assert (body["decision"], body["entries"], body["of_run"]) == ("release", [ENTRY], "")
     assert body["dataset"] == str(target(AIRPORT).key)
     record = MaintenanceRecord.objects.get(run=run)

@@ -207,6 +207,35 @@ def test_a_rename_that_is_none_retires_a_column_and_adds_one(orders: SourceDatas
     assert set(rawcore.filter(active=True).values_list("name", flat=True)) == {"order_no", "amount", "customer_id"}
 
 
+def test_a_column_that_is_gone_and_one_that_is_new_are_joined_as_a_rename(orders: SourceDataset, ada: object):
+    proposal = proposed(orders, "order_no", ("buyer", "bigint"), "amount", ("vip", "boolean"))
+    assert ids(proposal) == ["gone:customer", "new:buyer", "new:vip"]
+    before = set(TargetColumn.objects.filter(active=True).values_list("pk", "name"))
+    with acting_as(ada):
+        applied = accept_proposal(proposal=proposal, take=["renamed:customer>buyer"])
+    assert [change.id for change in applied.left] == ["new:vip"]
+    assert contract(orders) == {"order_no": "string", "buyer": "bigint", "amount": "decimal(18,2)"}
+    assert set(TargetColumn.objects.filter(active=True).values_list("pk", "name")) == before
+
+
+def test_a_rename_that_values_prove_is_proposed_and_a_check_without_values_keeps_it(orders: SourceDataset):
+    columns = [*seen("order_no", "amount"), ObservedColumn("buyer", same_as=(("customer", 1841, 1949),))]
+    first = observe_schema(source=orders, columns=columns)
+    (change,) = first.schema_changes
+    assert (change.id, change.score) == ("renamed:customer>buyer", 0.94)
+    assert change.describe() == "customer is probably buyer now (1,841 of 1,949 keys have the same value)"
+    again = proposed(orders, "order_no", "amount", "buyer")
+    assert (again.pk, again.schema_changes) == (first.pk, first.schema_changes)
+
+
+def test_a_column_is_joined_once(orders: SourceDataset, ada: object):
+    proposal = proposed(orders, "order_no", ("buyer", "integer"), "amount", ("vip", "boolean"))
+    take = ["renamed:customer>buyer", "renamed:customer>vip"]
+    with acting_as(ada), pytest.raises(MetadataError, match="renamed:customer>vip is no open change"):
+        accept_proposal(proposal=proposal, take=take)
+    assert "customer" in contract(orders)
+
+
 def test_a_wider_type_is_followed_by_targets_that_had_the_former_one(orders: SourceDataset, ada: object):
     own = TargetColumn.objects.get(dataset__name="rc_shop_orders", name="customer")
     assert str(own.type) == "integer"

@@ -4,6 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from loader.domain.manifest.codec import to_json
+from loader.domain.manifest.reads import ReadManifest
+from loader.spark.queries import reads
 from tests.loader.harness import Dataset, finished
 from tests.loader.quality import COLUMNS, DAY, check, checked_manifest, load, row
 
@@ -75,13 +78,55 @@ def test_a_condition_that_fails_to_run_does_not_hide_the_other_checks(item):
     fails = check("condition", condition="CAST(name AS integer) > 0")
     event, results = load(item, [row(1)], fails, check("not_null", columns=["name"]))
     assert results["not_null"]["outcome"] == "passed"
-    assert (results["condition"]["outcome"], event["status"]) == ("broken", "succeeded")
+    assert (results["condition"]["outcome"], event["status"]) == ("warned", "succeeded")
 
 
 def test_a_check_that_fails_to_run_says_where_without_the_value(item):
     fails = check("condition", condition="CAST(name AS integer) > 0")
     _, results = load(item, [row(1, name="ada@x")], fails)
-    assert results["condition"]["message"] == "could not run: CAST_INVALID_INPUT, at CAST(name AS integer)"
+    message = "1 row of 1 failed, 1 of them could not be computed: CAST_INVALID_INPUT, at CAST(name AS integer)"
+    assert results["condition"]["message"] == message
+
+
+def test_a_row_whose_check_cannot_be_computed_fails_it_and_the_others_are_checked(item):
+    rows = [row(1), row(2, price="0"), row(3, price="20.00"), row(4, price=None)]
+    ratio = check("condition", "stop", condition="10 / price > 1")
+    event, results = load(item, rows, ratio, check("condition", name="again", condition="10 / price > 1"))
+    assert (event["status"], event["error"]["code"]) == ("failed", "QUALITY_STOPPED")
+    for name in ("condition", "again"):
+        assert (results[name]["failed"], results[name]["total"]) == (2, 4)
+        assert "2 rows of 4 failed, 1 of them could not be computed: DIVIDE_BY_ZERO" in results[name]["message"]
+    assert results["condition"]["samples"] == ["id=2", "id=3"]
+
+
+def test_a_check_of_columns_named_like_its_own_numbers_runs(spark, tmp_path):
+    columns = {"id": "integer", "N": "integer", "rows": "integer", "total": "integer"}
+    item = Dataset(spark, tmp_path, columns=columns)
+    rows = [{"id": number, "N": 1, "rows": 2, "total": 3} for number in (1, 2)]
+    every = check("unique", name="all", columns=["N", "rows", "total"])
+    each = [check("unique", name=name, columns=[name]) for name in ("N", "rows", "total")]
+    _, results = load(item, rows, every, *each)
+    assert {name: (found["outcome"], found["failed"]) for name, found in results.items()} == dict.fromkeys(
+        ("all", "N", "rows", "total"), ("warned", 2)
+    )
+
+
+def test_a_select_over_its_own_table_runs_on_the_table_as_it_is(item):
+    load(item, [row(1), row(2, price="9.00")])
+    query = check(
+        "query",
+        "stop",
+        sql="SELECT",
+        query="SELECT id FROM `__own` WHERE price > 5",
+        views=(("__own", item.rawcore_spec),),
+        own_view="__own",
+    )
+    arguments = {"checks": [to_json(query)], "at": DAY[1], "sensitive": []}
+    answer = reads.read(
+        item.spark, item.warehouse, ReadManifest("quality", table=item.rawcore_spec, arguments=arguments), "job"
+    )
+    (result,) = answer["results"]
+    assert (result["outcome"], result["failed"]) == ("stopped", 1)
 
 
 def test_rows_that_repeat_values_are_counted(item):

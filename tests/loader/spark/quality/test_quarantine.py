@@ -67,6 +67,28 @@ def test_failing_rows_are_kept_aside_with_their_reasons_and_the_others_are_loade
     assert (kept["3"]["run_id"], kept["3"]["state"]) == ("run-1", "waiting")
 
 
+def test_a_row_whose_check_cannot_be_computed_is_kept_aside_with_the_error(item):
+    ratio = check("condition", "quarantine", condition="10 / price > 1")
+    single = check("unique", "quarantine", columns=["name"], where="10 / price > 1")
+    rows = [row(1), row(2, price="0", name="b"), row(3, price="20.00", name="c"), row(4, price=None, name="d")]
+    event, results = load(item, rows, ratio, single)
+    assert (event["status"], names(item)) == ("succeeded", {1: "a", 4: "d"})
+    assert (event["counts"]["quarantined"], results["unique"]["failed"]) == (2, 1)
+    key = next(column.key for column in item.rawcore_spec.columns if column.name == "id")
+    reasons = {found["row_values"][key]: found["reasons"] for found in quarantined(item)}
+    assert reasons["3"] == ["condition"]
+    assert [reason.partition(",")[0] for reason in reasons["2"]] == [
+        "condition: could not be computed (DIVIDE_BY_ZERO",
+        "unique: could not be computed (DIVIDE_BY_ZERO",
+    ]
+
+
+def test_a_check_that_keeps_rows_aside_and_cannot_run_refuses_the_load(item):
+    event, results = load(item, [row(1)], check("not_null", "quarantine", columns=["former"]))
+    assert (event["status"], event["error"]["code"]) == ("failed", "QUALITY_STOPPED")
+    assert (results["not_null"]["outcome"], item.current()) == ("broken", [])
+
+
 @pytest.mark.nightly
 def test_a_quarantined_key_keeps_its_open_version_and_an_absent_one_is_closed(item):
     load(item, [row(1), row(2), row(3)])
@@ -169,7 +191,7 @@ def test_a_decision_is_a_maintenance_run_with_the_versions_of_the_quarantine(ite
     manifest = QuarantineManifest("decided", item.state.key, item.state.qualified_name, "release")
     events = []
     record = lambda event, **fields: events.append({"event": event} | fields)  # noqa: E731
-    done = perform_run(item.spark, item.warehouse, "quarantine", manifest, record, threading.Event(), "job")
+    done = perform_run(item.spark, item.warehouse, "quarantine_decision", manifest, record, threading.Event(), "job")
     assert done["status"] == "succeeded"
     assert done["answer"]["tables"] == {
         f"{item.state.qualified_name} quarantine": {"version_before": 0, "version_after": 1}

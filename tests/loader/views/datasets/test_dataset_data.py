@@ -387,6 +387,34 @@ def test_a_difference_shows_changed_values_before_and_after(reader: Client, airp
     ]
 
 
+def test_a_comparison_with_more_rows_than_it_shows_has_all_of_them_as_csv(
+    reader: Client, airport: TargetDataset, person: User, settings, tmp_path: Path
+):
+    settings.EXPORT_FOLDER = str(tmp_path)
+    samples = {"columns": ["icao"], "added": [["EDDF"]], "gone": [], "changed": []}
+    difference = {
+        "table": str(airport),
+        "table_version": 7,
+        "key": ["icao"],
+        "rows": {"added": 2, "changed": 0, "gone": 0, "same": 5},
+        "columns": {"added": [], "gone": [], "retyped": [], "left_out": []},
+        "changed": {},
+        "repeated_keys": 0,
+        "samples": samples,
+        "exported": 2,
+    }
+    made = answered(airport, person, "compare", difference=difference)
+    ReadRequest.objects.filter(pk=made.pk).update(arguments={"by": "versions", "base": "6", "other": "7"})
+    assert "Shown are 1 of 2 rows that differ, the first of each kind. The CSV file has all of them." in words(
+        part(reader, made)
+    )
+    (tmp_path / f"{made.pk}.csv").write_text('"row","before.icao","after.icao"\n"added",,"EDDF"\n"added",,"EDDG"\n')
+    answer = reader.get(f"/reads/{made.pk}/rows.csv")
+    assert b"".join(answer.streaming_content).decode().count("\n") == 3
+    rows = reader.get(f"/api/v1/reads/{made.pk}/rows/")
+    assert (rows["Content-Type"], rows["X-Truncated"]) == ("text/csv; charset=utf-8", "false")
+
+
 # --- answers ------------------------------------------------------------------------------------
 
 

@@ -235,7 +235,7 @@ def test_chosen_rows_are_released_with_a_reason(operator: Client, warehouse: Tar
     without = operator.post(place, {"decision": "release"})
     assert (without.status_code, b"Enter a reason." in without.content) == (422, True)
     answer = operator.post(place, {"decision": "release", "reason": "confirmed", "entries": [entry]})
-    run = LoadRun.objects.get(kind="quarantine")
+    run = LoadRun.objects.get(kind="quarantine_decision")
     assert answer.headers["Location"] == f"/load-runs/{run.run_id}/"
     assert run.details["asked"] == {"decision": "release", "entries": [entry], "of_run": ""}
 

@@ -81,6 +81,15 @@ def test_a_rename_that_is_none_is_accepted_as_two_changes(
     assert contract(orders) == ["Order No", "amount", "ordered at", "customer_no"]
 
 
+def test_two_changes_are_joined_as_a_rename(editor: Client, orders: SourceDataset, proposal: SourceProposal):
+    chosen = {"choose": "yes", "rename": "join|renamed:amount>vip"}
+    page = html_of(editor.get(address(proposal), chosen))
+    assert "rename amount to vip" in words(page)
+    assert "Accept 1 change" in words(page)
+    assert editor.post(address(proposal), typed(page, having="fingerprint")).status_code == 302
+    assert contract(orders) == ["Order No", "customer", "vip", "ordered at"]
+
+
 def test_an_accepted_proposal_leads_to_the_report(editor: Client, proposal: SourceProposal):
     editor.post(address(proposal), typed(read(editor, address(proposal)), having="fingerprint"))
     page = read(editor, address(proposal))

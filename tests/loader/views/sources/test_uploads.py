@@ -77,6 +77,9 @@ def test_a_new_column_is_named_and_the_file_stored(editor: Client, orders: Sourc
     [
         ("Order No,customer\nA1,7\n", "lacks 2 columns of the contract: amount, ordered at"),
         ("Order No,customer,amount,ordered at\nA1,7\n", "RAGGED_ROW"),
+        (NEXT + "A4,9,much,2024-01-03\n", "1 value in amount not fitting decimal(10,2), first in record 4"),
+        (NEXT + ",9,1.00,2024-01-03\n", "NULL_KEY"),
+        (NEXT + "A3,9,2.00,2024-01-03\n", "1 key with rows that differ, first in the records 3 and 4"),
     ],
 )
 def test_a_file_that_a_load_would_refuse_is_stored_only_if_the_user_insists(
@@ -93,6 +96,19 @@ def test_a_file_that_a_load_would_refuse_is_stored_only_if_the_user_insists(
 def test_rows_with_faults_are_no_reason_where_they_are_quarantined(editor: Client, orders: SourceDataset):
     SourceDataset.objects.update(options={"faulty_rows": "quarantine"})
     assert upload(editor, orders, ORDERS + "A3,9\n").status_code == 302
+    assert upload(editor, orders, ORDERS + "A3,9,much,2024-01-03\n,9,1.00,2024-01-03\n").status_code == 302
+
+
+def test_a_fault_of_the_whole_file_counts_although_rows_are_quarantined(
+    editor: Client, orders: SourceDataset, landing: Path
+):
+    SourceDataset.objects.update(options={"faulty_rows": "quarantine"})
+    assert upload(editor, orders, "").status_code == 422
+    assert (landing / "orders.csv").read_text() == ORDERS
+
+
+def test_identical_rows_of_a_key_are_stored(editor: Client, orders: SourceDataset):
+    assert upload(editor, orders, NEXT + "A3,9,1.0,2024-01-03\n").status_code == 302
 
 
 def test_a_file_that_matches_the_pattern_joins_the_others(editor: Client, orders: SourceDataset, landing: Path):

@@ -96,6 +96,15 @@ def test_a_load_type_is_a_policy_and_a_history(take, load: str, expected: tuple[
     assert (orders().history_policy.get("input", "snapshot"), orders().historize) == expected
 
 
+def test_an_upsert_without_a_business_key_is_refused_at_its_place(take):
+    text = SYSTEM.format(load="{type: upsert}").replace(", business_key: 1", "")
+    with pytest.raises(MetadataError, match="upsert needs a business key") as refused:
+        take(text)
+    assert refused.value.code == "no_business_key"
+    assert "file.yaml" in str(refused.value)
+    assert not SourceDataset.objects.exists()
+
+
 def test_repeated_keys_are_reading_options(take):
     take(SYSTEM.format(load="{deduplicate: {by: updated_at}}"))
     assert orders().options == {"deduplicate": "latest", "order_by": "updated_at"}

@@ -1,0 +1,48 @@
+"""CSV file of all rows that differ, if the answer of a comparison has a part of them."""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from loader.spark.queries.differences import compare
+from loader.spark.queries.exports import export_differences
+
+pytestmark = [pytest.mark.spark, pytest.mark.takes(seconds=8)]
+
+
+def lines_of(spark, tmp_path: Path, key: list[str], before: list[tuple], after: list[tuple], samples: int = 1):
+    """Return the difference of two tables, and the lines of its file without quotation marks."""
+    path = tmp_path / "differences.csv"
+    frames = [spark.createDataFrame(rows, "id integer, v string") for rows in (before, after)]
+    export = partial(export_differences, path=str(path))
+    difference = compare(*frames, key, samples=samples, export=export)
+    lines = path.read_text(encoding="utf-8").replace('"', "").splitlines() if path.is_file() else []
+    return difference, lines
+
+
+def test_all_rows_that_differ_are_in_the_file(spark, tmp_path):
+    before = [(1, "a"), (2, "b"), (3, "c"), (4, None), (7, "same")]
+    after = [(1, "A"), (2, "B"), (5, "=e"), (6, "f"), (7, "same")]
+    difference, lines = lines_of(spark, tmp_path, ["id"], before, after)
+    assert (difference["exported"], len(difference["samples"]["changed"])) == (6, 1)
+    assert lines == [
+        "row,before.id,before.v,after.id,after.v",
+        "added,,,5,'=e",
+        "added,,,6,f",
+        "changed,1,a,1,A",
+        "changed,2,b,2,B",
+        "gone,3,c,,",
+        "gone,4,,,",
+    ]
+
+
+def test_rows_without_a_key_are_in_the_file_as_often_as_one_side_has_more_of_them(spark, tmp_path):
+    difference, lines = lines_of(spark, tmp_path, [], [(1, "a"), (2, "b")], [(1, "a"), (1, "a"), (1, "a")])
+    assert (difference["exported"], difference["rows"]["added"]) == (3, 2)
+    assert lines[1:] == ["added,,,1,a", "added,,,1,a", "gone,2,b,,"]
+
+
+def test_a_difference_that_the_answer_has_whole_has_no_file(spark, tmp_path):
+    difference, lines = lines_of(spark, tmp_path, ["id"], [(1, "a")], [(1, "b")])
+    assert ("exported" in difference, lines) == (False, [])
