@@ -71,7 +71,8 @@ def load_small(load: SmallLoad) -> dict[str, Any]:
 
 def _load(load: SmallLoad) -> dict[str, Any]:
     delivered = read_delivery(load.delivery, load.limit)
-    stage = stage_rows(delivered, load.stage_columns, load.entity_key, load.row_hash, load.foreign_keys)
+    types = {column.name: column.type for column in load.delivery.columns}
+    stage = stage_rows(delivered, load.stage_columns, load.entity_key, load.row_hash, load.foreign_keys, types)
     table = load.history.table if load.history else load.rawcore
     stored = read_rows(table, load.open_files, load.limit)
     rows = compare(stage, stored, load.entity_key[0], load.row_hash[0], closes_absent=load.closes_absent)

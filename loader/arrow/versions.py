@@ -12,7 +12,9 @@ from typing import Any
 import pyarrow as pa
 
 from loader.arrow.parquet_files import NotPlain, Table, write_rows
+from loader.domain.historization.compared_texts import BY_VALUE, ComparedText
 from loader.domain.historization.hashing import digest
+from metadata.domain.types import parse
 
 NEW, CHANGED, DELETED = "new", "changed", "deleted"
 OPEN, CLOSED = "open", "closed"
@@ -102,13 +104,15 @@ def stage_rows(
     entity_key: tuple[str, tuple[Part, ...]],
     row_hash: tuple[str, tuple[Part, ...]],
     foreign_keys: Iterable[tuple[str, tuple[Part, ...]]],
+    types: Mapping[str, str],
 ) -> pa.Table:
     """Return the delivered rows with the column names of rawcore, with entity key, row hash and foreign keys.
 
-    A foreign key is NULL if one of its parts is NULL.
+    A foreign key is NULL if one of its parts is NULL. ``types`` are those of delivered columns by name.
     """
-    stage = {name: delivered[delivered_name] for name, delivered_name in columns}
-    values = {name: array.to_pylist() for name, array in stage.items()}
+    pairs = dict(columns)
+    stage = {name: delivered[delivered_name] for name, delivered_name in pairs.items()}
+    values = {name: compared_values(array.to_pylist(), types[pairs[name]]) for name, array in stage.items()}
     keys = {name: hashed(values, parts, delivered.num_rows) for name, parts in (entity_key, row_hash)}
     for name, parts in foreign_keys:
         complete = zip(*(values[column] for _, column in parts), strict=True)
@@ -117,8 +121,16 @@ def stage_rows(
     return pa.table(stage | {name: pa.array(hashes, pa.string()) for name, hashes in keys.items()})
 
 
+def compared_values(values: list[Any], type_text: str) -> list[Any]:
+    """Return values of a type as they are hashed (encoding v2)."""
+    type_name = parse(type_text).name
+    if type_name not in BY_VALUE:
+        return values
+    return [None if value is None else ComparedText.of(value, type_name) for value in values]
+
+
 def hashed(values: Mapping[str, list[Any]], parts: Sequence[Part], rows: int) -> list[str]:
-    """Return the digest of these columns for each row (encoding v1)."""
+    """Return the digest of these columns for each row (encoding v2)."""
     ids = [key for key, _ in parts]
     columns = [values[name] for _, name in parts]
     if not columns:

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 
 from architecture.domain.tables import TableSpec
 from loader.domain.historization import history as rules
+from loader.spark.compared_texts import compared, types_by_name
 from loader.spark.expressions import any_of
 from loader.spark.session import forget
 from loader.spark.tables.table_files import PLACE
@@ -251,6 +252,13 @@ def _change(table: TableSpec, comparison: Comparison, has_deleted: bool) -> Colu
     change = change.when(F.col(f"s.{row_hash}") != F.col("__hash"), rules.CHANGED)
     if comparison.untracked:
         quoted = [quote_identifier(name) for name in comparison.untracked]
-        differs = any_of(~F.col(f"s.{name}").eqNullSafe(F.col(f"{OLD}.{name}")) for name in quoted)
+        types = types_by_name(table)
+        pairs = zip(comparison.untracked, quoted, strict=True)
+        differs = any_of(
+            ~compared(F.col(f"s.{quoted_name}"), types.get(name, "")).eqNullSafe(
+                compared(F.col(f"{OLD}.{quoted_name}"), types.get(name, ""))
+            )
+            for name, quoted_name in pairs
+        )
         change = change.when(differs, UPDATED)
     return change.otherwise(rules.UNCHANGED)

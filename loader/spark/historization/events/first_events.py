@@ -97,12 +97,13 @@ class FirstEvents:
     def _compared(self) -> list[str]:
         """Return the columns in which rows of one time must not differ."""
         delivered, op = set(self.arrivals.delivered), self.arrivals.policy.op
-        return [f"c{i}" for i, c in enumerate(self.fold.columns) if c.key in delivered and c.name != op]
+        return [self.fold.compared(i) for i, c in enumerate(self.fold.columns) if c.key in delivered and c.name != op]
 
     def _opening(self) -> list[str]:
         """Return the columns in which a difference opens a version."""
         delivered, choices = set(self.arrivals.delivered), self.fold.eras[0].choices
-        return [f"c{i}" for i, c in enumerate(self.fold.columns) if c.key in delivered and choices.opens(c.key)]
+        columns = enumerate(self.fold.columns)
+        return [self.fold.compared(i) for i, c in columns if c.key in delivered and choices.opens(c.key)]
 
     def _with_versions(self, rows: DataFrame, names: list[str], latest_first: WindowSpec) -> DataFrame:
         was_live = F.coalesce(~F.lead("is_delete").over(latest_first), F.lit(False))
@@ -123,7 +124,7 @@ class FirstEvents:
         return rows.withColumns(columns).withColumn(KEY, self.arrivals.entity_key([F.col(name) for name in names]))
 
     def _values(self) -> Column:
-        values = [F.col(f"c{i}") for i, _ in enumerate(self.fold.columns)]
+        values = [F.col(name) for name in self.fold.value_names]
         return F.struct(*values) if values else F.expr("named_struct()")
 
     # --- result -----------------------------------------------------------------------------------

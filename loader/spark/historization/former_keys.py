@@ -1,0 +1,132 @@
+"""Entity keys that encoding v1 made of a uuid, a time or json: hashes of the text in which a key was delivered first.
+
+A stored key is never hashed anew: other tables and systems refer to it. A row with its value, however that is written,
+gets the stored key; only values without one get the key of v2. Once a load has found no key of v1 in a table, its
+commits note that, and later loads do not look any more.
+"""
+
+from dataclasses import dataclass, field
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from architecture.domain.tables import OPEN, TableSpec
+from loader.domain.historization.hashing import ALGORITHM_VERSION
+from loader.domain.manifest.loads import HashComponent, RawcoreLoad
+from loader.spark.compared_texts import hash_parts, types_by_name
+from loader.spark.expressions import digest
+from loader.spark.session import forget
+from loader.spark.tables.commits import open_files
+from loader.spark.tables.tables import DeltaTable
+from metadata.domain.sql import quote_identifier
+
+KEYS = "keys"
+_NOTE = {KEYS: f"v{ALGORITHM_VERSION}"}
+_VALUE, _STORED, _LIVE, _NTH = "__value_key", "__stored_key", "__is_live", "__nth"
+_BROADCAST_UP_TO_ROWS = 1_000_000
+
+
+@dataclass
+class FormerKeys:
+    """Stored keys of v1 of a dataset and of the parents that it refers to."""
+
+    session: SparkSession
+    warehouse: str
+    _frames: dict[str, DataFrame | None] = field(default_factory=dict)
+    _checkpoints: list[DataFrame] = field(default_factory=list)
+
+    def of(self, table: TableSpec, *others: TableSpec | None) -> DataFrame | None:
+        """Return pairs of the key of v2 and the stored key of v1; None if a table has none.
+
+        ``table`` is a dataset's leading table, ``others`` have its keys, too (an event log).
+        """
+        if table.key not in self._frames:
+            self._frames[table.key] = self._find([table, *(other for other in others if other is not None)])
+        return self._frames[table.key]
+
+    def note(self, load: RawcoreLoad) -> dict[str, str]:
+        """Return the note that all keys of a table are those of v2; empty if v1 has the same, or made some of them."""
+        if not _has_values(load.leading) or self.of(load.leading, load.event_log) is not None:
+            return {}
+        return dict(_NOTE)
+
+    def kept(self, rows: DataFrame, column: str, table: TableSpec, *others: TableSpec | None) -> DataFrame:
+        """Return the rows with the stored keys in a column that has the keys of v2 of a table."""
+        former = self.of(table, *others)
+        if former is None:
+            return rows
+        name, names = quote_identifier(column), rows.columns
+        joined = rows.join(former, F.col(name) == F.col(_VALUE), "left")
+        stored = joined.withColumn(column, F.coalesce(F.col(_STORED), F.col(name)))
+        return stored.select(*map(quote_identifier, names))
+
+    def kept_in(self, rows: DataFrame, load: RawcoreLoad) -> DataFrame:
+        """Return hashed rows of a load with the stored entity and foreign keys."""
+        if load.entity_key:
+            rows = self.kept(rows, load.table.column("entity_key").name, load.leading, load.event_log)
+        return self.kept_foreign_keys(rows, load)
+
+    def kept_foreign_keys(self, rows: DataFrame, load: RawcoreLoad) -> DataFrame:
+        for key in load.foreign_keys:
+            if key.keys is not None and key.column in rows.columns:
+                rows = self.kept(rows, key.column, key.keys)
+        return rows
+
+    def release(self) -> None:
+        for frame in self._checkpoints:
+            forget(frame)
+        self._checkpoints.clear()
+        self._frames.clear()
+
+    def _find(self, tables: list[TableSpec]) -> DataFrame | None:
+        if not _has_values(tables[0]) or not any(self._may_have_some(table) for table in tables):
+            return None
+        stored = [self._stored(table) for table in tables]
+        rows = stored[0] if len(stored) == 1 else stored[0].unionByName(stored[1])
+        per_key = rows.groupBy(_VALUE, _STORED).agg(F.max(_LIVE).alias(_LIVE))
+        first = Window.partitionBy(_VALUE).orderBy(F.desc(_LIVE), F.col(_STORED) != F.col(_VALUE), _STORED)
+        chosen = per_key.withColumn(_NTH, F.row_number().over(first)).where(F.col(_NTH) == 1)
+        former = chosen.where(F.col(_STORED) != F.col(_VALUE)).select(_VALUE, _STORED)
+        former = former.localCheckpoint(eager=True, storageLevel=StorageLevel.MEMORY_AND_DISK)
+        self._checkpoints.append(former)
+        count = former.count()
+        if not count:
+            return None
+        return F.broadcast(former) if count <= _BROADCAST_UP_TO_ROWS else former
+
+    def _may_have_some(self, spec: TableSpec) -> bool:
+        return may_have_former_keys(self.session, DeltaTable(self.session, self.warehouse, spec.key))
+
+    def _stored(self, spec: TableSpec) -> DataFrame:
+        """Return the keys of a table's rows. Closed versions have the keys of others, unless files delivered them."""
+        frame = DeltaTable(self.session, self.warehouse, spec.key).frame()
+        live = F.lit(spec.kind != "event_log")
+        if spec.kind == "history":
+            live = F.col(quote_identifier(spec.column("segment").name)) == OPEN
+        types = {field.name: field.dataType for field in frame.schema.fields}
+        components = [HashComponent(column.key, column.name) for column in spec.of_purpose("business_key")]
+        value = digest(hash_parts(components, types, types_by_name(spec)))
+        entity_key = F.col(quote_identifier(spec.column("entity_key").name))
+        return frame.select(value.alias(_VALUE), entity_key.alias(_STORED), live.alias(_LIVE))
+
+
+def may_have_former_keys(session: SparkSession, table: DeltaTable) -> bool:
+    """Return True if the table has rows, and no load noted that all their keys are those of the present version."""
+    if not table.exists():
+        return False
+    last_run = table.newest_run_commit()
+    is_noted = last_run is not None and last_run.notes.get(KEYS) == _NOTE[KEYS]
+    return not is_noted and bool(open_files(session, table).all)
+
+
+def _has_values(table: TableSpec) -> bool:
+    """Return True if a column of the business key is compared by value."""
+    types = types_by_name(table)
+    return any(column.name in types for column in table.of_purpose("business_key"))
+
+
+def tables_with_value_keys(load: RawcoreLoad) -> list[TableSpec]:
+    """Return the leading tables of a load and of its parents whose keys are made of values of these types."""
+    own = [load.leading] if _has_values(load.leading) else []
+    return [*own, *(key.keys for key in load.foreign_keys if key.keys is not None)]
