@@ -190,10 +190,10 @@ def with_hashes(frame: DataFrame, load: RawcoreLoad) -> DataFrame:
     With a delete flag in the history policy, also with ``__is_delete``.
     """
     table, policy = load.table, HistoryPolicy.from_dict(load.policy)
-    types, described = {field.name: field.dataType for field in frame.schema.fields}, types_by_name(table)
+    types, by_value = {field.name: field.dataType for field in frame.schema.fields}, types_by_name(table)
 
     def hashed(components: Iterable[HashComponent]) -> Column:
-        return digest(hash_parts(components, types, described))
+        return digest(hash_parts(components, types, by_value))
 
     columns = [hashed(load.entity_key).alias(column.name) for column in table.of_purpose("entity_key")]
     described = table.of_purpose("business_key", "attribute")
