@@ -1,10 +1,12 @@
-"""Entity keys that encoding v1 made of a uuid, a time or json: hashes of the text in which a key was delivered first.
+"""Entity keys of a uuid, a time or json that were hashed in another way than now.
 
-A stored key is never hashed anew: other tables and systems refer to it. A row with its value, however that is written,
-gets the stored key; only values without one get the key of v2. Once a load has found no key of v1 in a table, its
-commits note that, and later loads do not look any more.
+Encoding v1 hashed the text in which a key was delivered first, and a column's type may have changed since. A stored key
+is never hashed anew: other tables and systems refer to it. A row with its value, however that is written, gets the
+stored key; only values without one get the key of now. Once a load has found no other key in a table, its commits note
+how the keys are hashed, and later loads do not look any more.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pyspark import StorageLevel
@@ -12,32 +14,36 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from architecture.domain.tables import OPEN, TableSpec
-from loader.domain.historization.hashing import ALGORITHM_VERSION
 from loader.domain.manifest.loads import HashComponent, RawcoreLoad
 from loader.spark.compared_texts import hash_parts, types_by_name
 from loader.spark.expressions import digest
 from loader.spark.session import forget
 from loader.spark.tables.commits import open_files
-from loader.spark.tables.tables import DeltaTable
+from loader.spark.tables.tables import DeltaTable, RunCommit
 from metadata.domain.sql import quote_identifier
 
-KEYS = "keys"
-_NOTE = {KEYS: f"v{ALGORITHM_VERSION}"}
+# Note of a commit: the columns of the business key that are hashed by their value, with their types; or that some keys
+# are hashed in another way.
+KEYS, MIXED = "keys", "mixed"
 _VALUE, _STORED, _LIVE, _NTH = "__value_key", "__stored_key", "__is_live", "__nth"
 _BROADCAST_UP_TO_ROWS = 1_000_000
 
 
 @dataclass
 class FormerKeys:
-    """Stored keys of v1 of a dataset and of the parents that it refers to."""
+    """Stored keys of a dataset, and of the parents that it refers to, that are hashed in another way than now.
+
+    ``newest`` are newest commits of runs that are known, by the key of the table.
+    """
 
     session: SparkSession
     warehouse: str
+    newest: Mapping[str, RunCommit | None] = field(default_factory=dict)
     _frames: dict[str, DataFrame | None] = field(default_factory=dict)
     _checkpoints: list[DataFrame] = field(default_factory=list)
 
     def of(self, table: TableSpec, *others: TableSpec | None) -> DataFrame | None:
-        """Return pairs of the key of v2 and the stored key of v1; None if a table has none.
+        """Return pairs of the key of now and the stored key; None if all stored keys are those of now.
 
         ``table`` is a dataset's leading table, ``others`` have its keys, too (an event log).
         """
@@ -46,13 +52,14 @@ class FormerKeys:
         return self._frames[table.key]
 
     def note(self, load: RawcoreLoad) -> dict[str, str]:
-        """Return the note that all keys of a table are those of v2; empty if v1 has the same, or made some of them."""
-        if not _has_values(load.leading) or self.of(load.leading, load.event_log) is not None:
-            return {}
-        return dict(_NOTE)
+        """Return the note on how the keys of a load's tables are hashed; empty without a value of these types."""
+        if self.of(load.leading, load.event_log) is not None:
+            return {KEYS: MIXED}
+        now = _by_value(load.leading)
+        return {KEYS: now} if now else {}
 
     def kept(self, rows: DataFrame, column: str, table: TableSpec, *others: TableSpec | None) -> DataFrame:
-        """Return the rows with the stored keys in a column that has the keys of v2 of a table."""
+        """Return the rows with the stored keys in a column that has the keys of now of a table."""
         former = self.of(table, *others)
         if former is None:
             return rows
@@ -80,7 +87,7 @@ class FormerKeys:
         self._frames.clear()
 
     def _find(self, tables: list[TableSpec]) -> DataFrame | None:
-        if not _has_values(tables[0]) or not any(self._may_have_some(table) for table in tables):
+        if not any(self._may_have_some(table) for table in tables):
             return None
         stored = [self._stored(table) for table in tables]
         rows = stored[0] if len(stored) == 1 else stored[0].unionByName(stored[1])
@@ -96,7 +103,10 @@ class FormerKeys:
         return F.broadcast(former) if count <= _BROADCAST_UP_TO_ROWS else former
 
     def _may_have_some(self, spec: TableSpec) -> bool:
-        return may_have_former_keys(self.session, DeltaTable(self.session, self.warehouse, spec.key))
+        table = DeltaTable(self.session, self.warehouse, spec.key)
+        if spec.key in self.newest:
+            return _notes_other_keys(self.newest[spec.key], spec) and bool(open_files(self.session, table).all)
+        return may_have_former_keys(self.session, table, spec)
 
     def _stored(self, spec: TableSpec) -> DataFrame:
         """Return the keys of a table's rows. Closed versions have the keys of others, unless files delivered them."""
@@ -111,22 +121,25 @@ class FormerKeys:
         return frame.select(value.alias(_VALUE), entity_key.alias(_STORED), live.alias(_LIVE))
 
 
-def may_have_former_keys(session: SparkSession, table: DeltaTable) -> bool:
-    """Return True if the table has rows, and no load noted that all their keys are those of the present version."""
-    if not table.exists():
+def may_have_former_keys(session: SparkSession, table: DeltaTable, spec: TableSpec) -> bool:
+    """Return True if the table has rows, and its newest run did not note that their keys are hashed as now."""
+    if not spec.of_purpose("business_key") or not table.exists():
         return False
-    last_run = table.newest_run_commit()
-    is_noted = last_run is not None and last_run.notes.get(KEYS) == _NOTE[KEYS]
-    return not is_noted and bool(open_files(session, table).all)
+    return _notes_other_keys(table.newest_run_commit(), spec) and bool(open_files(session, table).all)
 
 
-def _has_values(table: TableSpec) -> bool:
-    """Return True if a column of the business key is compared by value."""
+def _notes_other_keys(last_run: RunCommit | None, spec: TableSpec) -> bool:
+    noted = last_run.notes.get(KEYS, "") if last_run else ""
+    return noted != _by_value(spec)
+
+
+def _by_value(table: TableSpec) -> str:
+    """Return the columns of the business key that are hashed by their value, as text for commit metadata."""
     types = types_by_name(table)
-    return any(column.name in types for column in table.of_purpose("business_key"))
+    keys = (column for column in table.of_purpose("business_key") if column.name in types)
+    return " ".join(sorted(f"{column.key}:{types[column.name]}" for column in keys))
 
 
-def tables_with_value_keys(load: RawcoreLoad) -> list[TableSpec]:
-    """Return the leading tables of a load and of its parents whose keys are made of values of these types."""
-    own = [load.leading] if _has_values(load.leading) else []
-    return [*own, *(key.keys for key in load.foreign_keys if key.keys is not None)]
+def tables_with_keys(load: RawcoreLoad) -> list[TableSpec]:
+    """Return the leading tables of a load and of its parents, whose keys may be hashed in another way than now."""
+    return [load.leading, *(key.keys for key in load.foreign_keys if key.keys is not None)]

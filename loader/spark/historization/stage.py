@@ -108,11 +108,6 @@ def _stage_columns(
     )  # fmt: skip
 
 
-def rows_of_key(frame: DataFrame, stage_input: StageInput, components: Sequence[HashComponent], key: str) -> DataFrame:
-    """Return the rows of a raw table whose entity key, as stage computes it, is ``key``."""
-    return with_entity_key(frame, stage_input, components, "__key").where(F.col("__key") == key).drop("__key")
-
-
 def with_entity_key(
     frame: DataFrame, stage_input: StageInput, components: Sequence[HashComponent], name: str
 ) -> DataFrame:

@@ -82,8 +82,8 @@ class Target:
 
     @cached_property
     def former_keys(self) -> FormerKeys:
-        """Return the stored keys that encoding v1 made."""
-        return FormerKeys(self.session, self.warehouse)
+        """Return the stored keys that are hashed in another way than now."""
+        return FormerKeys(self.session, self.warehouse, {self.load.leading.key: self.last_run})
 
     @cached_property
     def last_run(self) -> RunCommit | None:

@@ -127,11 +127,10 @@ class Quarantine:
                 else checker.without_partner(check, frame)
             )
             wrong = values.select(
-                *(F.col(quote_identifier(name)).alias(f"__wrong_{place}_{i}") for i, name in enumerate(names))
+                *(checker.compared_value(name).alias(f"__wrong_{place}_{i}") for i, name in enumerate(names))
             ).distinct()
-            equal = all_of(
-                F.col(quote_identifier(name)) == F.col(f"__wrong_{place}_{i}") for i, name in enumerate(names)
-            )
+            own_values = (checker.compared_value(name) for name in names)
+            equal = all_of(value == F.col(f"__wrong_{place}_{i}") for i, value in enumerate(own_values))
             rows = rows.join(wrong, equal, "left")
             in_question = F.expr(f"coalesce({checker.compared(check)}, false)")
             is_wrong = in_question & F.col(f"__wrong_{place}_0").isNotNull()

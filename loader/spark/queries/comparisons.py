@@ -23,6 +23,7 @@ from architecture.domain.tables import OPEN, TableSpec
 from loader.domain.manifest.reads import ReadManifest
 from loader.domain.queries.comparison import DATES, ENVIRONMENTS
 from loader.domain.refusals import Refusal
+from loader.spark.compared_texts import types_by_name
 from loader.spark.queries.differences import compare
 from loader.spark.queries.history_queries import not_kept, present_names, valid_at
 from loader.spark.queries.masking import readable
@@ -116,7 +117,8 @@ def _difference(
     specs = (spec, *(source.table for source in manifest.sources))
     left_out = {column.name for own in specs for column in own.columns if column.purpose not in purposes} - set(key)
     frames = [frame.select(*(quote_identifier(n) for n in frame.columns if n not in left_out)) for frame in sides]
-    found = compare(*frames, key, left_out={name.lower() for name in masked}, samples=_SAMPLES)
+    hidden = {name.lower() for name in masked}
+    found = compare(*frames, key, left_out=hidden, samples=_SAMPLES, types=types_by_name(spec))
     samples = found["samples"]
     return {
         "table_version": version,

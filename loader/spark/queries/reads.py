@@ -60,6 +60,7 @@ from loader.domain.queries.query_results import (
 )
 from loader.domain.queries.row_selection import RowSelection
 from loader.domain.refusals import Refusal
+from loader.spark.compared_texts import types_by_name
 from loader.spark.expressions import all_of
 from loader.spark.quality.frame_checks import RowChecker, placeholder_values
 from loader.spark.quality.profiles import profile
@@ -248,6 +249,7 @@ def _checked(spark: SparkSession, warehouse: str, table: DeltaTable, manifest: R
         key=tuple(column.name for column in manifest.table.of_purpose("business_key")),
         own=manifest.table.key,
         fill=placeholder_values("", at),
+        types=types_by_name(manifest.table),
     )
     checked = checker.check(table.frame_as_of(version), specs)
     results = without_sensitive(checked.results, specs, manifest.arguments["sensitive"])

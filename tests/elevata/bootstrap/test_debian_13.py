@@ -34,7 +34,8 @@ FILES = (
 # Runs a command in the folder as root of a mount namespace of its own, so that no mount outlives it.
 ENTER = (
     'mount --bind /dev "$1/dev" && mount --bind /dev/pts "$1/dev/pts" && mount -t proc proc "$1/proc" && '
-    'mount -t sysfs sysfs "$1/sys" && mount -t tmpfs tmpfs "$1/dev/shm" && exec chroot "$1" sh -c "cd /root/elevata && $2"'
+    'mount -t sysfs sysfs "$1/sys" && mount -t tmpfs tmpfs "$1/dev/shm" && '
+    'exec chroot "$1" sh -c "cd /root/elevata && $2"'
 )
 
 
@@ -64,7 +65,8 @@ def mirror() -> str:
 
 def settings() -> dict[str, str]:
     own = {name: value for name, value in os.environ.items() if VARIABLES.fullmatch(name)}
-    return own | {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8"}
+    path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    return own | {"PATH": path, "HOME": "/root", "LANG": "C.UTF-8"}
 
 
 def copy(source: Path, root: Path) -> None:
