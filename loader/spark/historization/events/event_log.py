@@ -316,14 +316,14 @@ class Arrivals:
         )
         is_delete = self._is_delete
         # In a feed a D outranks other rows of its time; a flagged row is compared with them.
-        compared = F.when(~is_delete, content) if self.policy.input == CDC else F.concat(is_delete, content)
+        ranked = F.when(~is_delete, content) if self.policy.input == CDC else F.concat(is_delete, content)
         values = self._values()
         rows = self.stage.select(
             self.entity_key(self.key_columns).alias(KEY),
             packed_key(self.history.spec),
             self._own.alias("own"),
             is_delete.alias("is_delete"),
-            compared.alias("content"),
+            ranked.alias("content"),
             F.struct(*values).alias("v") if values else F.expr("named_struct()").alias("v"),
         )
         if self.policy.deletes == IGNORE:

@@ -1,4 +1,4 @@
-"""Encoding v1 in Python: fixed texts and digests, and properties of every value."""
+"""Encoding v2 in Python: fixed texts and digests, and properties of every value."""
 
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal

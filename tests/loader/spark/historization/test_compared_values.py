@@ -179,3 +179,15 @@ def test_json_documents_of_a_file_are_compared_by_value(spark, tmp_path):
     spaced = [json.dumps({"a": [n, None], "b": float(n)}, indent=1) for n in range(5)]
     status, event = item.load([{"id": n, "doc": text} for n, text in enumerate(spaced)], at=DAY[1])
     assert (status, event["counts"]["unchanged"]) == ("succeeded", 5)
+
+
+@pytest.mark.parametrize("policy", [{}, DATED], ids=["dated by the load", "dated by a column"])
+def test_a_uuid_key_that_becomes_text_is_still_the_same_key(spark, tmp_path, policy):
+    item = Dataset(spark, tmp_path, columns={"id": "uuid", "v": "string", "t": "timestamp"}, policy=policy)
+    rows = [{"id": UPPER, "v": "a", "t": DAY[0]}, {"id": OTHER, "v": "a", "t": DAY[0]}]
+    item.load(rows, at=DAY[0])
+    item.columns["id"] = "string"
+    for day in (1, 2):
+        status, event = item.load([row | {"t": DAY[day]} for row in rows], at=DAY[day])
+        assert (status, event["counts"]["unchanged"], event["counts"]["new"]) == ("succeeded", 2, 0)
+    assert [row["id"] for row in item.history()] == [UPPER, OTHER]
