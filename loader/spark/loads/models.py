@@ -204,7 +204,8 @@ class ModelRows:
             return rows
         rows = self._keep(rows)
         types = types_by_name(self.load.table)
-        values = (compared(F.col(quote_identifier(name)), types.get(name, "")).alias(name) for name in _key_of(self.load))
+        pairs = zip(_key_of(self.load), key, strict=True)
+        values = (compared(F.col(quoted), types.get(name, "")).alias(name) for name, quoted in pairs)
         groups = rows.groupBy(*values).agg(F.count(F.lit(1)).alias("__rows"))
         wrong = groups.where((F.col("__rows") > 1) | any_of(F.col(name).isNull() for name in key))
         examples = wrong.limit(SAMPLES + 1).collect()

@@ -12,6 +12,7 @@ from loader.domain.manifest.reads import CheckManifest
 from loader.spark import compared_texts
 from loader.spark.historization import invariants
 from tests.loader.domain.historization.test_compared_texts import DIFFERENT, SAME
+from tests.loader.families import Family
 from tests.loader.harness import Dataset
 
 pytestmark = pytest.mark.spark
@@ -191,3 +192,42 @@ def test_a_uuid_key_that_becomes_text_is_still_the_same_key(spark, tmp_path, pol
         status, event = item.load([row | {"t": DAY[day]} for row in rows], at=DAY[day])
         assert (status, event["counts"]["unchanged"], event["counts"]["new"]) == ("succeeded", 2, 0)
     assert [row["id"] for row in item.history()] == [UPPER, OTHER]
+
+
+SMALL = {"small_rows": 50_000}
+
+
+@pytest.mark.parametrize("plant", ["uuid", "string"])
+@pytest.mark.parametrize("rule", ["keep", "null", "refuse", "ghost", "quarantine"])
+def test_a_child_refers_to_its_parent_however_the_key_is_written(spark, tmp_path, rule, plant):
+    shop = Family(
+        spark,
+        tmp_path,
+        rule,
+        parents={"columns": {"id": "uuid", "v": "string"}},
+        children={"columns": {"id": "integer", "plant": plant}},
+    )
+    parents, children = shop.load([{"id": UPPER, "v": "a"}], [{"id": 1, "plant": LOWER}], at=DAY[0], **SMALL)
+    assert (parents["status"], children["status"]) == ("succeeded", "succeeded")
+    assert parents["counts"].get("ghosts", 0) == children["counts"].get("unknown_parents", 0) == 0
+    assert shop.joined() == {1: "a"}
+
+
+@pytest.mark.parametrize("rule", ["keep", "null", "ghost"])
+def test_a_child_refers_to_a_parent_of_version_1(spark, tmp_path, rule):
+    shop = Family(
+        spark,
+        tmp_path,
+        rule,
+        parents={"columns": {"id": "uuid", "v": "string"}},
+        children={"columns": {"id": "integer", "plant": "uuid"}},
+    )
+    with Version1():
+        shop.load([{"id": UPPER, "v": "a"}, {"id": OTHER, "v": "b"}], [{"id": 1, "plant": UPPER}], at=DAY[0])
+    rows = [{"id": 1, "plant": LOWER}, {"id": 2, "plant": LOWER}, {"id": 3, "plant": OTHER.upper()}]
+    parents, children = shop.load(
+        [{"id": LOWER, "v": "a"}, {"id": OTHER, "v": "b"}], rows, at=DAY[1], **SMALL
+    )
+    assert (parents["counts"]["unchanged"], parents["counts"].get("ghosts", 0)) == (2, 0)
+    assert children["counts"].get("unknown_parents", 0) == 0
+    assert shop.joined() == {1: "a", 2: "a", 3: "b"}
