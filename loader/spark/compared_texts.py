@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from architecture.domain.tables import TableSpec
-from loader.domain.historization.compared_texts import BY_VALUE, compared_json
+from loader.domain.historization.compared_texts import BY_VALUE, compared_json_column
 from loader.domain.manifest.loads import HashComponent
 from loader.spark.session import ship_modules
 from metadata.domain.sql import quote_identifier
@@ -30,12 +30,7 @@ def compared(column: Column, type_name: str) -> Column:
     context = SparkContext._active_spark_context
     assert context is not None
     ship_modules(context)
-    return F.udf(compared_json_or_null, T.StringType(), useArrow=False)(column)
-
-
-def compared_json_or_null(text: str | None) -> str | None:
-    """Return the compared text of a json value; None for NULL."""
-    return None if text is None else compared_json(text)
+    return F.udf(compared_json_column, T.StringType(), useArrow=False)(column)
 
 
 def _time(text: Column) -> Column:

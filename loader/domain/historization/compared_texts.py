@@ -72,6 +72,11 @@ def compared_json(text: str) -> str:
     return value if next(tokens, None) is None else text
 
 
+def compared_json_column(text: str | None) -> str | None:
+    """Return the compared text of a value of a json column in a Python task of Spark; None for NULL."""
+    return None if text is None else compared_json(text)
+
+
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
     """Yield the tokens as pairs: a structural character and an empty text, or an empty text and a scalar."""
     place, end = 0, len(text.rstrip(" \t\n\r"))
