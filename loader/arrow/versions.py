@@ -71,6 +71,15 @@ class Rows:
     superseded: list[int]
     deleted: list[int]
     kept: list[int]
+    key_columns: tuple[str, ...] = ()
+
+    @property
+    def changed_rows(self) -> pa.Table:
+        """Return the delivered rows that supersede stored ones; the first text of a key stays."""
+        rows, stored = self.delivered(self.changed), self.known(self.superseded)
+        for name in self.key_columns:
+            rows = rows.set_column(rows.schema.get_field_index(name), name, stored[name])
+        return rows
 
     def delivered(self, places: list[int]) -> pa.Table:
         """Return the delivered rows at these positions."""
@@ -121,6 +130,14 @@ def stage_rows(
     return pa.table(stage | {name: pa.array(hashes, pa.string()) for name, hashes in keys.items()})
 
 
+def keys_by_value(
+    parts: Iterable[Part], columns: Iterable[tuple[str, str]], types: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return the columns of a key whose values may be written in several ways."""
+    delivered = dict(columns)
+    return tuple(name for _, name in parts if parse(types[delivered[name]]).name in BY_VALUE)
+
+
 def compared_values(values: list[Any], type_text: str) -> list[Any]:
     """Return values of a type as they are hashed (encoding v2)."""
     type_name = parse(type_text).name
@@ -138,10 +155,19 @@ def hashed(values: Mapping[str, list[Any]], parts: Sequence[Part], rows: int) ->
     return [digest(zip(ids, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def compare(stage: pa.Table, stored: pa.Table, key: str, row_hash: str, *, closes_absent: bool) -> Rows:
+def compare(
+    stage: pa.Table,
+    stored: pa.Table,
+    key: str,
+    row_hash: str,
+    *,
+    closes_absent: bool,
+    key_columns: tuple[str, ...] = (),
+) -> Rows:
     """Compare the delivered rows with the stored ones by entity key and row hash.
 
-    ``closes_absent``: a stored key without a delivered row is deleted, else it is kept.
+    ``closes_absent``: a stored key without a delivered row is deleted, else it is kept. ``key_columns`` are those of
+    the business key.
     """
     hashes = stored[row_hash].to_pylist()
     places = {entity: place for place, entity in enumerate(stored[key].to_pylist())}
@@ -169,13 +195,14 @@ def compare(stage: pa.Table, stored: pa.Table, key: str, row_hash: str, *, close
         superseded,
         deleted=absent if closes_absent else [],
         kept=kept if closes_absent else kept + absent,
+        key_columns=key_columns,
     )
 
 
 def history_files(history: History, rows: Rows, stamp: Stamp) -> list[str]:
     """Write the versions that the run opens and, if it closes any, all stored ones. Return their ``add`` actions."""
     opened = [_opened_versions(history, rows.delivered(rows.new), NEW, stamp)]
-    opened.append(_opened_versions(history, rows.delivered(rows.changed), CHANGED, stamp))
+    opened.append(_opened_versions(history, rows.changed_rows, CHANGED, stamp))
     if rows.touches:
         opened.append(rows.known(rows.kept))
     files = _write(history, opened, OPEN)
@@ -238,7 +265,7 @@ def live_rows(rows: Rows, rawcore: Table, stamp: Stamp, stored_names: Mapping[st
 
     ``stored_names`` are names of columns in the stored rows, by their name in rawcore, where these differ.
     """
-    delivered = rows.delivered(rows.new + rows.changed)
+    delivered = pa.concat_tables([rows.delivered(rows.new), rows.changed_rows])
     stamped = dict(zip(delivered.column_names, delivered.columns, strict=True))
     stamped |= stamp.columns(tuple(stored_names), delivered.num_rows)
     if not rows.touches:

@@ -218,7 +218,7 @@ class EventBatch:
         joined = delivered.alias("a").join(logs.alias("l"), F.col(f"a.{_KEY}") == F.col(f"l.{_KEY}"), how)
         return joined.select(
             F.coalesce(f"a.{_KEY}", f"l.{_KEY}").alias(_KEY),
-            F.coalesce(f"a.{PACKED}", f"l.{PACKED}").alias(PACKED),
+            F.coalesce(f"l.{PACKED}", f"a.{PACKED}").alias(PACKED),  # the first text of a key stays
             F.coalesce(F.col(f"a.{_ROWS}"), F.expr(f"CAST(array() AS {rows_type})")).alias(_ROWS),
             F.coalesce(F.col(f"l.{_LOG}"), F.expr(self.fold.no_events())).alias(_LOG),
         )

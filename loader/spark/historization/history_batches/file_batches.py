@@ -39,7 +39,7 @@ from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS, REWRITE_U
 from loader.spark.historization.events.event_log import SAMPLES, refuse_conflicting
 from loader.spark.historization.policy_notes import kept_hashes
 from loader.spark.historization.targets import Stamp, Target
-from loader.spark.historization.versions import ACTION, KEY, PACKED, VERSION, differing
+from loader.spark.historization.versions import ACTION, KEY, PACKED, VERSION, differing, packed_key
 from loader.spark.session import forget
 from metadata.domain.history.history_columns import FILES_OPEN_END
 from metadata.domain.sql import quote_identifier, quote_text
@@ -313,7 +313,7 @@ class FilesBatch:
         joined = per_key.alias("b").join(self._versions(per_key).alias("h"), KEY, "left")
         whole = joined.select(
             F.col(KEY),
-            F.col(PACKED),
+            F.coalesce(f"h.{PACKED}", f"b.{PACKED}").alias(PACKED),  # the first text of a key stays
             *(F.col(file) for file in FILES),
             F.coalesce(F.col("h.vs"), F.expr(fold.no_versions())).alias("old"),
         )
@@ -346,7 +346,10 @@ class FilesBatch:
             F.lit(None).cast("timestamp").alias("closed_at"),
             values.alias("v"),
         )
-        return frame.groupBy(F.col(key).alias(KEY)).agg(F.sort_array(F.collect_list(version)).alias("vs"))
+        rows = frame.select(F.col(key).alias(KEY), packed_key(table.spec), version.alias("version"))
+        return rows.groupBy(KEY).agg(
+            F.min_by(PACKED, "version.start").alias(PACKED), F.sort_array(F.collect_list("version")).alias("vs")
+        )
 
     def _count(self, before: Mapping[str, int]) -> None:
         sums = {
