@@ -19,7 +19,17 @@ import pyarrow as pa
 
 from loader.arrow.deliveries import Delivery, NotPlain, read_delivery
 from loader.arrow.parquet_files import StoredFile, Table, read_rows, write_rows
-from loader.arrow.versions import History, Part, Rows, Stamp, compare, history_files, keys_by_value, live_rows, stage_rows
+from loader.arrow.versions import (
+    History,
+    Part,
+    Rows,
+    Stamp,
+    compare,
+    history_files,
+    keys_by_value,
+    live_rows,
+    stage_rows,
+)
 from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
 
 
