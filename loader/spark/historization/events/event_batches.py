@@ -163,7 +163,7 @@ class EventBatch:
             loaded=f"TIMESTAMP {quote_text(self.stamp.loaded_at)}", cols=quote_text(self._delivered), v="v",
         )  # fmt: skip
         delivered = rows.groupBy(_KEY).agg(
-            F.any_value(PACKED).alias(PACKED),
+            F.min_by(PACKED, "own").alias(PACKED),
             F.expr(f"sort_array(collect_list({stamp}))").alias(_ROWS),
         )
         joined = self._with_logs(delivered)
