@@ -87,7 +87,8 @@ class FormerKeys:
         self._frames.clear()
 
     def _find(self, tables: list[TableSpec]) -> DataFrame | None:
-        if not any(self._may_have_some(table) for table in tables):
+        looked_at = tables if _by_value(tables[0]) else tables[:1]
+        if not any(self.may_have_some(table) for table in looked_at):
             return None
         stored = [self._stored(table) for table in tables]
         rows = stored[0] if len(stored) == 1 else stored[0].unionByName(stored[1])
@@ -102,11 +103,14 @@ class FormerKeys:
             return None
         return F.broadcast(former) if count <= _BROADCAST_UP_TO_ROWS else former
 
-    def _may_have_some(self, spec: TableSpec) -> bool:
+    def may_have_some(self, spec: TableSpec) -> bool:
+        """Return True if a table has rows, and its newest run did not note that their keys are hashed as now."""
         table = DeltaTable(self.session, self.warehouse, spec.key)
-        if spec.key in self.newest:
-            return _notes_other_keys(self.newest[spec.key], spec) and bool(open_files(self.session, table).all)
-        return may_have_former_keys(self.session, table, spec)
+        if not spec.of_purpose("business_key") or not table.exists():
+            return False
+        last_run = self.newest[spec.key] if spec.key in self.newest else table.newest_run_commit()
+        noted = last_run.notes.get(KEYS, "") if last_run else ""
+        return noted != _by_value(spec) and bool(open_files(self.session, table).all)
 
     def _stored(self, spec: TableSpec) -> DataFrame:
         """Return the keys of a table's rows. Closed versions have the keys of others, unless files delivered them."""
@@ -119,18 +123,6 @@ class FormerKeys:
         value = digest(hash_parts(components, types, types_by_name(spec)))
         entity_key = F.col(quote_identifier(spec.column("entity_key").name))
         return frame.select(value.alias(_VALUE), entity_key.alias(_STORED), live.alias(_LIVE))
-
-
-def may_have_former_keys(session: SparkSession, table: DeltaTable, spec: TableSpec) -> bool:
-    """Return True if the table has rows, and its newest run did not note that their keys are hashed as now."""
-    if not spec.of_purpose("business_key") or not table.exists():
-        return False
-    return _notes_other_keys(table.newest_run_commit(), spec) and bool(open_files(session, table).all)
-
-
-def _notes_other_keys(last_run: RunCommit | None, spec: TableSpec) -> bool:
-    noted = last_run.notes.get(KEYS, "") if last_run else ""
-    return noted != _by_value(spec)
 
 
 def _by_value(table: TableSpec) -> str:

@@ -29,7 +29,7 @@ from loader.domain.manifest.loads import HashComponent, LoadManifest, RawcoreLoa
 from loader.domain.refusals import Refusal
 from loader.domain.small_loads import delimiter_of, small_pairs
 from loader.spark.historization.batches import snapshot_notes
-from loader.spark.historization.former_keys import may_have_former_keys, tables_with_keys
+from loader.spark.historization.former_keys import tables_with_keys
 from loader.spark.historization.parents import NULLED
 from loader.spark.historization.policy_notes import columns_hashed
 from loader.spark.historization.targets import Stamp, Target
@@ -288,7 +288,7 @@ def _check_keys(target: Target, load: RawcoreLoad) -> None:
     if any(part.type is not None for key in load.foreign_keys for part in key.components):
         raise _NotSmall("a foreign key is compared as its parent's type")
     for spec in tables_with_keys(load):
-        if may_have_former_keys(target.session, DeltaTable(target.session, target.warehouse, spec.key), spec):
+        if target.former_keys.may_have_some(spec):
             raise _NotSmall(f"keys of {spec.qualified_name} may be hashed in another way")
 
 
