@@ -9,6 +9,9 @@ computes the same in Spark.
 import json
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
+from json.encoder import encode_basestring, encode_basestring_ascii
+from operator import itemgetter
 from typing import Any
 
 from metadata.domain.types import JSON, PATTERNS, TIME, UUID
@@ -49,7 +52,7 @@ def _time(text: str) -> str:
 
 _TOKEN = re.compile(r'[ \t\n\r]*(?:("(?:[^"\\\x00-\x1f]|\\.)*")|([\[\]{},:])|([^ \t\n\r\[\]{},:"]+))', re.DOTALL)
 _NUMBER = re.compile(r"(-?)(0|[1-9][0-9]*)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]{1,18}))?")
-_WORDS = {"true", "false", "null"}
+_WORDS = {True: "true", False: "false", None: "null"}
 _MOST_ZEROS = 40
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -64,6 +67,79 @@ def compared_json(text: str) -> str:
     Members of an object are sorted by key. Members of one key keep their order: readers take the first, the last or
     all of them, so each of them counts.
     """
+    try:
+        return _written(json.loads(text, object_pairs_hook=_object, **_NUMBERS))
+    except ValueError:
+        return text
+    except RecursionError:
+        return _deep_json(text)
+
+
+class _Written(str):
+    """Part of a document in its one form."""
+
+
+def _written(value: Any) -> str:
+    """Return a parsed value in its one form; its objects and numbers have it already."""
+    match value:
+        case _Written():
+            return value
+        case str():
+            return _string(value)
+        case list():
+            return f"[{','.join(map(_written, value))}]"
+    return _WORDS[value]
+
+
+def _object(members: list[tuple[str, Any]]) -> _Written:
+    return _Written(_sorted([(_string(key), _written(value)) for key, value in members]))
+
+
+def _sorted(members: list[tuple[str, str]]) -> str:
+    return "{" + ",".join(f"{key}:{value}" for key, value in sorted(members, key=itemgetter(0))) + "}"
+
+
+def _string(text: str) -> str:
+    plain = encode_basestring(text)
+    return plain if plain.isascii() or not _SURROGATE.search(plain) else encode_basestring_ascii(text)
+
+
+@lru_cache(maxsize=10_000)
+def _number(text: str) -> _Written:
+    """Return a number in one form, with an exponent only if it needs many zeros."""
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        raise _NotJson
+    sign, whole, fraction, exponent = match.groups(default="")
+    digits = (whole + fraction).lstrip("0")
+    significant = digits.rstrip("0")
+    if not significant:
+        return _Written("0")
+    power = int(exponent or "0") - len(fraction) + len(digits) - len(significant)
+    return _Written(sign + _plain(significant, power))
+
+
+def _plain(digits: str, power: int) -> str:
+    """Return digits times a power of ten."""
+    if abs(power) > _MOST_ZEROS:
+        return f"{digits}e{power}"
+    if power >= 0:
+        return digits + "0" * power
+    whole = digits.rjust(1 - power, "0")
+    return f"{whole[:power]}.{whole[power:]}"
+
+
+def _no_number(text: str) -> None:
+    raise _NotJson
+
+
+_NUMBERS: dict[str, Any] = {"parse_int": _number, "parse_float": _number, "parse_constant": _no_number}
+
+
+# Json that is nested deeper than calls: the same form, built without recursion.
+
+
+def _deep_json(text: str) -> str:
     try:
         tokens = _tokens(text)
         value = _value(tokens)
@@ -89,39 +165,11 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
         if structural:
             yield structural, ""
         else:
-            yield "", _string(string) if string else _scalar(other)
-
-
-def _string(text: str) -> str:
-    value = json.loads(text)
-    plain = json.dumps(value, ensure_ascii=False)
-    return plain if plain.isascii() or not _SURROGATE.search(plain) else json.dumps(value)
+            yield "", _string(json.loads(string)) if string else _scalar(other)
 
 
 def _scalar(text: str) -> str:
-    """Return a number in one form, with an exponent only if it needs many zeros; any other word unchanged."""
-    if text in _WORDS:
-        return text
-    match = _NUMBER.fullmatch(text)
-    if match is None:
-        raise _NotJson
-    sign, whole, fraction, exponent = match.groups(default="")
-    digits = (whole + fraction).lstrip("0")
-    significant = digits.rstrip("0")
-    if not significant:
-        return "0"
-    power = int(exponent or "0") - len(fraction) + len(digits) - len(significant)
-    return sign + _plain(significant, power)
-
-
-def _plain(digits: str, power: int) -> str:
-    """Return digits times a power of ten."""
-    if abs(power) > _MOST_ZEROS:
-        return f"{digits}e{power}"
-    if power >= 0:
-        return digits + "0" * power
-    whole = digits.rjust(1 - power, "0")
-    return f"{whole[:power]}.{whole[power:]}"
+    return text if text in _WORDS.values() else _number(text)
 
 
 def _value(tokens: Iterator[tuple[str, str]]) -> str:
@@ -186,7 +234,7 @@ def _added(tokens: Iterator[tuple[str, str]], stack: list[list[Any]], value: str
     if structural == "]" and bracket == "[":
         return f"[{','.join(container[1:])}]"
     if structural == "}" and bracket == "{":
-        return "{" + ",".join(f"{key}:{member}" for key, member in sorted(members, key=lambda pair: pair[0])) + "}"
+        return _sorted(members)
     raise _NotJson
 
 
