@@ -7,16 +7,31 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from glob import glob
 from pathlib import Path
 
 from elevata.bootstrap import system
 from elevata.bootstrap.console import Problem
 from elevata.bootstrap.places import JAVA_HOME_FILE
+from elevata.bootstrap.system import Package
 
 MINIMUM = 17
-PACKAGE = "openjdk-17-jre-headless"
+# Releases that Spark supports, the newest first.
+SUPPORTED = (21, 17)
+PACKAGE = Package(
+    apt=tuple(f"openjdk-{release}-jre-headless" for release in SUPPORTED),
+    dnf=tuple(f"java-{release}-openjdk-headless" for release in SUPPORTED),
+    apk=tuple(f"openjdk{release}-jre-headless" for release in SUPPORTED),
+    brew=tuple(f"openjdk@{release}" for release in SUPPORTED),
+)
 _INSTALLED = Path("/usr/lib/jvm")
+# Homes of Homebrew's formulas and of macOS, none of which is on PATH.
+_ELSEWHERE = (
+    "/opt/homebrew/opt/openjdk@*/libexec/openjdk.jdk/Contents/Home",
+    "/usr/local/opt/openjdk@*/libexec/openjdk.jdk/Contents/Home",
+    "/home/linuxbrew/.linuxbrew/opt/openjdk@*/libexec",
+    "/Library/Java/JavaVirtualMachines/*/Contents/Home",
+)
 
 
 def java_home() -> str | None:
@@ -27,43 +42,42 @@ def java_home() -> str | None:
 
 
 def ensure_java() -> str:
-    """Select a Java of at least the minimum version, or install one, and store its location."""
-    java = _find_java()
-    note = ""
+    """Select a Java that Spark supports, or install one, and store its location."""
+    java, note = _find_java(), ""
     if java is None:
-        system.install(
+        wanted = " or ".join(str(release) for release in sorted(SUPPORTED))
+        (package,) = system.install(
             [PACKAGE],
-            why=f"no Java {MINIMUM} or newer was found",
-            otherwise=f"install a Java {MINIMUM} runtime and set JAVA_HOME",
+            why=f"no Java {wanted} was found",
+            otherwise=f"install a Java {wanted} runtime and set JAVA_HOME",
         )
-        java, note = _find_java(), f", installed {PACKAGE}"
-    if java is None:
-        raise Problem(f"{PACKAGE} was installed but does not run", f"set JAVA_HOME to a Java {MINIMUM}")
+        java, note = _find_java(), f", installed {package}"
+        if java is None:
+            raise Problem(f"{package} was installed but does not run", f"set JAVA_HOME to a Java {wanted}")
     home, version = java
     JAVA_HOME_FILE.write_text(f"{home}\n")
     return f"{version} in {home}{note}"
 
 
 def _find_java() -> tuple[Path, int] | None:
-    for home in _candidates():
-        version = _version(home)
-        if version is not None and version >= MINIMUM:
-            return home, version
-    return None
-
-
-def _candidates() -> Iterator[Path]:
-    """Yield the homes to try: the configured one, the one on PATH, then the installed ones from the oldest on.
-
-    The oldest is first, because Spark supports new Java releases late.
-    """
-    if os.environ.get("JAVA_HOME"):
-        yield Path(os.environ["JAVA_HOME"])
+    """Return the Java of JAVA_HOME if it is new enough, else the one on PATH or the newest one that Spark supports."""
+    configured = os.environ.get("JAVA_HOME")
+    version = _version(Path(configured)) if configured else None
+    if configured and version is not None and version >= MINIMUM:
+        return Path(configured), version
     on_path = shutil.which("java")
-    if on_path:
-        yield Path(on_path).resolve().parent.parent
-    homes = {home.resolve() for home in _INSTALLED.glob("*") if (home / "bin" / "java").exists()}
-    yield from sorted(homes, key=lambda home: [int(number) for number in re.findall(r"\d+", home.name)])
+    homes = [Path(on_path).resolve().parent.parent] if on_path else []
+    running = [(home, version) for home in homes if (version := _version(home)) in SUPPORTED]
+    if running:
+        return running[0]
+    installed = [(home, version) for home in _installed() if (version := _version(home)) in SUPPORTED]
+    return max(installed, key=lambda java: java[1], default=None)
+
+
+def _installed() -> list[Path]:
+    elsewhere = (Path(home) for pattern in _ELSEWHERE for home in glob(pattern))
+    homes = {home.resolve() for home in (*_INSTALLED.glob("*"), *elsewhere) if (home / "bin" / "java").exists()}
+    return sorted(homes)
 
 
 def _version(home: Path) -> int | None:

@@ -19,7 +19,17 @@ import pyarrow as pa
 
 from loader.arrow.deliveries import Delivery, NotPlain, read_delivery
 from loader.arrow.parquet_files import StoredFile, Table, read_rows, write_rows
-from loader.arrow.versions import History, Part, Rows, Stamp, compare, history_files, live_rows, stage_rows
+from loader.arrow.versions import (
+    History,
+    Part,
+    Rows,
+    Stamp,
+    compare,
+    history_files,
+    keys_by_value,
+    live_rows,
+    stage_rows,
+)
 from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
 
 
@@ -71,10 +81,18 @@ def load_small(load: SmallLoad) -> dict[str, Any]:
 
 def _load(load: SmallLoad) -> dict[str, Any]:
     delivered = read_delivery(load.delivery, load.limit)
-    stage = stage_rows(delivered, load.stage_columns, load.entity_key, load.row_hash, load.foreign_keys)
+    types = {column.name: column.type for column in load.delivery.columns}
+    stage = stage_rows(delivered, load.stage_columns, load.entity_key, load.row_hash, load.foreign_keys, types)
     table = load.history.table if load.history else load.rawcore
     stored = read_rows(table, load.open_files, load.limit)
-    rows = compare(stage, stored, load.entity_key[0], load.row_hash[0], closes_absent=load.closes_absent)
+    rows = compare(
+        stage,
+        stored,
+        load.entity_key[0],
+        load.row_hash[0],
+        closes_absent=load.closes_absent,
+        key_columns=keys_by_value(load.entity_key[1], load.stage_columns, types),
+    )
     load.delivery.check_unchanged()
     result: dict[str, Any] = {"counts": rows.counts | {"reappeared": _reappeared_keys(load, rows)}}
     result["replaces"] = rows.touches

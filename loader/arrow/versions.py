@@ -12,7 +12,9 @@ from typing import Any
 import pyarrow as pa
 
 from loader.arrow.parquet_files import NotPlain, Table, write_rows
+from loader.domain.historization.compared_texts import BY_VALUE, ComparedText
 from loader.domain.historization.hashing import digest
+from metadata.domain.types import parse
 
 NEW, CHANGED, DELETED = "new", "changed", "deleted"
 OPEN, CLOSED = "open", "closed"
@@ -69,6 +71,15 @@ class Rows:
     superseded: list[int]
     deleted: list[int]
     kept: list[int]
+    key_columns: tuple[str, ...] = ()
+
+    @property
+    def changed_rows(self) -> pa.Table:
+        """Return the delivered rows that supersede stored ones; the first text of a key stays."""
+        rows, stored = self.delivered(self.changed), self.known(self.superseded)
+        for name in self.key_columns:
+            rows = rows.set_column(rows.schema.get_field_index(name), name, stored[name])
+        return rows
 
     def delivered(self, places: list[int]) -> pa.Table:
         """Return the delivered rows at these positions."""
@@ -102,13 +113,15 @@ def stage_rows(
     entity_key: tuple[str, tuple[Part, ...]],
     row_hash: tuple[str, tuple[Part, ...]],
     foreign_keys: Iterable[tuple[str, tuple[Part, ...]]],
+    types: Mapping[str, str],
 ) -> pa.Table:
     """Return the delivered rows with the column names of rawcore, with entity key, row hash and foreign keys.
 
-    A foreign key is NULL if one of its parts is NULL.
+    A foreign key is NULL if one of its parts is NULL. ``types`` are those of delivered columns by name.
     """
-    stage = {name: delivered[delivered_name] for name, delivered_name in columns}
-    values = {name: array.to_pylist() for name, array in stage.items()}
+    pairs = dict(columns)
+    stage = {name: delivered[delivered_name] for name, delivered_name in pairs.items()}
+    values = {name: compared_values(array.to_pylist(), types[pairs[name]]) for name, array in stage.items()}
     keys = {name: hashed(values, parts, delivered.num_rows) for name, parts in (entity_key, row_hash)}
     for name, parts in foreign_keys:
         complete = zip(*(values[column] for _, column in parts), strict=True)
@@ -117,8 +130,24 @@ def stage_rows(
     return pa.table(stage | {name: pa.array(hashes, pa.string()) for name, hashes in keys.items()})
 
 
+def keys_by_value(
+    parts: Iterable[Part], columns: Iterable[tuple[str, str]], types: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Return the columns of a key whose values may be written in several ways."""
+    delivered = dict(columns)
+    return tuple(name for _, name in parts if parse(types[delivered[name]]).name in BY_VALUE)
+
+
+def compared_values(values: list[Any], type_text: str) -> list[Any]:
+    """Return values of a type as they are hashed (encoding v2)."""
+    type_name = parse(type_text).name
+    if type_name not in BY_VALUE:
+        return values
+    return [None if value is None else ComparedText.of(value, type_name) for value in values]
+
+
 def hashed(values: Mapping[str, list[Any]], parts: Sequence[Part], rows: int) -> list[str]:
-    """Return the digest of these columns for each row (encoding v1)."""
+    """Return the digest of these columns for each row (encoding v2)."""
     ids = [key for key, _ in parts]
     columns = [values[name] for _, name in parts]
     if not columns:
@@ -126,10 +155,19 @@ def hashed(values: Mapping[str, list[Any]], parts: Sequence[Part], rows: int) ->
     return [digest(zip(ids, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def compare(stage: pa.Table, stored: pa.Table, key: str, row_hash: str, *, closes_absent: bool) -> Rows:
+def compare(
+    stage: pa.Table,
+    stored: pa.Table,
+    key: str,
+    row_hash: str,
+    *,
+    closes_absent: bool,
+    key_columns: tuple[str, ...] = (),
+) -> Rows:
     """Compare the delivered rows with the stored ones by entity key and row hash.
 
-    ``closes_absent``: a stored key without a delivered row is deleted, else it is kept.
+    ``closes_absent``: a stored key without a delivered row is deleted, else it is kept. ``key_columns`` are those of
+    the business key.
     """
     hashes = stored[row_hash].to_pylist()
     places = {entity: place for place, entity in enumerate(stored[key].to_pylist())}
@@ -157,13 +195,14 @@ def compare(stage: pa.Table, stored: pa.Table, key: str, row_hash: str, *, close
         superseded,
         deleted=absent if closes_absent else [],
         kept=kept if closes_absent else kept + absent,
+        key_columns=key_columns,
     )
 
 
 def history_files(history: History, rows: Rows, stamp: Stamp) -> list[str]:
     """Write the versions that the run opens and, if it closes any, all stored ones. Return their ``add`` actions."""
     opened = [_opened_versions(history, rows.delivered(rows.new), NEW, stamp)]
-    opened.append(_opened_versions(history, rows.delivered(rows.changed), CHANGED, stamp))
+    opened.append(_opened_versions(history, rows.changed_rows, CHANGED, stamp))
     if rows.touches:
         opened.append(rows.known(rows.kept))
     files = _write(history, opened, OPEN)
@@ -226,7 +265,7 @@ def live_rows(rows: Rows, rawcore: Table, stamp: Stamp, stored_names: Mapping[st
 
     ``stored_names`` are names of columns in the stored rows, by their name in rawcore, where these differ.
     """
-    delivered = rows.delivered(rows.new + rows.changed)
+    delivered = pa.concat_tables([rows.delivered(rows.new), rows.changed_rows])
     stamped = dict(zip(delivered.column_names, delivered.columns, strict=True))
     stamped |= stamp.columns(tuple(stored_names), delivered.num_rows)
     if not rows.touches:

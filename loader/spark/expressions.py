@@ -1,4 +1,4 @@
-"""Spark expressions: strict conversion, encoding v1, balanced conditions, sample rows.
+"""Spark expressions: strict conversion, encoding v2, balanced conditions, sample rows.
 
 Spark's own casts are too lenient for checks of deliveries: they read ``2020`` as a date, ``12:30`` as a time of today,
 ``1d`` as a number, 1.005 as 1.01 and 1e400 as Infinity. A text fits a type if it is:
@@ -42,7 +42,7 @@ from metadata.domain.sources.value_formats import ValueFormats
 from metadata.domain.sql import quote_identifier
 from metadata.domain.types import JSON_ARRAY, JSON_OBJECT, PATTERNS, STRICT_JSON, TO_MICROSECONDS
 
-# Encoding v1 as native Spark expressions (defined in ``loader.domain.historization.hashing``). Needs a session with
+# Encoding v2 as native Spark expressions (defined in ``loader.domain.historization.hashing``). Needs a session with
 # ``spark.sql.ansi.enabled=true`` (a decimal's text is then plain digits, never ``1E-7``) and, for timestamps without
 # a zone, ``spark.sql.session.timeZone=UTC``.
 

@@ -166,7 +166,8 @@ STRICT_JSON = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
 VARIABLE = "${"
 
 
-# Within a group, equal values have equal hashes, whatever their width (docs/understand/identity_and_hashing.md).
+# Within a group, equal values have equal hashes, whatever their width (docs/understand/identity_and_hashing.md); text
+# that refers to a uuid, a time or json is hashed as such a value.
 _HASH_ALIKE = (
     {"integer", "bigint", "decimal"},
     {"integer", "bigint", "float"},

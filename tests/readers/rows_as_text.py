@@ -1,7 +1,8 @@
 """Rows as text, the same whichever reader they come from."""
 
+import time
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 
@@ -10,7 +11,16 @@ def rows_as_text(rows: Iterable[Mapping[str, Any]]) -> list[list[str]]:
     return sorted([_text(row[name]) for name in sorted(row)] for row in rows)
 
 
+def _utc(value: datetime) -> datetime:
+    """Return an instant in UTC; one without a zone is local, and Python converts none of these near the year 10000."""
+    if value.tzinfo is not None:
+        return value.astimezone(UTC)
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(
+        seconds=time.mktime(value.timetuple()), microseconds=value.microsecond
+    )
+
+
 def _text(value: Any) -> str:
     if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat()
+        return _utc(value).isoformat()
     return bytes(value).hex() if isinstance(value, bytes | bytearray) else str(value)

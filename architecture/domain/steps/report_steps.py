@@ -283,7 +283,7 @@ def of_row(row: Mapping[str, Any]) -> Step:
             "table": _table(row["table"]),
             "column": None if column is None else _column(column),
             "retyped": tuple(Retyped(**item) for item in row["retyped"]),
-            "rehashed": tuple(Rehashed(**{**item, "parts": _pairs(item["parts"])}) for item in row.get("rehashed", ())),
+            "rehashed": tuple(map(_rehashed, row.get("rehashed", ()))),
             "stamps": _pairs(row["stamps"]),
             "untied": tuple(row["untied"]),
             "features": tuple(row.get("features", ())),
@@ -300,6 +300,10 @@ def _table(row: Mapping[str, Any]) -> TableSpec:
 
 def _column(row: Mapping[str, Any]) -> ColumnSpec:
     return ColumnSpec(**{**row, "hash_of": _pairs(row.get("hash_of", ()))})
+
+
+def _rehashed(item: dict) -> Rehashed:
+    return Rehashed(**{**item, "parts": _pairs(item["parts"]), "types": _pairs(item.get("types", ()))})
 
 
 def _pairs(rows: Iterable[Sequence[str]]) -> tuple[tuple[str, str], ...]:

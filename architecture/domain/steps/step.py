@@ -84,12 +84,14 @@ class Rehashed:
     """Key that a rebuild computes again, because the text form of one of its values changes.
 
     ``parts`` are (name of a part in the hash, column with its value), with the table's column names when the step
-    runs. With ``absent``, the key is NULL if a part is, as for a foreign key.
+    runs. With ``absent``, the key is NULL if a part is, as for a foreign key. ``types`` are those of columns that are
+    stored as text and hashed by their value.
     """
 
     name: str
     parts: tuple[tuple[str, str], ...]
     absent: bool = False
+    types: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

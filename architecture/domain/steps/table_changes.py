@@ -4,7 +4,7 @@ Columns are matched by stable key. A column whose key is not in the table yet is
 and its key is set before any other change.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from architecture.domain import operations as logical
@@ -28,7 +28,7 @@ from architecture.domain.tables import ColumnSpec, ObservedColumn, TableSpec, st
 from architecture.domain.type_changes import TypeChange, classify, common_type
 from elevata.core.errors import MetadataError
 from metadata.domain.naming import MAX_COLUMN_BYTES, MAX_COLUMN_CHARACTERS, base_name, free_name
-from metadata.domain.types import parse
+from metadata.domain.types import parse, stored_type
 
 # Order of renames in which no name is used twice at any time, with temporary names if necessary. Names are compared
 # without case, as Delta and the catalog do.
@@ -175,9 +175,18 @@ class Changes:
             parts = tuple((part, names[key]) for part, key in column.hash_of if key in names)
             complete = column.key in names and len(parts) == len(column.hash_of)
             if complete and changing & {name for _, name in parts}:
-                rehashed.append(Rehashed(names[column.key], parts, absent=column.purpose == "foreign_key"))
+                is_foreign = column.purpose == "foreign_key"
+                rehashed.append(Rehashed(names[column.key], parts, is_foreign, self._value_types(names, parts)))
                 changing = changing | {names[column.key]}
         return tuple(rehashed)
+
+    def _value_types(self, names: Mapping[str, str], parts: Sequence[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+        """Return the types, by present name, of hashed columns whose stored type is another one."""
+        used = {name for _, name in parts}
+        described = {names[c.key]: parse(c.type) for c in self.table.columns if c.key in names}
+        return tuple(
+            (name, type_.name) for name, type_ in described.items() if name in used and stored_type(type_) != type_
+        )
 
     def _names(self, table: TableSpec, shape: TableShape) -> Iterator[Step]:
         dropped = {current.name for current, _ in self.dropped}

@@ -50,11 +50,20 @@ LIVE = "live"
 
 @dataclass(frozen=True)
 class Column:
-    """Column of the data; in the fold it is ``c<position>``."""
+    """Column of the data; in the fold it is ``c<position>``.
+
+    ``compared`` is its type if it is compared by value (``compared_texts``); the text for this is ``n<position>``.
+    """
 
     key: str
     name: str
     type: str
+    compared: str = ""
+
+
+def _comparing(of: Callable[[Choices, str], bool], *, by_value: bool) -> Callable[[Choices, str], bool]:
+    """Return the selection of the columns of ``of`` that are compared by value, or of the others."""
+    return lambda choices, key: of(choices, key) and (key in dict(choices.by_value)) == by_value
 
 
 @dataclass(frozen=True)
@@ -74,8 +83,20 @@ class EventFold:
         return self.policy.deletes == TOMBSTONE
 
     @property
+    def value_names(self) -> list[str]:
+        """Return the fields of ``v``: values by position, then the texts by which some are compared."""
+        numbered = list(enumerate(self.columns))
+        return [f"c{i}" for i, _ in numbered] + [f"n{i}" for i, column in numbered if column.compared]
+
+    def compared(self, index: int) -> str:
+        """Return the field of ``v`` by which a column is compared."""
+        return f"{'n' if self.columns[index].compared else 'c'}{index}"
+
+    @property
     def values_type(self) -> str:
-        return f"STRUCT<{', '.join(f'c{i}: {column.type}' for i, column in enumerate(self.columns))}>"
+        types = {f"c{i}": column.type for i, column in enumerate(self.columns)}
+        described = ", ".join(f"{name}: {types.get(name, 'STRING')}" for name in self.value_names)
+        return f"STRUCT<{described}>"
 
     @property
     def event_type(self) -> str:
@@ -112,10 +133,11 @@ class EventFold:
         """Return the condition that a delivered column differs in ``values`` (rule 16); ``of`` selects columns."""
         differences = []
         for i, column in enumerate(self.columns):
-            during = self._era_condition(event, column, of)
-            if during is not None:
-                differs = f"{self._is_delivered(event, i)} AND NOT ({event}.v.c{i} <=> {values}.c{i})"
-                differences.append(f"({differs}{f' AND {during}' if during else ''})")
+            for name, by_value in ((f"c{i}", False), (f"n{i}", True)):
+                during = self._era_condition(event, column, _comparing(of, by_value=by_value))
+                if during is not None:
+                    differs = f"{self._is_delivered(event, i)} AND NOT ({event}.v.{name} <=> {values}.{name})"
+                    differences.append(f"({differs}{f' AND {during}' if during else ''})")
         return any_of(differences)
 
     def _era_condition(self, event: str, column: Column, of: Callable[[Choices, str], bool]) -> str | None:
@@ -139,7 +161,9 @@ class EventFold:
             during = "" if of is None else self._era_condition(event, column, of)
             takes = f"{self._is_delivered(event, i)}{f' AND {during}' if during else ''}"
             fields[f"c{i}"] = old if during is None else f"IF({takes}, {new}, {old})"
-        return struct(**fields)
+            if column.compared:
+                fields[f"n{i}"] = fields[f"c{i}"].replace(old, f"{values}.n{i}").replace(new, f"{event}.v.n{i}")
+        return struct(**{name: fields[name] for name in self.value_names})
 
     # --- the fold ---------------------------------------------------------------------------------
 

@@ -1,9 +1,10 @@
-"""Encoding v1 of values, and the column sets that row hashes cover.
+"""Encoding v2 of values, and the column sets that row hashes cover.
 
 The text is collision-free: components ``id~value`` sorted by ``id`` (a stable key, so a rename changes no hash) and
 joined by ``|``; backslash, tilde and bar are escaped with a backslash. NULL contributes nothing, so a new column
 that is NULL everywhere changes no hash; an empty string contributes. A value's canonical text does not depend on
-the width of its type, so a widening changes no hash either. A pepper is a component with an empty id, and therefore
+the width of its type, so a widening changes no hash either; that of a uuid, a time or json not on the way in which it
+is written (``compared_texts``), the only difference to v1. A pepper is a component with an empty id, and therefore
 always the first.
 
 ``loader.spark.expressions`` computes the same with Spark expressions; golden tests check both.
@@ -16,9 +17,10 @@ from hashlib import sha256
 from itertools import pairwise
 from math import isfinite, isnan
 
+from loader.domain.historization.compared_texts import BY_VALUE, ComparedText
 from metadata.domain import types as data_types
 
-ALGORITHM_VERSION = 1
+ALGORITHM_VERSION = 2
 
 EXACT_INTEGERS_BELOW = 2**53  # every integral double below this has distinct plain digits
 MICROSECONDS_PER_DAY = 86_400_000_000
@@ -36,6 +38,8 @@ def canonical_text(value: object) -> str | None:
     match value:
         case None:
             return None
+        case ComparedText():
+            return value.compared
         case str():
             return value
         case bool():  # before int, since a bool is an int
@@ -131,7 +135,8 @@ def _microseconds(value: datetime) -> int:
 
 HASHED, HASHED_BEFORE = "hashed", "hashed_before"
 
-# Families of types: equal values of one family have equal hashes, so a widening within a family changes no hash.
+# Families of types: equal values of one family have equal hashes, so a widening within a family changes no hash. In
+# sets that v1 recorded, uuid, json and time are strings.
 _FAMILY = {
     data_types.INTEGER: "number",
     data_types.BIGINT: "number",
@@ -139,9 +144,6 @@ _FAMILY = {
     data_types.FLOAT: "number",
     data_types.DATE: "instant",
     data_types.TIMESTAMP: "instant",
-    data_types.UUID: data_types.STRING,
-    data_types.JSON: data_types.STRING,
-    data_types.TIME: data_types.STRING,
 }
 
 Set = frozenset[str]
@@ -186,10 +188,28 @@ def hashed_over(noted: Mapping[str, str], families: Mapping[str, str]) -> list[t
     column_sets = []
     for column_set in _sets(noted):
         parts = [part.rpartition(":") for part in sorted(column_set)]
-        if any(families.get(key) != kind for key, _, kind in parts):
+        if not all(_is_computable(kind, families.get(key)) for key, _, kind in parts):
             return None
         column_sets.append(tuple(key for key, _, _ in parts))
     return column_sets
+
+
+def _is_computable(recorded: str, now: str | None) -> bool:
+    """Return True if a hash over a value of the recorded family can be computed from a column of the family ``now``."""
+    return recorded == now or (recorded == data_types.STRING and now in BY_VALUE)
+
+
+def only_compared_otherwise(noted: Mapping[str, str], now: str) -> bool:
+    """Return True if the recorded set has the columns of the set ``now``, some of them hashed as text by v1."""
+    recorded = dict(_parts(frozenset(noted.get(HASHED, "").split())))
+    current = dict(_parts(frozenset(now.split())))
+    return recorded != current and recorded.keys() == current.keys() and all(
+        _is_computable(recorded[key], kind) for key, kind in current.items()
+    )
+
+
+def _parts(column_set: Set) -> list[tuple[str, str]]:
+    return [(key, kind) for key, _, kind in (part.rpartition(":") for part in sorted(column_set))]
 
 
 def _sets(noted: Mapping[str, str]) -> list[Set]:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from typing import Any
 
 from elevata.core.canonical_json import canonical_json
 from loader.domain.refusals import Refusal
@@ -39,22 +40,26 @@ class Choices:
     """Choices of a policy on the comparison of rows, by stable keys of columns.
 
     ``tracked`` None: a difference in any column opens a version. ``aside``: time and operation, which are never
-    compared. ``in_place``: an untracked column is updated in the version in force.
+    compared. ``in_place``: an untracked column is updated in the version in force. ``by_value``: the columns with
+    a uuid, a time or json whose values are compared (``compared_texts``), not their texts, each with its type.
     """
 
     tracked: tuple[str, ...] | None = None
     aside: tuple[str, ...] = ()
     in_place: bool = False
+    by_value: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def of(cls, policy: HistoryPolicy, columns: Iterable[tuple[str, str]]) -> "Choices":
+    def of(
+        cls, policy: HistoryPolicy, columns: Iterable[tuple[str, str]], by_value: Iterable[tuple[str, str]] = ()
+    ) -> "Choices":
         """Return the choices of a policy for a table with these columns: (stable key, name)."""
-        pairs = list(columns)
+        pairs, values = list(columns), tuple(sorted(by_value))
         aside = tuple(sorted(key for key, name in pairs if name in policy.uncompared))
         if policy.track is None:
-            return cls(None, aside)
+            return cls(None, aside, by_value=values)
         tracked = tuple(sorted(key for key, name in pairs if name in policy.track))
-        return cls(tracked, aside, policy.untracked == "update_in_place")
+        return cls(tracked, aside, policy.untracked == "update_in_place", values)
 
     def compares(self, key: str) -> bool:
         return key not in self.aside
@@ -103,13 +108,12 @@ def noted_eras(noted: Mapping[str, str]) -> tuple[Era, ...]:
     if ERAS not in noted:
         return ()
 
-    def choices(tracked: list[str] | None, aside: list[str], in_place: bool) -> Choices:
-        return Choices(None if tracked is None else tuple(tracked), tuple(aside), in_place)
+    def choices(era: Mapping[str, Any]) -> Choices:
+        tracked = None if era["tracked"] is None else tuple(era["tracked"])
+        by_value = tuple((key, type_name) for key, type_name in era.get("by_value", ()))
+        return Choices(tracked, tuple(era["aside"]), era["in_place"], by_value)
 
-    return tuple(
-        Era(load["since"], choices(load["tracked"], load["aside"], load["in_place"]))
-        for load in json.loads(noted[ERAS])
-    )
+    return tuple(Era(era["since"], choices(era)) for era in json.loads(noted[ERAS]))
 
 
 def eras_note(eras: Iterable[Era]) -> dict[str, str]:
@@ -121,6 +125,7 @@ def eras_note(eras: Iterable[Era]) -> dict[str, str]:
             "aside": list(era.choices.aside),
             "in_place": era.choices.in_place,
         }
+        | ({"by_value": [list(pair) for pair in era.choices.by_value]} if era.choices.by_value else {})
         for era in eras
     ]
     return {ERAS: canonical_json(described).decode()}

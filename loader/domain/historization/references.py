@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from architecture.domain.tables import rawcore_table
+from architecture.domain.tables import TableSpec, history_table, rawcore_table
 from loader.domain.dependencies import is_loaded, referring, tables_read
+from loader.domain.historization.compared_texts import BY_VALUE
 from loader.domain.historization.layers import entity_key_components
 from loader.domain.historization.stage import delivery_checked, ranked_inputs, stage_inputs
 from loader.domain.manifest.loads import ForeignKey, HashComponent, ReferringRows, StageInput
@@ -17,6 +18,7 @@ from metadata.domain.quality.check_kinds import RELATIONSHIP
 from metadata.domain.quality.unknown_parents import KEEP, QUARANTINE
 from metadata.domain.sources.formats import READ_ONCE, reads_changes
 from metadata.domain.state import DatasetState
+from metadata.domain.types import parse
 
 # Inputs whose deliveries add to those before.
 _FED = (EFFECTIVE, CDC, APPEND)
@@ -34,13 +36,35 @@ def foreign_keys(dataset: DatasetState, states: Mapping[str, DatasetState]) -> t
                 f"{dataset.qualified_name}.{reference.column_name} refers by a column that is not there",
                 hint="correct the reference's column pairs in the metadata",
             )
-        components = tuple(HashComponent(parent, names[child]) for child, parent in reference.pairs)
         parent = states.get(reference.parent)
+        types = {column.key: column.type for column in (*dataset.active_columns, *(parent.columns if parent else ()))}
+        components = tuple(
+            HashComponent(key, names[child], _compared_as(types.get(child), types.get(key)))
+            for child, key in reference.pairs
+        )
         rule = reference.unknown_parent if parent is not None and is_loaded(parent) else KEEP
         rule = KEEP if rule == QUARANTINE else rule  # a check of the rows of stage (``parent_checks``)
         table = rawcore_table(parent) if parent is not None and rule != KEEP else None
-        keys.append(ForeignKey(reference.column_name, components, rule, table))
+        keys.append(ForeignKey(reference.column_name, components, rule, table, _leading_table(parent, components)))
     return tuple(keys)
+
+
+def _compared_as(child: str | None, parent: str | None) -> str | None:
+    """Return the parent's type, as which a child's value is compared; None if it makes no difference."""
+    if child is None or parent is None:
+        return None
+    own, other = parse(child).name, parse(parent).name
+    return other if own != other and not BY_VALUE.isdisjoint((own, other)) else None
+
+
+def _leading_table(parent: DatasetState | None, components: tuple[HashComponent, ...]) -> TableSpec | None:
+    """Return the table with the keys of a parent that has a uuid, a time or json in its business key."""
+    keys = {part.key for part in components}
+    if parent is None or not is_loaded(parent):
+        return None
+    if not any(column.key in keys and parse(column.type).name in BY_VALUE for column in parent.business_key):
+        return None
+    return history_table(parent) if parent.historize else rawcore_table(parent)
 
 
 def parent_checks(dataset: DatasetState, states: Mapping[str, DatasetState]) -> tuple[CheckSpec, ...]:

@@ -41,23 +41,29 @@ class RawLoad:
 
 @dataclass(frozen=True)
 class HashComponent:
-    """Part of a hash: its stable key and the column with its value."""
+    """Part of a hash: its stable key and the column with its value.
+
+    ``type`` is the type as which the value is compared if it is not that of the column.
+    """
 
     key: str
     column: str
+    type: str | None = None
 
 
 @dataclass(frozen=True)
 class ForeignKey:
     """Foreign-key column with the hash of ``components``; NULL if any of them is NULL.
 
-    ``rule`` is that for unknown parents; with one but ``keep``, ``parent`` is the parent's rawcore table.
+    ``rule`` is that for unknown parents; with one but ``keep``, ``parent`` is the parent's rawcore table. ``keys`` is
+    the parent's leading table if its key has a uuid, a time or json, so that its rows may have keys of v1.
     """
 
     column: str
     components: tuple[HashComponent, ...]
     rule: str = KEEP
     parent: TableSpec | None = None
+    keys: TableSpec | None = None
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from math import isinf
 from typing import Any
 
 from architecture.domain.type_changes import TypeChange, classify_types
+from loader.domain.historization.compared_texts import ComparedText
 from loader.domain.historization.history import parse_instant
 from loader.domain.reference.timeline import Time
 from loader.domain.reference.values import DoesNotFit, canonical, typed
@@ -97,6 +98,8 @@ def widening(stored: DataType, wanted: DataType) -> Convert | None:
     if wanted.name == stored.name:
         return _unchanged
     match wanted.name:
+        case data_types.UUID | data_types.TIME | data_types.JSON:
+            return lambda value: ComparedText.of(value, wanted.name)
         case data_types.FLOAT:
             return float
         case data_types.TIMESTAMP:

@@ -2,7 +2,8 @@
 
 A value fits a type if its text can be converted without loss, by the rules of ``loader.spark.expressions``. Values
 are compared by ``canonical``: decimals by number, NaN equal to NaN, -0.0 equal to 0.0, timestamps as instants,
-strings unchanged. The first value is stored, so an unchanged row keeps its first literal.
+strings unchanged, uuid, time and json by their value. The first value is stored, so an unchanged row keeps its first
+literal.
 """
 
 import json
@@ -13,6 +14,7 @@ from decimal import Context, Decimal, DecimalException
 from math import isinf
 from typing import Any
 
+from loader.domain.historization.compared_texts import ComparedText
 from loader.domain.historization.hashing import canonical_text
 from metadata.domain import types as data_types
 from metadata.domain.types import BLANKS, TO_MICROSECONDS, DataType
@@ -160,7 +162,7 @@ def _date(text: str, type_: DataType) -> date:
 
 
 def _time(text: str, type_: DataType) -> str:
-    return _match(_TIME, text.strip(BLANKS))[0]
+    return ComparedText.of(_match(_TIME, text.strip(BLANKS))[0], type_.name)
 
 
 def _timestamp(text: str, type_: DataType) -> datetime:
@@ -186,12 +188,12 @@ def _binary(text: str, type_: DataType) -> bytes:
 
 
 def _uuid(text: str, type_: DataType) -> str:
-    return _match(_UUID, text.strip(BLANKS))[0]
+    return ComparedText.of(_match(_UUID, text.strip(BLANKS))[0], type_.name)
 
 
 def _json(text: str, type_: DataType) -> str:
     json.loads(text, parse_constant=_no_constant)
-    return text
+    return ComparedText.of(text, type_.name)
 
 
 def _no_constant(text: str) -> None:

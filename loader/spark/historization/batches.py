@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from architecture.domain.tables import DELETED, OPEN
 from loader.domain.historization import history as rules
-from loader.domain.historization.hashing import HASHED
+from loader.domain.historization.hashing import HASHED, only_compared_otherwise
 from loader.domain.historization.history import eras_note, form_note
 from loader.domain.historization.load_guards import DeleteGuard
 from loader.domain.manifest.loads import RawcoreLoad
@@ -134,7 +134,8 @@ class SnapshotBatch:
         return self.parents.warnings
 
     def prepare(self, stage: DataFrame, *, guard: DeleteGuard, expected: int | None = None) -> None:
-        stage = with_hashes(self.parents.with_ghosts(stage), self.load)
+        hashed = with_hashes(self.parents.with_ghosts(stage), self.load)
+        stage = self.target.former_keys.kept_in(hashed, self.load)
         if self.detection is not None:
             self._detected = self.detection.keys(self.target, stage, self.parents)
             self._detected = self._detected.localCheckpoint(storageLevel=StorageLevel.MEMORY_AND_DISK)
@@ -248,10 +249,9 @@ class SnapshotBatch:
 
         The second value is True if their row hashes were recomputed.
         """
-        if self.target.history is None:
-            files = self.target.rawcore_files
-            return (files.frame(files.all, placed=placed) if files.all else None), False
         table = self.target.versions
+        if self.target.history is None:
+            return self._stored_current_rows(placed=placed)
         segments = (OPEN, DELETED) if table.tombstones else (OPEN,)
         if not table.files_of(*segments):
             return None, False
@@ -262,6 +262,16 @@ class SnapshotBatch:
         if table.tombstones:
             frame = frame.withColumn(IS_TOMBSTONE, F.col(table.name("segment")) == DELETED)
         return frame, refreshed
+
+    def _stored_current_rows(self, *, placed: bool) -> tuple[DataFrame | None, bool]:
+        """Return the rows of rawcore without a history, their row hashes recomputed if they are of v1."""
+        files, last_run = self.target.rawcore_files, self.target.last_run
+        if not files.all:
+            return None, False
+        frame = files.frame(files.all, placed=placed)
+        if last_run is None or not only_compared_otherwise(last_run.notes, self._hashed):
+            return frame, False
+        return frame.withColumn(KNOWN_HASH, self.target.versions.hashed(self.load.row_hash, frame)), True
 
     def _covers_other_columns(self, stored: DataFrame) -> bool:
         """Return True if the stored row hashes cover other columns than those of this batch.
@@ -290,6 +300,7 @@ class SnapshotBatch:
 
     def release(self) -> None:
         self.parents.release()
+        self.target.former_keys.release()
         if self._detected is not None:
             forget(self._detected)
         if hasattr(self, "_difference"):
@@ -298,7 +309,8 @@ class SnapshotBatch:
 
 def snapshot_notes(load: RawcoreLoad, target: Target) -> dict[str, str]:
     """Return the notes of a commit of rows that are dated by the load."""
-    return {HASHED: columns_hashed(load)} | kept_notes(target) | policy_notes(load, target.last_run)
+    notes = {HASHED: columns_hashed(load)} | target.former_keys.note(load)
+    return notes | kept_notes(target) | policy_notes(load, target.last_run)
 
 
 def kept_notes(target: Target) -> dict[str, str]:
@@ -336,7 +348,7 @@ class DatedBatch:
     def notes(self) -> dict[str, str]:
         forgotten = self._forgotten_after()
         notes = form_note(self._events.policy, column_keys(self.load)) | eras_note(self._events.fold.eras)
-        notes |= kept_hashes(self.load, self.target.last_run)
+        notes |= kept_hashes(self.load, self.target.last_run) | self.target.former_keys.note(self.load)
         return notes | ({"forgotten": forgotten} if forgotten else {})
 
     def _remove_unfinished_events(self, committed: int) -> None:
@@ -394,6 +406,7 @@ class DatedBatch:
 
     def release(self) -> None:
         self._events.release()
+        self.target.former_keys.release()
 
 
 class AppendBatch:
@@ -413,10 +426,10 @@ class AppendBatch:
 
     @property
     def notes(self) -> dict[str, str]:
-        return {}
+        return self.target.former_keys.note(self.load)
 
     def prepare(self, stage: DataFrame, *, guard: DeleteGuard, expected: int | None = None) -> None:
-        rows = with_hashes(stage, self.load)
+        rows = self.target.former_keys.kept_in(with_hashes(stage, self.load), self.load)
         if expected is not None and expected <= REWRITE_UP_TO_ROWS:
             rows = rows.coalesce(1)
         self._rows = self._cached = persisted(rows, StorageLevel.MEMORY_AND_DISK)
@@ -433,5 +446,6 @@ class AppendBatch:
         rawcore.add_rows(self.target, self._rows, self.stamp)
 
     def release(self) -> None:
+        self.target.former_keys.release()
         if self._cached is not None:
             self._cached.unpersist()

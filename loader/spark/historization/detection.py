@@ -32,18 +32,18 @@ class Detection:
     """Evidence of a run about deleted keys.
 
     ``what`` names it. ``rows`` is the number of its rows, None if these are the delta's. ``select`` returns those of
-    the open rows, a frame of the leading table, that are not in the source, unless the delta has their keys;
-    it takes the name of the entity key.
+    the open rows of a target that are not in the source, unless the delta has their keys; it takes the name of the
+    entity key.
     """
 
     what: str
     rows: int | None
-    select: Callable[[DataFrame, str], DataFrame]
+    select: Callable[[Target, str], DataFrame]
 
     def keys(self, target: Target, stage: DataFrame, parents: UnknownParents) -> DataFrame:
         """Return the entity keys of the open rows to close, without those of the hashed rows of the delta."""
         key = target.load.leading.column("entity_key").name
-        absent = self.select(target.open_rows(), key).select(quote_identifier(key))
+        absent = self.select(target, key).select(quote_identifier(key))
         delivered = stage.select(F.col(quote_identifier(key)).alias(_DELIVERED))
         absent = absent.join(delivered, F.col(quote_identifier(key)) == F.col(_DELIVERED), "left_anti")
         return parents.without_referred(absent, key)
@@ -56,8 +56,8 @@ def by_window(column: str, start: Column | None, *, is_open: bool = False) -> De
     only those above it for sure.
     """
 
-    def select(rows: DataFrame, _: str) -> DataFrame:
-        value = F.col(quote_identifier(column))
+    def select(target: Target, _: str) -> DataFrame:
+        rows, value = target.open_rows(), F.col(quote_identifier(column))
         return rows if start is None else rows.where(value > start if is_open else value >= start)
 
     return Detection(READ_WINDOW, None, select)
@@ -66,9 +66,11 @@ def by_window(column: str, start: Column | None, *, is_open: bool = False) -> De
 def by_key_list(listed: DataFrame, count: int) -> Detection:
     """Return the detection by a frame whose only column has the entity keys of all rows of the source."""
     (column,) = listed.columns
-    keys = listed.select(F.col(quote_identifier(column)).alias(_LISTED))
 
-    def select(rows: DataFrame, key: str) -> DataFrame:
+    def select(target: Target, key: str) -> DataFrame:
+        load, rows = target.load, target.open_rows()
+        stored = target.former_keys.kept(listed, column, load.leading, load.event_log)
+        keys = stored.select(F.col(quote_identifier(column)).alias(_LISTED))
         return rows.join(keys, F.col(quote_identifier(key)) == F.col(_LISTED), "left_anti")
 
     return Detection(load_guards.KEY_LIST, count, select)

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 
 from architecture.domain.tables import TableSpec
 from loader.domain.historization import history as rules
+from loader.spark.compared_texts import compared, types_by_name
 from loader.spark.expressions import any_of
 from loader.spark.session import forget
 from loader.spark.tables.table_files import PLACE
@@ -210,12 +211,17 @@ def _join(stage: DataFrame, known: DataFrame, table: TableSpec, comparison: Comp
         F.col(f"s.{key}") == F.col("__key"),
         "full_outer" if comparison.absent_is_deleted or comparison.whole else "left",
     )
-    stage_columns = [
-        F.coalesce(F.col(f"s.{key}"), F.col("__key")).alias(name)
-        if quote_identifier(name) == key
-        else F.col(f"s.{quote_identifier(name)}")
-        for name in columns
-    ]
+    first_texts = _keys_by_value(table)
+
+    def stage_column(name: str) -> Column:
+        quoted = quote_identifier(name)
+        if quoted == key:
+            return F.coalesce(F.col(f"s.{key}"), F.col("__key")).alias(name)
+        if name in first_texts:  # the first text of a key stays
+            return F.coalesce(F.col(f"{OLD}.{quoted}"), F.col(f"s.{quoted}")).alias(name)
+        return F.col(f"s.{quoted}")
+
+    stage_columns = [stage_column(name) for name in columns]
     has_deleted = _IS_DELETED in stage.columns
     if has_deleted:
         joined = joined.where(~(F.coalesce(F.col(f"s.{_IS_DELETED}"), F.lit(False)) & F.col("__key").isNull()))
@@ -228,13 +234,19 @@ def _stored_side(known: DataFrame, table: TableSpec, comparison: Comparison) -> 
     if comparison.whole:
         old = [name for name in known.columns if name not in (KNOWN_HASH, IS_TOMBSTONE)]
     else:
-        old = [PLACE, *comparison.untracked]
+        old = list(dict.fromkeys([PLACE, *comparison.untracked, *_keys_by_value(table)]))
     return known.select(
         F.col(quote_identifier(table.column("entity_key").name)).alias("__key"),
         F.col(quote_identifier(row_hash)).alias("__hash"),
         (F.col(IS_TOMBSTONE) if IS_TOMBSTONE in known.columns else F.lit(False)).alias("__tombstone"),
         F.struct(*(F.col(quote_identifier(name)) for name in old)).alias(OLD),
     )
+
+
+def _keys_by_value(table: TableSpec) -> list[str]:
+    """Return the names of business-key columns whose values may be written in several ways."""
+    types = types_by_name(table)
+    return [column.name for column in table.of_purpose("business_key") if column.name in types]
 
 
 def _change(table: TableSpec, comparison: Comparison, has_deleted: bool) -> Column:
@@ -251,6 +263,13 @@ def _change(table: TableSpec, comparison: Comparison, has_deleted: bool) -> Colu
     change = change.when(F.col(f"s.{row_hash}") != F.col("__hash"), rules.CHANGED)
     if comparison.untracked:
         quoted = [quote_identifier(name) for name in comparison.untracked]
-        differs = any_of(~F.col(f"s.{name}").eqNullSafe(F.col(f"{OLD}.{name}")) for name in quoted)
+        types = types_by_name(table)
+        pairs = zip(comparison.untracked, quoted, strict=True)
+        differs = any_of(
+            ~compared(F.col(f"s.{quoted_name}"), types.get(name, "")).eqNullSafe(
+                compared(F.col(f"{OLD}.{quoted_name}"), types.get(name, ""))
+            )
+            for name, quoted_name in pairs
+        )
         change = change.when(differs, UPDATED)
     return change.otherwise(rules.UNCHANGED)

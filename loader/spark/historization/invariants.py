@@ -15,10 +15,12 @@ from pyspark.sql import functions as F
 
 from architecture.domain.tables import CLOSED, DELETED, OPEN, ColumnSpec, TableSpec
 from loader.domain.historization import history as rules
+from loader.domain.historization.compared_texts import BY_VALUE
 from loader.domain.historization.hashing import family, hashed_over
 from loader.domain.historization.history import Era, ever_tracked, may_repeat, noted_eras
 from loader.domain.manifest.reads import CheckManifest
 from loader.domain.refusals import Refusal
+from loader.spark.compared_texts import compared
 from loader.spark.expressions import any_of, digest
 from loader.spark.historization.events.event_log import EVENT_LOG_CHANGED, EVENT_LOG_MISSING
 from loader.spark.queries.reads import in_time
@@ -52,7 +54,8 @@ class StoredTable:
         by_key = {column.key: column.name for column in observed.columns if column.key}
         names = {column.name for column in observed.columns}
         names_by_key = {c.key: c.name for c in spec.columns if c.name in names} | by_key
-        families = {column.name: family(parse(column.type).name) for column in observed.columns}
+        described = {c.key: c.type for c in spec.columns if parse(c.type).name in BY_VALUE}
+        families = {c.name: family(parse(described.get(c.key or "", c.type)).name) for c in observed.columns}
         return cls(
             spec, table.frame_as_of(version), names_by_key, {key: families[name] for key, name in names_by_key.items()}
         )
@@ -77,12 +80,21 @@ class StoredTable:
             )
         return _column(self.names[column.key])
 
-    def hashed(self, keys: Iterable[str]) -> Column:
-        """Return the digest over the columns with these stable keys, as far as the table has them."""
-        return self.digest({key: self.names[key] for key in keys if key in self.names})
+    def hashed(self, keys: Iterable[str]) -> list[Column]:
+        """Return the digests over the columns with these stable keys, as far as the table has them.
+
+        There are two if a column is compared by value: one of v2, and one of v1 over its text.
+        """
+        names = {key: self.names[key] for key in keys if key in self.names}
+        texts = self.digest(names)
+        if all(self.families[key] not in BY_VALUE for key in names):
+            return [texts]
+        types = {field.name: field.dataType for field in self.frame.schema.fields}
+        parts = [(key, compared(_column(name), self.families[key]), types[name]) for key, name in names.items()]
+        return [digest(parts), texts]
 
     def digest(self, names: Mapping[str, str]) -> Column:
-        """Return the digest over columns of the table; ``names`` maps each component id to a column name."""
+        """Return the digest over texts and other values; ``names`` maps each component id to a column name."""
         types = {field.name: field.dataType for field in self.frame.schema.fields}
         return digest([(key, _column(name), types[name]) for key, name in names.items()])
 
@@ -246,7 +258,7 @@ class _Conditions:
         flags = {
             "NULL_KEY": F.col("no_key"),
             "NULL_START": ~F.col("no_key") & F.col("start").isNull(),
-            "ENTITY_KEY": ~F.col("no_key") & (F.col("entity_key") != F.col("own_entity_key")),
+            "ENTITY_KEY": ~F.col("no_key") & ~F.array_contains("own_entity_keys", F.col("entity_key")),
             **{code: sound & flag for code, flag in self._flags().items()},
         }
         codes = F.array_compact(F.array(*(F.when(flag, code) for code, flag in flags.items())))
@@ -272,8 +284,10 @@ class _Conditions:
             (~no_key & of.column("started_at").isNotNull()).alias("sound"),
             F.array(*(column.cast("string") for column in key)).alias("key"),
             of.digest(self._compared_columns()).alias("values"),
-            F.array(*(of.hashed(keys) for keys in self.hashed)).cast("array<string>").alias("own_row_hashes"),
-            of.hashed(part.key for part in self.manifest.entity_key).alias("own_entity_key"),
+            F.array(*(digest for keys in self.hashed for digest in of.hashed(keys)))
+            .cast("array<string>")
+            .alias("own_row_hashes"),
+            F.array(*of.hashed(part.key for part in self.manifest.entity_key)).alias("own_entity_keys"),
             of.digest(of.key_of("entity_key") | of.key_of("started_at")).alias("own_history_key"),
         )
 

@@ -11,11 +11,12 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from architecture.domain.tables import ColumnSpec
+from architecture.domain.tables import ColumnSpec, TableSpec
 from elevata.core.words import counted
 from loader.domain.historization.history import CHANGED
 from loader.domain.manifest.loads import ForeignKey, HashComponent, ReferringRows
 from loader.domain.refusals import Refusal
+from loader.spark.compared_texts import hash_parts, types_by_name
 from loader.spark.expressions import any_of, digest, sample_rows, typed
 from loader.spark.historization.difference import Difference
 from loader.spark.historization.stage import IS_DELETE, flags_delete, typed_stage, with_hashes
@@ -78,8 +79,10 @@ class UnknownParents:
         if not self.load.children:
             return stage
         referred = reduce(DataFrame.unionByName, [self._referred(rows) for rows in self.load.children])
+        referred = self._kept(referred, _GHOST)
         self._referred_keys = referred.select(F.col(_GHOST).alias(_KNOWN))
-        own = stage.select(_hash(stage, self.load.entity_key).alias(_KNOWN))
+        own = stage.select(_hash(stage, self.load.entity_key, self.load.table).alias(_KNOWN))
+        own = self._kept(own, _KNOWN)
         missing = _without(referred.dropDuplicates([_GHOST]), own)
         if not self.closes_absent:
             key = quote_identifier(self.load.leading.column("entity_key").name)
@@ -96,6 +99,10 @@ class UnknownParents:
             f"{self.load.name}: {counted(count, 'ghost row')} for keys of {children} that were not delivered."
         )
         return stage.unionByName(ghosts.drop(_GHOST), allowMissingColumns=True)
+
+    def _kept(self, keys: DataFrame, column: str) -> DataFrame:
+        """Return own keys with those that are stored."""
+        return self.target.former_keys.kept(keys, column, self.load.leading, self.load.event_log)
 
     def _referred(self, rows: ReferringRows) -> DataFrame:
         """Return the business keys that a child refers to after this run, each with its hash.
@@ -114,7 +121,8 @@ class UnknownParents:
         entity_key = quote_identifier(rows.table.column("entity_key").name)
         stored = DeltaTable(self.target.session, self.target.warehouse, rows.table.key).frame()
         replacing = live if policy.deletes == IGNORE else stage
-        delivered = replacing.select(_hash(stage, rows.entity_key).alias(_KNOWN))
+        delivered = replacing.select(_hash(stage, rows.entity_key, rows.table).alias(_KNOWN))
+        delivered = self.target.former_keys.kept(delivered, _KNOWN, rows.table)
         kept = stored.join(delivered, F.col(entity_key) == F.col(_KNOWN), "left_anti")
         return keys.unionByName(_referred_keys(kept, rows, types))
 
@@ -187,7 +195,7 @@ class UnknownParents:
         now = stored.select(*map(quote_identifier, described))
         if self._policy.delete_flag is not None and self._policy.delete_flag not in described:
             now = now.withColumn(self._policy.delete_flag, F.lit(False))
-        now = with_hashes(now, self.load)
+        now = self.target.former_keys.kept_in(with_hashes(now, self.load), self.load)
         for key in self.load.foreign_keys:
             if key.rule == NULL:
                 now = self._nulled(now, key)
@@ -222,9 +230,10 @@ class UnknownParents:
             forget(frame)
 
 
-def _hash(frame: DataFrame, components: tuple[HashComponent, ...]) -> Column:
+def _hash(frame: DataFrame, components: tuple[HashComponent, ...], table: TableSpec) -> Column:
+    """Return the hash of components of rows that have the columns of ``table``."""
     types = {field.name: field.dataType for field in frame.schema.fields}
-    return digest([(part.key, F.col(quote_identifier(part.column)), types[part.column]) for part in components])
+    return digest(hash_parts(components, types, types_by_name(table)))
 
 
 def _referred_keys(frame: DataFrame, rows: ReferringRows, types: Mapping[str, str]) -> DataFrame:
@@ -234,7 +243,7 @@ def _referred_keys(frame: DataFrame, rows: ReferringRows, types: Mapping[str, st
         typed(F.col(quote_identifier(child)), types[parent], source=own[child]).alias(parent)
         for parent, child in rows.columns
     ]
-    keys = frame.select(_hash(frame, rows.foreign_key).alias(_GHOST), *columns)
+    keys = frame.select(_hash(frame, rows.foreign_key, rows.table).alias(_GHOST), *columns)
     return keys.where(~any_of(F.col(quote_identifier(parent)).isNull() for parent, _ in rows.columns))
 
 

@@ -3,6 +3,7 @@
 from loader.domain.historization.hashing import hashed_notes, hashed_set
 from loader.domain.historization.history import Choices, eras_note, eras_with, form_note, refuse_other_form
 from loader.domain.manifest.loads import RawcoreLoad
+from loader.spark.compared_texts import types_by_name
 from loader.spark.tables.tables import RunCommit
 from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.types import parse
@@ -45,4 +46,11 @@ def policy_notes(load: RawcoreLoad, last_run: RunCommit | None) -> dict[str, str
     policy, keys = HistoryPolicy.from_dict(load.policy), column_keys(load)
     attributes = [(keys[column.name], column.name) for column in load.table.of_purpose("attribute")]
     noted = last_run.notes if last_run else {}
-    return form_note(policy, keys) | eras_note(eras_with(noted, load.sequence, Choices.of(policy, attributes)))
+    choices = Choices.of(policy, attributes, by_value(load).items())
+    return form_note(policy, keys) | eras_note(eras_with(noted, load.sequence, choices))
+
+
+def by_value(load: RawcoreLoad) -> dict[str, str]:
+    """Return the types of the attributes that are compared by value, by stable key."""
+    types, attributes = types_by_name(load.table), load.table.of_purpose("attribute")
+    return {column.key or column.name: types[column.name] for column in attributes if column.name in types}

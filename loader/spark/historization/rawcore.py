@@ -19,7 +19,8 @@ from metadata.domain.sql import quote_identifier
 def write_rawcore(target: Target, difference: Difference, stamp: Stamp) -> None:
     """Write the difference to rawcore, in one commit."""
     added = (rules.NEW, rules.REAPPEARED, rules.CHANGED, UPDATED)
-    if not any(difference[change] for change in (rules.CHANGED, rules.DELETED, UPDATED)):
+    touches = any(difference[change] for change in (rules.CHANGED, rules.DELETED, UPDATED))
+    if not touches and not difference.comparison.refreshed:
         _commit(target, difference.in_few_files(_with_stamps(difference.where(*added), target.load.table, stamp)))
     elif difference.whole:
         live = difference.in_few_files(_rows_after(target, difference, stamp))
@@ -50,9 +51,7 @@ def _places_of(target: Target, keys: DataFrame) -> DataFrame:
 def write_live_rows(target: Target, changes: DataFrame) -> None:
     """Write the rows of ``changes`` that are ``__live`` to rawcore, and delete the other keys, in one commit."""
     table = target.load.table
-    rows = changes.where("__live")
-    for name, value in target.versions.derived(rows).items():
-        rows = rows.withColumn(name, value)
+    rows = target.versions.with_derived(changes.where("__live"))
     own = {table.column("run_id").name: "__opened", table.column("loaded_at").name: "__loaded"}
     put = rows.select(*(F.col(quote_identifier(own.get(c.name, c.name))).alias(c.name) for c in table.columns))
     _commit(target, put, gone=_places_of(target, changes) if target.rawcore_files.all else None)

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from architecture.domain.tables import ColumnSpec
 from loader.domain.manifest.loads import HashComponent, RawcoreLoad, ReferringRows, StageColumn, StageInput
 from loader.domain.refusals import Refusal
+from loader.spark.compared_texts import compared, hash_parts, types_by_name
 from loader.spark.expressions import SAMPLES, any_of, digest, fits, sample_rows, typed, united
 from loader.spark.historization.ranking import best_rows
 from loader.spark.queries.model_queries import read_model
@@ -21,6 +22,7 @@ from loader.spark.tables.commits import open_files
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.history.history_policy import COLUMN, HistoryPolicy
 from metadata.domain.sql import bind_placeholders, quote_identifier, quote_text
+from metadata.domain.types import parse
 
 # Time for placeholders in the expression of a key that no run computes.
 _NO_TIME = "1970-01-01T00:00:00+00:00"
@@ -57,6 +59,7 @@ def typed_stage(
     return best_rows(
         [(stage_input.rank, frame) for stage_input, frame in zip(load.inputs, frames, strict=True)],
         [column.name for column in load.table.of_purpose("business_key")],
+        types=types_by_name(load.table),
         by_column=policy.rank_by == COLUMN,
         counted=outranked or Observation(),
     )
@@ -105,11 +108,6 @@ def _stage_columns(
     )  # fmt: skip
 
 
-def rows_of_key(frame: DataFrame, stage_input: StageInput, components: Sequence[HashComponent], key: str) -> DataFrame:
-    """Return the rows of a raw table whose entity key, as stage computes it, is ``key``."""
-    return with_entity_key(frame, stage_input, components, "__key").where(F.col("__key") == key).drop("__key")
-
-
 def with_entity_key(
     frame: DataFrame, stage_input: StageInput, components: Sequence[HashComponent], name: str
 ) -> DataFrame:
@@ -125,7 +123,10 @@ def with_entity_key(
         values[f"__part{place}"] = value
     keyed = frame.withColumns(values)
     types = {field.name: field.dataType for field in keyed.schema.fields}
-    parts = [(part.key, F.col(name), types[name]) for part, name in zip(components, values, strict=True)]
+    parts = [
+        (part.key, compared(F.col(name), parse(columns[part.column].type).name), types[name])
+        for part, name in zip(components, values, strict=True)
+    ]
     return keyed.withColumn(name, digest(parts)).drop(*values)
 
 
@@ -184,10 +185,10 @@ def with_hashes(frame: DataFrame, load: RawcoreLoad) -> DataFrame:
     With a delete flag in the history policy, also with ``__is_delete``.
     """
     table, policy = load.table, HistoryPolicy.from_dict(load.policy)
-    types = {field.name: field.dataType for field in frame.schema.fields}
+    types, by_value = {field.name: field.dataType for field in frame.schema.fields}, types_by_name(table)
 
     def hashed(components: Iterable[HashComponent]) -> Column:
-        return digest([(part.key, F.col(quote_identifier(part.column)), types[part.column]) for part in components])
+        return digest(hash_parts(components, types, by_value))
 
     columns = [hashed(load.entity_key).alias(column.name) for column in table.of_purpose("entity_key")]
     described = table.of_purpose("business_key", "attribute")
@@ -204,8 +205,8 @@ def with_hashes(frame: DataFrame, load: RawcoreLoad) -> DataFrame:
 def key_hashes(keys: DataFrame, load: RawcoreLoad) -> DataFrame:
     """Return the distinct entity keys of typed business keys. Raise Refusal NULL_KEY."""
     types = {field.name: field.dataType for field in keys.schema.fields}
-    components = [(part.key, F.col(quote_identifier(part.column)), types[part.column]) for part in load.entity_key]
-    null_key = any_of(column.isNull() for _, column, _ in components)
+    components = hash_parts(load.entity_key, types, types_by_name(load.table))
+    null_key = any_of(F.col(quote_identifier(part.column)).isNull() for part in load.entity_key)
     count = keys.where(null_key).count()
     if count:
         raise Refusal(
@@ -261,7 +262,8 @@ def _content(stage: DataFrame, load: RawcoreLoad) -> Column:
     if is_covered and IS_DELETE not in stage.columns:
         return F.col(quote_identifier(load.table.column("row_hash").name))
     types = {field.name: field.dataType for field in stage.schema.fields}
-    content = digest([(column.key, F.col(quote_identifier(column.name)), types[column.name]) for column in attributes])
+    compared_columns = [HashComponent(column.key, column.name) for column in attributes]
+    content = digest(hash_parts(compared_columns, types, types_by_name(load.table)))
     return F.concat(F.col(IS_DELETE), content) if IS_DELETE in types else content
 
 

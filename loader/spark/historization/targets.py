@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 
 from architecture.domain.tables import OPEN, TableSpec
 from loader.domain.manifest.loads import RawcoreLoad
+from loader.spark.historization.former_keys import FormerKeys
 from loader.spark.historization.versions import HistoryTable
 from loader.spark.tables.commits import open_files
 from loader.spark.tables.table_files import TableFiles
@@ -77,7 +78,12 @@ class Target:
     @cached_property
     def versions(self) -> HistoryTable:
         """Return the leading table with its columns by purpose."""
-        return HistoryTable(self.session, self.leading, self.load)
+        return HistoryTable(self.session, self.leading, self.load, self.former_keys)
+
+    @cached_property
+    def former_keys(self) -> FormerKeys:
+        """Return the stored keys that are hashed in another way than now."""
+        return FormerKeys(self.session, self.warehouse, {self.load.leading.key: self.last_run})
 
     @cached_property
     def last_run(self) -> RunCommit | None:

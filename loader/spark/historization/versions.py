@@ -14,7 +14,9 @@ from loader.domain.historization import history as rules
 from loader.domain.historization.fold import Column as FoldColumn
 from loader.domain.historization.fold import struct
 from loader.domain.manifest.loads import HashComponent, RawcoreLoad
+from loader.spark.compared_texts import hash_parts, types_by_name
 from loader.spark.expressions import any_of, digest
+from loader.spark.historization.former_keys import FormerKeys
 from loader.spark.tables.commits import commit, open_files
 from loader.spark.tables.table_files import PLACE, TableFiles
 from loader.spark.tables.tables import DeltaTable
@@ -51,6 +53,7 @@ class HistoryTable:
     session: SparkSession
     table: DeltaTable
     load: RawcoreLoad
+    former_keys: FormerKeys
 
     @property
     def spec(self) -> TableSpec:
@@ -139,17 +142,19 @@ class HistoryTable:
 
     def hashed(self, components: tuple[HashComponent, ...], frame: DataFrame, prefix: str = "") -> Column:
         """Return the digest of a version's values. Components without a column in the table are left out."""
-        types = self.types
-        own = [part for part in components if part.column in types]
-        return digest([(p.key, F.col(prefix + quote_identifier(p.column)), types[p.column]) for p in own])
+        own = {part.column: F.col(prefix + quote_identifier(part.column)) for part in components}
+        parts = [part for part in components if part.column in self.types]
+        return digest(hash_parts(parts, self.types, types_by_name(self.spec), own))
 
-    def derived(self, frame: DataFrame) -> dict[str, Column]:
-        """Return the row hash and foreign keys computed from a version's values, by column name."""
+    def with_derived(self, frame: DataFrame) -> DataFrame:
+        """Return the versions with the row hash and foreign keys computed from their values."""
         columns = {self.spec.column("row_hash").name: self.hashed(self.load.row_hash, frame)}
         for key in self.load.foreign_keys:
             absent = any_of(F.col(quote_identifier(part.column)).isNull() for part in key.components)
             columns[key.column] = F.when(~absent, self.hashed(key.components, frame))
-        return columns
+        for name, value in columns.items():
+            frame = frame.withColumn(name, value)
+        return self.former_keys.kept_foreign_keys(frame, self.load)
 
     def rows(self, versions: DataFrame, values: Mapping[str, Column], extra: tuple[str, ...] = ()) -> DataFrame:
         """Return ``versions`` with every column of the table: from ``values`` by purpose, else by name, else NULL."""
@@ -175,9 +180,7 @@ class HistoryTable:
             VERSION,
             *(F.col(f"{VERSION}.v.c{i}").alias(column.name) for i, column in enumerate(columns)),
         )
-        for name, value in self.derived(rows).items():
-            rows = rows.withColumn(name, value)
-        return rows
+        return self.with_derived(rows)
 
     # --- writing ----------------------------------------------------------------------------------
 

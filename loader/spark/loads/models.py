@@ -19,6 +19,7 @@ from elevata.core.words import counted
 from loader.domain.manifest.loads import ModelLoad
 from loader.domain.models import reason_for_all
 from loader.domain.refusals import Refusal
+from loader.spark.compared_texts import compared, types_by_name
 from loader.spark.expressions import SAMPLES, any_of
 from loader.spark.loads.datasets import Outcome, Task, check_quality, retry
 from loader.spark.queries.model_queries import Input, failures_of, model_frame, open_inputs
@@ -202,7 +203,10 @@ class ModelRows:
         if not key:
             return rows
         rows = self._keep(rows)
-        groups = rows.groupBy(*key).agg(F.count(F.lit(1)).alias("__rows"))
+        types = types_by_name(self.load.table)
+        pairs = zip(_key_of(self.load), key, strict=True)
+        values = (compared(F.col(quoted), types.get(name, "")).alias(name) for name, quoted in pairs)
+        groups = rows.groupBy(*values).agg(F.count(F.lit(1)).alias("__rows"))
         wrong = groups.where((F.col("__rows") > 1) | any_of(F.col(name).isNull() for name in key))
         examples = wrong.limit(SAMPLES + 1).collect()
         if not examples:

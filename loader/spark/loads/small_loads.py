@@ -23,12 +23,13 @@ from loader.arrow.versions import CHANGED, NEW, History, Part
 from loader.arrow.versions import DELETED as DELETED_STATE
 from loader.arrow.versions import Stamp as ArrowStamp
 from loader.domain.historization import history as rules
-from loader.domain.historization.hashing import HASHED
+from loader.domain.historization.hashing import HASHED, only_compared_otherwise
 from loader.domain.historization.load_guards import DeleteGuard
 from loader.domain.manifest.loads import HashComponent, LoadManifest, RawcoreLoad, RawLoad
 from loader.domain.refusals import Refusal
 from loader.domain.small_loads import delimiter_of, small_pairs
 from loader.spark.historization.batches import snapshot_notes
+from loader.spark.historization.former_keys import tables_with_keys
 from loader.spark.historization.parents import NULLED
 from loader.spark.historization.policy_notes import columns_hashed
 from loader.spark.historization.targets import Stamp, Target
@@ -267,7 +268,10 @@ def _check_state(target: Target, load: RawcoreLoad) -> None:
         raise _NotSmall("another writer changed it")
     if last_run and last_run.notes.get(NULLED):
         raise _NotSmall("foreign keys were NULL for unknown parents")
+    _check_keys(target, load)
     if target.history is None:
+        if last_run and only_compared_otherwise(last_run.notes, columns_hashed(load)):
+            raise _NotSmall("its row hashes are of another version")
         return
     if last_run is None:
         if target.versions.files.all:
@@ -279,6 +283,15 @@ def _check_state(target: Target, load: RawcoreLoad) -> None:
         raise _NotSmall("its newest commit is not a run's")
     if last_run.notes.get(HASHED) != columns_hashed(load):
         raise _NotSmall("its row hashes cover other columns")
+
+
+def _check_keys(target: Target, load: RawcoreLoad) -> None:
+    """Raise _NotSmall if stored keys may be hashed in another way, or a child's values are compared as another type."""
+    if any(part.type is not None for key in load.foreign_keys for part in key.components):
+        raise _NotSmall("a foreign key is compared as its parent's type")
+    for spec in tables_with_keys(load):
+        if target.former_keys.may_have_some(spec):
+            raise _NotSmall(f"keys of {spec.qualified_name} may be hashed in another way")
 
 
 def _delivery(raw: RawLoad, listed: Sequence[ListedFile]) -> Delivery:

@@ -24,6 +24,7 @@ from loader.domain.run_states import LOAD, PRUNE, REVERT
 from loader.domain.sources.feeds import NOTE
 from loader.domain.sources.marks import NOTE as MARKS
 from loader.domain.sources.marks import lower_marks, marks_in, marks_note
+from loader.spark.compared_texts import hash_parts, types_by_name
 from loader.spark.expressions import digest
 from loader.spark.historization import rawcore
 from loader.spark.historization.difference import REWRITE_UP_TO_ROWS
@@ -256,8 +257,9 @@ class _Revert:
             load_timestamp=manifest.newest_applied_at or _EPOCH,
         )
         types = {f.name: f.dataType for f in delivered.schema.fields}
-        entity_key = digest([(p.key, F.col(quote_identifier(p.column)), types[p.column]) for p in load.entity_key])
+        entity_key = digest(hash_parts(load.entity_key, types, types_by_name(load.table)))
         later = delivered.select(entity_key.alias("__again"), F.col(quote_identifier(policy.time)).alias("__own"))
+        later = target.former_keys.kept(later, "__again", load.leading, load.event_log)
         key, own, sequence = (
             F.col(quote_identifier(spec.column(purpose).name)) for purpose in ("entity_key", "event_own", "sequence")
         )

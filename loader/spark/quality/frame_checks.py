@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from elevata.core.errors import MetadataError, ProductError
@@ -26,6 +26,7 @@ from loader.domain.quality.checks import (
     evaluate,
 )
 from loader.domain.quality.results import BROKEN, PASSED, Result
+from loader.spark.compared_texts import compared, types_by_name
 from loader.spark.expressions import all_of, sample_rows
 from loader.spark.quality import row_conditions
 from loader.spark.queries.select_statements import checked_frame
@@ -60,7 +61,8 @@ class RowChecker:
     """Checks of one dataset's rows, which are frames of ``session``.
 
     ``at`` is the time that ages are measured from, ``key`` the columns that name a row in samples, and ``own`` the
-    stable key of the dataset's table. ``fill`` are the values of placeholders as SQL.
+    stable key of the dataset's table. ``fill`` are the values of placeholders as SQL, ``types`` those of columns that
+    are compared by value.
     """
 
     session: SparkSession
@@ -69,6 +71,7 @@ class RowChecker:
     key: Sequence[str] = ()
     own: str = ""
     fill: Mapping[str, str] = field(default_factory=dict)
+    types: Mapping[str, str] = field(default_factory=dict)
 
     def check(self, frame: DataFrame, specs: Sequence[CheckSpec], table: DataFrame | None = None) -> CheckedRows:
         """Run the checks. A check that cannot run has a result with the reason. Raise errors of lost executors.
@@ -189,10 +192,14 @@ class RowChecker:
 
     def repeated_keys(self, check: CompiledCheck, frame: DataFrame) -> DataFrame:
         """Return the values that several rows have; the last column is their number of rows."""
-        columns = [F.col(quote_identifier(name)) for name in check.rule.columns]
         rows = frame.where(row_conditions.is_true(self.session, check))
+        values = [self.compared_value(name).alias(name) for name in check.rule.columns]
         number = unused_name(frame.columns, "rows")
-        return rows.groupBy(*columns).agg(F.count(F.lit(1)).alias(number)).where(F.col(number) > 1)
+        return rows.groupBy(*values).agg(F.count(F.lit(1)).alias(number)).where(F.col(number) > 1)
+
+    def compared_value(self, name: str, type_name: str | None = None) -> Column:
+        """Return the values of a column as they are compared, by default as its own type."""
+        return compared(F.col(quote_identifier(name)), type_name or self.types.get(name, ""))
 
     def _repeated(self, check: CompiledCheck, frame: DataFrame) -> int:
         repeated = self.repeated_keys(check, frame)
@@ -201,15 +208,22 @@ class RowChecker:
     def without_partner(self, check: CompiledCheck, frame: DataFrame) -> DataFrame:
         """Return the rows whose values the other dataset does not have. Raise Refusal for a missing table."""
         rule = check.rule
+        described = types_by_name(check.spec.other)
+        pairs = list(zip(rule.columns, rule.other_columns, strict=True))
+        types = [described.get(other) or self.types.get(own, "") for own, other in pairs]
         others = self._other_frame(check).select(
-            *(F.col(quote_identifier(name)).alias(f"__other_{i}") for i, name in enumerate(rule.other_columns))
+            *(
+                self.compared_value(name, type_name).alias(f"__other_{i}")
+                for i, (name, type_name) in enumerate(zip(rule.other_columns, types, strict=True))
+            )
         )
         if check.spec.other is not None and check.spec.other.key == self.own:
             # Rows of one batch may refer to each other.
-            own = frame.select(*(F.col(quote_identifier(name)) for name in rule.other_columns))
+            own = frame.select(*map(self.compared_value, rule.other_columns))
             others = others.union(own)
         rows = frame.where(row_conditions.is_true(self.session, check))
-        equal = (F.col(quote_identifier(name)) == F.col(f"__other_{i}") for i, name in enumerate(rule.columns))
+        own_values = map(self.compared_value, rule.columns, types)
+        equal = (value == F.col(f"__other_{i}") for i, value in enumerate(own_values))
         return rows.join(others, all_of(equal), "left_anti")
 
     def _other_frame(self, check: CompiledCheck) -> DataFrame:
@@ -305,6 +319,7 @@ def check_of_run(
         key=tuple(column.name for column in load.table.of_purpose(*purposes)) if purposes else (),
         own=load.table.key,
         fill=placeholder_values(manifest.run_id, manifest.load_timestamp),
+        types=types_by_name(load.table),
     )
 
 

@@ -20,6 +20,7 @@ from loader.domain.quality.checks import CompiledCheck
 from loader.domain.quality.results import QUARANTINED
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import DROP, QUARANTINE_DECISION, RELEASE
+from loader.spark.compared_texts import compared, types_by_name
 from loader.spark.expressions import all_of
 from loader.spark.historization.targets import Stamp, Target
 from loader.spark.maintenance.compaction import MaintenanceContext, carried
@@ -132,11 +133,10 @@ class Quarantine:
                 else checker.without_partner(check, frame)
             )
             wrong = values.select(
-                *(F.col(quote_identifier(name)).alias(f"__wrong_{place}_{i}") for i, name in enumerate(names))
+                *(checker.compared_value(name).alias(f"__wrong_{place}_{i}") for i, name in enumerate(names))
             ).distinct()
-            equal = all_of(
-                F.col(quote_identifier(name)) == F.col(f"__wrong_{place}_{i}") for i, name in enumerate(names)
-            )
+            own_values = (checker.compared_value(name) for name in names)
+            equal = all_of(value == F.col(f"__wrong_{place}_{i}") for i, value in enumerate(own_values))
             rows = rows.join(wrong, equal, "left")
             is_wrong = row_conditions.is_true(self.session, check) & F.col(f"__wrong_{place}_0").isNotNull()
             reasons.append(F.when(is_wrong, _reason(check, check.spec.name)))
@@ -189,12 +189,21 @@ class Quarantine:
 
     def _stored(self, good: DataFrame, target: Target, of: DataFrame | None = None) -> DataFrame:
         """Return the stored rows of the keys that have no row in ``good``; of those in ``of``, or of all."""
-        names = [quote_identifier(name) for name in self._key()]
         kept = target.current() if target.history else target.rawcore.frame()
         if of is not None:
-            kept = kept.join(of.select(*names).distinct(), self._key(), "left_semi")
-        kept = kept.join(good.select(*names).distinct(), self._key(), "left_anti")
-        return _shaped(kept, good.schema)
+            kept = self._join_keys(kept, of, "left_semi")
+        return _shaped(self._join_keys(kept, good, "left_anti"), good.schema)
+
+    def _join_keys(self, rows: DataFrame, others: DataFrame, how: str) -> DataFrame:
+        """Return the rows joined with the distinct business keys of other rows."""
+        pairs = [(f"__same{i}", self._compared_key(name)) for i, name in enumerate(self._key())]
+        keys = others.select(*(value.alias(alias) for alias, value in pairs)).distinct()
+        return rows.join(keys, all_of(value == F.col(alias) for alias, value in pairs), how)
+
+    def _compared_key(self, name: str, column: Column | None = None) -> Column:
+        """Return the values of a key column as they are compared."""
+        types = types_by_name(self.load.table)
+        return compared(F.col(quote_identifier(name)) if column is None else column, types.get(name, ""))
 
     # --- released rows -----------------------------------------------------------------------------
 
@@ -228,7 +237,7 @@ class Quarantine:
         keys = {name: key for key, name in self._columns(frame)}
         newest = F.max_by(F.col("row_values"), F.struct("quarantined_at", "entry_id"))
         names = self._key() if policy.input not in (EFFECTIVE, CDC) else []
-        alike = [F.col("row_values")[keys[name]] for name in names] or [F.col("entry_id")]
+        alike = [self._compared_key(name, F.col("row_values")[keys[name]]) for name in names] or [F.col("entry_id")]
         rows = pending.groupBy(*(value.alias(f"__key{place}") for place, value in enumerate(alike))).agg(
             newest.alias("row_values")
         )
@@ -239,7 +248,7 @@ class Quarantine:
             )
         )
         if names:
-            rows = rows.join(frame.select(*map(quote_identifier, names)).distinct(), names, "left_anti")
+            rows = self._join_keys(rows, frame, "left_anti")
         return frame.unionByName(rows)
 
 

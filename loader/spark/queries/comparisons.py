@@ -25,6 +25,7 @@ from architecture.domain.tables import OPEN, TableSpec
 from loader.domain.manifest.reads import ReadManifest
 from loader.domain.queries.comparison import DATES, ENVIRONMENTS
 from loader.domain.refusals import Refusal
+from loader.spark.compared_texts import types_by_name
 from loader.spark.queries.differences import compare, is_cut
 from loader.spark.queries.exports import export_differences
 from loader.spark.queries.history_queries import not_kept, present_names, valid_at
@@ -122,7 +123,7 @@ def _difference(
     hidden = {name.lower() for name in masked}
     path = manifest.arguments.get("path")
     export = partial(export_differences, path=path) if path else None
-    found = compare(*frames, key, left_out=hidden, samples=_SAMPLES, export=export)
+    found = compare(*frames, key, left_out=hidden, samples=_SAMPLES, types=types_by_name(spec), export=export)
     samples = found["samples"]
     return {
         "table_version": version,

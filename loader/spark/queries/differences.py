@@ -4,10 +4,11 @@ With a key, both sides are joined once and compared value by value; NULL equals 
 a row that occurs twice before and three times after is two same rows and an added one.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
+from types import MappingProxyType
 from typing import Any
 
 from pyspark import StorageLevel
@@ -15,6 +16,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from loader.spark.compared_texts import compared
 from loader.spark.expressions import all_of
 from loader.spark.queries.select_statements import as_values, json_value
 from loader.spark.session import persisted
@@ -37,6 +39,7 @@ class _Pair:
     place: int
     before: T.StructField
     after: T.StructField
+    type_name: str = ""
 
     @property
     def name(self) -> str:
@@ -60,6 +63,10 @@ class _Pair:
     def select_new(self) -> Column:
         return self._comparable(self.after).alias(f"n{self.place}")
 
+    def same(self) -> Column:
+        """Return the condition that both values are the same, whatever the way in which they are written."""
+        return compared(self.new, self.type_name).eqNullSafe(compared(self.old, self.type_name))
+
     def _comparable(self, field: T.StructField) -> Column:
         """Return the column in a type that both sides have: numbers as they are, other changed types as text."""
         column = F.col(quote_identifier(field.name))
@@ -75,6 +82,7 @@ def compare(
     *,
     left_out: Collection[str] = (),
     samples: int = SAMPLES,
+    types: Mapping[str, str] = MappingProxyType({}),
     export: Export | None = None,
 ) -> dict[str, Any]:
     """Return the difference as JSON values: counts, changed columns, and samples of rows that differ.
@@ -85,9 +93,10 @@ def compare(
         key: names of the key's columns; empty, or with a column that one side lacks, compares whole rows.
         left_out: names of columns in lower case whose values are not compared.
         samples: number of rows of each kind.
+        types: types of columns that are compared by value. Whole rows are compared as they are written.
         export: called with all rows that differ if the samples are not all of them.
     """
-    pairs = _pairs(before, after, left_out)
+    pairs = _pairs(before, after, left_out, types)
     by_name = {pair.name.lower(): pair for pair in pairs}
     has_key = bool(key) and all(name.lower() in by_name for name in key)
     keys = [by_name[name.lower()] for name in key] if has_key else []
@@ -113,10 +122,16 @@ def is_cut(difference: dict[str, Any]) -> bool:
     return any(difference["rows"][kind] > len(difference["samples"][kind]) for kind in (ADDED, CHANGED, GONE))
 
 
-def _pairs(before: DataFrame, after: DataFrame, left_out: Collection[str]) -> list[_Pair]:
+def _pairs(
+    before: DataFrame, after: DataFrame, left_out: Collection[str], types: Mapping[str, str]
+) -> list[_Pair]:
     old = {field.name.lower(): field for field in before.schema.fields}
     names = [field for field in after.schema.fields if field.name.lower() in old and field.name.lower() not in left_out]
-    return [_Pair(place, old[field.name.lower()], field) for place, field in enumerate(names)]
+    by_value = {name.lower(): type_name for name, type_name in types.items()}
+    return [
+        _Pair(place, old[field.name.lower()], field, by_value.get(field.name.lower(), ""))
+        for place, field in enumerate(names)
+    ]
 
 
 def _columns(before: DataFrame, after: DataFrame, pairs: Sequence[_Pair]) -> dict[str, Any]:
@@ -148,7 +163,7 @@ def _by_key(
 ) -> tuple[dict[str, Any], DataFrame]:
     old = before.select(F.lit(True).alias("o"), *(pair.select_old() for pair in pairs))
     new = after.select(F.lit(True).alias("n"), *(pair.select_new() for pair in pairs))
-    joined = new.join(old, all_of(pair.new.eqNullSafe(pair.old) for pair in keys), "full_outer")
+    joined = new.join(old, all_of(pair.same() for pair in keys), "full_outer")
     values = [pair for pair in pairs if pair not in keys]
     differs = reduce(or_, (_differ(pair) for pair in values), F.lit(False))
     status = (
@@ -183,7 +198,7 @@ def _sides(pairs: Sequence[_Pair]) -> list[str]:
 
 
 def _differ(pair: _Pair) -> Column:
-    return ~pair.new.eqNullSafe(pair.old)
+    return ~pair.same()
 
 
 def _samples(

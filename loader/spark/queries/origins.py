@@ -15,7 +15,8 @@ from architecture.domain.tables import OPEN
 from loader.domain.manifest.loads import StageInput
 from loader.domain.manifest.reads import Descendant, ReadManifest
 from loader.domain.refusals import Refusal
-from loader.spark.historization.stage import rows_of_key, with_entity_key
+from loader.spark.historization.former_keys import FormerKeys
+from loader.spark.historization.stage import with_entity_key
 from loader.spark.queries.history_queries import valid_at
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sensitivity import MASK
@@ -45,13 +46,15 @@ def read_origin(spark: SparkSession, warehouse: str, manifest: ReadManifest, lim
     if is_dated:
         stored = valid_at(stored, spec, manifest.arguments)
     opened = [row[0] for row in stored.select(run_id).distinct().collect()]
-    parts = [_delivered(raw[item.table.key].frame(), item, manifest, key) for item in inputs]
+    former = FormerKeys(spark, warehouse)
+    parts = [_delivered(raw[item.table.key].frame(), item, manifest, key, former) for item in inputs]
     delivered = reduce(DataFrame.unionByName, parts)
     if is_dated:
         delivered = delivered.where(F.col("load_run_id").isin(opened))
     by_time = delivered.withColumn("opened_version", F.col("load_run_id").isin(opened).cast("string"))
     rows = by_time.orderBy(F.col("loaded_at").desc(), "raw", "source_file", "source_row").limit(limit + 1).collect()
     runs = delivered.select("load_run_id").distinct().collect() if len(rows) > limit else rows
+    former.release()
     in_raw = {row["load_run_id"] for row in runs}
     return {
         "table_version": version,
@@ -63,9 +66,12 @@ def read_origin(spark: SparkSession, warehouse: str, manifest: ReadManifest, lim
     }
 
 
-def _delivered(frame: DataFrame, stage_input: StageInput, manifest: ReadManifest, key: str) -> DataFrame:
+def _delivered(
+    frame: DataFrame, stage_input: StageInput, manifest: ReadManifest, key: str, former: FormerKeys
+) -> DataFrame:
     spec = stage_input.table
-    rows = rows_of_key(frame, stage_input, manifest.entity_key, key)
+    keyed = former.kept(with_entity_key(frame, stage_input, manifest.entity_key, "__key"), "__key", manifest.table)
+    rows = keyed.where(F.col("__key") == key)
     names = dict(zip(_PURPOSES, COLUMNS[1:5], strict=True))
     columns = [F.col(quote_identifier(spec.column(p).name)).cast("string").alias(name) for p, name in names.items()]
     return rows.select(F.lit(spec.qualified_name).alias("raw"), *columns)
@@ -113,7 +119,10 @@ def _stored(
     if not table.exists():
         return []
     keyed = [with_entity_key(rows, own, item.entity_key, "__key").select("__key") for own in item.inputs]
-    keys = [row[0] for row in reduce(DataFrame.union, keyed).distinct().collect()]
+    former = FormerKeys(spark, warehouse)
+    stored = former.kept(reduce(DataFrame.union, keyed), "__key", spec)
+    keys = [row[0] for row in stored.distinct().collect()]
+    former.release()
     key = F.col(quote_identifier(spec.column("entity_key").name))
     is_open = F.col(quote_identifier(spec.column("segment").name)) == OPEN if spec.kind == "history" else F.lit(True)
     is_own = F.col(quote_identifier(spec.column("run_id").name)) == F.lit(run_id)

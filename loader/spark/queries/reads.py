@@ -60,6 +60,7 @@ from loader.domain.queries.query_results import (
 )
 from loader.domain.queries.row_selection import RowSelection
 from loader.domain.refusals import Refusal
+from loader.spark.compared_texts import types_by_name
 from loader.spark.expressions import all_of
 from loader.spark.quality.frame_checks import RowChecker, placeholder_values
 from loader.spark.quality.profiles import profile
@@ -249,6 +250,7 @@ def _checked(spark: SparkSession, warehouse: str, manifest: ReadManifest, versio
         key=tuple(column.name for column in manifest.table.of_purpose("business_key")),
         own=manifest.table.key,
         fill=placeholder_values("", at),
+        types=types_by_name(manifest.table),
     )
     own = DeltaTable(session, warehouse, manifest.table.key)
     checked = checker.check(own.frame_as_of(version), specs)

@@ -8,6 +8,7 @@ are JSON: integers, floats and booleans as they are, decimals, dates and timesta
 import logging
 import math
 import re
+import time
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -236,6 +237,14 @@ def _value_of(column: Column, type_: T.DataType) -> Column:
     return F.hex(column) if isinstance(type_, T.BinaryType) else column.cast("string")
 
 
+def _utc(value: datetime) -> datetime:
+    """Return an instant in UTC. Rows of Spark have local times, of which Python converts none near the year 10000."""
+    if value.tzinfo is not None:
+        return value.astimezone(UTC)
+    seconds = time.mktime(value.timetuple())
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds, microseconds=value.microsecond)
+
+
 def json_value(value: Any) -> Any:
     """Return a value as a JSON value; NaN and infinities become text."""
     if isinstance(value, Decimal):
@@ -243,7 +252,7 @@ def json_value(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+        return _utc(value).isoformat().replace("+00:00", "Z")
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, bytes | bytearray):

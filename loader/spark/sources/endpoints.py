@@ -3,12 +3,11 @@
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
+from loader.domain.historization.history import parse_instant
 from loader.domain.manifest.loads import RawLoad
 from loader.domain.manifest.sources import SourceSpec
 from loader.domain.sources.marks import INSTANT, Reading, finish_window, kind_of
@@ -128,7 +127,7 @@ def _parameter(text: str, kind: str) -> str:
     """Return a mark as endpoints expect it: an instant in ISO 8601, in UTC."""
     if kind != INSTANT:
         return text
-    return datetime.fromisoformat(text).astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return parse_instant(text).isoformat().replace("+00:00", "Z")
 
 
 def _values(load: RawLoad, names: Iterable[str]) -> dict[str, Column]:

@@ -20,6 +20,7 @@ from architecture.domain.steps.step import (
     becomes,
 )
 from loader.domain.refusals import Refusal
+from loader.spark.compared_texts import compared
 from loader.spark.expressions import all_of, digest
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sql import quote_identifier
@@ -52,7 +53,11 @@ def _with_new_hashes(frame: DataFrame, step: Step) -> DataFrame:
     """Recompute keys over columns with a new type, since hashes must match the stored values."""
     types = {field.name: field.dataType for field in frame.schema.fields}
     for key in step.rehashed:
-        parts = [(part, F.col(quote_identifier(name)), types[name]) for part, name in key.parts]
+        by_value = dict(key.types)
+        parts = [
+            (part, compared(F.col(quote_identifier(name)), by_value.get(name, "")), types[name])
+            for part, name in key.parts
+        ]
         hashed = digest(parts)
         if key.absent:
             hashed = F.when(all_of(value.isNotNull() for _, value, _ in parts), hashed)

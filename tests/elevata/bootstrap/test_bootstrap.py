@@ -81,29 +81,85 @@ class TestRun:
 
 
 class TestSystemPackages:
-    def install(self):
-        system.install(["some-package"], why="it is missing", otherwise="install it")
+    PACKAGE = system.Package(apt=("new", "old"), dnf=("new-rpm", "old-rpm"), apk=("new-apk",), brew=("new@2", "old@1"))
 
-    def test_someone_who_may_not_is_told_the_one_command(self, monkeypatch):
-        monkeypatch.setattr(system.shutil, "which", lambda name: f"/usr/bin/{name}")
-        monkeypatch.setattr(system.os, "geteuid", lambda: 1000)
-        with pytest.raises(Problem, match="it is missing - type: sudo apt-get install some-package$"):
+    @pytest.fixture
+    def machine(self, monkeypatch):
+        """Return a function that describes a machine: its package manager, user and known names of packages."""
+        calls = []
+
+        def describe(program: str | None, *, user: int, known: tuple[str, ...] = (), sudo: bool = True) -> list:
+            programs = {program, *(["sudo"] if sudo else [])}
+            monkeypatch.setattr(system.shutil, "which", lambda name: f"/usr/bin/{name}" if name in programs else None)
+            monkeypatch.setattr(system.os, "geteuid", lambda: user)
+            monkeypatch.setattr(system.Manager, "has", lambda _, name: name in known)
+            monkeypatch.setattr(system, "_refreshed", set())
+            monkeypatch.setattr(system, "run", lambda words, **_: calls.append(" ".join(words)))
+            return calls
+
+        return describe
+
+    def install(self, package=PACKAGE):
+        return system.install([package], why="it is missing", otherwise="install it")
+
+    @pytest.mark.parametrize(
+        ("program", "known", "command"),
+        [
+            ("apt-get", ("new", "old"), "sudo apt-get install new"),
+            ("apt-get", ("old",), "sudo apt-get install old"),
+            ("dnf", ("old-rpm",), "sudo dnf install old-rpm"),
+            ("apk", ("new-apk",), "sudo apk add new-apk"),
+        ],
+    )
+    def test_other_users_than_root_are_told_one_command_with_a_name_that_the_release_has(
+        self, machine, program, known, command
+    ):
+        machine(program, user=1000, known=known)
+        with pytest.raises(Problem, match=f"it is missing - type: {command}$"):
             self.install()
 
-    def test_other_systems_are_told_what_is_needed(self, monkeypatch):
-        monkeypatch.setattr(system.shutil, "which", lambda name: None)
+    def test_without_sudo_the_command_is_for_root(self, machine):
+        machine("apt-get", user=1000, known=("old",), sudo=False)
+        with pytest.raises(Problem, match=r"type: apt-get install old \(as root\)$"):
+            self.install()
+
+    def test_lists_that_were_never_read_are_read_first(self, machine):
+        machine("apt-get", user=1000)
+        with pytest.raises(Problem, match=r"none of new, old - type: sudo apt-get update; then again$"):
+            self.install()
+
+    def test_systems_without_a_package_manager_are_told_what_is_needed(self, machine):
+        machine(None, user=1000)
         with pytest.raises(Problem, match="it is missing - install it$"):
             self.install()
 
-    def test_root_gets_it_installed_with_a_fresh_list(self, monkeypatch):
-        calls = []
-        monkeypatch.setattr(system.shutil, "which", lambda name: f"/usr/bin/{name}")
-        monkeypatch.setattr(system.os, "geteuid", lambda: 0)
-        monkeypatch.setattr(system, "_index_is_fresh", False)
-        monkeypatch.setattr(system, "run", lambda words, **_: calls.append(words[1]))
-        self.install()
-        self.install()
-        assert calls == ["update", "install", "install"]
+    def test_a_release_without_the_package_is_named(self, machine):
+        machine("apt-get", user=0)
+        with pytest.raises(Problem, match=r"this release has none of the packages new, old - install it$"):
+            self.install()
+
+    def test_root_gets_it_installed_with_a_fresh_list(self, machine):
+        calls = machine("apt-get", user=0, known=("old",))
+        assert [self.install(), self.install("another")] == [["old"], ["another"]]
+        options = "--yes --no-install-recommends"
+        assert calls == ["apt-get update", f"apt-get install {options} old", f"apt-get install {options} another"]
+
+    def test_homebrew_installs_for_other_users_than_root(self, machine):
+        calls = machine("brew", user=501, known=("old@1",))
+        assert self.install() == ["old@1"]
+        assert calls == ["brew install old@1"]
+        machine("brew", user=0, known=("old@1",))
+        with pytest.raises(Problem, match="type as another user than root: brew install old@1$"):
+            self.install()
+
+    @pytest.mark.parametrize(
+        ("output", "status", "expected"), [("Version: 1", 0, True), ("Version: 1", 1, False), ("virtual", 0, False)]
+    )
+    def test_a_release_has_a_package_if_the_manager_shows_its_version(self, tmp_path, output, status, expected):
+        program = tmp_path / "show"
+        program.write_text(f"#!/bin/sh\n[ \"$1\" = name ] && echo '{output}'; exit {status}\n")
+        program.chmod(0o755)
+        assert system.Manager("x", (), (str(program),), found="Version:").has("name") is expected
 
 
 class TestJava:
@@ -120,16 +176,18 @@ class TestJava:
 
         monkeypatch.delenv("JAVA_HOME", raising=False)
         monkeypatch.setattr(java, "_INSTALLED", tmp_path)
+        monkeypatch.setattr(java, "_ELSEWHERE", ())
         monkeypatch.setattr(java, "JAVA_HOME_FILE", tmp_path / "java-home")
         monkeypatch.setattr(java.shutil, "which", lambda name: None)
         return add
 
-    def test_the_oldest_that_is_new_enough_is_taken(self, homes):
+    def test_the_newest_that_spark_supports_is_taken(self, homes):
         homes("java-8", "1.8.0_392")
         homes("java-11", "11.0.2")
-        expected = homes("java-17", "17.0.15")
+        homes("java-17", "17.0.15")
+        expected = homes("java-21", "21.0.1")
         homes("java-25", "25")
-        assert java.ensure_java() == f"17 in {expected}"
+        assert java.ensure_java() == f"21 in {expected}"
         assert java.java_home() == str(expected)
 
     def test_the_one_asked_for_wins(self, homes, monkeypatch):
@@ -140,8 +198,14 @@ class TestJava:
 
     def test_without_one_it_is_installed(self, homes, monkeypatch):
         homes("java-11", "11.0.2")
-        monkeypatch.setattr(java.system, "install", lambda *_, **__: homes("java-17", "17.0.15"))
-        assert "installed openjdk-17-jre-headless" in java.ensure_java()
+        homes("java-25", "25")
+
+        def install(*_, **__):
+            homes("java-21", "21.0.1")
+            return ["openjdk-21-jre-headless"]
+
+        monkeypatch.setattr(java.system, "install", install)
+        assert "installed openjdk-21-jre-headless" in java.ensure_java()
 
     def test_one_that_does_not_run_is_passed_over(self, homes):
         broken = homes("java-17", "17.0.15")

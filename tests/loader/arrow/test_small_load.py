@@ -64,6 +64,47 @@ def test_versions_are_those_of_the_reference(tmp_path_factory, snapshots, closes
     assert picked(warehouse.rows("raw"), COLUMNS) == picked(rows, COLUMNS)
 
 
+KEYS = [f"0000000{n}-abcd-0000-0000-000000000000" for n in range(3)]
+TEXTS = {
+    "uuid": st.sampled_from([text for key in KEYS for text in (key, key.upper())]),
+    "time": st.sampled_from(["08:30", "08:30:00", "08:30:00.0", "08:30:01"]),
+    "json": st.sampled_from(['{"a":1,"b":[]}', '{ "b": [], "a": 1.0 }', "[1,2]", "[1, 2]", "[2,1]", None]),
+}
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(
+        st.lists(
+            st.fixed_dictionaries({"id": TEXTS["uuid"], "at": TEXTS["time"], "v": TEXTS["json"]}),
+            min_size=1,
+            unique_by=lambda row: row["id"].lower(),
+        ),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_values_written_in_several_ways_have_the_versions_of_the_reference(tmp_path_factory, snapshots):
+    columns = {"id": "uuid", "at": "time", "v": "json"}
+    warehouse = Warehouse(tmp_path_factory.mktemp("w"), columns)
+    policy = {"input": "snapshot", "deletes": "close", "time": "load"}
+    reference = ReferenceEngine({"keys": ["id"], "columns": columns, "policy": policy})
+    for day, rows in enumerate(snapshots, start=1):
+        at = f"2024-01-{day:02}T00:00:00+00:00"
+        counts = warehouse.load(rows, at=at, run_id=f"run-{day}", format_name="parquet")["counts"]
+        expected = reference.apply({"at": at, "run_id": f"run-{day}", "rows": rows})["counts"]
+        assert {name: counts[name] for name in ("changed", "deleted", "unchanged")} == {
+            name: expected[name] for name in ("changed", "deleted", "unchanged")
+        }
+    shown = ("at", "v", "state", "opened_by", "closed_by")
+    expected_versions = [(row["id"].lower(), *(row[name] for name in shown)) for row in reference.rows()]
+    versions = [
+        (row["id"].lower(), row["at"], row["v"], row["state"], row["run_id"], row["closed_by"])
+        for row in warehouse.rows("history")
+    ]
+    assert sorted(versions, key=str) == sorted(expected_versions, key=str)
+
+
 def version(row: dict[str, Any]) -> tuple:
     names = ("id", "v", "state", "run_id", "closed_by", "started_at", "ended_at")
     return tuple(row[name] for name in names)

@@ -21,7 +21,7 @@ from architecture.domain.tables import CLOSED, DELETED, OPEN
 from loader.domain.historization import history as rules
 from loader.domain.historization.fold import ABSENT, EventFold, struct
 from loader.domain.historization.fold import Column as FoldColumn
-from loader.domain.historization.history import Choices, eras_with
+from loader.domain.historization.history import Choices, eras_with, noted_eras
 from loader.domain.historization.load_guards import DeleteGuard
 from loader.domain.manifest.loads import RawcoreLoad
 from loader.domain.refusals import Refusal
@@ -29,6 +29,7 @@ from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS
 from loader.spark.historization.events.event_log import LOG, SAMPLES, Arrivals, difference, logs, with_columns
 from loader.spark.historization.events.first_events import FirstEvents, compares_rows
 from loader.spark.historization.events.folded_keys import FoldedKeys
+from loader.spark.historization.policy_notes import by_value
 from loader.spark.historization.targets import Stamp
 from loader.spark.historization.versions import KEY, PACKED, HistoryTable
 from loader.spark.session import forget
@@ -85,12 +86,15 @@ class EventBatch:
         assert observed is not None
         spec = self.load.event_log
         skipped = {column.name for column in spec.columns if column.purpose != "attribute"}
-        columns = [
-            FoldColumn(column.key or column.name, column.name, spark_type(parse(column.type)))
-            for column in observed.columns
-            if column.name not in skipped
-        ]
-        choices = Choices.of(self.policy, [(column.key, column.name) for column in columns])
+        now = by_value(self.load)
+        types = dict(pair for era in noted_eras(self.noted) for pair in era.choices.by_value) | now
+        columns = []
+        for column in observed.columns:
+            if column.name not in skipped:
+                key = column.key or column.name
+                columns.append(FoldColumn(key, column.name, spark_type(parse(column.type)), types.get(key, "")))
+        pairs = [(column.key, column.name) for column in columns]
+        choices = Choices.of(self.policy, pairs, [(key, now[key]) for key, _ in pairs if key in now])
         eras = eras_with(self.noted, self.sequence, choices)
         return EventFold(self.policy, tuple(columns), self.history.time_type, eras)
 
@@ -159,7 +163,7 @@ class EventBatch:
             loaded=f"TIMESTAMP {quote_text(self.stamp.loaded_at)}", cols=quote_text(self._delivered), v="v",
         )  # fmt: skip
         delivered = rows.groupBy(_KEY).agg(
-            F.any_value(PACKED).alias(PACKED),
+            F.min_by(PACKED, "own").alias(PACKED),
             F.expr(f"sort_array(collect_list({stamp}))").alias(_ROWS),
         )
         joined = self._with_logs(delivered)
@@ -214,7 +218,7 @@ class EventBatch:
         joined = delivered.alias("a").join(logs.alias("l"), F.col(f"a.{_KEY}") == F.col(f"l.{_KEY}"), how)
         return joined.select(
             F.coalesce(f"a.{_KEY}", f"l.{_KEY}").alias(_KEY),
-            F.coalesce(f"a.{PACKED}", f"l.{PACKED}").alias(PACKED),
+            F.coalesce(f"l.{PACKED}", f"a.{PACKED}").alias(PACKED),  # the first text of a key stays
             F.coalesce(F.col(f"a.{_ROWS}"), F.expr(f"CAST(array() AS {rows_type})")).alias(_ROWS),
             F.coalesce(F.col(f"l.{_LOG}"), F.expr(self.fold.no_events())).alias(_LOG),
         )

@@ -13,6 +13,7 @@ from loader.domain.historization.fold import ABSENT, EventFold, struct
 from loader.domain.manifest.loads import RawcoreLoad
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import COMPACT, PRUNE
+from loader.spark.compared_texts import compared, hash_parts, types_by_name
 from loader.spark.expressions import any_of, digest
 from loader.spark.historization.stage import flags_delete
 from loader.spark.historization.versions import ACTION, KEY, PACKED, VERSION, HistoryTable, packed_key
@@ -57,7 +58,7 @@ def logs(frame: DataFrame, spec: TableSpec, fold: EventFold) -> DataFrame:
         F.col(column["run_id"]).alias("run"),
         F.col(column["loaded_at"]).alias("loaded"),
         F.col(column["event_columns"]).alias("cols"),
-        F.struct(*(F.col(quote_identifier(c.name)).alias(f"c{i}") for i, c in enumerate(fold.columns))).alias("v"),
+        F.struct(*values_of(fold, [F.col(quote_identifier(c.name)) for c in fold.columns])).alias("v"),
     )
     is_absent = F.col("kind") == ABSENT
     until_now = Window.partitionBy(KEY).orderBy("at")
@@ -75,6 +76,13 @@ def logs(frame: DataFrame, spec: TableSpec, fold: EventFold) -> DataFrame:
         F.any_value(PACKED).alias(PACKED),
         F.expr(f"sort_array(collect_list({event}))").alias(LOG),
     )
+
+
+def values_of(fold: EventFold, columns: Sequence[Column]) -> list[Column]:
+    """Return the fields of the struct ``v``: the columns' values, and the texts by which some are compared."""
+    values = [column.alias(f"c{i}") for i, column in enumerate(columns)]
+    pairs = enumerate(zip(fold.columns, columns, strict=True))
+    return values + [compared(column, c.compared).alias(f"n{i}") for i, (c, column) in pairs if c.compared]
 
 
 def difference(versions: DataFrame, history: HistoryTable, fold: EventFold) -> DataFrame:
@@ -229,19 +237,24 @@ class Arrivals:
 
     def entity_key(self, columns: Sequence[Column]) -> Column:
         """Return the digest of the entity key's values."""
-        parts = zip(self.load.entity_key, columns, strict=True)
-        return digest([(part.key, column, self._types[part.column]) for part, column in parts])
+        own = {part.column: column for part, column in zip(self.load.entity_key, columns, strict=True)}
+        return digest(hash_parts(self.load.entity_key, self._types, types_by_name(self.load.table), own))
+
+    def _compared_keys(self) -> list[Column]:
+        types, names = types_by_name(self.load.table), [part.column for part in self.load.entity_key]
+        return [compared(column, types.get(name, "")) for name, column in zip(names, self.key_columns, strict=True)]
 
     @property
     def key_columns(self) -> list[Column]:
         return [F.col(quote_identifier(part.column)) for part in self.load.entity_key]
 
     def _values(self) -> list[Column]:
-        """Return a value for each column of the fold; NULL for those that the batch does not contain."""
-        return [
-            (F.col(quote_identifier(c.name)) if c.name in self._types else F.lit(None)).cast(c.type).alias(f"c{i}")
-            for i, c in enumerate(self.fold.columns)
+        """Return the fields of ``v``; NULL for columns that the batch does not contain."""
+        columns = [
+            (F.col(quote_identifier(c.name)) if c.name in self._types else F.lit(None)).cast(c.type)
+            for c in self.fold.columns
         ]
+        return values_of(self.fold, columns)
 
     def rows(self, totals: Observation) -> DataFrame:
         """Return the unchecked rows: entity key ``k0, …``, ``__packed``, ``own``, ``is_delete``, values ``c0, …``.
@@ -249,7 +262,7 @@ class Arrivals:
         ``totals`` receives the numbers of rows, and of those without a key, a time or a known operation.
         """
         rows = self.stage.observe(totals, *self._totals()).select(
-            *(column.alias(f"k{i}") for i, column in enumerate(self.key_columns)),
+            *(column.alias(f"k{i}") for i, column in enumerate(self._compared_keys())),
             packed_key(self.history.spec),
             self._own.cast(self.fold.time_type).alias("own"),
             F.coalesce(self._is_delete, F.lit(False)).alias("is_delete"),
@@ -296,25 +309,26 @@ class Arrivals:
         types, fold = self._types, self.fold
         content = digest(
             [
-                (c.key, F.col(quote_identifier(c.name)), types[c.name])
+                (c.key, compared(F.col(quote_identifier(c.name)), c.compared), types[c.name])
                 for c in fold.columns
                 if c.name in types and c.name != self.policy.op
             ]
         )
         is_delete = self._is_delete
         # In a feed a D outranks other rows of its time; a flagged row is compared with them.
-        compared = F.when(~is_delete, content) if self.policy.input == CDC else F.concat(is_delete, content)
+        ranked = F.when(~is_delete, content) if self.policy.input == CDC else F.concat(is_delete, content)
         values = self._values()
         rows = self.stage.select(
             self.entity_key(self.key_columns).alias(KEY),
             packed_key(self.history.spec),
             self._own.alias("own"),
             is_delete.alias("is_delete"),
-            compared.alias("content"),
+            ranked.alias("content"),
             F.struct(*values).alias("v") if values else F.expr("named_struct()").alias("v"),
         )
         if self.policy.deletes == IGNORE:
             rows = rows.where(~F.col("is_delete"))
+        rows = self.history.former_keys.kept(rows, KEY, self.load.leading, self.load.event_log)
         return rows.groupBy(KEY, "own").agg(
             F.any_value(PACKED).alias(PACKED),
             F.max("is_delete").alias("is_delete"),

@@ -14,6 +14,7 @@ from pyspark.sql.window import Window, WindowSpec
 
 from loader.domain.historization import history as rules
 from loader.domain.historization.fold import DELETE, LIVE, VALUE, EventFold
+from loader.spark.compared_texts import types_by_name
 from loader.spark.expressions import any_of
 from loader.spark.historization.events.event_log import Arrivals
 from loader.spark.historization.targets import Stamp
@@ -97,12 +98,13 @@ class FirstEvents:
     def _compared(self) -> list[str]:
         """Return the columns in which rows of one time must not differ."""
         delivered, op = set(self.arrivals.delivered), self.arrivals.policy.op
-        return [f"c{i}" for i, c in enumerate(self.fold.columns) if c.key in delivered and c.name != op]
+        return [self.fold.compared(i) for i, c in enumerate(self.fold.columns) if c.key in delivered and c.name != op]
 
     def _opening(self) -> list[str]:
         """Return the columns in which a difference opens a version."""
         delivered, choices = set(self.arrivals.delivered), self.fold.eras[0].choices
-        return [f"c{i}" for i, c in enumerate(self.fold.columns) if c.key in delivered and choices.opens(c.key)]
+        columns = enumerate(self.fold.columns)
+        return [self.fold.compared(i) for i, c in columns if c.key in delivered and choices.opens(c.key)]
 
     def _with_versions(self, rows: DataFrame, names: list[str], latest_first: WindowSpec) -> DataFrame:
         was_live = F.coalesce(~F.lead("is_delete").over(latest_first), F.lit(False))
@@ -116,14 +118,20 @@ class FirstEvents:
             "next_at": F.last(F.when(turns, F.col("own")), ignorenulls=True).over(later),
             "next_ends": F.last(F.when(turns, F.col("is_delete")), ignorenulls=True).over(later),
         }
+        if types_by_name(self.arrivals.load.event_log).keys() & set(self._key_names()):
+            all_rows = latest_first.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+            columns[PACKED] = F.last(PACKED).over(all_rows)  # the first text of a key stays
         if self.fold.tombstones:
             until_now = Window.partitionBy(*names).orderBy("own").rowsBetween(Window.unboundedPreceding, 0)
             # A tombstone has the values of the version that it ends.
             columns["ended"] = F.last(F.when(F.col("opens"), self._values()), ignorenulls=True).over(until_now)
         return rows.withColumns(columns).withColumn(KEY, self.arrivals.entity_key([F.col(name) for name in names]))
 
+    def _key_names(self) -> list[str]:
+        return [part.column for part in self.arrivals.load.entity_key]
+
     def _values(self) -> Column:
-        values = [F.col(f"c{i}") for i, _ in enumerate(self.fold.columns)]
+        values = [F.col(name) for name in self.fold.value_names]
         return F.struct(*values) if values else F.expr("named_struct()")
 
     # --- result -----------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ def _versions(target: Target, rows: ComputedRows) -> HistoryTable:
     if rows.history is None:
         return target.versions
     table = DeltaTable(target.session, target.warehouse, rows.history.key)
-    return HistoryTable(target.session, table, replace(target.load, history=rows.history))
+    return HistoryTable(target.session, table, replace(target.load, history=rows.history), target.former_keys)
 
 
 def _attributes(target: Target, rows: ComputedRows) -> list[str]:

@@ -21,6 +21,7 @@ from loader.domain.historization.history import form_note
 from loader.domain.manifest.loads import HistoryFiles, RawcoreLoad
 from loader.domain.reference.batch_files import ACTIVE, DELETE, EARLIEST, END, FILES, UPDATE, UPSERT
 from loader.domain.refusals import Refusal
+from loader.spark.compared_texts import compared, types_by_name
 from loader.spark.expressions import (
     any_of,
     cut_to_microseconds,
@@ -38,7 +39,7 @@ from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS, REWRITE_U
 from loader.spark.historization.events.event_log import SAMPLES, refuse_conflicting
 from loader.spark.historization.policy_notes import kept_hashes
 from loader.spark.historization.targets import Stamp, Target
-from loader.spark.historization.versions import ACTION, KEY, PACKED, VERSION, differing
+from loader.spark.historization.versions import ACTION, KEY, PACKED, VERSION, differing, packed_key
 from loader.spark.session import forget
 from metadata.domain.history.history_columns import FILES_OPEN_END
 from metadata.domain.sql import quote_identifier, quote_text
@@ -82,6 +83,7 @@ class FilesBatch:
         is_pruned = last_run is not None and "forgotten" in last_run.notes
         self.notes: dict[str, str] = {"forgotten": last_run.notes["forgotten"]} if is_pruned else {}
         self.notes |= form_note(self._policy, {}) | kept_hashes(load, last_run)
+        self.notes |= target.former_keys.note(load)
         self._checkpoints: list[DataFrame] = []
 
     @property
@@ -263,12 +265,19 @@ class FilesBatch:
         """Return each row once. Raise Refusal if rows of one key and time differ (rule 21)."""
         key_type = rows.schema[PACKED].dataType
         parts = [
-            (column.key, F.col(f"{PACKED}.k{i}"), key_type[f"k{i}"].dataType)
+            (column.key, compared(F.col(f"{PACKED}.k{i}"), parse(column.type).name), key_type[f"k{i}"].dataType)
             for i, column in enumerate(self.target.versions.business_key)
         ]
         kind = F.when(F.col("file") == UPDATE, UPSERT).otherwise(F.col("file"))
-        per_row = rows.withColumn(KEY, digest(parts)).withColumn("kind", kind)
-        content = struct(until="until", active="active", marked="marked", v="v")
+        keyed = self.target.former_keys.kept(rows.withColumn(KEY, digest(parts)), KEY, self.load.leading)
+        per_row = keyed.withColumn("kind", kind)
+        types = types_by_name(self.target.versions.spec)
+        texts = [compared(F.col(f"v.c{i}"), types.get(c.name, "")) for i, c in enumerate(self._fold.columns)]
+        parts = ["until", "active", "marked", "v"]
+        if any(c.name in types for c in self._fold.columns):
+            per_row = per_row.withColumn("same", F.struct(*(text.alias(f"c{i}") for i, text in enumerate(texts))))
+            parts.insert(3, "same")
+        content = struct(**{part: part for part in parts})
         per_time = per_row.groupBy(KEY, "kind", "at").agg(
             F.any_value(PACKED).alias(PACKED),
             F.count(F.lit(1)).alias("n"),
@@ -277,7 +286,7 @@ class FilesBatch:
             # Of identical rows in both files, that of the upsert file is used.
             F.max("file").alias("file"),
         )
-        differ = ~F.col("low").eqNullSafe(F.col("high"))
+        differ = any_of(~F.col(f"low.{part}").eqNullSafe(F.col(f"high.{part}")) for part in parts[:4])
         totals = per_time.agg(
             F.count_if(differ).alias("conflicts"), F.coalesce(F.sum("n") - F.count(F.lit(1)), F.lit(0)).alias("same")
         ).first()
@@ -304,7 +313,7 @@ class FilesBatch:
         joined = per_key.alias("b").join(self._versions(per_key).alias("h"), KEY, "left")
         whole = joined.select(
             F.col(KEY),
-            F.col(PACKED),
+            F.coalesce(f"h.{PACKED}", f"b.{PACKED}").alias(PACKED),  # the first text of a key stays
             *(F.col(file) for file in FILES),
             F.coalesce(F.col("h.vs"), F.expr(fold.no_versions())).alias("old"),
         )
@@ -337,7 +346,10 @@ class FilesBatch:
             F.lit(None).cast("timestamp").alias("closed_at"),
             values.alias("v"),
         )
-        return frame.groupBy(F.col(key).alias(KEY)).agg(F.sort_array(F.collect_list(version)).alias("vs"))
+        rows = frame.select(F.col(key).alias(KEY), packed_key(table.spec), version.alias("version"))
+        return rows.groupBy(KEY).agg(
+            F.min_by(PACKED, "version.start").alias(PACKED), F.sort_array(F.collect_list("version")).alias("vs")
+        )
 
     def _count(self, before: Mapping[str, int]) -> None:
         sums = {
@@ -404,5 +416,6 @@ class FilesBatch:
         rawcore.write_live_rows(self.target, changes)
 
     def release(self) -> None:
+        self.target.former_keys.release()
         for frame in self._checkpoints:
             forget(frame)

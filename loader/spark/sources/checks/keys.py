@@ -10,13 +10,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from elevata.core.words import counted
-from loader.domain.manifest.sources import SourceSpec
+from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
+from loader.spark.compared_texts import compared
 from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS
 from loader.spark.sources.checks.places import SAMPLES
 from loader.spark.sources.checks.row_faults import converted
 from loader.spark.sources.opened import Opened
 from metadata.domain.sources.option_kinds import LATEST
+from metadata.domain.types import parse
 
 CONFLICTING_ROWS = "CONFLICTING_ROWS"
 _RANK = "__rank"
@@ -58,7 +60,7 @@ def check_keys(opened: Opened, frame: DataFrame, source: SourceSpec, rows: int) 
     if not source.one_row_per_key or opened.key_is_unique:
         return KeyedRows(frame)
     keys = {
-        f"k{index}": converted(opened, column, source.options)
+        f"k{index}": _compared(opened, column, source)
         for index, column in enumerate(column for column in source.columns if column.business_key)
     }
     if not keys or rows < 2 or _has_distinct_keys(frame, list(keys.values()), rows):
@@ -119,11 +121,16 @@ def _rows_per_key(opened: Opened, frame: DataFrame, source: SourceSpec, keys: di
     # A hash leaves NULL out, so each value is followed by its position: ("a", NULL) is not (NULL, "a").
     parts = []
     for position, column in enumerate(source.columns):
-        parts += [converted(opened, column, source.options), F.lit(position)]
+        parts += [_compared(opened, column, source), F.lit(position)]
     row_hash = F.xxhash64(*parts)
     return frame.groupBy(*(key.alias(name) for name, key in keys.items())).agg(
         F.count(F.lit(1)).alias("n"), F.min(row_hash).alias("low"), F.max(row_hash).alias("high")
     )
+
+
+def _compared(opened: Opened, column: DeliveredColumn, source: SourceSpec) -> Column:
+    """Return a column's values as they are compared."""
+    return compared(converted(opened, column, source.options), parse(column.type).name)
 
 
 def _key_counts(per_key: DataFrame) -> _KeyCounts:

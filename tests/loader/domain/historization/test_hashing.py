@@ -1,4 +1,4 @@
-"""Encoding v1 in Python: fixed texts and digests, and properties of every value."""
+"""Encoding v2 in Python: fixed texts and digests, and properties of every value."""
 
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
@@ -90,8 +90,8 @@ def test_digest(components, pepper, expected):
 
 
 def test_algorithm_version():
-    """The outputs above belong to version 1; other outputs require another version."""
-    assert hashing.ALGORITHM_VERSION == 1
+    """The outputs above belong to version 2; other outputs require another version."""
+    assert hashing.ALGORITHM_VERSION == 2
 
 
 def test_a_pepper_is_no_component_that_data_could_be():

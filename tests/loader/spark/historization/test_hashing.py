@@ -1,4 +1,4 @@
-"""Encoding v1 on Spark equals the one in Python, for every type, in one frame."""
+"""Encoding v2 on Spark equals the one in Python, for every type, in one frame."""
 
 import random
 import struct

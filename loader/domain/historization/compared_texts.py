@@ -1,0 +1,248 @@
+"""Texts by which values of the types uuid, time and json are compared.
+
+Their stored form is the text as it was first delivered; many texts mean the same value. Two values are equal if their
+compared texts are: of a uuid in lower case, of a time with seconds and without zeros at the end of the fraction, of
+json with sorted keys, without white space, with numbers and escapes in one form. ``loader.spark.compared_texts``
+computes the same in Spark.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from json.encoder import encode_basestring, encode_basestring_ascii
+from operator import itemgetter
+from typing import Any
+
+from metadata.domain.types import JSON, PATTERNS, TIME, UUID
+
+BY_VALUE = frozenset({UUID, TIME, JSON})
+
+
+def compared_text(text: str, type_name: str) -> str:
+    """Return the text by which a value of this type is compared; of other types, and of invalid values, the text."""
+    compare = _COMPARED.get(type_name)
+    return compare(text) if compare else text
+
+
+class ComparedText(str):
+    """Delivered text of a uuid, a time or a json value, with the text by which it is compared."""
+
+    compared: str
+
+    @classmethod
+    def of(cls, text: str, type_name: str) -> "ComparedText":
+        value = cls(text)
+        value.compared = compared_text(text, type_name)
+        return value
+
+
+def _uuid(text: str) -> str:
+    return text.lower()
+
+
+def _time(text: str) -> str:
+    """Return ``hh:mm`` with seconds, and a fraction without zeros at its end."""
+    if not re.match(PATTERNS[TIME], text):
+        return text
+    if len(text) == len("hh:mm"):
+        return f"{text}:00"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+_TOKEN = re.compile(r'[ \t\n\r]*(?:("(?:[^"\\\x00-\x1f]|\\.)*")|([\[\]{},:])|([^ \t\n\r\[\]{},:"]+))', re.DOTALL)
+_NUMBER = re.compile(r"(-?)(0|[1-9][0-9]*)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]{1,18}))?")
+_WORDS = {True: "true", False: "false", None: "null"}
+_MOST_ZEROS = 40
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class _NotJson(ValueError):
+    """Error raised for a text that is not one JSON value."""
+
+
+def compared_json(text: str) -> str:
+    """Return a JSON text in one form, whatever its nesting; a text that is not one JSON value unchanged.
+
+    Members of an object are sorted by key. Members of one key keep their order: readers take the first, the last or
+    all of them, so each of them counts.
+    """
+    try:
+        return _written(json.loads(text, object_pairs_hook=_object, **_NUMBERS))
+    except ValueError:
+        return text
+    except RecursionError:
+        return _deep_json(text)
+
+
+class _Written(str):
+    """Part of a document in its one form."""
+
+
+def _written(value: Any) -> str:
+    """Return a parsed value in its one form; its objects and numbers have it already."""
+    match value:
+        case _Written():
+            return value
+        case str():
+            return _string(value)
+        case list():
+            return f"[{','.join(map(_written, value))}]"
+    return _WORDS[value]
+
+
+def _object(members: list[tuple[str, Any]]) -> _Written:
+    return _Written(_sorted([(_string(key), _written(value)) for key, value in members]))
+
+
+def _sorted(members: list[tuple[str, str]]) -> str:
+    return "{" + ",".join(f"{key}:{value}" for key, value in sorted(members, key=itemgetter(0))) + "}"
+
+
+def _string(text: str) -> str:
+    plain = encode_basestring(text)
+    return plain if plain.isascii() or not _SURROGATE.search(plain) else encode_basestring_ascii(text)
+
+
+@lru_cache(maxsize=10_000)
+def _number(text: str) -> _Written:
+    """Return a number in one form, with an exponent only if it needs many zeros."""
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        raise _NotJson
+    sign, whole, fraction, exponent = match.groups(default="")
+    digits = (whole + fraction).lstrip("0")
+    significant = digits.rstrip("0")
+    if not significant:
+        return _Written("0")
+    power = int(exponent or "0") - len(fraction) + len(digits) - len(significant)
+    return _Written(sign + _plain(significant, power))
+
+
+def _plain(digits: str, power: int) -> str:
+    """Return digits times a power of ten."""
+    if abs(power) > _MOST_ZEROS:
+        return f"{digits}e{power}"
+    if power >= 0:
+        return digits + "0" * power
+    whole = digits.rjust(1 - power, "0")
+    return f"{whole[:power]}.{whole[power:]}"
+
+
+def _no_number(text: str) -> None:
+    raise _NotJson
+
+
+_NUMBERS: dict[str, Any] = {"parse_int": _number, "parse_float": _number, "parse_constant": _no_number}
+
+
+# Json that is nested deeper than calls: the same form, built without recursion.
+
+
+def _deep_json(text: str) -> str:
+    try:
+        tokens = _tokens(text)
+        value = _value(tokens)
+    except ValueError:
+        return text
+    return value if next(tokens, None) is None else text
+
+
+def compared_json_column(text: str | None) -> str | None:
+    """Return the compared text of a value of a json column in a Python task of Spark; None for NULL."""
+    return None if text is None else compared_json(text)
+
+
+def _tokens(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the tokens as pairs: a structural character and an empty text, or an empty text and a scalar."""
+    place, end = 0, len(text.rstrip(" \t\n\r"))
+    while place < end:
+        match = _TOKEN.match(text, place)
+        if match is None:
+            raise _NotJson
+        place = match.end()
+        string, structural, other = match.groups()
+        if structural:
+            yield structural, ""
+        else:
+            yield "", _string(json.loads(string)) if string else _scalar(other)
+
+
+def _scalar(text: str) -> str:
+    return text if text in _WORDS.values() else _number(text)
+
+
+def _value(tokens: Iterator[tuple[str, str]]) -> str:
+    """Return the next value. It is built without recursion, because json may be nested deeper than calls."""
+    stack: list[list[Any]] = []  # a list begins with its bracket; an object's members are pairs
+    while True:
+        value = _begun(tokens, stack)
+        while value is not None:
+            if not stack:
+                return value
+            value = _added(tokens, stack, value)
+
+
+def _begun(tokens: Iterator[tuple[str, str]], stack: list[list[Any]]) -> str | None:
+    """Read the beginning of a value. Return it if it is complete, else None with its container on the stack."""
+    structural, scalar = _next(tokens)
+    if scalar:
+        return scalar
+    if structural not in ("[", "{"):
+        return _closed_empty(structural, stack)
+    stack.append([structural])
+    if structural == "{":
+        return _key(tokens, stack)
+    return None
+
+
+def _closed_empty(structural: str, stack: list[list[Any]]) -> str:
+    """Return an empty array whose end was read in place of a value."""
+    if structural != "]" or not stack or stack[-1] != ["["]:
+        raise _NotJson
+    stack.pop()
+    return "[]"
+
+
+def _key(tokens: Iterator[tuple[str, str]], stack: list[list[Any]]) -> str | None:
+    """Read the key of the next member, and its colon; return an object that ends without one."""
+    structural, key = _next(tokens)
+    if structural == "}" and stack[-1] == ["{"]:
+        stack.pop()
+        return "{}"
+    if not key.startswith('"') or _next(tokens)[0] != ":":
+        raise _NotJson
+    stack[-1].append([key, ""])
+    return None
+
+
+def _added(tokens: Iterator[tuple[str, str]], stack: list[list[Any]], value: str) -> str | None:
+    """Add a value to the innermost container. Return the container if it ends, else None before the next value."""
+    bracket, *members = container = stack[-1]
+    if bracket == "[":
+        container.append(value)
+    else:
+        members[-1][1] = value
+    structural, _ = _next(tokens)
+    if structural == ",":
+        if bracket == "[":
+            return None
+        if _key(tokens, stack) is not None:
+            raise _NotJson
+        return None
+    stack.pop()
+    if structural == "]" and bracket == "[":
+        return f"[{','.join(container[1:])}]"
+    if structural == "}" and bracket == "{":
+        return _sorted(members)
+    raise _NotJson
+
+
+def _next(tokens: Iterator[tuple[str, str]]) -> tuple[str, str]:
+    token = next(tokens, None)
+    if token is None:
+        raise _NotJson
+    return token
+
+
+_COMPARED: dict[str, Callable[[str], str]] = {UUID: _uuid, TIME: _time, JSON: compared_json}
