@@ -72,6 +72,7 @@ def pixels(page: Page) -> list[int]:
     )
 
 
+@pytest.mark.core
 def test_a_chart_is_drawn_with_its_table_and_named_by_its_summary(shown: Page):
     chart = shown.get_by_role("img", name="Rows. 20 points").first
     expect(chart).to_be_visible()

@@ -90,6 +90,7 @@ def test_arrows_move_and_the_grid_is_one_tab_stop(grid: Page, cell: Callable):
     assert grid.evaluate("document.activeElement.closest('[data-grid]')") is None
 
 
+@pytest.mark.core
 def test_typing_edits_enter_saves_and_goes_down_tab_saves_and_goes_on(grid: Page, cell: Callable):
     cell("icao", "owner").click()
     grid.keyboard.type("Kim")

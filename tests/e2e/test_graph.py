@@ -88,6 +88,7 @@ def left_of(page: Page, name: str) -> float:
     return page.locator(f'[data-node="{name}"] .box').bounding_box()["x"]
 
 
+@pytest.mark.core
 def test_datasets_are_links_in_columns_with_their_state_in_words(shown: Page):
     link = shown.get_by_role("link", name="rc_route, rawcore, queued")
     expect(link).to_have_attribute("href", "/c/")

@@ -82,6 +82,7 @@ def test_the_catalog_lists_every_name_of_the_warehouse(shop: Installation):
     assert all(Path(one["location"], "_delta_log").is_dir() for one in found.values() if one["kind"] == "table")
 
 
+@pytest.mark.core
 def test_duckdb_reads_every_name(shop: Installation):
     file = catalog(shop, "duckdb")
     assert rows_of(readers_python(), "tests/readers/duckdb_rows.py", file, *QUERIES) == ROWS
@@ -122,6 +123,7 @@ def test_values_are_json(shop: Installation):
     ]
 
 
+@pytest.mark.core
 def test_a_viewer_gets_no_personal_value_however_it_is_asked_for(shop: Installation):
     queries = (
         f"SELECT colour FROM {ITEM}",

@@ -117,6 +117,7 @@ def test_a_name_is_found_among_people(eve: Walker, grace: User):
     expect(eve.page.get_by_role("heading", name="grace", exact=True)).to_be_visible()
 
 
+@pytest.mark.core
 def test_a_token_is_shown_once_serves_and_is_revoked(grace: User, width: str, walkers: Callable[..., Walker]):
     walker = walkers(None, width, "grace")
     walker.go("/me/")

@@ -52,6 +52,7 @@ def is_back(mia: Walker) -> None:
     expect(mia.page.get_by_label("Owner", exact=True)).to_have_value("Sales")
 
 
+@pytest.mark.core
 def test_after_signing_in_again_what_was_typed_is_there_and_is_saved(mia: Walker, dataset: TargetDataset):
     end_session()
     mia.use("button", "Save")

@@ -50,6 +50,7 @@ def asks_no_more(olga: Walker, asked: list[str]) -> None:
     assert asked[before:] == []
 
 
+@pytest.mark.core
 def test_a_change_is_asked_for_at_least_every_two_seconds_and_shown(olga: Walker):
     triggers = olga.page.locator("main [hx-trigger*='every']").evaluate_all(
         "all => all.map(one => one.getAttribute('hx-trigger'))"

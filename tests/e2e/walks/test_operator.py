@@ -37,6 +37,7 @@ def state(olga: Walker, said: str) -> None:
     expect(olga.page.locator("#execution").get_by_role("status").first).to_have_text(said)
 
 
+@pytest.mark.core
 def test_a_report_is_previewed_executed_cancelled_and_resumed(olga: Walker, world: World):
     rename(world, "full_name", "display_name")
     report = world.report()

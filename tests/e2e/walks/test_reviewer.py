@@ -38,6 +38,7 @@ def to_the_report(bob: Walker) -> None:
     expect(bob.page.get_by_text("Up to date")).to_be_visible()
 
 
+@pytest.mark.core
 def test_a_report_is_read_and_approved_with_a_note(bob: Walker, world: World):
     to_the_report(bob)
     expect(bob.page.locator("#differences")).to_contain_text("display_name")

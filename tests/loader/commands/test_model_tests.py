@@ -55,6 +55,7 @@ def run(*arguments: str) -> tuple[str, CommandExit | None]:
     return out.getvalue(), None
 
 
+@pytest.mark.core
 def test_a_failing_test_shows_its_rows_and_ends_the_command_with_1(flights, failing):
     out, end = run(str(FLIGHTS / "tests.yaml"))
     assert (end.returncode, str(end)) == (1, "1 of 4 tests failed")

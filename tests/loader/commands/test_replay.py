@@ -76,6 +76,7 @@ def test_a_file_that_is_not_there_and_a_case_that_is_not_in_it(cases):
         assert end.value.returncode == 4
 
 
+@pytest.mark.core
 @pytest.mark.spark
 def test_a_case_runs_on_the_real_engine_and_leaves_no_folder_behind(cases, settings, tmp_path):
     settings.DATA_DIR = str(tmp_path / "data")

@@ -165,6 +165,7 @@ def test_the_demo_on_other_releases(tmp_path):
     assert again.returncode == 0, again.stderr
 
 
+@pytest.mark.core
 def test_a_release_that_does_not_exist_is_one_line(tmp_path):
     done = manage(tmp_path, "demo", "--data-dir", str(tmp_path / "demo"), "--releases", "19990101")
     assert done.returncode == 1

@@ -94,12 +94,14 @@ def loaded_orders(shop: Installation, kind: str, location: str) -> list[tuple]:
     return orders_of(shop, kind)
 
 
+@pytest.mark.core
 def test_every_format_has_an_example_and_every_example_a_test():
     described = [yaml.safe_load(path.read_text())["system"] for path in FOLDER.glob("*.yaml")]
     assert {system["datasets"][0]["format"] for system in described} == set(NAMES)
     assert {system["short_name"] for system in described} == {*FILES, *SERVERS, "mariadb"}
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("kind", FILES)
 def test_the_example_of_a_file_format_is_loaded(loaded_files: Installation, kind: str):
     assert orders_of(loaded_files, kind) == ORDERS

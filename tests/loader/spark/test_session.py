@@ -25,20 +25,24 @@ class FakeSession:
         self.settings[name] = value
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(("cores", "partitions", "initial"), [(0, "2", "32"), (12, "12", "192")])
 def test_a_clusters_sessions_shuffle_by_its_cores(cores, partitions, initial):
     session = fit_shuffles(FakeSession("spark://host:7077", cores))
     assert session.settings == {SHUFFLE_PARTITIONS: partitions, INITIAL_PARTITIONS: initial}
 
 
+@pytest.mark.core
 def test_a_given_number_is_left_as_it_is():
     assert fit_shuffles(FakeSession("spark://host:7077", 12, **{SHUFFLE_PARTITIONS: "64"})).settings == {}
 
 
+@pytest.mark.core
 def test_without_a_cluster_the_start_decided():
     assert fit_shuffles(FakeSession("local[4]", 4)).settings == {}
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(
     ("contexts", "condition"),
     [
@@ -52,10 +56,12 @@ def test_a_condition_of_spark_names_the_sql_and_no_value(contexts, condition):
     assert error_condition(error) == condition
 
 
+@pytest.mark.core
 def test_an_error_without_a_condition_of_spark_has_none():
     assert error_condition(ValueError("ada@x")) == ""
 
 
+@pytest.mark.core
 @pytest.mark.spark
 @pytest.mark.parametrize(("name", "value"), [("spark.executor.memory", "1x"), ("spark.sql.shuffle.partitions", "many")])
 def test_a_value_that_spark_refuses_is_named_with_its_line_and_reason(spark, name, value):
@@ -65,12 +71,14 @@ def test_a_value_that_spark_refuses_is_named_with_its_line_and_reason(spark, nam
     assert "An error occurred" not in caught.value.message
 
 
+@pytest.mark.core
 @pytest.mark.spark
 def test_values_that_spark_accepts_or_does_not_know_pass(spark):
     given = {"spark.executor.memory": "4g", "spark.hadoop.fs.s3a.endpoint": "x", "spark.executor.cores": "${cores}"}
     _check_settings(RunnerConfig(warehouse="w", conf=given))
 
 
+@pytest.mark.core
 @pytest.mark.spark
 def test_secrets_are_in_hadoops_configuration_and_no_setting_of_spark(spark):
     _set_secrets(spark, {"spark.hadoop.fs.test.secret.key": "sesame"})
@@ -78,6 +86,7 @@ def test_secrets_are_in_hadoops_configuration_and_no_setting_of_spark(spark):
     assert "sesame" not in str(spark.sparkContext.getConf().getAll())
 
 
+@pytest.mark.core
 def test_only_one_function_persists_rows():
     """Spark shares cached rows among datasets with equal plans, which ``persisted`` prevents."""
     engine = Path(sessions.__file__).parent

@@ -39,6 +39,7 @@ def test_a_variable_in_a_literal_stays_as_it_is_written(spark, text):
         assert session.range(1).where(f"{quote_text(text)} = concat('$', {quote_text(text[1:])})").count() == 1
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(("text", "value"), LITERALS)
 def test_a_literal_means_the_same_when_columns_are_put_into_an_expression(spark, text, value):
     inlined = put_columns(f"concat(upper(Name), {text})", {"name": "`other`"})

@@ -70,6 +70,7 @@ def count(dataset: Dataset, name: str) -> int:
     return dataset.spark.sql(f"SELECT count(*) FROM {name}").first()[0]
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("address", OWN)
 def test_names_are_published_read_renamed_and_repaired(loaded: Dataset, address: str):
     prefix = f"{address.partition(':')[0]}_"

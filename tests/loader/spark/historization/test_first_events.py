@@ -44,6 +44,7 @@ def test_a_first_batch_ends_as_in_the_reference_and_so_does_the_next(spark, tmp_
     assert both.apply(batch(2, later))
 
 
+@pytest.mark.core
 def test_its_counts_are_those_of_the_fold(spark, tmp_path, monkeypatch):
     kept, prepare = [], EventBatch.prepare
 

@@ -57,6 +57,7 @@ def size(request, monkeypatch):
             monkeypatch.setattr(module, "ONE_TASK_UP_TO_ROWS", 0)
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(
     ("size", "more"),
     [

@@ -98,6 +98,7 @@ def answers(spark):
     return list(columns), rows, frame.select(*texts, *whole).collect()
 
 
+@pytest.mark.core
 def test_every_canonical_text_is_the_same(answers):
     names, rows, found = answers
     for row, answer in zip(rows, found, strict=True):
@@ -105,6 +106,7 @@ def test_every_canonical_text_is_the_same(answers):
         assert {name: answer[name] for name in names} == expected
 
 
+@pytest.mark.core
 def test_every_encoding_and_digest_is_the_same(answers):
     names, rows, found = answers
     for row, answer in zip(rows, found, strict=True):
@@ -124,6 +126,7 @@ def spark_type(value: object) -> T.DataType:
     return next((to() for kind, to in kinds if isinstance(value, kind)), T.StringType())
 
 
+@pytest.mark.core
 def test_the_golden_texts_and_digests_hold_here_too(spark):
     """The values are in a frame, since a literal would be folded by other code."""
     values = [value.replace(tzinfo=UTC) if naive(value) else value for value, _ in CANONICAL]
@@ -140,6 +143,7 @@ def naive(value: object) -> bool:
     return isinstance(value, datetime) and value.tzinfo is None
 
 
+@pytest.mark.core
 def test_widening_changes_no_digest(spark):
     """Compare digests before and after widening, in place or by a rebuild."""
     widenings = {
@@ -168,6 +172,7 @@ def test_a_nested_type_is_refused():
         expressions.canonical(F.col("a"), T.ArrayType(T.IntegerType()))
 
 
+@pytest.mark.core
 def test_no_python_runs_in_the_plan(spark):
     frame = spark.range(1).select(expressions.digest([("k", F.col("id"), T.LongType())]).alias("h"))
     plan = frame._jdf.queryExecution().toString()

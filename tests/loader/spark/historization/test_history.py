@@ -25,6 +25,7 @@ def versions(dataset: Dataset) -> list[tuple]:
     return [(row["id"], row["v"], row["started"], row["ended"], row["state"]) for row in dataset.history()]
 
 
+@pytest.mark.core
 def test_a_snapshot_opens_changes_closes_and_reopens_versions(item):
     item.given(([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}, {"id": 3, "v": "c"}], DAY[0]))
     item.load([{"id": 1, "v": "A"}, {"id": 3, "v": "c"}], at=DAY[1])
@@ -46,6 +47,7 @@ def test_a_snapshot_opens_changes_closes_and_reopens_versions(item):
     }  # fmt: skip
 
 
+@pytest.mark.core
 def test_one_load_is_one_commit_of_each_table(item):
     item.given(([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], DAY[0]))
     history, rawcore = item.table(item.history_spec), item.table(item.rawcore_spec)
@@ -71,6 +73,7 @@ def test_a_refused_run_leaves_raw_alone_too(item):
     assert raw.version() == before
 
 
+@pytest.mark.core
 def test_the_same_run_again_adds_no_commit(item):
     item.given(([{"id": 1, "v": "a"}], DAY[0]))
     item.load([{"id": 1, "v": "b"}], at=DAY[1])
@@ -90,6 +93,7 @@ def test_a_number_used_by_another_run_fails_instead_of_doing_nothing(item):
     assert (status, event["error"]["code"]) == ("failed", "sequence_behind_table")
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("point", ["before history", "between history and rawcore"])
 def test_a_run_killed_at_any_point_and_started_again_ends_right(item, monkeypatch, point):
     item.given(([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], DAY[0]))
@@ -170,6 +174,7 @@ def test_a_snapshot_of_dated_rows_that_lacks_many_keys_stops_until_the_run_allow
     assert (status, event["counts"]["deleted"]) == ("succeeded", 3)
 
 
+@pytest.mark.core
 def test_a_refused_delivery_writes_nothing_and_skips_what_depends_on_it(item):
     item.given(([{"id": 1, "v": "a"}], DAY[0]))
     before = [item.table(table).version() for table in item.tables()]
@@ -332,6 +337,7 @@ def test_tombstones_and_untracked_columns(spark, tmp_path, monkeypatch, large):
     assert event["counts"]["reappeared"] == 1
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("large", [False, by_night(True)])
 def test_a_feed_is_split_where_its_rows_belong_and_rawcore_follows(spark, tmp_path, monkeypatch, large):
     columns = {"id": "integer", "v": "string", "at": "timestamp", "op": "string"}
@@ -364,6 +370,7 @@ def test_a_feed_keeps_every_runs_rows_in_raw_and_a_repeated_runs_once(spark, tmp
     assert sorted(row["v"] for row in raw.collect()) == ["a", "b"]
 
 
+@pytest.mark.core
 def test_a_load_gives_its_memory_back(item):
     item.given(([{"id": 1, "v": "a"}], DAY[0]))
     item.load([{"id": 1, "v": "b"}], at=DAY[1])

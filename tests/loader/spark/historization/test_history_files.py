@@ -59,6 +59,7 @@ def shown(item):
     return sorted((r["id"], r["v"], r["n"] and str(r["n"]), r["s"][:10], r["e"][:10], r["a"]) for r in rows.collect())
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("packed", [by_night(False), True])
 def test_csv_is_taken_as_it_says(spark, item, packed):
     before = held_in_memory(spark)

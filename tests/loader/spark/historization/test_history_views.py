@@ -67,6 +67,7 @@ def test_the_view_with_a_high_end_has_the_tables_columns(item: Dataset) -> None:
     assert view.columns == [column.name for column in item.history_spec.columns]
 
 
+@pytest.mark.core
 def test_the_current_view_says_what_holds_and_since_when(item: Dataset) -> None:
     found = rows(item.spark, "SELECT id, v, version_started_at FROM rawcore.rc_t_viewed_hist_current")
     assert found == [(1, "A", FEBRUARY), (2, "b", MARCH), (3, "c", JANUARY)]
@@ -77,6 +78,7 @@ def test_the_current_view_has_no_technical_columns_but_the_key(item: Dataset) ->
     assert view.columns == ["rc_t_viewed_key", "id", "v", "version_started_at"]
 
 
+@pytest.mark.core
 def test_periods_say_what_held_when(item: Dataset) -> None:
     found = rows(item.spark, "SELECT id, v, __valid_from, __valid_to FROM rawcore.rc_t_viewed_hist_periods")
     assert found == [
@@ -107,6 +109,7 @@ def test_as_of_is_there_in_every_session(item: Dataset) -> None:
     assert other.sql("SELECT * FROM rawcore.rc_t_viewed_hist_as_of(DATE '2024-02-01')").count() == 2
 
 
+@pytest.mark.core
 def test_changes_say_what_each_run_did(item: Dataset) -> None:
     found = rows(item.spark, "SELECT __run_id, __change, id, v, __changed_at FROM rawcore.rc_t_viewed_hist_changes")
     assert found == [

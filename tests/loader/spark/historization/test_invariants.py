@@ -94,6 +94,7 @@ RAWCORE = {
 }
 
 
+@pytest.mark.core
 def test_a_history_that_is_broken_in_every_way_shows_every_finding_at_its_key(written):
     history = written()
     versions = [row for _, *rows in BROKEN.values() for row in rows] + [version(id, A) for id in RAWCORE if id != 33]

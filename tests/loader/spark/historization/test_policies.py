@@ -71,6 +71,7 @@ def outcomes(spark, tmp_path_factory):
     return {outcome.id: outcome for outcome in found}
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("case", sorted(CONTRACT_BY_DAY))
 def test_a_case_of_the_contract_ends_as_it_says(outcomes, case):
     assert outcomes[case].message == ""
@@ -82,6 +83,7 @@ def test_every_case_of_the_contract_ends_as_it_says(spark, tmp_path):
     assert {outcome.id: outcome.message for outcome in found if not outcome.passed} == {}
 
 
+@pytest.mark.core
 def test_cases_leave_nothing_in_memory(spark, outcomes):
     assert held_in_memory(spark) == []
 

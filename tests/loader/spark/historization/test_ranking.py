@@ -31,6 +31,7 @@ def expected(sources: list[list[Row]], *, by_column: bool) -> tuple[list[Row], i
     return sorted(best.values(), key=repr), sum(map(len, sources)) - len(best)
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("by_column", [False, True])
 def test_the_best_source_wins_whatever_the_rows_are(spark, by_column: bool):
     random = Random(11)

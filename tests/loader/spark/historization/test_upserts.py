@@ -89,6 +89,7 @@ def test_rawcore_is_that_of_the_same_dataset_with_a_history(spark, tmp_path, pol
     assert held_in_memory(spark) == []
 
 
+@pytest.mark.core
 def test_a_repeated_run_changes_nothing(spark, tmp_path):
     item = loaded(kept(spark, tmp_path), BATCHES[:2])
     assert sorted(((one["id"], one["v"]) for one in item.current()), key=str) == reference(FEED, BATCHES[:2])

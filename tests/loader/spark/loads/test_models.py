@@ -36,6 +36,7 @@ def totals(warehouse: Warehouse) -> list[tuple[str, int, str]]:
     return [(customer, orders, str(total)) for customer, orders, total in warehouse.rows("mart.totals")]
 
 
+@pytest.mark.core
 def test_a_model_has_the_rows_of_its_select(warehouse):
     warehouse.table("sales.orders", ORDERS, [order(1), order(2, price="2.50"), order(3, "bob")])
     warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",))
@@ -83,6 +84,7 @@ def test_a_select_with_the_time_of_the_load_is_computed_by_each_run(warehouse):
     assert [row[1].isoformat()[:10] for row in warehouse.rows("mart.totals")] == ["2024-01-02"]
 
 
+@pytest.mark.core
 def test_by_key_rows_of_absent_keys_stay(warehouse):
     warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob"), order(3, "cid")])
     warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",), keys=("customer",), increment={"by": "key"})

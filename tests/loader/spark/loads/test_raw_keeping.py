@@ -67,6 +67,7 @@ def load(dataset: KeptRaw, rows: list[dict], day: int, **options: Any) -> dict:
     return event
 
 
+@pytest.mark.core
 @small_or_general
 def test_every_delivery_stays_and_a_load_reads_its_own(spark, tmp_path, rows):
     dataset = kept(spark, tmp_path)

@@ -94,6 +94,7 @@ def loads(dataset: Dataset, deliveries: list[list[dict[str, Any]]], **options: A
     return counts
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(
     ("name", "described"),
     [
@@ -125,6 +126,7 @@ def both(spark, tmp_path: Path, *names: str) -> list[Dataset]:
     return found
 
 
+@pytest.mark.core
 def test_the_datasets_of_a_run_share_one_job(spark, tmp_path: Path):
     first, *_ = datasets_of = both(spark, tmp_path, "a", "b", "c")
     manifests = []

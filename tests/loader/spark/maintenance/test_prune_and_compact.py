@@ -99,6 +99,7 @@ def test_late_rows_into_the_pruned_time_are_counted_and_bring_nothing_back(spark
     ]
 
 
+@pytest.mark.core
 def test_a_snapshots_history_is_pruned_by_date(spark, tmp_path):
     item = Kept(spark, tmp_path)
     item.given(

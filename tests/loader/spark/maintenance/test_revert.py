@@ -111,6 +111,7 @@ def test_a_run_whose_rows_came_again_is_not_reverted(feed):
     assert feed.table(feed.history_spec).version() == before
 
 
+@pytest.mark.core
 def test_the_newest_snapshot_is_restored(snapshot):
     snapshot.given(([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], DAY[0]))
     expected = snapshot.versions()

@@ -59,6 +59,7 @@ def test_a_dry_run_lists_what_would_go_and_removes_nothing(item):
     assert set(listed) < {path.name for path in before}
 
 
+@pytest.mark.core
 def test_a_vacuum_removes_what_the_dry_run_listed_and_no_row(item):
     before, versions = data_files(item), item.versions()
     _, planned = vacuum(item, dry_run=True)

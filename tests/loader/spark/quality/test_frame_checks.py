@@ -18,6 +18,7 @@ def item(spark, tmp_path) -> Dataset:
     return Dataset(spark, tmp_path, columns=COLUMNS)
 
 
+@pytest.mark.core
 def test_checks_of_rows_are_counted_in_one_pass_and_warn(item):
     rows = [row(1), row(2, name=None), row(3, name="bb", price="-1.00"), row(4, name="zz9", price=None)]
     event, results = load(
@@ -44,6 +45,7 @@ def test_checks_of_rows_are_counted_in_one_pass_and_warn(item):
     assert len(item.current()) == 4
 
 
+@pytest.mark.core
 def test_a_check_that_stops_refuses_the_dataset_and_nothing_is_written(item):
     load(item, [row(1)])
     event, results = load(item, [row(1), row(2, name=None)], check("not_null", "stop", columns=["name"]), at=DAY[1])

@@ -25,6 +25,7 @@ def profiled(item: Dataset, **options) -> dict[str, dict]:
     return {column["name"]: column for column in read(item, "profile", **options)["profile"]}
 
 
+@pytest.mark.core
 def test_a_profile_has_counts_limits_and_frequent_values_of_each_column(item):
     rows = [row(n, name="ab" if n % 2 else "c", price=f"{n}.50") for n in range(1, 10)]
     load(item, [*rows, row(10, name=None, price=None)])

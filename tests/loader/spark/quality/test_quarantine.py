@@ -50,6 +50,7 @@ def names(item: Dataset) -> dict[int, str | None]:
     return {current["id"]: current["name"] for current in item.current()}
 
 
+@pytest.mark.core
 def test_failing_rows_are_kept_aside_with_their_reasons_and_the_others_are_loaded(item):
     priced = check("range", "quarantine", columns=["price"], minimum="0")
     rows = [row(1), row(2, name=None, price="-1.00"), row(3, price="-2.50")]

@@ -28,6 +28,7 @@ def refused(history: WrittenHistory, **arguments: object) -> Refusal:
     return caught.value
 
 
+@pytest.mark.core
 def test_versions_dated_by_timestamps_hold_from_their_start_to_before_their_end(spark, tmp_path):
     history = WrittenHistory(spark, tmp_path)
     history.write(version(1, A, B, "changed"), version(1, B, state="changed", v="b"), version(2, A, B, "deleted"))

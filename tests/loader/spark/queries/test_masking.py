@@ -47,6 +47,7 @@ def entity_key(item: Dataset) -> str:
 QUESTIONS = {"sample": {}, "key_search": {"text": ""}, "as_of": {"at": DAY[1]}, "changes": {"run_id": "run-2"}}
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(("kind", "arguments"), QUESTIONS.items())
 def test_no_answer_holds_a_masked_value_or_a_hash_that_others_can_compute(item: Dataset, kind: str, arguments: dict):
     true = column(read(item.spark, item.warehouse, ReadManifest("sample", item.history_spec), "s"), entity_key(item))

@@ -34,6 +34,7 @@ def mails(item: Dataset, **selection: object) -> list[str]:
     return column(read(item.spark, item.warehouse, manifest, "sample"), "mail")
 
 
+@pytest.mark.core
 def test_rows_are_found_sorted_and_paged_by_any_column(item: Dataset):
     assert mails(item, descending=True) == ["eve@x", "bob@x", "ada@x"]
     assert mails(item, offset=1, limit=1) == ["bob@x"]

@@ -71,6 +71,7 @@ def difference(warehouse: Warehouse, select: str = BY_CUSTOMER, columns: dict[st
     return attempt(warehouse, select, columns, compare=True, **more)["difference"]
 
 
+@pytest.mark.core
 def test_a_trial_has_rows_types_and_the_cost_of_the_plan(warehouse: Warehouse):
     answer = attempt(warehouse)
 

@@ -109,6 +109,7 @@ def micros(value):
     )
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("type_text", TEXTS)
 def test_text(spark, type_text):
     expected = list(TEXTS[type_text].values())
@@ -173,6 +174,7 @@ TYPED = [
 ]
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(("type_text", "source", "cases"), TYPED, ids=lambda part: str(part)[:30])
 def test_typed_values(spark, type_text, source, cases):
     assert converted(spark, type_text, list(cases), source=source) == list(cases.values())

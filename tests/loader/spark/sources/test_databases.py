@@ -64,6 +64,7 @@ def refused(spark, spec: SourceSpec) -> Refusal:
     return caught.value
 
 
+@pytest.mark.core
 def test_values_of_every_type_arrive_exactly(spark, orders):
     contract = (
         *(KEY, column("Customer Name", "string(40)"), column("amount", "decimal(10,2)"), column("ratio", "float")),
@@ -150,6 +151,7 @@ def test_every_type_arrives_with_the_text_that_the_server_gives_it(spark, orders
     ] == []
 
 
+@pytest.mark.core
 def test_a_view_and_a_query_are_read_like_a_table(spark, orders):
     contract = (KEY, column("amount", "decimal(10,2)"))
     by_view = rows_of(spark, source(*contract, location="jdbc.large"))

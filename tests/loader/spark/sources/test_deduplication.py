@@ -27,6 +27,7 @@ def read(spark, path, **options):
     return rows, delivery
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(
     ("deduplicate", "kept"),
     [("latest", [("a", "new"), ("b", "once"), ("c", "one")]), ("first", [("a", "old"), ("b", "once"), ("c", "one")])],

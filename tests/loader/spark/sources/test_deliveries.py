@@ -68,6 +68,7 @@ def test_ambiguous_local_times_are_counted(spark, put):
 # CSV that is taken
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
@@ -355,6 +356,7 @@ def test_names_of_any_kind(spark, put):
 # JSON lines and Parquet that are taken
 
 
+@pytest.mark.core
 def test_json_lines_keep_the_literal_text(spark, put):
     lines = ['{"id":"a","name":"x\\ny","n":1}', "", '{"n":1e0,"id":"b","name":null}', ' {"id":"c"} ']
     assert rows_of(spark, put("a.jsonl", "\r\n".join(lines)), format_name="jsonl") == [
@@ -390,6 +392,7 @@ def test_an_empty_json_file_is_a_delivery_without_rows(spark, put):
     assert rows_of(spark, put("a.jsonl", ""), format_name="jsonl") == []
 
 
+@pytest.mark.core
 def test_parquet(spark, tmp_path):
     path = str(tmp_path / "p")
     spark.sql(
@@ -499,6 +502,7 @@ def test_duplicate_columns(spark, put):
     assert (refusal.code, refusal.row) == ("DUPLICATE_COLUMN", 2)
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(
     ("content", "count", "row", "sample"),
     [
@@ -570,6 +574,7 @@ def test_bad_json(spark, put, line):
     assert refusal.row in (2, 3)
 
 
+@pytest.mark.core
 def test_values_that_do_not_fit(spark, put):
     columns = [*CONTRACT, DeliveredColumn("d", "d", "decimal(4,2)"), DeliveredColumn("s", "s", "string(2)")]
     rows = ["a,x,1,1.10,ab", "b,y,1.5,1.105,abc", "c,z,9999999999,99.99,", "d,z,zero,100,ab"]
@@ -599,6 +604,7 @@ def test_null_in_a_column_that_may_not_be(spark, put):
     assert (refusal.code, refusal.column, refusal.count, refusal.row) == ("NULL_VALUE", "name", 1, 3)
 
 
+@pytest.mark.core
 def test_conflicting_rows(spark, put):
     refusal = refused(spark, put("a.csv", "id,name,n\na,x,1\nb,y,2\na,x,2\nc,z,3\nc,z,3\na,x,1\n"))
     assert (refusal.code, refusal.count, refusal.samples) == ("CONFLICTING_ROWS", 1, ("id=a (3 rows)",))

@@ -104,6 +104,7 @@ def test_parquet_that_is_broken_where_no_check_looks_is_refused_and_nothing_is_t
     assert versions(item) == before
 
 
+@pytest.mark.core
 def test_text_that_is_replaced_after_it_was_checked_is_loaded_as_it_was(item, monkeypatch):
     item.given()
     path = item.deliver(CHECKED)
@@ -113,6 +114,7 @@ def test_text_that_is_replaced_after_it_was_checked_is_loaded_as_it_was(item, mo
     assert (status, item.current()) == ("succeeded", CHECKED)
 
 
+@pytest.mark.core
 def test_text_that_is_replaced_before_its_rows_are_cached_is_refused(item, monkeypatch):
     """The header of the first file would name the fields of the second."""
     item.given()

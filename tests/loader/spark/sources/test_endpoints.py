@@ -32,6 +32,7 @@ def manifest(items: Dataset, api: ApiServer, day: int, **options) -> LoadManifes
     )
 
 
+@pytest.mark.core
 def test_pages_are_loaded_to_history_and_the_run_is_repeated_without_a_request(items, api):
     api.routes["/items"] = api_server.by_number
     run = manifest(items, api, 1)

@@ -57,6 +57,7 @@ def feed(spark, tmp_path) -> Folder:
     return Folder(spark, tmp_path, columns=columns, policy={"input": "cdc", "time": "at", "op": "op"})
 
 
+@pytest.mark.core
 def test_each_file_is_loaded_once_and_a_run_without_new_files_says_so(feed):
     feed.put("a.jsonl", (1, "a", 0))
     assert feed.run("r1", 0)[1]["counts"] == {"rows": 1, "duplicates": 0, "files": 1}

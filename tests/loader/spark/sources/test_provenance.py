@@ -57,6 +57,7 @@ EACH = {
 OPTIONS = {"fixed": {"columns": "id:1-1", "short_lines": True}}
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("kind", list(EACH))
 def test_rows_have_the_path_of_their_file_below_the_location_and_their_number_in_it(spark, put, tmp_path, kind):
     first, second, numbers = EACH[kind]

@@ -50,6 +50,7 @@ def refused(spark, location) -> Refusal:
     return caught.value
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(
     "way",
     [
@@ -68,6 +69,7 @@ def test_a_way_out_that_hadoop_would_take_is_refused(spark, landing, way):
     assert (said.code, said.hint != "") == ("BAD_LOCATION", True)
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("scheme", ["http", "jar", "har", "ftp", "webhdfs", "viewfs"])
 def test_a_scheme_that_sources_may_not_have_is_refused(spark, landing, scheme):
     assert refused(spark, f"{scheme}://host/a.csv").code == "BAD_LOCATION"

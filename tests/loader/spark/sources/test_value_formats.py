@@ -65,6 +65,7 @@ def _mutations(texts: list[str]) -> list[str]:
     return [*texts, *changed]
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("type_text", FORMATS)
 def test_spark_reads_what_python_reads(spark, type_text: str):
     texts = [text for text in _mutations(TEXTS[type_text]) if text == text.strip()]

@@ -35,6 +35,7 @@ def test_the_setting_and_the_self_test_choose_the_path(monkeypatch, setting, mis
     assert chosen.as_json() == {"name": path, "reason": reason}
 
 
+@pytest.mark.core
 def test_direct_commits_that_cannot_be_used_are_refused_rather_than_replaced(monkeypatch):
     monkeypatch.setattr(commits, "missing_call", lambda spark: "there is no X")
     with pytest.raises(Refusal, match="ELEVATA_COMMITS is direct, and this Delta cannot be used so: there is no X"):
@@ -97,6 +98,7 @@ def _commits(table: DeltaTable) -> list[tuple]:
 # --- another writer ----------------------------------------------------------------------------------
 
 
+@pytest.mark.core
 @pytest.mark.spark
 def test_a_commit_between_the_check_of_the_version_and_the_write_is_refused_and_nothing_is_written(
     spark, tmp_path, monkeypatch

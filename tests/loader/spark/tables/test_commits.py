@@ -8,6 +8,7 @@ from loader.spark.tables.direct_commits import _number_files
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.core
 def test_files_whose_numbers_are_the_same_get_another_salt(spark):
     """Among a hundred thousand names two share a number, which is half a hash; they must not be confused."""
     names = spark.range(300_000).select(F.concat(F.lit("part-"), "id").alias("name"))

@@ -63,6 +63,7 @@ def open_keys(item: Dataset) -> list[int]:
 # --- while a load compares -----------------------------------------------------------------------
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(
     "statement",
     [
@@ -364,6 +365,7 @@ def damage(table: DeltaTable) -> None:
     table.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("which", ["history_spec", by_night("rawcore_spec")])
 def test_a_damaged_log_is_a_matter_of_its_own_dataset(spark, tmp_path, which):
     hurt, well = Dataset(spark, tmp_path, name="hurt"), Dataset(spark, tmp_path, name="well")

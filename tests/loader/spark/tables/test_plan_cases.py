@@ -67,6 +67,7 @@ NEVER_FITS = {("date", "boolean"), ("boolean", "integer")}
 _numbers = itertools.count()
 
 
+@pytest.mark.core
 def test_the_day_knows_its_cases():
     assert {case.id for case in CASES} >= BY_DAY
 
@@ -128,6 +129,7 @@ def warehouse(spark, tmp_path):
             spark.sql(f"DROP SCHEMA `{schema}` CASCADE")
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("case", PARAMETERS)
 def test_a_case_on_tables_with_rows(case: dict, warehouse: Warehouse):
     before, after = states(case)

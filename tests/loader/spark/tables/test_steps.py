@@ -141,6 +141,7 @@ def without_measures(rows: list[dict]) -> list[dict]:
     return [{name: value for name, value in row.items() if name not in ("on", "amount")} for row in rows]
 
 
+@pytest.mark.core
 def test_everything_that_can_change_does_and_is_taken_back_and_no_row_is_lost(warehouse, items):
     rows, shape = warehouse.rows(items), structure(warehouse, items)
     wanted = changed(items, "things", "steps_other")
@@ -382,6 +383,7 @@ def dry_run_result(warehouse: Warehouse, planned: tuple[Step, ...], *queries: Do
     return dry_run.dry_run(warehouse.spark, warehouse.folder, manifest, lambda *_, **__: None)
 
 
+@pytest.mark.core
 def test_a_dry_run_shows_before_and_after_and_leaves_nothing_behind(warehouse, items):
     schemas = [row[0] for row in warehouse.spark.sql("SHOW SCHEMAS").collect()]
     version = warehouse.version(items)

@@ -63,6 +63,7 @@ def stored_keys(warehouse: Warehouse, spec: TableSpec) -> set[str]:
     return {name.removeprefix(COLUMN) for name in properties if name.startswith(COLUMN)}
 
 
+@pytest.mark.core
 def test_a_rename_and_a_widening_are_made_and_taken_back_without_a_feature(warehouse, items):
     wanted = replace(items, columns=(column("id", "bigint"), column("renamed", of="a"), *items.columns[2:]))
     expected = [

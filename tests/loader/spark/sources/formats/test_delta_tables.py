@@ -22,6 +22,7 @@ def read(spark, location):
     return read_delivery(spark, SourceSpec("lake.t", location, "delta", CONTRACT))
 
 
+@pytest.mark.core
 def test_rows_are_those_of_the_version_at_the_beginning(spark, tmp_path):
     location = table(spark, tmp_path / "t")
     delivery = read(spark, location)

@@ -13,6 +13,7 @@ B = ("b", None, "2")
 COLUMNS = "id:1-3, name:4-8, n:10-12"
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(
     ("content", "options", "expected"),
     [

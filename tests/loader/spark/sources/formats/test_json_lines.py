@@ -14,6 +14,7 @@ NOT_ONE = [
 ]  # fmt: skip
 
 
+@pytest.mark.core
 def test_a_text_is_one_object_only_if_nothing_stands_beside_it(spark):
     frame = spark.createDataFrame([(text,) for text in ONE + NOT_ONE], "text STRING")
     found = frame.select("text", F.coalesce(is_one_object(F.col("text")), F.lit(False)).alias("one")).collect()

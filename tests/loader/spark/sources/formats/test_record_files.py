@@ -36,6 +36,7 @@ PLACES = {"json": ("record", 2), "xml": ("line", 3), "xlsx": ("row", 7)}
 formats = pytest.mark.parametrize("kind", list(FILES))
 
 
+@pytest.mark.core
 @formats
 def test_rows_of_several_files_and_their_drift(spark, put, tmp_path, kind):
     put(f"day/ü %20 1.{kind}", FILES[kind][0])

@@ -57,6 +57,7 @@ TYPES = ["string", "integer", "timestamp", "decimal(10,2)", "json"]
 EXPECTED = [("a", 1, AT, Decimal("1.50"), '["x","y"]')]
 
 
+@pytest.mark.core
 def test_orc(spark, tmp_path):
     assert rows_of(spark, orc(spark, tmp_path / "day", ROW), CONTRACT, format_name="orc") == EXPECTED
     found = discover(spark, str(tmp_path / "day"), "orc")
@@ -69,6 +70,7 @@ def test_orc(spark, tmp_path):
     ]
 
 
+@pytest.mark.core
 def test_avro(spark, tmp_path):
     path = avro(tmp_path / "a.avro", [record()])
     assert rows_of(spark, path, CONTRACT, format_name="avro") == EXPECTED
