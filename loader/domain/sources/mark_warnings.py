@@ -15,7 +15,7 @@ def window_warnings(window: Window, shown: str, reading: Reading, *, is_empty: b
         limit = (window.times or {}).get(name)
         where = f"after {limit} (the run's time and the tolerance)" if limit else "far beyond all others"
         warnings.append(
-            f"{shown}: {counted(count, 'row')} with {name} {where}. They are loaded, and the mark stays below them. "
+            f"{shown}: {counted(count, 'row')} with {name} {where}. Such rows are loaded, and the mark stays below. "
             "Correct the rows at the source, or give the intake a longer tolerance."
         )
     known = reading.marks and all(mark is not None and mark.is_repeated for mark in reading.marks)
