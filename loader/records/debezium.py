@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from typing import Any
 
-from loader.domain.sources.debezium import MOMENT, PER_SECOND, Encoding
+from loader.domain.sources.debezium import LONGEST_BITS, MOMENT, PER_SECOND, Encoding
 from loader.records.values import Number, Value, text_of
 from metadata.domain.sources.option_kinds import MICROSECONDS, MILLISECONDS
 
@@ -40,6 +40,9 @@ def _decoded(value: Any, encoding: Encoding) -> Value:
             return moment.time().isoformat()
         case "iso":
             return str(value).removesuffix("Z")
+        case "bits" if 0 < encoding.size <= LONGEST_BITS:
+            number = int.from_bytes(base64.b64decode(str(value), validate=True), "little")
+            return f"{number:0{encoding.size}b}"
         case "decimal" if not is_number:
             return _scaled(str(value), encoding.size)
         case "scaled decimal" if isinstance(value, Mapping):

@@ -11,7 +11,7 @@ from elevata.core import strict_json
 from elevata.core.words import counted
 from loader.domain.refusals import Refusal
 from loader.domain.sources.debezium import PLAIN as PLAIN_VALUE
-from loader.domain.sources.debezium import Encoding, encodings, type_of
+from loader.domain.sources.debezium import UNREAD, Encoding, encodings, type_of
 from loader.domain.sources.kafka import OPERATIONS, event_of, fields_of, row_of, sequence_of
 from loader.domain.sources.sampling import SampledColumn
 from loader.kafka.client import Cluster, Message
@@ -95,6 +95,8 @@ def sample_topic(system: System, location: str, options: dict[str, Any] | None) 
             if declared is not None
             else column_of_json(name, raw, texts)
         )
+        if unread := next((encoding.shown for encoding in by_schema if encoding.kind == UNREAD), None):
+            columns[-1] = replace(columns[-1], problem=f"{unread} is not read")
         values.append(texts)
     key = {"key": _message_key(messages, names), "key_evidence": "the key of the messages"}
     result = sampled(columns, values, whole=len(first) < ROWS, typed=False, where=location, options=options, **key)

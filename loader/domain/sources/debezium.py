@@ -253,7 +253,9 @@ def type_of(encodings_met: Iterable[Encoding]) -> data_types.DataType | None:
             return data_types.DataType(data_types.TIME)
         case "decimal" if 0 <= encoding.size <= data_types.MAX_PRECISION:
             return data_types.DataType(data_types.DECIMAL, precision=data_types.MAX_PRECISION, scale=encoding.size)
-        case "bytes":
+        case "bits" if 0 < encoding.size <= LONGEST_BITS:
+            return data_types.DataType(data_types.STRING)
+        case "bytes" | "bits":
             return data_types.DataType(data_types.BINARY)
         case "document" | "array":
             return data_types.DataType(data_types.JSON)
