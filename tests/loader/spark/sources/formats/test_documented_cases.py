@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from elevata.core.markdown import markdown_table
-from loader.domain.manifest.sources import DeliveredColumn
+from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.sources.file_samples import sample_files
 from loader.spark.sources.deliveries import read_delivery
 from metadata.domain.sources.locations import Roots
 from tests.loader.records.binary_workbooks import Error, Formula, compound_file, ods, xls, xlsb
 from tests.loader.records.test_workbooks import sheet_of
-from tests.loader.spark.sources.test_deliveries import source_of
 
 PAGE = Path(__file__).resolve().parents[5] / "docs" / "understand" / "file_formats.md"
 
@@ -135,7 +134,7 @@ def test_page_reads_or_refuses_as_documented(tmp_path: Path, case: Case):
 @cases
 def test_load_reads_or_refuses_as_documented(spark, tmp_path: Path, case: Case):
     column = DeliveredColumn("k-v", case.column, "string")
-    source = source_of(put(tmp_path, case), (column,), case.format, **case.options)
+    source = SourceSpec("src", str(put(tmp_path, case)), case.format, (column,), case.options)
     if isinstance(case.result, str):
         with pytest.raises(Refusal) as caught:
             read_delivery(spark, source)
