@@ -43,6 +43,8 @@ _ENCODINGS = {
     "DELTA_BYTE_ARRAY",
 }
 _COMPRESSIONS = {"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "LZ4"}  # LZ4 is LZ4_RAW; the former LZ4 is unknown
+# Writer before Arrow 3.0, of whose packed pages of the second version the compression is not marked.
+_FORMER_WRITER = "parquet-cpp version"
 # Key of files with dates and times in the calendar before 1582, which Spark converts and pyarrow does not.
 _FORMER_CALENDAR = b"org.apache.spark.legacyDateTime"
 _ROWS = 10_000  # of a batch
@@ -157,7 +159,7 @@ def _kinds_of_leaves(metadata: pq.FileMetaData) -> dict[str, str]:
 
 def _is_read_by_spark(metadata: pq.FileMetaData) -> bool:
     leaves = [metadata.schema.column(place) for place in range(len(metadata.schema))]
-    if not all(map(_has_type_of_spark, leaves)):
+    if (metadata.created_by or "").startswith(_FORMER_WRITER) or not all(map(_has_type_of_spark, leaves)):
         return False
     chunks = (
         metadata.row_group(group).column(place)

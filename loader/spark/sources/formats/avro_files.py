@@ -74,6 +74,9 @@ class AvroFormat(TypedFormat):
         frame = (reader if stripped is None else reader.option("avroSchema", stripped)).load(paths)
         columns, marks = [], []
         for part in schema.fields:
+            if part["name"] not in frame.columns:  # a type inside of itself, of which Spark leaves nothing
+                columns.append(F.lit(None).cast("string").alias(part["name"]))
+                continue
             column = attribute(part["name"])
             converted, cut = _converted(schema, part["type"], column), _is_cut(schema, part["type"], column)
             columns.append(column if converted is None else converted.alias(part["name"]))

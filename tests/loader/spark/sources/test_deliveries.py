@@ -403,7 +403,7 @@ def test_parquet(spark, tmp_path):
     )
     assert delivery.frame.dtypes == [("id", "string"), ("name", "string"), ("n", "int"), ("s", "string")]
     assert sorted(map(tuple, delivery.frame.collect())) == [("a", "x", 1, '{"y":2}'), ("b", None, None, None)]
-    assert delivery.unknown == [{"name": "extra", "type": "float", "nullable_seen": False}]
+    assert delivery.unknown == [{"name": "extra", "type": "float", "nullable_seen": True}]
     delivery.release()
 
 
