@@ -9,28 +9,11 @@ from metadata.domain.models import calls, functions, sql_types, windows
 from metadata.domain.models.calls import name_of, words_of
 from metadata.domain.models.functions import Value, inputs_of
 from metadata.domain.models.scopes import Scope
-from metadata.domain.models.sql_types import BIGINT, BOOLEAN, DATE, INT, STRING, TIMESTAMP, SqlType
+from metadata.domain.models.sql_types import BIGINT, BOOLEAN, INT, STRING, TIMESTAMP, SqlType
 from metadata.domain.sql import clock_message
 
 Query = Callable[[exp.Expression, Scope], Sequence[Any]]
 
-_CAST_TYPES = {
-    "TINYINT": SqlType("tinyint"),
-    "SMALLINT": SqlType("smallint"),
-    "INT": INT,
-    "BIGINT": BIGINT,
-    "FLOAT": SqlType("float"),
-    "DOUBLE": sql_types.DOUBLE,
-    "BOOLEAN": BOOLEAN,
-    "TEXT": STRING,
-    "VARCHAR": STRING,
-    "CHAR": STRING,
-    "DATE": DATE,
-    "TIMESTAMP": TIMESTAMP,
-    "TIMESTAMPTZ": TIMESTAMP,
-    "TIMESTAMPLTZ": TIMESTAMP,
-    "BINARY": sql_types.BINARY,
-}
 _UNITS = {
     "year": sql_types.MONTHS,
     "month": sql_types.MONTHS,
@@ -308,9 +291,9 @@ class Expressions:
             if not is_known or precision == "0":
                 raise self.problem(node, "decimal has a precision of 1 to 38 and a scale up to it")
             return SqlType("decimal", int(precision), int(scale))
-        if name not in _CAST_TYPES:
+        if name not in sql_types.CAST_TYPES:
             raise self.problem(node, f"{target.sql('spark')} is no type of a column")
-        return _CAST_TYPES[name]
+        return sql_types.CAST_TYPES[name]
 
     def _interval(self, node: exp.Interval) -> Value:
         unit = node.args.get("unit")

@@ -247,3 +247,22 @@ _NOT_CAST = {
 def can_cast(from_type: SqlType, to_type: SqlType) -> bool:
     kinds = tuple("number" if data_type.is_numeric else data_type.name for data_type in (from_type, to_type))
     return kinds not in _NOT_CAST and not (from_type.item and to_type.item is None)
+
+# Types in CAST by the names of sqlglot.
+CAST_TYPES = {
+    "TINYINT": SqlType("tinyint"),
+    "SMALLINT": SqlType("smallint"),
+    "INT": INT,
+    "BIGINT": BIGINT,
+    "FLOAT": SqlType("float"),
+    "DOUBLE": DOUBLE,
+    "BOOLEAN": BOOLEAN,
+    "TEXT": STRING,
+    "VARCHAR": STRING,
+    "CHAR": STRING,
+    "DATE": DATE,
+    "TIMESTAMP": TIMESTAMP,
+    "TIMESTAMPTZ": TIMESTAMP,
+    "TIMESTAMPLTZ": TIMESTAMP,
+    "BINARY": BINARY,
+}
