@@ -191,7 +191,8 @@ def test_a_uuid_key_that_becomes_text_is_still_the_same_key(spark, tmp_path, pol
     item.load(rows, at=DAY[0])
     item.columns["id"] = "string"
     for day in (1, 2):
-        status, event = item.load([row | {"t": DAY[day]} for row in rows], at=DAY[day])
+        again = [row | {"t": DAY[day]} for row in rows] if policy else rows
+        status, event = item.load(again, at=DAY[day])
         assert (status, event["counts"]["unchanged"], event["counts"]["new"]) == ("succeeded", 2, 0)
     assert [row["id"] for row in item.history()] == [UPPER, OTHER]
 
