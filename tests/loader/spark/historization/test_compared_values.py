@@ -11,6 +11,7 @@ from loader.domain.historization.layers import entity_key_components, row_hash_c
 from loader.domain.manifest.reads import CheckManifest
 from loader.spark import compared_texts
 from loader.spark.historization import invariants
+from tests.fixtures.spark import by_night
 from tests.loader.domain.historization.test_compared_texts import DIFFERENT, SAME
 from tests.loader.families import Family
 from tests.loader.harness import Dataset
@@ -63,7 +64,7 @@ def test_compared_texts_are_those_of_the_reference(spark):
 
 
 @pytest.mark.parametrize("small_rows", [0, 50_000], ids=["general load", "small load"])
-@pytest.mark.parametrize("historize", [True, False], ids=["history", "current rows"])
+@pytest.mark.parametrize("historize", [pytest.param(True, id="history"), by_night(False, id="current rows")])
 def test_the_same_values_written_differently_are_unchanged(spark, tmp_path, small_rows, historize):
     item = dataset(spark, tmp_path)
     item.historize = historize
@@ -85,7 +86,7 @@ def test_the_same_values_written_differently_are_unchanged(spark, tmp_path, smal
     assert literals(item.current()) == literals([changed | {"id": UPPER}])
 
 
-@pytest.mark.parametrize("late", ["split", "ignore"])
+@pytest.mark.parametrize("late", ["split", by_night("ignore")])
 def test_dated_rows_with_the_same_values_open_no_version(spark, tmp_path, late):
     item = dataset(spark, tmp_path, DATED | {"late": late}, **TYPES, t="timestamp")
     rows = [FIRST | {"t": DAY[0]}, AGAIN | {"t": DAY[1]}]
@@ -191,7 +192,8 @@ def test_a_uuid_key_that_becomes_text_is_still_the_same_key(spark, tmp_path, pol
     item.load(rows, at=DAY[0])
     item.columns["id"] = "string"
     for day in (1, 2):
-        status, event = item.load([row | {"t": DAY[day]} for row in rows], at=DAY[day])
+        again = [row | {"t": DAY[day]} for row in rows] if policy else rows
+        status, event = item.load(again, at=DAY[day])
         assert (status, event["counts"]["unchanged"], event["counts"]["new"]) == ("succeeded", 2, 0)
     assert [row["id"] for row in item.history()] == [UPPER, OTHER]
 
@@ -199,8 +201,11 @@ def test_a_uuid_key_that_becomes_text_is_still_the_same_key(spark, tmp_path, pol
 SMALL = {"small_rows": 50_000}
 
 
-@pytest.mark.parametrize("plant", ["uuid", "string"])
-@pytest.mark.parametrize("rule", ["keep", "null", "refuse", "ghost", "quarantine"])
+BY_DAY = [("keep", "uuid"), ("ghost", "string"), ("quarantine", "uuid")]
+PAIRS = [(rule, plant) for rule in ("keep", "null", "refuse", "ghost", "quarantine") for plant in ("uuid", "string")]
+
+
+@pytest.mark.parametrize(("rule", "plant"), [*BY_DAY, *(by_night(*pair) for pair in PAIRS if pair not in BY_DAY)])
 def test_a_child_refers_to_its_parent_however_the_key_is_written(spark, tmp_path, rule, plant):
     shop = Family(
         spark,
@@ -215,7 +220,7 @@ def test_a_child_refers_to_its_parent_however_the_key_is_written(spark, tmp_path
     assert shop.joined() == {1: "a"}
 
 
-@pytest.mark.parametrize("rule", ["keep", "null", "ghost"])
+@pytest.mark.parametrize("rule", ["keep", by_night("null"), "ghost"])
 def test_a_child_refers_to_a_parent_of_version_1(spark, tmp_path, rule):
     shop = Family(
         spark,
