@@ -10,7 +10,6 @@ import json
 import logging
 import os
 import re
-import shutil
 import subprocess
 import sys
 import threading
@@ -276,9 +275,9 @@ def _start_refusal(failure: Exception, config: RunnerConfig) -> Refusal:
 def _java_problem() -> str:
     """Return what to do if Java is missing or too old; empty if it is there."""
     home = os.environ.get("JAVA_HOME")
-    java = shutil.which(os.path.join(home, "bin", "java") if home else "java")
+    java = os.path.join(home, "bin", "java") if home else "java"
     try:
-        printed = subprocess.run([java or "java", "-version"], capture_output=True, text=True, timeout=20, check=False)
+        printed = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
         printed = None
     version = re.search(r'version "(\d+)', printed.stderr) if printed is not None else None
