@@ -22,7 +22,7 @@ AIRPORT, VIEW = "rawcore.rc_air_airport", "stage.stg_air_airport"
 
 @pytest.fixture(autouse=True)
 def operator(airports, monkeypatch: pytest.MonkeyPatch):
-    person = create_user(name="eve", roles=["operator", "editor", "administrator"])
+    person = create_user(name="eve", roles=["operator", "editor", "admin"])
     with acting_as(person):
         monkeypatch.setenv("ELEVATA_TOKEN", create_token(user=person)[1])
         yield person
