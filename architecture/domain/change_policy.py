@@ -29,6 +29,7 @@ FLAGS = ("drop_columns", "drop_history_columns", "drop_tables", "type_alter")
 
 # Codes that the planner gives to operations whose kind alone does not determine the rule.
 POSSIBLE_RENAME, KEY_CHANGE, NOT_NULL = "POSSIBLE_RENAME", "KEY_CHANGE", "NOT_NULL"
+NOT_NULL_ADDED = "NOT_NULL_ADDED"  # a warning
 HISTORY_DIFFERS, MATERIALIZATION, RETYPE_COLUMN = "HISTORY_DIFFERS", "MATERIALIZATION", "RETYPE_COLUMN"
 HISTORY_RESUMED = "HISTORY_RESUMED"
 VIEW_COLUMN, HISTORY_FORM, KEY_RETYPED = "VIEW_COLUMN", "HISTORY_FORM", "KEY_RETYPED"

@@ -40,7 +40,8 @@ def loads(text: str, *, parse_int: Callable[[str], Any] = int, parse_float: Call
 def check_surrogates(text: str) -> None:
     """Raise BadJson for an escape of half a surrogate pair: no other program can store such a text."""
     if _HALF.search(text) and (lone := _LONE_HALF.search(text.replace("\\\\", "__"))):
-        raise BadJson(f"{lone[0]} is half of a surrogate pair")
+        line, column = text.count("\n", 0, lone.start()) + 1, lone.start() - text.rfind("\n", 0, lone.start())
+        raise BadJson(f"{lone[0]} is half of a surrogate pair (column {column})", line, column)
 
 
 def decoder(*, parse_int: Callable[[str], Any] = int, parse_float: Callable[[str], Any] = float) -> json.JSONDecoder:

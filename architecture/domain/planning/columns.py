@@ -370,17 +370,16 @@ def _add_column(side: Side, plan: ColumnPlan, column: ColumnState, candidates: l
             "put the old name among its former names, else approve"
         )
         plan.warnings.append(Warning(change_policy.POSSIBLE_RENAME, side.dataset, column.name, message))
+    if side.side == BASE and not (column.nullable or side.before.view) and column.key in side.described:
+        message = "the column is not null, and rows of the table have no value until they are delivered again"
+        plan.warnings.append(Warning(change_policy.NOT_NULL_ADDED, side.dataset, column.name, message))
     doubtful = candidates or column.key in side.doubtful
-    forbids_null = side.side == BASE and not (column.nullable or side.before.view) and column.key in side.described
-    code = change_policy.NOT_NULL if forbids_null else ""
     operation = side.operation(
         ops.ADD_COLUMN,
         column,
         to=column.type,
-        message=f"{column.type}, not null: the rows of the table have no value until they are delivered again"
-        if forbids_null
-        else column.type,
-        code=change_policy.POSSIBLE_RENAME if doubtful else code,
+        message=column.type,
+        code=change_policy.POSSIBLE_RENAME if doubtful else "",
     )
     return Draft(operation, takes=_name(column), space=_namespace(side))
 

@@ -210,8 +210,7 @@ class _Grouping:
                 return TYPE
             if operation.op == ops.RETIRE_COLUMN and (dataset_key, column_key) in self.dropped_columns:
                 return THERE
-        forbids_null = (operation.op, operation.code) == (ops.CHANGE_LOGIC, change_policy.NOT_NULL)
-        return NULLABLE if forbids_null else _ASPECTS[operation.op]
+        return NULLABLE if operation.code == change_policy.NOT_NULL else _ASPECTS[operation.op]
 
 
 # Undo of one group in a dataset's applied state: only the group's change is reverted, later changes remain. All

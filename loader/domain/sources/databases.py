@@ -252,7 +252,7 @@ class Engine:
 
     def lowest(self, relation: str, column: DescribedColumn, options: TableOptions) -> str:
         """Return the query for the lowest value of a column, as text."""
-        value = self._delivered(column, f"MIN(t.{self.quoted(column.name)})")
+        value = self.delivered(column, f"MIN(t.{self.quoted(column.name)})")
         return f"SELECT {value} FROM {relation} t{_where(options)}"
 
     def counted_above(self, relation: str, column: DescribedColumn, limit: str, options: TableOptions) -> str:
