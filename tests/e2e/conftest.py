@@ -16,6 +16,8 @@ import pytest
 from django.conf import settings
 from psycopg import sql
 
+from tests.loader.installation import QUICK_START
+
 PROJECT = Path(__file__).resolve().parents[2]
 USER, PASSWORD = "ada", "a long enough password"
 AIRPORT = ("icao", "iata", "name", "city", "subd", "country", "elevation", "lat", "lon", "tz")
@@ -91,7 +93,7 @@ def _environment(data_dir: Path) -> dict[str, str]:
         "ELEVATA_DATA_DIR": str(data_dir),
         "DJANGO_SUPERUSER_PASSWORD": PASSWORD,
         "PYTHONUNBUFFERED": "1",
-        "ELEVATA_DRIVER_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
+        **QUICK_START,
     }
     if os.environ.get("DATABASE_URL"):
         name = f"installation_{uuid4().hex[:12]}"

@@ -20,12 +20,16 @@ import yaml
 from django.conf import settings
 
 from loader.management.children import worker_command
+from tests.fixtures.spark import BY_NIGHT
 from tests.loader.processes import CommandServer, environment, make_folder, wait_until
 
 ITEM = "rawcore.rc_shop_item"
 PASSWORD_FILE = "password"
 # A runner of a test makes few loads: compiling them well takes longer than running them.
-QUICK_START = {"ELEVATA_DRIVER_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+COMPILED = {"ELEVATA_DRIVER_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+INTERPRETED = Path(__file__).with_name("interpreted.conf")
+# By night all runners compile expressions, as an installation does; by day those of ``working(…, compiled=True)``.
+QUICK_START = COMPILED if BY_NIGHT else COMPILED | {"ELEVATA_SPARK_CONF": str(INTERPRETED)}
 PEOPLE = {"edda": ("editor", "approver"), "aron": ("approver", "operator")}
 
 SHOP = """
@@ -206,7 +210,8 @@ def make_logged_installation(folder: Path, described: str, *, secret: str, passw
     """
     (folder / "events").mkdir()
     conf, file = folder / "spark.conf", folder / PASSWORD_FILE
-    conf.write_text(f"spark.eventLog.enabled true\nspark.eventLog.dir file://{folder}/events\n")
+    interpreted = "" if BY_NIGHT else INTERPRETED.read_text()
+    conf.write_text(f"spark.eventLog.enabled true\nspark.eventLog.dir file://{folder}/events\n{interpreted}")
     file.write_text(password)
     servers = {"ELEVATA_SOURCE_HOSTS": hosts, f"{secret}_FILE": str(file), "ELEVATA_SPARK_CONF": str(conf)}
     return make_installation(folder / "data", described, servers)
@@ -219,14 +224,14 @@ def files_with(folder: Path, secret: str) -> list[str]:
 
 
 @contextmanager
-def working(installation: Installation) -> Iterator[subprocess.Popen]:
-    """Run a real worker in its own process group."""
+def working(installation: Installation, *, compiled: bool = False) -> Iterator[subprocess.Popen]:
+    """Run a real worker in its own process group; ``compiled`` has its runner compile expressions, by day, too."""
     log = installation.folder / "worker.log"
     with log.open("a") as output:
         process = subprocess.Popen(
             worker_command(),
             cwd=settings.BASE_DIR,
-            env=installation.environment | QUICK_START,
+            env=(COMPILED if compiled else QUICK_START) | installation.environment,
             stdout=output,
             stderr=output,
             start_new_session=True,

@@ -89,7 +89,7 @@ def killable_worker(installation: Installation, death: Path) -> Iterator[None]:
         worker = subprocess.Popen(
             [sys.executable, str(WORKER)],
             cwd=settings.BASE_DIR,
-            env=installation.environment | QUICK_START | {"ELEVATA_TEST_DEATH": str(death)},
+            env=QUICK_START | installation.environment | {"ELEVATA_TEST_DEATH": str(death)},
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.loader.installation import ITEM, SHOP, Installation, files_with, make_installation, working
+from tests.fixtures.spark import BY_NIGHT
+from tests.loader.installation import INTERPRETED, ITEM, SHOP, Installation, files_with, make_installation, working
 from tests.services.object_store import ACCESS_KEY, BUCKET, JARS, SECRET_KEY, ObjectStore
 
 pytestmark = [pytest.mark.spark, pytest.mark.servers, pytest.mark.takes(seconds=240)]
@@ -32,7 +33,7 @@ def store(tmp_path):
 @pytest.fixture
 def shop(tmp_path, store) -> Installation:
     conf = tmp_path / "spark.conf"
-    conf.write_text(CONF.format(endpoint=store.endpoint))
+    conf.write_text(CONF.format(endpoint=store.endpoint) + ("" if BY_NIGHT else INTERPRETED.read_text()))
     return make_installation(
         tmp_path / "data",
         SHOP.replace("{{ data_dir }}/landing", f"s3a://{BUCKET}/landing"),
