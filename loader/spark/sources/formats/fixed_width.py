@@ -23,7 +23,7 @@ from loader.spark.sources.opened import (
 )
 from metadata.domain.sources.option_kinds import columns_of
 
-_BEGINNING = 1 << 20  # bytes in which a file's first line end is searched
+_BEGINNING = 1 << 20  # bytes in which a file has its first line end
 _LONGEST_LINE = 1 << 30  # characters
 
 
