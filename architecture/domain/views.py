@@ -159,7 +159,7 @@ def _relations(model: DatasetState, inlining: _Inlining, path: tuple[str, ...]) 
         if upstream.historize and upstream.history_key is not None:
             history = f"{name}{HISTORY_SUFFIX}"
             table = history_table(upstream)
-            relations[history] = partial(_columns_read, table, called(table), statement, inlining)
+            relations[history] = partial(_history_rows, table, statement, inlining)
             relations[versions_of(history)] = partial(_live_versions, upstream, table, called)
     return relations
 
@@ -178,6 +178,11 @@ def _columns_read(table: TableSpec, sql: str, statement: Statement, inlining: _I
     ]
     names = names or [column.name for column in (*table.of_purpose(*_DESCRIBED), *table.columns)[:1]]
     return Query(f"(SELECT {', '.join(map(quote_identifier, names))} FROM {sql})", (table,))
+
+
+def _history_rows(table: TableSpec, statement: Statement, inlining: _Inlining) -> Query:
+    # The name is only asked for if the SELECT reads the history: asking makes it an input.
+    return _columns_read(table, inlining.called(table), statement, inlining)
 
 
 def _live_versions(dataset: DatasetState, table: TableSpec, called: Callable[[TableSpec], str]) -> Query:
