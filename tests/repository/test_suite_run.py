@@ -68,8 +68,10 @@ def test_a_test_that_ends_its_process_is_run_once_more(project: Path):
     assert run_part([EVERY_TEST]).unstable == ["test_crash.py::test_crash"]
 
 
-def test_a_part_without_tests_fails(project: Path):
+def test_a_part_without_tests_fails_but_one_of_its_passes_may_have_none(project: Path):
     assert run_part([EVERY_TEST]).exit_code == 5
+    (project / "test_sound.py").write_text("def test_sound():\n    pass\n")
+    assert run_part([EVERY_TEST, Pass("none", "nothing")]).exit_code == 0
 
 
 def test_passes_with_a_word_collect_only_files_with_it():

@@ -25,7 +25,7 @@ PROCESSES = "2"
 # Chance does not break so many tests: they are not run again.
 MOST_SECOND_TRIES = 40
 CHANGED = "changed"
-_PASSED, _TESTS_FAILED = 0, 1
+_PASSED, _TESTS_FAILED, _NO_TESTS = 0, 1, 5
 
 _BY_NIGHT = {"ELEVATA_EXAMPLES": "night"}
 
@@ -103,7 +103,7 @@ class Result:
     tests: int = 0
     failed: list[str] = field(default_factory=list)
     unstable: list[str] = field(default_factory=list)
-    # Exit code of a pass that ended in another way than by failed tests: interrupted, broken, no tests.
+    # Exit code of a pass that ended in another way than by its tests: interrupted, or with an error of pytest.
     broken: int = _PASSED
 
     def add(self, outcomes: Outcomes) -> None:
@@ -114,7 +114,9 @@ class Result:
 
     @property
     def exit_code(self) -> int:
-        return self.broken or (_TESTS_FAILED if self.failed else _PASSED)
+        if self.broken:
+            return self.broken
+        return _TESTS_FAILED if self.failed else _PASSED if self.tests else _NO_TESTS
 
     def lines(self) -> list[str]:
         """Return the last lines of a run; the very last one is the count."""
@@ -134,7 +136,7 @@ def run_part(passes: Sequence[Pass]) -> Result:
             result.add(outcomes)
             if code == _TESTS_FAILED and 0 < len(outcomes.failed) <= MOST_SECOND_TRIES:
                 tries.append((each, outcomes.failed))
-            elif code != _PASSED:
+            elif code not in (_PASSED, _NO_TESTS):
                 result.failed += outcomes.failed
                 result.broken = result.broken or code
         for number, (each, failed) in enumerate(tries):
