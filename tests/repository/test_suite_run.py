@@ -16,7 +16,8 @@ EVERY_TEST = Pass("all", "not nothing")
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with a suite of its own, run by the same runner and recorded by the same plugin."""
-    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p xdist.plugin -p tests.suite.plugin\nmarkers = nothing\n")
+    options = "addopts = -p xdist.plugin -p tests.suite.plugin\nmarkers = nothing"
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\n{options}\n")
     monkeypatch.setenv("PYTHONPATH", str(run.ROOT))
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # None of the others is needed, and each takes time.
     monkeypatch.setattr(run, "ROOT", tmp_path)
