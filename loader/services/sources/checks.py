@@ -126,10 +126,15 @@ def perform_check(*, read_pk: int, worker: str, **context: Any) -> ReadRequest |
     try:
         with attempt.beating():
             error = _perform(read)
-        retried(lambda: attempt.end(wanted=states.FAILED if error else states.SUCCEEDED, error=error))
+        retried(lambda: _end(attempt, error))
     except Fenced:
         log.warning("check %s was withdrawn or given up", read_pk)
     return retried(ReadRequest.objects.filter(pk=read_pk).first)
+
+
+@transaction.atomic
+def _end(attempt: Attempt, error: dict[str, Any] | None) -> None:
+    attempt.end(wanted=states.FAILED if error else states.SUCCEEDED, error=error)
 
 
 def _perform(read: ReadRequest) -> dict[str, Any] | None:

@@ -100,10 +100,7 @@ def _changes(source: SourceDataset, observed: Iterable[ObservedColumn], *, compl
 def _with_proven_renames(current: SourceProposal, changes: tuple[SchemaChange, ...]) -> tuple[SchemaChange, ...]:
     """Return the changes with the renames that values have proven to a load; a check compares no values."""
     proven = {change.id: change for change in open_changes(current) if change.evidence}
-    joined = with_joined(changes, proven)
-    if len(joined) == len(changes):
-        return changes
-    return tuple(proven.get(change.id, change) for change in joined)
+    return tuple(proven.get(change.id, change) for change in with_joined(changes, proven))
 
 
 def _not_refuted(

@@ -307,7 +307,7 @@ def read_file(request: HttpRequest, pk: int) -> HttpResponse | FileResponse:
         text = csv_text([column.removeprefix("__") for column in columns], rows)
         return result_file(name, text, CSV, answer.get("masked", ()))
     try:
-        return result_file(name, open_export(read), CSV, answer["masked"])
+        return result_file(name, open_export(read), CSV, answer.get("masked", ()))
     except Refusal as refusal:
         raise Http404(refusal.one_line()) from None
 

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 NAME = "rawcore.rc_air_airport"
 SELECT = f"SELECT a.icao, a.name AS title, upper(a.name) AS loud FROM {NAME} AS a"
 # Reads all columns without their names.
-RENAMED = f"WITH c (c1, c2, c3, c4, c5, c6, c7) AS (SELECT * FROM {NAME}) SELECT c2 AS k FROM c WHERE c3 IS NOT NULL"
+RENAMED = f"WITH c (c1, c2, c3) AS (SELECT * FROM {NAME}) SELECT c2 AS k FROM c WHERE c3 IS NOT NULL"
 COUNT = f"SELECT count(*) AS airports FROM {NAME}"
 
 

@@ -66,7 +66,7 @@ def test_a_new_column_is_named_and_the_file_stored(editor: Client, orders: Sourc
     page = read(
         editor,
         upload(
-            editor, orders, ORDERS.replace("amount", "amount,colour", 1).replace(",7,", ",7,a,").replace(",8,", ",8,b,")
+            editor, orders, ORDERS.replace("amount", "colour,amount", 1).replace(",7,", ",7,a,").replace(",8,", ",8,b,")
         ).url,
     )
     assert "New columns colour" in words(section(page, "file-head"))
@@ -77,7 +77,7 @@ def test_a_new_column_is_named_and_the_file_stored(editor: Client, orders: Sourc
     [
         ("Order No,customer\nA1,7\n", "lacks 2 columns of the contract: amount, ordered at"),
         ("Order No,customer,amount,ordered at\nA1,7\n", "RAGGED_ROW"),
-        (NEXT + "A4,9,much,2024-01-03\n", "1 value in amount not fitting decimal(10,2), first in record 4"),
+        (NEXT + "A4,9,much,2024-01-03\n", "1 value in amount not fitting decimal(18,2), first in record 4"),
         (NEXT + ",9,1.00,2024-01-03\n", "NULL_KEY"),
         (NEXT + "A3,9,2.00,2024-01-03\n", "1 key with rows that differ, first in the records 3 and 4"),
     ],
