@@ -54,12 +54,14 @@ def problems(row: models.Model) -> dict:
     return {}
 
 
+@pytest.mark.full
 def test_it_has_as_many_datasets_and_columns_as_wanted(control: Control):
     datasets = TargetDataset.objects.filter(history_of__isnull=True)
     assert datasets.count() == SMALL.datasets
     assert {dataset.columns.count() for dataset in datasets} == {SMALL.columns}
 
 
+@pytest.mark.full
 def test_every_row_is_one_that_a_person_might_have_described(control: Control):
     found = {str(row): problems(row) for model in DESCRIBED for row in model.objects.all()}
     assert {name: said for name, said in found.items() if said} == {}

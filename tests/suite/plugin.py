@@ -5,8 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.suite.durations import Recorder, stored_durations
+from tests.suite.durations import Recorder, file_of, stored_durations
 from tests.suite.order import TwoEndedScheduling, spark_first
+from tests.suite.tiers import is_at_a_door
+
+# Files of which a test with a database was collected.
+_BEGUN = pytest.StashKey[set[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -18,6 +22,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Recorder(config.getoption("--outcomes")), "recorder")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark tests with a database at a door, except the first one of each file."""
+    file = file_of(item.nodeid)
+    if not is_at_a_door(file) or not item.get_closest_marker("database") or item.get_closest_marker("core"):
+        return
+    files = item.session.stash.setdefault(_BEGUN, set())
+    if file in files:
+        item.add_marker("full")
+    files.add(file)
 
 
 @pytest.hookimpl(trylast=True)

@@ -72,6 +72,7 @@ MOVES = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("what", MOVES)
 def test_the_signal_moves_with(world: World, report: ChangeReport, what: str):
     before = inbox.signal(report.environment_id)
@@ -129,12 +130,14 @@ def test_the_command_finds_an_outdated_approval_in_a_new_process(outdated_approv
     assert [row["code"] for row in findings if row["subject"].startswith("Report")] == ["outdated_approval"]
 
 
+@pytest.mark.full
 def test_the_health_page_of_every_process_shows_what_the_sweep_stored(reader: Client, outdated_approval: ChangeReport):
     check_reports()
     cache.clear()
     assert f"/reports/{outdated_approval.report_id}/" in reader.get("/health/").content.decode()
 
 
+@pytest.mark.full
 def test_a_report_that_is_up_to_date_again_is_no_finding(world: World, outdated_approval: ChangeReport):
     assert check_reports() == 1
     _rename(world, "amount", "balance")

@@ -37,6 +37,7 @@ def twelve(world: World) -> Execution:
     return execution
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dies_at", [place / 2 for place in range(0, 24, 3)])
 def test_killed_at_a_step_boundary_it_is_resumed_and_nothing_is_done_twice(built, dies_at):
     execution = twelve(built)

@@ -115,6 +115,7 @@ def test_a_cycle_of_many_datasets_is_found_and_goes_as_a_whole():
     assert not HealthFinding.objects.filter(code="cycle").exists()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("field", "of_column"),
     [

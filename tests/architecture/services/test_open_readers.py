@@ -44,6 +44,7 @@ def test_tables_are_made_without_features(open_world):
     assert features(open_world) == set()
 
 
+@pytest.mark.full
 def test_a_rename_needs_approval_and_names_the_readers_that_it_would_cost(report):
     renames = operations_of(report)
     assert [(one.op, one.decision, one.code) for one in renames] == [
@@ -52,6 +53,7 @@ def test_a_rename_needs_approval_and_names_the_readers_that_it_would_cost(report
     assert all("Polars could not read the table" in one.message for one in renames)
 
 
+@pytest.mark.full
 def test_a_rename_writes_the_tables_anew(open_world, report):
     approve(report=report, user=open_world.approver)
     preview = make_preview(report=report, user=open_world.operator)

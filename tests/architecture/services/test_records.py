@@ -109,6 +109,7 @@ TAMPERED = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("place", "value", "code"), TAMPERED)
 def test_a_record_that_was_changed_does_not_verify(record, place, value, code):
     artifact = exported(record_artifact(record))

@@ -102,6 +102,7 @@ def test_a_newer_report_supersedes_the_open_one_of_its_scope(built):
     assert (older.status, older.superseded_by) == ("superseded", newer)
 
 
+@pytest.mark.full
 def test_the_names_of_a_selection_may_be_longer_than_an_index_entry_of_postgresql(built):
     names = [f"rc_{token_hex(44)}" for _ in range(40)]
     for name in names:

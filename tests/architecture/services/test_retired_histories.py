@@ -66,6 +66,7 @@ def test_taking_a_history_up_again_needs_approval_though_nothing_changed(switche
     assert switched_on(switched_off) == resumed("needs_approval", "HISTORY_RESUMED")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "change_meanwhile",
     [
@@ -87,6 +88,7 @@ def test_another_form_is_told_though_the_policy_was_changed_while_it_was_off(swi
     assert switched_on(switched_off) == resumed("needs_approval", "HISTORY_FORM")
 
 
+@pytest.mark.full
 def test_another_business_key_is_blocked_though_it_was_changed_while_it_was_off(switched_off):
     change_column(switched_off, "customer_id", role="attribute", key_ordinal=None)
     change_column(switched_off, "full_name", role="business_key", key_ordinal=1)
@@ -100,6 +102,7 @@ def test_logic_changed_in_the_report_that_switches_it_off_is_compared_too(built)
     assert switched_on(built) == resumed("needs_approval", "HISTORY_DIFFERS")
 
 
+@pytest.mark.full
 def test_once_it_is_followed_again_it_is_compared_with_what_it_follows_now(switched_off):
     change(switched_off, filter="1 > 2")
     switched_off.executed()
@@ -116,6 +119,7 @@ def test_nobody_knows_what_an_older_one_followed(switched_off):
     assert switched_on(switched_off) == resumed("needs_approval", "HISTORY_RESUMED")
 
 
+@pytest.mark.full
 def test_a_table_that_was_a_view_meanwhile_takes_its_history_up_again_by_approval(built):
     change(built, materialization="view", historize=False)
     built.executed()
@@ -161,6 +165,7 @@ def test_a_baseline_that_is_imported_takes_no_history_up(switched_off):
     assert decided(switched_off) == resumed("needs_approval", "HISTORY_DIFFERS")
 
 
+@pytest.mark.full
 def test_who_changed_what_it_follows_while_it_was_off_does_not_approve_taking_it_up_again(switched_off):
     """The change was free while there was no history to compare, and its approval is this one."""
     eve, mallory = person("eve", Role.EDITOR), person("mallory", Role.EDITOR, Role.APPROVER)
@@ -177,6 +182,7 @@ def test_who_changed_what_it_follows_while_it_was_off_does_not_approve_taking_it
     approve(report=report, user=switched_off.approver)
 
 
+@pytest.mark.full
 def test_who_changed_an_upstream_view_while_it_was_off_does_not_approve_either(built):
     eve, mallory = person("eve", Role.EDITOR), person("mallory", Role.EDITOR, Role.APPROVER)
     with acting_as(built.author):

@@ -218,6 +218,7 @@ def test_what_a_later_operation_of_the_record_stands_on_is_not_taken_back_alone(
     assert found.hint == "undo both"
 
 
+@pytest.mark.full
 def test_an_operation_on_which_a_later_execution_depends_is_not_undone_and_that_one_is_named(built, renamed):
     rename(built, "display_name", "name_shown")
     later = built.executed()
@@ -241,6 +242,7 @@ def test_what_is_undone_already_is_not_undone_again(built, renamed):
     assert refused(built, renamed, 0).code == "ALREADY_UNDONE"
 
 
+@pytest.mark.full
 def test_what_the_metadata_brought_back_is_not_undone_again(built, renamed):
     rename(built, "display_name", "full_name")
     built.executed()

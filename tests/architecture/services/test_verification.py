@@ -26,6 +26,7 @@ def moved_policy(world: World) -> None:
 MOVES = [(moved_metadata, "REPORT_STALE"), (moved_table, "TABLE_MOVED"), (moved_policy, "POLICY_MOVED")]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("move", "code"), MOVES)
 def test_what_moved_before_it_was_asked_for_is_refused(renamed, move, code):
     preview = renamed.previewed()
@@ -34,6 +35,7 @@ def test_what_moved_before_it_was_asked_for_is_refused(renamed, move, code):
     assert code_of(ask, world=renamed, report=preview.report) == code
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("move", "code"), MOVES)
 def test_what_moved_while_it_waited_is_refused_before_the_first_statement(renamed, move, code):
     execution = renamed.queued()
@@ -43,6 +45,7 @@ def test_what_moved_while_it_waited_is_refused_before_the_first_statement(rename
     assert renamed.warehouse.commits == commits
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("move", "code"), MOVES)
 def test_what_moved_before_it_is_resumed_is_refused_too(renamed, move, code):
     execution = renamed.queued()

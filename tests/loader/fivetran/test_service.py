@@ -166,6 +166,7 @@ def test_a_bad_file_is_a_task_and_no_run(sender: Sender, landing: Path):
     assert list((landing.parent / "batches").iterdir()) == []
 
 
+@pytest.mark.full
 def test_a_refused_batch_is_a_task_without_values(sender: Sender, working, script):
     sender.create(table("item", ["id"], **ITEM))
     refusal = Refusal("VALUE_DOES_NOT_FIT", "1 value of id does not fit", samples=("secret",)).as_json()
@@ -174,6 +175,7 @@ def test_a_refused_batch_is_a_task_without_values(sender: Sender, working, scrip
     assert ("does not fit" in message, "secret" in message) == (True, False)
 
 
+@pytest.mark.full
 def test_a_change_that_needs_approval_names_its_report(sender: Sender, working):
     sender.create(table("item", ["id"], **ITEM))
     batch = {"replace": [sender.file("id,name", "1,a")]}
@@ -194,6 +196,7 @@ def test_without_a_worker_the_sender_may_try_again(sender: Sender, monkeypatch):
     assert LoadRun.objects.get().status == "canceled"
 
 
+@pytest.mark.full
 def test_a_truncate_ends_or_marks_what_was_synced_before(sender: Sender, working, script):
     before = datetime(2026, 1, 2, 3, 4, 5, 678000, UTC)
     assert sender.truncate("item", before).success  # a table that does not exist
@@ -206,6 +209,7 @@ def test_a_truncate_ends_or_marks_what_was_synced_before(sender: Sender, working
     assert (soft["at"], soft["values"], soft["deletes"]) == (text, {"_fivetran_deleted": "true"}, False)
 
 
+@pytest.mark.full
 def test_migrations_rename_add_copy_and_update_columns(sender: Sender, working, script):
     sender.create(table("item", ["id"], **ITEM))
     rename = messages.Rename(rename_column=messages.FromTo(source="name", target="title"))
@@ -222,6 +226,7 @@ def test_migrations_rename_add_copy_and_update_columns(sender: Sender, working, 
     assert names == ["id", "title", "_fivetran_synced", "n", "label"]
 
 
+@pytest.mark.full
 def test_migrations_in_history_mode_write_versions_at_the_time_of_the_operation(sender: Sender, working, script):
     sender.create(table("item", ["id", "_fivetran_start"], **ITEM, **HISTORY))
     time = "2026-01-02T03:04:05.678901234Z"
@@ -236,6 +241,7 @@ def test_migrations_in_history_mode_write_versions_at_the_time_of_the_operation(
     assert [(row["values"], row["having"]) for row in rows] == [({"n": "7"}, ""), ({"name": None}, "name")]
 
 
+@pytest.mark.full
 def test_migrations_without_a_time_change_all_versions_in_history_mode(sender: Sender, working, script):
     sender.create(table("item", ["id", "_fivetran_start"], **ITEM, **HISTORY))
     default = messages.AddColumnWithDefaultValue(column="n", column_type=messages.INT, default_value="7")
@@ -259,6 +265,7 @@ def test_migrations_rename_and_drop_tables(sender: Sender, working):
     assert sender.describe("article").not_found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("type_", ["SOFT_DELETE_TO_LIVE", "HISTORY_TO_LIVE", "LIVE_TO_SOFT_DELETE", "LIVE_TO_HISTORY"])
 def test_migrations_of_the_live_mode_are_unsupported(sender: Sender, type_: str):
     sender.create(table("item", ["id"], **ITEM))
@@ -266,6 +273,7 @@ def test_migrations_of_the_live_mode_are_unsupported(sender: Sender, type_: str)
     assert sender.migrate("item", table_sync_mode_migration=mode).unsupported
 
 
+@pytest.mark.full
 def test_a_copied_table_takes_all_versions_and_may_be_copied_again(sender: Sender, working, script):
     sender.create(table("item", ["id"], **ITEM, price=("DECIMAL", 9, 2)))
     copy = messages.Copy(copy_table=messages.FromTo(source="item", target="other"))
@@ -293,6 +301,7 @@ def test_a_table_with_other_columns_is_not_overwritten_by_a_copy(sender: Sender)
     assert "no table shop.unknown" in sender.migrate("item", copy=copy).task.message
 
 
+@pytest.mark.full
 def test_a_copy_to_history_mode_ends_rows_that_are_marked_as_deleted(sender: Sender, working, script):
     sender.create(table("item", ["id"], **ITEM, _fivetran_deleted="BOOLEAN"))
     copied = messages.CopyTableToHistoryMode(source="item", target="past", soft_deleted_column="_fivetran_deleted")
@@ -304,6 +313,7 @@ def test_a_copy_to_history_mode_ends_rows_that_are_marked_as_deleted(sender: Sen
     assert "_fivetran_deleted" not in rows["copies"]
 
 
+@pytest.mark.full
 def test_migrations_between_soft_delete_and_history_mode_carry_the_deletes_over(sender: Sender, working, script):
     soft, history = table("item", ["id"], **ITEM, _fivetran_deleted="BOOLEAN"), table("item", ["id"], **ITEM, **HISTORY)
     history.columns[len(ITEM)].primary_key = True
@@ -365,6 +375,7 @@ def test_a_stop_cancels_what_is_under_way_and_removes_its_files(sender: Sender, 
     assert (LoadRun.objects.get().status, kept_files(landing)) == ("canceled", [])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("end", "left"), [("queued", 1), ("failed", 0), ("lost", 0)])
 def test_files_of_a_service_that_was_killed_go_after_the_end_of_their_run(sender: Sender, landing: Path, end, left):
     sender.create(table("item", ["id"], **ITEM))

@@ -73,6 +73,7 @@ def test_a_load_that_nobody_asked_for_is_done_by_the_system(airports, workplace)
     assert {(actor, kind) for _, actor, kind in noted()} == {("system", "system")}
 
 
+@pytest.mark.full
 def test_an_execution_is_done_and_recorded_by_who_asked_for_it(preview):
     before, otto = len(noted()), ensure_user(name="otto", roles=[Role.OPERATOR])
     execution = request_execution(report=preview.report, user=otto).execution
@@ -83,12 +84,14 @@ def test_an_execution_is_done_and_recorded_by_who_asked_for_it(preview):
     assert current_actor().kind == "system"
 
 
+@pytest.mark.full
 def test_a_dry_run_is_done_by_who_asked_for_it(preview):
     before, otto = len(noted()), ensure_user(name="otto", roles=[Role.OPERATOR])
     tasks.perform(request_dry_run(preview=preview, user=otto).job.pk)
     assert noted()[before:] == [("dry_run", "otto", "person")]
 
 
+@pytest.mark.full
 def test_who_works_by_a_token_goes_on_to_do_so(preview):
     before, otto = len(noted()), ensure_user(name="otto", roles=[Role.OPERATOR])
     execution = request_execution(report=preview.report, user=otto).execution

@@ -86,6 +86,7 @@ def test_one_whose_worker_is_gone_for_certain_is_given_up_at_once(preview, sent)
     assert [job.pk for job in sweep().lost] == [lost.pk]
 
 
+@pytest.mark.full
 def test_one_whose_worker_may_be_there_is_not(preview):
     under_way(preview, by=process_name())
     assert mark_lost() == []

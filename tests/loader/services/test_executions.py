@@ -42,6 +42,7 @@ def work(execution: Execution, runner) -> Execution | None:
     return perform_execution(execution_pk=execution.pk, worker="w1", runner=runner)
 
 
+@pytest.mark.full
 def test_it_observes_verifies_runs_the_steps_and_seals_the_record(preview, runner, script):
     before = len(script.seen())
     done = work(asked(preview), runner)
@@ -52,12 +53,14 @@ def test_it_observes_verifies_runs_the_steps_and_seals_the_record(preview, runne
     assert not leases_held(environment=current_environment()).exists()
 
 
+@pytest.mark.full
 def test_the_same_message_again_does_nothing(preview, runner):
     execution = asked(preview)
     assert work(execution, runner).status == "succeeded"
     assert work(execution, runner) is None
 
 
+@pytest.mark.full
 def test_a_table_that_moved_fails_it_before_the_first_statement(preview, runner, script):
     execution, told = asked(preview), script
     observed = json.loads(told.path.read_text())["observed"]
@@ -70,6 +73,7 @@ def test_a_table_that_moved_fails_it_before_the_first_statement(preview, runner,
     assert len(script.seen("execute")) == before
 
 
+@pytest.mark.full
 def test_a_failed_step_fails_it_and_the_next_attempt_goes_on(preview, runner, script):
     script.add(fail_steps=["rc_air_airport_hist"])
     execution = asked(preview)
@@ -83,6 +87,7 @@ def test_a_failed_step_fails_it_and_the_next_attempt_goes_on(preview, runner, sc
     assert len(script.seen("execute")[-1]["body"]["done"]) == 1
 
 
+@pytest.mark.full
 def test_a_dead_runner_fails_it_and_it_can_be_resumed(preview, runner, script):
     script.add(die_on="execute")
     assert work(asked(preview), runner).error["code"] == "RUNNER_DIED"

@@ -87,6 +87,7 @@ def test_a_condition_that_cannot_be_checked_is_refused(orders: SourceDataset, wa
     assert said in problem.value.message
 
 
+@pytest.mark.full
 def test_a_source_that_the_runs_do_not_read_is_refused(orders: SourceDataset, airports):
     wait = {"for": "files", "source": str(orders.key)}
     with pytest.raises(MetadataError, match="is not read by the runs of this schedule"):

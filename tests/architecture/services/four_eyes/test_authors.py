@@ -186,6 +186,7 @@ def test_who_switched_a_system_off_is_an_author_of_what_is_retired_for_it(built,
     refuses(built.report(), eve)
 
 
+@pytest.mark.full
 def test_who_generates_is_the_author_of_all_that_comes_of_it(built, eve, source):
     with acting_as(built.author):
         create_source_column(source_dataset=source, name="iata", type="string(3)")

@@ -44,6 +44,7 @@ def loads(script, name: str) -> list[dict]:
     return [{key: value for key, value in one.items() if key not in _OF_THE_RUN} for one in found]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["raw.raw_air_airport", AIRPORT, ROUTE])
 def test_a_load_is_the_same_as_before(moved, runner, script, name):
     run = perform(queued(), runner)

@@ -40,6 +40,7 @@ def row(run: LoadRun, name: str) -> DatasetRun:
     return run.datasets.get(qualified_name=name)
 
 
+@pytest.mark.full
 def test_a_run_creates_its_tables_and_loads_in_order(airports, runner, script):
     run = perform(queued(), runner)
     assert (run.status, run.attempt, run.error) == ("succeeded", 1, None)
@@ -135,6 +136,7 @@ def test_steps_that_need_a_person_block_the_run(airports, runner, script):
     assert set(run.datasets.values_list("status", flat=True)) == {"canceled"}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "error",
     [
@@ -188,6 +190,7 @@ def overview(airports) -> TargetDataset:
     return targets.create_target_dataset(schema=schema, name="overview", select=select, materialization="view")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("scope", [Scope(), Scope(SELECTION, "serving.*"), Scope(DATASET, "serving.overview")])
 def test_a_load_creates_the_views_of_models_and_names_them(overview, runner, script, scope):
     perform(queued(scope=Scope(DATASET, "rawcore.rc_air_airport")), runner)
@@ -229,6 +232,7 @@ def test_an_unexpected_error_never_leaves_a_run_running(airports, runner, monkey
     assert "ZeroDivisionError" in run.error["message"]
 
 
+@pytest.mark.full
 def test_cancel_reaches_the_runner(airports, runner, script):
     script.tell(pause=30)
     run = queued()
@@ -242,6 +246,7 @@ def test_cancel_reaches_the_runner(airports, runner, script):
     assert set(run.datasets.values_list("status", flat=True)) == {"canceled"}
 
 
+@pytest.mark.full
 def test_a_runner_that_does_not_hear_a_cancel_is_ended(airports, runner, script, monkeypatch):
     monkeypatch.setattr("loader.services.runner.worker.CANCEL_PATIENCE_SECONDS", 0.1)
     script.tell(deaf_on=["load"])
@@ -255,6 +260,7 @@ def test_a_runner_that_does_not_hear_a_cancel_is_ended(airports, runner, script,
     assert run.status == "canceled"
 
 
+@pytest.mark.full
 def test_a_stopping_worker_lets_go_of_its_run(airports, runner, script):
     script.tell(pause=30)
     run, stopping = queued(), threading.Event()
@@ -374,6 +380,7 @@ def test_a_lost_run_gives_its_leases_back(airports):
     assert not leases_held(environment=current_environment()).exists()
 
 
+@pytest.mark.full
 def test_a_damaged_table_does_not_keep_the_other_datasets_from_being_loaded(airports, runner, script):
     perform(queued(), runner)
     damaged = str(TargetDataset.objects.get(name="rc_net_route").key)
@@ -399,6 +406,7 @@ def test_a_missing_table_does_not_keep_the_other_datasets_from_being_loaded(airp
 # --- schemas of deliveries -----------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_delivery_with_another_schema_becomes_a_proposal_that_names_its_run(airports, runner, script):
     script.tell(schemas={"raw.raw_air_airport": schema_of("airport", but=("name",), more=[{"name": "vip"}])})
     run = perform(queued(), runner)
@@ -411,6 +419,7 @@ def test_a_delivery_with_another_schema_becomes_a_proposal_that_names_its_run(ai
     assert proposal.status == "superseded"
 
 
+@pytest.mark.full
 def test_a_refused_delivery_becomes_a_proposal_too(airports, runner, script):
     refusal = {"code": "MISSING_COLUMN", "message": "airport.csv lacks the column name", "column": "name"}
     schema = schema_of("airport", but=("name",))

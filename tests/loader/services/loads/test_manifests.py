@@ -157,6 +157,7 @@ def test_of_a_delivery_that_a_feed_reads_too_duplicates_are_looked_for_by_who_ta
     assert (_checked("rc_air_reading"), _checked("rc_air_reading_log")) == (False, True)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("policy", "feed"),
     [

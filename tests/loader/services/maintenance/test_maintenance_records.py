@@ -74,6 +74,7 @@ def can_be_asked(kind: str) -> None:
         TargetDataset.objects.filter(name="rc_air_airport").update(history_policy=policy)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ASKING)
 def test_nobody_asks_for_a_maintenance_run_unnamed(loaded, kind):
     can_be_asked(kind)
@@ -81,6 +82,7 @@ def test_nobody_asks_for_a_maintenance_run_unnamed(loaded, kind):
     assert not LoadRun.objects.filter(kind=kind).exists()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ASKING)
 def test_nor_without_the_permission(loaded, kind):
     can_be_asked(kind)
@@ -218,6 +220,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", COMMANDS)
 def test_a_command_without_a_personal_token_is_refused(loaded, local, monkeypatch, kind):
     monkeypatch.delenv("ELEVATA_TOKEN", raising=False)

@@ -125,6 +125,7 @@ def test_a_history_batch_that_cannot_be(airports):
 # --- reverts -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_revert_says_who_why_and_which_versions(airports, runner, script):
     loaded(runner, "r1")
     first = LoadRun.objects.get()
@@ -146,6 +147,7 @@ def test_a_revert_says_who_why_and_which_versions(airports, runner, script):
     assert newest == {AIRPORT: first.load_timestamp.isoformat(), ROUTE: second.isoformat()}
 
 
+@pytest.mark.full
 def test_reverts_that_cannot_be_are_refused_before_there_is_a_run(airports, runner, script):
     loaded(runner, "r1", scope=Scope(DATASET, AIRPORT))
     loaded(runner, "r2", scope=Scope(DATASET, AIRPORT))
@@ -162,6 +164,7 @@ def test_reverts_that_cannot_be_are_refused_before_there_is_a_run(airports, runn
     perform(revert("r1").run, runner)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("policy", "code"), [({"input": "append"}, None), ({"input": "delta"}, "NO_HISTORY"), ({}, "NO_HISTORY")]
 )
@@ -186,6 +189,7 @@ def test_a_revert_that_failed_is_asked_again_as_the_same_run(airports, runner, s
     assert (again.pk, again.status, again.attempt) == (run.pk, "succeeded", 2)
 
 
+@pytest.mark.full
 def test_a_revert_that_is_repeated_after_a_load_comes_after_it(airports, runner, script):
     loaded(runner, "r1")
     script.add(die_on="revert")
@@ -275,6 +279,7 @@ def command(*arguments: str) -> tuple[int, str, str]:
     return 0, out.getvalue(), ""
 
 
+@pytest.mark.full
 def test_the_commands_end_as_load_does(airports, local, script):
     by_files(ROUTE)
     code, out, _ = command("load_history_batch", ROUTE, "--upsert", "/in/u.csv.zst", "--local", "--json")
@@ -305,6 +310,7 @@ def test_local_loads_compact_what_they_crowd(airports, local, script):
     ]
 
 
+@pytest.mark.full
 def test_pages_and_api_show_what_a_maintenance_run_did(airports, runner):
     with acting_as(None):
         reader = create_user(name="reader", roles=["viewer"])
@@ -364,6 +370,7 @@ def test_a_table_that_an_execution_made_anew_holds_no_earlier_run(airports, runn
     assert known == {None}
 
 
+@pytest.mark.full
 def test_an_accepted_table_takes_back_the_runs_that_it_does_not_hold(airports, runner, script):
     loaded(runner, "first")
     loaded(runner, "second")
@@ -384,6 +391,7 @@ def test_a_table_is_accepted_for_a_reason_by_a_person(airports, runner):
     assert refused(request_accept, dataset="stage.stg_air_airport", reason=WHY).code == "NOT_LOADED"
 
 
+@pytest.mark.full
 def test_an_accepted_table_that_is_newer_than_the_control_database_gives_its_numbers_on(airports, runner, script):
     loaded(runner, "first")
     script.add(held=7, seen=9)

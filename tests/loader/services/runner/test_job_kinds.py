@@ -129,6 +129,7 @@ def changes(user) -> list[Job]:
     ]
 
 
+@pytest.mark.full
 def test_a_worker_performs_every_registered_kind_of_job(workplace, olga, script):
     script.tell(answers=dict.fromkeys((*read_requests.KINDS, AIRPORT), ANSWER))
     deliveries = [DeliveryFactory(kind=kind) for kind in Delivery.Kind.values]

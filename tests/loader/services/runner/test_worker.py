@@ -66,6 +66,7 @@ def test_a_message_that_comes_twice_at_once_does_the_work_once(airports, workpla
     assert len(script.seen("load")) == 1
 
 
+@pytest.mark.full
 def test_a_run_that_comes_while_another_is_under_way_is_not_forgotten(airports, workplace, script):
     script.tell(pause=0.3)
     first = queued()
@@ -78,6 +79,7 @@ def test_a_run_that_comes_while_another_is_under_way_is_not_forgotten(airports, 
     assert set(LoadRun.objects.values_list("status", flat=True)) == {"succeeded"}
 
 
+@pytest.mark.full
 def test_reads_are_answered_while_a_run_is_under_way(airports, workplace, script):
     script.tell(pause=30, answers={"sample": {"rows": []}})
     working = in_thread(tasks.perform, queued().pk)

@@ -134,6 +134,7 @@ def test_a_dangling_or_impossible_reference_is_refused(
     assert (problem.place, said in problem.message) == (f"{tmp_path / 'bad.yaml'}:{place}", True), str(problem)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("old", "new", "line", "said"),
     [

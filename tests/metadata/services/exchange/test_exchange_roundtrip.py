@@ -161,6 +161,7 @@ def exported(folder: Path) -> dict[str, str]:
     return {str(p.relative_to(folder)): p.read_text("utf-8") for p in folder.rglob("*.yaml")}
 
 
+@pytest.mark.full
 @settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(systems=SYSTEMS)
 def test_an_import_of_an_export_exports_the_same_bytes(systems: list, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -176,6 +177,7 @@ def test_an_import_of_an_export_exports_the_same_bytes(systems: list, tmp_path_f
         transaction.set_rollback(True)
 
 
+@pytest.mark.full
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(systems=SYSTEMS)
 def test_an_import_into_its_own_database_changes_nothing(
@@ -189,6 +191,7 @@ def test_an_import_into_its_own_database_changes_nothing(
         transaction.set_rollback(True)
 
 
+@pytest.mark.full
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(systems=SYSTEMS)
 def test_generating_again_changes_nothing(systems: list) -> None:
@@ -254,6 +257,7 @@ references:
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("written", "exported"), [("", None), ("null", "'null'"), ("'null'", "'null'"), ("ghost", "ghost")]
 )

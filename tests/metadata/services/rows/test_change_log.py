@@ -285,6 +285,7 @@ def test_every_service_that_writes_is_driven_here() -> None:
     assert writing_services() - set(SCENARIOS) == set()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_entries_say_what_happened_to_the_tables(name: str) -> None:
     service = SCENARIOS[name]()
@@ -296,6 +297,7 @@ def test_entries_say_what_happened_to_the_tables(name: str) -> None:
     assert {(entry.subject_kind, entry.subject_key): set(changes(entry)) for entry in fresh} == expected(before, after)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_service_that_fails_at_its_end_leaves_no_entry(name: str) -> None:
     service = SCENARIOS[name]()

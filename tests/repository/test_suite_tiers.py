@@ -1,0 +1,41 @@
+"""Tests of the part of the suite that a test belongs to."""
+
+import pytest
+
+from tests.suite.tiers import is_at_a_door
+
+
+@pytest.mark.parametrize(
+    ("file", "door"),
+    [
+        ("tests/metadata/views/test_columns.py", True),
+        ("tests/loader/views/sources/test_systems.py", True),
+        ("tests/architecture/api/test_workflow.py", True),
+        ("tests/loader/commands/test_demo.py", True),
+        ("tests/attacks/test_http.py", True),
+        ("tests/elevata/web/test_routes.py", True),
+        ("tests/elevata/audit/test_chain.py", False),
+        ("tests/metadata/services/test_models.py", False),
+        ("tests/loader/domain/test_spark_settings.py", False),
+    ],
+)
+def test_pages_rest_commands_and_attacks_are_doors(file: str, door: bool):
+    assert is_at_a_door(file) is door
+
+
+def test_of_a_file_of_pages_the_first_test_is_quick_and_the_others_are_full(pytester: pytest.Pytester):
+    folder = pytester.mkpydir("tests").joinpath("views")
+    folder.mkdir()
+    folder.joinpath("test_pages.py").write_text(
+        "import pytest\n"
+        "pytestmark = pytest.mark.database\n"
+        "@pytest.mark.parametrize('n', [1, 2])\n"
+        "def test_first(n): pass\n"
+        "@pytest.mark.core\n"
+        "def test_core(): pass\n"
+        "def test_other(): pass\n"
+    )
+    options = ("-p", "no:django", "-p", "tests.suite.plugin", "--collect-only", "-q")
+    result = pytester.runpytest_inprocess(*options, "-m", "not full")
+    result.stdout.fnmatch_lines(["tests/views/test_pages.py::test_first?1?", "tests/views/test_pages.py::test_core"])
+    result.assert_outcomes(deselected=2)

@@ -1,0 +1,17 @@
+"""Tests that ``make test`` leaves to ``make test-full`` without a mark of their own.
+
+Services state the rules. Pages, REST, commands and attacks repeat them at the doors, for every role and every kind of
+wrong input, which takes most of the time of all tests with a database. Of each file of these, ``make test`` runs the
+first test and those marked ``core``.
+"""
+
+from pathlib import PurePosixPath
+
+_DOORS = {"views", "api", "commands", "attacks"}
+_APPS_OF_PAGES = {"web", "accounts", "comments", "lists", "notifications", "ops"}
+
+
+def is_at_a_door(file: str) -> bool:
+    """Return True for a test file of pages, REST, commands or attacks, by its folder."""
+    folders = PurePosixPath(file).parts[1:-1]
+    return bool(_DOORS & set(folders)) or (folders[:1] == ("elevata",) and bool(_APPS_OF_PAGES & set(folders[1:2])))
