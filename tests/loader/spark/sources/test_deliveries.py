@@ -534,7 +534,7 @@ def test_without_a_header_the_fields_are_counted_too(spark, put):
 
 
 def test_a_field_that_would_fill_the_memory(spark, put):
-    content = b'id,name,n\na,"' + b"x" * 17_000_000
+    content = b'id,name,n\na,"' + (b"x" * 999 + b"\n") * 17_000
     refusal = refused(spark, put("a.csv", content))
     assert (refusal.code, refusal.row) == ("UNCLOSED_QUOTE", 2)
 

@@ -177,6 +177,16 @@ def test_a_column_that_no_reader_has_matters_only_if_the_contract_names_it(spark
     assert "60 digits" in sampled(path).columns[1].problem
 
 
+def read_rows(spark, source) -> None:
+    """Read and check a delivery, and collect its rows: a task that reads a file finds a fault in the first of them."""
+    delivery = read_delivery(spark, source)
+    try:
+        with delivery.reading():
+            delivery.frame.collect()
+    finally:
+        delivery.release()
+
+
 def test_a_corrupt_page_of_another_column_does_not_stop_a_load(spark, tmp_path):
     values = pa.array([11, 22, 33], pa.int64())
     for extra in (None, pa.array([1, 2, 3], pa.time64("us"))):
@@ -186,11 +196,9 @@ def test_a_corrupt_page_of_another_column_does_not_stop_a_load(spark, tmp_path):
         path = tmp_path / "a.parquet"
         path.write_bytes(content[:place] + b"\x17" + content[place + 1 :])
         assert loaded(spark, path, (ID,))[0] == [(), (), ()]
-        delivery = read_delivery(spark, source_of(path, contract("bigint"), "parquet"))
-        with pytest.raises(Refusal, match="CRC") as refusal, delivery.reading():
-            delivery.frame.collect()
+        with pytest.raises(Refusal, match="CRC") as refusal:
+            read_rows(spark, source_of(path, contract("bigint"), "parquet"))
         assert refusal.value.code == "UNREADABLE_FILE"
-        delivery.release()
         with pytest.raises(Refusal, match="CRC"):
             sampled(path)
 
