@@ -127,11 +127,13 @@ def test_a_pipe_is_no_delivery(spark, landing):
     assert refused(spark, landing / "pipe.csv").code == "UNREADABLE_FILE"
 
 
-def test_a_link_that_is_changed_after_the_check_leads_nowhere_else(spark, landing, monkeypatch):
+def test_a_link_that_is_changed_after_the_check_is_refused(spark, landing, monkeypatch):
     link = landing / "link.csv"
     link.symlink_to(landing / "orders.csv")
     _after_listing(monkeypatch, lambda: (link.unlink(), link.symlink_to(landing.parent / "private.csv")))
-    assert read(spark, link) == ["1"]
+    with pytest.raises(Refusal) as caught:
+        read(spark, link)
+    assert caught.value.code == "OUTSIDE_ROOTS"
 
 
 def test_a_folder_that_is_changed_for_a_link_after_the_check_is_refused_before_rows_are_kept(
