@@ -149,8 +149,11 @@ def _deep_json(text: str) -> str:
 
 
 def compared_json_column(text: str | None) -> str | None:
-    """Return the compared text of a value of a json column in a Python task of Spark; None for NULL."""
-    return None if text is None else compared_json(text)
+    """Return the compared text of a value of a json column in a Python task of Spark; None for NULL.
+
+    Spark's reader of Python's answers knows no subclass of ``str``.
+    """
+    return None if text is None else str(compared_json(text))
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:

@@ -6,7 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loader.domain.historization.compared_texts import ComparedText, compared_json, compared_text
+from loader.domain.historization.compared_texts import (
+    ComparedText,
+    compared_json,
+    compared_json_column,
+    compared_text,
+)
 from loader.domain.historization.hashing import canonical_text, digest
 
 SAME = {
@@ -94,3 +99,8 @@ def test_a_document_in_any_layout_has_one_compared_text(document: object):
     (compared,) = {compared_json(text) for text in texts}
     assert json.loads(compared) == document
     assert compared_json(compared) == compared
+
+
+@pytest.mark.parametrize("text", ['{"b": 1, "a": 2}', "[1, 2]", "1.50", '"x"', "true", "not json"])
+def test_a_column_of_json_gives_spark_plain_texts(text: str):
+    assert type(compared_json_column(text)) is str
