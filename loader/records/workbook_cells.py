@@ -5,6 +5,7 @@ milliseconds. So each cell is compared with what its file stores (``Stored``).
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
@@ -61,6 +62,38 @@ class BoundsSoFar:
 
 StoredRows = Iterator[tuple[int, dict[int, Stored]]]
 FILLED = Stored(PLAIN)
+
+
+class SheetsOfCells(ABC):
+    """Sheets of a workbook that stores cells one after another; a subclass reads them."""
+
+    @abstractmethod
+    def _cells(self, sheet: str) -> Iterator[tuple[int, int, Stored]]:
+        """Yield row, column and content of each filled cell of a sheet."""
+
+    def bounds(self, sheet: str) -> Bounds | None:
+        """Return the bounds of the filled cells."""
+        filled = BoundsSoFar()
+        for row, column, _ in self._cells(sheet):
+            filled.add(row, column)
+        return filled.bounds()
+
+    def rows(self, sheet: str) -> StoredRows:
+        """Yield number and filled cells, by column from 1, of each row."""
+        return _rows_of(self._cells(sheet))
+
+
+def _rows_of(cells: Iterator[tuple[int, int, Stored]]) -> StoredRows:
+    """Yield number and cells of each row from (row, column, cell) in the order of rows."""
+    number, row = 0, {}
+    for at, column, stored in cells:
+        if at != number and row:
+            yield number, row
+            row = {}
+        number = at
+        row[column] = stored
+    if row:
+        yield number, row
 
 
 @dataclass(frozen=True)

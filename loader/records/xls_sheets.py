@@ -8,9 +8,8 @@ import struct
 from collections.abc import Iterator
 
 from loader.records.binary_cells import error_cell, number_cell, rk_number
-from loader.records.workbook_cells import FILLED, Bounds, BoundsSoFar, Stored, StoredRows
+from loader.records.workbook_cells import FILLED, SheetsOfCells, Stored
 from loader.records.workbook_parts import EncryptedWorkbook, PartMissing
-from loader.records.xlsb_sheets import rows_of
 
 _BOF, _EOF, _SHEET, _PASSWORD, _CODE_PAGE = 0x809, 0x0A, 0x85, 0x2F, 0x42
 _CELLS = (0x06, 0x203, 0x205, 0x27E, 0xBD, 0xFD, 0x204, 0xD6)
@@ -20,7 +19,7 @@ _FREE = 0xFFFFFFFA  # sector numbers from here on end a chain
 _STREAMS = ("workbook", "book")
 
 
-class XlsSheets:
+class XlsSheets(SheetsOfCells):
     """Sheets of one workbook by name. Raise EncryptedWorkbook or PartMissing."""
 
     def __init__(self, content: bytes):
@@ -38,17 +37,6 @@ class XlsSheets:
                 self._starts[_sheet_name(record, version, encoding)] = struct.unpack_from("<I", record)[0]
             elif kind == _EOF:
                 return
-
-    def bounds(self, sheet: str) -> Bounds | None:
-        """Return the bounds of the filled cells."""
-        filled = BoundsSoFar()
-        for row, column, _ in self._cells(sheet):
-            filled.add(row, column)
-        return filled.bounds()
-
-    def rows(self, sheet: str) -> StoredRows:
-        """Yield number and filled cells, by column from 1, of each row."""
-        return rows_of(self._cells(sheet))
 
     def _cells(self, sheet: str) -> Iterator[tuple[int, int, Stored]]:
         if sheet not in self._starts:

@@ -6,7 +6,7 @@ import zipfile
 from collections.abc import Iterator
 
 from loader.records.binary_cells import error_cell, number_cell, rk_number
-from loader.records.workbook_cells import FILLED, UNREAD_DATE, Bounds, BoundsSoFar, Stored, StoredRows
+from loader.records.workbook_cells import FILLED, UNREAD_DATE, SheetsOfCells, Stored
 from loader.records.workbook_parts import PartMissing, has_part, part_named, related_parts
 
 _SHEET, _SHEET_DATA, _SHEET_DATA_END, _ROW = 0x9C, 0x91, 0x92, 0x00
@@ -18,7 +18,7 @@ _NO_TEXT = 0xFFFFFFFF
 _WAITS = 0x02  # of the flags of a formula: it is calculated when the workbook is opened
 
 
-class XlsbSheets:
+class XlsbSheets(SheetsOfCells):
     """Sheets of one workbook by name."""
 
     def __init__(self, packed: zipfile.ZipFile):
@@ -31,17 +31,6 @@ class XlsbSheets:
                 name, _ = _wide_text(content, after)
                 self._paths[name] = targets.get(relation, "")
         self._date_styles = self._styles_of_dates()
-
-    def bounds(self, sheet: str) -> Bounds | None:
-        """Return the bounds of the filled cells."""
-        filled = BoundsSoFar()
-        for row, column, _ in self._cells(sheet):
-            filled.add(row, column)
-        return filled.bounds()
-
-    def rows(self, sheet: str) -> StoredRows:
-        """Yield number and filled cells, by column from 1, of each row."""
-        return rows_of(self._cells(sheet))
 
     def _styles_of_dates(self) -> frozenset[int]:
         """Return the numbers of the cell styles with a format of dates or times."""
@@ -100,18 +89,6 @@ def _shows_dates(number_format: str) -> bool:
     """Return True for a format with days, months, years, hours or seconds outside of quotes, colours and escapes."""
     return bool(re.search("[dmyhs]", _NO_CODES.sub("", number_format.partition(";")[0]).lower()))
 
-
-def rows_of(cells: Iterator[tuple[int, int, Stored]]) -> StoredRows:
-    """Yield number and cells of each row from (row, column, cell) in the order of rows."""
-    number, row = 0, {}
-    for at, column, stored in cells:
-        if at != number and row:
-            yield number, row
-            row = {}
-        number = at
-        row[column] = stored
-    if row:
-        yield number, row
 
 
 def _number(content: bytes, at: int, longest: int) -> tuple[int, int]:

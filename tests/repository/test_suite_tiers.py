@@ -23,7 +23,7 @@ def test_pages_rest_commands_and_attacks_are_doors(file: str, door: bool):
     assert is_at_a_door(file) is door
 
 
-def test_of_a_file_of_pages_the_first_test_is_quick_and_the_others_are_full(pytester: pytest.Pytester):
+def test_make_test_keeps_the_first_test_of_a_file_of_pages(pytester: pytest.Pytester):
     folder = pytester.mkpydir("tests").joinpath("views")
     folder.mkdir()
     folder.joinpath("test_pages.py").write_text(

@@ -266,7 +266,7 @@ def test_two_namespaces_with_one_name_are_refused(row):
         checked(text, wanted=(f"{column}.id" if column == "a" else "id",))
 
 
-def test_one_namespace_with_two_prefixes_is_one_name():
+def test_two_prefixes_of_one_namespace_give_the_same_name():
     text = '<r xmlns:x="u" xmlns:y="u"><i><x:id>1</x:id><y:id>2</y:id></i></r>'
     assert checked(text) == [{"id": '["1","2"]'}]
 
