@@ -75,7 +75,7 @@ class Installation:
 
     @cached_property
     def _commands(self) -> CommandServer:
-        server = CommandServer(self.folder)
+        server = CommandServer(self.folder, **self.servers)
         weakref.finalize(self, server.stop)
         return server
 
@@ -84,9 +84,9 @@ class Installation:
         return environment(self.folder) | self.servers
 
     def run(self, *arguments: str, by: str = "", seconds: float = 300) -> subprocess.CompletedProcess:
-        """Run a command to its end: in one process with the others, unless it starts Spark or servers may stop."""
+        """Run a command to its end: in one process with the others, unless it starts Spark or its database may stop."""
         token = self.tokens[by] if by else ""
-        if "--local" not in arguments and not self.servers:
+        if "--local" not in arguments and "DATABASE_URL" not in self.servers:
             return self._commands.run(*arguments, token=token, seconds=seconds)
         return subprocess.run(
             [sys.executable, "manage.py", *arguments],

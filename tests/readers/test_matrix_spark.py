@@ -155,6 +155,7 @@ def test_the_documented_matrix_is_what_the_libraries_read(matrix):
     assert documented() == matrix
 
 
+@pytest.mark.nightly
 def test_with_open_readers_every_library_reads_tables_to_which_everything_was_done(spark, tmp_path):
     tables = Tables(tmp_path)
     tables.add(spark, OPEN, *CHANGES)

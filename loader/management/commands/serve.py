@@ -39,7 +39,8 @@ class Command(ProductCommand):
         self._migrate()
         address = f"http://{'localhost' if host in ('127.0.0.1', '0.0.0.0') else host}:{port}/"
         family = Family(lambda name, line: self.say(f"{name:>9} | {line}"))
-        previous = signal.signal(signal.SIGTERM, _interrupt)
+        # A script that starts this in its background lets it ignore SIGINT, which the last line promises to obey.
+        previous = {number: signal.signal(number, _interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             family.start("worker", worker_command(), folder=settings.BASE_DIR)
             family.start(
@@ -54,11 +55,11 @@ class Command(ProductCommand):
         except KeyboardInterrupt:
             self.say("stopping")
         finally:
-            signal.signal(signal.SIGTERM, signal.SIG_IGN)
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            for number in previous:
+                signal.signal(number, signal.SIG_IGN)
             family.stop()
-            signal.signal(signal.SIGTERM, previous)
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            for number, handler in previous.items():
+                signal.signal(number, handler)
 
     def _migrate(self) -> None:
         """Migrate an embedded database. Raise CommandExit for an outdated one on a server."""

@@ -82,6 +82,7 @@ def test_a_load_that_lost_its_cluster_goes_on_under_its_id_when_there_is_one(clu
         other.stop()
 
 
+@pytest.mark.nightly
 def test_the_contracts_cases_end_the_same_on_a_cluster(cluster, tmp_path, monkeypatch):
     monkeypatch.setenv("SPARK_MASTER", cluster.master)
     done = manage(tmp_path / "data", "replay", str(CONTRACT), "--json", seconds=1200)

@@ -106,6 +106,7 @@ def test_a_load_publishes_and_a_report_renames_beside_the_names_of_another_envir
     assert current == [[3]]
 
 
+@pytest.mark.nightly
 def test_a_foreign_table_keeps_its_name_and_publishing_repairs_the_rest(shop, metastore, tmp_path):
     foreign = tmp_path / "foreign"
     read(
@@ -123,6 +124,7 @@ def test_a_foreign_table_keeps_its_name_and_publishing_repairs_the_rest(shop, me
     assert (foreign / "_delta_log").is_dir()
 
 
+@pytest.mark.nightly
 def test_a_load_commits_while_the_metastore_is_down_and_publishing_repairs(shop, metastore, tmp_path):
     metastore.server.kill()
     shop.load("r1")

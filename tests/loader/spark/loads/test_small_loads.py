@@ -100,7 +100,7 @@ def loads(dataset: Dataset, deliveries: list[list[dict[str, Any]]], **options: A
     [
         ("csv", {"format": "csv"}),
         by_night("parquet", {"format": "parquet", "policy": {"input": "delta", "open_end": "9999-12-31T00:00:00Z"}}),
-        ("upserts", {"format": "csv", "historize": False}),
+        by_night("upserts", {"format": "csv", "historize": False}),
         by_night("dbt", {"format": "parquet", "policy": {"profile": "dbt", "track": ["price"], "untracked": "keep"}}),
     ],
 )

@@ -86,6 +86,7 @@ def test_keys_that_unproven_pages_lack_stay_open_unless_the_source_is_trusted(it
     assert [row["id"] for row in items.current()] == [1, 8]
 
 
+@pytest.mark.nightly
 def test_an_offset_of_a_server_that_limits_pages_loads_each_record(items, api):
     sized = {"paging": "offset", "page_size": 5, "total_path": "total"}
     api.routes["/items"] = api_server.by_offset

@@ -11,6 +11,7 @@ from loader.spark.session import source_roots
 from loader.spark.sources.deliveries import read_delivery
 from loader.spark.sources.files import list_files
 from loader.spark.sources.formats.text_lines import LONGEST_LINE, check_line_lengths
+from tests.fixtures.spark import by_night
 
 pytestmark = pytest.mark.spark
 
@@ -47,7 +48,7 @@ def test_a_header_without_end_is_refused(spark, put):
         ("fixed", "1 a\n2 ", " ", {"columns": "id:1-2, v:3-3"}),
     ],
 )
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("packed", [False, by_night(True)])
 def test_a_line_that_is_too_long_is_refused_with_its_place(
     spark, tmp_path: Path, format_name, first, rest, options, packed
 ):

@@ -46,7 +46,6 @@ pytestmark = pytest.mark.spark
 # columns and rebuilds beside a widening and a rename.
 BY_DAY = {
     "history-another_kind_of_type_where_types_may_change",
-    "history-switched_on_with_a_rename",
     "renames-onto_the_name_of_one_that_goes_historized",
 }
 PARAMETERS = [

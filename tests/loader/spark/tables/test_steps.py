@@ -18,6 +18,7 @@ from loader.spark.tables import dry_run, rebuilds, steps
 from loader.spark.tables.dry_run import sizes
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sensitivity import MASK
+from tests.fixtures.spark import by_night
 from tests.loader.harness import stable
 
 pytestmark = pytest.mark.spark
@@ -141,7 +142,7 @@ def without_measures(rows: list[dict]) -> list[dict]:
     return [{name: value for name, value in row.items() if name not in ("on", "amount")} for row in rows]
 
 
-@pytest.mark.core
+@pytest.mark.nightly
 def test_everything_that_can_change_does_and_is_taken_back_and_no_row_is_lost(warehouse, items):
     rows, shape = warehouse.rows(items), structure(warehouse, items)
     wanted = changed(items, "things", "steps_other")
@@ -177,6 +178,7 @@ def test_every_commit_says_which_execution_it_belongs_to_and_events_say_the_vers
         assert json.loads(signed[0]["userMetadata"]) == {"what": "execution", "execution": "7", "step": 0}
 
 
+@pytest.mark.nightly
 def test_a_runner_that_dies_after_any_step_leaves_the_rest_to_be_done_once(warehouse, items):
     wanted = changed(items)
     planned = warehouse.plan(wanted)
@@ -255,7 +257,7 @@ def retype(items: TableSpec, name: str, to: str) -> Operation:
     return Operation("retype_column", "t", items.key, column=name, column_key=asked.key, from_="string", to=to)
 
 
-@pytest.mark.parametrize("to", ["uuid", "time", "json"])
+@pytest.mark.parametrize("to", [by_night("uuid"), by_night("time"), "json"])
 def test_texts_that_are_none_of_a_type_that_is_stored_as_text_refuse_it(warehouse, items, to):
     before = warehouse.version(items)
     assert not warehouse.run(warehouse.plan(items, operations=[retype(items, "a", to)]))

@@ -113,6 +113,7 @@ def test_an_update_of_the_business_key_ends_the_old_key(item):
     assert item.kept() == [(1, "c"), (2, "b"), (3, "a")]
 
 
+@pytest.mark.nightly
 def test_an_update_of_a_key_that_is_read_alike_changes_its_row(spark, tmp_path):
     made = Changing(spark, tmp_path, columns=COLUMNS | {"id": "string"}, policy=POLICY, format="delta")
     made.read_options = {"fold_keys": "upper", "trim_keys": True}

@@ -13,6 +13,7 @@ from loader.domain.refusals import Refusal
 from loader.sources.file_samples import sample_files
 from loader.spark.sources.deliveries import discover, read_delivery
 from metadata.domain.sources.locations import Roots
+from tests.fixtures.spark import by_night
 from tests.loader.parquet_bytes import (
     GEOGRAPHY,
     GEOMETRY,
@@ -206,7 +207,7 @@ def test_a_corrupt_page_of_another_column_does_not_stop_a_load(spark, tmp_path):
 FAR = 3_000_000  # days after 1970: the year 10183
 
 
-@pytest.mark.parametrize("day", [FAR, -800_000, 2_147_483_000])
+@pytest.mark.parametrize("day", [FAR, *map(by_night, (-800_000, 2_147_483_000))])
 @pytest.mark.parametrize("beside", [False, True])
 def test_years_outside_of_1_to_9999_are_refused(spark, tmp_path, day, beside):
     days = pa.array([1, day, None], pa.int32()).cast(pa.date32())

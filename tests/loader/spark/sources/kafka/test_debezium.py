@@ -195,6 +195,7 @@ def test_a_change_is_newer_than_the_snapshot_row_of_an_earlier_load(spark, monke
     assert sequences(topic) == expected
 
 
+@pytest.mark.nightly
 def test_a_change_that_follows_a_snapshot_row_is_current_in_the_next_load(spark, tmp_path, monkeypatch):
     log, items = Log(monkeypatch), Topic(spark, tmp_path, address="127.0.0.1:9092", topic="items")
     log.values += [change("r", "old", 200), change("r", "old", 200, 2), change("u", "new", 150)]
