@@ -194,7 +194,10 @@ def operation_row(execution: Execution, ordinal: int, step: Step, statement: str
 def rows_without_step(
     execution: Execution, operations: Iterable[Operation], rows: list[ExecutionOperation]
 ) -> list[ExecutionOperation]:
-    """Return the rows of operations that change no table (logic, retirement); they only advance applied state."""
+    """Return the rows of operations without a step of their own; they only advance applied state.
+
+    They change no table (logic, retirement), or an earlier operation's step changes it for them too.
+    """
     taken = {row.operation for row in rows}
     waiting = [(place, one) for place, one in enumerate(operations) if place not in taken]
     return [

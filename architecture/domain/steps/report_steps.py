@@ -30,6 +30,7 @@ from architecture.domain.steps.step import (
     becomes,
     done_by,
     half_done_by,
+    joined_rewrites,
     moved,
     shape_of,
     without_features,
@@ -166,6 +167,9 @@ class _Plan:
         key = step.table.key
         step = replace(step, assumes=self.shapes.get(key))
         step = without_features(step) if self.rewrites else step
+        if joined := joined_rewrites(self.steps[-1], step) if self.steps else None:
+            self.steps.pop()
+            step = joined
         shape = becomes(step)
         if shape is not None and shape.dropped:
             self.shapes.pop(key)

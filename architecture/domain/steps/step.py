@@ -195,6 +195,13 @@ def without_features(step: Step) -> Step:
     return replace(step, rewrites=True) if possible else step
 
 
+def joined_rewrites(first: Step, second: Step) -> Step | None:
+    """Return one rewrite in place of two successive widenings that both rewrite a table; None for other steps."""
+    if first.table.key != second.table.key or not all(s.op == WIDEN_COLUMN and s.rewrites for s in (first, second)):
+        return None
+    return replace(first, retyped=(*first.retyped, *second.retyped))
+
+
 def shape_of(observed: ObservedTable | None) -> TableShape | None:
     """Return the shape of an observed table."""
     if observed is None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from architecture.domain import operations as logical
 from architecture.domain.operations import Operation
+from architecture.domain.steps.features import are_texts
 from architecture.domain.steps.step import (
     ADD_COLUMN,
     CHECK_NOT_NULL,
@@ -154,9 +155,12 @@ class Changes:
             )
 
     def _types(self, table: TableSpec, shape: TableShape) -> Iterator[Step]:
-        """Yield one ALTER step per widened column, and one overwrite for all columns that an operation rebuilds."""
+        """Yield one step per widened column, and one overwrite for all columns that an operation rebuilds.
+
+        Texts are widened first, so that other widenings, which may rewrite the table, follow each other and are joined.
+        """
         together: dict[tuple[str, int | None], list[Retyped]] = {}
-        for op, change, ordinal in self.retyped:
+        for op, change, ordinal in sorted(self.retyped, key=_is_no_text):
             if op == WIDEN_COLUMN:
                 yield Step(op, table, retyped=(change,), operation=ordinal)
             else:
@@ -230,6 +234,10 @@ class Changes:
                 used_names = [*current, *(new for new, _ in renames.values()), *wanted]
                 renames[name] = (retired_name(name, column.key or self.table.key, used_names), ordinal)
         return renames
+
+
+def _is_no_text(retyped: tuple[str, Retyped, int | None]) -> bool:
+    return not are_texts(retyped[1].from_type, retyped[1].to_type)
 
 
 def differences(table: TableSpec, shape: TableShape | None) -> Changes:

@@ -172,13 +172,19 @@ class _Grouping:
         self.dropped_columns = {(operation.dataset_key, operation.column_key) for operation in dropped}
         logic = [operation for operation in operations if operation.op == ops.CHANGE_LOGIC and not operation.column_key]
         self.logic = {operation.dataset_key for operation in logic}
-        # Columns whose types change together: one rebuild changes several, and the type of a technical column follows
-        # from another column's.
+        # Columns whose types change together: one rebuild or rewrite changes several, and the type of a technical
+        # column follows from another column's.
         self.together: dict[str, set[str]] = {}
+        rewritten: dict[str, set[str]] = {}
         for operation in operations:
             columns = columns_of(operation)
             if operation.op == ops.REBUILD_TABLE or (_ASPECTS[operation.op] == TYPE and not columns <= self.described):
                 self.together.setdefault(operation.dataset_key, set()).update(columns)
+            if (operation.op, operation.code) == (ops.WIDEN_COLUMN, change_policy.REWRITE_TABLE):
+                rewritten.setdefault(operation.dataset_key, set()).update(columns)
+        for dataset, columns in rewritten.items():
+            if len(columns) > 1:
+                self.together.setdefault(dataset, set()).update(columns)
 
     def keys(self) -> list[Subject]:
         return [(operation.dataset_key, *self._subject(operation)) for operation in self.operations]

@@ -5,11 +5,11 @@ import pytest
 from architecture.domain.steps.features import COLUMN_MAPPING, OPEN
 from architecture.domain.steps.step import shape_of
 from architecture.domain.workflow import Refused
-from architecture.models import ChangeReport
+from architecture.models import ChangeReport, ExecutionRecord
 from architecture.services.executions import approve, request_execution
 from architecture.services.previews import make_preview
 from architecture.services.reports import operations_of
-from architecture.services.undo import undo_report
+from architecture.services.undo import groups_of, undo_report
 from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from metadata.models import TargetColumn, TargetDataset
@@ -38,6 +38,16 @@ def report(open_world) -> ChangeReport:
 
 def features(world: World) -> set[str]:
     return {name for key in world.warehouse.shapes for name in shape_of(world.warehouse.table(key)).features}
+
+
+def take_back(world: World, record: ExecutionRecord) -> None:
+    """Undo all that an execution did."""
+    report = undo_report(record=record, user=world.operator, operations=None)
+    report.refresh_from_db()
+    if report.status == "open" and world.needs_approval(report):
+        approve(report=report, user=world.approver)
+    make_preview(report=report, user=world.operator)
+    world.work(request_execution(report=report, user=world.operator).execution)
 
 
 def test_tables_are_made_without_features(open_world):
@@ -124,6 +134,33 @@ def test_a_widening_writes_the_table_anew_and_a_longer_text_does_not(open_world)
     }
 
 
+def widen_number_and_balance(world) -> None:
+    columns = {column.name: column for column in TargetColumn.objects.filter(dataset__name="rc_crm_customer")}
+    with acting_as(world.author):
+        for column, type_ in ((columns["customer_id"], "bigint"), (columns["balance"], "decimal(18,2)")):
+            update_target_column(column=column, expected_version=column.version, type=type_)
+
+
+def test_widenings_of_one_table_write_it_anew_once(open_world):
+    widen_number_and_balance(open_world)
+    steps = [step for step in open_world.previewed().document["steps"] if step["op"] == "widen_column"]
+    assert [sorted(item["name"] for item in step["retyped"]) for step in steps] == [["balance", "customer_id"]] * 2
+    assert len({step["table"]["key"] for step in steps}) == 2
+
+
+def test_widenings_that_were_one_rewrite_are_taken_back_together(open_world):
+    widen_number_and_balance(open_world)
+    record = open_world.executed().record
+    (group,) = groups_of(record)
+    assert {operation.column for operation in group.operations} == {"customer_id", "balance"}
+    narrower = dict.fromkeys(("RETYPE_COLUMN", "KEY_RETYPED"), "needs_approval")
+    put_policy_in_force(open_world.environment, {"readers": OPEN, "severities": narrower})
+    take_back(open_world, record)
+    for key in open_world.warehouse.shapes:
+        types = {column.name: column.type for column in open_world.warehouse.table(key).columns}
+        assert (types["customer_id"], types["balance"]) == ("integer", "decimal(10,2)")
+
+
 def test_technical_columns_that_follow_their_table_write_it_anew(open_world):
     dataset = TargetDataset.objects.get(name="rc_crm_customer")
     with acting_as(open_world.author):
@@ -135,13 +172,7 @@ def test_technical_columns_that_follow_their_table_write_it_anew(open_world):
 
 
 def test_an_undo_gives_tables_no_feature_either(open_world, report):
-    record = open_world.executed().record
-    report = undo_report(record=record, user=open_world.operator, operations=None)
-    report.refresh_from_db()
-    if report.status == "open" and open_world.needs_approval(report):
-        approve(report=report, user=open_world.approver)
-    make_preview(report=report, user=open_world.operator)
-    open_world.work(request_execution(report=report, user=open_world.operator).execution)
+    take_back(open_world, open_world.executed().record)
     assert features(open_world) == set()
 
 
