@@ -24,17 +24,30 @@ class StrayQuote:
 
     def refusal(self, shown: str, names: tuple[str, ...] = ()) -> Refusal:
         """Return the refusal; ``names`` are those of the fields."""
-        column = names[self.field - 1] if 0 < self.field <= len(names) else ""
-        field = f", field {self.field}" + (f" ({column})" if column else "") if self.field else ""
         return Refusal(
             "STRAY_QUOTE",
-            f"{shown}, line {self.line}{field}: a quote inside of a field that does not begin with one",
+            f"{self._place(shown, names)}: a quote inside of a field that does not begin with one",
             file=shown,
             row=self.line,
-            column=column,
+            column=self._column(names),
             samples=(f"line {self.line}: {self.text}",),
             hint=HINT,
         )
+
+    def warning(self, shown: str, names: tuple[str, ...] = ()) -> str:
+        """Return the warning for a source that keeps such quotes; its text holds no value."""
+        return (
+            f"{self._place(shown, names)}: the first quote inside of a field that does not begin with one. It is part "
+            "of the value, as quotes_inside: keep says; with refuse, such a delivery is refused."
+        )
+
+    def _place(self, shown: str, names: tuple[str, ...]) -> str:
+        column = self._column(names)
+        field = f", field {self.field}" + (f" ({column})" if column else "") if self.field else ""
+        return f"{shown}, line {self.line}{field}"
+
+    def _column(self, names: tuple[str, ...]) -> str:
+        return names[self.field - 1] if 0 < self.field <= len(names) else ""
 
 
 class QuoteScanner:

@@ -118,7 +118,7 @@ def check_rows(opened: Opened, numbered: DataFrame, source: SourceSpec) -> Check
     ambiguous = [F.count_if(_is_ambiguous_time(opened, c.name, source.options)) for c in local]
     replaced = [F.contains(opened.column(name), F.lit(_REPLACEMENT)) for name in opened.names]
     cut = [column.name for column in source.columns if opened.marks_cut(numbered, column.name)]
-    with checked_quotes(opened):
+    with checked_quotes(opened) as quote_warnings:
         totals = numbered.agg(
             F.count(F.lit(1)).alias("rows"),
             F.count_if(any_of(replaced if opened.reader.is_decoded else [])).alias("replaced"),
@@ -136,6 +136,7 @@ def check_rows(opened: Opened, numbered: DataFrame, source: SourceSpec) -> Check
         for column, count in counts.items()
         if count
     )
+    warnings += tuple(quote_warnings)
     if totals["controls"]:
         warnings += (c1_warning(counted(totals["controls"], "row")),)
     warnings += tuple(

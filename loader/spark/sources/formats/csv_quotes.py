@@ -7,7 +7,8 @@ reading. A record that no delivery contains is appended: the parser rejects it (
 open quote has swallowed it.
 
 The parser takes a quote inside of a field that does not begin with one as part of the value, so the text itself is
-scanned for these (``loader.domain.sources.csv_quotes``), unless the source declares them.
+scanned for these (``loader.domain.sources.csv_quotes``): they refuse the delivery, or are named by a warning if the
+source declares them.
 """
 
 import codecs
@@ -38,25 +39,27 @@ _HINT = "A quote inside a quoted field must be escaped, and each quoted field be
 
 
 @contextmanager
-def checked_quotes(opened: Opened) -> Iterator[None]:
-    """Check the quotes of a CSV delivery while the caller reads it.
+def checked_quotes(opened: Opened) -> Iterator[list[str]]:
+    """Check the quotes of a CSV delivery while the caller reads it; the yielded list has the warnings afterwards.
 
     Raise Refusal UNCLOSED_QUOTE, STRAY_QUOTE or UNREADABLE_FILE, also in place of the caller's exception,
     since swallowed rows cause further errors.
     """
     if opened.format != CSV or not opened.options.quote:
-        yield
+        yield []
         return
+    warnings: list[str] = []
     files = [(file, group.separator) for group in opened.groups for file in group.files]
     with ThreadPoolExecutor(min(SIDE_BY_SIDE, len(files)), thread_name_prefix="quotes") as pool:
-        scans = [pool.submit(_check_file, opened, file, separator) for file, separator in files]
-        if opened.options.quotes_inside == REFUSE:
-            scans += [pool.submit(_scan_file, opened, file, group) for group in opened.groups for file in group.files]
+        checks = [pool.submit(_check_file, opened, file, separator) for file, separator in files]
+        scans = [pool.submit(_scan_file, opened, file, group) for group in opened.groups for file in group.files]
         try:
-            yield
+            yield warnings
         finally:
-            for scan in scans:
-                scan.result()
+            for check in checks:
+                check.result()
+            found = [scan.result() for scan in scans]
+            warnings += [warning for warning in found if warning][:1]
 
 
 def _check_file(opened: Opened, file: DeliveredFile, separator: str | None) -> None:
@@ -82,16 +85,20 @@ def _check_file(opened: Opened, file: DeliveredFile, separator: str | None) -> N
     )
 
 
-def _scan_file(opened: Opened, file: DeliveredFile, group: Group) -> None:
-    """Raise Refusal STRAY_QUOTE for a quote inside of a field that does not begin with one."""
+def _scan_file(opened: Opened, file: DeliveredFile, group: Group) -> str:
+    """Return the warning about the first quote inside of a field that does not begin with one; empty if there is none.
+
+    Raise Refusal STRAY_QUOTE instead, unless the source keeps such quotes.
+    """
     options = opened.options
     line_end = "\r" if group.separator == "\r" else "\n"
-    scanner = QuoteScanner(
-        delimiter=options.delimiter, quote=options.quote, escape=options.escape, line_end=line_end
-    )
+    scanner = QuoteScanner(delimiter=options.delimiter, quote=options.quote, escape=options.escape, line_end=line_end)
     for text in _texts(opened, file):
         if (quote := scanner.feed(text)) is not None:
-            raise quote.refusal(file.shown, group.names)
+            if options.quotes_inside == REFUSE:
+                raise quote.refusal(file.shown, group.names)
+            return quote.warning(file.shown, group.names)
+    return ""
 
 
 def _texts(opened: Opened, file: DeliveredFile) -> Iterator[str]:

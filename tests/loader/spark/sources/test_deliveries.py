@@ -204,6 +204,14 @@ def test_quote_inside_of_an_unquoted_field_is_refused_with_line_and_field(spark,
     assert "quotes_inside" in refusal.hint
 
 
+def test_quotes_that_a_source_keeps_are_named_by_a_warning(spark, put):
+    delivery = read_delivery(spark, source_of(put("a.csv", 'id,name,n\na,x,1\nb,5" pipe,2\nc,7" pipe,3\n'), **KEPT))
+    delivery.release()
+    (warning,) = delivery.warnings
+    assert "a.csv, line 3, field 2 (name): the first quote inside of a field" in warning
+    assert "pipe" not in warning
+
+
 def test_quote_inside_of_an_unquoted_field_of_a_packed_file_is_refused(spark, put):
     refusal = refused(spark, put("a.csv.gz", gzip.compress(b'id,name,n\na,5" pipe,1\n')))
     assert (refusal.code, refusal.row) == ("STRAY_QUOTE", 2)
