@@ -11,7 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
-from elevata.accounts.roles import Permission
+from elevata.accounts.roles import Permission, Place
 from elevata.api.requests import ChangeSerializer, NoParametersSerializer
 from elevata.api.resources import ReadOnly, Resource, permitted_to
 from loader.api.serializers import RefusalSerializer
@@ -25,7 +25,8 @@ from loader.services.sources.proposals import accept_proposal, dismiss_proposal,
 from metadata.models import SourceDataset
 
 _TAKE = "Ids of changes; `renamed:FORMER>NAME` takes a column that is gone and one that is new as one renamed column."
-_EDITS = permitted_to(Permission.CHANGE_METADATA)
+# Sources are in no schema, so a role for one place is not enough.
+_EDITS = permitted_to(Permission.CHANGE_METADATA, on=Place)
 
 
 class SourceChangeSerializer(serializers.Serializer):

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 
-from elevata.accounts.roles import Permission
+from elevata.accounts.roles import Permission, Place
 from elevata.audit.models import ChangeLogEntry
 from elevata.audit.services.change_log import writing
 from elevata.web.views import Page, RowPage
@@ -85,6 +85,15 @@ class Editing(Page):
 
     def add_message(self, message: str, links: Sequence[tuple[str, str]] = ()) -> None:
         super().add_message(message, [*links, *undo_links(self._entry)])
+
+
+class SourceEditing(Editing):
+    """Base of pages that change, read or replace something of a source or its system.
+
+    These are in no schema, so a role for one place is not enough, even where no row is written.
+    """
+
+    place = Place
 
 
 class DatasetPage(RowPage):

@@ -27,6 +27,7 @@ from loader.sources.systems import sample
 from metadata.domain.sources import formats
 from metadata.domain.sources.value_formats import ValueFormats
 from metadata.models import SourceDataset
+from metadata.permissions import must_be_changeable
 
 log = logging.getLogger(__name__)
 
@@ -55,8 +56,11 @@ def check_source(*, source: SourceDataset, renew: bool = False) -> SourceCheck:
     """Read a source's schema now and compare it with its contract; a difference becomes the source's open proposal.
 
     With ``renew`` a user asks, so that changes are proposed although they were dismissed before. A source that cannot
-    be read is a result, too; its error has no values.
+    be read is a result, too; its error has no values. Raise MetadataError ``not_permitted`` for such a user without the
+    permission to change the source.
     """
+    if renew:
+        must_be_changeable([source])
     try:
         columns, complete = observed_schema(source)
     except Refusal as refusal:

@@ -37,6 +37,7 @@ from metadata.domain.sources.locations import dated
 from metadata.domain.sources.option_kinds import QUARANTINE, READ_AGAIN
 from metadata.domain.sources.value_formats import ValueFormats
 from metadata.models import SourceDataset, System
+from metadata.permissions import must_be_changeable
 from metadata.services.rows.subjects import KINDS
 
 # Rows of a delivery that are checked before it is stored.
@@ -48,8 +49,9 @@ def store_upload(*, system: System, name: str, chunks: Iterable[bytes]) -> str:
 
     A folder that does not exist yet is created. The file appears under its name once it is complete, so that a load
     never reads a part of it. Raise Refusal BAD_NAME, UNKNOWN_FORMAT, FILE_EXISTS, TOO_LARGE or NOT_WRITTEN, and those
-    of the system's folder.
+    of the system's folder. Raise MetadataError ``not_permitted`` for a user who may not change the system.
     """
+    must_be_changeable([system])
     folder, target = folder_of(system), _target(system, name)
     with _incoming(folder, name, chunks) as incoming:
         try:
@@ -84,8 +86,10 @@ def store_delivery(
 
     The change log has size and SHA-256 of both files. The file before is not kept: raw has the rows that runs have
     read of it, as its retention says. A file that a load would refuse, by its columns or its first rows, is refused
-    unless ``as_it_is``. Raise Refusal also for a file that is being read, or that a feed has loaded.
+    unless ``as_it_is``. Raise Refusal also for a file that is being read, or that a feed has loaded, and MetadataError
+    ``not_permitted`` for a user who may not change the source.
     """
+    must_be_changeable([source])
     location = _location_of(source, name)
     target = local(place_in(source.system, location))
     _check_replaced(source, location, target)

@@ -42,7 +42,7 @@ from metadata.models import System
 from metadata.selectors.datasets import source_dataset_detail, systems
 from metadata.services.datasets.generation_preview import import_and_generate, preview_import
 from metadata.services.sources import create_system
-from metadata.views.base import Editing
+from metadata.views.base import SourceEditing
 
 CREATE_ONLY = "create_only"
 # Number of registered systems that the first step links for each kind.
@@ -51,7 +51,7 @@ SYSTEMS_SHOWN = 5
 ASKED = 3
 
 
-class SourceAdd(Editing, TemplatePage):
+class SourceAdd(SourceEditing, TemplatePage):
     """Kinds of systems to add a source from."""
 
     template_name = "loader/add_source/kind.html"
@@ -67,7 +67,7 @@ class SourceAdd(Editing, TemplatePage):
         return {"kinds": kinds, "steps": steps_of("Kind")}
 
 
-class SourceAddSystem(Editing, CreatePage):
+class SourceAddSystem(SourceEditing, CreatePage):
     """Systems of a kind, and the form of a new one with a test of its connection."""
 
     form_class, template_name = NewSystemForm, "loader/add_source/system.html"
@@ -114,7 +114,7 @@ class SourceAddTest(SourceAddSystem):
         return self.render(form=form, **result)
 
 
-class DraftPage(Editing, SystemPage):
+class DraftPage(SourceEditing, SystemPage):
     """Base of steps about a draft; without one, its columns are to be chosen first."""
 
     draft: SourceDraft

@@ -39,7 +39,7 @@ from metadata.forms.sources import NewSourceForm
 from metadata.models import SourceDataset, System
 from metadata.services.datasets.generation_preview import preview_import
 from metadata.services.sources import ContractChanges, change_contract
-from metadata.views.base import Editing
+from metadata.views.base import SourceEditing
 
 STALE = 409
 
@@ -47,7 +47,7 @@ STALE = 409
 # --- a new source dataset ----------------------------------------------------------------------
 
 
-class SourceImport(Editing, SystemPage):
+class SourceImport(SourceEditing, SystemPage):
     """Columns of one file or table with inferred types: the user decides on them, and goes on to the load type."""
 
     template_name, part_template = "loader/sources/source_import.html", "loader/sources/import_part.html"
@@ -215,7 +215,7 @@ def _lines_part(rows: list[Row], facts: dict[str, Any]) -> dict[str, Any]:
 # --- an existing contract ----------------------------------------------------------------------
 
 
-class SourceColumns(Editing, RowPage):
+class SourceColumns(SourceEditing, RowPage):
     """The system's columns beside the contract's; only the lines that the user ticks are changed."""
 
     model, name, page = SourceDataset, "source", "source_page"

@@ -10,7 +10,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from elevata.accounts.permissions import may
-from elevata.accounts.roles import Permission
+from elevata.accounts.roles import Permission, Place
 from elevata.core.errors import ProductError, as_sentence
 from elevata.web.views import REFUSED, ActionPage, ButtonPage, RowPage
 from loader.domain.refusals import Refusal
@@ -33,7 +33,7 @@ from loader.services.sources.checks import check_source
 from loader.services.sources.previews import preview_proposal
 from loader.services.sources.proposals import accept_proposal, dismiss_proposal, open_changes, report_scope
 from metadata.models import SourceDataset
-from metadata.views.base import TABLES_CHANGE, Editing
+from metadata.views.base import TABLES_CHANGE, SourceEditing
 
 RENAME, SPLIT, ADD, JOIN = "rename", "split", "add", "join"
 
@@ -76,7 +76,7 @@ class ProposalPage(RowPage):
     """A proposal: its changes with checkboxes, a preview of the chosen ones, and the form that accepts these."""
 
     model, name, page = SourceProposal, "proposal", "source_proposal"
-    permissions, methods = (Permission.CHANGE_METADATA,), ("POST",)
+    permissions, place, methods = (Permission.CHANGE_METADATA,), Place, ("POST",)
     template_name = "loader/sources/proposal_page.html"
 
     def rows(self) -> QuerySet[SourceProposal]:
@@ -137,7 +137,7 @@ class ProposalPage(RowPage):
             return {"refused": as_sentence(error.one_line())}
 
 
-class ProposalDismiss(Editing, ActionPage):
+class ProposalDismiss(SourceEditing, ActionPage):
     """Form that dismisses a proposal."""
 
     model, name, page = SourceProposal, "proposal", "source_proposal"
@@ -155,7 +155,7 @@ class ProposalDismiss(Editing, ActionPage):
         return redirect("source_page", self.row.source.key)
 
 
-class SourceCheckNow(Editing, ButtonPage):
+class SourceCheckNow(SourceEditing, ButtonPage):
     """Button that reads a source's schema now and compares it with the contract."""
 
     model, name, page = SourceDataset, "source", "source_page"

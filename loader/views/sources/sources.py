@@ -30,7 +30,7 @@ from metadata.models import SourceDataset
 from metadata.selectors.change_log import shown_entries
 from metadata.selectors.datasets import source_dataset_detail
 from metadata.services.sources import ContractChanges, ImportedColumn, change_contract
-from metadata.views.base import Editing
+from metadata.views.base import SourceEditing
 
 CHANGES, PROPOSALS = 15, 6
 
@@ -74,7 +74,7 @@ class SourceDetail(DetailPage):
         }
 
 
-class SourceColumnAdd(Editing, ActionPage):
+class SourceColumnAdd(SourceEditing, ActionPage):
     """Form of a new column of a contract; name and type come from the report of a load."""
 
     model, name, page = SourceDataset, "source", "source_page"

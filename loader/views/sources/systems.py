@@ -20,7 +20,7 @@ from metadata.forms.systems import SystemForm
 from metadata.models import SourceDataset, System
 from metadata.selectors.datasets import source_datasets
 from metadata.services.sources import update_source_dataset, update_system
-from metadata.views.base import Editing
+from metadata.views.base import SourceEditing
 
 PER_PAGE = 50
 # A search is of more use than further pages.
@@ -44,7 +44,7 @@ class SystemPage(RowPage):
         return super().context() | {"item": _ITEMS[self.row.kind]}
 
 
-class SystemEdit(Editing, SystemPage, EditPage):
+class SystemEdit(SourceEditing, SystemPage, EditPage):
     """Edit a system. A new location must be allowed; one that came by YAML stays if other fields are edited."""
 
     form_class, service = SystemForm, staticmethod(update_system)
@@ -69,7 +69,7 @@ class SystemDetail(SystemPage, DetailPage):
         }
 
 
-class SystemTest(Editing, SystemDetail):
+class SystemTest(SourceEditing, SystemDetail):
     """Test whether the system can be reached, and show the result."""
 
     http_method_names = ["post"]
@@ -91,7 +91,7 @@ class ListedItem:
     source: SourceDataset | None
 
 
-class SystemDiscover(Editing, SystemPage, Page):
+class SystemDiscover(SourceEditing, SystemPage, Page):
     """The files or tables of a system. The page comes at once, the listing follows."""
 
     template_name, part_template = "loader/sources/system_discover.html", "loader/sources/found_rows.html"
@@ -106,7 +106,7 @@ class SystemDiscover(Editing, SystemPage, Page):
         return self.render(search=search, **listing)
 
 
-class SystemDelivery(Editing, SystemPage):
+class SystemDelivery(SourceEditing, SystemPage):
     """Files that a typed location stands for, with their format; the part below the field of the location."""
 
     template_name = "loader/add_source/delivery_part.html"
@@ -151,7 +151,7 @@ def _items(system: System, listing: Listing) -> list[ListedItem]:
     return [ListedItem(item, known.get(item.location)) for item in listing.items]
 
 
-class SourceEdit(Editing, EditPage):
+class SourceEdit(SourceEditing, EditPage):
     """Edit a source dataset, except its columns and its history policy.
 
     A new location must be allowed; one that came by YAML stays if other fields are edited.

@@ -23,7 +23,7 @@ from loader.views.sources.systems import SystemDiscover
 from metadata.models import SourceDataset
 from metadata.selectors.change_log import shown_entries
 from metadata.selectors.datasets import source_dataset_detail
-from metadata.views.base import Editing
+from metadata.views.base import SourceEditing
 
 UPLOADS = 10
 
@@ -50,7 +50,7 @@ class SystemUpload(SystemDiscover):
         return redirect(step_address("source_import", self.row, location))
 
 
-class SourceUpload(Editing, DetailPage):
+class SourceUpload(SourceEditing, DetailPage):
     """Form that uploads the next delivery of a source, and the stored file compared with the contract."""
 
     name, template_name = "source", "loader/sources/source_upload.html"

@@ -1,0 +1,106 @@
+"""Attacks with a role for one schema: sources and systems are in none, so all that is done with them is refused."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.roles import Permission, Role
+from elevata.accounts.services.users import grant_role
+from elevata.core.errors import MetadataError
+from elevata.web.views import Page
+from loader.models import SourceProposal
+from loader.services.sources.checks import check_source
+from loader.services.sources.uploads import store_delivery, store_upload
+from metadata.models import SourceDataset, TargetDataset
+from tests.architecture.world import person
+from tests.attacks.requests import send
+from tests.factories import SourceDatasetFactory, SystemFactory
+
+# Pages of editors that act on rows of the warehouse, whose services check the row's schema.
+CHECKED_BY_ROW = ("metadata.", "loader.views.datasets.", "loader.views.sources.metadata_import.", "architecture.views.")
+
+
+@pytest.fixture
+def source(landing: Path) -> SourceDataset:
+    (landing / "orders.csv").write_text("id,amount\n1,10\n")
+    system = SystemFactory(short_name="shop", location=str(landing))
+    return SourceDatasetFactory(system=system, name="orders", location="orders.csv", format="csv")
+
+
+@pytest.fixture
+def eds(airport: TargetDataset) -> Client:
+    """Ed edits the schema of airports, and nothing else."""
+    user = person("eds")
+    grant_role(user=user, role=Role.EDITOR, schema=airport.schema.name)
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def forged() -> SimpleUploadedFile:
+    return SimpleUploadedFile("orders.csv", b"id,amount\n1,999\n")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("method", "address"),
+    [
+        ("post", "/sources/{source.key}/upload/"),
+        ("post", "/systems/shop/upload/"),
+        ("get", "/systems/shop/discover/"),
+        ("post", "/systems/shop/test/"),
+        ("get", "/systems/shop/delivery/?location=orders.csv"),
+        ("get", "/systems/shop/import/?location=orders.csv"),
+        ("post", "/sources/{source.key}/check/"),
+        ("get", "/add-source/"),
+        ("post", "/add-source/jdbc/test/"),
+    ],
+)
+def test_pages_of_sources_are_refused(eds: Client, source: SourceDataset, landing: Path, method: str, address: str):
+    sent = {"file": forged(), "location": "orders.csv"} if method == "post" else {}
+    answer = getattr(eds, method)(address.format(source=source), sent) if sent else eds.get(address)
+    assert answer.status_code == 403, answer.content[:300]
+    assert (landing / "orders.csv").read_text() == "id,amount\n1,10\n"
+    assert [path.name for path in landing.iterdir()] == ["orders.csv"]
+
+
+@pytest.mark.django_db
+def test_a_check_by_rest_is_refused(eds: Client, source: SourceDataset):
+    assert send(eds, "post", "source-checks/", {"source": str(source.key)}).status_code == 403
+    assert not SourceProposal.objects.exists()
+
+
+@pytest.mark.django_db
+def test_services_refuse_too(eds: Client, source: SourceDataset, landing: Path):
+    user = eds.get("/").wsgi_request.user
+    for act in (
+        lambda: store_upload(system=source.system, name="new.csv", chunks=[b"id\n1\n"]),
+        lambda: store_delivery(source=source, name="orders.csv", chunks=[b"id,amount\n1,999\n"]),
+        lambda: check_source(source=source, renew=True),
+    ):
+        with acting_as(user), pytest.raises(MetadataError) as refused:
+            act()
+        assert refused.value.code == "not_permitted"
+    assert [path.name for path in landing.iterdir()] == ["orders.csv"]
+
+
+def pages(patterns: list[URLPattern | URLResolver]) -> Iterator[type[Page]]:
+    for pattern in patterns:
+        if isinstance(pattern, URLResolver):
+            yield from pages(pattern.url_patterns)
+        elif isinstance(view := getattr(pattern.callback, "view_class", None), type) and issubclass(view, Page):
+            yield view
+
+
+def test_every_page_of_editors_has_a_place_or_a_service_that_checks_the_row():
+    anywhere = {
+        f"{page.__module__}.{page.__name__}"
+        for page in pages(get_resolver().url_patterns)
+        if page.permissions and Permission.CHANGE_METADATA in page.permissions and page.place is None
+    }
+    assert {name for name in anywhere if not name.startswith(CHECKED_BY_ROW)} == set()
