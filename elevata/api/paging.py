@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
 from typing import Any
 
 from django.core.exceptions import ValidationError as FieldError
@@ -85,7 +86,7 @@ class Paging(PageNumberPagination):
             raise ValidationError({CURSOR: ["Pages go by number or by key, not by both."]})
         self.request, self._by_key = request, True
         size = self.get_page_size(request)
-        parts = _order_of(queryset)
+        queryset, parts = _order_of(queryset)
         rows = queryset.order_by(*(part.ordering() for part in parts))
         cursor = request.query_params[CURSOR]
         if cursor:
@@ -136,16 +137,23 @@ def _positive_number(name: str, text: str) -> int:
     return int(text[:20])
 
 
-def _order_of(queryset: QuerySet) -> list[_Part]:
-    """Return the fields of a list's order, with the primary key at the end."""
-    model = queryset.model
-    names = [str(name) for name in queryset.query.order_by or model._meta.ordering]
+def _order_of(queryset: QuerySet) -> tuple[QuerySet, list[_Part]]:
+    """Return the fields of a list's order, with the primary key at the end, and the rows with all of them.
+
+    An expression, such as the rank of a severity, becomes an annotation that is named by its digest.
+    """
     parts: dict[str, _Part] = {}
-    for text in (*names, "pk"):
-        name = text.lstrip("-")
+    for item in (*(queryset.query.order_by or queryset.model._meta.ordering), "pk"):
+        if isinstance(item, str):
+            name, descending = item.lstrip("-"), item.startswith("-")
+        else:
+            is_order = isinstance(item, OrderBy)
+            expression, descending = (item.expression, item.descending) if is_order else (item, False)
+            name = f"order_{sha256(str(expression).encode()).hexdigest()[:12]}"
+            queryset = queryset.annotate(**{name: expression})
         if name not in parts:
-            parts[name] = _Part(name, text.startswith("-"), _field(queryset, name))
-    return list(parts.values())
+            parts[name] = _Part(name, descending, _field(queryset, name))
+    return queryset, list(parts.values())
 
 
 def _field(queryset: QuerySet, name: str) -> Field:

@@ -179,6 +179,8 @@ def test_what_a_steward_reads_in_the_clear_is_in_the_change_log(shop: Installati
         ("SELECT reflect('java.lang.System', 'nanoTime')", "the function reflect is not allowed"),
         ("SELECT _metadata.file_path FROM rawcore.rc_shop_item", "line 1, column 8: "),
         ("SELECT upper(name, id) FROM rawcore.rc_shop_item", "line 1, column "),
+        ("SELECT session_user", "is not allowed: it names the server's account"),
+        ("SELECT id FROM (SELECT id, concat(user, '') AS u FROM rawcore.rc_shop_item)", "is not allowed: it names"),
     ],
 )
 def test_a_query_that_cannot_run_ends_with_4_and_says_where(shop: Installation, query: str, said: str):

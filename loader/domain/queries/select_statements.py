@@ -82,9 +82,8 @@ def _replacements(
     text: str, tree: exp.Expression, published: Mapping[str, str], others: Collection[str], views: dict[str, str]
 ) -> Iterator[tuple[int, int, str]]:
     """Yield start, end and new text of every published name; fill ``views``."""
-    derived = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
     for table in tree.find_all(exp.Table):
-        if not table.db and not table.catalog and table.name.lower() in derived:
+        if not table.db and not table.catalog and _is_derived(table):
             continue
         name = published.get(f"{table.db}.{table.name}".lower()) if not table.catalog else None
         if name is None:
@@ -96,6 +95,24 @@ def _replacements(
         if column.args.get("db") and f"{column.db}.{column.table}".lower() in published:
             start, end = column.args["db"].meta["start"], column.args["table"].meta["end"] + 1
             yield (start, end, quote_identifier(column.table))
+
+
+def _is_derived(table: exp.Table) -> bool:
+    """Return True if a table's name is that of a common table expression that can be seen where it stands.
+
+    A WITH belongs to the query that begins with it, and each of its expressions sees those before it.
+    """
+    name, node = table.name.lower(), table
+    while (parent := node.parent) is not None:
+        if isinstance(parent, exp.With):
+            visible = parent.expressions[: next(at for at, cte in enumerate(parent.expressions) if cte is node)]
+        else:
+            with_ = parent.args.get("with_")
+            visible = with_.expressions if with_ is not None and with_ is not node else []
+        if any(cte.alias.lower() == name for cte in visible):
+            return True
+        node = parent
+    return False
 
 
 def _unknown_name(text: str, table: exp.Table, published: Mapping[str, str]) -> Refusal:

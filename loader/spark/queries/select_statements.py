@@ -40,6 +40,8 @@ MOST_BYTES = 32_000_000
 _POSITION = re.compile(r"\(?line (\d+),? pos (\d+)\)?")
 _PLAN = "org.apache.spark.sql.catalyst.plans.logical.LogicalPlan"
 _NOT_ALLOWED = ("ScriptTransformation", "InsertIntoStatement", "InsertIntoDir")
+# Expressions with values of the server: its account, catalog and database.
+_OF_SERVER = ("CurrentUser", "SessionUser", "CurrentCatalog", "CurrentDatabase")
 # Root of a temporary view's plan; the parts below it were not written by the user.
 _VIEW = "View"
 
@@ -160,6 +162,9 @@ def checked_frame(session: SparkSession, query: str) -> DataFrame:
     for node in _nodes(frame._jdf.queryExecution().analyzed(), beneath_views=False):
         name = node.getClass().getSimpleName()
         _check_name(name)
+        _check_words(session, node)
+        if name == _VIEW and not node.isTempView():
+            raise Refusal(REFUSED, "only published tables and views can be read")
         if name.endswith("Relation") and name not in ("LocalRelation", "OneRowRelation", "CTERelationRef"):
             raise Refusal(REFUSED, "only published tables and views can be read")
     return frame
@@ -168,6 +173,20 @@ def checked_frame(session: SparkSession, query: str) -> DataFrame:
 def _check_name(name: str) -> None:
     if name in _NOT_ALLOWED or name.endswith("Command"):
         raise Refusal(REFUSED, f"only one SELECT can be run, and this is a {name}")
+
+
+def _check_words(session: SparkSession, node: Any) -> None:
+    """Refuse words like ``user``, which name the account of the server where no column is called so."""
+    if not node.containsPattern(session._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()):
+        return
+    waiting = [node.expressions()]
+    while waiting:
+        expressions = waiting.pop()
+        for index in range(expressions.size()):
+            expression = expressions.apply(index)
+            if expression.getClass().getSimpleName() in _OF_SERVER:
+                raise Refusal(REFUSED, f"{expression.prettyName()} is not allowed: it names the server's account")
+            waiting.append(expression.children())
 
 
 def _nodes(plan: Any, *, beneath_views: bool = True) -> Iterator[Any]:

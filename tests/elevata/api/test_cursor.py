@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from django.test import Client
 
+from architecture.models import HealthFinding
 from loader.models import LoadRun
 from metadata.models import TargetDataset
 from tests.loader.factories import LoadRunFactory
@@ -73,6 +74,21 @@ def test_a_cursor_belongs_to_its_order(reader: Client, runs: list[str]):
 
 def test_pages_go_one_way(reader: Client, runs: list[str]):
     assert reader.get("/api/v1/load-runs/?cursor=&page=2").status_code == 400
+
+
+def test_a_list_in_a_computed_order_goes_on_by_key_too(reader: Client, warehouse: TargetDataset):
+    HealthFinding.objects.all().delete()
+    HealthFinding.objects.bulk_create(
+        HealthFinding(dataset=warehouse, code=f"c{number}", severity=severity, text="")
+        for number, severity in enumerate(["hint", "error", "warning", "error", "hint"])
+    )
+    whole = [row["code"] for row in reader.get("/api/v1/health-findings/").json()["results"]]
+    found, address = [], "/api/v1/health-findings/?cursor=&page_size=2"
+    while address:
+        page = reader.get(address).json()
+        found += [row["code"] for row in page["results"]]
+        address = page["next"]
+    assert (found, found[:2]) == (whole, ["c1", "c3"])
 
 
 def test_a_list_in_the_order_of_other_rows_goes_on_by_key_too(reader: Client, warehouse: TargetDataset):
