@@ -62,6 +62,10 @@ _TIME_OF_DAY = re.compile(r"\s*T?\d{1,2}:.*")
 _WORDS = words("and or not in is like rlike ilike between when then else case as from for any all some")
 _TYPES_WITH_MEASURES = words("decimal numeric dec varchar char")
 
+# Functions that make a longer text, and the argument with its length.
+_LENGTHS = {exp.Repeat: "times", exp.Pad: "expression"}
+MAX_TEXT = 1_000_000
+
 _TEXTS = (TokenType.STRING, TokenType.RAW_STRING)
 # Lambdas, named arguments, parameter markers and paths into JSON.
 _NOT_ALLOWED = (
@@ -256,6 +260,32 @@ def clock_message(text: str) -> str:
     return f"{text} is not allowed: it differs from run to run; {{{{ load_timestamp }}}} does not"
 
 
+def too_long(node: exp.Expression) -> str:
+    """Return why ``repeat``, ``lpad`` or ``rpad`` is refused; empty for anything else.
+
+    A length is a number or depends on a column, and nested repetitions make at most MAX_TEXT characters of one: a
+    longer text takes the memory of all that the runner does at that time.
+    """
+    length = _LENGTHS.get(type(node))
+    if length is None:
+        return ""
+    given = node.args.get(length)
+    if given is None or given.find(exp.Column):
+        return ""
+    if not (isinstance(given, exp.Literal) and not given.is_string and given.name.isdigit()):
+        return f"the length in {node.key} must be a whole number, or depend on a column"
+    return f"{node.key} makes a text of more than {MAX_TEXT} characters" if _characters(node) > MAX_TEXT else ""
+
+
+def _characters(node: exp.Expression) -> int:
+    """Return how many characters the functions with a constant length make of one character."""
+    given = node.args.get(_LENGTHS.get(type(node), ""))
+    length = int(given.name) if isinstance(given, exp.Literal) and given.name.isdigit() else 1
+    if isinstance(node, exp.Pad):
+        return length
+    return length * max(map(_characters, node.iter_expressions()), default=1)
+
+
 def _refuse_clock(text: str, field: str) -> None:
     raise ExpressionProblem(clock_message(text), field)
 
@@ -265,6 +295,8 @@ def _check_tree(root: exp.Expression, markers: set[str], field: str) -> tuple[st
     for node in root.walk(bfs=False):
         if isinstance(node, _FORBIDDEN) or not isinstance(node, _ALLOWED):
             raise ExpressionProblem(f"{_called(node)} is not allowed", field)
+        if said := too_long(node):
+            raise ExpressionProblem(said, field)
         if isinstance(node, exp.Cast) and node.this.is_string and _TIME_OF_DAY.fullmatch(node.this.name):
             _refuse_clock(f"'{node.this.name}' without a date", field)
         if isinstance(node, exp.Column):

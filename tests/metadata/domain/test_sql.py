@@ -130,6 +130,28 @@ def test_any_text_is_taken_or_refused_but_never_an_accident(text: str) -> None:
         return
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "repeat(name, 400000000)",
+        "repeat(repeat(name, 2000), 2000)",
+        "concat('a', repeat(upper(repeat(name, 2000)), 2000))",
+        "lpad(name, 1000001, ' ')",
+        "repeat(rpad(name, 2000), 2000)",
+        "repeat(name, 1000 * 1000 * 1000)",
+        "rpad(name, cast('9' as int))",
+    ],
+)
+def test_a_text_that_would_take_the_runners_memory_is_refused(text: str) -> None:
+    with pytest.raises(ExpressionProblem, match="more than 1000000 characters|must be a whole number"):
+        check_expression(text)
+
+
+@pytest.mark.parametrize("text", ["repeat(name, 3)", "lpad(name, 10, '0')", "repeat('x', length(name))"])
+def test_a_text_of_a_usual_length_is_taken(text: str) -> None:
+    assert check_expression(text) == ("name",)
+
+
 def test_a_refused_filter_says_so() -> None:
     with pytest.raises(ExpressionProblem) as refused:
         check_expression("count(a) > 1", field="filter")

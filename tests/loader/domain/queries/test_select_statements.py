@@ -58,6 +58,7 @@ def test_a_select_over_published_names_may_run(text: str):
         ("SELECT * FROM c WHERE 1 IN (WITH c AS (SELECT 1 a) SELECT a FROM c)", "UNKNOWN_NAME", "column 15: c is no"),
         ("WITH b AS (SELECT * FROM c), c AS (SELECT 1 a) SELECT * FROM b", "UNKNOWN_NAME", "column 26: c is no"),
         ("WITH c AS (SELECT * FROM c) SELECT * FROM c", "UNKNOWN_NAME", "column 26: c is no"),
+        ("SELECT repeat(a, 400000000) FROM rawcore.rc_a", "SQL_REFUSED", "line 1, column 15: repeat makes a text"),
         ("SELECT * FROM range(10)", "SQL_REFUSED", "the function range is not allowed"),
         ("SELECT * FROM explode(array(1))", "SQL_REFUSED", "not allowed"),
         ("SELECT * FROM read_files('/etc')", "SQL_REFUSED", "the function read_files is not allowed"),
