@@ -64,6 +64,8 @@ _TYPES_WITH_MEASURES = words("decimal numeric dec varchar char")
 
 # Functions that make a longer text, and the argument with its length.
 _LENGTHS = {exp.Repeat: "times", exp.Pad: "expression"}
+# The same functions where they are parsed with their names, and those whose length is that of the whole text.
+_MAKE_TEXTS, _PADS = ("repeat", "lpad", "rpad"), ("pad", "lpad", "rpad")
 MAX_TEXT = 1_000_000
 
 _TEXTS = (TokenType.STRING, TokenType.RAW_STRING)
@@ -266,22 +268,32 @@ def too_long(node: exp.Expression) -> str:
     A length is a number or depends on a column, and nested repetitions make at most MAX_TEXT characters of one: a
     longer text takes the memory of all that the runner does at that time.
     """
-    length = _LENGTHS.get(type(node))
-    if length is None:
-        return ""
-    given = node.args.get(length)
+    given = _length(node)
     if given is None or given.find(exp.Column):
         return ""
     if not (isinstance(given, exp.Literal) and not given.is_string and given.name.isdigit()):
-        return f"the length in {node.key} must be a whole number, or depend on a column"
-    return f"{node.key} makes a text of more than {MAX_TEXT} characters" if _characters(node) > MAX_TEXT else ""
+        return f"the length in {_function(node)} must be a whole number, or depend on a column"
+    is_longer = _characters(node) > MAX_TEXT
+    return f"{_function(node)} makes a text of more than {MAX_TEXT} characters" if is_longer else ""
+
+
+def _function(node: exp.Expression) -> str:
+    return node.name.lower() if isinstance(node, exp.Anonymous) else node.key
+
+
+def _length(node: exp.Expression) -> exp.Expression | None:
+    """Return the argument with the length of the text that a function makes; None for other nodes."""
+    if isinstance(node, exp.Anonymous):
+        return node.expressions[1] if node.name.lower() in _MAKE_TEXTS and len(node.expressions) > 1 else None
+    argument = _LENGTHS.get(type(node))
+    return node.args.get(argument) if argument else None
 
 
 def _characters(node: exp.Expression) -> int:
     """Return how many characters the functions with a constant length make of one character."""
-    given = node.args.get(_LENGTHS.get(type(node), ""))
+    given = _length(node)
     length = int(given.name) if isinstance(given, exp.Literal) and given.name.isdigit() else 1
-    if isinstance(node, exp.Pad):
+    if given is not None and _function(node) in _PADS:
         return length
     return length * max(map(_characters, node.iter_expressions()), default=1)
 

@@ -1,6 +1,7 @@
 """Histories downstream of a change, whose compared values may change.
 
-A change of a column affects the columns computed from it; a change of a dataset's rows affects all its readers.
+A change of a column affects the columns computed from it, and all rows of a model that the column decides on; a change
+of a dataset's rows affects all its readers.
 Retired readers count, because they can be reactivated without approval. Applied and desired inputs both count,
 because a change of inputs may be undone first.
 """
@@ -15,6 +16,8 @@ from architecture.domain.planning.columns import Draft
 from architecture.domain.planning.logic import names_in
 from architecture.domain.states.state_files import FOREIGN_KEY
 from elevata.core.errors import MetadataError
+from metadata.domain.models.row_inputs import decides_rows
+from metadata.domain.naming import history_name
 from metadata.domain.sql import check_expression
 from metadata.domain.state import BUSINESS_KEY, ColumnState, DatasetState
 
@@ -108,16 +111,18 @@ class Downstream:
         if any(one.key == column and one.role == BUSINESS_KEY for one in own):
             return self.of_rows(dataset)
         names = frozenset(one.name.lower() for one in own if one.key == column)
+        tables = {name.lower() for state in self._states[dataset] for name in _tables_of(state)}
         pairs = [one for one in own if one.role == FOREIGN_KEY and column in _children(one)]
         reached = (self.of_column(dataset, pair.key) for pair in pairs)
-        return next((name for name in (*reached, *self._in_readers(dataset, column, names)) if name), "")
+        return next((name for name in (*reached, *self._in_readers(dataset, column, names, tables)) if name), "")
 
-    def _in_readers(self, dataset: str, column: str, names: frozenset[str]) -> Iterable[str]:
+    def _in_readers(self, dataset: str, column: str, names: frozenset[str], tables: set[str]) -> Iterable[str]:
         for reader in sorted(self._readers.get(dataset, ())):
             for state in self._states[reader]:
                 reached = [one for one in state.columns if _reads(one, column, names)]
                 unknown = not any(column.inputs or column.expression for column in state.columns)
-                if unknown or _mentions(state.filter, names):
+                decides = bool(state.select) and decides_rows(state.select, tables, names)
+                if unknown or decides or _mentions(state.filter, names):
                     yield self._histories.get(reader) or self.of_rows(reader)
                 elif reached:
                     name = self._histories.get(reader)
@@ -126,6 +131,11 @@ class Downstream:
 
 def _keeps(state: DatasetState) -> bool:
     return state.historize and state.materialization == "table"
+
+
+def _tables_of(state: DatasetState) -> tuple[str, str]:
+    """Return the names under which models read a dataset and its history."""
+    return state.qualified_name, f"{state.schema}.{history_name(state.name)}"
 
 
 def _stays(after: ColumnState, before: ColumnState | None) -> bool:

@@ -174,3 +174,33 @@ def test_a_policy_that_allows_another_materialization_lets_other_logic_come_with
     changed = replace(CHANGES["a filter of a view"], materialization="table")
     found = report(state(*DIRECT), state(changed, DIRECT[1]), policy).operations
     assert {(one.decision, one.code) for one in found} == {(ALLOWED, "MATERIALIZATION")}
+
+
+# --- models: columns that decide which rows there are ----------------------------------------------
+
+
+def model(select: str) -> DatasetState:
+    """A historized model over the table between, which takes its key alone."""
+    columns = (column("m-id", "id", "integer", inputs=("b-id",), **KEY),)
+    return dataset("model", "rc_model", *columns, inputs=("mid",), historize=True, select=select)
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        "SELECT id FROM rawcore.rc_mid WHERE v = 'y'",
+        "SELECT m.id FROM rawcore.rc_mid m WHERE m.v = 'y'",
+        "SELECT id FROM rawcore.rc_mid ORDER BY v LIMIT 5",
+        "WITH c AS (SELECT id, v AS kind FROM rawcore.rc_mid) SELECT id FROM c WHERE kind = 'y'",
+        "SELECT id FROM rawcore.rc_mid WHERE EXISTS (SELECT 1 FROM rawcore.rc_mid o WHERE o.v = 'y')",
+    ],
+)
+def test_a_column_that_decides_the_rows_of_a_model_reaches_its_history(select: str) -> None:
+    before = (stage(), between(), model(select))
+    assert decisions(before, with_column(between(), "b-v", expression="lower(v)")) == DIFFERS
+    assert decisions(before, CHANGES["an expression of a view"]) == DIFFERS
+
+
+def test_a_column_that_a_model_does_not_name_reaches_nothing() -> None:
+    before = (stage(), between(), model("SELECT id FROM rawcore.rc_mid WHERE id > 3"))
+    assert decisions(before, with_column(between(), "b-v", expression="lower(v)")) == [(ALLOWED, "CHANGE_LOGIC")]

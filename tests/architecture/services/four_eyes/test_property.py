@@ -7,7 +7,7 @@ change log checks the promise.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -17,10 +17,12 @@ from typing import Any
 import pytest
 from django.core.cache import cache
 from django.db import connection, transaction
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, multiple, precondition, rule, run_state_machine_as_test
 
+from architecture.domain import workflow
+from architecture.domain.planning import logic, plan
 from architecture.domain.report import ALL, DATASET, SCHEMA, Scope
 from architecture.domain.workflow import Refused
 from architecture.models import ChangeReport, Environment, Execution
@@ -37,6 +39,7 @@ from elevata.audit.services import chain
 from elevata.core.errors import MetadataError
 from loader.domain.dependencies import Scope as LoadScope
 from loader.domain.refusals import Refusal
+from loader.models import LoadRun
 from loader.services.executions import perform_execution
 from loader.services.loads.load_runs import request_load_run
 from loader.services.loads.load_work import perform_load_run
@@ -46,7 +49,7 @@ from metadata.services.datasets.targets import create_target_dataset, update_tar
 from metadata.services.sources import create_source_column, create_source_dataset, create_system
 from tests.architecture.services.four_eyes.edits import Change, changes
 from tests.architecture.services.four_eyes.facts import described
-from tests.architecture.services.four_eyes.judge import Judge, Seen
+from tests.architecture.services.four_eyes.judge import Broken, Judge, Seen
 from tests.architecture.services.four_eyes.warehouse import Runner
 from tests.architecture.world import Warehouse, make_world, person
 
@@ -221,6 +224,7 @@ class FourEyes(RuleBasedStateMachine):
             runner, seen = self._runner(meanwhile), self.judge.now()
             perform_load_run(run_pk=requested.run.pk, worker="w1", runner=runner)
             requested.run.refresh_from_db()
+            assert (requested.run.error or {}).get("code") != "UNEXPECTED", requested.run.error
             if requested.run.execution is not None:
                 self.judge.executed(_done(requested.run.execution), runner.steps, seen)
             for manifest in runner.loads:
@@ -344,6 +348,8 @@ def make_shop() -> Shop:
     machine.savepoint.__exit__(None, None, None)  # this once, what is done stays
     machine.warehouse, machine.judge = shop.warehouse, shop.judge
     machine.load(0, [], (ALL, False), 0, None)
+    assert LoadRun.objects.get().status == "succeeded"
+    assert shop.judge.histories()
     return shop
 
 
@@ -370,3 +376,39 @@ def own_heads(settings: Any, tmp_path: Path) -> None:
 def test_nothing_reaches_the_warehouse_that_only_its_authors_approved() -> None:
     make_shop()
     run_state_machine_as_test(FourEyes, settings=settings_for(EXAMPLES))
+
+
+def without_authors(patch: pytest.MonkeyPatch) -> None:
+    """Let the authors of a change approve it."""
+    refuse, approvers = workflow.refuse_decision, workflow.approvers
+    patch.setattr(workflow, "refuse_decision", lambda **asked: refuse(**asked | {"authors": ()}))
+    patch.setattr(workflow, "approvers", lambda decisions, **asked: approvers(decisions, **asked | {"authors": ()}))
+
+
+def without_downstream(patch: pytest.MonkeyPatch) -> None:
+    """Let no change reach a history further down."""
+    patch.setattr(plan, "carried_downstream", lambda drafts, same, downstream: drafts)
+
+
+def without_comparison(patch: pytest.MonkeyPatch) -> None:
+    """Let no change of logic make a history compare differently."""
+    moved = logic.Moved.and_
+    patch.setattr(
+        logic.Moved,
+        "and_",
+        lambda self, what, *, compares, alters=None: moved(
+            self, what, compares=False, alters=compares if alters is None else alters
+        ),
+    )
+
+
+@pytest.mark.nightly
+@pytest.mark.takes(seconds=60)
+@pytest.mark.usefixtures("own_heads")
+@pytest.mark.parametrize("take_out", [without_authors, without_downstream, without_comparison])
+def test_a_guard_that_is_taken_out_is_noticed(take_out: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_shop()
+    take_out(monkeypatch)
+    unshrunk = settings(settings_for(BY_DAY), max_examples=100, phases=[Phase.generate])
+    with pytest.raises(Broken):
+        run_state_machine_as_test(FourEyes, settings=unshrunk)

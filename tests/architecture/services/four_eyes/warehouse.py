@@ -49,7 +49,12 @@ class Runner:
     steps: list[Stepped] = field(default_factory=list)
 
     def request(self, kind: str, manifest: Any) -> Exchange:
-        answers = {"observe": self._observe, "execute": self._execute, "load": self._load}
+        answers = {
+            "observe": self._observe,
+            "execute": self._execute,
+            "load": self._load,
+            "publish": self._publish,
+        }
         exchange = Exchange(answers[kind](manifest))
         self.meanwhile.pop(kind, lambda: None)()
         return exchange
@@ -88,6 +93,9 @@ class Runner:
         before = self.warehouse.shapes.get(key)
         self.warehouse.do(step)
         self.steps.append(Stepped(step, before, self.warehouse.shapes.get(key)))
+
+    def _publish(self, asked: Any) -> Iterator[Event]:
+        yield {"event": "finished", "status": "succeeded", "answer": {"names": 0, "findings": []}}
 
     def _load(self, asked: LoadManifest) -> Iterator[Event]:
         self.loads.append(asked)

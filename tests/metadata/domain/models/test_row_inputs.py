@@ -1,0 +1,55 @@
+"""Columns that decide which rows a model has."""
+
+import pytest
+
+from metadata.domain.models import ModelProblem
+from metadata.domain.models.row_inputs import decides_rows, row_inputs
+
+
+@pytest.mark.parametrize(
+    ("text", "inputs"),
+    [
+        ("SELECT id, upper(name) AS n FROM s.a", set()),
+        ("SELECT id FROM s.a ORDER BY name", set()),
+        ("SELECT id FROM s.a UNION ALL SELECT id FROM s.b", set()),
+        ("SELECT b.id FROM s.a b WHERE b.flag = 'y'", {("s.a", "flag")}),
+        ("SELECT id FROM s.a WHERE flag = 'y'", {("", "flag")}),
+        ("SELECT a.id FROM s.a JOIN s.b ON a.k = b.j", {("s.a", "k"), ("s.b", "j")}),
+        ("SELECT id FROM s.a JOIN s.b USING (k)", {("", "k")}),
+        ("SELECT name, sum(x) AS t FROM s.a GROUP BY name HAVING max(y) > 1", {("", "name"), ("", "y")}),
+        ("SELECT id FROM s.a ORDER BY name LIMIT 3", {("", "name")}),
+        ("SELECT DISTINCT name FROM s.a", {("", "name")}),
+        ("SELECT id FROM s.a UNION SELECT k FROM s.b", {("", "id"), ("", "k")}),
+        (
+            "SELECT id FROM s.a WHERE id IN (SELECT b.k FROM s.b WHERE b.email > 'x')",
+            {("", "id"), ("s.b", "k")} | {("s.b", "email")},
+        ),
+        (
+            "SELECT id, (SELECT max(b.v) FROM s.b WHERE b.k = a.id) AS m FROM s.a",
+            {("s.b", "v"), ("s.b", "k")} | {("s.a", "id")},
+        ),
+        ("WITH c AS (SELECT id, flag AS f FROM s.a) SELECT id FROM c WHERE f = 'y'", {("", "f"), ("", "flag")}),
+        (
+            "SELECT id FROM (SELECT id, a.x + a.y AS z FROM s.a) AS q WHERE q.z > 1",
+            {("", "z"), ("s.a", "x")} | {("s.a", "y")},
+        ),
+    ],
+)
+def test_columns_that_decide_rows_are_named_and_others_are_not(text: str, inputs: set[tuple[str, str]]) -> None:
+    assert row_inputs(text) == inputs
+
+
+def test_a_list_of_names_for_derived_columns_stands_for_all_columns() -> None:
+    assert decides_rows("WITH c (x) AS (SELECT id FROM s.a) SELECT x FROM c", ["s.a"], ["anything"])
+
+
+def test_a_column_of_another_dataset_decides_nothing() -> None:
+    text = "SELECT a.id FROM s.a JOIN s.b ON a.k = b.j"
+    assert decides_rows(text, ["s.b"], ["j"])
+    assert not decides_rows(text, ["s.b"], ["k"])
+
+
+def test_whatever_is_no_model_is_decided_by_every_column() -> None:
+    with pytest.raises(ModelProblem):
+        row_inputs("DROP TABLE s.a")
+    assert decides_rows("DROP TABLE s.a", ["s.a"], ["x"])
