@@ -1,7 +1,7 @@
 """Histories downstream of a change, whose compared values may change.
 
 A change of a column affects the columns computed from it, and all rows of a model that the column decides on; a change
-of a dataset's rows affects all its readers.
+of a dataset's rows affects all its readers, and parents that get ghost rows for its keys.
 Retired readers count, because they can be reactivated without approval. Applied and desired inputs both count,
 because a change of inputs may be undone first.
 """
@@ -14,14 +14,16 @@ from architecture.domain.change_policy import HISTORY_DIFFERS, VIEW_COLUMN
 from architecture.domain.operations import BASE, Operation
 from architecture.domain.planning.columns import Draft
 from architecture.domain.planning.logic import names_in
-from architecture.domain.states.state_files import FOREIGN_KEY
+from architecture.domain.states.state_files import FOREIGN_KEY, UNKNOWN_PARENT, column_pairs
 from elevata.core.errors import MetadataError
 from metadata.domain.models.row_inputs import decides_rows
 from metadata.domain.naming import history_name
+from metadata.domain.quality.unknown_parents import GHOST
 from metadata.domain.sql import check_expression
 from metadata.domain.state import BUSINESS_KEY, ColumnState, DatasetState
 
 NAMING = frozenset({ops.RENAME_COLUMN, ops.ADD_COLUMN})
+GHOSTS = f"{UNKNOWN_PARENT}={GHOST}"
 # A dataset, applied and desired; one of the two is None if it is new or removed.
 Sides = tuple[DatasetState | None, DatasetState | None]
 
@@ -33,6 +35,8 @@ class Downstream:
     sides: Iterable[Sides]
     _states: dict[str, list[DatasetState]] = field(default_factory=dict, init=False)
     _readers: dict[str, set[str]] = field(default_factory=dict, init=False)
+    # Parents that get ghost rows, by the child and its foreign key.
+    _ghosts: dict[tuple[str, str], str] = field(default_factory=dict, init=False)
     _histories: dict[str, str] = field(default_factory=dict, init=False)
     _fed: dict[str, str] = field(default_factory=dict, init=False)
     _reached: dict[tuple[str, str], str] = field(default_factory=dict, init=False)
@@ -50,7 +54,16 @@ class Downstream:
         for key, states in self._states.items():
             for read in {same.get(read, read) for state in states for read in state.inputs} - {key}:
                 self._readers.setdefault(read, set()).add(key)
+        self._find_ghosts()
         self._find_fed()
+
+    def _find_ghosts(self) -> None:
+        owners = {column.key: own for own, states in self._states.items() for one in states for column in one.columns}
+        for own, states in self._states.items():
+            for column in (column for state in states for column in state.columns if GHOSTS in column.inputs):
+                parents = (owners.get(pair.partition("=")[2]) for pair in column_pairs(column))
+                if parent := next(filter(None, parents), None):
+                    self._ghosts[own, column.key] = parent
 
     def _find_fed(self) -> None:
         """Find the datasets whose rows reach a history, each with the first such history by name."""
@@ -58,6 +71,8 @@ class Downstream:
         for read, readers in self._readers.items():
             for reader in readers:
                 inputs.setdefault(reader, []).append(read)
+        for (child, _), parent in self._ghosts.items():
+            inputs.setdefault(parent, []).append(child)
         for history, name in sorted(self._histories.items(), key=lambda pair: pair[1]):
             waiting = [history]
             while waiting:
@@ -110,6 +125,8 @@ class Downstream:
         own = [column for state in self._states[dataset] for column in state.columns]
         if any(one.key == column and one.role == BUSINESS_KEY for one in own):
             return self.of_rows(dataset)
+        if parent := self._ghosts.get((dataset, column)):
+            return self._histories.get(parent) or self.of_rows(parent)
         names = frozenset(one.name.lower() for one in own if one.key == column)
         tables = {name.lower() for state in self._states[dataset] for name in _tables_of(state)}
         pairs = [one for one in own if one.role == FOREIGN_KEY and column in _children(one)]

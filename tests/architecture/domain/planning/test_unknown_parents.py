@@ -1,4 +1,6 @@
-"""Changes of a reference's rule for unknown parents: a change of logic, which opens no version."""
+"""Changes of a reference's rule for unknown parents: a change of logic, free unless it decides rows of a history."""
+
+from dataclasses import replace
 
 import pytest
 
@@ -23,6 +25,30 @@ def test_another_rule_is_an_allowed_change_of_logic(before: str, after: str) -> 
     (operation,) = report(state(PARENT, child(before)), state(PARENT, child(after))).operations
     assert (operation.op, operation.decision, operation.column) == ("change_logic", "allowed", "rc_p_key")
     assert operation.message.startswith("the rule for unknown parents moved")
+
+
+@pytest.mark.parametrize(("before", "after"), [("keep", "quarantine"), ("quarantine", "null")])
+def test_a_rule_that_holds_rows_back_from_a_history_needs_approval(before: str, after: str) -> None:
+    (operation,) = report(state(PARENT, child(before)), state(PARENT, child(after))).operations
+    assert (operation.decision, operation.code) == ("needs_approval", "HISTORY_DIFFERS")
+
+
+@pytest.mark.parametrize(("before", "after"), [("keep", "ghost"), ("ghost", "refuse")])
+@pytest.mark.parametrize("is_historized", [True, False])
+def test_a_rule_that_adds_rows_to_the_history_of_the_parent_needs_approval(
+    before: str, after: str, *, is_historized: bool
+) -> None:
+    parent = replace(PARENT, historize=True)
+    first, second = (replace(child(rule), historize=is_historized) for rule in (before, after))
+    (operation,) = report(state(parent, first), state(parent, second)).operations
+    assert (operation.decision, operation.code) == ("needs_approval", "HISTORY_DIFFERS")
+    assert "the history of rawcore.rc_p is built from it" in operation.message
+
+
+def test_a_filter_of_a_child_decides_which_ghost_rows_its_parent_gets() -> None:
+    parent, child_ = replace(PARENT, historize=True), replace(child("ghost"), historize=False)
+    (operation,) = report(state(parent, child_), state(parent, replace(child_, filter="id > 0"))).operations
+    assert operation.code == "HISTORY_DIFFERS"
 
 
 def test_other_pairs_differ_in_the_history() -> None:
