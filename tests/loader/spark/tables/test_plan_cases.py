@@ -42,8 +42,7 @@ from tests.architecture.states import EVERYTHING_ALLOWED, carried_out
 
 pytestmark = pytest.mark.spark
 
-# Of each kind of change one, where it is hardest; the others run in the nightly target. By day test_steps.py swaps
-# columns and rebuilds beside a widening and a rename.
+# Two of the hardest; the others run in the nightly target.
 BY_DAY = {
     "history-another_kind_of_type_where_types_may_change",
     "renames-onto_the_name_of_one_that_goes_historized",
