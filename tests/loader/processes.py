@@ -67,6 +67,7 @@ class CommandServer:
     """A process that runs commands one after another in one data folder."""
 
     def __init__(self, folder: Path, **variables: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
         with (folder / "commands.log").open("a") as errors:
             self._process = subprocess.Popen(
                 [sys.executable, str(Path(__file__).with_name("command_server.py"))],
