@@ -69,7 +69,9 @@ def test_messages_with_other_schemas_and_without_one_are_read_each_by_its_own(sp
         {"schema": None, "payload": event("c", {"id": 4, "t": "2024-01-31 10:00:00"})},
     ]
     topic = opened(spark, monkeypatch, source_of({"id": "integer", "t": "timestamp"}), messages)
-    rows = read_opened(topic, topic.source).frame.select(typed(F.col("t"), "timestamp").cast("string")).collect()
+    delivery = read_opened(topic, topic.source)
+    rows = delivery.frame.select(typed(F.col("t"), "timestamp").cast("string")).collect()
+    delivery.release()
     assert {row[0] for row in rows} == {"2024-01-31 10:00:00"}
 
 
