@@ -114,6 +114,7 @@ def test_the_example_of_a_server_is_loaded(shop: Installation, kind: str):
         assert loaded_orders(shop, kind, location) == ORDERS
 
 
+@pytest.mark.nightly
 @pytest.mark.servers
 def test_the_example_of_mariadb_is_loaded_with_its_driver(tmp_path: Path):
     reader = ("CREATE USER reader@'127.0.0.1'", "GRANT SELECT ON sales.orders TO reader@'127.0.0.1'")

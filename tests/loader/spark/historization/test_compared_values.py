@@ -132,7 +132,7 @@ class Version1:
             patch.stop()
 
 
-@pytest.mark.parametrize("historize", [True, False], ids=["history", "current rows"])
+@pytest.mark.parametrize("historize", [pytest.param(True, id="history"), by_night(False, id="current rows")])
 def test_a_table_of_version_1_keeps_its_keys_and_opens_no_version(spark, tmp_path, historize):
     item = dataset(spark, tmp_path)
     item.historize = historize
@@ -154,6 +154,7 @@ def test_a_table_of_version_1_keeps_its_keys_and_opens_no_version(spark, tmp_pat
     assert stored_keys(item) == keys
 
 
+@pytest.mark.nightly
 def test_dated_rows_of_version_1_keep_their_versions(spark, tmp_path):
     item = dataset(spark, tmp_path, DATED, **TYPES, t="timestamp")
     with Version1():
@@ -185,7 +186,7 @@ def test_json_documents_of_a_file_are_compared_by_value(spark, tmp_path):
     assert (status, event["counts"]["unchanged"]) == ("succeeded", 5)
 
 
-@pytest.mark.parametrize("policy", [{}, DATED], ids=["dated by the load", "dated by a column"])
+@pytest.mark.parametrize("policy", [pytest.param({}, id="dated by the load"), by_night(DATED, id="dated by a column")])
 def test_a_uuid_key_that_becomes_text_is_still_the_same_key(spark, tmp_path, policy):
     item = Dataset(spark, tmp_path, columns={"id": "uuid", "v": "string", "t": "timestamp"}, policy=policy)
     rows = [{"id": UPPER, "v": "a", "t": DAY[0]}, {"id": OTHER, "v": "a", "t": DAY[0]}]
@@ -220,7 +221,7 @@ def test_a_child_refers_to_its_parent_however_the_key_is_written(spark, tmp_path
     assert shop.joined() == {1: "a"}
 
 
-@pytest.mark.parametrize("rule", ["keep", by_night("null"), "ghost"])
+@pytest.mark.parametrize("rule", ["keep", by_night("null"), by_night("ghost")])
 def test_a_child_refers_to_a_parent_of_version_1(spark, tmp_path, rule):
     shop = Family(
         spark,
@@ -232,9 +233,7 @@ def test_a_child_refers_to_a_parent_of_version_1(spark, tmp_path, rule):
     with Version1():
         shop.load([{"id": UPPER, "v": "a"}, {"id": OTHER, "v": "b"}], [{"id": 1, "plant": UPPER}], at=DAY[0])
     rows = [{"id": 1, "plant": LOWER}, {"id": 2, "plant": LOWER}, {"id": 3, "plant": OTHER.upper()}]
-    parents, children = shop.load(
-        [{"id": LOWER, "v": "a"}, {"id": OTHER, "v": "b"}], rows, at=DAY[1], **SMALL
-    )
+    parents, children = shop.load([{"id": LOWER, "v": "a"}, {"id": OTHER, "v": "b"}], rows, at=DAY[1], **SMALL)
     assert (parents["counts"]["unchanged"], parents["counts"].get("ghosts", 0)) == (2, 0)
     assert children["counts"].get("unknown_parents", 0) == 0
     assert shop.joined() == {1: "a", 2: "a", 3: "b"}

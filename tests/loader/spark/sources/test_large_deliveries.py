@@ -44,8 +44,8 @@ def test_a_header_without_end_is_refused(spark, put):
     ("format_name", "first", "rest", "options"),
     [
         ("csv", "id,v\n1,a\n2,", "b", {}),
-        ("jsonl", '{"id": 1, "v": "a"}\n\n{"id": 2, "v": "', "b", {}),
-        ("fixed", "1 a\n2 ", " ", {"columns": "id:1-2, v:3-3"}),
+        by_night("jsonl", '{"id": 1, "v": "a"}\n\n{"id": 2, "v": "', "b", {}),
+        by_night("fixed", "1 a\n2 ", " ", {"columns": "id:1-2, v:3-3"}),
     ],
 )
 @pytest.mark.parametrize("packed", [False, by_night(True)])

@@ -237,6 +237,7 @@ def test_days_and_microseconds_of_debezium_become_dates_and_timestamps(items, br
     ]
 
 
+@pytest.mark.nightly
 def test_a_change_that_follows_a_snapshot_row_is_current_in_one_load_and_in_the_next(items, broker):
     broker.send(items.topic, [sent("r", 1, "old", 200), sent("r", 2, "old", 200), sent("u", 1, "new", 150)])
     assert items.run("r1", 0)[0] == "succeeded"
