@@ -16,7 +16,7 @@ from sqlglot.tokens import Token, TokenType
 
 from elevata.core.errors import MetadataError
 from metadata.domain.sql import FUNCTIONS as SCALAR_FUNCTIONS
-from metadata.domain.sql import too_long, words
+from metadata.domain.sql import problem_of_length, words
 from metadata.domain.types import VARIABLE
 
 MAX_LENGTH = 20_000
@@ -223,7 +223,7 @@ def _check_nodes(text: str, nodes: Sequence[exp.Expression], allowed: Allowed) -
     for node in nodes:
         if isinstance(node, _NOT_ALLOWED):
             raise problem_at(text, start_of(node), f"{node.key} is not allowed")
-        if said := too_long(node):
+        if said := problem_of_length(node):
             raise problem_at(text, start_of(node), said)
         if isinstance(node, exp.From | exp.Join) and not isinstance(node.this, _SOURCES):
             raise problem_at(text, start_of(node), "only published tables and subqueries can be read")

@@ -62,11 +62,11 @@ _TIME_OF_DAY = re.compile(r"\s*T?\d{1,2}:.*")
 _WORDS = words("and or not in is like rlike ilike between when then else case as from for any all some")
 _TYPES_WITH_MEASURES = words("decimal numeric dec varchar char")
 
-# Functions that make a longer text, and the argument with its length.
-_LENGTHS = {exp.Repeat: "times", exp.Pad: "expression"}
-# The same functions where they are parsed with their names, and those whose length is that of the whole text.
-_MAKE_TEXTS, _PADS = ("repeat", "lpad", "rpad"), ("pad", "lpad", "rpad")
+# Functions whose second argument is a length, of repetitions or of the whole text, and those whose first is a format.
+_REPEATS, _PADS = ("repeat",), ("pad", "lpad", "rpad", "format_number")
+_FORMATS = ("format", "format_string", "printf")
 MAX_TEXT = 1_000_000
+_WIDE_FORMAT = re.compile(rf"%[^%a-zA-Z]*\d{{{len(str(MAX_TEXT))},}}")
 
 _TEXTS = (TokenType.STRING, TokenType.RAW_STRING)
 # Lambdas, named arguments, parameter markers and paths into JSON.
@@ -262,38 +262,47 @@ def clock_message(text: str) -> str:
     return f"{text} is not allowed: it differs from run to run; {{{{ load_timestamp }}}} does not"
 
 
-def too_long(node: exp.Expression) -> str:
-    """Return why ``repeat``, ``lpad`` or ``rpad`` is refused; empty for anything else.
+def problem_of_length(node: exp.Expression) -> str:
+    """Return why a function that makes a text of a given length is refused; empty for anything else.
 
-    A length is a number or depends on a column, and nested repetitions make at most MAX_TEXT characters of one: a
-    longer text takes the memory of all that the runner does at that time.
+    A length or format is constant or depends on a column, and nested repetitions make at most MAX_TEXT characters of
+    one: a longer text takes the memory of all that the runner does at that time.
     """
-    given = _length(node)
+    name, given = _text_function(node)
     if given is None or given.find(exp.Column):
         return ""
-    if not (isinstance(given, exp.Literal) and not given.is_string and given.name.isdigit()):
-        return f"the length in {_function(node)} must be a whole number, or depend on a column"
-    is_longer = _characters(node) > MAX_TEXT
-    return f"{_function(node)} makes a text of more than {MAX_TEXT} characters" if is_longer else ""
+    is_literal = isinstance(given, exp.Literal)
+    if name in _FORMATS:
+        if not (is_literal and given.is_string):
+            return f"the format in {name} must be a text, or depend on a column"
+        is_longer = _WIDE_FORMAT.search(given.name) is not None
+    elif not is_literal or given.is_string or not given.name.isdigit():
+        return f"the length in {name} must be a whole number, or depend on a column"
+    else:
+        is_longer = _characters(node) > MAX_TEXT
+    return f"{name} makes a text of more than {MAX_TEXT} characters" if is_longer else ""
 
 
-def _function(node: exp.Expression) -> str:
-    return node.name.lower() if isinstance(node, exp.Anonymous) else node.key
+def _text_function(node: exp.Expression) -> tuple[str, exp.Expression | None]:
+    """Return the name of a function that makes a text, and its length or format; None for other nodes.
 
-
-def _length(node: exp.Expression) -> exp.Expression | None:
-    """Return the argument with the length of the text that a function makes; None for other nodes."""
+    The functions of models are parsed with their names as written, others as sqlglot's own nodes.
+    """
     if isinstance(node, exp.Anonymous):
-        return node.expressions[1] if node.name.lower() in _MAKE_TEXTS and len(node.expressions) > 1 else None
-    argument = _LENGTHS.get(type(node))
-    return node.args.get(argument) if argument else None
+        name, arguments = node.name.lower(), node.expressions
+    elif isinstance(node, exp.Repeat | exp.Pad | exp.Format):
+        name, arguments = node.key, (node.this, node.args.get("times") or node.expression)
+    else:
+        return "", None
+    place = 0 if name in _FORMATS else 1 if name in (*_REPEATS, *_PADS) else len(arguments)
+    return name, arguments[place] if place < len(arguments) else None
 
 
 def _characters(node: exp.Expression) -> int:
     """Return how many characters the functions with a constant length make of one character."""
-    given = _length(node)
+    name, given = _text_function(node)
     length = int(given.name) if isinstance(given, exp.Literal) and given.name.isdigit() else 1
-    if given is not None and _function(node) in _PADS:
+    if given is not None and name in _PADS:
         return length
     return length * max(map(_characters, node.iter_expressions()), default=1)
 
@@ -307,7 +316,7 @@ def _check_tree(root: exp.Expression, markers: set[str], field: str) -> tuple[st
     for node in root.walk(bfs=False):
         if isinstance(node, _FORBIDDEN) or not isinstance(node, _ALLOWED):
             raise ExpressionProblem(f"{_called(node)} is not allowed", field)
-        if said := too_long(node):
+        if said := problem_of_length(node):
             raise ExpressionProblem(said, field)
         if isinstance(node, exp.Cast) and node.this.is_string and _TIME_OF_DAY.fullmatch(node.this.name):
             _refuse_clock(f"'{node.this.name}' without a date", field)

@@ -14,7 +14,7 @@ from architecture.domain.change_policy import HISTORY_DIFFERS, VIEW_COLUMN
 from architecture.domain.operations import BASE, Operation
 from architecture.domain.planning.columns import Draft
 from architecture.domain.planning.logic import names_in
-from architecture.domain.states.state_files import FOREIGN_KEY, UNKNOWN_PARENT, column_pairs
+from architecture.domain.states.state_files import FOREIGN_KEY, column_pairs, rule_for_unknown_parents
 from elevata.core.errors import MetadataError
 from metadata.domain.models.row_inputs import decides_rows
 from metadata.domain.naming import history_name
@@ -23,7 +23,6 @@ from metadata.domain.sql import check_expression
 from metadata.domain.state import BUSINESS_KEY, ColumnState, DatasetState
 
 NAMING = frozenset({ops.RENAME_COLUMN, ops.ADD_COLUMN})
-GHOSTS = f"{UNKNOWN_PARENT}={GHOST}"
 # A dataset, applied and desired; one of the two is None if it is new or removed.
 Sides = tuple[DatasetState | None, DatasetState | None]
 
@@ -58,9 +57,11 @@ class Downstream:
         self._find_fed()
 
     def _find_ghosts(self) -> None:
-        owners = {column.key: own for own, states in self._states.items() for one in states for column in one.columns}
-        for own, states in self._states.items():
-            for column in (column for state in states for column in state.columns if GHOSTS in column.inputs):
+        """Find the parents that foreign keys give ghost rows, by the columns that the foreign keys are paired with."""
+        columns = [(own, column) for own, states in self._states.items() for one in states for column in one.columns]
+        owners = {column.key: own for own, column in columns}
+        for own, column in columns:
+            if column.role == FOREIGN_KEY and rule_for_unknown_parents(column) == GHOST:
                 parents = (owners.get(pair.partition("=")[2]) for pair in column_pairs(column))
                 if parent := next(filter(None, parents), None):
                     self._ghosts[own, column.key] = parent
@@ -125,12 +126,12 @@ class Downstream:
         own = [column for state in self._states[dataset] for column in state.columns]
         if any(one.key == column and one.role == BUSINESS_KEY for one in own):
             return self.of_rows(dataset)
-        if parent := self._ghosts.get((dataset, column)):
-            return self._histories.get(parent) or self.of_rows(parent)
         names = frozenset(one.name.lower() for one in own if one.key == column)
         tables = {name.lower() for state in self._states[dataset] for name in _tables_of(state)}
         pairs = [one for one in own if one.role == FOREIGN_KEY and column in _children(one)]
-        reached = (self.of_column(dataset, pair.key) for pair in pairs)
+        reached = [self.of_column(dataset, pair.key) for pair in pairs]
+        if parent := self._ghosts.get((dataset, column)):
+            reached.append(self._histories.get(parent) or self.of_rows(parent))
         return next((name for name in (*reached, *self._in_readers(dataset, column, names, tables)) if name), "")
 
     def _in_readers(self, dataset: str, column: str, names: frozenset[str], tables: set[str]) -> Iterable[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from architecture.domain.planning.matching import Matching, Pair, match
-from architecture.domain.states.state_files import FOREIGN_KEY, UNKNOWN_PARENT, column_pairs
+from architecture.domain.states.state_files import FOREIGN_KEY, column_pairs, rule_for_unknown_parents
 from elevata.core.errors import MetadataError
 from metadata.domain.history.history_columns import form_differences, form_of
 from metadata.domain.history.history_policy import HistoryPolicy
@@ -20,7 +20,6 @@ from metadata.domain.sources import raw_keeping
 from metadata.domain.sql import ExpressionProblem, check_expression, rename_in_expression
 from metadata.domain.state import BUSINESS_KEY, TECHNICAL, ColumnState, DatasetState
 
-_QUARANTINES = f"{UNKNOWN_PARENT}={QUARANTINE}"
 _WORD = re.compile(r"`([^`]+)`|(\w+)")
 # Fields of a history policy that do not affect comparisons: published views, retention of event logs.
 _NOT_COMPARED = ("views", "late_horizon")
@@ -235,7 +234,7 @@ def column_moved(pair: Pair[ColumnState], renames: Renames, dataset: str) -> Mov
         moved = moved.and_(message, compares=True)
     if not same_inputs and FOREIGN_KEY in (before.role, after.role) and _same_pairs(before, after):
         # The foreign key is no part of the row hash: no version differs by it, but quarantined rows are missing.
-        holds_back = _QUARANTINES in {*before.inputs, *after.inputs}
+        holds_back = QUARANTINE in map(rule_for_unknown_parents, (before, after))
         moved = moved.and_("the rule for unknown parents moved", compares=holds_back, alters=True)
     elif not same_inputs:
         detached = before.inputs and not after.inputs

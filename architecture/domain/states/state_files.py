@@ -211,6 +211,12 @@ def column_pairs(foreign_key: ColumnState) -> tuple[str, ...]:
     return tuple(item for item in foreign_key.inputs if item.partition("=")[0] != UNKNOWN_PARENT)
 
 
+def rule_for_unknown_parents(foreign_key: ColumnState) -> str:
+    """Return the rule for unknown parents in a foreign key's inputs; the default if they name none."""
+    named = (item.partition("=") for item in foreign_key.inputs)
+    return next((rule for name, _, rule in named if name == UNKNOWN_PARENT), KEEP)
+
+
 def as_row(dataset: DatasetState) -> dict[str, Any]:
     """Return a dataset's flat state as the value of a JSON column; ``of_row`` reads it."""
     return asdict(flat(dataset))

@@ -1,9 +1,10 @@
 """Columns that decide which rows a model has, beside those whose values it selects.
 
-A change of such a column changes the rows of the model, and so the history of whatever is built from it.
+A change of such a column changes the rows of the model, and so the history of whatever is built from it. Where the text
+does not say which column or dataset is meant, all that it may be count.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
 from sqlglot import exp
@@ -13,7 +14,7 @@ from metadata.domain.models.statement import ModelProblem, Statement, parse_mode
 # A dataset like ``schema.name``, empty where it may be any, and a column, in lower case.
 RowInput = tuple[str, str]
 ANY = "*"
-_DECIDING = (exp.Where, exp.Join, exp.Group, exp.Having, exp.Qualify, exp.Order, exp.Window, exp.Lateral)
+_DECIDING = (exp.Where, exp.Group, exp.Having, exp.Qualify, exp.Window, exp.Lateral, exp.Exists)
 
 
 def decides_rows(text: str, datasets: Iterable[str], names: Iterable[str]) -> bool:
@@ -32,14 +33,14 @@ def decides_rows(text: str, datasets: Iterable[str], names: Iterable[str]) -> bo
 def row_inputs(text: str) -> frozenset[RowInput]:
     """Return the columns that decide the rows of a SELECT. Raise ModelProblem if a model cannot have it.
 
-    These are the columns in conditions, joins, groupings, orders, windows and arguments of helpers, those of a DISTINCT
-    and of a set operation that drops repeated rows, and all in a subquery that is part of an expression. A derived
-    column stands for the columns that it is computed from. ANY stands for all columns.
+    These are the columns in conditions, joins, groupings, orders before a limit, windows and arguments of helpers,
+    those of a DISTINCT and of a set operation that drops repeated rows, and all in a subquery that is part of an
+    expression. A derived column stands for the columns that it is computed from. ANY stands for all columns.
     """
     statement = parse_model(text)
-    datasets = {(table.alias or table.name).lower(): statement.dataset_of(table).lower() for table in statement.tables}
-    found = {column for node in _deciding(statement) for column in _columns(node, datasets)}
-    derived = _derived(statement, datasets)
+    datasets = _datasets_by_alias(statement)
+    found = {column for node in _deciding(statement.tree) for column in _columns(node, datasets)}
+    derived = _derived(statement.tree, datasets)
     waiting = list(found)
     while waiting:
         for column in derived.get(waiting.pop()[1], ()):
@@ -49,43 +50,69 @@ def row_inputs(text: str) -> frozenset[RowInput]:
     return frozenset(found)
 
 
-def _deciding(statement: Statement) -> Iterator[exp.Expression]:
+def _datasets_by_alias(statement: Statement) -> dict[str, str]:
+    """Return the dataset that each qualifier of a column means; empty if it means several, or a derived table."""
+    datasets: dict[str, str] = {}
+    for table in statement.tables:
+        alias, dataset = (table.alias or table.name).lower(), statement.dataset_of(table).lower()
+        datasets[alias] = dataset if datasets.get(alias, dataset) == dataset else ""
+    named = statement.tree.find_all(exp.CTE, exp.Subquery, exp.Lateral)
+    return datasets | {node.alias.lower(): "" for node in named if node.alias}
+
+
+def _deciding(tree: exp.Expression) -> Iterator[exp.Expression]:
     """Yield the parts of a SELECT whose columns decide rows."""
-    for node in statement.tree.walk():
-        if isinstance(node, exp.Anonymous):
-            if isinstance(node.parent, exp.Table):
-                yield node
+    for node in tree.walk():
+        if isinstance(node, _DECIDING) or (isinstance(node, exp.Anonymous) and isinstance(node.parent, exp.Table)):
+            yield node
         elif isinstance(node, exp.Join):
             yield from filter(None, (node.args.get("on"), *(node.args.get("using") or ())))
             if node.args.get("method"):  # NATURAL joins by all columns that both sides have
                 yield exp.Star()
-        elif isinstance(node, exp.Order) and isinstance(node.parent, exp.Select) and not node.parent.args.get("limit"):
-            continue
-        elif isinstance(node, _DECIDING):
-            yield node
+        elif isinstance(node, exp.Order):
+            if isinstance(node.parent, exp.Query) and node.parent.args.get("limit"):
+                yield node
         elif isinstance(node, exp.Select) and node.args.get("distinct"):
             yield from node.expressions
-        elif isinstance(node, exp.SetOperation) and node.args.get("distinct") is not False:
-            yield from (each for select in node.find_all(exp.Select) for each in select.expressions)
-        elif isinstance(node, exp.TableAlias) and node.args.get("columns"):
-            yield exp.Star()  # its names do not say which columns they are
-        elif isinstance(node, exp.Subquery | exp.Exists | exp.In) and not isinstance(node.parent, exp.From | exp.Join):
+        elif isinstance(node, exp.SetOperation):
+            yield from _of_set_operation(node)
+        elif isinstance(node, exp.Pivot) or (isinstance(node, exp.TableAlias) and node.args.get("columns")):
+            yield exp.Star()  # the names of their columns do not say what they are computed from
+        elif isinstance(node, exp.Subquery) and not isinstance(node.parent, exp.From | exp.Join):
             yield node
 
 
-def _columns(node: exp.Expression, datasets: dict[str, str]) -> Iterator[RowInput]:
+def _of_set_operation(operation: exp.SetOperation) -> Iterator[exp.Expression]:
+    """Yield the columns that are compared to drop repeated rows; all columns if a ``*`` hides which ones they are."""
+    selected = [each for select in operation.find_all(exp.Select) for each in select.expressions]
+    if any(each.is_star for each in selected):
+        yield exp.Star()
+    elif operation.args.get("distinct") is not False:
+        yield from selected
+
+
+def _columns(node: exp.Expression, datasets: Mapping[str, str]) -> Iterator[RowInput]:
+    """Yield the columns in a part of a SELECT; a qualifier that is no table is a struct, and so a column itself."""
     if isinstance(node, exp.Identifier):  # of USING
         yield ("", node.name.lower())
     for each in node.walk():
         if isinstance(each, exp.Star) and not isinstance(each.parent, exp.Count | exp.Anonymous):
             yield ("", ANY)
         elif isinstance(each, exp.Column) and not each.is_star:
-            yield (datasets.get(each.table.lower(), "") if each.table else "", each.name.lower())
+            *qualifiers, name = (part.name.lower() for part in each.parts)
+            qualifier = qualifiers[-1] if qualifiers else ""
+            yield (datasets.get(qualifier, ""), name)
+            yield from (("", part) for part in qualifiers if part not in datasets)
 
 
-def _derived(statement: Statement, datasets: dict[str, str]) -> dict[str, set[RowInput]]:
+def _derived(tree: exp.Expression, datasets: Mapping[str, str]) -> dict[str, set[RowInput]]:
     """Return the columns that each name of a derived column is computed from."""
     derived: dict[str, set[RowInput]] = {}
-    for alias in statement.tree.find_all(exp.Alias):
+    for alias in tree.find_all(exp.Alias):
         derived.setdefault(alias.alias.lower(), set()).update(_columns(alias.this, datasets))
+    for operation in tree.find_all(exp.SetOperation):
+        # Columns of a set operation have the names of its first SELECT, and come from all of them by position.
+        for select in operation.find_all(exp.Select):
+            for first, each in zip(operation.selects, select.expressions, strict=False):
+                derived.setdefault(first.alias_or_name.lower(), set()).update(_columns(each, datasets))
     return derived

@@ -19,11 +19,15 @@ pytestmark = [pytest.mark.spark, pytest.mark.servers]
 
 @pytest.fixture
 def served(tmp_path):
-    """Running installation: process, port and output."""
+    """Running installation, started as in a script's background, where SIGINT is ignored: process, port and output."""
     port = free_port()
     output = tmp_path / "serve.log"
-    with output.open("w") as file:
-        process = start(tmp_path / "data", "serve", "--port", str(port), output=file)
+    ours = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with output.open("w") as file:
+            process = start(tmp_path / "data", "serve", "--port", str(port), output=file)
+    finally:
+        signal.signal(signal.SIGINT, ours)
     try:
         wait_until(lambda: "elevata is at" in output.read_text() or process.poll() is not None, 60)
         yield process, port, output

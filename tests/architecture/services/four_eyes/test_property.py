@@ -287,6 +287,8 @@ class FourEyes(RuleBasedStateMachine):
             execution = request_execution(report=report, user=account.user).execution
             before, runner = set(_succeeded(execution)), self._runner(meanwhile, fails_at)
             perform_execution(execution_pk=execution.pk, worker="w1", runner=runner)
+            execution.refresh_from_db()
+            assert (execution.error or {}).get("code") != "UNEXPECTED", execution.error
             done = [operation for place, operation in _done(execution, numbered=True) if place not in before]
             self.judge.executed(done, runner.steps, self.shown[pk])
 

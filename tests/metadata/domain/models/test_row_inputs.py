@@ -39,6 +39,26 @@ def test_columns_that_decide_rows_are_named_and_others_are_not(text: str, inputs
     assert row_inputs(text) == inputs
 
 
+@pytest.mark.parametrize(
+    ("text", "dataset", "column"),
+    [
+        ("SELECT id FROM s.a a WHERE a.flag = 1 AND EXISTS (SELECT 1 FROM s.b a WHERE a.k = 1)", "s.a", "flag"),
+        ("SELECT id FROM s.a a WHERE a.flag = 1 AND EXISTS (SELECT 1 FROM s.b a WHERE a.k = 1)", "s.b", "k"),
+        (
+            "WITH q AS (SELECT id, f FROM s.a UNION ALL SELECT k, kind FROM s.b) SELECT id FROM q WHERE f = 1",
+            "s.b",
+            "kind",
+        ),
+        ("WITH q AS (SELECT * FROM s.a UNION ALL SELECT k, g FROM s.b) SELECT id FROM q WHERE g = 1", "s.a", "f"),
+        ("SELECT id FROM s.a WHERE address.city = 'x'", "s.a", "address"),
+        ("SELECT id FROM s.a t WHERE t.address.city = 'x'", "s.a", "address"),
+        ("SELECT id FROM (SELECT id, s.flag AS f FROM s.a s) a WHERE a.f = 1", "s.a", "flag"),
+    ],
+)
+def test_a_column_that_may_decide_rows_counts(text: str, dataset: str, column: str) -> None:
+    assert decides_rows(text, [dataset], [column])
+
+
 def test_a_list_of_names_for_derived_columns_stands_for_all_columns() -> None:
     assert decides_rows("WITH c (x) AS (SELECT id FROM s.a) SELECT x FROM c", ["s.a"], ["anything"])
 
@@ -49,7 +69,7 @@ def test_a_column_of_another_dataset_decides_nothing() -> None:
     assert not decides_rows(text, ["s.b"], ["k"])
 
 
-def test_whatever_is_no_model_is_decided_by_every_column() -> None:
+def test_every_column_decides_the_rows_of_a_text_that_is_no_model() -> None:
     with pytest.raises(ModelProblem):
         row_inputs("DROP TABLE s.a")
     assert decides_rows("DROP TABLE s.a", ["s.a"], ["x"])
