@@ -1,4 +1,4 @@
-"""Command ``setup``: its steps in order, under a lock on the checkout."""
+"""Command ``setup``: its steps, those that need no other side by side, under a lock on the checkout."""
 
 import argparse
 import contextlib
@@ -6,45 +6,56 @@ import fcntl
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
 
 from elevata.bootstrap import environment, frontend, jars, java, programs, project
 from elevata.bootstrap.console import Problem, step
 from elevata.bootstrap.places import LOG, ROOT
 
-# Steps in the order of their dependencies.
-STEPS: dict[str, Callable[[], str]] = {
-    "python": environment.check_python,
-    "venv": environment.virtual_environment,
-    "packages": environment.packages,
-    "java": java.ensure_java,
-    "jars": jars.spark_jars,
-    "front-end": frontend.front_end_files,
-    "database": project.database,
-    "static": project.static_files,
+
+@dataclass(frozen=True)
+class Step:
+    """One step of set-up, and the names of those that must be done before it, as far as they are chosen."""
+
+    action: Callable[[], str]
+    after: tuple[str, ...] = ()
+
+
+STEPS: dict[str, Step] = {
+    "python": Step(environment.check_python),
+    "venv": Step(environment.virtual_environment, after=("python",)),
+    "packages": Step(environment.packages, after=("venv",)),
+    "java": Step(java.ensure_java, after=("venv",)),
+    "jars": Step(jars.spark_jars, after=("packages", "java")),
+    # On a machine without Node it is installed into the virtual environment.
+    "front-end": Step(frontend.front_end_files, after=("venv",)),
+    "database": Step(project.database, after=("packages",)),
+    "static": Step(project.static_files, after=("packages", "front-end")),
 }
-TEST_STEPS: dict[str, Callable[[], str]] = {
-    "test tools": environment.test_packages,
-    "page checks": frontend.page_checks,
+TEST_STEPS: dict[str, Step] = {
+    "test tools": Step(environment.test_packages, after=("packages",)),
+    "page checks": Step(frontend.page_checks, after=("front-end",)),
 }
 # The class archive is useful only where Spark starts often.
-SERVER_STEPS: dict[str, Callable[[], str]] = {
-    "servers": programs.test_servers,
-    "classes": jars.class_archive,
+SERVER_STEPS: dict[str, Step] = {
+    "servers": Step(programs.test_servers, after=("python",)),
+    "classes": Step(jars.class_archive, after=("jars",)),
 }
 # Only for the tests of further servers: the S3 client is larger than all other downloads together.
-OBJECT_STORE_STEPS: dict[str, Callable[[], str]] = {
-    "object store": jars.object_store,
-    "MariaDB": programs.mariadb,
-    "database drivers": jars.database_drivers,
-    "Kafka broker": jars.kafka_server,
+OBJECT_STORE_STEPS: dict[str, Step] = {
+    "object store": Step(jars.object_store, after=("jars",)),
+    "MariaDB": Step(programs.mariadb, after=("python",)),
+    "database drivers": Step(jars.database_drivers, after=("jars",)),
+    "Kafka broker": Step(jars.kafka_server, after=("jars",)),
 }
 
 
 def main(arguments: list[str]) -> int:
     """Run the command and return its exit code: 0, or 1 after a line about the failure."""
     options = _parser().parse_args(arguments)
-    steps = {name: action for name, action in STEPS.items() if name not in options.without}
+    steps = {name: chosen for name, chosen in STEPS.items() if name not in options.without}
     if options.with_tests:
         steps |= TEST_STEPS
     if options.with_servers:
@@ -55,8 +66,7 @@ def main(arguments: list[str]) -> int:
     try:
         with _checkout_lock():
             LOG.unlink(missing_ok=True)
-            for name, action in steps.items():
-                step(name, action)
+            run_steps(steps)
     except Problem as problem:
         print(f"setup: {problem}", file=sys.stderr)
         return 1
@@ -68,6 +78,29 @@ def main(arguments: list[str]) -> int:
         return 1
     print(f"  ready in {time.monotonic() - started:.1f} s", flush=True)
     return 0
+
+
+def run_steps(steps: Mapping[str, Step]) -> None:
+    """Run the steps, each as soon as those before it are done, as many at once as there are cores, at least two.
+
+    After a failure no further step begins; those under way end first. Raise the error of the first that failed.
+    """
+    waiting = dict(steps)
+    running: dict[Future[None], str] = {}
+    failed: list[BaseException] = []
+    with ThreadPoolExecutor(max_workers=max(2, os.cpu_count() or 1)) as pool:
+        while running or (waiting and not failed):
+            unfinished = {*waiting, *running.values()}
+            ready = [name for name in waiting if not failed and not unfinished & {*waiting[name].after}]
+            for name in ready:
+                running[pool.submit(step, name, waiting.pop(name).action)] = name
+            ended, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in ended:
+                del running[future]
+                if error := future.exception():
+                    failed.append(error)
+    if failed:
+        raise failed[0]
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -23,7 +23,8 @@ def step(name: str, action: Callable[[], str]) -> None:
     if sys.stdout.isatty():
         print(f"  {name} ...", end="\r", flush=True)
     result = action()
-    print(f"  {name:<12} {result:<58} {time.monotonic() - started:6.1f} s", flush=True)
+    # In one piece, since steps run side by side.
+    print(f"  {name:<12} {result:<58} {time.monotonic() - started:6.1f} s\n", end="", flush=True)
 
 
 def run(

@@ -5,6 +5,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import threading
 
 from elevata.bootstrap import system
 from elevata.bootstrap.console import run
@@ -67,9 +68,14 @@ def test_packages() -> str:
     return once("test-packages", digest(RUNTIME, DEVELOPMENT), lambda: _install(DEVELOPMENT))
 
 
+# Steps run side by side, but two of pip would write the same files.
+_PIP = threading.Lock()
+
+
 def pip_install(*arguments: object, failure: str) -> None:
     """Install packages into the virtual environment, with the pip configuration of this machine."""
-    run([PYTHON, "-m", "pip", "install", "--quiet", *map(str, arguments)], failure=failure)
+    with _PIP:
+        run([PYTHON, "-m", "pip", "install", "--quiet", *map(str, arguments)], failure=failure)
 
 
 def _install(requirements) -> str:

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -65,6 +66,8 @@ MANAGERS = (
 )
 
 _refreshed: set[str] = set()
+# Steps run side by side; a package manager runs once at a time.
+_INSTALLING = threading.Lock()
 
 
 def install(packages: Sequence[str | Package], *, why: str, otherwise: str) -> list[str]:
@@ -76,6 +79,11 @@ def install(packages: Sequence[str | Package], *, why: str, otherwise: str) -> l
     manager = next((manager for manager in MANAGERS if shutil.which(manager.program)), None)
     if manager is None:
         raise Problem(why, otherwise)
+    with _INSTALLING:
+        return _install_by(manager, packages, why=why, otherwise=otherwise)
+
+
+def _install_by(manager: Manager, packages: Sequence[str | Package], *, why: str, otherwise: str) -> list[str]:
     is_root = os.geteuid() == 0
     if is_root and manager.as_root and manager.refresh and manager.program not in _refreshed:
         run([*manager.refresh], failure="the list of system packages could not be read", env=_UNATTENDED)
