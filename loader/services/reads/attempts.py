@@ -239,6 +239,8 @@ def _ask(
         event = exchange.next(timeout=min(left, states.HEARTBEAT_SECONDS))
         if event is not None and event["event"] == "finished":
             return event
+        if runner.wait_until_ready(0) is None:  # the time of a read begins when Spark has started
+            deadline = time.monotonic() + seconds + _GRACE_SECONDS
         try:
             retried(attempt.heartbeat)
         except Fenced:
