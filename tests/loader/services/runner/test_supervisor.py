@@ -174,7 +174,6 @@ HOLDER = """
 import subprocess, sys
 from pathlib import Path
 from loader.services.runner.folder_lock import FolderLock
-from loader.services.runner.supervisor import READS
 lock = FolderLock(Path(sys.argv[1]))
 lock.acquire("a worker")
 child = subprocess.Popen(["sleep", sys.argv[2]], pass_fds=[lock.descriptor])
