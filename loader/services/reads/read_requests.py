@@ -117,7 +117,7 @@ def _refuse_too_many(user: Any) -> None:
     """
     owner = ServiceAccount.objects.filter(user_id=user.pk).values_list("owner_id", flat=True).first() or user.pk
     # Requests of the same user wait for each other here, so that none is counted too late.
-    get_user_model().objects.select_for_update().get(pk=owner)
+    get_user_model().objects.select_for_update(no_key=True).get(pk=owner)
     own = Q(requested_by=owner) | Q(requested_by__service_account__owner=owner)
     unfinished = ReadRequest.objects.filter(own).exclude(status__in=ReadRequest.FINISHED).count()
     if unfinished >= settings.READS_PER_USER:
