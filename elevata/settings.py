@@ -406,6 +406,12 @@ METASTORE_JARS = os.environ.get("ELEVATA_METASTORE_JARS", "")
 JAVA_HOME = java.java_home()
 DRIVER_MEMORY = os.environ.get("ELEVATA_DRIVER_MEMORY") or "1g"
 DRIVER_JAVA_OPTIONS = os.environ.get("ELEVATA_DRIVER_JAVA_OPTIONS", "")
+# The runner that answers users' reads: its memory, its master (default: this machine), the seconds without a read after
+# which it ends (0: never), and the number of unfinished reads that a user may have.
+READS_MEMORY = os.environ.get("ELEVATA_READS_MEMORY") or "768m"
+READS_MASTER = os.environ.get("ELEVATA_READS_MASTER", "").strip()
+READS_IDLE_SECONDS = 60 * int(os.environ.get("ELEVATA_READS_IDLE_MINUTES") or 15)
+READS_PER_USER = max(1, int(os.environ.get("ELEVATA_READS_PER_USER") or 20))
 POLICY_DEFAULTS = {
     "drop_columns": _flag("ELEVATA_ALLOW_AUTO_DROP_COLUMNS"),
     "drop_history_columns": _flag("ELEVATA_ALLOW_AUTO_DROP_HIST_COLUMNS"),

@@ -3,14 +3,14 @@
 from architecture.models import DryRun, Execution, Refresh
 from architecture.services.executions import end_lost_execution, log_failed_wakeup, log_wakeup
 from elevata.jobs import states
-from elevata.jobs.registry import ASIDE, Handler
+from elevata.jobs.registry import ASIDE, READS, Handler
 from loader.models import LoadRun
 from loader.services.executions import perform_dry_run, perform_execution
 from loader.services.loads import load_runs
 from loader.services.loads.load_work import perform_load_run
+from loader.services.publication import PUBLISH
 from loader.services.reads.attempts import perform_read, perform_refresh
-from loader.services.reads.read_requests import KINDS as READS
-from loader.services.reads.read_requests import SOURCE_CHECK
+from loader.services.reads.read_requests import KINDS, SOURCE_CHECK, is_of_user
 from loader.services.sources.checks import perform_check
 
 # Dry runs and executions run before loads, because users wait for them.
@@ -40,7 +40,15 @@ HANDLERS = (
         wake_failed=load_runs.log_failed_wakeup,
     ),
     Handler(
-        kinds=READS,
+        kinds=tuple(kind for kind in KINDS if kind != PUBLISH),
+        perform=lambda pk, **context: perform_read(read_pk=pk, **context),
+        lane=READS,
+        only_reads=is_of_user,
+        lost_as=states.FAILED,
+        lost_hint="ask again",
+    ),
+    Handler(
+        kinds=(PUBLISH,),
         perform=lambda pk, **context: perform_read(read_pk=pk, **context),
         lane=ASIDE,
         lost_as=states.FAILED,

@@ -1,7 +1,7 @@
 """Celery tasks. A message is a wake-up with a job's id; the job itself is in the database.
 
 Duplicate, late and lost messages do no harm. The worker process must use threads (``--pool threads``), because they
-share one runner, and so one JVM.
+share the worker's runners, and so their JVMs.
 """
 
 import threading

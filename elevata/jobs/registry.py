@@ -1,6 +1,6 @@
 """Handlers of jobs by kind, and queries of jobs and workers."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
@@ -16,13 +16,34 @@ from elevata.core.database import silent_before
 from elevata.jobs import states
 from elevata.jobs.models import Job, Worker
 
-# Lanes of a worker, which run in parallel. Jobs of the first run one after another, with Spark; jobs of the second one
-# after another, without Spark; jobs of the third all at the same time.
-WORK, MESSAGES, ASIDE = "work", "messages", "aside"
+# Lanes of a worker, which run in parallel: work on tables; messages to other systems; reads of the warehouse; other
+# jobs that users wait for.
+WORK, MESSAGES, READS, ASIDE = "work", "messages", "reads", "aside"
+
+
+@dataclass(frozen=True)
+class Slots:
+    """Number of jobs of a lane that a worker performs at once: in total, and of one user."""
+
+    total: int = 1
+    of_user: int = 1
+
+
+# A worker has a thread for each slot (``loader.management.children``), so that no lane waits for another one.
+LANES: Mapping[str, Slots] = {
+    WORK: Slots(),
+    MESSAGES: Slots(),
+    READS: Slots(3, of_user=2),
+    ASIDE: Slots(2, of_user=2),
+}
 
 
 def _nothing(*_: Any) -> None:
     return None
+
+
+def _never(_: Job) -> bool:
+    return False
 
 
 @dataclass(frozen=True)
@@ -30,14 +51,15 @@ class Handler:
     """Handler of some kinds of jobs.
 
     ``perform(job_pk, worker=…, runner=…, stopping=…)`` claims and runs one job, and returns None if it could not be
-    claimed. In a lane, the lowest ``priority`` runs first. ``lost_as`` is the status of a job whose worker died, and
-    ``lost_hint`` the hint in its error. These callbacks run in the transaction of the change: ``lost(job, error)``,
-    ``wake_failed(job, reason)``, ``woken(job)``.
+    claimed. ``only_reads(job)`` is True for a job that gets the runner of reads. In a lane, the lowest ``priority``
+    runs first. ``lost_as`` is the status of a job whose worker died, and ``lost_hint`` the hint in its error. These
+    callbacks run in the transaction of the change: ``lost(job, error)``, ``wake_failed(job, reason)``, ``woken(job)``.
     """
 
     kinds: tuple[str, ...]
     perform: Callable[..., Any]
     lane: str = WORK
+    only_reads: Callable[[Job], bool] = _never
     priority: int = 0
     lost_as: str = states.LOST
     lost_hint: str = ""
@@ -75,6 +97,8 @@ def kinds_in(lane: str) -> list[tuple[int, tuple[str, ...]]]:
 
 # Queries about jobs and workers.
 
+_NOBODY: Mapping[int, int] = {}
+
 
 def claimable() -> QuerySet[Job]:
     """Return the queued jobs that are due and belong to this environment."""
@@ -82,11 +106,17 @@ def claimable() -> QuerySet[Job]:
     return Job.objects.filter(due, status=states.QUEUED, environment_name=settings.ENVIRONMENT)
 
 
-def next_work(but: Collection[int] = (), *, lane: str = WORK) -> Job | None:
-    """Return the job of a lane to claim next: by priority, then the oldest."""
-    queued = claimable().exclude(pk__in=but)
+def next_work(but: Collection[int] = (), *, lane: str = WORK, busy: Mapping[int, int] = _NOBODY) -> Job | None:
+    """Return the job of a lane to claim next: by priority, then the oldest.
+
+    ``busy`` has the number of jobs of each user that are under way. Jobs of users without one come first, and those of
+    users with as many as a lane permits are left out.
+    """
+    full = [user for user, number in busy.items() if number >= LANES[lane].of_user]
+    queued = claimable().exclude(pk__in=but).exclude(requested_by__in=full).order_by("requested_at", "pk")
     for _, kinds in kinds_in(lane):
-        job = queued.filter(kind__in=kinds).order_by("requested_at", "pk").first()
+        jobs = queued.filter(kind__in=kinds)
+        job = (jobs.exclude(requested_by__in=busy).first() if busy else None) or jobs.first()
         if job is not None:
             return job
     return None

@@ -19,7 +19,7 @@ from elevata.core.database import retried, silent_before
 from elevata.core.processes import is_gone
 from elevata.jobs import states
 from elevata.jobs.models import Job, Worker
-from elevata.jobs.registry import ASIDE, claimable, handler_of, queued_for
+from elevata.jobs.registry import LANES, claimable, handler_of, queued_for
 
 log = logging.getLogger(__name__)
 
@@ -339,6 +339,12 @@ def sweep_jobs(*, resent_after: timedelta = RESENT_AFTER) -> Swept:
 
 
 def _to_wake(jobs: list[Job]) -> list[Job]:
-    """Return the jobs to send a wake-up for: the oldest job of each lane, and every job of the lane ``ASIDE``."""
-    oldest = {handler_of(job.kind).lane: job for job in reversed(jobs)}
-    return [job for job in jobs if handler_of(job.kind).lane == ASIDE or job is oldest[handler_of(job.kind).lane]]
+    """Return the jobs to send a wake-up for: of each lane, the oldest job for each slot."""
+    chosen: list[Job] = []
+    free = {lane: slots.total for lane, slots in LANES.items()}
+    for job in jobs:
+        lane = handler_of(job.kind).lane
+        if free[lane]:
+            free[lane] -= 1
+            chosen.append(job)
+    return chosen

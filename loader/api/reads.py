@@ -42,8 +42,6 @@ from loader.services.reads.manifests import must_be_askable, read_table
 from loader.services.reads.read_permissions import must_read, must_still_read
 from loader.services.reads.read_requests import request_read
 
-# Maximum number of a user's unfinished reads, because all users share the runner.
-MOST_WAITING = 20
 RETRY_AFTER = 1
 JSON_LINES, CSV = "application/x-ndjson", "text/csv"
 _FORMATS = {"jsonl": JSON_LINES, "csv": CSV}
@@ -155,16 +153,6 @@ class AskedViewSet(ReadOnly):
     # A read request changes nothing, so a read-only token may send it.
     only_asks = True
 
-    def refuse_too_many(self) -> None:
-        """Raise Refusal ``TOO_MANY_READS`` if too many reads of the user are unfinished."""
-        waiting = self.get_queryset().exclude(status__in=ReadRequest.FINISHED).count()
-        if waiting >= MOST_WAITING:
-            raise Refusal(
-                "TOO_MANY_READS",
-                f"{waiting} of your reads are not finished",
-                hint="wait for some to finish",
-            )
-
     def accepted(self, read: ReadRequest) -> Response:
         """Return the response 202 to a new request, with the address of its answer."""
         where = self.reverse_action("detail", kwargs={"pk": read.pk})
@@ -200,7 +188,6 @@ class ReadViewSet(AskedViewSet):
         must_read(request.user, fields["dataset"])
         arguments = arguments_of(fields, request.user)
         must_be_askable(request.user, fields["dataset"], fields["kind"], arguments)
-        self.refuse_too_many()
         read = request_read(
             kind=fields["kind"], dataset=fields["dataset"], arguments=arguments, user=request.user, reason=reason
         ).read

@@ -12,6 +12,9 @@ from dataclasses import field as dataclass_field
 
 from elevata.core.errors import ProductError
 
+# The runner of reads ended while it answered.
+READS_ENDED = "READS_ENDED"
+
 
 @dataclass(eq=False)
 class Refusal(ProductError):
@@ -229,8 +232,14 @@ def worker_accident(failure: Exception) -> Refusal:
     )
 
 
+# Exit codes of Java (-XX:+ExitOnOutOfMemoryError) and of Spark's executor.
+_OUT_OF_MEMORY = (3, 52)
+
+
 def cause_of_death(code: int) -> tuple[str, str]:
     """Return how the runner ended, and a hint, from the exit code of its process."""
+    if code in _OUT_OF_MEMORY:
+        return "ran out of memory", "Give it more (ELEVATA_DRIVER_MEMORY; the runner of reads, ELEVATA_READS_MEMORY)."
     number = -code if code < 0 else code - 128 if code > 128 else 0
     if not number:
         return f"ended with code {code}", ""

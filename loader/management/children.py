@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
+from elevata.jobs.registry import LANES
+
 _PR_SET_PDEATHSIG = 1
 _ENDS_WITHIN = 20.0
 
@@ -21,11 +23,12 @@ CELERY = (sys.executable, *_NO_ROOT_WARNING, "-m", "celery", "-A", "elevata.cele
 
 
 def worker_command(*, log_level: str = "WARNING") -> list[str]:
-    """Return the command of a worker, with threads, because they share one Spark session."""
+    """Return the command of a worker, with threads, because they share its runners: one for each slot of its lanes."""
+    threads = sum(slots.total for slots in LANES.values())
     return [
         *CELERY,
         "worker",
-        *("--pool", "threads", "--concurrency", "4", "--loglevel", log_level),
+        *("--pool", "threads", "--concurrency", str(threads), "--loglevel", log_level),
         *("--without-gossip", "--without-mingle", "--without-heartbeat"),
         # Two workers on one machine need different names.
         *("--hostname", f"elevata-{os.getpid()}@%h"),

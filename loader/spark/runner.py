@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -46,6 +47,8 @@ from loader.spark.tables.tables import DeltaTable
 
 log = logging.getLogger("loader.spark.runner")
 
+# Requests that a runner of reads answers.
+OF_READS = ("ping", "read", "check")
 # Seconds between two checks of a cluster's executors, and seconds without executors after which the runner ends.
 _WATCH_EVERY, _ALONE_FOR = 5, 120
 _JAVA = 17
@@ -85,6 +88,8 @@ class Runner:
             "replay": self._replay,
             "model_tests": self._model_tests,
         }
+        if config.reads_only:
+            self._kinds = {kind: self._kinds[kind] for kind in OF_READS}
 
     def take(self, request: dict) -> None:
         """Start a request, or cancel a running one."""
@@ -286,6 +291,14 @@ def _java_problem() -> str:
     return f"Java {_JAVA} or newer must be on the PATH or in JAVA_HOME; run 'make setup'."
 
 
+def _end_first() -> None:
+    """Have Linux end this process, and the JVM that it starts, before others if the machine lacks memory."""
+    try:
+        Path("/proc/self/oom_score_adj").write_text("1000")
+    except OSError as error:  # another system, or one that does not permit it
+        log.info("the system was not told to end the runner of reads first: %s", error)
+
+
 def main() -> int:
     os.umask(UMASK)
     # The worker reads this output and writes the log.
@@ -297,6 +310,8 @@ def main() -> int:
     started = time.monotonic()
     # Removed, so that neither the JVM nor Python workers inherit its secrets.
     config = RunnerConfig(**json.loads(os.environ.pop("ELEVATA_RUNNER_CONFIG")))
+    if config.reads_only:
+        _end_first()
     try:
         spark = start_session(config)
         path = commits.choose_path(spark, config.commits)

@@ -76,6 +76,8 @@ class RunnerConfig:
     java_options: str = ""
     environment: str = "dev"
     log_level: str = "ERROR"
+    # Answers reads and checks of histories, and nothing else.
+    reads_only: bool = False
     # ELEVATA_COMMITS: auto, direct or public (``loader.spark.tables.commits``).
     commits: str = "auto"
     # Permitted folders of sources, and closed folders: fields of ``locations.Roots`` as text.
@@ -165,7 +167,8 @@ def _permitted(spark: SparkSession) -> dict[str, Any]:
 def start_session(config: RunnerConfig) -> SparkSession:
     """Start and return the runner's session; raise pyspark's errors if Java or the master is missing."""
     conf = SparkConf(loadDefaults=False).setAll(list(settings_of(config).items()))
-    conf.setMaster(config.master).setAppName(f"elevata runner ({config.environment})")
+    purpose = "reads" if config.reads_only else "runner"
+    conf.setMaster(config.master).setAppName(f"elevata {purpose} ({config.environment})")
     if not spark_settings.is_cluster(config.master):
         # Tasks need the runner's packages, which another python3 on PATH lacks.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

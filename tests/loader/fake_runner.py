@@ -28,7 +28,7 @@ The script is a JSON file named by the argument, read anew for every request:
     print          output on standard error for every request except pings, line by line
     log            message of an error with a traceback that is logged for it, as the real runner logs
 
-Every request is appended to ``<script>.log`` for the tests.
+Every request is appended to ``<script>.log`` for the tests, with the id of the process that got it.
 """
 
 import json
@@ -278,7 +278,7 @@ def main() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         with SCRIPT.with_suffix(".log").open("a") as seen:
-            seen.write(line)
+            seen.write(json.dumps({**request, "pid": os.getpid()}) + "\n")
         if request["kind"] == "cancel":
             CANCELED.get(request["id"], threading.Event()).set()
         elif request["kind"] != "ping" or not script().get("ignore_ping"):

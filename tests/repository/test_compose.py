@@ -21,6 +21,7 @@ from django.urls import resolve
 
 from elevata.bootstrap import java
 from elevata.bootstrap.places import ROOT
+from elevata.jobs.registry import LANES
 
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES = COMPOSE["services"]
@@ -59,6 +60,12 @@ def help_text(*words: str) -> str:
     done = subprocess.run([program, *words[1:], "--help"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def test_a_worker_has_a_thread_for_each_slot_of_its_lanes():
+    threads = str(sum(slots.total for slots in LANES.values()))
+    assert option(command("worker"), "--concurrency") == threads
+    assert f"worker --pool threads --concurrency {threads}" in (ROOT / "docs/operate/operations.md").read_text()
 
 
 def test_the_processes_of_the_design_are_there():

@@ -28,16 +28,16 @@ from elevata.jobs.services import Attempt, Fenced, claim
 from loader.domain.manifest.executions import ObserveManifest, SizesManifest
 from loader.domain.manifest.publication import PublishManifest
 from loader.domain.manifest.reads import CheckManifest, ReadManifest
-from loader.domain.refusals import Refusal, worker_accident
+from loader.domain.refusals import READS_ENDED, Refusal, worker_accident
 from loader.models import ReadRequest
 from loader.services.publication import PUBLISH
 from loader.services.quality import store_profile, store_read_results
 from loader.services.reads.manifests import read_manifest
 from loader.services.reads.queries import SQL, query_answer, record_query
 from loader.services.reads.read_permissions import record_read
-from loader.services.reads.read_requests import CHECK, PROFILE, QUALITY
+from loader.services.reads.read_requests import CHECK, OF_TEXTS, PROFILE, QUALITY, is_of_user
 from loader.services.reads.trials import TRY_MODEL, record_trial, trial_answer
-from loader.services.runner.worker import SupportsRequests
+from loader.services.runner.worker import SupportsExchange, SupportsRequests
 
 log = logging.getLogger(__name__)
 
@@ -95,7 +95,7 @@ def perform_read(
 
     def answer() -> None:
         manifest = retried(lambda: read_manifest(read=read, timeout_seconds=timeout_seconds))
-        answer = _answer(_ask(attempt, runner, manifest, stopping or threading.Event()))
+        answer = _answer_of_read(read, partial(_ask, attempt, runner, manifest, stopping or threading.Event()))
         if read.kind in _ANSWERS:
             answer = retried(partial(_ANSWERS[read.kind], read, answer))
         attempt.finish(read, answer=answer)
@@ -176,6 +176,21 @@ def _serve_purpose(refresh: Refresh) -> dict[str, Any]:
         return {"report": build_previewed_report(environment=refresh.environment, scope=scope, user=user)}
 
 
+def _answer_of_read(read: ReadRequest, ask: Callable[..., dict]) -> dict[str, Any]:
+    """Return the runner's answer to a read; ask again once if the runner of reads ended while it answered.
+
+    A text of a user is not asked again, since it may be the reason of the end.
+    """
+    ask = partial(ask, may_kill=is_of_user(read))
+    try:
+        return _answer(ask())
+    except Refusal as refusal:
+        if refusal.code != READS_ENDED or read.kind in OF_TEXTS:
+            raise
+    log.info("read %s is asked again: the runner of reads ended", read.pk)
+    return _answer(ask())
+
+
 def _answer(finished: dict) -> dict[str, Any]:
     """Return the runner's answer. Raise its error as a Refusal."""
     if finished.get("error"):
@@ -206,33 +221,52 @@ def _ask(
     runner: SupportsRequests,
     manifest: ReadManifest | CheckManifest | ObserveManifest | PublishManifest | SizesManifest,
     stopping: threading.Event,
+    *,
+    may_kill: bool = False,
 ) -> dict:
     """Return the runner's ``finished`` event.
 
     Raise Refusal WORKER_STOPPED or READ_TIMEOUT, Fenced for a withdrawn read. The runner limits the time itself; the
-    worker's limit is a safeguard.
+    worker's limit is a safeguard. With ``may_kill``, a runner that goes on with a read that is not wanted any more is
+    killed.
     """
     kind = _REQUESTS.get(type(manifest), "read")
     exchange = runner.request(kind, manifest)
     seconds = getattr(manifest, "timeout_seconds", _OBSERVE_TIMEOUT_SECONDS)
+    end = partial(_end_exchange, exchange, runner if may_kill else None)
     deadline = time.monotonic() + seconds + _GRACE_SECONDS
     while not stopping.is_set() and (left := deadline - time.monotonic()) > 0:
         event = exchange.next(timeout=min(left, states.HEARTBEAT_SECONDS))
         if event is not None and event["event"] == "finished":
             return event
+        if runner.wait_until_ready(0) is None:  # the time of a read begins when Spark has started
+            deadline = time.monotonic() + seconds + _GRACE_SECONDS
         try:
             retried(attempt.heartbeat)
         except Fenced:
-            exchange.cancel()
+            end()
             raise
-    exchange.cancel()
     if stopping.is_set():
+        exchange.cancel()
         raise Refusal("WORKER_STOPPED", "the worker was stopped before it answered", hint="ask again")
+    end()
     raise Refusal(
         "READ_TIMEOUT",
         f"there was no answer within {seconds:.0f} seconds",
         hint="read less, or try again when no load is running",
     )
+
+
+def _end_exchange(exchange: SupportsExchange, runner: SupportsRequests | None) -> None:
+    """Cancel a request; kill the runner, if one is given, unless the request ends within the grace."""
+    exchange.cancel()
+    deadline = time.monotonic() + _GRACE_SECONDS
+    while runner is not None and (left := deadline - time.monotonic()) > 0:
+        event = exchange.next(timeout=left)
+        if event is not None and event["event"] == "finished":
+            return
+    if runner is not None:
+        runner.kill(Refusal("READ_NOT_CANCELED", f"a read went on for {_GRACE_SECONDS:.0f} seconds after its end"))
 
 
 def _read_with_relations(pk: int) -> ReadRequest:

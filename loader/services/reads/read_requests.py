@@ -4,12 +4,16 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from django.conf import settings
+from django.contrib.auth import get_user_model
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
 from architecture.models import Refresh
 from architecture.services.states import current_environment
+from elevata.accounts.models import ServiceAccount
+from elevata.core.words import counted
 from elevata.jobs.models import Job
 from elevata.jobs.services import Submitted, withdraw
 from loader.domain.queries.query_results import COMPARE, DESCENDANTS, EXPORT, ORIGIN
@@ -34,6 +38,8 @@ KINDS = (
     *("sample", "key_search", "versions", "as_of", "changes", ORIGIN, DESCENDANTS, "discover"),
     *(*LONG, QUARANTINED, SQL, TRY_MODEL, PUBLISH),
 )
+# Kinds whose statement a user wrote.
+OF_TEXTS = (SQL, TRY_MODEL)
 # Kinds of reads without a dataset.
 _WITHOUT_DATASET = (SQL, TRY_MODEL, PUBLISH)
 # A check reads the whole history.
@@ -43,6 +49,15 @@ CHECK_SAMPLES, MOST_CHECK_SAMPLES = 5, 1000
 GIVEN_UP_AFTER = timedelta(minutes=5)
 CHECK_GIVEN_UP_AFTER = timedelta(seconds=CHECK_TIMEOUT_SECONDS) + GIVEN_UP_AFTER
 KEPT_FOR = timedelta(days=1)
+
+
+def is_of_user(job: Job) -> bool:
+    """Return True for a read of a user, or of a text that anyone wrote, which gets the runner of reads.
+
+    Reads of the system itself, by commands without a user, are bounded by the product's own code and share the runner
+    of loads.
+    """
+    return job.requested_by_id is not None or job.kind in OF_TEXTS
 
 
 class RequestedRead(Submitted[ReadRequest]):
@@ -63,7 +78,10 @@ def request_read(
     wake_worker: bool = True,
     reason: str = "",
 ) -> RequestedRead:
-    """Request a read; its row has the reason, and later the answer. ``discover`` reads a source dataset."""
+    """Request a read; its row has the reason, and later the answer. ``discover`` reads a source dataset.
+
+    Raise Refusal TOO_MANY_READS if too many reads of the user are unfinished.
+    """
     if kind not in KINDS:
         raise Refusal("UNKNOWN_READ", f"there is no read of kind {kind}", hint=f"known: {', '.join(KINDS)}")
     if kind not in _WITHOUT_DATASET and (source if kind == "discover" else dataset) is None:
@@ -76,6 +94,8 @@ def request_read(
     if source is not None:
         stored_arguments["source_dataset"] = str(source.key)
     with transaction.atomic():
+        if user is not None:
+            _refuse_too_many(user)
         read = ReadRequest.objects.create(
             environment=current_environment(),
             kind=kind,
@@ -88,6 +108,24 @@ def request_read(
         if wake_worker:
             result.wake_after_commit()
     return result
+
+
+def _refuse_too_many(user: Any) -> None:
+    """Raise Refusal TOO_MANY_READS for a user with too many unfinished reads. Call in a transaction.
+
+    A user and their service accounts share the limit.
+    """
+    owner = ServiceAccount.objects.filter(user_id=user.pk).values_list("owner_id", flat=True).first() or user.pk
+    # Requests of the same user wait for each other here, so that none is counted too late.
+    get_user_model().objects.select_for_update(no_key=True).get(pk=owner)
+    own = Q(requested_by=owner) | Q(requested_by__service_account__owner=owner)
+    unfinished = ReadRequest.objects.filter(own).exclude(status__in=ReadRequest.FINISHED).count()
+    if unfinished >= settings.READS_PER_USER:
+        raise Refusal(
+            "TOO_MANY_READS",
+            f"{counted(unfinished, 'read')} of yours {'is' if unfinished == 1 else 'are'} not finished",
+            hint="Wait for some to finish, or cancel a query.",
+        )
 
 
 def request_query(text: str, limit: int, *, user: Any, wake_worker: bool = True, reason: str = "") -> RequestedRead:

@@ -1,4 +1,4 @@
-"""Owner of the runner process and of the data folder's lock.
+"""Owner of a runner process, and of the data folder's lock if the runner writes.
 
 Several requests may be under way at once; each has its own queue of events. The runner is started
 on first use and restarted after its end, and never outlives the process that owns it.
@@ -10,7 +10,7 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -20,11 +20,13 @@ from django.conf import settings
 
 from elevata.core.processes import what_about
 from elevata.core.secrets import NoSecret, secret_named
+from elevata.core.words import counted
 from loader.domain.catalogs.catalog_setting import metastore_addresses
 from loader.domain.manifest.codec import to_json
 from loader.domain.manifest.loads import LoadManifest
 from loader.domain.protocol import Said
-from loader.domain.refusals import Refusal, cause_of_death
+from loader.domain.refusals import READS_ENDED, Refusal, cause_of_death
+from loader.domain.spark_settings import is_cluster
 from loader.services.runner.child_process import Child, RunnerLog, Subjects
 from loader.services.runner.folder_lock import FolderLock
 from loader.services.runner.spark_settings import own_settings
@@ -41,13 +43,28 @@ class Patience:
     """Time limits of the owner, in seconds, after which the runner counts as hanging.
 
     ``start``: until it is ready. ``silence``: without an event before it is pinged. ``ping``: until the ping is
-    answered. ``look``: between two checks.
+    answered. ``look``: between two checks. ``idle``: without a request after which a runner of reads ends; by default
+    the installation's.
     """
 
     start: float = 120.0
     silence: float = 30.0
     ping: float = 60.0
     look: float = 5.0
+    idle: float | None = None
+
+
+@dataclass(frozen=True)
+class Purpose:
+    """Purpose of a runner: its configuration and the name of its log.
+
+    A runner that ``writes`` holds the lock of the data folder. The other one only reads; it ends when it is idle, and
+    may be killed at any time.
+    """
+
+    config: Callable[[], dict[str, Any]]
+    log: str
+    writes: bool
 
 
 class Exchange:
@@ -73,6 +90,47 @@ class Exchange:
         self._events.put(event)
 
 
+def runner_config() -> dict[str, Any]:
+    """Return the configuration of the runner and its Spark session. Raise Refusal SPARK_SETTINGS."""
+    return {
+        "warehouse": settings.WAREHOUSE,
+        "master": settings.SPARK_MASTER,
+        "jars": settings.SPARK_JARS,
+        "driver_memory": settings.DRIVER_MEMORY,
+        "java_options": settings.DRIVER_JAVA_OPTIONS,
+        "environment": settings.ENVIRONMENT,
+        "log_level": "ERROR",
+        "source_roots": [str(place) for place in source_roots().places],
+        "closed_folders": list(source_roots().closed),
+        "source_hosts": [host.strip() for host in settings.SOURCE_HOSTS if host.strip()],
+        "landing": settings.LANDING,
+        "landing_runs": settings.LANDING_RUNS,
+        "commits": settings.COMMITS,
+        "metastore": metastore_addresses(settings.CATALOG),
+        "metastore_version": settings.METASTORE_VERSION,
+        "metastore_jars": settings.METASTORE_JARS,
+    } | own_settings()
+
+
+def reads_config() -> dict[str, Any]:
+    """Return the configuration of the runner of reads. Raise Refusal SPARK_SETTINGS.
+
+    Its Spark works on this machine unless the settings name a master for it: a cluster may give all its cores to the
+    loads' application. It ends as soon as its memory is used up, instead of working on slowly.
+    """
+    config, here = runner_config(), "local[*]" if is_cluster(settings.SPARK_MASTER) else settings.SPARK_MASTER
+    return config | {
+        "master": settings.READS_MASTER or here,
+        "driver_memory": settings.READS_MEMORY,
+        "java_options": f"{config['java_options']} -XX:+ExitOnOutOfMemoryError".strip(),
+        "reads_only": True,
+    }
+
+
+LOADS = Purpose(runner_config, "runner.log", writes=True)
+READS = Purpose(reads_config, "reads.log", writes=False)
+
+
 class Runner:
     """Runner of a data folder. Its methods may be called from any thread."""
 
@@ -80,6 +138,7 @@ class Runner:
         self,
         *,
         holder: str,
+        purpose: Purpose = LOADS,
         config: Mapping[str, Any] | None = None,
         folder: Path | None = None,
         command: Sequence[str] = COMMAND,
@@ -90,9 +149,9 @@ class Runner:
         ``holder`` names this owner in the error of a second owner that finds the folder locked.
         """
         self._holder, self._command, self._patience = holder, tuple(command), patience
-        self._fixed, self._config = config, dict(config or {})
+        self._purpose, self._fixed, self._config = purpose, config, dict(config or {})
         self._folder = folder or Path(settings.DATA_DIR)
-        self.log_file = self._folder / "logs" / "runner.log"
+        self.log_file = self._folder / "logs" / purpose.log
         self._log, self._subjects = RunnerLog(self.log_file), Subjects()
         self._lock = FolderLock(self._folder)
         self._guard = threading.RLock()
@@ -119,8 +178,9 @@ class Runner:
                 raise Refusal("RUNNER_CLOSED", "the worker is ending and takes no more requests")
             if self._child is not None:
                 return
-            self._config = dict(self._fixed or runner_config())
-            self._lock.acquire(self._holder)
+            self._config = dict(self._fixed or self._purpose.config())
+            if self._purpose.writes:
+                self._lock.acquire(self._holder)
             self._ready, self._why, self._pinged = None, None, None
             self._is_ready.clear()
             self._last_event = time.monotonic()
@@ -128,7 +188,7 @@ class Runner:
                 self._command,
                 environment={CONFIG: json.dumps(self._config)} | _java(),
                 folder=Path(settings.BASE_DIR),
-                inherited=[self._lock.descriptor],
+                inherited=[] if self._lock.descriptor is None else [self._lock.descriptor],
                 on_event=self._take,
                 on_said=self._write_down,
                 on_end=self._ended,
@@ -155,10 +215,21 @@ class Runner:
         """End an idle runner whose configuration (a secret, for example) has changed; the next start reads it."""
         with self._guard:
             child = self._child
-            if child is None or self._open or self._fixed is not None or runner_config() == self._config:
+            if child is None or self._open or self._fixed is not None or self._purpose.config() == self._config:
                 return
             self._child = None
         log.info("the runner's configuration has changed: it is started again")
+        child.close()
+
+    def _end_if_idle(self, child: Child) -> None:
+        """End a runner of reads that had no request for some minutes; the next request starts another one."""
+        idle = settings.READS_IDLE_SECONDS if self._patience.idle is None else self._patience.idle
+        with self._guard:
+            waits = self._child is not child or self._open or time.monotonic() - self._last_event < idle
+            if self._purpose.writes or waits or not idle:
+                return
+            self._child = None
+        log.info("the runner of reads is idle: it ends until the next read")
         child.close()
 
     def tell(self, message: Mapping) -> None:
@@ -215,6 +286,8 @@ class Runner:
             self._child = None
             orphans, self._open = list(self._open.values()), {}
             error = self._why or self._died(code)
+            if not self._purpose.writes and self._ready is not None:
+                error = self._reads_ended(error, len(orphans))
             self._is_ready.set()
         if orphans or not self._closed.is_set():
             log.warning("the runner ended: %s", error.message)
@@ -230,9 +303,20 @@ class Runner:
             hint=f"{hint} Its log is {self.log_file}; it is started again by the next request.".strip(),
         )
 
+    def _reads_ended(self, why: Refusal, reads: int) -> Refusal:
+        """Return the error of the reads that were under way when their runner ended."""
+        beside = f"; {counted(reads, 'read')} ran in it" if reads > 1 else ""
+        return Refusal(
+            READS_ENDED,
+            f"the runner of reads ended before it answered: {why.message}{beside}",
+            hint="Loads are not affected. Usually a read took too much memory (ELEVATA_READS_MEMORY) or time: read "
+            f"fewer or shorter values, and join by conditions. The worker's logs/{self._purpose.log} says more.",
+        )
+
     def _watch(self, child: Child) -> None:
-        """Kill a runner that takes too long to start or no longer answers."""
+        """Kill a runner that takes too long to start or no longer answers, and end an idle runner of reads."""
         while self._child is child and not self._closed.wait(self._patience.look):
+            self._end_if_idle(child)
             silent = time.monotonic() - self._last_event
             if self._ready is None:
                 if silent > self._patience.start:
@@ -267,24 +351,3 @@ def _java() -> dict[str, str]:
     """Return JAVA_HOME for the runner; nothing if neither the environment nor set-up names one."""
     return {"JAVA_HOME": settings.JAVA_HOME} if settings.JAVA_HOME else {}
 
-
-def runner_config() -> dict[str, Any]:
-    """Return the configuration of the runner and its Spark session. Raise Refusal SPARK_SETTINGS."""
-    return {
-        "warehouse": settings.WAREHOUSE,
-        "master": settings.SPARK_MASTER,
-        "jars": settings.SPARK_JARS,
-        "driver_memory": settings.DRIVER_MEMORY,
-        "java_options": settings.DRIVER_JAVA_OPTIONS,
-        "environment": settings.ENVIRONMENT,
-        "log_level": "ERROR",
-        "source_roots": [str(place) for place in source_roots().places],
-        "closed_folders": list(source_roots().closed),
-        "source_hosts": [host.strip() for host in settings.SOURCE_HOSTS if host.strip()],
-        "landing": settings.LANDING,
-        "landing_runs": settings.LANDING_RUNS,
-        "commits": settings.COMMITS,
-        "metastore": metastore_addresses(settings.CATALOG),
-        "metastore_version": settings.METASTORE_VERSION,
-        "metastore_jars": settings.METASTORE_JARS,
-    } | own_settings()

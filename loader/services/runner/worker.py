@@ -3,7 +3,8 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
@@ -17,28 +18,31 @@ from elevata.core.database import retried
 from elevata.core.processes import process_name
 from elevata.jobs import states
 from elevata.jobs.models import Job, Worker
-from elevata.jobs.registry import ASIDE, MESSAGES, WORK, handler_of, next_work
+from elevata.jobs.registry import LANES, WORK, handler_of, next_work
 from elevata.jobs.services import mark_lost
 from loader.domain.refusals import Refusal
 from loader.services.publication import PUBLISH, is_shared, publish_manifest
-from loader.services.runner.supervisor import Runner
+from loader.services.runner.supervisor import LOADS, READS, Purpose, Runner
 
 log = logging.getLogger(__name__)
 
 
 class Workplace:
-    """Worker process with one runner.
+    """Worker process with a runner that loads, and one that answers users' reads.
 
-    Load runs and executions are performed one after another, reads beside them. Messages to other systems are sent
-    one after another, too, without the runner.
+    Each lane has slots: load runs and executions are performed one after another, reads and messages to other systems
+    beside them. The runner of reads starts with the first read, so that an installation pays for it only if it is used.
     """
 
-    def __init__(self, *, make_runner: Callable[[str], Runner] | None = None):
+    def __init__(self, *, make_runner: Callable[[str, Purpose], Runner] | None = None):
         self.name = process_name()
         self.stopping = threading.Event()
-        make = make_runner or (lambda name: Runner(holder=f"worker {name}"))
-        self.runner = make(self.name)
-        self._busy = {WORK: threading.Lock(), MESSAGES: threading.Lock()}
+        make = make_runner or (lambda name, purpose: Runner(holder=f"worker {name}", purpose=purpose))
+        self.runner, self.reads_runner = make(self.name, LOADS), make(self.name, READS)
+        self._slots = {lane: threading.Semaphore(slots.total) for lane, slots in LANES.items()}
+        # User of each job under way, by lane and job.
+        self._taken: dict[str, dict[int, int | None]] = {lane: {} for lane in LANES}
+        self._guard = threading.Lock()
         self._heartbeats: threading.Thread | None = None
         self._published_in: dict | None = None
 
@@ -57,51 +61,66 @@ class Workplace:
         self.stopping.set()
 
     def close(self) -> None:
-        """End the runner and delete the worker's row."""
+        """End the runners and delete the worker's row."""
         self.stopping.set()
         if self._heartbeats is not None:
             self._heartbeats.join(states.WORKER_BEAT_SECONDS)
         self.runner.close()
+        self.reads_runner.close()
         try:
             Worker.objects.filter(name=self.name).delete()
         except DatabaseProblem as error:  # its heartbeat expires anyway
             log.warning("the worker's row stays behind: %s", error)
 
     def work(self, lane: str = WORK) -> None:
-        """Perform queued jobs of a lane until none is left, unless another thread already does.
+        """Perform queued jobs of a lane until none is left, unless other threads have all its slots.
 
-        No job is claimed while another worker's runner holds the warehouse; the next sweep wakes a worker again.
-        Jobs that wait for a lease are retried then, too.
+        No work on tables is claimed while another worker's runner holds the warehouse; the next sweep wakes a worker
+        again. Jobs that wait for a lease are retried then, too.
         """
         waiting: set[int] = set()
-        while next_work(waiting, lane=lane) is not None and not self.stopping.is_set():
+        while self._next(lane, waiting) is not None and not self.stopping.is_set():
             try:
                 if lane == WORK:
                     self.runner.start()
             except Refusal as refusal:
                 log.error("queued jobs stay queued: %s", refusal.one_line())
                 return
-            if not self._busy[lane].acquire(blocking=False):
-                return  # the thread that holds the lock checks again after releasing it
+            if not self._slots[lane].acquire(blocking=False):
+                return  # the threads that have the slots check again after releasing them
             try:
-                while (job := next_work(waiting, lane=lane)) is not None and not self.stopping.is_set():
-                    if self._perform(job) is None:
-                        waiting.add(job.pk)
+                while not self.stopping.is_set() and (job := self._take(lane, waiting)) is not None:
+                    try:
+                        if self._perform(job) is None:
+                            waiting.add(job.pk)
+                    finally:
+                        self._taken[lane].pop(job.pk)
             finally:
-                self._busy[lane].release()
+                self._slots[lane].release()
 
     def perform(self, job_pk: int) -> None:
-        """Perform a job at once if it may run beside others, else all queued jobs of its lane."""
+        """Perform all queued jobs of the job's lane."""
         job = Job.objects.filter(pk=job_pk).first()
-        lane = handler_of(job.kind).lane if job is not None else WORK
-        if lane == ASIDE:
-            self._perform(job)
-        else:
-            self.work(lane)
+        self.work(handler_of(job.kind).lane if job is not None else WORK)
+
+    def _next(self, lane: str, waiting: Collection[int]) -> Job | None:
+        """Return the next job of a lane that no thread performs, if its user may have another one under way."""
+        taken = dict(self._taken[lane])
+        busy = Counter(user for user in taken.values() if user is not None)
+        return next_work({*waiting, *taken}, lane=lane, busy=busy)
+
+    def _take(self, lane: str, waiting: Collection[int]) -> Job | None:
+        """Return the next job of a lane, which no other thread gets until it is removed from ``_taken``."""
+        with self._guard:
+            job = self._next(lane, waiting)
+            if job is not None:
+                self._taken[lane][job.pk] = job.requested_by_id
+            return job
 
     def _perform(self, job: Job) -> Any:
-        perform = handler_of(job.kind).perform
-        return perform(job.pk, worker=self.name, runner=self.runner, stopping=self.stopping)
+        handler = handler_of(job.kind)
+        runner = self.reads_runner if handler.only_reads(job) else self.runner
+        return handler.perform(job.pk, worker=self.name, runner=runner, stopping=self.stopping)
 
     def _send_heartbeats(self) -> None:
         while not self.stopping.wait(states.WORKER_BEAT_SECONDS):
@@ -154,6 +173,7 @@ class SupportsRequests(Protocol):
     """Interface of ``loader.services.runner.supervisor.Runner`` that attempts use."""
 
     def request(self, kind: str, manifest: Any) -> SupportsExchange: ...
+    def wait_until_ready(self, timeout: float) -> dict | None: ...
     def kill(self, why: Refusal) -> None: ...
 
 

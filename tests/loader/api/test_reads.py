@@ -14,7 +14,6 @@ from django.utils import timezone
 
 from elevata.accounts.services.tokens import create_token
 from elevata.accounts.services.users import ensure_user, grant_role
-from loader.api.reads import MOST_WAITING
 from loader.models import ReadRequest
 from loader.services.reads.exports import export_file
 from metadata.models import TargetDataset
@@ -146,8 +145,9 @@ def test_a_dataset_without_a_history_has_no_versions(reader: Client, airport: Ta
     assert ask(reader, raw, "sample").status_code == 202
 
 
-def test_one_person_asks_only_so_much_at_once(reader: Client, airport: TargetDataset, person: User):
-    ReadRequestFactory.create_batch(MOST_WAITING, kind="sample", dataset=airport, requested_by=person)
+def test_one_person_asks_only_so_much_at_once(reader: Client, airport: TargetDataset, person: User, settings):
+    settings.READS_PER_USER = 3
+    ReadRequestFactory.create_batch(3, kind="sample", dataset=airport, requested_by=person)
     refused = ask(reader, airport, "sample")
     assert (refused.status_code, refused.json()["code"], refused.headers["Retry-After"]) == (429, "TOO_MANY_READS", "2")
     end(ReadRequest.objects.first().pk, answer=ANSWER)

@@ -104,6 +104,13 @@ def test_a_crashed_java_points_to_its_error_file():
     assert "hs_err" in cause_of_death(-11)[1]
 
 
+@pytest.mark.parametrize("code", [3, 52])
+def test_java_without_memory_is_told_with_the_settings(code):
+    how, hint = cause_of_death(code)
+    assert how == "ran out of memory"
+    assert "ELEVATA_READS_MEMORY" in hint
+
+
 def test_a_plain_end_is_told_as_it_is():
     assert cause_of_death(1) == ("ended with code 1", "")
 

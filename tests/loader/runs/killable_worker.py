@@ -25,7 +25,9 @@ def main() -> None:
 
     command = [sys.executable, str(RUNNER), os.environ["ELEVATA_TEST_DEATH"]]
     place = Workplace(
-        make_runner=lambda name: Runner(holder=f"worker {name}", command=command, patience=Patience(start=600))
+        make_runner=lambda name, purpose: Runner(
+            holder=f"worker {name}", purpose=purpose, command=command, patience=Patience(start=600)
+        )
     )
     place.open()
     over = threading.Event()

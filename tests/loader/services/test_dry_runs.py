@@ -2,6 +2,7 @@
 
 import subprocess
 from datetime import timedelta
+from functools import partial
 from socket import gethostname
 
 import pytest
@@ -95,7 +96,7 @@ def test_one_whose_worker_may_be_there_is_not(preview):
 def test_a_worker_gives_up_what_gone_workers_left(preview, make_runner, monkeypatch, tmp_path):
     monkeypatch.setattr(worker.states, "WORKER_BEAT_SECONDS", 0.05)
     lost = under_way(preview, silent_for=timedelta(minutes=5))
-    place = Workplace(make_runner=lambda holder: make_runner(holder, tmp_path / "its"))
+    place = Workplace(make_runner=partial(make_runner, folder=tmp_path / "its"))
     try:
         place.open()
         wait_until(lambda: DryRun.objects.get(pk=lost.pk).status == "failed")

@@ -1,6 +1,7 @@
 """An execution runs once, for any number of requests, broker messages and workers."""
 
 import threading
+from functools import partial
 
 import pytest
 from celery import signals
@@ -62,9 +63,7 @@ def test_pressed_twice_delivered_twice_and_heard_by_two_workers_it_runs_once(
     report, make_runner, script, tmp_path, monkeypatch, in_threads, heard
 ):
     script.add(step_pause=0.2)
-    first, second = (
-        Workplace(make_runner=lambda holder, name=name: make_runner(holder, tmp_path / name)) for name in ("1", "2")
-    )
+    first, second = (Workplace(make_runner=partial(make_runner, folder=tmp_path / name)) for name in ("1", "2"))
     monkeypatch.setattr(tasks, "_workplace", first)
     person = olga()
 

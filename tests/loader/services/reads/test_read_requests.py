@@ -59,6 +59,14 @@ def test_a_read_that_takes_too_long_ends(airports, runner, script, monkeypatch):
     assert (read.status, read.error["code"]) == ("failed", "READ_TIMEOUT")
 
 
+def test_the_time_of_a_read_begins_when_its_runner_is_ready(airports, make_runner, script, monkeypatch):
+    monkeypatch.setattr(attempts, "_GRACE_SECONDS", 0.0)
+    script.tell(mute=True, hang_on=["read"])
+    runner = make_runner(start=0.5)
+    read = perform_read(read_pk=asked().pk, worker="w", runner=runner, timeout_seconds=0.1)
+    assert (read.status, read.error["code"]) == ("failed", "SPARK_DID_NOT_START")
+
+
 def test_a_stopping_worker_ends_its_reads(airports, runner, script):
     script.tell(hang_on=["read"])
     stopping = threading.Event()

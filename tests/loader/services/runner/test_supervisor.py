@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from loader.domain.manifest.loads import LoadManifest, RawLoad
 from loader.domain.manifest.sources import DatabaseSpec, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.services.runner.folder_lock import FolderLock
+from loader.services.runner.supervisor import READS
 from metadata.domain.sources.locations import DatabasePlace
 from tests.loader.processes import lives, wait_until
 
@@ -122,6 +124,31 @@ def test_a_long_request_is_no_reason_to_end_a_runner_that_answers(make_runner, s
     wait_until(lambda: len(script.seen("ping")) >= 3)
     exchange.cancel()
     assert finished(exchange)["status"] == "canceled"
+
+
+def test_an_idle_runner_of_reads_ends_until_the_next_read(make_runner, script):
+    script.tell(answers={"sample": {}}, hang_on=["check"])
+    runner = make_runner("reads", READS, idle=0.2)
+    waiting = runner.request("check", {})
+    finished(runner.request("read", READ))
+    pid = runner.pid
+    threading.Event().wait(0.5)
+    assert runner.pid == pid, "a request is under way"
+    waiting.cancel()
+    wait_until(lambda: not lives(pid))
+    assert finished(runner.request("read", READ))["status"] == "succeeded"
+    assert runner.pid != pid
+
+
+def test_a_runner_of_reads_needs_no_lock_and_a_runner_of_loads_does_not_end_when_idle(runner, make_runner, script):
+    script.tell(answers={"sample": {}})
+    loads = make_runner(idle=0.05)
+    finished(loads.request("observe", OBSERVE))
+    reads = make_runner("reads", READS)
+    assert finished(reads.request("read", READ))["status"] == "succeeded"
+    threading.Event().wait(0.3)
+    assert None not in (loads.pid, reads.pid)
+    assert reads.log_file != loads.log_file
 
 
 def test_close_ends_the_runner_and_gives_the_folder_back(runner, make_runner, tmp_path):

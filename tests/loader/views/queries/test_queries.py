@@ -94,6 +94,14 @@ def test_what_cannot_run_is_refused_at_once(reader: Client, published: TargetDat
     assert not ReadRequest.objects.exists()
 
 
+def test_the_page_says_that_too_many_reads_are_unfinished(reader: Client, published: TargetDataset, settings):
+    settings.READS_PER_USER = 1
+    query = f"SELECT icao FROM {AIRPORT}"
+    run(reader, query)
+    assert "1 read of yours is not finished" in words(run(reader, query))
+    assert ReadRequest.objects.count() == 1
+
+
 def test_without_scripts_the_answer_is_a_page_with_the_query(reader: Client, published: TargetDataset):
     asked = reader.post("/sql/run/", {"text": f"SELECT icao FROM {AIRPORT}", "limit": "1000"})
     text = read(reader, asked.url)
