@@ -1,0 +1,381 @@
+"""Seals of logged rows: signed digests that show changes outside of the product.
+
+A transaction that writes logged rows seals them at its end. A seal covers the values of the row and the rows that
+belong to it (a dataset's inputs, and the ids of its columns), so that rows inserted or removed by SQL show, too. A row
+that did not match its seal before the transaction keeps its seal: an edit neither covers a change by SQL up nor makes
+the editor its author. ``adopt_metadata`` seals it anew.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Max, Model, QuerySet
+from django.utils.module_loading import import_string
+
+from elevata.audit.domain import Signature
+from elevata.audit.models import ChangeLogEntry, RowSeal, Versioned
+from elevata.audit.row_digests import canonical_row, canonical_value, parts_digest, row_digest
+from elevata.audit.services.signing import keyring
+
+Kind = type[Model]
+Values = dict[str, Any]
+
+_PURPOSE = "row-seal"
+_BATCH = 500
+# Action of entries by which an administrator becomes the author of rows that were changed outside of the product.
+ADOPTED = "adopted"
+# Counters and times of the row itself.
+_UNSEALED = frozenset({"id", "version", "created_at", "updated_at"})
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows that belong to a sealed row by the foreign key ``owner``; ``whole`` covers their values, else their ids."""
+
+    model: Kind
+    owner: str
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """Rules for the seals of one model; the fields ``unsealed`` are written without an entry in the change log."""
+
+    parts: tuple[Part, ...] = ()
+    unsealed: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class AlteredRow:
+    """Row that does not match its seal. ``problem`` is ``changed``, ``parts``, ``unsealed``, ``removed`` or ``older``.
+
+    ``row`` is None for a removed row; ``entry`` is the last change-log entry of one that was removed with its seal.
+    """
+
+    model: Kind
+    pk: int
+    problem: str
+    row: Model | None = None
+    entry: ChangeLogEntry | None = None
+
+    @property
+    def key(self) -> str:
+        """Return the row's stable key, its name, or else its id."""
+        if self.entry is not None:
+            return self.entry.subject_key
+        field = getattr(self.model, "LOG_KEY", "")
+        return str(getattr(self.row, field)) if self.row is not None and field else str(self.pk)
+
+    @property
+    def name(self) -> str:
+        described = self.entry.subject_name if self.entry is not None else self.row or self.pk
+        return f"{self.model._meta.verbose_name} {described}"
+
+    def describe(self) -> str:
+        """Return the table, the key and the difference in words."""
+        return f"{self.model._meta.db_table} {self.key} ({self.name}): {PROBLEMS[self.problem]}"
+
+    def as_json(self) -> dict[str, str]:
+        return {
+            "table": self.model._meta.db_table,
+            "key": self.key,
+            "name": self.name,
+            "problem": self.problem,
+            "message": PROBLEMS[self.problem],
+        }
+
+
+PROBLEMS = {
+    "changed": "its values were changed outside of the product",
+    "parts": "rows that belong to it were added, changed or removed outside of the product",
+    "unsealed": "it was added outside of the product",
+    "removed": "it was removed outside of the product",
+    "older": "it was put back to an older state outside of the product",
+}
+
+
+@cache
+def sealed_models() -> dict[Kind, Sealed]:
+    """Return the models whose rows are sealed, owners before the rows that belong to them."""
+    models: dict[Kind, Sealed] = {}
+    for name in settings.AUDIT_SEALED_ROWS:
+        models.update(import_string(name))
+    return models
+
+
+@cache
+def _owners() -> dict[Kind, tuple[tuple[Kind, Part], ...]]:
+    """Return the owners of the rows of each model."""
+    owners: dict[Kind, list[tuple[Kind, Part]]] = defaultdict(list)
+    for owner, rules in sealed_models().items():
+        for part in rules.parts:
+            owners[part.model].append((owner, part))
+    return {model: tuple(pairs) for model, pairs in owners.items()}
+
+
+def seal(before: Mapping[Kind, Mapping[int, Values | None]], entry: int | None) -> None:
+    """Seal the rows that a transaction wrote, at its end; ``before`` are their before-images, None for new rows.
+
+    ``entry`` is the last change-log entry of the transaction; without one, seals keep theirs.
+    """
+    owners: dict[Kind, set[int]] = defaultdict(set)
+    for model, images in before.items():
+        for owner, part in _owners().get(model, ()):
+            owners[owner].update(_touched_owners(part, images))
+    images = _Images(before)
+    for model in sealed_models():
+        new = {pk for pk, image in images.of(model).items() if image is None}
+        pks = sorted({*images.of(model), *owners[model]})
+        for start in range(0, len(pks), _BATCH):
+            _Batch(model, pks[start : start + _BATCH], images, owners[model] | new).seal(entry)
+
+
+def _touched_owners(part: Part, images: Mapping[int, Values | None]) -> Iterator[int]:
+    """Yield the owners of rows that were created, moved or removed, and of changed rows that count as a whole."""
+    current = _values(part.model, images, part.owner)
+    for pk, image in images.items():
+        owners = {row[part.owner] for row in (image, current.get(pk)) if row is not None}
+        if part.whole or image is None or pk not in current or len(owners) > 1:
+            yield from owners
+
+
+class _Images:
+    """Before-images of a transaction, also by the owners of their rows."""
+
+    def __init__(self, before: Mapping[Kind, Mapping[int, Values | None]]) -> None:
+        self._before = before
+        self._by_owner: dict[Part, dict[int, list[Values]]] = {}
+
+    def of(self, model: Kind) -> Mapping[int, Values | None]:
+        return self._before.get(model, {})
+
+    def owned(self, part: Part, owner: int) -> list[Values]:
+        """Return the images of rows that belonged to an owner."""
+        if part not in self._by_owner:
+            self._by_owner[part] = defaultdict(list)
+            for image in self.of(part.model).values():
+                if image is not None:
+                    self._by_owner[part][image[part.owner]].append(image)
+        return self._by_owner[part].get(owner, [])
+
+
+class _Batch:
+    """Rows of one model, their seals and the rows that belong to them, before and after a transaction."""
+
+    def __init__(self, model: Kind, pks: list[int], images: _Images, owners: Collection[int]) -> None:
+        self._model, self._rules, self._pks, self._images = model, sealed_models()[model], pks, images
+        self._owners = frozenset(owners).intersection(pks)
+        # Locked first: two transactions that add rows to one owner seal it one after the other.
+        rows = RowSeal.objects.select_for_update().filter(table=_table(model), row_id__in=pks).order_by("pk")
+        self._seals = {row.row_id: row for row in rows}
+        self._now = _values(model, pks)
+        self._parts = _parts(self._rules, self._owners) if self._owners else {}
+
+    def seal(self, entry: int | None) -> None:
+        images = self._images.of(self._model)
+        written = []
+        for pk, row in self._now.items():
+            stored, is_new = self._seals.get(pk), pk in images and images[pk] is None
+            if not is_new and not self._was_intact(pk, images.get(pk) or row, stored):
+                continue
+            # A transaction that added a row to the same owner may have ended later with earlier entries.
+            at = max(entry or 0, stored.entry_id if stored is not None else 0)
+            parts = parts_digest(self._parts.get(pk, {})) if pk in self._owners else stored.parts
+            written.append(_sealed(self._model, self._rules, pk, row, parts, at))
+        _store(written)
+        gone = [pk for pk in self._pks if pk not in self._now]
+        if gone:
+            RowSeal.objects.filter(table=_table(self._model), row_id__in=gone).delete()
+
+    def _was_intact(self, pk: int, row: Values, stored: RowSeal | None) -> bool:
+        """Return True if the row, and the touched rows that belong to it, matched the seal before the transaction."""
+        if stored is None:
+            return False
+        parts = self._parts_before(pk) if pk in self._owners else stored.parts
+        return not _problem(stored, _digest(self._model, self._rules, row), parts)
+
+    def _parts_before(self, pk: int) -> str:
+        parts: dict[str, list[Any]] = {}
+        for part in self._rules.parts:
+            kind, images = part.model.__name__, self._images.of(part.model)
+            unchanged = [item for item in self._parts.get(pk, {}).get(kind, ()) if _id(item) not in images]
+            parts[kind] = unchanged + [_part(part, image) for image in self._images.owned(part, pk)]
+        return parts_digest(parts)
+
+
+def seal_all(model: Kind, rules: Sealed) -> None:
+    """Seal all rows of a model as they are.
+
+    For migrations, which have models of their own: each one that changes values of sealed rows seals them anew.
+    """
+    pks = list(model._base_manager.order_by("pk").values_list("pk", flat=True))
+    for start in range(0, len(pks), _BATCH):
+        batch = pks[start : start + _BATCH]
+        parts = _parts(rules, batch)
+        rows = _values(model, batch).items()
+        _store([_sealed(model, rules, pk, row, parts_digest(parts.get(pk, {})), 0) for pk, row in rows])
+
+
+def forget(model: Kind, pk: int) -> None:
+    """Remove the seal of a row that was removed outside of the product."""
+    RowSeal.objects.filter(table=_table(model), row_id=pk).delete()
+
+
+def _store(seals: Collection[RowSeal]) -> None:
+    RowSeal.objects.bulk_create(
+        seals,
+        update_conflicts=True,
+        unique_fields=["table", "row_id"],
+        update_fields=["digest", "parts", "entry_id", "signature"],
+    )
+
+
+# --- comparison --------------------------------------------------------------------------------
+
+
+def altered_rows(within: Mapping[Kind, QuerySet | None] | None = None) -> Iterator[AlteredRow]:
+    """Yield the rows that do not match their seals, of all models or of these.
+
+    ``within`` maps models to the rows to compare; None for all rows, and then seals without a row are found, too.
+    """
+    wanted = dict.fromkeys(sealed_models()) if within is None else within
+    for model, rows in wanted.items():
+        yield from _altered(model, rows)
+
+
+def _altered(model: Kind, rows: QuerySet | None) -> Iterator[AlteredRow]:
+    rules, values = sealed_models()[model], _all_values(model, rows)
+    seals = RowSeal.objects.filter(table=_table(model)).order_by()
+    if rows is not None:
+        seals = seals.filter(row_id__among=list(values))
+    stored = {seal.row_id: seal for seal in seals.iterator()}
+    parts = _parts(rules, None if rows is None else list(values))
+    for pk, row in values.items():
+        seal = stored.get(pk)
+        digests = _digest(model, rules, row), parts_digest(parts.get(pk, {}))
+        problem = "unsealed" if seal is None else _problem(seal, *digests)
+        if problem:
+            yield AlteredRow(model, pk, problem, model._base_manager.filter(pk=pk).first())
+    if rows is None:
+        yield from (AlteredRow(model, pk, "removed") for pk in sorted(stored.keys() - values.keys()))
+
+
+def outdated_rows() -> Iterator[AlteredRow]:
+    """Yield the rows whose newest change-log entry is not the one of their seals.
+
+    They were put back with their seals to a former state, or removed with them. Only objects with entries of their own
+    are compared; a column that was created with its dataset has none before its first change.
+    """
+    for model in sealed_models():
+        if issubclass(model, Versioned):
+            yield from _outdated(model)
+
+
+def _outdated(model: type[Versioned]) -> Iterator[AlteredRow]:
+    kind = model.LOG_KIND or model._meta.model_name
+    changes = ChangeLogEntry.objects.filter(subject_kind=kind, action__in=(*ChangeLogEntry.Action.values, ADOPTED))
+    newest = dict(changes.order_by().values_list("subject_key").annotate(Max("pk")))
+    entries = dict(RowSeal.objects.filter(table=_table(model)).order_by().values_list("row_id", "entry_id"))
+    rows = {str(key): pk for pk, key in model._base_manager.order_by().values_list("pk", model.LOG_KEY)}
+    for key, pk in rows.items():
+        if pk in entries and entries[pk] < newest.get(key, 0):
+            yield AlteredRow(model, pk, "older", model._base_manager.get(pk=pk))
+    # A name without a row may be a former one; stable keys never change.
+    missing = [newest[key] for key in newest.keys() - rows.keys()] if model.LOG_KEY == "key" else []
+    for entry in ChangeLogEntry.objects.filter(pk__among=missing).exclude(action=ChangeLogEntry.Action.DELETED):
+        yield AlteredRow(model, 0, "removed", entry=entry)
+
+
+def _problem(seal: RowSeal, digest: str, parts: str) -> str:
+    """Return the difference between a seal and the digests of its row; empty if there is none."""
+    if seal.digest != digest or not _is_signed(seal):
+        return "changed"
+    return "" if seal.parts == parts else "parts"
+
+
+def _is_signed(seal: RowSeal) -> bool:
+    return not keyring().problem(Signature.parse(seal.signature), _PURPOSE, _message(seal))
+
+
+def _sealed(model: Kind, rules: Sealed, pk: int, row: Values, parts: str, entry: int) -> RowSeal:
+    digest = _digest(model, rules, row)
+    seal = RowSeal(table=_table(model), row_id=pk, digest=digest, parts=parts, entry_id=entry)
+    seal.signature = str(keyring().sign(_PURPOSE, _message(seal)))
+    return seal
+
+
+def _message(seal: RowSeal) -> bytes:
+    return f"{seal.table} {seal.row_id} {seal.digest} {seal.parts} {seal.entry_id}".encode()
+
+
+# --- rows --------------------------------------------------------------------------------------
+
+
+def _table(model: Kind) -> str:
+    return model._meta.db_table
+
+
+def _digest(model: Kind, rules: Sealed, row: Values) -> str:
+    return row_digest(row, _defaults(model, _UNSEALED | rules.unsealed))
+
+
+@cache
+def _defaults(model: Kind, unsealed: frozenset[str]) -> dict[str, Any]:
+    """Return the canonical defaults of a model's sealed fields."""
+    fields = (field for field in model._meta.concrete_fields if field.attname not in unsealed)
+    return {field.attname: _default(field) for field in fields}
+
+
+def _default(field: Any) -> Any:
+    # Keys have random defaults, which no row has in common with another.
+    is_random = callable(field.default) and field.default not in (list, dict)
+    return None if is_random else canonical_value(field.get_default())
+
+
+def _values(model: Kind, pks: Collection[int], *fields: str) -> dict[int, Values]:
+    """Return the stored rows by primary key; missing rows are left out."""
+    found, wanted = {}, list(pks)
+    for start in range(0, len(wanted), _BATCH):
+        found |= _all_values(model, model._base_manager.filter(pk__in=wanted[start : start + _BATCH]), *fields)
+    return found
+
+
+def _all_values(model: Kind, rows: QuerySet | None = None, *fields: str) -> dict[int, Values]:
+    """Return the rows of a model, or these, by primary key."""
+    selected = model._base_manager.all() if rows is None else rows
+    names = ("pk", *fields) if fields else ("pk", *(field.attname for field in model._meta.concrete_fields))
+    return {row["pk"]: row for row in selected.order_by().values(*names).iterator(chunk_size=_BATCH * 4)}
+
+
+def _parts(rules: Sealed, owners: Collection[int] | None) -> dict[int, dict[str, list[Any]]]:
+    """Return the rows that belong to these owners, or to all, by owner and model."""
+    parts: dict[int, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
+    for part in rules.parts:
+        rows = part.model._base_manager.order_by()
+        if owners is not None:
+            rows = rows.filter(**{f"{part.owner.removesuffix('_id')}__pk__among": owners})
+        kind = part.model.__name__
+        if part.whole:
+            for row in _all_values(part.model, rows).values():
+                parts[row[part.owner]][kind].append(_part(part, row))
+        else:
+            for pk, owner in rows.values_list("pk", part.owner):
+                parts[owner][kind].append(pk)
+    return parts
+
+
+def _part(part: Part, row: Values) -> Any:
+    """Return a row as a part of its owner: its id, or its canonical form with the id."""
+    if not part.whole:
+        return row["id"]
+    return {"id": row["id"]} | canonical_row(row, _defaults(part.model, _UNSEALED))
+
+
+def _id(item: Any) -> int:
+    return item["id"] if isinstance(item, dict) else item
