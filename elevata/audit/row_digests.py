@@ -7,6 +7,7 @@ changes no digest of the rows that exist.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -14,22 +15,23 @@ from uuid import UUID
 from elevata.core.canonical_json import sha256_hex
 
 
-def row_digest(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of a row's canonical form; fields without an entry in ``defaults`` are not part of it."""
-    return sha256_hex(canonical_row(values, defaults))
+@dataclass(frozen=True)
+class Fields:
+    """Names and defaults of the fields that a digest covers, in one order."""
+
+    names: tuple[str, ...]
+    defaults: tuple[Any, ...]
 
 
-def canonical_row(values: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a row that differ from their defaults, as values for canonical JSON.
+def row_digest(fields: Fields, values: Iterable[Any]) -> str:
+    """Return the SHA-256 of a row's canonical form; ``values`` are in the order of the fields."""
+    return sha256_hex(canonical_row(fields, values))
 
-    ``defaults`` are canonical values.
-    """
-    plain = {name: canonical_value(values[name]) for name in defaults}
-    return {
-        name: value
-        for name, value in plain.items()
-        if value != defaults[name] or type(value) is not type(defaults[name])
-    }
+
+def canonical_row(fields: Fields, values: Iterable[Any]) -> dict[str, Any]:
+    """Return the fields of a row that differ from their defaults, as values for canonical JSON."""
+    triples = zip(fields.names, values, fields.defaults, strict=True)
+    return {name: canonical_value(value) for name, value, default in triples if value != default}
 
 
 def parts_digest(parts: Mapping[str, Iterable[Any]]) -> str:
@@ -37,8 +39,11 @@ def parts_digest(parts: Mapping[str, Iterable[Any]]) -> str:
 
     Empty kinds count as missing.
     """
-    ordered = {kind: sorted(items, key=_id_of) for kind, items in parts.items()}
-    return sha256_hex({kind: items for kind, items in ordered.items() if items})
+    filled = {kind: sorted(items, key=_id_of) for kind, items in parts.items() if items}
+    return sha256_hex(filled) if filled else _NO_PARTS
+
+
+_NO_PARTS = sha256_hex({})
 
 
 def _id_of(item: Any) -> int:

@@ -44,7 +44,9 @@ FORGED = {
     "UPDATE metadata_targetdataset SET \"select\" = 'SELECT 1 AS day' WHERE name = 'days'": (
         "metadata_targetdataset biz.days changed"
     ),
-    "UPDATE metadata_targetdataset SET contract = false WHERE name = 'sales'": "metadata_targetdataset mart.sales changed",
+    "UPDATE metadata_targetdataset SET contract = false WHERE name = 'sales'": (
+        "metadata_targetdataset mart.sales changed"
+    ),
     "UPDATE metadata_exposure SET link = 'https://example.net/'": "metadata_exposure mart.sales.Board changed",
     "UPDATE metadata_qualitycheck SET severity = 'warn'": "metadata_qualitycheck mart.sales.amounts changed",
     "UPDATE loader_schedule SET cron = '* * * * *'": "loader_schedule nightly changed",

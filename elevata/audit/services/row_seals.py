@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.db.models import Max, Model, QuerySet
@@ -20,7 +20,7 @@ from django.utils.module_loading import import_string
 
 from elevata.audit.domain import Signature
 from elevata.audit.models import ChangeLogEntry, RowSeal, Versioned
-from elevata.audit.row_digests import canonical_row, canonical_value, parts_digest, row_digest
+from elevata.audit.row_digests import Fields, canonical_row, parts_digest, row_digest
 from elevata.audit.services.signing import keyring
 
 Kind = type[Model]
@@ -28,6 +28,7 @@ Values = dict[str, Any]
 
 _PURPOSE = "row-seal"
 _BATCH = 500
+_CHUNK = 2000
 # Action of entries by which an administrator becomes the author of rows that were changed outside of the product.
 ADOPTED = "adopted"
 # Counters and times of the row itself.
@@ -173,7 +174,7 @@ class _Batch:
         self._owners = frozenset(owners).intersection(pks)
         # Locked first: two transactions that add rows to one owner seal it one after the other.
         rows = RowSeal.objects.select_for_update().filter(table=_table(model), row_id__in=pks).order_by("pk")
-        self._seals = {row.row_id: row for row in rows}
+        self._seals = {seal.row_id: seal for seal in map(Seal._make, rows.values_list(*Seal._fields))}
         self._now = _values(model, pks)
         self._parts = _parts(self._rules, self._owners) if self._owners else {}
 
@@ -187,13 +188,13 @@ class _Batch:
             # A transaction that added a row to the same owner may have ended later with earlier entries.
             at = max(entry or 0, stored.entry_id if stored is not None else 0)
             parts = parts_digest(self._parts.get(pk, {})) if pk in self._owners else stored.parts
-            written.append(_sealed(self._model, self._rules, pk, row, parts, at))
+            written.append(_signed(self._model, pk, _digest(self._model, self._rules, row), parts, at))
         _store(written)
         gone = [pk for pk in self._pks if pk not in self._now]
         if gone:
             RowSeal.objects.filter(table=_table(self._model), row_id__in=gone).delete()
 
-    def _was_intact(self, pk: int, row: Values, stored: RowSeal | None) -> bool:
+    def _was_intact(self, pk: int, row: Values, stored: Seal | None) -> bool:
         """Return True if the row, and the touched rows that belong to it, matched the seal before the transaction."""
         if stored is None:
             return False
@@ -219,7 +220,7 @@ def seal_all(model: Kind, rules: Sealed) -> None:
         batch = pks[start : start + _BATCH]
         parts = _parts(rules, batch)
         rows = _values(model, batch).items()
-        _store([_sealed(model, rules, pk, row, parts_digest(parts.get(pk, {})), 0) for pk, row in rows])
+        _store([_signed(model, pk, _digest(model, rules, row), parts_digest(parts[pk]), 0) for pk, row in rows])
 
 
 def forget(model: Kind, pk: int) -> None:
@@ -250,16 +251,17 @@ def altered_rows(within: Mapping[Kind, QuerySet | None] | None = None) -> Iterat
 
 
 def _altered(model: Kind, rows: QuerySet | None) -> Iterator[AlteredRow]:
-    rules, values = sealed_models()[model], _all_values(model, rows)
+    rules = sealed_models()[model]
+    fields = _fields(model, rules)
+    values = dict(_stored(model, rows, fields.names))
     seals = RowSeal.objects.filter(table=_table(model)).order_by()
     if rows is not None:
         seals = seals.filter(row_id__among=list(values))
-    stored = {seal.row_id: seal for seal in seals.iterator()}
+    stored = {seal.row_id: seal for seal in map(Seal._make, seals.values_list(*Seal._fields).iterator())}
     parts = _parts(rules, None if rows is None else list(values))
     for pk, row in values.items():
         seal = stored.get(pk)
-        digests = _digest(model, rules, row), parts_digest(parts.get(pk, {}))
-        problem = "unsealed" if seal is None else _problem(seal, *digests)
+        problem = "unsealed" if seal is None else _problem(seal, row_digest(fields, row), parts_digest(parts[pk]))
         if problem:
             yield AlteredRow(model, pk, problem, model._base_manager.filter(pk=pk).first())
     if rows is None:
@@ -292,26 +294,30 @@ def _outdated(model: type[Versioned]) -> Iterator[AlteredRow]:
         yield AlteredRow(model, 0, "removed", entry=entry)
 
 
-def _problem(seal: RowSeal, digest: str, parts: str) -> str:
+class Seal(NamedTuple):
+    """Columns of a stored seal."""
+
+    table: str
+    row_id: int
+    digest: str
+    parts: str
+    entry_id: int
+    signature: str = ""
+
+    def message(self) -> bytes:
+        return f"{self.table} {self.row_id} {self.digest} {self.parts} {self.entry_id}".encode()
+
+
+def _problem(seal: Seal, digest: str, parts: str) -> str:
     """Return the difference between a seal and the digests of its row; empty if there is none."""
-    if seal.digest != digest or not _is_signed(seal):
+    if seal.digest != digest or keyring().problem(Signature.parse(seal.signature), _PURPOSE, seal.message()):
         return "changed"
     return "" if seal.parts == parts else "parts"
 
 
-def _is_signed(seal: RowSeal) -> bool:
-    return not keyring().problem(Signature.parse(seal.signature), _PURPOSE, _message(seal))
-
-
-def _sealed(model: Kind, rules: Sealed, pk: int, row: Values, parts: str, entry: int) -> RowSeal:
-    digest = _digest(model, rules, row)
-    seal = RowSeal(table=_table(model), row_id=pk, digest=digest, parts=parts, entry_id=entry)
-    seal.signature = str(keyring().sign(_PURPOSE, _message(seal)))
-    return seal
-
-
-def _message(seal: RowSeal) -> bytes:
-    return f"{seal.table} {seal.row_id} {seal.digest} {seal.parts} {seal.entry_id}".encode()
+def _signed(model: Kind, pk: int, digest: str, parts: str, entry: int) -> RowSeal:
+    seal = Seal(_table(model), pk, digest, parts, entry)
+    return RowSeal(**seal._replace(signature=str(keyring().sign(_PURPOSE, seal.message())))._asdict())
 
 
 # --- rows --------------------------------------------------------------------------------------
@@ -322,35 +328,39 @@ def _table(model: Kind) -> str:
 
 
 def _digest(model: Kind, rules: Sealed, row: Values) -> str:
-    return row_digest(row, _defaults(model, _UNSEALED | rules.unsealed))
+    fields = _fields(model, rules)
+    return row_digest(fields, (row[name] for name in fields.names))
 
 
 @cache
-def _defaults(model: Kind, unsealed: frozenset[str]) -> dict[str, Any]:
-    """Return the canonical defaults of a model's sealed fields."""
-    fields = (field for field in model._meta.concrete_fields if field.attname not in unsealed)
-    return {field.attname: _default(field) for field in fields}
+def _fields(model: Kind, rules: Sealed) -> Fields:
+    """Return the sealed fields of a model."""
+    unsealed = _UNSEALED | rules.unsealed
+    fields = [field for field in model._meta.concrete_fields if field.attname not in unsealed]
+    return Fields(tuple(field.attname for field in fields), tuple(map(_default, fields)))
 
 
 def _default(field: Any) -> Any:
     # Keys have random defaults, which no row has in common with another.
     is_random = callable(field.default) and field.default not in (list, dict)
-    return None if is_random else canonical_value(field.get_default())
+    return None if is_random else field.get_default()
 
 
 def _values(model: Kind, pks: Collection[int], *fields: str) -> dict[int, Values]:
-    """Return the stored rows by primary key; missing rows are left out."""
+    """Return the stored rows, or these fields of them, by primary key; missing rows are left out."""
+    names = fields or tuple(field.attname for field in model._meta.concrete_fields)
     found, wanted = {}, list(pks)
     for start in range(0, len(wanted), _BATCH):
-        found |= _all_values(model, model._base_manager.filter(pk__in=wanted[start : start + _BATCH]), *fields)
+        rows = model._base_manager.filter(pk__in=wanted[start : start + _BATCH])
+        found.update((pk, dict(zip(names, row, strict=True))) for pk, row in _stored(model, rows, names))
     return found
 
 
-def _all_values(model: Kind, rows: QuerySet | None = None, *fields: str) -> dict[int, Values]:
-    """Return the rows of a model, or these, by primary key."""
+def _stored(model: Kind, rows: QuerySet | None, names: tuple[str, ...]) -> Iterator[tuple[int, tuple]]:
+    """Yield the primary keys and these fields of the rows of a model, or of these rows."""
     selected = model._base_manager.all() if rows is None else rows
-    names = ("pk", *fields) if fields else ("pk", *(field.attname for field in model._meta.concrete_fields))
-    return {row["pk"]: row for row in selected.order_by().values(*names).iterator(chunk_size=_BATCH * 4)}
+    for pk, *values in selected.order_by().values_list("pk", *names).iterator(chunk_size=_CHUNK):
+        yield pk, values
 
 
 def _parts(rules: Sealed, owners: Collection[int] | None) -> dict[int, dict[str, list[Any]]]:
@@ -361,20 +371,26 @@ def _parts(rules: Sealed, owners: Collection[int] | None) -> dict[int, dict[str,
         if owners is not None:
             rows = rows.filter(**{f"{part.owner.removesuffix('_id')}__pk__among": owners})
         kind = part.model.__name__
-        if part.whole:
-            for row in _all_values(part.model, rows).values():
-                parts[row[part.owner]][kind].append(_part(part, row))
-        else:
+        if not part.whole:
             for pk, owner in rows.values_list("pk", part.owner):
                 parts[owner][kind].append(pk)
+            continue
+        fields = _fields(part.model, _AS_PART)
+        place = fields.names.index(part.owner)
+        for pk, values in _stored(part.model, rows, fields.names):
+            parts[values[place]][kind].append({"id": pk} | canonical_row(fields, values))
     return parts
+
+
+_AS_PART = Sealed()
 
 
 def _part(part: Part, row: Values) -> Any:
     """Return a row as a part of its owner: its id, or its canonical form with the id."""
     if not part.whole:
         return row["id"]
-    return {"id": row["id"]} | canonical_row(row, _defaults(part.model, _UNSEALED))
+    fields = _fields(part.model, _AS_PART)
+    return {"id": row["id"]} | canonical_row(fields, (row[name] for name in fields.names))
 
 
 def _id(item: Any) -> int:
