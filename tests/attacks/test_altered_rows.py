@@ -16,7 +16,7 @@ from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import create_service_account
 from elevata.audit.models import RowSeal
-from elevata.audit.services.row_seals import altered_rows, outdated_rows
+from elevata.audit.services.row_seals import altered_rows, outdated_rows, seal
 from elevata.audit.services.verification import verify_chain
 from elevata.core.errors import MetadataError
 from loader.services.schedules import create_schedule
@@ -24,6 +24,7 @@ from metadata.models import QualityCheck, TargetColumn
 from metadata.selectors.datasets import dataset_states
 from metadata.services.datasets.targets import create_schema, create_target_dataset, update_target_column
 from metadata.services.rows.adoption import adopt_rows
+from metadata.services.sources import create_system
 from tests.architecture.conftest import built, world
 from tests.architecture.executions import code_of
 from tests.architecture.world import World, committed, person
@@ -35,7 +36,7 @@ __all__ = ["built", "world"]
 pytestmark = [pytest.mark.django_db, pytest.mark.embedded]
 
 FORGED = {
-    "UPDATE metadata_targetcolumn SET expression = 'balance * 2' WHERE name = 'balance'": (
+    "UPDATE metadata_targetcolumn SET expression = '2' WHERE name = 'balance'": (
         "metadata_targetcolumn rawcore.rc_crm_customer.balance changed"
     ),
     "UPDATE metadata_targetcolumn SET sensitivity = 'public' WHERE name = 'full_name'": (
@@ -102,7 +103,7 @@ def test_a_row_inserted_or_removed_with_its_seal_is_found(installation: World) -
 
 
 def test_an_altered_row_is_in_no_report_and_no_load(built: World) -> None:
-    sql("UPDATE metadata_targetcolumn SET expression = 'balance * 2' WHERE name = 'balance'")
+    sql("UPDATE metadata_targetcolumn SET expression = '2' WHERE name = 'balance'")
     assert code_of(built.report) == "CHANGED_OUTSIDE"
     states = dataset_states()
     load = {"environment": built.environment, "states": states, "keys": {state.key for state in states}}
@@ -111,7 +112,7 @@ def test_an_altered_row_is_in_no_report_and_no_load(built: World) -> None:
 
 
 def test_an_edit_does_not_cover_an_altered_row_up(built: World) -> None:
-    sql("UPDATE metadata_targetcolumn SET expression = 'balance * 2' WHERE name = 'balance'")
+    sql("UPDATE metadata_targetcolumn SET expression = '2' WHERE name = 'balance'")
     column = TargetColumn.objects.get(name="balance")
     with acting_as(built.author):
         update_target_column(column=column, expected_version=column.version, description="in euros")
@@ -120,13 +121,13 @@ def test_an_edit_does_not_cover_an_altered_row_up(built: World) -> None:
 
 
 def test_an_administrator_who_adopts_altered_rows_is_their_author(built: World) -> None:
-    sql("UPDATE metadata_targetcolumn SET expression = 'balance * 2' WHERE name = 'balance'")
+    sql("UPDATE metadata_targetcolumn SET expression = '2' WHERE name = 'balance'")
     sql("DELETE FROM metadata_targetcolumn WHERE name = 'full_name'")
     admin = person("mina", Role.ADMIN, Role.APPROVER)
     with acting_as(built.approver), pytest.raises(MetadataError, match="administrator"):
         adopt_rows(reason="repaired at night")
     with acting_as(admin):
-        assert len(adopt_rows(reason="repaired at night")) == 3
+        assert len(adopt_rows(reason="repaired at night")) == 4
     assert (altered(), list(outdated_rows())) == ([], [])
     assert "mina" in built.report().authors
 
@@ -143,7 +144,7 @@ def verified() -> str:
 def test_verify_audit_lists_altered_rows(built: World, capsys: Any) -> None:
     committed()
     assert verified() == ""
-    sql("UPDATE metadata_targetcolumn SET expression = 'balance * 2' WHERE name = 'balance'")
+    sql("UPDATE metadata_targetcolumn SET expression = '2' WHERE name = 'balance'")
     assert verified() == "rows_altered"
     assert "rawcore.rc_crm_customer.balance): its values were changed outside" in capsys.readouterr().out
 
@@ -153,7 +154,7 @@ def test_a_row_put_back_with_its_seal_is_found_by_verifying_only(built: World) -
     seals = RowSeal.objects.filter(table="metadata_targetcolumn", row_id=column.pk)
     former = seals.values("digest", "parts", "entry_id", "signature").get()
     with acting_as(built.author):
-        update_target_column(column=column, expected_version=column.version, expression="balance * 2")
+        update_target_column(column=column, expected_version=column.version, expression="2")
     assert list(outdated_rows()) == []
     sql("UPDATE metadata_targetcolumn SET expression = '' WHERE name = 'balance'")
     seals.update(**former)
@@ -166,6 +167,22 @@ def test_a_check_removed_with_all_seals_is_found_by_its_entry(installation: Worl
     QualityCheck.objects.all().delete()
     RowSeal.objects.filter(table="metadata_qualitycheck").delete()
     assert [(row.key, row.problem) for row in outdated_rows()] == [(str(check.key), "removed")]
+
+
+def test_not_refused_a_source_changed_by_sql(built: World) -> None:
+    with acting_as(built.author):
+        system = create_system(name="Air", short_name="air", location="{{ data_dir }}/landing")
+    sql("UPDATE metadata_system SET owner = 'nobody'")
+    assert [row.row for row in altered_rows()] == [system]
+    assert built.report().status == "no_changes"
+
+
+def test_not_detected_a_row_sealed_with_the_audit_key(built: World) -> None:
+    column = TargetColumn.objects.get(name="balance")
+    sql("UPDATE metadata_targetcolumn SET expression = '2' WHERE name = 'balance'")
+    entry = RowSeal.objects.get(table="metadata_targetcolumn", row_id=column.pk).entry_id
+    seal({TargetColumn: {column.pk: None}}, entry)
+    assert (altered(), list(outdated_rows())) == ([], [])
 
 
 def test_rows_of_an_existing_installation_are_sealed_by_its_migration(installation: World) -> None:
