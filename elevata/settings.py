@@ -131,6 +131,7 @@ AUDIT_COMPARISONS = [
 # Models whose rows are sealed, with their rules (elevata.audit.services.row_seals), owners first.
 AUDIT_SEALED_ROWS = [
     "elevata.accounts.services.users.SEALED",
+    "elevata.notifications.services.SEALED",
     "metadata.services.rows.subjects.SEALED",
     "loader.services.sealed_rows.SEALED",
 ]

@@ -32,7 +32,7 @@ from architecture.selectors.environments import applied_by_pk
 from elevata.audit.domain import Problem, Signature
 from elevata.audit.models import AppendOnly, ChainLink
 from elevata.audit.services import chain
-from elevata.audit.services.row_seals import altered_rows
+from elevata.audit.services.altered_rows import altered_rows
 from elevata.audit.services.signing import sign, signature_problem
 from elevata.core.canonical_json import sha256_hex
 from metadata.domain.state import DatasetState

@@ -32,6 +32,7 @@ def seal_rows(apps, schema_editor):
     for name, belonging in parts.items():
         seal_all(of("metadata", name), Sealed(belonging))
     seal_all(of("accounts", "ServiceAccount"), Sealed())
+    seal_all(of("notifications", "Webhook"), Sealed())
     seal_all(of("loader", "Schedule"), Sealed(unsealed=frozenset(CLOCK)))
     seal_all(of("loader", "SavedQuery"), Sealed())
 
@@ -41,6 +42,7 @@ class Migration(migrations.Migration):
         ("loader", "0002_quarantine_decision_kind"),
         ("metadata", "0002_keep_quotes_inside"),
         ("accounts", "0001_initial"),
+        ("notifications", "0001_initial"),
         ("audit", "0002_rowseal"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]

@@ -16,9 +16,11 @@ from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import create_service_account
 from elevata.audit.models import RowSeal
-from elevata.audit.services.row_seals import altered_rows, outdated_rows, seal
+from elevata.audit.services.altered_rows import altered_rows, outdated_rows
+from elevata.audit.services.row_seals import seal
 from elevata.audit.services.verification import verify_chain
 from elevata.core.errors import MetadataError
+from elevata.notifications.services import create_webhook
 from loader.services.schedules import create_schedule
 from metadata.models import QualityCheck, TargetColumn
 from metadata.selectors.datasets import dataset_states
@@ -51,6 +53,7 @@ FORGED = {
     "UPDATE metadata_exposure SET link = 'https://example.net/'": "metadata_exposure mart.sales.Board changed",
     "UPDATE metadata_qualitycheck SET severity = 'warn'": "metadata_qualitycheck mart.sales.amounts changed",
     "UPDATE loader_schedule SET cron = '* * * * *'": "loader_schedule nightly changed",
+    "UPDATE notifications_webhook SET url = 'https://example.net/'": "notifications_webhook chat changed",
     "UPDATE accounts_serviceaccount SET owner_id = user_id": "accounts_serviceaccount robot of robot changed",
     "UPDATE metadata_targetschema SET name = 'core' WHERE name = 'rawcore'": "metadata_targetschema core changed",
     "DELETE FROM metadata_qualitycheck": "metadata_targetdataset mart.sales parts",
@@ -71,13 +74,15 @@ def altered() -> list[str]:
 
 @pytest.fixture
 def installation(built: World) -> World:
-    """The same, with a model, a contract, its check and exposure, a schedule and a service account."""
+    """The same, with a model, a contract, a schedule, a service account and a webhook."""
     with acting_as(built.author):
         sales_mart()
         schema = create_schema(name="biz", layer="bizcore")
         create_target_dataset(schema=schema, name="days", select="SELECT day FROM mart.sales")
     create_schedule(name="nightly", cron="0 3 * * *")
     create_service_account(name="robot", owner=built.operator)
+    webhook = {"name": "chat", "url": "https://hooks.example.org/T0", "events": ["load.failed"]}
+    create_webhook(**webhook, secret="ELEVATA_WEBHOOK_SECRET_TEAM")
     return built
 
 

@@ -39,7 +39,7 @@ def create_service_account(*, name: str, owner: Any, roles: Iterable[Role | str]
         role_set = frozenset(map(_role, roles))
         _refuse_user_only_roles(name, role_set)
         user = ensure_user(name=name, roles=role_set, announced=False)
-        unit.new_rows.append(ServiceAccount.objects.create(user=user, owner=owner))
+        unit.added(ServiceAccount.objects.create(user=user, owner=owner))
         _record(user, {}, {"owner": owner.get_username()})
         return type(user).objects.get(pk=user.pk)
 

@@ -7,6 +7,7 @@ steps. A rollback leaves no entries.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -71,12 +72,21 @@ class Unit:
         self.reason = reason
         self.entry: ChangeLogEntry | None = None
         self.recorded: list[Change] = []
-        self.new_rows: list[models.Model] = []
+        self.before: dict[type[models.Model], dict[int, dict[str, Any] | None]] = defaultdict(dict)
         self._trackers: dict[type, Tracker] = {}
 
     def tracker(self, kind: type[T]) -> T:
         """Return the unit's tracker of this class; create it at the first call."""
         return self._trackers.setdefault(kind, kind())
+
+    def about_to_change(self, row: models.Model) -> None:
+        """Store the before-image of a row that no tracker has, so that its seal is renewed."""
+        if row.pk not in self.before[type(row)]:
+            self.before[type(row)][row.pk] = row_seals.image(row)
+
+    def added(self, row: models.Model) -> None:
+        """Have a new row sealed that no tracker has."""
+        self.before[type(row)][row.pk] = None
 
     def rolled_back(self) -> None:
         for tracker in self._trackers.values():
@@ -95,8 +105,8 @@ class Unit:
         """Seal the changed rows; ``entry`` is the last entry of the unit."""
         for tracker in self._trackers.values():
             row_seals.seal(tracker.before, entry)
-        for row in self.new_rows:
-            row_seals.seal({type(row): {row.pk: None}}, entry)
+        if self.before:
+            row_seals.seal(self.before, entry)
 
 
 _unit: ContextVar[Unit | None] = ContextVar("unit_of_work", default=None)

@@ -15,11 +15,11 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from django.conf import settings
-from django.db.models import Max, Model, QuerySet
+from django.db.models import Model, QuerySet
 from django.utils.module_loading import import_string
 
 from elevata.audit.domain import Signature
-from elevata.audit.models import ChangeLogEntry, RowSeal, Versioned
+from elevata.audit.models import RowSeal
 from elevata.audit.row_digests import Fields, canonical_row, parts_digest, row_digest
 from elevata.audit.services.signing import keyring
 
@@ -29,8 +29,6 @@ Values = dict[str, Any]
 _PURPOSE = "row-seal"
 _BATCH = 500
 _CHUNK = 2000
-# Action of entries by which an administrator becomes the author of rows that were changed outside of the product.
-ADOPTED = "adopted"
 # Counters and times of the row itself.
 _UNSEALED = frozenset({"id", "version", "created_at", "updated_at"})
 
@@ -50,55 +48,6 @@ class Sealed:
 
     parts: tuple[Part, ...] = ()
     unsealed: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True)
-class AlteredRow:
-    """Row that does not match its seal. ``problem`` is ``changed``, ``parts``, ``unsealed``, ``removed`` or ``older``.
-
-    ``row`` is None for a removed row; ``entry`` is the last change-log entry of one that was removed with its seal.
-    """
-
-    model: Kind
-    pk: int
-    problem: str
-    row: Model | None = None
-    entry: ChangeLogEntry | None = None
-
-    @property
-    def key(self) -> str:
-        """Return the row's stable key, its name, or else its id."""
-        if self.entry is not None:
-            return self.entry.subject_key
-        field = getattr(self.model, "LOG_KEY", "")
-        return str(getattr(self.row, field)) if self.row is not None and field else str(self.pk)
-
-    @property
-    def name(self) -> str:
-        described = self.entry.subject_name if self.entry is not None else self.row or self.pk
-        return f"{self.model._meta.verbose_name} {described}"
-
-    def describe(self) -> str:
-        """Return the table, the key and the difference in words."""
-        return f"{self.model._meta.db_table} {self.key} ({self.name}): {PROBLEMS[self.problem]}"
-
-    def as_json(self) -> dict[str, str]:
-        return {
-            "table": self.model._meta.db_table,
-            "key": self.key,
-            "name": self.name,
-            "problem": self.problem,
-            "message": PROBLEMS[self.problem],
-        }
-
-
-PROBLEMS = {
-    "changed": "its values were changed outside of the product",
-    "parts": "rows that belong to it were added, changed or removed outside of the product",
-    "unsealed": "it was added outside of the product",
-    "removed": "it was removed outside of the product",
-    "older": "it was put back to an older state outside of the product",
-}
 
 
 @cache
@@ -173,10 +122,10 @@ class _Batch:
         self._model, self._rules, self._pks, self._images = model, sealed_models()[model], pks, images
         self._owners = frozenset(owners).intersection(pks)
         # Locked first: two transactions that add rows to one owner seal it one after the other.
-        rows = RowSeal.objects.select_for_update().filter(table=_table(model), row_id__in=pks).order_by("pk")
+        rows = RowSeal.objects.select_for_update().filter(table=table_of(model), row_id__in=pks).order_by("pk")
         self._seals = {seal.row_id: seal for seal in map(Seal._make, rows.values_list(*Seal._fields))}
         self._now = _values(model, pks)
-        self._parts = _parts(self._rules, self._owners) if self._owners else {}
+        self._parts = parts_of(self._rules, self._owners) if self._owners else {}
 
     def seal(self, entry: int | None) -> None:
         images = self._images.of(self._model)
@@ -192,14 +141,14 @@ class _Batch:
         _store(written)
         gone = [pk for pk in self._pks if pk not in self._now]
         if gone:
-            RowSeal.objects.filter(table=_table(self._model), row_id__in=gone).delete()
+            RowSeal.objects.filter(table=table_of(self._model), row_id__in=gone).delete()
 
     def _was_intact(self, pk: int, row: Values, stored: Seal | None) -> bool:
         """Return True if the row, and the touched rows that belong to it, matched the seal before the transaction."""
         if stored is None:
             return False
         parts = self._parts_before(pk) if pk in self._owners else stored.parts
-        return not _problem(stored, _digest(self._model, self._rules, row), parts)
+        return not seal_problem(stored, _digest(self._model, self._rules, row), parts)
 
     def _parts_before(self, pk: int) -> str:
         parts: dict[str, list[Any]] = {}
@@ -210,6 +159,11 @@ class _Batch:
         return parts_digest(parts)
 
 
+def image(row: Model) -> Values | None:
+    """Return the stored values of a row; None if it is not stored."""
+    return _values(type(row), [row.pk]).get(row.pk)
+
+
 def seal_all(model: Kind, rules: Sealed) -> None:
     """Seal all rows of a model as they are.
 
@@ -218,14 +172,14 @@ def seal_all(model: Kind, rules: Sealed) -> None:
     pks = list(model._base_manager.order_by("pk").values_list("pk", flat=True))
     for start in range(0, len(pks), _BATCH):
         batch = pks[start : start + _BATCH]
-        parts = _parts(rules, batch)
+        parts = parts_of(rules, batch)
         rows = _values(model, batch).items()
         _store([_signed(model, pk, _digest(model, rules, row), parts_digest(parts[pk]), 0) for pk, row in rows])
 
 
 def forget(model: Kind, pk: int) -> None:
     """Remove the seal of a row that was removed outside of the product."""
-    RowSeal.objects.filter(table=_table(model), row_id=pk).delete()
+    RowSeal.objects.filter(table=table_of(model), row_id=pk).delete()
 
 
 def _store(seals: Collection[RowSeal]) -> None:
@@ -237,61 +191,7 @@ def _store(seals: Collection[RowSeal]) -> None:
     )
 
 
-# --- comparison --------------------------------------------------------------------------------
-
-
-def altered_rows(within: Mapping[Kind, QuerySet | None] | None = None) -> Iterator[AlteredRow]:
-    """Yield the rows that do not match their seals, of all models or of these.
-
-    ``within`` maps models to the rows to compare; None for all rows, and then seals without a row are found, too.
-    """
-    wanted = dict.fromkeys(sealed_models()) if within is None else within
-    for model, rows in wanted.items():
-        yield from _altered(model, rows)
-
-
-def _altered(model: Kind, rows: QuerySet | None) -> Iterator[AlteredRow]:
-    rules = sealed_models()[model]
-    fields = _fields(model, rules)
-    values = dict(_stored(model, rows, fields.names))
-    seals = RowSeal.objects.filter(table=_table(model)).order_by()
-    if rows is not None:
-        seals = seals.filter(row_id__among=list(values))
-    stored = {seal.row_id: seal for seal in map(Seal._make, seals.values_list(*Seal._fields).iterator())}
-    parts = _parts(rules, None if rows is None else list(values))
-    for pk, row in values.items():
-        seal = stored.get(pk)
-        problem = "unsealed" if seal is None else _problem(seal, row_digest(fields, row), parts_digest(parts[pk]))
-        if problem:
-            yield AlteredRow(model, pk, problem, model._base_manager.filter(pk=pk).first())
-    if rows is None:
-        yield from (AlteredRow(model, pk, "removed") for pk in sorted(stored.keys() - values.keys()))
-
-
-def outdated_rows() -> Iterator[AlteredRow]:
-    """Yield the rows whose newest change-log entry is not the one of their seals.
-
-    They were put back with their seals to a former state, or removed with them. Only objects with entries of their own
-    are compared; a column that was created with its dataset has none before its first change.
-    """
-    for model in sealed_models():
-        if issubclass(model, Versioned):
-            yield from _outdated(model)
-
-
-def _outdated(model: type[Versioned]) -> Iterator[AlteredRow]:
-    kind = model.LOG_KIND or model._meta.model_name
-    changes = ChangeLogEntry.objects.filter(subject_kind=kind, action__in=(*ChangeLogEntry.Action.values, ADOPTED))
-    newest = dict(changes.order_by().values_list("subject_key").annotate(Max("pk")))
-    entries = dict(RowSeal.objects.filter(table=_table(model)).order_by().values_list("row_id", "entry_id"))
-    rows = {str(key): pk for pk, key in model._base_manager.order_by().values_list("pk", model.LOG_KEY)}
-    for key, pk in rows.items():
-        if pk in entries and entries[pk] < newest.get(key, 0):
-            yield AlteredRow(model, pk, "older", model._base_manager.get(pk=pk))
-    # A name without a row may be a former one; stable keys never change.
-    missing = [newest[key] for key in newest.keys() - rows.keys()] if model.LOG_KEY == "key" else []
-    for entry in ChangeLogEntry.objects.filter(pk__among=missing).exclude(action=ChangeLogEntry.Action.DELETED):
-        yield AlteredRow(model, 0, "removed", entry=entry)
+# --- seals -----------------------------------------------------------------------------------
 
 
 class Seal(NamedTuple):
@@ -308,7 +208,7 @@ class Seal(NamedTuple):
         return f"{self.table} {self.row_id} {self.digest} {self.parts} {self.entry_id}".encode()
 
 
-def _problem(seal: Seal, digest: str, parts: str) -> str:
+def seal_problem(seal: Seal, digest: str, parts: str) -> str:
     """Return the difference between a seal and the digests of its row; empty if there is none."""
     if seal.digest != digest or keyring().problem(Signature.parse(seal.signature), _PURPOSE, seal.message()):
         return "changed"
@@ -316,24 +216,24 @@ def _problem(seal: Seal, digest: str, parts: str) -> str:
 
 
 def _signed(model: Kind, pk: int, digest: str, parts: str, entry: int) -> RowSeal:
-    seal = Seal(_table(model), pk, digest, parts, entry)
+    seal = Seal(table_of(model), pk, digest, parts, entry)
     return RowSeal(**seal._replace(signature=str(keyring().sign(_PURPOSE, seal.message())))._asdict())
 
 
 # --- rows --------------------------------------------------------------------------------------
 
 
-def _table(model: Kind) -> str:
+def table_of(model: Kind) -> str:
     return model._meta.db_table
 
 
 def _digest(model: Kind, rules: Sealed, row: Values) -> str:
-    fields = _fields(model, rules)
+    fields = sealed_fields(model, rules)
     return row_digest(fields, (row[name] for name in fields.names))
 
 
 @cache
-def _fields(model: Kind, rules: Sealed) -> Fields:
+def sealed_fields(model: Kind, rules: Sealed) -> Fields:
     """Return the sealed fields of a model."""
     unsealed = _UNSEALED | rules.unsealed
     fields = [field for field in model._meta.concrete_fields if field.attname not in unsealed]
@@ -352,18 +252,18 @@ def _values(model: Kind, pks: Collection[int], *fields: str) -> dict[int, Values
     found, wanted = {}, list(pks)
     for start in range(0, len(wanted), _BATCH):
         rows = model._base_manager.filter(pk__in=wanted[start : start + _BATCH])
-        found.update((pk, dict(zip(names, row, strict=True))) for pk, row in _stored(model, rows, names))
+        found.update((pk, dict(zip(names, row, strict=True))) for pk, row in stored_rows(model, rows, names))
     return found
 
 
-def _stored(model: Kind, rows: QuerySet | None, names: tuple[str, ...]) -> Iterator[tuple[int, tuple]]:
+def stored_rows(model: Kind, rows: QuerySet | None, names: tuple[str, ...]) -> Iterator[tuple[int, tuple]]:
     """Yield the primary keys and these fields of the rows of a model, or of these rows."""
     selected = model._base_manager.all() if rows is None else rows
     for pk, *values in selected.order_by().values_list("pk", *names).iterator(chunk_size=_CHUNK):
         yield pk, values
 
 
-def _parts(rules: Sealed, owners: Collection[int] | None) -> dict[int, dict[str, list[Any]]]:
+def parts_of(rules: Sealed, owners: Collection[int] | None) -> dict[int, dict[str, list[Any]]]:
     """Return the rows that belong to these owners, or to all, by owner and model."""
     parts: dict[int, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
     for part in rules.parts:
@@ -375,9 +275,9 @@ def _parts(rules: Sealed, owners: Collection[int] | None) -> dict[int, dict[str,
             for pk, owner in rows.values_list("pk", part.owner):
                 parts[owner][kind].append(pk)
             continue
-        fields = _fields(part.model, _AS_PART)
+        fields = sealed_fields(part.model, _AS_PART)
         place = fields.names.index(part.owner)
-        for pk, values in _stored(part.model, rows, fields.names):
+        for pk, values in stored_rows(part.model, rows, fields.names):
             parts[values[place]][kind].append({"id": pk} | canonical_row(fields, values))
     return parts
 
@@ -389,7 +289,7 @@ def _part(part: Part, row: Values) -> Any:
     """Return a row as a part of its owner: its id, or its canonical form with the id."""
     if not part.whole:
         return row["id"]
-    fields = _fields(part.model, _AS_PART)
+    fields = sealed_fields(part.model, _AS_PART)
     return {"id": row["id"]} | canonical_row(fields, (row[name] for name in fields.names))
 
 

@@ -10,8 +10,9 @@ from django.db import models
 from elevata.accounts.permissions import current_actor, roles_of
 from elevata.accounts.roles import Role
 from elevata.audit.models import ChangeLogEntry
+from elevata.audit.services.altered_rows import ADOPTED, AlteredRow, altered_rows, outdated_rows
 from elevata.audit.services.change_log import Change, writing
-from elevata.audit.services.row_seals import ADOPTED, AlteredRow, altered_rows, forget, outdated_rows
+from elevata.audit.services.row_seals import forget
 from elevata.core.errors import MetadataError
 from metadata.models import Reference, SourceDataset, TargetDataset
 
@@ -33,7 +34,7 @@ def adopt_rows(*, reason: str) -> list[AlteredRow]:
         for row in altered:
             unit.recorded.append(_change(row))
             if row.row is not None:
-                unit.new_rows.append(row.row)
+                unit.added(row.row)
             else:
                 forget(row.model, row.pk)
     return altered

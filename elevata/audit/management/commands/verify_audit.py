@@ -7,8 +7,8 @@ from typing import Any
 
 from elevata.accounts.cli import FAILED, INVALID, CommandExit, ProductCommand
 from elevata.audit.domain import Head
+from elevata.audit.services.altered_rows import altered_rows, outdated_rows
 from elevata.audit.services.export_files import head_in, wrong_exports, wrong_files
-from elevata.audit.services.row_seals import altered_rows, outdated_rows
 from elevata.audit.services.verification import verify_chain
 from elevata.core.words import counted
 
@@ -17,10 +17,10 @@ class Command(ProductCommand):
     help = (
         "Verify the hash chain of change log, approvals and execution records: every link with its signature and row, "
         "pending records, triggers, and heads recorded outside the database. Files of removed segments in the audit "
-        "folder are verified, too; --exports requires all of them. Metadata, schedules, saved queries and service "
-        "accounts are compared with their seals, and all rows that differ are listed. Ends with 0 if the chain is "
-        "intact and every row matches, 1 if the chain is broken, with the first problem, or a row differs, 4 on "
-        "invalid input."
+        "folder are verified, too; --exports requires all of them. Metadata, schedules, saved queries, webhooks "
+        "and service accounts are compared with their seals, and all rows that differ are listed. Ends with 0 if the "
+        "chain is intact and every row matches, 1 if the chain is broken, with the first problem, or a row "
+        "differs, 4 on invalid input."
     )
     refused_exit = INVALID
 
