@@ -42,13 +42,13 @@ def adopt_rows(*, reason: str) -> list[AlteredRow]:
 
 def _change(row: AlteredRow) -> Change:
     kind = getattr(row.model, "LOG_KIND", "") or row.model._meta.model_name
-    if row.entry is not None:
-        # Its subject is gone, so that the log ends like that of an object that was deleted.
-        return Change(
-            ChangeLogEntry.Action.DELETED, kind, row.key, row.entry.subject_name, dataset_key=row.entry.dataset_key
-        )
-    dataset = _dataset_key(row.row) if row.row is not None else None
-    return Change(ADOPTED, kind, row.key, str(row.row or row.pk), {}, {"difference": row.problem}, dataset)
+    if row.row is not None:
+        dataset, after = _dataset_key(row.row), {"difference": row.problem}
+        return Change(ADOPTED, kind, row.key, str(row.row), {}, after, dataset)
+    name = row.entry.subject_name if row.entry is not None else row.name
+    dataset = row.entry.dataset_key if row.entry is not None else None
+    # The log of an object that is gone ends as if it had been deleted.
+    return Change(ChangeLogEntry.Action.DELETED, kind, row.key, name, {"difference": row.problem}, {}, dataset)
 
 
 def _dataset_key(row: Any) -> UUID | None:
