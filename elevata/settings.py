@@ -128,6 +128,13 @@ AUDIT_COMPARISONS = [
     "architecture.services.change_policy.differing_policy",
     "architecture.services.proof.unproven_row",
 ]
+# Models whose rows are sealed, with their rules (elevata.audit.services.row_seals), owners first.
+AUDIT_SEALED_ROWS = [
+    "elevata.accounts.services.users.SEALED",
+    "elevata.notifications.services.SEALED",
+    "metadata.services.rows.subjects.SEALED",
+    "loader.services.sealed_rows.SEALED",
+]
 # Functions that return ids of change-log entries that retention must keep, whatever their age.
 AUDIT_ENTRIES_NEEDED = ["architecture.selectors.authors.entries_needed"]
 

@@ -85,6 +85,10 @@ CODES: Mapping[str, tuple[str, str]] = {
         "the stored execution was altered",
         "run 'manage.py verify_audit', then abandon the execution and create a new report",
     ),
+    "CHANGED_OUTSIDE": (
+        "metadata was changed outside of elevata",
+        "run 'manage.py verify_audit'; restore the rows or have an administrator run 'manage.py adopt_metadata'",
+    ),
     "POLICY_UNPROVEN": (
         "the stored policy of the environment was altered",
         "run 'manage.py verify_audit', then have an administrator save the policy again",

@@ -104,10 +104,12 @@ class ExecutionOperation(models.Model):
 
 
 class ExecutionEvent(AppendOnly):
-    """Line of an execution's log. Append-only.
+    """Line of an execution's log. Append-only, and part of the audit chain.
 
     ``step`` is the ordinal of the line's step; ``attempt`` is 0 before a worker claims the execution.
     """
+
+    CHAIN = ChainKind("execution_event")
 
     execution = models.ForeignKey(Execution, on_delete=models.PROTECT, related_name="events")
     at = models.DateTimeField(auto_now_add=True)
@@ -121,6 +123,18 @@ class ExecutionEvent(AppendOnly):
 
     def __str__(self) -> str:
         return self.message
+
+    def content(self) -> dict[str, Any]:
+        """Return the content that the chain's digest covers: every column."""
+        return {
+            "id": self.pk,
+            "execution": self.execution_id,
+            "at": self.at.isoformat(timespec="microseconds"),
+            "attempt": self.attempt,
+            "level": self.level,
+            "step": self.step,
+            "message": self.message,
+        }
 
 
 class ExecutionRecord(AppendOnly):

@@ -37,6 +37,7 @@ from architecture.services.previews import (
 from architecture.services.proof import (
     proven_followed,
     proven_states,
+    refuse_altered_metadata,
     refuse_unproven_execution,
     refuse_unproven_preview,
     seal,
@@ -47,6 +48,7 @@ from architecture.services.states import Seen, last_seen
 from architecture.services.undo import mark_before
 from elevata.core.canonical_json import sha256_hex
 from metadata.domain.state import DatasetState
+from metadata.models import TargetDataset
 
 # Verification of the whole scope before the first statement of an attempt. The first attempt computes report and
 # preview again and compares fingerprints. A later attempt cannot, because finished steps changed the warehouse: it
@@ -159,8 +161,9 @@ def pending_changes(
     """Return the pending operations on the datasets with these keys; ``seen`` are their observed tables.
 
     ``through`` is the last link of the audit chain sealed before ``states`` were read. Raises Refused
-    POLICY_UNPROVEN or APPLIED_UNPROVEN if the database was changed outside the product.
+    POLICY_UNPROVEN, APPLIED_UNPROVEN or CHANGED_OUTSIDE if the database was changed outside the product.
     """
+    refuse_altered_metadata(TargetDataset.objects.filter(key__among=keys))
     states, policy = tuple(states), policy_in_force(environment)
     applied = proven_states(environment=environment)
     desired = tuple(state for state in states if state.key in keys)

@@ -21,6 +21,7 @@ from architecture.permissions import must_be_permitted, on_behalf_of, place_of_e
 from architecture.selectors.environments import dataset_names
 from architecture.services.states import apply_finished, store_observations
 from elevata.accounts.roles import Permission
+from elevata.audit.services import chain
 from elevata.audit.services.change_log import record_change
 from elevata.core.database import silent_before
 from elevata.jobs import states
@@ -167,9 +168,8 @@ def _name(lease: Lease) -> str:
 
 def note(execution_pk: int, attempt: int, line: Line) -> None:
     """Add a line to an execution's log; ``attempt`` is the current or last attempt."""
-    ExecutionEvent.objects.create(
-        execution_id=execution_pk, attempt=attempt, level=line.level, step=line.step, message=line.message
-    )
+    fields = {"attempt": attempt, "level": line.level, "step": line.step, "message": line.message}
+    chain.append(ExecutionEvent.objects.create(execution_id=execution_pk, **fields))
 
 
 def note_on(execution: Execution, line: Line) -> None:

@@ -6,10 +6,11 @@ change: the columns on which decisions depend are signed with the audit key when
 
 from collections.abc import Collection, Iterable
 from importlib import metadata as packages
+from itertools import islice
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Model
+from django.db.models import Model, Q, QuerySet
 from django.utils import timezone
 
 from architecture.domain import artifacts
@@ -31,9 +32,11 @@ from architecture.selectors.environments import applied_by_pk
 from elevata.audit.domain import Problem, Signature
 from elevata.audit.models import AppendOnly, ChainLink
 from elevata.audit.services import chain
+from elevata.audit.services.altered_rows import altered_rows
 from elevata.audit.services.signing import sign, signature_problem
 from elevata.core.canonical_json import sha256_hex
 from metadata.domain.state import DatasetState
+from metadata.models import Exposure, QualityCheck, Reference, TargetColumn, TargetDataset, TargetSchema
 
 _REPORT, _PREVIEW = "change-report", "preview"
 # Purpose of the signature and signed columns: those on which decisions depend.
@@ -184,6 +187,30 @@ def _describe(row: AppliedDataset | KeptHistory | Execution) -> str:
 
 def _columns(row: Model, names: Iterable[str]) -> dict[str, Any]:
     return {name: _canonical(getattr(row, name)) for name in names}
+
+
+# --- metadata ------------------------------------------------------------------------------------
+
+_DESIRED = (TargetSchema, TargetDataset, TargetColumn, Reference, QualityCheck, Exposure)
+_NAMED = 5
+
+
+def refuse_altered_metadata(datasets: QuerySet[TargetDataset] | None = None) -> None:
+    """Raise Refused CHANGED_OUTSIDE if a row of target metadata, or of these datasets, does not match its seal.
+
+    Nobody is the author of such a row, so its change cannot be approved.
+    """
+    within: dict[type[Model], QuerySet | None] = dict.fromkeys(_DESIRED)
+    if datasets is not None:
+        pks = list(datasets.order_by().values_list("pk", flat=True))
+        own = TargetDataset.objects.filter(Q(pk__among=pks) | Q(history_of__pk__among=pks))
+        columns = TargetColumn.objects.filter(dataset__pk__among=pks)
+        within = {TargetDataset: own, TargetColumn: columns, Reference: Reference.objects.filter(child__pk__among=pks)}
+        within |= {model: model.objects.filter(dataset__pk__among=pks) for model in (QualityCheck, Exposure)}
+    altered = [row.name for row in islice(altered_rows(within), _NAMED + 1)]
+    if altered:
+        more = " and others" if len(altered) > _NAMED else ""
+        raise Refused("CHANGED_OUTSIDE", f"changed outside of elevata: {', '.join(altered[:_NAMED])}{more}")
 
 
 # --- contents ----------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from architecture.selectors.authors import authors, carried_out, since_when
 from architecture.selectors.environments import applied_states, described_states, desired_tables
 from architecture.services.change_policy import policy_in_force
 from architecture.services.notifications import settle_report, tell_report_waiting
-from architecture.services.proof import proven_followed, proven_states, sign_report
+from architecture.services.proof import proven_followed, proven_states, refuse_altered_metadata, sign_report
 from architecture.services.refreshes import CannotRefresh, refresh_now
 from architecture.services.states import Seen, environment_or_own, last_seen
 from elevata.accounts.permissions import current_actor, must_write
@@ -145,8 +145,11 @@ def gather(
 
     ``seen`` defaults to the last observation. ``desired`` replaces the metadata, ``only`` restricts applied states to
     these datasets, ``datasets`` both sides to some of the metadata. Raises Refused: NOT_OBSERVED if applied tables were
-    never observed, APPLIED_UNPROVEN or POLICY_UNPROVEN if the database was changed outside the product.
+    never observed; CHANGED_OUTSIDE, APPLIED_UNPROVEN or POLICY_UNPROVEN if the database was changed outside the
+    product.
     """
+    if desired is None:
+        refuse_altered_metadata(datasets)
     through = chain.sealed_through()
     applied = proven_states(environment=environment)
     known = as_known(dataset_states(datasets), applied) if desired is None else Known(tuple(desired))

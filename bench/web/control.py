@@ -19,6 +19,7 @@ from bench.web.logged import log, note_pending
 from bench.web.size import Size
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user
+from elevata.audit.services.row_seals import seal_all, sealed_models
 from loader.models import LoadRun, Schedule
 from metadata.models import TargetDataset
 from metadata.selectors.datasets import dataset_states
@@ -64,7 +65,9 @@ def fill(size: Size, say: Any = lambda line: None) -> Control:
     environment = current_environment()
     pending = apply(environment, size)
     _tell_pending(made, pending, people["editors"], now)
-    told("applied state, observations")
+    for model, rules in sealed_models().items():
+        seal_all(model, rules)
+    told("applied state, observations, seals")
     states = dataset_states()
     decide(environment, states, [people[name] for name in ("editor", "approver", "operator")], size, now=now)
     test, _ = Environment.objects.get_or_create(name="test", defaults={"warehouse": "/warehouse/test"})

@@ -145,9 +145,10 @@ def _execute(report: ChangeReport, basis: Basis, operator: Any, status: str, at:
         row.status, row.attempt, row.seconds = ExecutionOperation.Status.SUCCEEDED, 1, 2.5
         row.version_before, row.version_after = 19, 20
     ExecutionOperation.objects.bulk_create(rows)
-    ExecutionEvent.objects.bulk_create(
+    events = ExecutionEvent.objects.bulk_create(
         ExecutionEvent(execution=execution, attempt=1, message=f"{row.op} {row.qualified_name}") for row in rows
     )
+    chain.append(*events)
     seal(execution)
 
 

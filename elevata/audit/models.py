@@ -221,6 +221,29 @@ class AuditSegment(AppendOnly):
         }
 
 
+class RowSeal(models.Model):
+    """Signed digests of a logged row, as the product last wrote it (``elevata.audit.services.row_seals``).
+
+    ``table`` and ``row_id`` identify the row. ``digest`` is over its values, ``parts`` over the rows that belong to it,
+    and ``entry_id`` is the last change-log entry of the transaction that wrote them. ``signature`` is over all of
+    these, by the audit key.
+    """
+
+    table = models.CharField(max_length=63)
+    row_id = models.BigIntegerField()
+    digest = models.CharField(max_length=64)
+    parts = models.CharField(max_length=64)
+    entry_id = models.BigIntegerField()
+    signature = models.CharField(max_length=81)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [models.UniqueConstraint(fields=["table", "row_id"], name="row_seal_once")]
+
+    def __str__(self) -> str:
+        return f"seal of {self.table} {self.row_id}"
+
+
 class Versioned(models.Model):
     """Base of rows with an optimistic lock: every write increases ``version`` by one.
 

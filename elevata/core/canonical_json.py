@@ -13,6 +13,7 @@ import hashlib
 import json
 
 _LEAVES = frozenset({str, int, bool, type(None)})
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
 
 
 def canonical_json(value: object) -> bytes:
@@ -23,7 +24,7 @@ def canonical_json(value: object) -> bytes:
     """
     if not _is_canonical(value):
         _raise_for(value, "$")
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+    text = _ENCODER.encode(value)
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as error:

@@ -24,6 +24,7 @@ from elevata.accounts.models import ServiceAccount
 from elevata.accounts.permissions import current_actor, may, may_somewhere, users_who_may
 from elevata.accounts.roles import Permission
 from elevata.audit.services.change_log import assign, check_fields, claim, record_change, record_why, writing
+from elevata.audit.services.row_seals import Sealed
 from elevata.core.canonical_json import sha256_hex
 from elevata.core.errors import MetadataError
 from elevata.jobs import states
@@ -261,6 +262,7 @@ def forget_old_events() -> int:
 # A webhook gets events of every environment and schema, so this permission is needed everywhere.
 MANAGE = Permission.MANAGE_WEBHOOKS
 FIELDS = ("name", "url", "format", "events", "secret", "former_secret", "active")
+SEALED = {Webhook: Sealed()}
 
 
 def create_webhook(*, name: str, url: str, **described: Any) -> Webhook:
@@ -268,12 +270,13 @@ def create_webhook(*, name: str, url: str, **described: Any) -> Webhook:
 
     Raises MetadataError for the field: ``bad_url``, ``bad_secret``, ``unknown_event``, ``name_taken``.
     """
-    with writing():
+    with writing() as unit:
         must_manage()
         webhook = Webhook()
         assign(webhook, _stripped({"name": name, "url": url, **described}), FIELDS)
         _check(webhook)
         webhook.save()
+        unit.added(webhook)
         _log("created", webhook, after=logged_values(webhook))
         return webhook
 
@@ -283,9 +286,10 @@ def update_webhook(*, webhook: Webhook, expected_version: int, **changes: Any) -
 
     Queued deliveries are sent to the new URL.
     """
-    with writing():
+    with writing() as unit:
         must_manage()
         row = claim(webhook, expected_version)
+        unit.about_to_change(row)
         before = logged_values(row)
         if not assign(row, _stripped(changes), FIELDS):
             return row
@@ -299,9 +303,10 @@ def update_webhook(*, webhook: Webhook, expected_version: int, **changes: Any) -
 
 def delete_webhook(*, webhook: Webhook, expected_version: int) -> None:
     """Delete a webhook with its deliveries."""
-    with writing():
+    with writing() as unit:
         must_manage()
         row = claim(webhook, expected_version)
+        unit.about_to_change(row)
         _log("deleted", row, before=logged_values(row))
         row.delete()
 

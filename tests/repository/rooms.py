@@ -62,6 +62,7 @@ INNER = {
     "elevata.jobs.states": "elevata.jobs.states",
     "elevata.accounts.roles": "elevata.rules",
     "elevata.audit.domain": "elevata.rules",
+    "elevata.audit.row_digests": "elevata.rules",
     "elevata.comments.domain": "elevata.rules",
 }
 

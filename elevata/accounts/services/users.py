@@ -14,8 +14,11 @@ from elevata.accounts.permissions import current_actor, is_service_account, know
 from elevata.accounts.roles import LAYERS, ROLES, Role, is_for_users, needed_role
 from elevata.accounts.roles import Permission as RolePermission
 from elevata.audit.services.change_log import record_change, writing
+from elevata.audit.services.row_seals import Sealed
 from elevata.core.errors import MetadataError
 from elevata.notifications.services import tell_account_changed
+
+SEALED = {ServiceAccount: Sealed()}
 
 
 def create_user(*, name: str, roles: Iterable[Role | str], password: str | None = None, announced: bool = True) -> Any:
@@ -27,7 +30,7 @@ def create_user(*, name: str, roles: Iterable[Role | str], password: str | None 
 
 def create_service_account(*, name: str, owner: Any, roles: Iterable[Role | str] = ()) -> Any:
     """Create a user for a program, which never has a password; ``owner`` is the responsible user."""
-    with writing():
+    with writing() as unit:
         _refuse_known(name)
         if is_service_account(owner):
             raise MetadataError("invalid", "is a service account, which cannot own another", "owner", str(owner))
@@ -36,7 +39,7 @@ def create_service_account(*, name: str, owner: Any, roles: Iterable[Role | str]
         role_set = frozenset(map(_role, roles))
         _refuse_user_only_roles(name, role_set)
         user = ensure_user(name=name, roles=role_set, announced=False)
-        ServiceAccount.objects.create(user=user, owner=owner)
+        unit.added(ServiceAccount.objects.create(user=user, owner=owner))
         _record(user, {}, {"owner": owner.get_username()})
         return type(user).objects.get(pk=user.pk)
 

@@ -76,10 +76,15 @@ def append(*rows: AppendOnly) -> None:
     kind = _kind_of(rows[0])
     with transaction.atomic():
         subjects = [[row.pk, row_digest(row)] for row in rows]
-        signature = sign(_PENDING, _record_document(kind, subjects))
+        signature = pending_signature(kind, subjects)
         ChainPending.objects.create(kind=kind, subjects=subjects, key_id=signature.key_id, signature=signature.value)
         # The rows are committed by then: if sealing fails, the error is logged and the next seal includes them.
         transaction.on_commit(seal, robust=True)
+
+
+def pending_signature(kind: str, subjects: list[list[Any]]) -> Signature:
+    """Return the signature of a pending record."""
+    return sign(_PENDING, _record_document(kind, subjects))
 
 
 def head() -> Head:

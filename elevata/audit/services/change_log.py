@@ -7,6 +7,7 @@ steps. A rollback leaves no entries.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,7 +22,7 @@ from django.utils import timezone
 
 from elevata.accounts.permissions import Actor, current_actor, must_write
 from elevata.audit.models import ChangeLogEntry, Versioned
-from elevata.audit.services import chain
+from elevata.audit.services import chain, row_seals
 from elevata.core.canonical_json import canonical_json
 from elevata.core.errors import MetadataError, StaleVersion
 
@@ -53,6 +54,10 @@ class Tracker(Protocol):
     def rolled_back(self) -> None:
         """Clear caches after a part of the work was rolled back."""
 
+    @property
+    def before(self) -> Mapping[type[models.Model], Mapping[int, dict[str, Any] | None]]:
+        """Return the before-images of the changed rows, None for new rows; their seals are renewed."""
+
 
 T = TypeVar("T", bound=Tracker)
 
@@ -67,11 +72,21 @@ class Unit:
         self.reason = reason
         self.entry: ChangeLogEntry | None = None
         self.recorded: list[Change] = []
+        self.before: dict[type[models.Model], dict[int, dict[str, Any] | None]] = defaultdict(dict)
         self._trackers: dict[type, Tracker] = {}
 
     def tracker(self, kind: type[T]) -> T:
         """Return the unit's tracker of this class; create it at the first call."""
         return self._trackers.setdefault(kind, kind())
+
+    def about_to_change(self, row: models.Model) -> None:
+        """Store the before-image of a row that no tracker has, so that its seal is renewed."""
+        if row.pk not in self.before[type(row)]:
+            self.before[type(row)][row.pk] = row_seals.image(row)
+
+    def added(self, row: models.Model) -> None:
+        """Have a new row sealed that no tracker has."""
+        self.before[type(row)][row.pk] = None
 
     def rolled_back(self) -> None:
         for tracker in self._trackers.values():
@@ -85,6 +100,13 @@ class Unit:
         for tracker in self._trackers.values():
             yield from tracker.changes()
         yield self.recorded
+
+    def seal(self, entry: int | None) -> None:
+        """Seal the changed rows; ``entry`` is the last entry of the unit."""
+        for tracker in self._trackers.values():
+            row_seals.seal(tracker.before, entry)
+        if self.before:
+            row_seals.seal(self.before, entry)
 
 
 _unit: ContextVar[Unit | None] = ContextVar("unit_of_work", default=None)
@@ -116,10 +138,12 @@ def unit_of_work(reason: str = "") -> Iterator[Unit]:
         # A transaction that will be rolled back (a check) writes no entries, and may not permit queries.
         if not connection.needs_rollback:
             unit.check()
-            actor, at = current_actor(), timezone.now()
+            actor, at, last = current_actor(), timezone.now(), None
             for changes in unit.changes():
                 entries = _write_entries(changes, actor, at, unit.reason)
                 unit.entry = unit.entry or next(iter(entries), None)
+                last = entries[-1].pk if entries else last
+            unit.seal(last)
 
 
 def record_change(

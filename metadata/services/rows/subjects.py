@@ -16,6 +16,7 @@ from uuid import UUID
 from django.db import models
 
 from elevata.audit.services.change_log import plain
+from elevata.audit.services.row_seals import Part, Sealed
 from metadata.domain.types import DataType
 from metadata.models import (
     ColumnInput,
@@ -66,6 +67,26 @@ LINKS: dict[Model, LinkKind] = {
     DatasetInput: LinkKind(TargetDataset, "dataset_id", "inputs"),
     ColumnInput: LinkKind(TargetColumn, "column_id", "inputs"),
     ReferencePair: LinkKind(Reference, "reference_id", "pairs"),
+}
+
+SEALED: dict[Model, Sealed] = {
+    System: Sealed((Part(SourceDataset, "system_id"),)),
+    SourceDataset: Sealed((Part(SourceColumn, "dataset_id"),)),
+    SourceColumn: Sealed(),
+    TargetSchema: Sealed((Part(TargetDataset, "schema_id"),)),
+    TargetDataset: Sealed(
+        (
+            Part(DatasetInput, "dataset_id", whole=True),
+            Part(TargetColumn, "dataset_id"),
+            Part(Reference, "child_id"),
+            Part(QualityCheck, "dataset_id"),
+            Part(Exposure, "dataset_id"),
+        )
+    ),
+    TargetColumn: Sealed((Part(ColumnInput, "column_id", whole=True),)),
+    Reference: Sealed((Part(ReferencePair, "reference_id", whole=True),)),
+    QualityCheck: Sealed(),
+    Exposure: Sealed(),
 }
 
 # Counters and times of the row itself; the entry has its own time.

@@ -20,6 +20,7 @@ from metadata.services.lifecycle import rename_dataset
 from tests.architecture.executions import needing_approval
 from tests.architecture.services.test_reports import rename
 from tests.architecture.world import Killed, World
+from tests.database.seals import seal_as_written
 
 pytestmark = pytest.mark.django_db
 
@@ -39,6 +40,7 @@ def moved_to_another_schema(world: World) -> Scope:
         other = create_schema(name="core", layer="rawcore")
     # As an import of metadata does it.
     TargetDataset.objects.filter(name__startswith="rc_crm_customer").update(schema=other)
+    seal_as_written()
     return Scope(SCHEMA, "rawcore")
 
 

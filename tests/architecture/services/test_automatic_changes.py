@@ -21,6 +21,7 @@ from metadata.services.lifecycle import delete_column, retire_column, retire_dat
 from tests.architecture.executions import customer
 from tests.architecture.services.test_reports import column
 from tests.architecture.world import World, agree_on_policy, committed
+from tests.database.seals import seal_as_written
 
 pytestmark = pytest.mark.django_db
 
@@ -61,6 +62,7 @@ def test_a_destructive_change_waits_for_its_approval_though_the_policy_allows_th
 def test_a_former_name_of_a_deleted_column_hides_no_change_of_logic(built, name):
     delete(built, "balance")
     TargetColumn.objects.filter(pk=column(name).pk).update(former_names=["balance"])
+    seal_as_written()
     change_column(built, name, expression="1 + 1")
     assert pending(built).needing
     assert [row["code"] for row in built.report().document["rows"]] == ["HISTORY_DIFFERS"]

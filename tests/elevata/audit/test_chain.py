@@ -122,7 +122,7 @@ def test_only_rows_of_a_kind_are_linked() -> None:
 def test_every_kind_belongs_to_one_model() -> None:
     kinds = [model.CHAIN.name for model in guarded_models() if model.CHAIN is not None]
     assert len(kinds) == len(set(kinds))
-    assert {"approval", "change", "maintenance_run", "policy", "record", "segment"} == set(kinds)
+    assert {"approval", "change", "execution_event", "maintenance_run", "policy", "record", "segment"} == set(kinds)
 
 
 # --- proving -------------------------------------------------------------------------------------

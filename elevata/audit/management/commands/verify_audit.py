@@ -7,16 +7,20 @@ from typing import Any
 
 from elevata.accounts.cli import FAILED, INVALID, CommandExit, ProductCommand
 from elevata.audit.domain import Head
+from elevata.audit.services.altered_rows import altered_rows, outdated_rows
 from elevata.audit.services.export_files import head_in, wrong_exports, wrong_files
 from elevata.audit.services.verification import verify_chain
+from elevata.core.words import counted
 
 
 class Command(ProductCommand):
     help = (
         "Verify the hash chain of change log, approvals and execution records: every link with its signature and row, "
         "pending records, triggers, and heads recorded outside the database. Files of removed segments in the audit "
-        "folder are verified, too; --exports requires all of them. Ends with 0 if the chain is intact, 1 if it is "
-        "broken, with the first problem, 4 on invalid input."
+        "folder are verified, too; --exports requires all of them. Metadata, schedules, saved queries, webhooks "
+        "and service accounts are compared with their seals, and all rows that differ are listed. Ends with 0 if the "
+        "chain is intact and every row matches, 1 if the chain is broken, with the first problem, or a row "
+        "differs, 4 on invalid input."
     )
     refused_exit = INVALID
 
@@ -49,11 +53,18 @@ class Command(ProductCommand):
         if verification.intact:
             problem = wrong_exports(exports) if exports is not None else wrong_files(verification.restores)
             verification = replace(verification, problem=problem)
-        self.print_json(verification.as_json())
+        altered = [*altered_rows(), *outdated_rows()]
+        self.print_json(verification.as_json() | {"altered_rows": [row.as_json() for row in altered]})
+        for row in altered:
+            self.say(row.describe())
         waiting = f", {verification.unsealed} rows not sealed yet" if verification.unsealed else ""
         if verification.problem is not None:
             message = f"broken after {verification.links} links: {verification.problem.message}{waiting}"
             raise CommandExit(FAILED, message, verification.problem.code)
+        if altered:
+            advice = "restore them, or have an administrator run adopt_metadata"
+            message = f"{counted(len(altered), 'row')} changed outside of the product: {advice}{waiting}"
+            raise CommandExit(FAILED, message, "rows_altered")
         files = "" if exports else ", whose files need not be there (--exports)"
         removed = f", {verification.segments} removed segments{files}" if verification.segments else ""
         not_recorded = (
