@@ -2,7 +2,8 @@
 
 A column inherits from its inputs, over any number of datasets and through any expression: from its recorded inputs,
 from the columns in its expression, and, without either, from the column of its name. A history has the columns of
-its base.
+its base. A column of a model also inherits from the columns that choose the rows of its values
+(``metadata.domain.models.dependencies``).
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -13,14 +14,16 @@ from typing import Any
 from django.db import models
 
 from elevata.core.errors import MetadataError
-from metadata.domain.sensitivity import is_sensitive, propagate_sensitivity
+from metadata.domain.sensitivity import Choice, is_sensitive, propagate_with_choices
 from metadata.domain.sql import check_expression
 from metadata.models import ColumnInput, DatasetInput, SourceColumn, SourceDataset, TargetColumn, TargetDataset
+from metadata.selectors.model_reads import COLUMN_FIELDS, OF_ROWS, ModelReads, Reads
 
 Values = Mapping[str, Any]
 # Before-images of rows by primary key; None for new rows.
 Before = Mapping[type[models.Model], Mapping[int, Values | None]]
 _Id = tuple[str, int]
+_ByName = Mapping[str, list[_Id]]
 _SOURCE, _TARGET = "source", "target"
 _FACTS = ("id", "dataset_id", "key", "name", "pii", "sensitivity")
 
@@ -51,6 +54,7 @@ class _Column:
     sensitive: bool
     expression: str = ""
     reads: list[_Id] = field(default_factory=list)
+    choices: list[Choice] = field(default_factory=list)
 
 
 def classification(dataset: TargetDataset) -> Classification:
@@ -74,8 +78,12 @@ def classifications(datasets: Collection[int], before: Before | None = None) -> 
     inputs = reader.inputs_upstream(datasets)
     columns = reader.columns(inputs)
     reader.link(columns, inputs)
-    reads = {one: column.reads for one, column in columns.items()}
-    sensitive = propagate_sensitivity((one for one, column in columns.items() if column.sensitive), reads)
+    sensitive = propagate_with_choices(
+        (one for one, column in columns.items() if column.sensitive),
+        {one: column.reads for one, column in columns.items()} | reader.rows_read,
+        {one: column.choices for one, column in columns.items() if column.choices},
+        [one for one, column in columns.items() if column.expression or column.dataset in reader.models],
+    )
     own: dict[_Id, list[_Id]] = {}
     for one, column in columns.items():
         own.setdefault(column.dataset, []).append(one)
@@ -106,7 +114,9 @@ class _Reader:
 
     def __init__(self, before: Before) -> None:
         self._before = before
-        self._models: set[_Id] = set()
+        self.models: set[_Id] = set()
+        # Columns and rows that the rows of each dataset depend on.
+        self.rows_read: dict[_Id, list[_Id]] = {}
         self._views: set[_Id] = set()
 
     def inputs_upstream(self, datasets: Collection[int]) -> dict[_Id, list[_Id]]:
@@ -139,11 +149,14 @@ class _Reader:
     def columns(self, inputs: Mapping[_Id, Iterable[_Id]]) -> dict[_Id, _Column]:
         """Return the columns of these datasets and of the sources that they read."""
         targets = [pk for _, pk in inputs]
-        datasets = self._rows(TargetDataset, "id", targets, "sensitivity", "select")
-        self._models |= {(_TARGET, row["id"]) for row in datasets if row["select"]}
+        datasets = self._rows(TargetDataset, "id", targets, "sensitivity")
         levels = {row["id"]: row["sensitivity"] for row in datasets}
-        rows = self._rows(TargetColumn, "dataset_id", targets, *_FACTS, "expression", "former_names")
+        fields = (*_FACTS, *COLUMN_FIELDS, "expression", "former_names")
+        rows = self._rows(TargetColumn, "dataset_id", targets, *fields)
         found = {(_TARGET, row["id"]): _column(_TARGET, row, levels) for row in rows}
+        self._model_reads = ModelReads(self._rows, inputs, _TARGET)
+        self._model_reads.prepare(((_TARGET, row["id"]), row["dataset_id"], row["name"].lower(), row) for row in rows)
+        self.models = {(_TARGET, pk) for pk in self._model_reads.models}
         sources = {pk for some in inputs.values() for kind, pk in some if kind == _SOURCE}
         return found | self.source_columns(sources)
 
@@ -161,8 +174,10 @@ class _Reader:
         for one, column in columns.items():
             for name in column.names:
                 by_name.setdefault(column.dataset, {}).setdefault(name, []).append(one)
+        for dataset, read in inputs.items():
+            self._link_rows(dataset, read, columns, by_name)
         for column in columns.values():
-            if column.dataset in self._models:  # all their inputs are recorded
+            if column.dataset in self.models:
                 continue
             named = _named_in(column.expression) if column.expression else column.names[:1]
             is_recorded = bool(column.reads) and not column.expression
@@ -172,6 +187,33 @@ class _Reader:
                 # For a source, a load uses the name once the recorded column is retired.
                 there = by_name.get((kind, dataset), {})
                 column.reads += [one for name in (there if named is None else named) for one in there.get(name, ())]
+
+    def _link_rows(
+        self, dataset: _Id, read: Iterable[_Id], columns: dict[_Id, _Column], by_name: Mapping[_Id, _ByName]
+    ) -> None:
+        """Fill in what the rows of a dataset depend on, and the conditions over its columns."""
+        node = (OF_ROWS, dataset[1])
+        if dataset in self.models:
+            found = self._model_reads.of_model(dataset[1])
+            of_columns, rows = found if found is not None else ({}, self._model_reads.everything_of(dataset[1]))
+            self.rows_read[node] = rows.columns
+            for name, own in by_name.get(dataset, {}).items():
+                depends = of_columns.get(name, Reads()) if found is not None else rows
+                for one in own:
+                    columns[one].reads += depends.columns
+                    columns[one].choices += depends.conditions
+            return
+        conditions = self._model_reads.filter_of(dataset[1])
+        choices, compared = [], set()
+        for names in (by_name.get(each, {}) for each in read):
+            of_input = [set(names)] if conditions is None else conditions
+            found = [frozenset(one for name in each for one in names.get(name, ())) for each in of_input]
+            choices += [Choice(each) for each in found if each]
+            compared.update(*found)
+        self.rows_read[node] = [*compared, *((OF_ROWS, pk) for kind, pk in read if kind == _TARGET)]
+        for own in by_name.get(dataset, {}).values():
+            for one in own:
+                columns[one].choices += choices
 
     def _rows(self, model: type[models.Model], by: str, values: Collection[int], *fields: str) -> list[Values]:
         """Return the rows whose field ``by`` is one of these values."""
