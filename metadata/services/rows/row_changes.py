@@ -38,6 +38,7 @@ from metadata.services.rows.subjects import KINDS, LINKS, Model, Names, Values, 
 
 
 _CLASSIFYING_FIELDS = ("pii", "sensitivity", "expression", "name", "former_names", "dataset_id")
+_CLASSIFYING_DATASET_FIELDS = ("sensitivity", "select", "filter")
 
 
 def must_stay_classified(before: Mapping[Any, Mapping[int, Any]]) -> None:
@@ -105,9 +106,11 @@ def _affected_datasets(before: Mapping[Any, Mapping[int, Any]]) -> set[int]:
         if pk not in now or any(row[field] != now[pk][field] for field in _CLASSIFYING_FIELDS)
     }
     datasets = rows.get(TargetDataset, {})
-    levels = read(TargetDataset, datasets, "id", "sensitivity")
+    stored = read(TargetDataset, datasets, "id", *_CLASSIFYING_DATASET_FIELDS)
     return affected | {
-        pk for pk, row in datasets.items() if pk not in levels or row["sensitivity"] != levels[pk]["sensitivity"]
+        pk
+        for pk, row in datasets.items()
+        if pk not in stored or any(row[field] != stored[pk][field] for field in _CLASSIFYING_DATASET_FIELDS)
     }
 
 
