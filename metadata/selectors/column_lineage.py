@@ -22,7 +22,15 @@ from metadata.domain.column_lineage import (
 )
 from metadata.domain.types import DataType
 from metadata.filtersets import called
-from metadata.models import ColumnInput, DatasetInput, Exposure, SourceColumn, SourceDataset, TargetColumn, TargetDataset
+from metadata.models import (
+    ColumnInput,
+    DatasetInput,
+    Exposure,
+    SourceColumn,
+    SourceDataset,
+    TargetColumn,
+    TargetDataset,
+)
 from metadata.selectors.row_inputs import row_inputs
 
 MOST_STEPS = 100
