@@ -115,11 +115,12 @@ def _of_rows(change: str, lineage: ColumnLineage, changed: set[str], readers: It
     effects = [Effect(effect, key, "rows", message.format(" and ".join(found))) for key, found in decided.items()]
     if change == RENAME:
         return effects
-    told = {}
+    follow: dict[str, Effect] = {}
     for reader in readers:
         if reader.of in decided and reader.dataset_key not in decided:
-            told.setdefault(reader.dataset_key, Effect(effect, reader.dataset_key, "rows", f"follow {names[reader.of]}"))
-    return [*effects, *told.values()]
+            own = Effect(effect, reader.dataset_key, "rows", f"follow {names[reader.of]}")
+            follow.setdefault(reader.dataset_key, own)
+    return [*effects, *follow.values()]
 
 
 _USES = {

@@ -43,7 +43,8 @@ def sensitive(dataset: TargetDataset) -> set[str]:
 def test_columns_chosen_by_a_sensitive_column_are_sensitive_over_models(person, letters, bizcore) -> None:
     select = "SELECT p.id, a.ch FROM rawcore.person p JOIN rawcore.letter a ON a.ch = substr(p.email, 1, 1)"
     first = targets.create_target_dataset(schema=bizcore, name="initial", select=select)
-    next_ = targets.create_target_dataset(schema=bizcore, name="copied", select="SELECT upper(ch) AS c FROM bizcore.initial")
+    copied = "SELECT upper(ch) AS c FROM bizcore.initial"
+    next_ = targets.create_target_dataset(schema=bizcore, name="copied", select=copied)
     assert (sensitive(first), sensitive(next_)) == ({"ch"}, {"c"})
 
 

@@ -50,7 +50,8 @@ def _condition(choice: Choice) -> Condition:
         ("SELECT i FROM (SELECT p.salary, n.i FROM s.person p CROSS JOIN s.number n) x WHERE i = salary", {"i"}),
         ("SELECT i FROM (SELECT p.salary = n.i AS b, n.i FROM s.person p CROSS JOIN s.number n) x WHERE b", {"i"}),
         (
-            "SELECT i FROM (SELECT p.salary = v.i AS b, v.i FROM s.person p CROSS JOIN (VALUES (1), (2)) v(i)) x WHERE b",
+            "SELECT i FROM (SELECT p.salary = v.i AS b, v.i FROM s.person p CROSS JOIN (VALUES (1), (2)) v(i)) x "
+            "WHERE b",
             {"i"},
         ),
         (
@@ -59,7 +60,11 @@ def _condition(choice: Choice) -> Condition:
             {"label"},
         ),
         # Subqueries of expressions, aggregates, windows, limits.
-        ("SELECT o.no, EXISTS (SELECT 1 FROM s.person p WHERE p.id = o.person_id AND p.salary > 9) AS x FROM s.ord o", {"x"}),
+        (
+            "SELECT o.no, EXISTS (SELECT 1 FROM s.person p WHERE p.id = o.person_id AND p.salary > 9) AS x "
+            "FROM s.ord o",
+            {"x"},
+        ),
         ("SELECT o.no, o.person_id IN (SELECT id FROM s.person WHERE name LIKE 'A%') AS x FROM s.ord o", {"x"}),
         (
             "SELECT p.id, (SELECT max(a.ch) FROM s.letter a WHERE a.ch = substr(p.name, 1, 1)) AS x FROM s.person p",
@@ -72,7 +77,8 @@ def _condition(choice: Choice) -> Condition:
         ("SELECT id, row_number() OVER w AS x FROM s.person WINDOW w AS (ORDER BY salary)", {"x"}),
         ("SELECT o.no, (SELECT id FROM s.person ORDER BY salary LIMIT 1) AS x FROM s.ord o", {"x"}),
         (
-            "SELECT i FROM (SELECT n.i, p.salary FROM s.person p CROSS JOIN s.number n) x ORDER BY abs(i - salary) LIMIT 1",
+            "SELECT i FROM (SELECT n.i, p.salary FROM s.person p CROSS JOIN s.number n) x "
+            "ORDER BY abs(i - salary) LIMIT 1",
             {"i"},
         ),
         ("SELECT n.i FROM s.number n CROSS JOIN s.person p GROUP BY n.i HAVING max(p.salary) = n.i", {"i"}),
