@@ -169,7 +169,8 @@ def _table(row: Values, schema: str, layer: str, columns: list[Described], forei
     versions = {name.lower(): time if purpose in _DATED else [] for purpose, name, _ in version_columns(policy, "")}
     versions |= {VALID_FROM: time, VALID_TO: time}
     history_key = layout_of(policy).history_key.format(table=row["name"]).lower()
-    is_table = row["materialization"] == TargetDataset.Materialization.TABLE and not row["select"]
+    is_table = row["materialization"] == TargetDataset.Materialization.TABLE
+    is_merged = layer not in (TargetSchema.Layer.RAW, TargetSchema.Layer.STAGE) and policy.input != APPEND
     return Table(
         row["id"],
         f"{schema}.{row['name']}".lower(),
@@ -177,7 +178,7 @@ def _table(row: Values, schema: str, layer: str, columns: list[Described], forei
         columns,
         added,
         {history_key: [*key, *time], entity_key: key, **foreign, "row_hash": every, **versions},
-        is_unique=is_table and layer == TargetSchema.Layer.RAWCORE and policy.input != APPEND,
+        is_unique=is_table and is_merged,
     )
 
 
