@@ -17,7 +17,7 @@ from elevata.core.errors import MetadataError
 from metadata.domain.sensitivity import Choice, is_sensitive, propagate_with_choices
 from metadata.domain.sql import check_expression
 from metadata.models import ColumnInput, DatasetInput, SourceColumn, SourceDataset, TargetColumn, TargetDataset
-from metadata.selectors.model_reads import COLUMN_FIELDS, OF_ROWS, ModelReads, Reads
+from metadata.selectors.model_reads import COLUMN_FIELDS, DATASET_FIELDS, OF_ROWS, ModelReads, Reads
 
 Values = Mapping[str, Any]
 # Before-images of rows by primary key; None for new rows.
@@ -149,12 +149,12 @@ class _Reader:
     def columns(self, inputs: Mapping[_Id, Iterable[_Id]]) -> dict[_Id, _Column]:
         """Return the columns of these datasets and of the sources that they read."""
         targets = [pk for _, pk in inputs]
-        datasets = self._rows(TargetDataset, "id", targets, "sensitivity")
+        datasets = self._rows(TargetDataset, "id", targets, "sensitivity", *DATASET_FIELDS)
         levels = {row["id"]: row["sensitivity"] for row in datasets}
         fields = (*_FACTS, *COLUMN_FIELDS, "expression", "former_names")
         rows = self._rows(TargetColumn, "dataset_id", targets, *fields)
         found = {(_TARGET, row["id"]): _column(_TARGET, row, levels) for row in rows}
-        self._model_reads = ModelReads(self._rows, inputs, _TARGET)
+        self._model_reads = ModelReads(self._rows, datasets, inputs, _TARGET)
         self._model_reads.prepare(((_TARGET, row["id"]), row["dataset_id"], row["name"].lower(), row) for row in rows)
         self.models = {(_TARGET, pk) for pk in self._model_reads.models}
         sources = {pk for some in inputs.values() for kind, pk in some if kind == _SOURCE}

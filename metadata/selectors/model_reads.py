@@ -38,7 +38,10 @@ class Described:
 
 @dataclass
 class Table:
-    """Dataset with its columns, and the columns that its loads add with the columns that these are made of."""
+    """Dataset with its columns, and the columns that its loads add with the columns that these are made of.
+
+    ``keys`` are the names of the added columns before all others: the keys of a history and of an entity.
+    """
 
     pk: int
     name: str
@@ -46,18 +49,18 @@ class Table:
     columns: list[Described]
     added: dict[str, list[Id]]
     added_to_history: dict[str, list[Id]]
+    keys: tuple[str, str]
     is_unique: bool
 
     def readable(self, names: Collection[str], *, of_history: bool) -> Readable:
         """Return the columns that a SELECT sees: added ones only if it has their names."""
-        added = self.added_to_history if of_history else self.added
-        first, *others = added or ("",)
-        seen = [first, *(column.name for column in self.columns), *others]
-        described = {column.name for column in self.columns}
-        keys = [frozenset(column.name for column in self.columns if column.is_key), frozenset((first,))]
+        added = [name for name in (self.added_to_history if of_history else self.added) if name in names]
+        first = [name for name in added if name in self.keys]
+        others = [name for name in added if name not in self.keys]
+        key = frozenset(column.name for column in self.columns if column.is_key)
         return Readable(
-            tuple(name for name in seen if name in described or name in names),
-            tuple(key for key in keys if key and "" not in key) if self.is_unique and not of_history else (),
+            (*first, *(column.name for column in self.columns), *others),
+            (key, frozenset(self.keys[-1:])) if key and self.is_unique and not of_history else (),
         )
 
     def ids_of(self, name: str) -> list[Id]:
@@ -80,10 +83,11 @@ class Reads:
 class ModelReads:
     """Dependencies of the datasets in a graph of inputs; ``rows`` reads rows, or their before-images."""
 
-    def __init__(self, rows: Rows, inputs: Mapping[Id, Collection[Id]], target: str) -> None:
+    def __init__(
+        self, rows: Rows, datasets: Iterable[Values], inputs: Mapping[Id, Collection[Id]], target: str
+    ) -> None:
         self._rows, self._inputs, self._target = rows, inputs, target
-        pks = [pk for _, pk in inputs]
-        self._datasets = {row["id"]: row for row in rows(TargetDataset, "id", pks, *DATASET_FIELDS)}
+        self._datasets = {row["id"]: row for row in datasets}
         self.models = {pk for pk, row in self._datasets.items() if row["select"]}
         self._tables: dict[int, Table] = {}
 
@@ -124,6 +128,8 @@ class ModelReads:
 
     def prepare(self, columns: Iterable[tuple[Id, int, str, Values]]) -> None:
         """Describe the datasets. ``columns`` are target columns: id, dataset, name in lower case, and row."""
+        if not self.models:
+            return
         own: dict[int, list[Described]] = {pk: [] for pk in self._datasets}
         for one, dataset, name, row in columns:
             if row["active"] and dataset in own:
@@ -178,6 +184,7 @@ def _table(row: Values, schema: str, layer: str, columns: list[Described], forei
         columns,
         added,
         {history_key: [*key, *time], entity_key: key, **foreign, "row_hash": every, **versions},
+        (history_key, entity_key),
         is_unique=is_table and is_merged,
     )
 

@@ -8,7 +8,13 @@ from elevata.core.errors import MetadataError
 from metadata.models import TargetDataset
 from metadata.selectors.classification import classification
 from metadata.services.datasets import targets
-from tests.factories import ReferenceFactory, TargetColumnFactory, TargetDatasetFactory, TargetSchemaFactory
+from tests.factories import (
+    DatasetInputFactory,
+    ReferenceFactory,
+    TargetColumnFactory,
+    TargetDatasetFactory,
+    TargetSchemaFactory,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -86,3 +92,27 @@ def test_an_editor_does_not_make_a_chosen_column_readable_by_another_select(pers
             expected_version=TargetDataset.objects.get(pk=model.pk).version,
             select="SELECT a.ch FROM rawcore.person p CROSS JOIN rawcore.letter a",
         )
+
+
+@pytest.mark.parametrize(
+    ("filter_", "columns"),
+    [("salary > 90000 AND id > 1", {"email", "salary"}), ("salary % 10 = id", {"email", "id", "salary"})],
+)
+def test_a_filter_that_compares_a_sensitive_column_makes_all_columns_sensitive(person, filter_, columns) -> None:
+    stage = TargetDatasetFactory(name="stage")
+    for name in ("email", "id", "salary"):
+        TargetColumnFactory(dataset=stage, name=name)
+    DatasetInputFactory(dataset=person, upstream=stage)
+    stage.columns.filter(name="salary").update(pii=True)
+    TargetDataset.objects.filter(pk=person.pk).update(filter=filter_)
+    assert sensitive(person) == columns
+
+
+def test_columns_joined_to_the_left_of_a_whole_key_stay_readable(person, bizcore) -> None:
+    orders = TargetDatasetFactory(name="orders")
+    TargetColumnFactory(dataset=orders, name="id", data_type="bigint", nullable=False, key_ordinal=1)
+    TargetColumnFactory(dataset=orders, name="buyer", pii=True)
+    text = "SELECT o.id, p.id AS person FROM rawcore.orders o {} JOIN rawcore.person p ON p.email = o.buyer"
+    left = targets.create_target_dataset(schema=bizcore, name="left_side", select=text.format("LEFT"))
+    inner = targets.create_target_dataset(schema=bizcore, name="inner_side", select=text.format("INNER"))
+    assert (sensitive(left), sensitive(inner)) == ({"person"}, {"id", "person"})
