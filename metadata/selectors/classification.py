@@ -3,7 +3,8 @@
 A column inherits from its inputs, over any number of datasets and through any expression: from its recorded inputs,
 from the columns in its expression, and, without either, from the column of its name. A history has the columns of
 its base. A column of a model also inherits from the columns that choose the rows of its values
-(``metadata.domain.models.dependencies``).
+(``metadata.domain.models.dependencies``). The key of a parent with ghost rows inherits from the foreign keys of the
+children that the rows are for.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -14,9 +15,19 @@ from typing import Any
 from django.db import models
 
 from elevata.core.errors import MetadataError
+from metadata.domain.quality.unknown_parents import GHOST
 from metadata.domain.sensitivity import Choice, is_sensitive, propagate_with_choices
 from metadata.domain.sql import check_expression
-from metadata.models import ColumnInput, DatasetInput, SourceColumn, SourceDataset, TargetColumn, TargetDataset
+from metadata.models import (
+    ColumnInput,
+    DatasetInput,
+    Reference,
+    ReferencePair,
+    SourceColumn,
+    SourceDataset,
+    TargetColumn,
+    TargetDataset,
+)
 from metadata.selectors.model_reads import COLUMN_FIELDS, DATASET_FIELDS, OF_ROWS, ModelReads, Reads
 
 Values = Mapping[str, Any]
@@ -118,11 +129,14 @@ class _Reader:
         # Columns and rows that the rows of each dataset depend on.
         self.rows_read: dict[_Id, list[_Id]] = {}
         self._views: set[_Id] = set()
+        self._ghosts: list[tuple[_Id, _Id]] = []
+        self._children: dict[int, set[int]] = {}
 
     def inputs_upstream(self, datasets: Collection[int]) -> dict[_Id, list[_Id]]:
         """Return these datasets and all upstream of them, each with its inputs."""
         found: dict[_Id, list[_Id]] = {}
         pending = set(datasets)
+        self._find_ghosts()
         while pending:
             found |= {(_TARGET, pk): [] for pk in pending}
             rows = self._rows(DatasetInput, "dataset_id", pending, "source_id", "upstream_id", "ordinal")
@@ -134,8 +148,23 @@ class _Reader:
             for row in sorted(rows, key=lambda row: (row["ordinal"], row["id"])):
                 read = (_SOURCE, row["source_id"]) if row["source_id"] else (_TARGET, bases.get(row["upstream_id"], 0))
                 found[_TARGET, row["dataset_id"]].append(read)
-            pending = {pk for pk in bases.values() if (_TARGET, pk) not in found}
+            children = (child for pk in pending for child in self._children.get(pk, ()))
+            pending = {pk for pk in (*bases.values(), *children) if (_TARGET, pk) not in found}
         return found
+
+    def _find_ghosts(self) -> None:
+        """Find the columns that give parents ghost rows: (column of the parent's key, column of the child)."""
+        before = self._before.get(Reference, {})
+        rule = {"unknown_parent": GHOST, "active": True}
+        references = set(Reference._base_manager.filter(**rule).values_list("id", flat=True)) - before.keys()
+        references |= {pk for pk, row in before.items() if row and all(row[name] == rule[name] for name in rule)}
+        pairs = self._rows(ReferencePair, "reference_id", references, "parent_column_id", "child_column_id")
+        self._ghosts = [((_TARGET, row["parent_column_id"]), (_TARGET, row["child_column_id"])) for row in pairs]
+        ids = {pk for pair in self._ghosts for _, pk in pair}
+        owners = {row["id"]: row["dataset_id"] for row in self._rows(TargetColumn, "id", ids, "dataset_id")}
+        for (_, parent), (_, child) in self._ghosts:
+            if parent in owners and child in owners:
+                self._children.setdefault(owners[parent], set()).add(owners[child])
 
     def read_by(self, dataset: _Id, inputs: Mapping[_Id, Iterable[_Id]]) -> set[_Id]:
         """Return a dataset with the tables and sources it reads: its inputs, and the inputs of views among them."""
@@ -174,6 +203,9 @@ class _Reader:
         for one, column in columns.items():
             for name in column.names:
                 by_name.setdefault(column.dataset, {}).setdefault(name, []).append(one)
+        for parent, child in self._ghosts:
+            if parent in columns and child in columns:
+                columns[parent].reads.append(child)
         for dataset, read in inputs.items():
             self._link_rows(dataset, read, columns, by_name)
         for column in columns.values():

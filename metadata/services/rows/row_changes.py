@@ -25,7 +25,16 @@ from elevata.audit.services.change_log import EMPTY, Change, Row, are_constraint
 from elevata.core.errors import MetadataError
 from metadata.domain.naming import HISTORY_SUFFIX
 from metadata.domain.sensitivity import is_sensitive
-from metadata.models import ColumnInput, DatasetInput, SourceColumn, SourceDataset, TargetColumn, TargetDataset
+from metadata.models import (
+    ColumnInput,
+    DatasetInput,
+    Reference,
+    ReferencePair,
+    SourceColumn,
+    SourceDataset,
+    TargetColumn,
+    TargetDataset,
+)
 from metadata.permissions import must_be_changeable
 from metadata.selectors.classification import classifications
 from metadata.services.rows.subjects import KINDS, LINKS, Model, Names, Values, linked, read, stable_key, stored_values
@@ -96,6 +105,9 @@ def _affected_datasets(before: Mapping[Any, Mapping[int, Any]]) -> set[int]:
     """Return the datasets with a changed or deleted row that affects classification."""
     rows = {model: {pk: row for pk, row in images.items() if row is not None} for model, images in before.items()}
     affected = {row["dataset_id"] for row in rows.get(DatasetInput, {}).values()}
+    affected |= {row["parent_id"] for row in rows.get(Reference, {}).values()}
+    pairs = {row["parent_column_id"] for row in rows.get(ReferencePair, {}).values()}
+    affected |= {row["dataset_id"] for row in read(TargetColumn, pairs, "id", "dataset_id").values()}
     columns = {row["column_id"] for row in rows.get(ColumnInput, {}).values()}
     affected |= {row["dataset_id"] for row in read(TargetColumn, columns, "id", "dataset_id").values()}
     was = rows.get(TargetColumn, {})

@@ -8,6 +8,7 @@ from elevata.core.errors import MetadataError
 from metadata.models import TargetDataset
 from metadata.selectors.classification import classification
 from metadata.services.datasets import targets
+from metadata.services.references import update_reference
 from tests.factories import (
     DatasetInputFactory,
     ReferenceFactory,
@@ -116,3 +117,14 @@ def test_columns_joined_to_the_left_of_a_whole_key_stay_readable(person, bizcore
     left = targets.create_target_dataset(schema=bizcore, name="left_side", select=text.format("LEFT"))
     inner = targets.create_target_dataset(schema=bizcore, name="inner_side", select=text.format("INNER"))
     assert (sensitive(left), sensitive(inner)) == ({"person"}, {"id", "person"})
+
+
+def test_the_key_of_ghost_rows_is_as_sensitive_as_the_foreign_key(letters) -> None:
+    orders = TargetDatasetFactory(name="orders")
+    TargetColumnFactory(dataset=orders, name="id", data_type="bigint", nullable=False, key_ordinal=1)
+    buyer = TargetColumnFactory(dataset=orders, name="buyer", pii=True)
+    reference = ReferenceFactory(child=orders, parent=letters, unknown_parent="ghost")
+    reference.pairs.create(child_column=buyer, parent_column=letters.columns.get(name="ch"))
+    assert sensitive(letters) == {"ch"}
+    with acting_as(ensure_user(name="mia", roles=["editor"])), pytest.raises(MetadataError, match="steward"):
+        update_reference(reference=reference, expected_version=reference.version, unknown_parent="keep")
