@@ -37,7 +37,7 @@ class Readable:
 
 @dataclass(frozen=True)
 class Dependencies:
-    """What each column of a model depends on, by its name in lower case, and what decides which rows it has."""
+    """Dependencies of the columns of a model, by name in lower case, and of the choice of its rows."""
 
     columns: Mapping[str, frozenset[Dependency]]
     rows: frozenset[Dependency]
