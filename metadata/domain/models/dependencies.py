@@ -141,8 +141,12 @@ class _Reader:
         columns = self._projections(node, scope)
         for compared in self._groups(node, columns, scope):
             scope.leave_out(compared)
-        for part in _conjuncts(node.args["having"].this if node.args.get("having") else None):
+        having, scope.leaves_out = node.args.get("having"), True
+        for part in _conjuncts(having.this if having else None):
             scope.leave_out(self.read([part], scope))
+        scope.leaves_out = False
+        if having or node.args.get("group"):
+            columns = self._projections(node, scope)  # aggregates and windows depend on groups
         if node.args.get("limit") or node.args.get("offset"):
             scope.leave_out(self._ordered(node, scope))
         scope.settle()
@@ -352,7 +356,7 @@ class _Reader:
         if isinstance(node, exp.Window):
             return frozenset(scope.rows) | self.read(scope.windows, scope)
         if isinstance(node, exp.Anonymous) and node.name.lower() in functions.AGGREGATES:
-            return frozenset(scope.rows)
+            return NONE if scope.leaves_out else frozenset(scope.rows)
         if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
             return NONE
         if not node.table and node.this.meta.get("start", -1) in self.statement.placeholders:

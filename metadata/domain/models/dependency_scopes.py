@@ -65,7 +65,8 @@ class Scope:
     """Names that expressions of one SELECT may use.
 
     ``links`` are pairs of sources, where the rows of the first are chosen by those of the second. ``rows`` decide
-    which rows the SELECT has. ``hidden`` are sources that only filter.
+    which rows the SELECT has. ``hidden`` are sources that only filter. ``leaves_out`` is True in HAVING, which compares
+    the arguments of aggregates: the rows that these have were chosen before.
     """
 
     tables: Mapping[str, Relation]
@@ -80,6 +81,7 @@ class Scope:
     # Own columns of sources in the conditions of joins that repeat no row, and whether another join may.
     compared: list[tuple[Source, Tagged]] = field(default_factory=list)
     repeats: bool = False
+    leaves_out: bool = False
 
     @property
     def every_source(self) -> list[Source]:

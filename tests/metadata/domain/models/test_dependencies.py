@@ -73,6 +73,8 @@ def _condition(choice: Choice) -> Condition:
         ("SELECT p.id, CASE WHEN p.salary > 9 THEN 'y' ELSE 'n' END AS x FROM s.person p", {"x"}),
         ("SELECT city, count(*) AS x FROM s.person WHERE salary > 9 GROUP BY city", {"x"}),
         ("SELECT city, count(*) FILTER (WHERE salary > 9) AS x FROM s.person GROUP BY city", {"x"}),
+        ("SELECT max(id) AS x, count(*) AS y FROM s.person GROUP BY salary", {"x", "y"}),
+        ("SELECT city, count(*) OVER () AS x FROM s.person GROUP BY city HAVING max(salary) > 9", {"x"}),
         ("SELECT id, count(*) OVER (PARTITION BY city) AS x FROM s.person WHERE salary > 9", {"x"}),
         ("SELECT id, row_number() OVER w AS x FROM s.person WINDOW w AS (ORDER BY salary)", {"x"}),
         ("SELECT o.no, (SELECT id FROM s.person ORDER BY salary LIMIT 1) AS x FROM s.ord o", {"x"}),

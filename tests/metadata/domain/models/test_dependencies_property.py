@@ -82,10 +82,14 @@ def selects(draw: st.DrawFn) -> str:
     where = draw(st.lists(conditions("p", *across), max_size=2))
     source = f"FROM s.person p {join.replace('{q}', draw(conditions('q')))}".strip()
     source += f" WHERE {' AND '.join(f'({each})' for each in where)}" if where else ""
-    kind = draw(st.sampled_from(["plain", "plain", "group", "beneath", "union", "limit", "distinct"]))
+    kind = draw(st.sampled_from(["plain", "group", "groups", "beneath", "union", "limit", "distinct"]))
     columns = ", ".join(f"{value} AS v{number}" for number, value in enumerate(values))
     if kind == "group":
         return f"SELECT p.city AS id, count(*) AS k, max(p.id) AS m {source} GROUP BY p.city"
+    if kind == "groups":
+        having = f" HAVING max(p.salary) > {draw(st.integers(0, 5))}" if draw(st.booleans()) else ""
+        keys = draw(st.sampled_from(["p.salary % 2", "p.city", "p.city, p.salary % 2"]))
+        return f"SELECT max(p.id) AS id, count(*) AS k, count(*) OVER () AS w {source} GROUP BY {keys}{having}"
     if kind == "distinct":
         return f"SELECT DISTINCT p.id AS id, {columns} {source}"
     text = f"SELECT p.id AS id, {columns} {source}"
