@@ -98,10 +98,20 @@ class ExposureNodeSerializer(serializers.Serializer):
     distance = serializers.IntegerField()
 
 
+class RowInputSerializer(serializers.Serializer):
+    """Column that decides which rows a model has, by a condition, join, grouping, limit or subquery."""
+
+    column = serializers.CharField(help_text="Id of the column.")
+    name = serializers.CharField()
+    dataset = serializers.CharField(help_text="The model.")
+    dataset_key = serializers.UUIDField()
+
+
 class ColumnLineageSerializer(serializers.Serializer):
     nodes = ColumnNodeSerializer(many=True)
     exposures = ExposureNodeSerializer(many=True)
     edges = ColumnEdgeSerializer(many=True)
+    row_inputs = RowInputSerializer(many=True)
     cycles = serializers.ListField(
         child=serializers.ListField(child=serializers.CharField()), help_text="Ids of columns that read each other."
     )

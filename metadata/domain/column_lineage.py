@@ -60,12 +60,27 @@ class ExposureNode:
 
 
 @dataclass(frozen=True)
+class RowInput:
+    """Column that decides which rows a model has; ``column`` is its id."""
+
+    column: str
+    name: str
+    dataset: str
+    dataset_key: str
+
+
+@dataclass(frozen=True)
 class ColumnLineage:
-    """Columns, consumers, and the ids of those between which values flow."""
+    """Columns, consumers, and the ids of those between which values flow.
+
+    ``row_inputs`` are columns that decide the rows of models: of those with columns here at most 0 steps away, and of
+    those that columns here at least 0 steps away decide.
+    """
 
     nodes: tuple[ColumnNode, ...] = ()
     edges: tuple[Flow, ...] = ()
     exposures: tuple[ExposureNode, ...] = ()
+    row_inputs: tuple[RowInput, ...] = ()
 
     @cached_property
     def by_id(self) -> dict[str, ColumnNode]:
@@ -99,6 +114,7 @@ class ColumnLineage:
             "nodes": [asdict(node) for node in self.nodes],
             "exposures": [asdict(exposure) for exposure in self.exposures],
             "edges": [{"start": start, "end": end} for start, end in self.edges],
+            "row_inputs": [asdict(each) for each in self.row_inputs],
             "cycles": [[node.id for node in cycle] for cycle in self.cycles],
         }
 

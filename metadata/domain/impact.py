@@ -31,10 +31,25 @@ class Effect:
     text: str = ""
 
 
-def impact(change: str, lineage: ColumnLineage, uses: Iterable[Use], models: Iterable[str] = ()) -> list[Effect]:
+@dataclass(frozen=True)
+class Reader:
+    """Dataset that reads the rows of a dataset, over any number of steps; both as stable keys."""
+
+    dataset_key: str
+    of: str
+
+
+def impact(
+    change: str,
+    lineage: ColumnLineage,
+    uses: Iterable[Use],
+    models: Iterable[str] = (),
+    readers: Iterable[Reader] = (),
+) -> list[Effect]:
     """Return the effects of a change of the column at distance 0 on what is downstream of it, nearest first.
 
-    ``lineage`` has the columns downstream; ``models`` are the keys of datasets that are defined by a SELECT.
+    ``lineage`` has the columns downstream; ``models`` are the keys of datasets that are defined by a SELECT, and
+    ``readers`` read those of them whose rows a column downstream decides.
     """
     derived = frozenset(models)
     changed = {node.id for node in lineage.nodes if _is_changed(change, node, lineage, derived)}
@@ -44,6 +59,7 @@ def impact(change: str, lineage: ColumnLineage, uses: Iterable[Use], models: Ite
         if node.distance > 0 and (effect := _of_column(change, node, lineage, changed, derived)) is not None
     ]
     effects += [effect for use in uses if (effect := _of_use(change, use, lineage, changed)) is not None]
+    effects += _of_rows(change, lineage, changed, list(readers))
     return effects + list(_of_exposures(change, lineage, changed))
 
 
@@ -78,6 +94,33 @@ def _of_column(
     if node.distance == 1 or any(each.id in changed for each in lineage.reads[node.id]):
         return Effect(STAYS, *head, f"stays {node.type}: loads convert the value or refuse it", node.expression)
     return None
+
+
+_ROWS = {
+    DROP: (BREAKS, "are decided by {}, which has no values any more"),
+    RENAME: (FOLLOWS, "are decided by {}, under its new name"),
+    RETYPE: (STAYS, "are decided by {}: another type may decide otherwise"),
+}
+
+
+def _of_rows(change: str, lineage: ColumnLineage, changed: set[str], readers: Iterable[Reader]) -> list[Effect]:
+    """Return the effects on the rows of models that changed columns decide, and of what reads these models."""
+    decided: dict[str, list[str]] = {}
+    names: dict[str, str] = {}
+    for each in lineage.row_inputs:
+        if each.column in changed:
+            decided.setdefault(each.dataset_key, []).append(each.name)
+            names[each.dataset_key] = each.dataset
+    effect, message = _ROWS[change]
+    effects = [Effect(effect, key, "rows", message.format(" and ".join(found))) for key, found in decided.items()]
+    if change == RENAME:
+        return effects
+    follow: dict[str, Effect] = {}
+    for reader in readers:
+        if reader.of in decided and reader.dataset_key not in decided:
+            own = Effect(effect, reader.dataset_key, "rows", f"follow {names[reader.of]}")
+            follow.setdefault(reader.dataset_key, own)
+    return [*effects, *follow.values()]
 
 
 _USES = {

@@ -1,7 +1,8 @@
 """Sensitivity classification of tables and columns; empty if unclassified."""
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from elevata.core.errors import MetadataError
 
@@ -42,6 +43,63 @@ def propagate_sensitivity(sensitive: Iterable[_Key], reads: Mapping[_Key, Collec
         found.update(fresh)
         pending += fresh
     return frozenset(found)
+
+
+@dataclass(frozen=True)
+class Choice(Generic[_Key]):
+    """Condition that leaves out rows by the values of ``columns``, and by which ``rows`` other datasets have.
+
+    ``within`` are the conditions of a query beneath it.
+    """
+
+    columns: frozenset[_Key]
+    rows: frozenset[_Key] = frozenset()
+    within: "frozenset[Choice[_Key]]" = frozenset()
+
+
+def propagate_with_choices(
+    sensitive: Iterable[_Key],
+    reads: Mapping[_Key, Collection[_Key]],
+    choices: Mapping[_Key, Collection[Choice[_Key]]],
+    computed: Collection[_Key],
+) -> frozenset[_Key]:
+    """Return the sensitive columns, all that read one, and all whose rows a condition chooses by one.
+
+    A condition over one sensitive column and constants leaves rows out, which is permitted. One that also compares
+    another column makes all columns of the rows sensitive: the rows that stay tell values. So does one over a column
+    that is computed from several. ``computed`` are the columns whose reads are parts of an expression; other columns
+    have the values of each of their reads.
+    """
+    found = propagate_sensitivity(sensitive, reads)
+    while True:
+        rule = _Revealing(found, reads, frozenset(computed))
+        fresh = {one for one, own in choices.items() if one not in found and any(map(rule.reveals, own))}
+        if not fresh:
+            return found
+        found = propagate_sensitivity(found | fresh, reads)
+
+
+class _Revealing(Generic[_Key]):
+    """Rule for conditions that tell more of a sensitive column than which rows fulfil them."""
+
+    def __init__(self, found: frozenset[_Key], reads: Mapping[_Key, Collection[_Key]], computed: frozenset) -> None:
+        self._found, self._reads, self._computed = found, reads, computed
+        self._mixed: dict[_Key, bool] = {}
+
+    def reveals(self, choice: Choice[_Key]) -> bool:
+        if any(map(self.reveals, choice.within)):
+            return True
+        compared = choice.columns | (choice.rows & self._found)
+        return bool(compared & self._found) and (len(compared) > 1 or any(map(self._is_mixed, compared)))
+
+    def _is_mixed(self, column: _Key) -> bool:
+        """Return True if a column is computed from several columns, directly or indirectly."""
+        if column not in self._mixed:
+            self._mixed[column] = False  # where columns read each other in a circle
+            reads = set(self._reads.get(column, ()))
+            several = column in self._computed and len(reads) > 1
+            self._mixed[column] = several or any(map(self._is_mixed, reads))
+        return self._mixed[column]
 
 
 def parse_level(text: str) -> str:

@@ -179,6 +179,19 @@ def columns_in(text: str) -> frozenset[str]:
     return frozenset(node.name.lower() for node in tree.find_all(exp.Column))
 
 
+@lru_cache(maxsize=4096)
+def conditions_in(text: str) -> tuple[frozenset[str], ...]:
+    """Return the columns of each condition that AND combines in an accepted text, in lower case."""
+    pending, found = [sqlglot.parse_one(_PLACEHOLDER.sub("NULL", text), read="spark")], []
+    while pending:
+        node = pending.pop().unnest()
+        if isinstance(node, exp.And):
+            pending += [node.this, node.expression]
+        else:
+            found.append(frozenset(column.name.lower() for column in node.find_all(exp.Column)))
+    return tuple(found)
+
+
 def put_columns(text: str, sql_of: Mapping[str, str]) -> str:
     """Return ``text`` with columns replaced by the SQL in ``sql_of`` (by lower-case name), in parentheses.
 

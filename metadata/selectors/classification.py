@@ -2,7 +2,9 @@
 
 A column inherits from its inputs, over any number of datasets and through any expression: from its recorded inputs,
 from the columns in its expression, and, without either, from the column of its name. A history has the columns of
-its base.
+its base. A column of a model also inherits from the columns that choose the rows of its values
+(``metadata.domain.models.dependencies``). The key of a parent with ghost rows inherits from the foreign keys of the
+children that the rows are for.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -13,14 +15,26 @@ from typing import Any
 from django.db import models
 
 from elevata.core.errors import MetadataError
-from metadata.domain.sensitivity import is_sensitive, propagate_sensitivity
+from metadata.domain.quality.unknown_parents import GHOST
+from metadata.domain.sensitivity import Choice, is_sensitive, propagate_with_choices
 from metadata.domain.sql import check_expression
-from metadata.models import ColumnInput, DatasetInput, SourceColumn, SourceDataset, TargetColumn, TargetDataset
+from metadata.models import (
+    ColumnInput,
+    DatasetInput,
+    Reference,
+    ReferencePair,
+    SourceColumn,
+    SourceDataset,
+    TargetColumn,
+    TargetDataset,
+)
+from metadata.selectors.model_reads import COLUMN_FIELDS, DATASET_FIELDS, OF_ROWS, ModelReads, Reads
 
 Values = Mapping[str, Any]
 # Before-images of rows by primary key; None for new rows.
 Before = Mapping[type[models.Model], Mapping[int, Values | None]]
 _Id = tuple[str, int]
+_ByName = Mapping[str, list[_Id]]
 _SOURCE, _TARGET = "source", "target"
 _FACTS = ("id", "dataset_id", "key", "name", "pii", "sensitivity")
 
@@ -51,6 +65,7 @@ class _Column:
     sensitive: bool
     expression: str = ""
     reads: list[_Id] = field(default_factory=list)
+    choices: list[Choice] = field(default_factory=list)
 
 
 def classification(dataset: TargetDataset) -> Classification:
@@ -74,8 +89,12 @@ def classifications(datasets: Collection[int], before: Before | None = None) -> 
     inputs = reader.inputs_upstream(datasets)
     columns = reader.columns(inputs)
     reader.link(columns, inputs)
-    reads = {one: column.reads for one, column in columns.items()}
-    sensitive = propagate_sensitivity((one for one, column in columns.items() if column.sensitive), reads)
+    sensitive = propagate_with_choices(
+        (one for one, column in columns.items() if column.sensitive),
+        {one: column.reads for one, column in columns.items()} | reader.rows_read,
+        {one: column.choices for one, column in columns.items() if column.choices},
+        [one for one, column in columns.items() if column.expression or column.dataset in reader.models],
+    )
     own: dict[_Id, list[_Id]] = {}
     for one, column in columns.items():
         own.setdefault(column.dataset, []).append(one)
@@ -106,13 +125,18 @@ class _Reader:
 
     def __init__(self, before: Before) -> None:
         self._before = before
-        self._models: set[_Id] = set()
+        self.models: set[_Id] = set()
+        # Columns and rows that the rows of each dataset depend on.
+        self.rows_read: dict[_Id, list[_Id]] = {}
         self._views: set[_Id] = set()
+        self._ghosts: list[tuple[_Id, _Id]] = []
+        self._children: dict[int, set[int]] = {}
 
     def inputs_upstream(self, datasets: Collection[int]) -> dict[_Id, list[_Id]]:
         """Return these datasets and all upstream of them, each with its inputs."""
         found: dict[_Id, list[_Id]] = {}
         pending = set(datasets)
+        self._find_ghosts()
         while pending:
             found |= {(_TARGET, pk): [] for pk in pending}
             rows = self._rows(DatasetInput, "dataset_id", pending, "source_id", "upstream_id", "ordinal")
@@ -124,8 +148,23 @@ class _Reader:
             for row in sorted(rows, key=lambda row: (row["ordinal"], row["id"])):
                 read = (_SOURCE, row["source_id"]) if row["source_id"] else (_TARGET, bases.get(row["upstream_id"], 0))
                 found[_TARGET, row["dataset_id"]].append(read)
-            pending = {pk for pk in bases.values() if (_TARGET, pk) not in found}
+            children = (child for pk in pending for child in self._children.get(pk, ()))
+            pending = {pk for pk in (*bases.values(), *children) if (_TARGET, pk) not in found}
         return found
+
+    def _find_ghosts(self) -> None:
+        """Find the columns that give parents ghost rows: (column of the parent's key, column of the child)."""
+        before = self._before.get(Reference, {})
+        rule = {"unknown_parent": GHOST, "active": True}
+        references = set(Reference._base_manager.filter(**rule).values_list("id", flat=True)) - before.keys()
+        references |= {pk for pk, row in before.items() if row and all(row[name] == rule[name] for name in rule)}
+        pairs = self._rows(ReferencePair, "reference_id", references, "parent_column_id", "child_column_id")
+        self._ghosts = [((_TARGET, row["parent_column_id"]), (_TARGET, row["child_column_id"])) for row in pairs]
+        ids = {pk for pair in self._ghosts for _, pk in pair}
+        owners = {row["id"]: row["dataset_id"] for row in self._rows(TargetColumn, "id", ids, "dataset_id")}
+        for (_, parent), (_, child) in self._ghosts:
+            if parent in owners and child in owners:
+                self._children.setdefault(owners[parent], set()).add(owners[child])
 
     def read_by(self, dataset: _Id, inputs: Mapping[_Id, Iterable[_Id]]) -> set[_Id]:
         """Return a dataset with the tables and sources it reads: its inputs, and the inputs of views among them."""
@@ -139,11 +178,14 @@ class _Reader:
     def columns(self, inputs: Mapping[_Id, Iterable[_Id]]) -> dict[_Id, _Column]:
         """Return the columns of these datasets and of the sources that they read."""
         targets = [pk for _, pk in inputs]
-        datasets = self._rows(TargetDataset, "id", targets, "sensitivity", "select")
-        self._models |= {(_TARGET, row["id"]) for row in datasets if row["select"]}
+        datasets = self._rows(TargetDataset, "id", targets, "sensitivity", *DATASET_FIELDS)
         levels = {row["id"]: row["sensitivity"] for row in datasets}
-        rows = self._rows(TargetColumn, "dataset_id", targets, *_FACTS, "expression", "former_names")
+        fields = (*_FACTS, *COLUMN_FIELDS, "expression", "former_names")
+        rows = self._rows(TargetColumn, "dataset_id", targets, *fields)
         found = {(_TARGET, row["id"]): _column(_TARGET, row, levels) for row in rows}
+        self._model_reads = ModelReads(self._rows, datasets, inputs, _TARGET)
+        self._model_reads.prepare(((_TARGET, row["id"]), row["dataset_id"], row["name"].lower(), row) for row in rows)
+        self.models = {(_TARGET, pk) for pk in self._model_reads.models}
         sources = {pk for some in inputs.values() for kind, pk in some if kind == _SOURCE}
         return found | self.source_columns(sources)
 
@@ -161,8 +203,13 @@ class _Reader:
         for one, column in columns.items():
             for name in column.names:
                 by_name.setdefault(column.dataset, {}).setdefault(name, []).append(one)
+        for parent, child in self._ghosts:
+            if parent in columns and child in columns:
+                columns[parent].reads.append(child)
+        for dataset, read in inputs.items():
+            self._link_rows(dataset, read, columns, by_name)
         for column in columns.values():
-            if column.dataset in self._models:  # all their inputs are recorded
+            if column.dataset in self.models:
                 continue
             named = _named_in(column.expression) if column.expression else column.names[:1]
             is_recorded = bool(column.reads) and not column.expression
@@ -172,6 +219,33 @@ class _Reader:
                 # For a source, a load uses the name once the recorded column is retired.
                 there = by_name.get((kind, dataset), {})
                 column.reads += [one for name in (there if named is None else named) for one in there.get(name, ())]
+
+    def _link_rows(
+        self, dataset: _Id, read: Iterable[_Id], columns: dict[_Id, _Column], by_name: Mapping[_Id, _ByName]
+    ) -> None:
+        """Fill in what the rows of a dataset depend on, and the conditions over its columns."""
+        node = (OF_ROWS, dataset[1])
+        if dataset in self.models:
+            found = self._model_reads.of_model(dataset[1])
+            of_columns, rows = found if found is not None else ({}, self._model_reads.everything_of(dataset[1]))
+            self.rows_read[node] = rows.columns
+            for name, own in by_name.get(dataset, {}).items():
+                depends = of_columns.get(name, Reads()) if found is not None else rows
+                for one in own:
+                    columns[one].reads += depends.columns
+                    columns[one].choices += depends.conditions
+            return
+        conditions = self._model_reads.filter_of(dataset[1])
+        choices, compared = [], set()
+        for names in (by_name.get(each, {}) for each in read):
+            of_input = [set(names)] if conditions is None else conditions
+            found = [frozenset(one for name in each for one in names.get(name, ())) for each in of_input]
+            choices += [Choice(each) for each in found if each]
+            compared.update(*found)
+        self.rows_read[node] = [*compared, *((OF_ROWS, pk) for kind, pk in read if kind == _TARGET)]
+        for own in by_name.get(dataset, {}).values():
+            for one in own:
+                columns[one].choices += choices
 
     def _rows(self, model: type[models.Model], by: str, values: Collection[int], *fields: str) -> list[Values]:
         """Return the rows whose field ``by`` is one of these values."""

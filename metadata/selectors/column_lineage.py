@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
-from django.db.models import F, QuerySet
+from django.db.models import F, Q, QuerySet
 
 from metadata.domain.column_lineage import (
     BOTH,
@@ -18,10 +18,20 @@ from metadata.domain.column_lineage import (
     ColumnLineage,
     ColumnNode,
     ExposureNode,
+    RowInput,
 )
 from metadata.domain.types import DataType
 from metadata.filtersets import called
-from metadata.models import ColumnInput, Exposure, SourceColumn, SourceDataset, TargetColumn, TargetDataset
+from metadata.models import (
+    ColumnInput,
+    DatasetInput,
+    Exposure,
+    SourceColumn,
+    SourceDataset,
+    TargetColumn,
+    TargetDataset,
+)
+from metadata.selectors.row_inputs import row_inputs
 
 MOST_STEPS = 100
 
@@ -61,7 +71,8 @@ def lineage_of(
     if direction in (BOTH, DOWNSTREAM):
         _walk(start, down, 1, distances, flows)
     with_exposures = direction in (BOTH, DOWNSTREAM)
-    return _lineage(distances, flows, with_exposures=with_exposures)
+    sides = ({-1, 0} if direction in (BOTH, UPSTREAM) else set()) | ({0, 1} if with_exposures else set())
+    return _lineage(distances, flows, sides)
 
 
 def whole_lineage() -> ColumnLineage:
@@ -71,7 +82,7 @@ def whole_lineage() -> ColumnLineage:
     ids += [(TARGET, pk) for pk in targets]
     ids += [(HISTORY, pk) for pk in _historized(targets)]
     distances, flows = dict.fromkeys(ids, 0), dict.fromkeys(_upstream(ids))
-    return _lineage(distances, {flow: None for flow in flows if set(flow) <= set(distances)}, with_exposures=True)
+    return _lineage(distances, {flow: None for flow in flows if set(flow) <= set(distances)}, {-1, 0, 1})
 
 
 def _walk(start: set[_Id], steps: int, step: int, distances: dict[_Id, int], flows: dict[_Flow, None]) -> None:
@@ -163,14 +174,37 @@ _TYPE = ("data_type", "length", "precision", "scale")
 _FIELDS = ("pk", "key", "name", "active", *_TYPE)
 
 
-def _lineage(distances: dict[_Id, int], flows: Iterable[_Flow], *, with_exposures: bool) -> ColumnLineage:
+def _lineage(distances: dict[_Id, int], flows: Iterable[_Flow], sides: Collection[int]) -> ColumnLineage:
+    """Return a lineage; ``sides`` has -1 if it reaches upstream, and 1 if it reaches downstream."""
     by_row = dict(_columns(distances))
     edges = [(by_row[begin].id, by_row[end].id) for begin, end in flows if begin in by_row and end in by_row]
     ordered = sorted(by_row.values(), key=lambda node: (node.distance, node.dataset))
-    exposures = tuple(_exposures(ordered)) if with_exposures else ()
+    exposures = tuple(_exposures(ordered)) if 1 in sides else ()
     for exposure in exposures:
         edges += [(node.id, exposure.id) for node in ordered if _is_exposed(node, exposure)]
-    return ColumnLineage(tuple(ordered), tuple(edges), exposures)
+    return ColumnLineage(tuple(ordered), tuple(edges), exposures, tuple(_row_inputs(by_row, sides)))
+
+
+def _row_inputs(nodes: Mapping[_Id, ColumnNode], sides: Collection[int]) -> Iterator[RowInput]:
+    """Yield the columns that decide rows of models upstream, and those here that decide rows of models downstream."""
+    up = {node.dataset_key for node in nodes.values() if -1 in sides and node.distance <= 0 and node.kind == TARGET}
+    down = {node.dataset_key for node in nodes.values() if 1 in sides and node.distance >= 0 and node.kind != SOURCE}
+    models = TargetDataset.objects.exclude(select="").filter(active=True)
+    readers = DatasetInput.objects.filter(upstream__key__among=list(down)).order_by()
+    rows = models.filter(Q(key__among=list(up)) | Q(pk__in=readers.values("dataset"))).select_related("schema")
+    decided = list(rows.order_by("schema__name", "name"))
+    if not decided:
+        return
+    found = row_inputs(decided)
+    known = dict(nodes)
+    distances = dict.fromkeys((one for ids in found.values() for one in ids if one not in known), 0)
+    known |= _columns(distances)
+    for model in decided:
+        key = str(model.key)
+        for one in found[model.pk]:
+            is_here = one in nodes and nodes[one].distance >= 0 and 1 in sides
+            if key in up or is_here:
+                yield RowInput(known[one].id, known[one].qualified_name, str(model), key)
 
 
 def _is_exposed(node: ColumnNode, exposure: ExposureNode) -> bool:

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 
 from metadata.domain.column_lineage import DOWNSTREAM, TARGET, ColumnLineage
 from metadata.domain.history.history_policy import HistoryPolicy
-from metadata.domain.impact import CHECK, CONTRACT, DROP, POLICY, RENAME, RETYPE, Use, impact
+from metadata.domain.impact import CHECK, CONTRACT, DROP, POLICY, RENAME, RETYPE, Reader, Use, impact
 from metadata.domain.types import DataType
-from metadata.models import QualityCheck, SourceColumn, TargetColumn, TargetDataset
+from metadata.models import DatasetInput, QualityCheck, SourceColumn, TargetColumn, TargetDataset
 from metadata.selectors import dependents
 from metadata.selectors.column_lineage import column_lineage
 from metadata.selectors.model_dependents import Dependent
@@ -38,7 +38,9 @@ class Downstream:
 
     def __init__(self, column: TargetColumn | SourceColumn) -> None:
         self._lineage = column_lineage(column, DOWNSTREAM)
+        self._readers = list(_readers({each.dataset_key for each in self._lineage.row_inputs}))
         keys = {node.dataset_key for node in self._lineage.nodes}
+        keys |= {each.dataset_key for each in (*self._lineage.row_inputs, *self._readers)}
         rows = TargetDataset.objects.filter(key__among=list(keys)).select_related("schema", "history_of__schema")
         self._datasets = {str(row.key): row for row in rows}
         self._uses = list(_uses(self._lineage, self._datasets.values()))
@@ -48,9 +50,30 @@ class Downstream:
         models = [key for key, row in self._datasets.items() if row.select]
         return [
             Dependent(each.effect, self._datasets[each.dataset_key], each.what, each.says, each.text)
-            for each in impact(change, self._lineage, self._uses, models)
+            for each in impact(change, self._lineage, self._uses, models, self._readers)
             if self._datasets[each.dataset_key].active
         ]
+
+
+def _readers(models: set[str]) -> Iterator[Reader]:
+    """Yield the datasets that read the rows of these models (by stable key), histories included, the nearest first."""
+    if not models:
+        return
+    reads: dict[str, list[str]] = {}
+    inputs = DatasetInput.objects.filter(upstream__isnull=False).order_by("pk")
+    histories = TargetDataset.objects.filter(history_of__isnull=False).order_by("pk")
+    for upstream, reader in (
+        *histories.values_list("history_of__key", "key"),
+        *inputs.values_list("upstream__key", "dataset__key"),
+    ):
+        reads.setdefault(str(upstream), []).append(str(reader))
+    for model in sorted(models):
+        waiting, seen = [model], {model}
+        while waiting:
+            fresh = [reader for reader in reads.get(waiting.pop(0), ()) if reader not in seen]
+            seen.update(fresh)
+            waiting += fresh
+            yield from (Reader(reader, model) for reader in fresh)
 
 
 def _uses(lineage: ColumnLineage, datasets: Iterable[TargetDataset]) -> Iterator[Use]:

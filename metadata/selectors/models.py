@@ -23,6 +23,7 @@ class Readable:
 
     ``name`` is its qualified name, and ``active`` its state, when it was read. ``rows`` are its described columns by
     name in lower case; ``identities`` are the names of all columns by a value that a rename does not change.
+    ``hash_of`` are the described columns that hashes are made of, by name in lower case.
     """
 
     dataset: TargetDataset
@@ -32,6 +33,12 @@ class Readable:
     versions: tuple[ReadColumn, ...] = ()
     rows: Mapping[str, TargetColumn] = field(default_factory=dict)
     identities: Mapping[object, str] = field(default_factory=dict)
+    hash_of: Mapping[str, tuple[TargetColumn, ...]] = field(default_factory=dict)
+
+    def made_of(self, name: str) -> tuple[TargetColumn, ...]:
+        """Return the described column of a name, or those that a hash of this name is made of."""
+        row = self.rows.get(name.lower())
+        return (row,) if row is not None else self.hash_of.get(name.lower(), ())
 
 
 def readable_datasets(text: str) -> dict[str, Readable]:
@@ -65,6 +72,11 @@ def readable_now(datasets: Iterable[TargetDataset]) -> list[Readable]:
     return list(map(readable, rows))
 
 
+def readables(pks: Iterable[int]) -> list[Readable]:
+    """Return the datasets or histories with these primary keys."""
+    return list(map(readable, _with_columns(TargetDataset.objects.filter(id__among=list(pks)))))
+
+
 def readable_called(name: str) -> Readable | None:
     """Return the dataset of a qualified name, ignoring case; None if models cannot read one of this name."""
     row = next(iter(_named([name.lower()])), None) if "." in name else None
@@ -95,7 +107,8 @@ def readable(dataset: TargetDataset) -> Readable:
     head = (dataset, str(dataset), dataset.active)
     if dataset.history_of is None:
         shown = _shown(dataset)
-        return Readable(*head, tuple(map(_of_table, shown)), rows=rows, identities=_identities(shown))
+        hashes = _hashes(dataset, shown, rows)
+        return Readable(*head, tuple(map(_of_table, shown)), (), rows, _identities(shown), hashes)
     shown = history_columns(dataset)
     dated = time_type(
         HistoryPolicy.from_dict(described.history_policy),
@@ -103,7 +116,8 @@ def readable(dataset: TargetDataset) -> Readable:
     )
     data = tuple(_of_history(each) for each in shown if each.column is not None or each.purpose in _DATA)
     versions = (*data, ReadColumn(VALID_FROM, dated, False, True), ReadColumn(VALID_TO, dated, True, True))
-    return Readable(*head, tuple(map(_of_history, shown)), versions, rows, _identities(shown))
+    hashes = _hashes(described, shown, rows)
+    return Readable(*head, tuple(map(_of_history, shown)), versions, rows, _identities(shown), hashes)
 
 
 def _identities(shown: Sequence[ShownColumn]) -> dict[object, str]:
@@ -116,6 +130,24 @@ def _identities(shown: Sequence[ShownColumn]) -> dict[object, str]:
     return identities
 
 
+def _hashes(
+    dataset: TargetDataset, shown: Sequence[ShownColumn], rows: Mapping[str, TargetColumn]
+) -> dict[str, tuple[TargetColumn, ...]]:
+    """Return the described columns that each hash of a table is made of, by name in lower case."""
+    by_pk = {row.pk: row for row in rows.values()}
+    foreign = {
+        naming.foreign_key_name(each.role_name, each.parent.name).lower(): tuple(
+            by_pk[pair.child_column_id] for pair in each.pairs.all() if pair.child_column_id in by_pk
+        )
+        for each in dataset.references.all()
+        if each.active
+    }
+    key = tuple(row for row in rows.values() if row.role == TargetColumn.Role.BUSINESS_KEY)
+    parts = {"entity key": key, "history key": key, "row hash": tuple(rows.values())}
+    found = {each.name.lower(): parts[each.purpose] for each in shown if each.purpose in parts}
+    return found | {each.name.lower(): foreign[each.name.lower()] for each in shown if each.purpose == "foreign key"}
+
+
 def _named(names: Iterable[str]) -> Iterable[TargetDataset]:
     wanted = Q()
     for name in names:
@@ -126,7 +158,7 @@ def _named(names: Iterable[str]) -> Iterable[TargetDataset]:
 
 def _with_columns(rows: QuerySet[TargetDataset]) -> QuerySet[TargetDataset]:
     columns = Prefetch("columns", TargetColumn.objects.order_by("ordinal", "id"))
-    references = Prefetch("references", Reference.objects.select_related("parent"))
+    references = Prefetch("references", Reference.objects.select_related("parent").prefetch_related("pairs"))
     bases = Prefetch("history_of", TargetDataset.objects.select_related("schema").prefetch_related(columns, references))
     return rows.select_related("schema").prefetch_related(columns, references, bases)
 

@@ -121,12 +121,17 @@ class _Derivation:
 
     def _is_same(self, row: TargetColumn, each: ModelColumn) -> bool:
         stored = [item.upstream_column for item in row.inputs.all()]
-        return row.expression == _expression(each) and stored == self._inputs(each) and (stored or each.expression)
+        return row.expression == self._expression(each) and stored == self._inputs(each) and (stored or each.expression)
 
     def _inputs(self, each: ModelColumn) -> list[TargetColumn]:
-        """Return the described columns that a column is computed from; technical columns have no row."""
-        rows = (self.datasets[dataset.lower()].rows.get(column.lower()) for dataset, column in each.inputs)
-        return list(dict.fromkeys(row for row in rows if row is not None))
+        """Return the described columns that a column is computed from; a hash has those that it is made of."""
+        rows = (row for dataset, column in each.inputs for row in self.datasets[dataset.lower()].made_of(column))
+        return list(dict.fromkeys(rows))
+
+    def _expression(self, each: ModelColumn) -> str:
+        """Return the expression of a column; empty if it is an input column unchanged, and no hash of others."""
+        hashes = (column.lower() in self.datasets[dataset.lower()].hash_of for dataset, column in each.inputs)
+        return "" if each.passes and not any(hashes) else each.expression
 
     def _key_places(
         self, matches: Mapping[ModelColumn, TargetColumn], business_key: Sequence[str] | None
@@ -189,7 +194,7 @@ class _Derivation:
             "ordinal": ordinal,
             "role": _ROLES.BUSINESS_KEY if place else _ROLES.ATTRIBUTE,
             "key_ordinal": place,
-            "expression": _expression(each),
+            "expression": self._expression(each),
             "active": True,
             "retired_at": None,
             "retired_by": "",
@@ -212,7 +217,7 @@ class _Derivation:
         key = free_key(TargetColumn, lambda attempt: naming.target_column_key(self.model.key, each.name, attempt))
         row = TargetColumn(dataset=self.model, key=key)
         inputs = self._inputs(each)
-        if each.passes and inputs:
+        if inputs and not values["expression"]:
             row.description, row.pii, row.sensitivity = inputs[0].description, inputs[0].pii, inputs[0].sensitivity
         for name, value in values.items():
             setattr(row, name, value)
@@ -236,11 +241,6 @@ class _Derivation:
         if (policy, increment) != (model.history_policy, model.increment):
             model.history_policy, model.increment = policy, increment
             store(model)
-
-
-def _expression(each: ModelColumn) -> str:
-    """Return the expression of a column; empty if it is an input column unchanged."""
-    return "" if each.passes else each.expression
 
 
 # Models that follow a change of the datasets that they read.

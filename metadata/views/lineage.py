@@ -26,6 +26,8 @@ from metadata.views.base import BaseDatasetPage, DatasetPage, Editing, Reference
 SUGGESTED = 500
 # Number of columns on a page of the table.
 COLUMNS_SHOWN = 100
+# Number of columns in the list of those that decide rows.
+DECIDING_SHOWN = 200
 
 
 # --- lineage by column -----------------------------------------------------------------------
@@ -85,6 +87,11 @@ class ColumnLineagePage(TemplatePage):
             "chosen": table.by_id.get(chosen),
             "is_unknown": self.table is None and bool(self.values["focus"] or chosen),
             "cycles": table.cycles,
+            "deciding": [
+                (each, f"{self.request.path}?{urlencode(_given(self.values | {'column': each.column}))}")
+                for each in table.row_inputs[:DECIDING_SHOWN]
+            ],
+            "deciding_count": len(table.row_inputs),
             "query": urlencode(_given(self.values)),
             "all_url": f"{self.request.path}?{urlencode(_given(self.values | {'column': ''}))}",
             **({} if self.request.htmx else self._picture_context()),

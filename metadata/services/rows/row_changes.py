@@ -25,7 +25,16 @@ from elevata.audit.services.change_log import EMPTY, Change, Row, are_constraint
 from elevata.core.errors import MetadataError
 from metadata.domain.naming import HISTORY_SUFFIX
 from metadata.domain.sensitivity import is_sensitive
-from metadata.models import ColumnInput, DatasetInput, SourceColumn, SourceDataset, TargetColumn, TargetDataset
+from metadata.models import (
+    ColumnInput,
+    DatasetInput,
+    Reference,
+    ReferencePair,
+    SourceColumn,
+    SourceDataset,
+    TargetColumn,
+    TargetDataset,
+)
 from metadata.permissions import must_be_changeable
 from metadata.selectors.classification import classifications
 from metadata.services.rows.subjects import KINDS, LINKS, Model, Names, Values, linked, read, stable_key, stored_values
@@ -38,6 +47,7 @@ from metadata.services.rows.subjects import KINDS, LINKS, Model, Names, Values, 
 
 
 _CLASSIFYING_FIELDS = ("pii", "sensitivity", "expression", "name", "former_names", "dataset_id")
+_CLASSIFYING_DATASET_FIELDS = ("sensitivity", "select", "filter")
 
 
 def must_stay_classified(before: Mapping[Any, Mapping[int, Any]]) -> None:
@@ -95,6 +105,9 @@ def _affected_datasets(before: Mapping[Any, Mapping[int, Any]]) -> set[int]:
     """Return the datasets with a changed or deleted row that affects classification."""
     rows = {model: {pk: row for pk, row in images.items() if row is not None} for model, images in before.items()}
     affected = {row["dataset_id"] for row in rows.get(DatasetInput, {}).values()}
+    affected |= {row["parent_id"] for row in rows.get(Reference, {}).values()}
+    pairs = {row["parent_column_id"] for row in rows.get(ReferencePair, {}).values()}
+    affected |= {row["dataset_id"] for row in read(TargetColumn, pairs, "id", "dataset_id").values()}
     columns = {row["column_id"] for row in rows.get(ColumnInput, {}).values()}
     affected |= {row["dataset_id"] for row in read(TargetColumn, columns, "id", "dataset_id").values()}
     was = rows.get(TargetColumn, {})
@@ -105,9 +118,11 @@ def _affected_datasets(before: Mapping[Any, Mapping[int, Any]]) -> set[int]:
         if pk not in now or any(row[field] != now[pk][field] for field in _CLASSIFYING_FIELDS)
     }
     datasets = rows.get(TargetDataset, {})
-    levels = read(TargetDataset, datasets, "id", "sensitivity")
+    stored = read(TargetDataset, datasets, "id", *_CLASSIFYING_DATASET_FIELDS)
     return affected | {
-        pk for pk, row in datasets.items() if pk not in levels or row["sensitivity"] != levels[pk]["sensitivity"]
+        pk
+        for pk, row in datasets.items()
+        if pk not in stored or any(row[field] != stored[pk][field] for field in _CLASSIFYING_DATASET_FIELDS)
     }
 
 

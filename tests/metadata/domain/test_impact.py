@@ -2,8 +2,21 @@
 
 import pytest
 
-from metadata.domain.column_lineage import ColumnLineage, ColumnNode, ExposureNode
-from metadata.domain.impact import BREAKS, CHECK, CONTRACT, DROP, FOLLOWS, POLICY, RENAME, RETYPE, STAYS, Use, impact
+from metadata.domain.column_lineage import ColumnLineage, ColumnNode, ExposureNode, RowInput
+from metadata.domain.impact import (
+    BREAKS,
+    CHECK,
+    CONTRACT,
+    DROP,
+    FOLLOWS,
+    POLICY,
+    RENAME,
+    RETYPE,
+    STAYS,
+    Reader,
+    Use,
+    impact,
+)
 
 
 def node(dataset: str, distance: int, kind: str = "target", expression: str = "") -> ColumnNode:
@@ -78,3 +91,17 @@ def test_a_contract_and_its_consumers_break_with_their_own_column(change: str):
     own = ColumnLineage((BASE,), ((BASE.id, BOARD.id),), (BOARD,))
     found = impact(change, own, [Use(CONTRACT, "", BASE.id)])
     assert [(effect.effect, effect.what) for effect in found] == [(BREAKS, "contract"), (BREAKS, "exposure Board")]
+
+
+@pytest.mark.parametrize(
+    ("change", "effects"),
+    [
+        (DROP, [(BREAKS, "chosen", "rows"), (BREAKS, "later", "rows")]),
+        (RENAME, [(FOLLOWS, "chosen", "rows")]),
+        (RETYPE, [(STAYS, "chosen", "rows"), (STAYS, "later", "rows")]),
+    ],
+)
+def test_a_change_reaches_the_rows_that_a_column_decides(change: str, effects: list[tuple[str, str, str]]):
+    lineage = ColumnLineage((BASE,), (), (), (RowInput(BASE.id, "base.x", "s.chosen", "chosen"),))
+    found = impact(change, lineage, (), ["chosen"], [Reader("later", "chosen")])
+    assert [(effect.effect, effect.dataset_key, effect.what) for effect in found] == effects

@@ -176,3 +176,18 @@ def test_the_impact_on_a_source_column_names_the_columns_that_read_it(mart: Targ
     found = {(each.effect, str(each.dataset), each.what) for each in Downstream(column).impact(DROP)}
     assert (BREAKS, "raw.raw_air_airport", "column name") in found
     assert (BREAKS, "mart.names", "exposure Board") in found
+
+
+def test_columns_that_decide_rows_are_in_lineage_and_impact(airport: TargetDataset):
+    schema = TargetSchemaFactory(name="mart", layer="serving")
+    select = f"SELECT a.icao FROM {AIRPORT} a WHERE a.elevation > 9"
+    high = create_target_dataset(schema=schema, name="high", select=select)
+    create_target_dataset(schema=schema, name="copied", select="SELECT icao FROM mart.high")
+    elevation = named(AIRPORT, "elevation")
+    lineage = column_lineage(elevation)
+    assert [(each.name, each.dataset) for each in lineage.row_inputs] == [(f"{AIRPORT}.elevation", "mart.high")]
+    upstream = column_lineage(high.columns.get(), UPSTREAM)
+    assert upstream.row_inputs == lineage.row_inputs
+    assert column_lineage(named(AIRPORT, "name")).row_inputs == ()
+    found = [(each.effect, str(each.dataset), each.what) for each in impact_of(elevation, RETYPE)]
+    assert found[-2:] == [(STAYS, "mart.high", "rows"), (STAYS, "mart.copied", "rows")]

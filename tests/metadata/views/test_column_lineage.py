@@ -7,7 +7,9 @@ from django.http import HttpResponse
 from django.test import Client
 
 from metadata.models import SourceColumn, TargetColumn, TargetDataset
+from metadata.services.datasets.targets import create_target_dataset
 from tests.elevata.web.html import html_of
+from tests.factories import TargetSchemaFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -37,6 +39,16 @@ def test_a_chosen_column_has_its_path_listed_and_is_marked_in_the_picture(reader
     ports = {port.title: port.here for node in answer.context["graph"].nodes for port in node.ports if port.here}
     assert ports == {"name": True}
     assert f'Path of <span class="mono">{AIRPORT}.name</span>' in html_of(answer)
+
+
+def test_columns_that_decide_rows_of_models_are_listed(reader: Client, airport: TargetDataset):
+    schema = TargetSchemaFactory(name="mart", layer="serving")
+    create_target_dataset(schema=schema, name="high", select=f"SELECT icao FROM {AIRPORT} WHERE elevation > 9")
+    answer = get(reader, f"{PAGE}?column={id_of('elevation')}")
+    deciding = [(each.name, each.dataset) for each, _ in answer.context["deciding"]]
+    assert deciding == [(f"{AIRPORT}.elevation", "mart.high")]
+    assert "Decides rows of" in html_of(answer)
+    assert "Decides rows of" not in html_of(get(reader, f"{PAGE}?column={id_of('name')}"))
 
 
 def test_htmx_receives_the_table_only(reader: Client, airport: TargetDataset):

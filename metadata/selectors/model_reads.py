@@ -1,0 +1,214 @@
+"""Columns that models and filters depend on, as rows of the classification, including columns that loads add."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from elevata.core.errors import MetadataError
+from metadata.domain import naming
+from metadata.domain.history.history_columns import VALID_FROM, VALID_TO, layout_of, version_columns
+from metadata.domain.history.history_policy import APPEND, HistoryPolicy
+from metadata.domain.models.dependencies import Readable, dependencies
+from metadata.domain.models.dependency_scopes import ROWS, VARYING, Choice, Column, Dependency
+from metadata.domain.models.statement import parse_model
+from metadata.domain.sensitivity import Choice as Condition
+from metadata.domain.sql import check_expression, conditions_in
+from metadata.models import Reference, ReferencePair, TargetColumn, TargetDataset, TargetSchema
+
+Values = Mapping[str, Any]
+Rows = Callable[..., list[Values]]
+Id = tuple[str, int]
+# Nodes for the rows of a dataset, and for values that differ from row to row without a column.
+OF_ROWS, OF_NOTHING = "rows", "varying"
+DATASET_FIELDS = ("name", "schema_id", "select", "filter", "history_policy", "materialization")
+COLUMN_FIELDS = ("role", "ordinal", "active")
+
+_DATED = ("started_at", "ended_at", "updated_at", "event_at")
+
+
+@dataclass(frozen=True)
+class Described:
+    """Column of a dataset as it is described; retired ones are not readable."""
+
+    id: Id
+    name: str
+    is_key: bool
+    ordinal: int
+
+
+@dataclass
+class Table:
+    """Dataset with its columns, and the columns that its loads add with the columns that these are made of.
+
+    ``keys`` are the names of the added columns before all others: the keys of a history and of an entity.
+    """
+
+    pk: int
+    name: str
+    history: str
+    columns: list[Described]
+    added: dict[str, list[Id]]
+    added_to_history: dict[str, list[Id]]
+    keys: tuple[str, str]
+    is_unique: bool
+
+    def readable(self, names: Collection[str], *, of_history: bool) -> Readable:
+        """Return the columns that a SELECT sees: added ones only if it has their names."""
+        added = [name for name in (self.added_to_history if of_history else self.added) if name in names]
+        first = [name for name in added if name in self.keys]
+        others = [name for name in added if name not in self.keys]
+        key = frozenset(column.name for column in self.columns if column.is_key)
+        return Readable(
+            (*first, *(column.name for column in self.columns), *others),
+            (key, frozenset(self.keys[-1:])) if key and self.is_unique and not of_history else (),
+        )
+
+    def ids_of(self, name: str) -> list[Id]:
+        """Return the columns that a column is or is made of; all for an unknown one."""
+        own = [column.id for column in self.columns if column.name == name]
+        for added in (self.added, self.added_to_history):
+            if not own and name in added:
+                return added[name]
+        return own or [column.id for column in self.columns]
+
+
+@dataclass
+class Reads:
+    """Columns that a column or the rows of a dataset depend on, and the conditions that leave out rows."""
+
+    columns: list[Id] = field(default_factory=list)
+    conditions: list[Condition] = field(default_factory=list)
+
+
+class ModelReads:
+    """Dependencies of the datasets in a graph of inputs; ``rows`` reads rows, or their before-images."""
+
+    def __init__(
+        self, rows: Rows, datasets: Iterable[Values], inputs: Mapping[Id, Collection[Id]], target: str
+    ) -> None:
+        self._rows, self._inputs, self._target = rows, inputs, target
+        self._datasets = {row["id"]: row for row in datasets}
+        self.models = {pk for pk, row in self._datasets.items() if row["select"]}
+        self._tables: dict[int, Table] = {}
+
+    def of_model(self, pk: int) -> tuple[dict[str, Reads], Reads] | None:
+        """Return what each column of a model depends on, by name in lower case, and what its rows do.
+
+        Return None for a SELECT that names what is not there: everything may count.
+        """
+        text = self._datasets[pk]["select"]
+        tables = {table.name: (table, False) for table in self._read_by(pk)}
+        tables |= {table.history: (table, True) for table in self._read_by(pk)}
+        try:
+            names = parse_model(text).names
+            readable = {name: table.readable(names, of_history=old) for name, (table, old) in tables.items()}
+            found = dependencies(text, readable)
+        except MetadataError:
+            return None
+        by_name = {name: table for name, (table, _) in tables.items()}
+        columns = {name: self._reads(depends, by_name) for name, depends in found.columns.items()}
+        return columns, Reads(list(_flat(found.rows, by_name)))
+
+    def everything_of(self, pk: int) -> Reads:
+        """Return all columns and rows that a model may depend on."""
+        tables = self._read_by(pk)
+        columns = [column.id for table in tables for column in table.columns]
+        return Reads([*columns, *((OF_ROWS, table.pk) for table in tables)])
+
+    def filter_of(self, pk: int) -> list[frozenset[str]] | None:
+        """Return the names in each condition of a dataset's filter; None if they cannot be found."""
+        text = self._datasets[pk]["filter"]
+        if not text:
+            return []
+        try:
+            check_expression(text)
+        except MetadataError:
+            return None
+        return list(conditions_in(text))
+
+    def prepare(self, columns: Iterable[tuple[Id, int, str, Values]]) -> None:
+        """Describe the datasets. ``columns`` are target columns: id, dataset, name in lower case, and row."""
+        if not self.models:
+            return
+        own: dict[int, list[Described]] = {pk: [] for pk in self._datasets}
+        for one, dataset, name, row in columns:
+            if row["active"] and dataset in own:
+                own[dataset].append(Described(one, name, row["role"] == TargetColumn.Role.BUSINESS_KEY, row["ordinal"]))
+        schemas = self._rows(TargetSchema, "id", {row["schema_id"] for row in self._datasets.values()}, "name", "layer")
+        layers = {row["id"]: (row["name"], row["layer"]) for row in schemas}
+        foreign = self._foreign_keys()
+        for pk, row in self._datasets.items():
+            schema, layer = layers.get(row["schema_id"], ("", ""))
+            ordered = sorted(own[pk], key=lambda column: (not column.is_key, column.ordinal, column.id))
+            self._tables[pk] = _table(row, schema, layer, ordered, foreign.get(pk, {}))
+
+    def _foreign_keys(self) -> dict[int, dict[str, list[Id]]]:
+        """Return the foreign keys of datasets by name in lower case, with the columns that they are hashes of."""
+        references = self._rows(Reference, "child_id", list(self._datasets), "parent_id", "role_name")
+        parents = self._rows(TargetDataset, "id", {row["parent_id"] for row in references}, "name")
+        names = {row["id"]: row["name"] for row in parents}
+        pairs: dict[int, list[Id]] = {}
+        owners = [row["id"] for row in references]
+        for row in self._rows(ReferencePair, "reference_id", owners, "child_column_id") if owners else ():
+            pairs.setdefault(row["reference_id"], []).append((self._target, row["child_column_id"]))
+        found: dict[int, dict[str, list[Id]]] = {}
+        for row in references:
+            name = naming.foreign_key_name(row["role_name"], names.get(row["parent_id"], ""))
+            found.setdefault(row["child_id"], {})[name.lower()] = pairs.get(row["id"], [])
+        return found
+
+    def _read_by(self, pk: int) -> list[Table]:
+        return [self._tables[read] for kind, read in self._inputs.get((self._target, pk), ()) if read in self._tables]
+
+    def _reads(self, depends: Iterable[Dependency], tables: Mapping[str, Table]) -> Reads:
+        values = [each for each in depends if not isinstance(each, Choice)]
+        conditions = [_condition(each, tables) for each in depends if isinstance(each, Choice)]
+        return Reads(list(_flat(values, tables)), conditions)
+
+
+def _table(row: Values, schema: str, layer: str, columns: list[Described], foreign: dict[str, list[Id]]) -> Table:
+    key, every = [column.id for column in columns if column.is_key], [column.id for column in columns]
+    policy = HistoryPolicy.from_dict(row["history_policy"])
+    time = [column.id for column in columns if column.name == (policy.time_column or "").lower()]
+    entity_key = naming.entity_key_name(row["name"]).lower()
+    added = {entity_key: key, **foreign, "row_hash": every, **{name: [] for name in naming.LOAD_COLUMNS}}
+    versions = {name.lower(): time if purpose in _DATED else [] for purpose, name, _ in version_columns(policy, "")}
+    versions |= {VALID_FROM: time, VALID_TO: time}
+    history_key = layout_of(policy).history_key.format(table=row["name"]).lower()
+    is_table = row["materialization"] == TargetDataset.Materialization.TABLE
+    is_merged = layer not in (TargetSchema.Layer.RAW, TargetSchema.Layer.STAGE) and policy.input != APPEND
+    return Table(
+        row["id"],
+        f"{schema}.{row['name']}".lower(),
+        f"{schema}.{naming.history_name(row['name'])}".lower(),
+        columns,
+        added,
+        {history_key: [*key, *time], entity_key: key, **foreign, "row_hash": every, **versions},
+        (history_key, entity_key),
+        is_unique=is_table and is_merged,
+    )
+
+
+def _condition(choice: Choice, tables: Mapping[str, Table]) -> Condition:
+    columns = [each for each in choice.among if not isinstance(each, Choice)]
+    nodes = set(_flat(columns, tables))
+    within = frozenset(_condition(each, tables) for each in choice.among if isinstance(each, Choice))
+    rows = frozenset(node for node in nodes if node[0] == OF_ROWS)
+    return Condition(frozenset(nodes) - rows, rows, within)
+
+
+def _flat(depends: Iterable[Dependency], tables: Mapping[str, Table]) -> Iterator[Id]:
+    """Yield the columns and rows that dependencies are made of, those of conditions included."""
+    for each in depends:
+        if isinstance(each, Choice):
+            yield from _flat(each.among, tables)
+        else:
+            yield from _nodes(each, tables)
+
+
+def _nodes(column: Column, tables: Mapping[str, Table]) -> list[Id]:
+    if column == VARYING:
+        return [(OF_NOTHING, 0)]
+    dataset, name = column
+    table = tables[dataset]
+    return [(OF_ROWS, table.pk)] if name == ROWS else table.ids_of(name)

@@ -1,0 +1,130 @@
+"""Classification of models: columns that are chosen by sensitive ones, and hashes of sensitive keys."""
+
+import pytest
+
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.services.users import ensure_user
+from elevata.core.errors import MetadataError
+from metadata.models import TargetDataset
+from metadata.selectors.classification import classification
+from metadata.services.datasets import targets
+from metadata.services.references import update_reference
+from tests.factories import (
+    DatasetInputFactory,
+    ReferenceFactory,
+    TargetColumnFactory,
+    TargetDatasetFactory,
+    TargetSchemaFactory,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def person() -> TargetDataset:
+    """Return ``rawcore.person`` with the sensitive key ``email`` and the sensitive column ``salary``."""
+    dataset = TargetDatasetFactory(name="person")
+    TargetColumnFactory(dataset=dataset, name="email", nullable=False, key_ordinal=1, pii=True)
+    TargetColumnFactory(dataset=dataset, name="id", data_type="bigint")
+    TargetColumnFactory(dataset=dataset, name="salary", data_type="bigint", sensitivity="confidential")
+    TargetDatasetFactory(name="person_hist", history_of=dataset)
+    return dataset
+
+
+@pytest.fixture
+def letters() -> TargetDataset:
+    dataset = TargetDatasetFactory(name="letter")
+    TargetColumnFactory(dataset=dataset, name="ch", nullable=False, key_ordinal=1)
+    return dataset
+
+
+@pytest.fixture
+def bizcore():
+    return TargetSchemaFactory(name="bizcore")
+
+
+def sensitive(dataset: TargetDataset) -> set[str]:
+    return set(classification(dataset).sensitive_present)
+
+
+def test_columns_chosen_by_a_sensitive_column_are_sensitive_over_models(person, letters, bizcore) -> None:
+    select = "SELECT p.id, a.ch FROM rawcore.person p JOIN rawcore.letter a ON a.ch = substr(p.email, 1, 1)"
+    first = targets.create_target_dataset(schema=bizcore, name="initial", select=select)
+    copied = "SELECT upper(ch) AS c FROM bizcore.initial"
+    next_ = targets.create_target_dataset(schema=bizcore, name="copied", select=copied)
+    assert (sensitive(first), sensitive(next_)) == ({"ch"}, {"c"})
+
+
+def test_what_depends_on_rows_that_another_model_leaves_out_is_sensitive(person, bizcore) -> None:
+    rich = "SELECT id FROM rawcore.person WHERE salary > 90000"
+    told = "SELECT l.ch, l.ch IN (SELECT cast(id AS string) FROM bizcore.rich) AS x FROM rawcore.letter l"
+    TargetColumnFactory(dataset=TargetDatasetFactory(name="letter"), name="ch", nullable=False, key_ordinal=1)
+    first = targets.create_target_dataset(schema=bizcore, name="rich", select=rich)
+    next_ = targets.create_target_dataset(schema=bizcore, name="told", select=told)
+    assert (sensitive(first), sensitive(next_)) == (set(), {"x"})
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        "SELECT p.id, p.person_key AS k FROM rawcore.person p",
+        "SELECT id, row_hash AS k FROM rawcore.person",
+        "SELECT id, person_key AS k FROM rawcore.person_hist",
+        "SELECT id, left(person_key, 8) AS k FROM current(rawcore.person_hist)",
+        "SELECT o.id, o.person_key AS k FROM rawcore.orders o",
+    ],
+)
+def test_a_hash_of_a_sensitive_key_is_sensitive(person, bizcore, select: str) -> None:
+    orders = TargetDatasetFactory(name="orders")
+    TargetColumnFactory(dataset=orders, name="id", data_type="bigint", nullable=False, key_ordinal=1)
+    buyer = TargetColumnFactory(dataset=orders, name="buyer", pii=True)
+    reference = ReferenceFactory(child=orders, parent=person)
+    reference.pairs.create(child_column=buyer, parent_column=person.columns.get(name="email"))
+    model = targets.create_target_dataset(schema=bizcore, name="hashes", select=select)
+    assert sensitive(model) == {"k"}
+
+
+def test_an_editor_does_not_make_a_chosen_column_readable_by_another_select(person, letters, bizcore) -> None:
+    select = "SELECT a.ch FROM rawcore.person p JOIN rawcore.letter a ON a.ch = substr(p.email, 1, 1)"
+    model = targets.create_target_dataset(schema=bizcore, name="initial", select=select)
+    with acting_as(ensure_user(name="mia", roles=["editor"])), pytest.raises(MetadataError, match="steward"):
+        targets.update_target_dataset(
+            dataset=TargetDataset.objects.get(pk=model.pk),
+            expected_version=TargetDataset.objects.get(pk=model.pk).version,
+            select="SELECT a.ch FROM rawcore.person p CROSS JOIN rawcore.letter a",
+        )
+
+
+@pytest.mark.parametrize(
+    ("filter_", "columns"),
+    [("salary > 90000 AND id > 1", {"email", "salary"}), ("salary % 10 = id", {"email", "id", "salary"})],
+)
+def test_a_filter_that_compares_a_sensitive_column_makes_all_columns_sensitive(person, filter_, columns) -> None:
+    stage = TargetDatasetFactory(name="stage")
+    for name in ("email", "id", "salary"):
+        TargetColumnFactory(dataset=stage, name=name)
+    DatasetInputFactory(dataset=person, upstream=stage)
+    stage.columns.filter(name="salary").update(pii=True)
+    TargetDataset.objects.filter(pk=person.pk).update(filter=filter_)
+    assert sensitive(person) == columns
+
+
+def test_columns_joined_to_the_left_of_a_whole_key_stay_readable(person, bizcore) -> None:
+    orders = TargetDatasetFactory(name="orders")
+    TargetColumnFactory(dataset=orders, name="id", data_type="bigint", nullable=False, key_ordinal=1)
+    TargetColumnFactory(dataset=orders, name="buyer", pii=True)
+    text = "SELECT o.id, p.id AS person FROM rawcore.orders o {} JOIN rawcore.person p ON p.email = o.buyer"
+    left = targets.create_target_dataset(schema=bizcore, name="left_side", select=text.format("LEFT"))
+    inner = targets.create_target_dataset(schema=bizcore, name="inner_side", select=text.format("INNER"))
+    assert (sensitive(left), sensitive(inner)) == ({"person"}, {"id", "person"})
+
+
+def test_the_key_of_ghost_rows_is_as_sensitive_as_the_foreign_key(letters) -> None:
+    orders = TargetDatasetFactory(name="orders")
+    TargetColumnFactory(dataset=orders, name="id", data_type="bigint", nullable=False, key_ordinal=1)
+    buyer = TargetColumnFactory(dataset=orders, name="buyer", pii=True)
+    reference = ReferenceFactory(child=orders, parent=letters, unknown_parent="ghost")
+    reference.pairs.create(child_column=buyer, parent_column=letters.columns.get(name="ch"))
+    assert sensitive(letters) == {"ch"}
+    with acting_as(ensure_user(name="mia", roles=["editor"])), pytest.raises(MetadataError, match="steward"):
+        update_reference(reference=reference, expected_version=reference.version, unknown_parent="keep")
