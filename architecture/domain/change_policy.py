@@ -33,7 +33,7 @@ NOT_NULL_ADDED = "NOT_NULL_ADDED"  # a warning
 HISTORY_DIFFERS, MATERIALIZATION, RETYPE_COLUMN = "HISTORY_DIFFERS", "MATERIALIZATION", "RETYPE_COLUMN"
 HISTORY_RESUMED = "HISTORY_RESUMED"
 VIEW_COLUMN, HISTORY_FORM, KEY_RETYPED = "VIEW_COLUMN", "HISTORY_FORM", "KEY_RETYPED"
-REWRITE_TABLE = "REWRITE_TABLE"
+REWRITE_TABLE, FEWER_DELIVERIES = "REWRITE_TABLE", "FEWER_DELIVERIES"
 FOLLOWS_TABLE, METADATA_ONLY, NAME_TAKEN = "FOLLOWS_TABLE", "METADATA_ONLY", "NAME_TAKEN"
 
 
@@ -213,6 +213,17 @@ def makes_history_compare_differently(operation: Operation) -> bool:
 )
 def takes_a_history_up_again(operation: Operation) -> bool:
     return operation.code == HISTORY_RESUMED
+
+
+@_rule(
+    FEWER_DELIVERIES,
+    APPROVE,
+    "deliveries that raw keeps are removed by a load or a vacuum, and cannot be loaded again",
+    "keep as many deliveries as before",
+    later=True,
+)
+def removes_raw_deliveries(operation: Operation) -> bool:
+    return operation.code == FEWER_DELIVERIES
 
 
 @_rule("CHANGE_LOGIC", ALLOW, "applies from the next load; no table changes", "leave the logic as it is")
