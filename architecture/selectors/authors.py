@@ -25,7 +25,7 @@ from metadata.domain.state import DatasetState
 from metadata.models import DatasetInput, Reference, TargetDataset
 
 # Logged actions on a dataset that do not change its metadata.
-NO_METADATA = ("execution", "lease", "report")
+NO_METADATA = ("execution", "lease", "maintenance", "report")
 # Actions of a service account count as its owner's.
 ANSWERS = Coalesce("user__service_account__owner__username", "user__username")
 
