@@ -43,8 +43,11 @@ def missing_approvals(run: LoadRun) -> int:
     need = needed_approvals(run.environment, run.kind)
     if not need.count:
         return 0
-    requesters = {who_answers(run.requested_by)} if run.requested_by is not None else set()
-    return workflow.approvals_missing(_decisions(run), fingerprint=_digest(run), need=need, authors=requesters)
+    return workflow.approvals_missing(_decisions(run), fingerprint=_digest(run), need=need, authors=_requesters(run))
+
+
+def _requesters(run: LoadRun) -> frozenset[str]:
+    return frozenset({who_answers(run.requested_by)} if run.requested_by is not None else ())
 
 
 def refuse_unapproved(run: LoadRun) -> None:
@@ -69,7 +72,7 @@ def approve_maintenance(*, run: LoadRun, user: Any, note: str = "") -> bool:
         state = row.get_status_display().lower()
         raise Refused("NOT_APPROVABLE", f"run {row.run_id} is {state}, and waits for no approval")
     name, digest = who_answers(user), _digest(row)
-    if row.requested_by is not None and name == who_answers(row.requested_by):
+    if name in _requesters(row):
         raise Refused("OWN_RUN", f"{name} requested run {row.run_id}")
     if any((known.user, known.fingerprint) == (name, digest) for known in _decisions(row)):
         raise Refused("ALREADY_DECIDED", f"{name} has approved run {row.run_id} already", "ask another approver")
