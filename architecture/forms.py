@@ -168,6 +168,15 @@ class PolicyForm(forms.Form):
         help_text="Programs that must be able to read every table. More readers make changes of columns slower.",
     )
 
+    count_maintenance = forms.IntegerField(
+        min_value=0,
+        max_value=9,
+        required=False,
+        help_text="A run prunes, reverts, accepts a table or decides on quarantined rows; empty: as for destructive "
+        "reports.",
+        error_messages={"invalid": "Enter a number from 0 to 9, or nothing."},
+    )
+
     reason = forms.CharField(
         max_length=1000,
         required=False,
@@ -179,6 +188,7 @@ class PolicyForm(forms.Form):
         super().__init__(*args, **options)
         severities = [(severity, self.LABELS[severity]) for severity in SEVERITIES]
         roles = [("", "any approver")] + [(role.value, role.value) for role in approving_roles()]
+        self.fields["role_maintenance"] = forms.ChoiceField(choices=roles, required=False)
         for rule in RULES:
             self.fields[f"severity_{rule.code}"] = forms.ChoiceField(
                 choices=severities, help_text=as_sentence(rule.text)
@@ -206,7 +216,8 @@ class PolicyForm(forms.Form):
             "readers": policy.readers,
         }
         initial |= {f"severity_{code}": severity for code, severity in policy.severities.items()}
-        for risk, need in policy.approvals.items():
+        needs = {**policy.approvals, **({"maintenance": policy.maintenance} if policy.maintenance else {})}
+        for risk, need in needs.items():
             initial |= {f"count_{risk}": need.count, f"role_{risk}": need.role}
         return cls(initial=initial)
 
@@ -224,6 +235,8 @@ class PolicyForm(forms.Form):
                 found[name] = given[name]
         if given["readers"] != defaults.readers:
             found["readers"] = given["readers"]
+        if given["count_maintenance"] is not None:
+            found["maintenance"] = {"count": given["count_maintenance"], "role": given["role_maintenance"]}
         return {name: value for name, value in found.items() if value != {}}
 
     def rules(self) -> list[tuple[Any, Any, str]]:
@@ -231,8 +244,8 @@ class PolicyForm(forms.Form):
         return [(rule, self[f"severity_{rule.code}"], rule.flag) for rule in RULES]
 
     def risks(self) -> list[tuple[str, Any, Any]]:
-        """Return each risk with its two fields, for the page."""
-        return [(risk, self[f"count_{risk}"], self[f"role_{risk}"]) for risk in RISKS]
+        """Return each risk, and maintenance, with its two fields, for the page."""
+        return [(risk, self[f"count_{risk}"], self[f"role_{risk}"]) for risk in (*RISKS, "maintenance")]
 
 
 class ProposalForm(forms.Form):

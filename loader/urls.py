@@ -98,6 +98,7 @@ urlpatterns = [
     path("start-load/", load_runs.RunStart.as_view(), name="run_start"),
     path("load-runs/<run_id:run_id>/", load_runs.run_page, name="run_page"),
     path("load-runs/<run_id:run_id>/live/", load_runs.run_live, name="run_live"),
+    path("load-runs/<run_id:run_id>/approve/", load_runs.RunApprove.as_view(), name="run_approve"),
     path("load-runs/<run_id:run_id>/cancel/", load_runs.RunCancel.as_view(), name="run_cancel"),
     path("load-runs/<run_id:run_id>/again/", load_runs.RunAgain.as_view(), name="run_again"),
     path("load-runs/<run_id:run_id>/revert/", maintenance_runs.RunRevert.as_view(), name="run_revert"),

@@ -53,6 +53,7 @@ _POLICY = {
         "approver_may_execute": {"type": "boolean"},
         "automatic_safe_changes": {"type": "boolean"},
         "readers": {"enum": list(READERS), "default": SPARK},
+        "maintenance": _NEED,
     },
 }
 

@@ -33,7 +33,7 @@ NOT_NULL_ADDED = "NOT_NULL_ADDED"  # a warning
 HISTORY_DIFFERS, MATERIALIZATION, RETYPE_COLUMN = "HISTORY_DIFFERS", "MATERIALIZATION", "RETYPE_COLUMN"
 HISTORY_RESUMED = "HISTORY_RESUMED"
 VIEW_COLUMN, HISTORY_FORM, KEY_RETYPED = "VIEW_COLUMN", "HISTORY_FORM", "KEY_RETYPED"
-REWRITE_TABLE = "REWRITE_TABLE"
+REWRITE_TABLE, FEWER_DELIVERIES = "REWRITE_TABLE", "FEWER_DELIVERIES"
 FOLLOWS_TABLE, METADATA_ONLY, NAME_TAKEN = "FOLLOWS_TABLE", "METADATA_ONLY", "NAME_TAKEN"
 
 
@@ -215,6 +215,17 @@ def takes_a_history_up_again(operation: Operation) -> bool:
     return operation.code == HISTORY_RESUMED
 
 
+@_rule(
+    FEWER_DELIVERIES,
+    APPROVE,
+    "deliveries that raw keeps are removed by a load or a vacuum, and cannot be loaded again",
+    "keep as many deliveries as before",
+    later=True,
+)
+def removes_raw_deliveries(operation: Operation) -> bool:
+    return operation.code == FEWER_DELIVERIES
+
+
 @_rule("CHANGE_LOGIC", ALLOW, "applies from the next load; no table changes", "leave the logic as it is")
 def changes_logic(operation: Operation) -> bool:
     return operation.op == ops.CHANGE_LOGIC
@@ -291,6 +302,7 @@ class PolicySet:
         approver_may_execute: an approver may also execute the report.
         automatic_safe_changes: loads execute pending operations if all are safe.
         readers: engines that must be able to read every table (``architecture.domain.steps.features``).
+        maintenance: approvals of runs that rewrite tables or histories; None for those of destructive reports.
     """
 
     severities: Mapping[str, str] = field(default_factory=lambda: {rule.code: rule.severity for rule in RULES})
@@ -298,6 +310,7 @@ class PolicySet:
     approver_may_execute: bool = True
     automatic_safe_changes: bool = True
     readers: str = SPARK
+    maintenance: Need | None = None
 
     @classmethod
     def of_flags(cls, flags: Mapping[str, bool], readers: str = SPARK) -> "PolicySet":
@@ -312,6 +325,11 @@ class PolicySet:
         opened = {rule.code: APPROVE for rule in RULES if rule.flag and flags.get(rule.flag)}
         return replace(defaults, severities={**defaults.severities, **opened}, readers=_readers(readers))
 
+    @property
+    def maintenance_need(self) -> Need:
+        """Return the approvals that a maintenance run needs."""
+        return self.maintenance or self.approvals[DESTRUCTIVE]
+
     def severity(self, code: str) -> str:
         return self.severities[code]
 
@@ -323,11 +341,12 @@ class PolicySet:
                 code: severity for code, severity in sorted(self.severities.items()) if (code, severity) not in omitted
             },
             "approvals": {
-                risk: {"count": self.approvals[risk].count, "role": self.approvals[risk].role} for risk in RISKS
+                risk: _as_json(self.approvals[risk]) for risk in RISKS
             },
             "approver_may_execute": self.approver_may_execute,
             "automatic_safe_changes": self.automatic_safe_changes,
             **({"readers": self.readers} if self.readers != SPARK else {}),
+            **({"maintenance": _as_json(self.maintenance)} if self.maintenance else {}),
         }
 
     @classmethod
@@ -337,7 +356,7 @@ class PolicySet:
         Raises PolicyProblem for an unknown field.
         """
         defaults = defaults or cls()
-        known = ("severities", "approvals", "approver_may_execute", "automatic_safe_changes", "readers")
+        known = ("severities", "approvals", "approver_may_execute", "automatic_safe_changes", "readers", "maintenance")
         for name in _mapping(document, "policy"):
             if name not in known:
                 raise PolicyProblem(name, f"is not known; known are {', '.join(known)}")
@@ -346,7 +365,14 @@ class PolicySet:
             approvals={**defaults.approvals, **_approvals(document.get("approvals", {}))},
             **{name: _truth(name, document.get(name, getattr(defaults, name))) for name in known[2:4]},
             readers=_readers(document.get("readers", defaults.readers)),
+            maintenance=_need("maintenance", document["maintenance"])
+            if "maintenance" in document
+            else defaults.maintenance,
         )
+
+
+def _as_json(need: Need) -> dict[str, Any]:
+    return {"count": need.count, "role": need.role}
 
 
 def _mapping(value: Any, name: str) -> Mapping:
@@ -382,15 +408,19 @@ def _approvals(value: Any) -> dict[str, Need]:
         where = f"approvals.{risk}"
         if risk not in RISKS:
             raise PolicyProblem(where, f"is not a risk; risks are {', '.join(RISKS)}")
-        if unknown := set(_mapping(need, where)) - {"count", "role"}:
-            raise PolicyProblem(f"{where}.{min(unknown)}", "is not known; known are count, role")
-        count, role = need.get("count", 0), need.get("role", "")
-        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= 9:
-            raise PolicyProblem(f"{where}.count", f"must be a whole number from 0 to 9, not {count!r}")
-        if not isinstance(role, str):
-            raise PolicyProblem(f"{where}.role", f"must be text, not {role!r}")
-        needs[risk] = Need(count, role)
+        needs[risk] = _need(where, need)
     return needs
+
+
+def _need(where: str, value: Any) -> Need:
+    if unknown := set(_mapping(value, where)) - {"count", "role"}:
+        raise PolicyProblem(f"{where}.{min(unknown)}", "is not known; known are count, role")
+    count, role = value.get("count", 0), value.get("role", "")
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= 9:
+        raise PolicyProblem(f"{where}.count", f"must be a whole number from 0 to 9, not {count!r}")
+    if not isinstance(role, str):
+        raise PolicyProblem(f"{where}.role", f"must be text, not {role!r}")
+    return Need(count, role)
 
 
 # --- comparison --------------------------------------------------------------------------------
@@ -426,6 +456,9 @@ def loosened(before: PolicySet, after: PolicySet) -> tuple[Loosening, ...]:
         was_needed, needed = before.approvals[risk], after.approvals[risk]
         if not _at_least(needed, was_needed):
             loosenings.append(Loosening(f"approvals.{risk}", _in_words(was_needed), _in_words(needed)))
+    was_needed, needed = before.maintenance_need, after.maintenance_need
+    if (before.maintenance or after.maintenance) and not _at_least(needed, was_needed):
+        loosenings.append(Loosening("maintenance", _in_words(was_needed), _in_words(needed)))
     for name in ("approver_may_execute", "automatic_safe_changes"):
         if getattr(after, name) and not getattr(before, name):
             loosenings.append(Loosening(name, "no", "yes"))

@@ -102,6 +102,15 @@ CODES: Mapping[str, tuple[str, str]] = {
         "this needs a signed-in user",
         "sign in, or set ELEVATA_TOKEN to a personal token",
     ),
+    "RUN_UNAPPROVED": (
+        "the run does not have the approvals that the environment's policy needs",
+        "another user approves it on its page or by 'manage.py approve_maintenance'; it is queued then",
+    ),
+    "OWN_RUN": (
+        "users cannot approve a run that they requested",
+        "ask another approver; this also applies to superusers and tokens",
+    ),
+    "NOT_APPROVABLE": ("the run waits for no approval", "see its page"),
     "LEASE_HELD": ("another job writes to the dataset", "wait for its end, or cancel it"),
     "ALREADY_EXECUTED": ("the report was already executed", "create a new report for remaining changes"),
     "ALREADY_RUNNING": ("an execution of the report is queued or running", "see that execution"),

@@ -1,10 +1,10 @@
 """Authors of a report's changes, and the change-log entries that retention keeps for them.
 
 A desired dataset changes with edits of the dataset itself and of related objects: the name of its schema, the name of
-a referenced dataset (the foreign key is named after it), and the source from which it was generated. Users who edited
-one of these after the dataset's mark are authors. A mark is the sequence number of a link of the audit chain: links
-are created in commit order, so an edit that was committed later has a higher number. An entry without a link counts
-as later than every mark.
+a referenced dataset (the foreign key is named after it), references that add ghost rows to it, and the sources that it
+reads or was generated from. Users who edited one of these after the dataset's mark are authors. A mark is the sequence
+number of a link of the audit chain: links are created in commit order, so an edit that was committed later has a higher
+number. An entry without a link counts as later than every mark.
 """
 
 import json
@@ -20,11 +20,12 @@ from architecture.domain.operations import METADATA_ONLY, Operation
 from architecture.models import AppliedDataset, Environment, ExecutionOperation
 from architecture.services.proof import is_proven, proven_marks
 from elevata.audit.models import ChainLink, ChangeLogEntry
+from metadata.domain.load_policy import GHOST_ROWS
 from metadata.domain.state import DatasetState
 from metadata.models import DatasetInput, Reference, TargetDataset
 
 # Logged actions on a dataset that do not change its metadata.
-NO_METADATA = ("execution", "lease", "report")
+NO_METADATA = ("execution", "lease", "maintenance", "report")
 # Actions of a service account count as its owner's.
 ANSWERS = Coalesce("user__service_account__owner__username", "user__username")
 
@@ -108,14 +109,14 @@ def authors(environment: Environment, since: Since) -> frozenset[str]:
     """Return the user names of all authors of the desired state of these datasets."""
     since = _with_new_keys(environment, since)
     renamed = (authorship.user for authorship in (*_of_schemas(since), *_of_parents(since)))
-    edited = (user for trail in _trails(since) for user in trail.users())
+    edited = (user for trail in _trails(environment, since) for user in trail.users())
     return frozenset(user for user in (*renamed, *edited) if user)
 
 
 def authorships(environment: Environment, since: Since) -> tuple[Authorship, ...]:
     """Return all entries that changed the desired state of these datasets, newest first."""
     since = _with_new_keys(environment, since)
-    edits = (authorship for trail in _trails(since) for authorship in trail.authorships())
+    edits = (authorship for trail in _trails(environment, since) for authorship in trail.authorships())
     by_entry = {authorship.entry: authorship for authorship in (*edits, *_of_schemas(since), *_of_parents(since))}
     return tuple(by_entry[pk] for pk in sorted(by_entry, reverse=True))
 
@@ -185,9 +186,22 @@ class _Trail:
                 yield Authorship(pk, sequence, at, user or "")
 
 
-def _trails(since: Since) -> Iterator[_Trail]:
+def _trails(environment: Environment, since: Since) -> Iterator[_Trail]:
     yield _of_datasets(since)
     yield from _of_sources(since)
+    yield _of_children(environment, since)
+
+
+def _of_children(environment: Environment, since: Since) -> _Trail:
+    """Return the edits of references whose unknown keys become, or became, rows of the datasets."""
+    described = Reference.objects.filter(parent__key__among=since).values_list("key", "parent__key")
+    applied = AppliedDataset.objects.filter(environment=environment, dataset_key__among=since)
+    marks = {str(reference): since[str(parent)] for reference, parent in described}
+    for key, policy in applied.values_list("dataset_key", "state__load_policy"):
+        former = policy.get(GHOST_ROWS) if isinstance(policy, dict) else None
+        for reference in former if isinstance(former, dict) else ():
+            _earliest(marks, reference, since[str(key)])
+    return _Trail(marks, lambda keys: Q(subject_key__among=keys))
 
 
 def _of_datasets(since: Since) -> _Trail:

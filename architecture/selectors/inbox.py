@@ -35,7 +35,7 @@ from elevata.core.errors import MetadataError
 
 
 # Logged actions that change neither metadata nor applied state.
-_NO_CHANGE = ("comment", "execution", "lease", "report", "token", "user")
+_NO_CHANGE = ("comment", "execution", "lease", "maintenance", "report", "token", "user")
 _CACHE_SECONDS = 3600
 _COUNTED_ENTRIES = 10_000
 # Time limit of the checks of one request; the next request continues.

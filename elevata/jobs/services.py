@@ -167,6 +167,12 @@ def request_cancel(*, job_pk: int, error: Mapping[str, Any]) -> str | None:
     return None
 
 
+def block(*, job_pk: int, error: Mapping[str, Any]) -> bool:
+    """Block a queued job that users must decide on; ``error`` names the decision. Return False if it is not queued."""
+    jobs = Job.objects.filter(pk=job_pk, status=states.QUEUED)
+    return bool(jobs.update(status=states.BLOCKED, error=dict(error), finished_at=timezone.now()))
+
+
 def abandon(*, job_pk: int, reason: str) -> bool:
     """Abandon a job, so that it gets no further attempt; return False if its state does not allow that."""
     jobs = Job.objects.filter(pk=job_pk, status__in=states.may_become(states.ABANDONED))

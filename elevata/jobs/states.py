@@ -13,7 +13,8 @@ BLOCKED, CANCELING, CANCELED, LOST, ABANDONED = "blocked", "canceling", "cancele
 
 STEPS: Mapping[str, frozenset[str]] = {
     # A queued job fails when its answer is withdrawn, or no worker claims it in time.
-    QUEUED: frozenset({RUNNING, CANCELED, FAILED}),
+    # It is blocked until users approve it.
+    QUEUED: frozenset({RUNNING, CANCELED, FAILED, BLOCKED}),
     RUNNING: frozenset({SUCCEEDED, FAILED, BLOCKED, CANCELING, LOST}),
     # A cancel request may come after the work was done; the job has succeeded then.
     CANCELING: frozenset({CANCELED, SUCCEEDED, FAILED, LOST}),

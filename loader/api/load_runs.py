@@ -36,6 +36,7 @@ from loader.filtersets import LoadRunFilter, MaintenanceRecordFilter, RunIdConve
 from loader.models import LoadRun, MaintenanceRecord, Schedule
 from loader.selectors.runs import load_run_detail, load_runs, run_events, schedules
 from loader.services.loads.load_runs import request_cancel, request_load_run
+from loader.services.maintenance.approvals import approve_maintenance
 from loader.services.schedules import create_schedule, delete_schedule, run_now, timetable_of, update_schedule
 
 REASON_LENGTH = 500
@@ -134,6 +135,7 @@ class LoadRunViewSet(ReadOnly):
     lookup_field = "run_id"
     lookup_value_regex = RunIdConverter.regex
     writes = _STARTS
+    needs: ClassVar = {"approve": permitted_to(Permission.APPROVE_REPORTS, on=here)}
     parameters: ClassVar = {"events": PAGES | {"after"}}
     _shown: ClassVar[tuple[str, ...]] = ("list", "events")
 
@@ -178,6 +180,14 @@ class LoadRunViewSet(ReadOnly):
             raise Refusal("RUN_FINISHED", message, hint="only what waits or is under way can be cancelled")
         with transaction.atomic():
             request_cancel(run=run, user=request.user, reason=reason)
+        return self._accepted(run)
+
+    @extend_schema(request=ReasonOfRun, responses={202: LoadRunSerializer}, parameters=[ACCEPTED_AT])
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def approve(self, request: Request, run_id: str) -> Response:
+        """Approve a maintenance run that another user requested; with its last approval it is queued."""
+        run, (_, reason) = self.get_object(), self.given(ReasonOfRun)
+        approve_maintenance(run=run, user=request.user, note=reason)
         return self._accepted(run)
 
     def _accepted(self, run: LoadRun) -> Response:

@@ -32,6 +32,8 @@ LOAD, HISTORY_BATCH, REVERT, PRUNE, COMPACT = "load", "history_batch", "revert",
 ACCEPT, VACUUM, QUARANTINE_DECISION = "accept", "vacuum", "quarantine_decision"
 # Kinds that only an identified user may request; their work is sealed in a record.
 MAINTENANCE = (HISTORY_BATCH, REVERT, PRUNE, ACCEPT, VACUUM, QUARANTINE_DECISION)
+# Kinds by which one user could rewrite tables or histories, so that others approve them by the environment's policy.
+APPROVED = (REVERT, PRUNE, ACCEPT, QUARANTINE_DECISION)
 # Kinds that change files, or rows outside the tables, but no rows of the tables; of a raw table a vacuum also removes
 # whole deliveries.
 OF_FILES = (COMPACT, VACUUM, QUARANTINE_DECISION)

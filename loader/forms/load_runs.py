@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from django import forms
 
-from elevata.web.forms import MONO, EditForm
+from elevata.web.forms import MONO, EditForm, ProductForm
 from loader.cron import time_zones
 from loader.domain.dependencies import ALL, DATASET, SCHEMA, SELECTION, Scope
 from loader.domain.selection import MAX_WORDS
@@ -16,6 +16,12 @@ from loader.models import Schedule
 from loader.services.schedule_waits import WAIT_KINDS
 from metadata.forms.scope import ScopeFields
 from metadata.selectors.datasets import source_datasets
+
+
+class NoteForm(ProductForm):
+    """Note of a user who approves a run."""
+
+    note = forms.CharField(max_length=1000, required=False, strip=True, help_text="Recorded in the change log.")
 
 
 class LoadFields(ScopeFields):

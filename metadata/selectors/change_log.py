@@ -19,6 +19,7 @@ SUBJECT_KINDS = frozenset(KINDS.values()) | {
     "execution",
     "lease",
     "load_run",
+    "maintenance",
     "notice",
     "policy",
     "report",

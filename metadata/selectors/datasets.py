@@ -13,6 +13,7 @@ from django.db.models.functions import Coalesce
 from metadata.domain import naming
 from metadata.domain.history.history_columns import layout_of, time_type, version_columns
 from metadata.domain.history.history_policy import HistoryPolicy
+from metadata.domain.load_policy import load_policy
 from metadata.domain.sources import raw_keeping
 from metadata.domain.state import (
     CheckState,
@@ -37,6 +38,7 @@ from metadata.models import (
     TargetDataset,
     TargetSchema,
 )
+from metadata.selectors.row_rules import rules_of_rows
 
 # --- lists and details -----------------------------------------------------------------------
 
@@ -135,6 +137,7 @@ def dataset_states(datasets: QuerySet[TargetDataset] | None = None) -> tuple[Dat
     checks = _contract_checks([row["pk"] for row in values if row["contract"]])
     exposures = _exposure_states([row["pk"] for row in values if row["exposed"]])
     columns, inputs, refers = _column_states(pks), _dataset_inputs(pks), _reference_states(pks)
+    rules = rules_of_rows(pks)
     states = (
         DatasetState(
             **{name: row[name] for name in _UNCHANGED},
@@ -146,7 +149,9 @@ def dataset_states(datasets: QuerySet[TargetDataset] | None = None) -> tuple[Dat
             history_key=str(row["history__key"]) if row["history__key"] else None,
             filter=row["filter"] or None,
             select=row["select"] or None,
-            load_policy=raw_keeping.policy_of(row["keep"]),
+            load_policy=load_policy(
+                keeping=raw_keeping.policy_of(row["keep"], row["keep_days"], row["keep_deliveries"]), **rules[row["pk"]]
+            ),
             inputs=tuple(inputs[row["pk"]]),
             references=tuple(refers[row["pk"]]),
             contract=ContractState(tuple(checks[row["pk"]])) if row["contract"] else None,
@@ -196,7 +201,7 @@ def dataset_state(dataset: TargetDataset) -> DatasetState:
 # Fields that a state contains unchanged, and those that it contains in another form.
 _UNCHANGED = ("name", "active", "materialization", "historize", "history_policy", "hash_version", "increment")
 _CONVERTED = ("pk", "key", "schema__name", "schema__layer", "former_names", "history__key", "filter", "select", "keep")
-_CONVERTED += ("contract",)
+_CONVERTED += ("keep_days", "keep_deliveries", "contract")
 _COLUMN = ("name", "nullable", "role", "active")
 _TYPE = ("data_type", "length", "precision", "scale")
 _ORDER = ("ordinal", "id")

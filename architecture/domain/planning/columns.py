@@ -14,10 +14,11 @@ from architecture.domain.operations import BASE, BLOCKED, HISTORY, Operation, Wa
 from architecture.domain.planning.logic import Renames, column_moved, follows_table
 from architecture.domain.planning.matching import Matching, Pair, key_changed, match
 from architecture.domain.states.current_state import Table
-from architecture.domain.states.state_files import FOREIGN_KEY
+from architecture.domain.states.state_files import FOREIGN_KEY, rule_for_unknown_parents
 from architecture.domain.steps.features import COLUMN_MAPPING, OPEN, TYPE_WIDENING, are_texts, lost_readers
 from architecture.domain.type_changes import TypeChange, classify, common_type
 from metadata.domain.naming import HISTORY_SUFFIX
+from metadata.domain.quality.unknown_parents import GHOST, KEEP, QUARANTINE
 from metadata.domain.state import BUSINESS_KEY, TECHNICAL, ColumnState
 
 
@@ -207,10 +208,14 @@ def _change_column(side: Side, pair: Pair[ColumnState], wider: list) -> Iterable
     before, after = pair.before, pair.after
     if not after.active:
         if before.active:
-            yield Draft(side.operation(ops.RETIRE_COLUMN, before, message="the column is no longer filled"))
+            yield _with_rule(
+                side, before, side.operation(ops.RETIRE_COLUMN, before, message="the column is no longer filled")
+            )
         return
     if not before.active:
-        yield Draft(side.operation(ops.UNRETIRE_COLUMN, before, message="the column is filled again"))
+        yield _with_rule(
+            side, after, side.operation(ops.UNRETIRE_COLUMN, before, message="the column is filled again")
+        )
     if before.name != after.name:
         yield _rename(side, pair)
     yield from _change_type(side, before, after, wider)
@@ -330,7 +335,7 @@ def _needs_removal(side: Side, column: ColumnState) -> bool:
 def _remove_column(side: Side, column: ColumnState) -> Draft:
     if column.role == FOREIGN_KEY:
         message = "the reference is gone: the column stays, retired"
-        return Draft(side.operation(ops.RETIRE_COLUMN, column, message=message))
+        return _with_rule(side, column, side.operation(ops.RETIRE_COLUMN, column, message=message))
     if side.side == HISTORY and not side.drops_history_columns:
         message = "history keeps the column, retired"
         return Draft(side.operation(ops.RETIRE_COLUMN, column, message=message))
@@ -381,7 +386,20 @@ def _add_column(side: Side, plan: ColumnPlan, column: ColumnState, candidates: l
         message=column.type,
         code=change_policy.POSSIBLE_RENAME if doubtful else "",
     )
-    return Draft(operation, takes=_name(column), space=_namespace(side))
+    draft = _with_rule(side, column, operation)
+    return replace(draft, takes=_name(column), space=_namespace(side))
+
+
+def _with_rule(side: Side, column: ColumnState, operation: Operation) -> Draft:
+    """Return the draft of a column that is added, retired or filled again.
+
+    A foreign key's rule for unknown parents may hold rows back from the dataset, or add rows to the parent.
+    """
+    rule = rule_for_unknown_parents(column) if column.role == FOREIGN_KEY and side.side == BASE else KEEP
+    if rule == QUARANTINE and side.compares and not operation.code:
+        message = f"{operation.message}, rows with unknown parents are held back by its rule"
+        operation = replace(operation, code=change_policy.HISTORY_DIFFERS, message=message)
+    return Draft(operation, alters=rule in (QUARANTINE, GHOST))
 
 
 # --- operations that users must decide on ----------------------------------------------------

@@ -16,6 +16,7 @@ from architecture.domain.planning.logic import (
     key_moved,
     match_columns,
 )
+from architecture.domain.planning.row_rules import keeping_moved, removes_deliveries
 from architecture.domain.states.current_state import Placed, Table
 from metadata.domain import naming
 from metadata.domain.state import DatasetState
@@ -317,6 +318,12 @@ def _logic(before: Placed, after: Placed, columns: ColumnPlan, renames: Renames)
             moved = moved.and_("the business key is made up of other columns", compares=True)
     if moved:
         yield Draft(_logic_operation(before, after, moved), alters=moved.alters)
+    if removes_deliveries(before.state, after.state):
+        message = keeping_moved(before.state, after.state)
+        code = change_policy.FEWER_DELIVERIES
+        yield Draft(
+            _on_table(before, BASE, ops.CHANGE_LOGIC, before.base, code=code, message=message, destructive=True)
+        )
 
 
 def _logic_operation(before: Placed, after: Placed, moved: Moved) -> Operation:

@@ -16,9 +16,10 @@ from architecture.domain.planning.columns import Draft
 from architecture.domain.planning.logic import names_in
 from architecture.domain.states.state_files import FOREIGN_KEY, column_pairs, rule_for_unknown_parents
 from elevata.core.errors import MetadataError
+from metadata.domain.load_policy import datasets_checked_against
 from metadata.domain.models.row_inputs import decides_rows
 from metadata.domain.naming import history_name
-from metadata.domain.quality.unknown_parents import GHOST
+from metadata.domain.quality.unknown_parents import GHOST, KEEP, QUARANTINE
 from metadata.domain.sql import check_expression
 from metadata.domain.state import BUSINESS_KEY, ColumnState, DatasetState
 
@@ -36,6 +37,11 @@ class Downstream:
     _readers: dict[str, set[str]] = field(default_factory=dict, init=False)
     # Parents that get ghost rows, by the child and its foreign key.
     _ghosts: dict[tuple[str, str], str] = field(default_factory=dict, init=False)
+    # Foreign keys whose rule holds rows back, and datasets by those whose rows decide which rows they have.
+    _holding_back: set[tuple[str, str]] = field(default_factory=set, init=False)
+    _rows_of: dict[str, set[str]] = field(default_factory=dict, init=False)
+    # Datasets with a check that names others, and its words, by those others.
+    _checked: dict[str, list[tuple[str, frozenset[str]]]] = field(default_factory=dict, init=False)
     _histories: dict[str, str] = field(default_factory=dict, init=False)
     _fed: dict[str, str] = field(default_factory=dict, init=False)
     _reached: dict[tuple[str, str], str] = field(default_factory=dict, init=False)
@@ -53,18 +59,47 @@ class Downstream:
         for key, states in self._states.items():
             for read in {same.get(read, read) for state in states for read in state.inputs} - {key}:
                 self._readers.setdefault(read, set()).add(key)
-        self._find_ghosts()
+        self._find_references()
+        self._find_checks()
         self._find_fed()
 
-    def _find_ghosts(self) -> None:
-        """Find the parents that foreign keys give ghost rows, by the columns that the foreign keys are paired with."""
+    def _find_references(self) -> None:
+        """Find the rows that rules for unknown parents add to a parent, or hold back from a child.
+
+        The parent is found by the columns that the foreign key is paired with.
+        """
         columns = [(own, column) for own, states in self._states.items() for one in states for column in one.columns]
         owners = {column.key: own for own, column in columns}
         for own, column in columns:
-            if column.role == FOREIGN_KEY and rule_for_unknown_parents(column) == GHOST:
-                parents = (owners.get(pair.partition("=")[2]) for pair in column_pairs(column))
-                if parent := next(filter(None, parents), None):
-                    self._ghosts[own, column.key] = parent
+            rule = rule_for_unknown_parents(column) if column.role == FOREIGN_KEY else KEEP
+            if rule not in (GHOST, QUARANTINE):
+                continue
+            parents = (owners.get(pair.partition("=")[2]) for pair in column_pairs(column))
+            parent = next(filter(None, parents), None)
+            if parent and rule == GHOST:
+                self._ghosts[own, column.key] = parent
+            if rule == QUARANTINE:
+                self._holding_back.add((own, column.key))
+                self._rows_of.setdefault(parent or own, set()).add(own)
+
+    def _find_checks(self) -> None:
+        """Find the datasets whose rows decide which rows pass a check of another dataset."""
+        texts = [
+            (own, names_in(text))
+            for own, states in self._states.items()
+            for state in states
+            for text in datasets_checked_against(state.load_policy)
+        ]
+        if not texts:
+            return
+        named: dict[str, set[str]] = {}
+        for own, states in self._states.items():
+            for name in (name for state in states for name in (state.name, history_name(state.name))):
+                named.setdefault(name.lower(), set()).add(own)
+        for own, words in texts:
+            for other in {key for word in words for key in named.get(word, ())} - {own}:
+                self._rows_of.setdefault(other, set()).add(own)
+                self._checked.setdefault(other, []).append((own, words))
 
     def _find_fed(self) -> None:
         """Find the datasets whose rows reach a history, each with the first such history by name."""
@@ -74,6 +109,9 @@ class Downstream:
                 inputs.setdefault(reader, []).append(read)
         for (child, _), parent in self._ghosts.items():
             inputs.setdefault(parent, []).append(child)
+        for read, readers in self._rows_of.items():
+            for reader in readers - {read}:
+                inputs.setdefault(reader, []).append(read)
         for history, name in sorted(self._histories.items(), key=lambda pair: pair[1]):
             waiting = [history]
             while waiting:
@@ -132,6 +170,10 @@ class Downstream:
         reached = [self.of_column(dataset, pair.key) for pair in pairs]
         if parent := self._ghosts.get((dataset, column)):
             reached.append(self._histories.get(parent) or self.of_rows(parent))
+        if (dataset, column) in self._holding_back:
+            reached.append(self._histories.get(dataset) or self.of_rows(dataset))
+        checking = (other for other, words in self._checked.get(dataset, ()) if words & names)
+        reached += [self._histories.get(other) or self.of_rows(other) for other in checking]
         return next((name for name in (*reached, *self._in_readers(dataset, column, names, tables)) if name), "")
 
     def _in_readers(self, dataset: str, column: str, names: frozenset[str], tables: set[str]) -> Iterable[str]:

@@ -11,23 +11,25 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from architecture.domain.planning.matching import Matching, Pair, match
+from architecture.domain.planning.row_rules import (
+    FollowedNames,
+    keeping_moved,
+    removes_deliveries,
+    rules_moved,
+)
 from architecture.domain.states.state_files import FOREIGN_KEY, column_pairs, rule_for_unknown_parents
 from elevata.core.errors import MetadataError
 from metadata.domain.history.history_columns import form_differences, form_of
 from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.quality.unknown_parents import QUARANTINE
-from metadata.domain.sources import raw_keeping
 from metadata.domain.sql import ExpressionProblem, check_expression, rename_in_expression
 from metadata.domain.state import BUSINESS_KEY, TECHNICAL, ColumnState, DatasetState
 
 _WORD = re.compile(r"`([^`]+)`|(\w+)")
-# Fields of a history policy that do not affect comparisons: published views, retention of event logs.
-_NOT_COMPARED = ("views", "late_horizon")
-_KEPT = {
-    raw_keeping.LATEST: "the latest delivery alone from the next load on, which removes the others",
-    raw_keeping.ALL: "all deliveries from the next load on",
-    raw_keeping.BY_DAY: "all deliveries from the next load on, in a partition for each day",
-}
+# Fields of a history policy that do not affect comparisons: published views.
+_NOT_COMPARED = ("views",)
+# Fields that affect a history only; the others decide the rows of the table, too, which others read.
+_OF_VERSIONS = (*_NOT_COMPARED, "track", "untracked", "open_end", "profile", "state_labels")
 
 
 @dataclass(frozen=True)
@@ -35,8 +37,8 @@ class Moved:
     """Changes of logic, as messages (``what``).
 
     ``compares``: the dataset's own history may get different values or rows. ``alters``: readers of the dataset may
-    get different values or rows; a change of the history policy alone does not cause that. ``form`` are the changed
-    parts of the history's form (``metadata.domain.history.history_columns``).
+    get different values or rows. ``form`` are the changed parts of the history's form
+    (``metadata.domain.history.history_columns``).
     """
 
     what: tuple[str, ...] = ()
@@ -89,6 +91,13 @@ class Renames:
     def of_datasets(self, keys: Iterable[str]) -> list[Called]:
         """Return all columns of the datasets with these keys that the plan renames."""
         return [called for key in keys if key in self._datasets for called in self._of(key).values()]
+
+    def of_name(self, name: str) -> tuple[str, dict[str, str]]:
+        """Return the new name of the dataset that has this name, and the new names of its columns."""
+        for key, (before, after) in self._datasets.items() if name else ():
+            if before is not None and before.qualified_name.lower() == name.lower():
+                return after.qualified_name, {called.before.lower(): called.name for called in self._of(key).values()}
+        return name, {}
 
     def followed(self, columns: Iterable[Called], reader: str) -> list[Called]:
         """Return the renamed columns whose old name no other column has that ``reader`` may read."""
@@ -267,16 +276,16 @@ def dataset_moved(before: DatasetState, after: DatasetState, names: Mapping[str,
     elif not same_inputs:
         moved = moved.and_("the inputs moved", compares=True)
     if before.increment != after.increment:
-        moved = moved.and_("loads compute other rows anew", compares=False)
-    if _without_keeping(before.load_policy) != _without_keeping(after.load_policy):
-        moved = moved.and_("the load policy moved", compares=True)
-    elif (mode := raw_keeping.mode_of(after.load_policy)) != raw_keeping.mode_of(before.load_policy):
-        moved = moved.and_(f"raw keeps {_KEPT.get(mode, mode)}", compares=False)
+        moved = moved.and_("loads compute other rows anew", compares=True)
+    followed = _followed_names(after, names, renames)
+    for clause, compares in rules_moved(before.load_policy, after.load_policy, followed):
+        moved = moved.and_(clause, compares=compares)
+    if (kept := keeping_moved(before, after)) and not removes_deliveries(before, after):
+        moved = moved.and_(kept, compares=False)
     was, is_ = _policy(before.history_policy, names), _policy(after.history_policy, {})
     if _choices(was) != _choices(is_):
-        moved = moved.and_(
-            "the history policy moved", compares=_compared_choices(was) != _compared_choices(is_), alters=False
-        )
+        compares, alters = (_differ(was, is_, without) for without in (_NOT_COMPARED, _OF_VERSIONS))
+        moved = moved.and_("the history policy moved", compares=compares, alters=alters)
         if isinstance(was, HistoryPolicy) and isinstance(is_, HistoryPolicy):
             moved = replace(moved, form=form_differences(form_of(was, {}), form_of(is_, {})))
     if before.hash_version != after.hash_version:
@@ -284,11 +293,14 @@ def dataset_moved(before: DatasetState, after: DatasetState, names: Mapping[str,
     return moved
 
 
-def _without_keeping(policy: dict | str | None) -> dict | str | None:
-    """Return a load policy without the deliveries that raw keeps, of which readers take one in any case."""
-    if isinstance(policy, dict):
-        policy = {name: value for name, value in policy.items() if name != raw_keeping.MODE}
-    return policy or None
+def _followed_names(after: DatasetState, names: Mapping[str, str], renames: Renames) -> FollowedNames:
+    own = {before.lower(): name for before, name in names.items()}
+    columns = renames.of_datasets((after.key,))
+    return FollowedNames(
+        own,
+        renames.of_name,
+        lambda was, is_: (was == is_ and not columns) or _differs_by_renames(was, is_, columns),
+    )
 
 
 def _policy(described: dict | str, names: Mapping[str, str]) -> HistoryPolicy | dict | str:
@@ -316,11 +328,11 @@ def _choices(policy: HistoryPolicy | dict | str) -> dict | str:
     return choices
 
 
-def _compared_choices(policy: HistoryPolicy | dict | str) -> dict | str:
-    choices = _choices(policy)
-    if not isinstance(choices, dict):
-        return choices
-    return {name: value for name, value in choices.items() if name not in _NOT_COMPARED}
+def _differ(before: HistoryPolicy | dict | str, after: HistoryPolicy | dict | str, without: Iterable[str]) -> bool:
+    was, is_ = _choices(before), _choices(after)
+    if not isinstance(was, dict) or not isinstance(is_, dict):
+        return was != is_
+    return any(was.get(name) != is_.get(name) for name in {*was, *is_} - {*without})
 
 
 def key_moved(pairs: Iterable[Pair[ColumnState]], new: Iterable[ColumnState], gone: Iterable[ColumnState]) -> bool:

@@ -18,6 +18,7 @@ from architecture.domain.states.state_files import FOREIGN_KEY, flat
 from architecture.domain.type_changes import TypeChange, classify
 from elevata.core.errors import MetadataError
 from metadata.domain.history.history_policy import HistoryPolicy
+from metadata.domain.load_policy import with_keeping
 from metadata.domain.state import ColumnState, DatasetState
 
 # Fields that a change of a dataset's logic sets.
@@ -257,6 +258,8 @@ def _change_logic(applied: DatasetState, operation: Operation, desired: DatasetS
     columns = tuple(replace(column, role=roles.get(column.key, column.role)) for column in applied.columns)
     if operation.code == change_policy.KEY_CHANGE:
         return replace(applied, columns=columns)
+    if operation.code == change_policy.FEWER_DELIVERIES:
+        return replace(applied, load_policy=with_keeping(applied.load_policy, desired.load_policy))
     return replace(applied, columns=columns, **{name: getattr(desired, name) for name in LOGIC_FIELDS})
 
 

@@ -14,6 +14,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
+from architecture.domain.workflow import Refused
 from architecture.models import Environment, Lease
 from architecture.permissions import here, must_be_permitted
 from architecture.services.automatic_changes import finish_execution
@@ -31,6 +32,7 @@ from loader.domain.run_states import COMPACT, LOAD, MAINTENANCE, OF_FILES
 from loader.models import DatasetRun, LoadRun, RunEvent
 from loader.services.loads.attempts import LoadAttempt, end_datasets, seal_end, tell_run_ended
 from loader.services.loads.plans import LoadPlan, plan_load
+from loader.services.maintenance.approvals import missing_approvals, refuse_unapproved
 from loader.services.sources.specs import source_datasets
 from metadata.domain.sources.formats import reads_changes
 
@@ -156,7 +158,8 @@ def request_run(
 ) -> RequestedRun:
     """Request a run of any kind; see ``request_load_run``, and ``loader.services.maintenance`` for the others.
 
-    ``user`` defaults to the current actor. Raise Refused NOT_PERMITTED for a user who may not start loads in this
+    ``user`` defaults to the current actor. A maintenance run that others must approve by the environment's policy is
+    blocked, and queued with its last approval. Raise Refused NOT_PERMITTED for a user who may not start loads in this
     environment, NO_PERSON for a new or repeated maintenance run without a user.
     """
     if user is None and not requester and wanted.kind != COMPACT:
@@ -180,7 +183,7 @@ def request_run(
         else:
             created = False
         if created:
-            result = RequestedRun(run)
+            result = RequestedRun(run, requested=_await_approval(run))
         else:
             _refuse_another(run, wanted)
             _refuse_reverted(run)
@@ -212,6 +215,19 @@ def _create(run_id: str | None, wanted: Asked, user: Any, requester: str) -> tup
         return run, True
     except IntegrityError:  # the same id was requested at the same moment
         return LoadRun.objects.get(run_id=run_id), False
+
+
+def _await_approval(run: LoadRun) -> bool:
+    """Block a new run that others must approve first; return False if it is blocked."""
+    try:
+        refuse_unapproved(run)
+    except Refused as refused:
+        if refused.code != "RUN_UNAPPROVED":
+            raise
+        jobs.block(job_pk=run.pk, error=refused.as_json())
+        run.refresh_from_db()
+        return False
+    return True
 
 
 def _refuse_another(run: LoadRun, wanted: Asked) -> None:
@@ -254,7 +270,7 @@ def _ask_again(run: LoadRun, wanted: Asked, user: Any) -> RequestedRun:
     if run.kind in MAINTENANCE:
         by = user.get_username() if user is not None else None
         again["details"] = {"asked": run.details.get("asked", {}), "repeated_by": by}
-    queued = jobs.queue_again(job_pk=run.pk, started_at=None)
+    queued = not missing_approvals(run) and jobs.queue_again(job_pk=run.pk, started_at=None)
     if queued:
         _check_repetition(run, wanted)
         LoadRun.objects.filter(pk=run.pk).update(

@@ -12,6 +12,7 @@ from architecture.domain.tables import (
     raw_table,
     rawcore_table,
 )
+from elevata.audit.services.change_log import snapshot
 from loader.domain.dependencies import LoadStep, is_plain_model
 from loader.domain.historization.detection import detecting_inputs, key_list_source
 from loader.domain.historization.layers import entity_key_components, row_hash_components
@@ -38,6 +39,8 @@ from loader.services.sources.specs import source_datasets, source_of, source_spe
 from metadata.domain.history.history_policy import BATCH_FILES, HistoryPolicy
 from metadata.domain.sources.formats import reads_changes
 from metadata.domain.sources.raw_keeping import LATEST, mode_of
+from metadata.models import TargetDataset
+from metadata.selectors.datasets import dataset_states
 
 
 def load_manifest(
@@ -45,8 +48,31 @@ def load_manifest(
 ) -> LoadManifest:
     """Return the manifest of one attempt of a run. ``rows`` are its dataset rows by key, with their sequences.
 
-    ``files`` are those of a history batch; the plan then has the one dataset they are for.
+    ``files`` are those of a history batch; the plan then has the one dataset they are for. Raise Refusal RULES_MOVED if
+    checks or sources are not those of the plan any more.
     """
+    with snapshot():
+        refuse_moved_rules(plan)
+        return _load_manifest(run, plan, rows, files)
+
+
+def refuse_moved_rules(plan: LoadPlan) -> None:
+    """Raise Refusal RULES_MOVED if rules that decide rows were edited since the plan was made and compared."""
+    states = [plan.states[key] for key in sorted(plan.described)]
+    described = TargetDataset.objects.filter(name__in={state.name for state in states})
+    now = {state.qualified_name: state.load_policy for state in dataset_states(described)}
+    for state in states:
+        if now.get(state.qualified_name, state.load_policy) != state.load_policy:
+            raise Refusal(
+                "RULES_MOVED",
+                f"rules that decide which rows {state.qualified_name} has were changed while the load was prepared",
+                hint="start the load again: it compares them with the rules that were executed last",
+            )
+
+
+def _load_manifest(
+    run: LoadRun, plan: LoadPlan, rows: Mapping[str, DatasetRun], files: HistoryFiles | None
+) -> LoadManifest:
     if plan.copied is not None and files is not None and files.rows is not None:
         files = replace(files, rows=replace(files.rows, history=history_table(plan.copied)))
     raw = [step for step in plan.steps if step.dataset.layer == "raw"]

@@ -6,6 +6,7 @@ from loader.domain.manifest.maintenance import AcceptManifest
 from loader.domain.run_states import ACCEPT, COMPACT, PRUNE, QUARANTINE_DECISION, REVERT, VACUUM
 from loader.models import LoadRun
 from loader.services.maintenance.acceptances import HELD, SEQUENCE, accept_manifest, take_over
+from loader.services.maintenance.approvals import refuse_unapproved
 from loader.services.maintenance.compactions import compact_manifest
 from loader.services.maintenance.prunes import prune_manifest
 from loader.services.maintenance.quarantine import quarantine_manifest
@@ -16,6 +17,7 @@ from loader.services.maintenance.work import RunWork
 
 def perform_run(work: RunWork) -> str:
     """Perform a maintenance run; return the runner's result: succeeded or failed."""
+    retried(lambda: refuse_unapproved(work.run))
     manifest = _MANIFESTS[work.run.kind](work)
     work.attempt.enter(_PHASES[work.run.kind])
     finished = work.talk.ask(work.run.kind, manifest, work.store)

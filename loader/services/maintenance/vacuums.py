@@ -6,6 +6,7 @@ from django.utils import timezone
 
 from architecture.domain.tables import tables_of
 from architecture.models import ChangeReport
+from architecture.services.proof import proven_states
 from architecture.services.states import current_environment
 from architecture.services.undo import groups_of
 from elevata.core.database import retried
@@ -17,7 +18,7 @@ from loader.models import LoadRun
 from loader.services.loads.load_runs import Asked, RequestedRun, request_run
 from loader.services.loads.plans import plan_named
 from loader.services.maintenance.work import RunWork, check_reason, loaded_dataset, scope_of
-from metadata.domain.sources.raw_keeping import Keeping
+from metadata.domain.sources.raw_keeping import Keeping, keeping_of, keeps_less
 from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset
 
@@ -84,6 +85,13 @@ def vacuum_manifest(work: RunWork) -> VacuumManifest:
 
 
 def _keeping(state: DatasetState) -> Keeping | None:
-    """Return the keeping of a raw dataset, None for another one."""
+    """Return the keeping of a raw dataset, None for another one.
+
+    Fewer deliveries than the applied state keeps are kept only once a report with them was executed.
+    """
     row = TargetDataset.objects.filter(key=state.key).first() if state.layer == "raw" else None
-    return row.keeping if row is not None else None
+    if row is None:
+        return None
+    applied = proven_states(environment=current_environment())
+    in_force = (keeping_of(known.load_policy) for known in applied if known.key == state.key)
+    return next((keeping for keeping in in_force if keeps_less(keeping, row.keeping)), row.keeping)

@@ -25,12 +25,13 @@ from elevata.web.views import ActionPage, ButtonPage, ListPage, Page, RowPage
 from loader.domain.dependencies import LOADED_LAYERS, Scope
 from loader.domain.refusals import Refusal
 from loader.filtersets import LoadRunFilter
-from loader.forms.load_runs import StartLoadForm
+from loader.forms.load_runs import NoteForm, StartLoadForm
 from loader.models import LoadRun
 from loader.selectors.charts import run_charts
 from loader.selectors.runs import RunTotals, load_runs, newest_runs, with_totals
 from loader.services.loads.load_runs import request_cancel, request_load_run, shut_out_holder
-from loader.views.runs.run_status import RunState, live_part
+from loader.services.maintenance.approvals import approve_maintenance
+from loader.views.runs.run_status import RunState, live_part, request_details
 from metadata.models import TargetDataset
 from metadata.selectors.datasets import target_datasets
 
@@ -131,7 +132,9 @@ class RunStart(ForStarters, RunList):
 
 def run_address(request: HttpRequest, requested: Any) -> str:
     """Return the address of a requested run; add a message if nothing changed or the wake-up was not sent."""
-    if not requested.requested:
+    if (requested.run.error or {}).get("code") == "RUN_UNAPPROVED":
+        messages.info(request, "The run waits for the approval of another user.")
+    elif not requested.requested:
         state = requested.run.get_status_display().lower()
         messages.info(request, f"The run already exists and is {state}. Nothing was changed.")
     elif requested.notice:
@@ -186,6 +189,21 @@ class RunCancel(RunPage, ActionPage):
         else:
             messages.info(self.request, "Cancel requested.")
         return redirect(self.address(run))
+
+
+class RunApprove(RunPage, ActionPage):
+    """Page that asks for confirmation and approves a maintenance run that another user requested."""
+
+    permissions = (Permission.APPROVE_REPORTS,)
+    form_class, template_name = NoteForm, "loader/runs/run_approve.html"
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {"asked": request_details(self.row), "scope": Scope.from_json(self.row.scope)}
+
+    def act(self, form: NoteForm) -> HttpResponse:
+        queued = approve_maintenance(run=self.row, user=self.request.user, note=form.cleaned_data["note"])
+        messages.success(self.request, "Approved. The run is queued." if queued else "Approved. More approvals needed.")
+        return redirect(self.address(self.row))
 
 
 class RunAgain(RunPage, ButtonPage):

@@ -18,7 +18,7 @@ from django.template.loader import render_to_string
 from django.utils import timezone
 
 from architecture.models import Execution
-from architecture.permissions import here
+from architecture.permissions import here, who_answers
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.jobs import states
@@ -125,7 +125,7 @@ def live_part(request: HttpRequest, state: RunState) -> tuple[str, str]:
         "graph": picture.graph(urls) if len(state.parts) > 1 else None,
         "urls": urls,
         "executions": state.executions,
-        "asked": _request_details(run),
+        "asked": request_details(run),
         "tables": sorted(run.details.get("tables", {}).items()),
         "lines": lines[:LINES][::-1],
         "lines_left_out": len(lines) > LINES,
@@ -133,6 +133,7 @@ def live_part(request: HttpRequest, state: RunState) -> tuple[str, str]:
         "workers": state.workers,
         "decisions": _decisions(run),
         "may_start": may(request.user, Permission.START_LOAD, on=here),
+        "approval": _approval(request.user, run),
         # A request to repeat a run marks it as lost first, if its last heartbeat is too old.
         "restartable": run.status in LoadRun.RESTARTABLE or (state.wait is not None and state.wait.code == states.GONE),
         "revertible": run.is_finished and run.kind in BRINGING and _loaded_tables(state),
@@ -219,7 +220,17 @@ def _decisions(run: LoadRun) -> list[dict[str, str]]:
     return [decision for code, decision in _DECISIONS.items() if code in codes]
 
 
-def _request_details(run: LoadRun) -> list[tuple[str, str]]:
+def _approval(user: Any, run: LoadRun) -> dict[str, Any] | None:
+    """Return why the user may not approve a run that waits for approval, as ``reason``; None for any other run."""
+    if (run.error or {}).get("code") != "RUN_UNAPPROVED":
+        return None
+    if not may(user, Permission.APPROVE_REPORTS, on=here):
+        return {"reason": "Ask for the approver role to approve runs"}
+    own = run.requested_by is not None and who_answers(run.requested_by) == who_answers(user)
+    return {"reason": "Another user approves a run that you requested" if own else ""}
+
+
+def request_details(run: LoadRun) -> list[tuple[str, str]]:
     """Return the details of a maintenance run's request, as names with values."""
     request_details = dict(run.details.get("asked") or {})
     request_details |= {f"{kind} files": paths for kind, paths in request_details.pop("files", {}).items()}

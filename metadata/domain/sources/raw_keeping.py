@@ -14,7 +14,7 @@ from elevata.core.errors import MetadataError
 
 LATEST, ALL, BY_DAY = "latest", "all", "by_day"
 MODES = (LATEST, ALL, BY_DAY)
-MODE = "keep"
+MODE, DAYS, DELIVERIES = FIELDS = ("keep", "keep_days", "keep_deliveries")
 _RAW = "raw"
 
 
@@ -68,6 +68,25 @@ def mode_of(load_policy: Mapping[str, Any] | str | None) -> str:
     return load_policy.get(MODE, LATEST) if isinstance(load_policy, Mapping) else LATEST
 
 
-def policy_of(mode: str) -> dict[str, str] | None:
-    """Return the load policy of a raw dataset's state: only its mode changes what a load writes."""
-    return {MODE: mode} if mode != LATEST else None
+def policy_of(mode: str, days: int | None = None, deliveries: int | None = None) -> dict[str, Any] | None:
+    """Return the keeping as a part of the load policy of a raw dataset's state; None if it is the default."""
+    described = {MODE: mode if mode != LATEST else None, DAYS: days, DELIVERIES: deliveries}
+    return {name: value for name, value in described.items() if value is not None} or None
+
+
+def keeping_of(load_policy: Mapping[str, Any] | str | None) -> Keeping:
+    """Return the keeping in the load policy of a raw dataset's state."""
+    if not isinstance(load_policy, Mapping):
+        return Keeping()
+    limits = (value if isinstance(value := load_policy.get(name), int) else None for name in (DAYS, DELIVERIES))
+    return Keeping(mode_of(load_policy), *limits)
+
+
+def keeps_less(before: Keeping, after: Keeping) -> bool:
+    """Return True if loads or vacuums remove deliveries that they kept before."""
+    lower = _is_lower(before.days, after.days) or _is_lower(before.deliveries, after.deliveries)
+    return before.keeps_all and (lower or not after.keeps_all)
+
+
+def _is_lower(before: int | None, after: int | None) -> bool:
+    return after is not None and (before is None or after < before)

@@ -6,7 +6,7 @@ from elevata.jobs import states
 from elevata.jobs.models import Job
 
 TABLE = {
-    "queued": {"running", "canceled", "failed"},
+    "queued": {"running", "canceled", "failed", "blocked"},
     "running": {"succeeded", "failed", "blocked", "canceling", "lost"},
     "canceling": {"canceled", "succeeded", "failed", "lost"},
     "succeeded": set(),

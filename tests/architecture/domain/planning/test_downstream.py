@@ -135,8 +135,22 @@ def test_a_table_that_reads_a_history_hands_its_change_on() -> None:
     assert decisions((base, reader), replace(base, filter="id > 0")) == DIFFERS
 
 
-def test_a_history_policy_of_a_table_without_a_history_reaches_nobody() -> None:
-    assert decisions(THROUGH, replace(between(), history_policy={"deletes": "ignore"})) == [(ALLOWED, "CHANGE_LOGIC")]
+@pytest.mark.parametrize("choice", [{"track": ["v"]}, {"open_end": "9999-12-31"}, {"views": ["current"]}])
+def test_a_choice_for_versions_of_a_table_without_a_history_reaches_nobody(choice: dict) -> None:
+    assert decisions(THROUGH, replace(between(), history_policy=choice)) == [(ALLOWED, "CHANGE_LOGIC")]
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"rank": ["shop.order", "web.order"]},
+        {"input": "delta", "delete_detection": "key_list"},
+        {"deletes": "ignore"},
+        {"input": "effective", "time": "v", "late": "refuse"},
+    ],
+)
+def test_a_choice_that_decides_rows_of_a_table_reaches_the_history_behind_it(choice: dict) -> None:
+    assert decisions(THROUGH, replace(between(), history_policy=choice)) == DIFFERS
 
 
 def test_datasets_that_read_each_other_end() -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from architecture.domain.operations import ALLOWED, CHANGE_LOGIC, NEEDS_APPROVAL, REBUILD_TABLE
+from architecture.domain.states.applied_state import advance
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.tables import ObservedTable, raw_table, tables_of
 from metadata.domain.sources.raw_keeping import ALL, BY_DAY, LATEST, policy_of
@@ -36,15 +37,58 @@ def test_a_mode_that_stays_changes_nothing(mode: str):
     assert decisions(mode, mode) == []
 
 
-@pytest.mark.parametrize(("before", "after"), [(LATEST, ALL), (ALL, LATEST)])
-def test_more_or_fewer_deliveries_change_the_logic_of_raw_alone(before: str, after: str):
-    assert decisions(before, after) == [(CHANGE_LOGIC, ALLOWED, "raw.raw_customer")]
+def test_more_deliveries_change_the_logic_of_raw_alone():
+    assert decisions(LATEST, ALL) == [(CHANGE_LOGIC, ALLOWED, "raw.raw_customer")]
 
 
-@pytest.mark.parametrize(("before", "after"), [(LATEST, BY_DAY), (ALL, BY_DAY), (BY_DAY, LATEST)])
-def test_partitions_need_an_approved_rebuild(before: str, after: str):
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((ALL,), (LATEST,)),
+        ((ALL,), (ALL, 30)),
+        ((ALL, 30), (ALL, 7)),
+        ((BY_DAY, 30, 5), (BY_DAY, None, 4)),
+        ((ALL, 30), (ALL, None, 100)),
+    ],
+)
+def test_fewer_deliveries_are_destructive_and_need_approval(before: tuple, after: tuple):
+    (operation,) = keeping(before, after)
+    assert (operation.op, operation.decision, operation.code) == (CHANGE_LOGIC, NEEDS_APPROVAL, "FEWER_DELIVERIES")
+    assert operation.destructive
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [((ALL, 30), (ALL,)), ((ALL, 30, 5), (ALL, 31, 5)), ((LATEST,), (ALL, 9))]
+)
+def test_more_deliveries_within_a_limit_need_no_approval(before: tuple, after: tuple):
+    (operation,) = keeping(before, after)
+    assert (operation.decision, operation.destructive) == (ALLOWED, False)
+
+
+def test_fewer_deliveries_and_another_rule_of_a_source_are_two_decisions():
+    before = replace(raw(ALL), load_policy={"keep": "all"})
+    after = replace(before, load_policy={"sources": {"s": {"options": {"filter": "id > 1"}}}})
+    historized = replace(CUSTOMER, historize=True)
+    done = planned([before, historized], observed(before), [after, historized])
+    assert sorted(one.code for one in done.operations) == ["FEWER_DELIVERIES", "HISTORY_DIFFERS"]
+    moved = before
+    for operation in done.operations:
+        moved = advance(moved, operation, after)
+    assert moved.load_policy == after.load_policy
+
+
+def keeping(before: tuple, after: tuple) -> list:
+    first, second = (replace(raw(LATEST), load_policy=policy_of(*described)) for described in (before, after))
+    return list(planned([first, CUSTOMER], observed(first), [second, CUSTOMER]).operations)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "decision"),
+    [(LATEST, BY_DAY, ALLOWED), (ALL, BY_DAY, ALLOWED), (BY_DAY, LATEST, NEEDS_APPROVAL)],
+)
+def test_partitions_need_an_approved_rebuild(before: str, after: str, decision: str):
     assert decisions(before, after) == [
-        (CHANGE_LOGIC, ALLOWED, "raw.raw_customer"),
+        (CHANGE_LOGIC, decision, "raw.raw_customer"),
         (REBUILD_TABLE, NEEDS_APPROVAL, "raw.raw_customer"),
     ]
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from metadata.models import TargetColumn, TargetDataset
-from metadata.services import lifecycle
+from metadata.models import SourceDataset, TargetColumn, TargetDataset
+from metadata.services import lifecycle, quality, sources
 from metadata.services.datasets import targets
 from metadata.services.exchange.metadata_files import exported_files, import_records, read_files
 
@@ -226,7 +226,46 @@ class AddColumn(OfDataset):
         targets.create_target_column(dataset=row, name=self.name, type=self.type, inputs=inputs)
 
 
-Change = OfColumn | OfDataset
+@dataclass(frozen=True)
+class SetCheck(OfDataset):
+    """Create the dataset's check, change it, or delete it (an empty severity)."""
+
+    severity: str
+    value: str
+
+    def do(self) -> None:
+        row = self.row
+        arguments = {"columns": [row.columns.order_by("-pk").first().name], "values": [self.value]}
+        check = row.checks.first()
+        if check is None:
+            quality.create_check(
+                dataset=row, name="known", kind="accepted_values", arguments=arguments, severity=self.severity or "warn"
+            )
+        elif self.severity:
+            quality.update_check(
+                check=check, expected_version=check.version, arguments=arguments, severity=self.severity
+            )
+        else:
+            quality.delete_check(check=check, expected_version=check.version)
+
+
+@dataclass(frozen=True)
+class SetSource:
+    """Change an option by which rows of the source are kept, or its rule for new columns."""
+
+    name: str
+    value: str
+
+    def do(self) -> None:
+        row = SourceDataset.objects.get()
+        changes = {"new_columns": self.value} if self.name == "new_columns" else {}
+        options = {**row.options, self.name: self.value} if not changes else row.options
+        sources.update_source_dataset(source_dataset=row, expected_version=row.version, options=options, **changes)
+
+
+OPTIONS = (("faulty_rows", "quarantine"), ("faulty_rows", "refuse"), ("null_string", "none"), ("null_string", "-"))
+CHOICES = (*OPTIONS, ("fold_keys", "upper"), ("new_columns", "ignore"), ("new_columns", "propose"))
+Change = OfColumn | OfDataset | SetSource
 
 
 def changes() -> st.SearchStrategy[Change]:
@@ -238,6 +277,9 @@ def changes() -> st.SearchStrategy[Change]:
     imported = st.builds(ImportColumn, places, places)
     return st.one_of(
         *(logic, logic, logic, filters, filters, history, history, history, column, column, imported, imported),
+        st.builds(SetCheck, places, st.sampled_from(("warn", "quarantine", "stop", "")), st.sampled_from("12")),
+        st.builds(SetCheck, places, st.sampled_from(("quarantine", "stop")), st.sampled_from("12")),
+        *2 * [st.sampled_from(CHOICES).map(lambda chosen: SetSource(*chosen))],
         st.builds(RenameColumn, places, names),
         st.builds(SetType, places, types),
         st.builds(ForbidNull, places),

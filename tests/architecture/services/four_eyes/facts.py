@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from metadata.models import TargetColumn, TargetDataset
+from metadata.models import QualityCheck, SourceDataset, TargetColumn, TargetDataset
 
 Fact = tuple[str, ...]
 Facts = Mapping[Fact, Any]
@@ -18,9 +18,9 @@ Names = Mapping[str, list[str]]
 
 TABLE, VIEW = "table", "view"
 # Facts of a dataset, and of a column, that decide which values a reader of it compares.
-ROWS, VALUE = ("filter", "inputs"), "logic"
+ROWS, VALUE = ("filter", "inputs", "checks", "source"), "logic"
 # Choices of a history policy that change no comparison.
-_SHOWN_ONLY = {"views", "late_horizon"}
+_SHOWN_ONLY = {"views"}
 _NAME = re.compile(r"'[^']*'|`?([A-Za-z_]\w*)`?")
 
 
@@ -29,7 +29,7 @@ def described() -> dict[Fact, Any]:
     datasets = list(
         TargetDataset.objects.filter(history_of__isnull=True)
         .select_related("schema")
-        .prefetch_related("inputs__upstream", "inputs__source")
+        .prefetch_related("inputs__upstream", "inputs__source", "checks")
     )
     columns = TargetColumn.objects.prefetch_related("inputs__upstream_column", "inputs__source_column")
     by_dataset: dict[int, list[TargetColumn]] = {}
@@ -58,6 +58,8 @@ def _of_dataset(dataset: TargetDataset, columns: Mapping[int, list[TargetColumn]
         ("policy", key): _policy(dataset.history_policy, own),
         ("filter", key): _meaning(dataset.filter, read),
         ("inputs", key): frozenset(str(one.key) for one in upstream),
+        ("checks", key): frozenset(_check(check, own) for check in dataset.checks.all() if _holds_back(check)),
+        ("source", key): frozenset(_source(one.source) for one in dataset.inputs.all() if one.source),
         ("key", key): frozenset(str(c.key) for c in own if c.active and c.role == "business_key"),
     }
     for column in own:
@@ -70,6 +72,20 @@ def _of_dataset(dataset: TargetDataset, columns: Mapping[int, list[TargetColumn]
             (VALUE, key, name): _logic(column, read, filling),
         }
     return facts
+
+
+def _holds_back(check: QualityCheck) -> bool:
+    return check.active and check.severity in ("quarantine", "stop")
+
+
+def _check(check: QualityCheck, own: list[TargetColumn]) -> tuple:
+    keys = {column.name: str(column.key) for column in own}
+    columns = [keys.get(name, name) for name in check.arguments["columns"]]
+    return check.kind, check.severity, *columns, repr(check.arguments.get("values"))
+
+
+def _source(source: SourceDataset) -> tuple:
+    return tuple(sorted((name, repr(value)) for name, value in source.options.items())), source.new_columns
 
 
 def _policy(described: dict, own: list[TargetColumn]) -> tuple:

@@ -4,12 +4,12 @@ It reads the contract ("Operations and decisions") by itself, in a few lines, an
 the change log. Where the product is stricter than the promise, the judge does not mind.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from architecture.domain.steps.step import CHECK_NOT_NULL
-from tests.architecture.services.four_eyes.facts import TABLE, VALUE, Fact, Facts, feeding
+from tests.architecture.services.four_eyes.facts import ROWS, TABLE, VALUE, Fact, Facts, feeding
 from tests.architecture.services.four_eyes.warehouse import Stepped
 
 WAREHOUSE = ""  # the reader of every fact; the others are historized datasets, by their key
@@ -24,7 +24,7 @@ _WIDER = {
 # Twenty characters hold every bigint.
 _REBUILT = dict.fromkeys(("integer", "bigint"), {"string(20)", "string(50)", "string"})
 _KINDS_OF_COLUMN = ("name", "type", "not null", "in use", VALUE)
-_COMPARED = (VALUE, "filter", "inputs", "policy", "key")
+_COMPARED = (VALUE, *ROWS, "policy", "key")
 _SHOWN_BY = {
     "rename_column": ("name",),
     "add_column": _KINDS_OF_COLUMN,
@@ -151,6 +151,12 @@ class Judge:
                 ran, _ = self.followed.get((WAREHOUSE, fact), (seen.facts[fact], 0))
                 self._reach(history, fact, seen, ran)
 
+    def maintained(self, requester: str, approvers: Collection[str]) -> None:
+        """Judge a run that rewrote a table or a history, requested by one person and approved by others."""
+        others = {*approvers} - {requester}
+        if len(others) < self.policy.review:
+            raise Broken(f"{requester} rewrote a table: approved by {sorted(approvers)}, {self.policy.review} needed")
+
     def histories(self) -> set[str]:
         """Return the datasets whose history was loaded at least once."""
         return {reader for reader, _ in self.followed if reader != WAREHOUSE}
@@ -234,7 +240,7 @@ def _shown_by(operation: Mapping, facts: Facts) -> Iterable[Fact]:
         yield from (("type", dataset, key) for key, *_ in operation["columns"])
     elif op == "change_logic":
         of_column = ("not null",) if operation["code"] == "NOT_NULL" else (VALUE,)
-        kinds = of_column if column else ("filter", "inputs", "policy", "key")
+        kinds = of_column if column else (*ROWS, "policy", "key")
         yield from ((kind, dataset, column) if column else (kind, dataset) for kind in kinds)
     else:
         yield from ((kind, dataset, column) if column else (kind, dataset) for kind in _SHOWN_BY[op])

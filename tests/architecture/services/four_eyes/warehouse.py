@@ -39,7 +39,8 @@ class Exchange:
 class Runner:
     """Does what it is asked at once. ``meanwhile`` is called once, when a request of that kind comes in.
 
-    ``fails_at`` is the step that fails; ``loads`` and ``steps`` are what reached the warehouse.
+    ``fails_at`` is the step that fails; ``loads``, ``steps`` and the number ``maintained`` are what reached the
+    warehouse.
     """
 
     warehouse: Warehouse
@@ -47,6 +48,7 @@ class Runner:
     fails_at: int | None = None
     loads: list[LoadManifest] = field(default_factory=list)
     steps: list[Stepped] = field(default_factory=list)
+    maintained: int = 0
 
     def request(self, kind: str, manifest: Any) -> Exchange:
         answers = {
@@ -54,6 +56,7 @@ class Runner:
             "execute": self._execute,
             "load": self._load,
             "publish": self._publish,
+            **dict.fromkeys(("prune", "revert", "quarantine_decision"), self._maintain),
         }
         exchange = Exchange(answers[kind](manifest))
         self.meanwhile.pop(kind, lambda: None)()
@@ -96,6 +99,10 @@ class Runner:
 
     def _publish(self, asked: Any) -> Iterator[Event]:
         yield {"event": "finished", "status": "succeeded", "answer": {"names": 0, "findings": []}}
+
+    def _maintain(self, asked: Any) -> Iterator[Event]:
+        self.maintained += 1
+        yield {"event": "finished", "status": "succeeded", "answer": {}}
 
     def _load(self, asked: LoadManifest) -> Iterator[Event]:
         self.loads.append(asked)

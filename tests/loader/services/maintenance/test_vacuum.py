@@ -83,6 +83,16 @@ def test_the_vacuum_of_a_raw_dataset_has_its_retention(airports, runner, script)
     assert [table["name"] for table in body["tables"]] == ["raw_air_airport"]
 
 
+def test_a_vacuum_keeps_the_deliveries_that_no_executed_report_gave_up(airports, runner, script):
+    raw = TargetDataset.objects.get(schema__name="raw", name="raw_air_airport")
+    TargetDataset.objects.filter(pk=raw.pk).update(keep="all", keep_days=30)
+    perform(request_load_run(run_id="r1", wake_worker=False).run, runner)
+    TargetDataset.objects.filter(pk=raw.pk).update(keep_days=1)
+    script.add(disk_use=USE)
+    perform(vacuum(dataset="raw.raw_air_airport"), runner)
+    assert script.seen("vacuum")[0]["body"]["keeping"] == {"mode": "all", "days": 30, "deliveries": None}
+
+
 def test_the_newest_measure_is_the_disk_use_and_not_the_last_load(airports, runner, script):
     perform(request_load_run(run_id="r1", wake_worker=False).run, runner)
     loaded = last_loads([key()])[key()].counts

@@ -1,0 +1,148 @@
+"""Changes of the load policy: rules that decide which rows a dataset has, and the deliveries that raw keeps."""
+
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from elevata.core.words import counted
+from metadata.domain.load_policy import (
+    CHECKS,
+    COLUMNS,
+    GHOST_ROWS,
+    INTAKE,
+    OPTIONS,
+    SOURCES,
+    Policy,
+    without_keeping,
+)
+from metadata.domain.sources import raw_keeping
+from metadata.domain.state import DatasetState
+
+_KEPT = {
+    raw_keeping.LATEST: "the latest delivery alone from the next load on, which removes the others",
+    raw_keeping.ALL: "all deliveries from the next load on",
+    raw_keeping.BY_DAY: "all deliveries from the next load on, in a partition for each day",
+}
+# Names of columns by their former names, in lower case.
+Names = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class FollowedNames:
+    """Names that checks of a dataset follow.
+
+    ``own`` are the dataset's columns, ``of`` returns the new name of another dataset and its columns, ``follows``
+    returns True if the second text is the first one after renames.
+    """
+
+    own: Names
+    of: Callable[[str], tuple[str, Names]]
+    follows: Callable[[str | None, str | None], bool]
+
+
+def rules_moved(before: Policy, after: Policy, names: FollowedNames) -> Iterator[tuple[str, bool]]:
+    """Yield the changes of rules as clauses, each with True if other rows are loaded."""
+    was, is_ = (without_keeping(policy) for policy in (before, after))
+    if not isinstance(was, dict) or not isinstance(is_, dict):
+        if was != is_:
+            yield "the load policy moved", True
+        return
+    if not _are_same_checks(was.get(CHECKS), is_.get(CHECKS), names):
+        yield "the checks that hold rows back moved", True
+    elif was.get(CHECKS) != is_.get(CHECKS):
+        yield "the checks follow renamed columns", False
+    for part in sorted(part for part in {*was, *is_} - {CHECKS} if was.get(part) != is_.get(part)):
+        if part == SOURCES:
+            choices = _moved_choices(was.get(part), is_.get(part))
+            listed = f"rows of a source are read in another way ({', '.join(choices)})"
+            yield (listed, True) if choices else ("a source promises other columns", False)
+        elif part == GHOST_ROWS:
+            yield "the rules for unknown parents by which references add ghost rows moved", True
+        else:
+            yield "the load policy moved", True
+
+
+# --- sources -----------------------------------------------------------------------------------
+
+
+def _moved_choices(before: Any, after: Any) -> list[str]:
+    """Return the names of the choices of sources that differ."""
+    was, is_ = _choices(before), _choices(after)
+    return sorted({choice for _, choice in {*was, *is_} if not _is_same(choice, was, is_)})
+
+
+def _is_same(choice: str, before: Mapping[tuple[str, str], Any], after: Mapping[tuple[str, str], Any]) -> bool:
+    keys = {key for key, name in {*before, *after} if name == choice}
+    same = _is_same_contract if choice == COLUMNS else operator.eq
+    return all(same(before.get((key, choice)), after.get((key, choice))) for key in keys)
+
+
+def _is_same_contract(before: Any, after: Any) -> bool:
+    """Compare the columns of a contract. A column that one of them lacks counts if it can keep a row out by itself."""
+    if not isinstance(before or {}, dict) or not isinstance(after or {}, dict):
+        return before == after
+    was, is_ = before or {}, after or {}
+    counted = (key for key in {*was, *is_} if (key in was and key in is_) or ", " in str(was.get(key, is_.get(key))))
+    return all(was.get(key) == is_.get(key) for key in counted)
+
+
+def _choices(part: Any) -> dict[tuple[str, str], Any]:
+    """Return the choices of sources by the source's key and the choice's name."""
+    found = {} if isinstance(part, dict | None) else {("", SOURCES): part}
+    for key, rule in (part.items() if isinstance(part, dict) else ()):
+        grouped = rule if isinstance(rule, dict) else {SOURCES: rule}
+        for name, value in grouped.items():
+            is_group = name in (OPTIONS, INTAKE) and isinstance(value, dict)
+            found |= {(key, field): item for field, item in value.items()} if is_group else {(key, name): value}
+    return found
+
+
+# --- checks ------------------------------------------------------------------------------------
+
+
+def _are_same_checks(before: Any, after: Any, names: FollowedNames) -> bool:
+    was, is_ = before or {}, after or {}
+    if not isinstance(was, dict) or not isinstance(is_, dict) or was.keys() != is_.keys():
+        return was == is_
+    return all(_is_same_check(was[key], is_[key], names) for key in was)
+
+
+def _is_same_check(before: Any, after: Any, names: FollowedNames) -> bool:
+    """Return True if two descriptions of a check are equal but for renames. The same name may mean another column."""
+    if not isinstance(before, dict) or not isinstance(after, dict) or before.keys() != after.keys():
+        return before == after
+    other, columns = names.of(str(before.get("dataset", "")))
+    followed = {
+        "columns": _renamed(before.get("columns"), names.own),
+        "dataset": other,
+        "other_columns": _renamed(before.get("other_columns"), columns),
+    }
+    return all(
+        names.follows(value, after[field])
+        if field in ("condition", "where") and isinstance(value, str) and isinstance(after[field], str)
+        else after[field] == followed.get(field, value)
+        for field, value in before.items()
+    )
+
+
+def _renamed(columns: Any, names: Names) -> Any:
+    return [names.get(str(name).lower(), name) for name in columns] if isinstance(columns, list) else columns
+
+
+# --- deliveries that raw keeps -----------------------------------------------------------------
+
+
+def keeping_moved(before: DatasetState, after: DatasetState) -> str:
+    """Return the change of the deliveries that raw keeps; empty if there is none."""
+    was, is_ = (raw_keeping.keeping_of(state.load_policy) for state in (before, after))
+    if was == is_:
+        return ""
+    limits = ((is_.days, "day", "days"), (is_.deliveries, "delivery", "deliveries"))
+    listed = " and ".join(counted(limit, unit, units) for limit, unit, units in limits if limit)
+    return f"raw keeps {_KEPT.get(is_.mode, is_.mode)}" + (f", at most {listed}" if listed else "")
+
+
+def removes_deliveries(before: DatasetState, after: DatasetState) -> bool:
+    """Return True if loads or vacuums remove raw deliveries that they kept before."""
+    return raw_keeping.keeps_less(*(raw_keeping.keeping_of(state.load_policy) for state in (before, after)))

@@ -1,0 +1,117 @@
+"""Approvals of maintenance runs: one user requests a run, others approve it, and workers perform approved runs only.
+
+The environment's change policy has the number of approvals and the approvers' role. A run that lacks approvals is
+blocked, and queued with its last approval. Approvals are entries of the change log, whose chain proves them.
+"""
+
+import json
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+
+from architecture.domain import workflow
+from architecture.domain.workflow import Decided, Need, Refused
+from architecture.models import Environment
+from architecture.permissions import here, must_be_permitted, on_behalf_of, role_names, who_answers
+from architecture.services.change_policy import policy_in_force
+from elevata.accounts.roles import Permission
+from elevata.audit.models import ChangeLogEntry
+from elevata.audit.services import chain
+from elevata.audit.services.change_log import record_change
+from elevata.core.canonical_json import sha256_hex
+from elevata.core.words import counted
+from elevata.jobs import services as jobs
+from elevata.jobs import states
+from elevata.jobs.services import Submitted
+from loader.domain.run_states import APPROVED
+from loader.models import LoadRun
+
+SUBJECT, ACTION = "maintenance", "approved"
+
+
+def needed_approvals(environment: Environment, kind: str) -> Need:
+    """Return the approvals that a run of this kind needs in the environment. Raise Refused POLICY_UNPROVEN."""
+    if kind not in APPROVED:
+        return Need()
+    policy = policy_in_force(environment)
+    return Need() if policy.maintenance is None and settings.SINGLE_OPERATOR else policy.maintenance_need
+
+
+def missing_approvals(run: LoadRun) -> int:
+    """Return the number of approvals that a run still needs."""
+    need = needed_approvals(run.environment, run.kind)
+    if not need.count:
+        return 0
+    return workflow.approvals_missing(_decisions(run), fingerprint=_digest(run), need=need, authors=_requesters(run))
+
+
+def _requesters(run: LoadRun) -> frozenset[str]:
+    return frozenset({who_answers(run.requested_by)} if run.requested_by is not None else ())
+
+
+def refuse_unapproved(run: LoadRun) -> None:
+    """Raise Refused RUN_UNAPPROVED for a run that lacks approvals."""
+    missing = missing_approvals(run)
+    if missing:
+        role = needed_approvals(run.environment, run.kind).role
+        by = f" by the role {role}" if role else " by another user"
+        raise Refused("RUN_UNAPPROVED", f"waiting for approval: {counted(missing, 'more approval')}{by} needed")
+
+
+@transaction.atomic
+def approve_maintenance(*, run: LoadRun, user: Any, note: str = "") -> bool:
+    """Record the user's approval of a run, and queue the run once it has enough; return True if it was queued.
+
+    Raise Refused OWN_RUN for the user who requested it, NOT_APPROVABLE if it waits for no approval, ALREADY_DECIDED
+    for a second approval by one user.
+    """
+    must_be_permitted(user, Permission.APPROVE_REPORTS, on=here)
+    row = LoadRun.objects.select_related("environment", "requested_by").get(pk=run.pk)
+    if row.status not in states.RESTARTABLE or not missing_approvals(row):
+        state = row.get_status_display().lower()
+        raise Refused("NOT_APPROVABLE", f"run {row.run_id} is {state}, and waits for no approval")
+    name, digest = who_answers(user), _digest(row)
+    if name in _requesters(row):
+        raise Refused("OWN_RUN", f"{name} requested run {row.run_id}")
+    if any((known.user, known.fingerprint) == (name, digest) for known in _decisions(row)):
+        raise Refused("ALREADY_DECIDED", f"{name} has approved run {row.run_id} already", "ask another approver")
+    with on_behalf_of(user):
+        record_change(
+            action=ACTION,
+            subject_kind=SUBJECT,
+            subject_key=row.run_id,
+            subject_name=f"{row.get_kind_display().lower()} of {row.scope['name']}",
+            after={"request": digest, "roles": role_names(user, here())},
+            reason=note.strip(),
+        )
+    if missing_approvals(row) or not jobs.queue_again(job_pk=row.pk, started_at=None):
+        return False
+    Submitted(row).wake_after_commit()
+    return True
+
+
+def _digest(run: LoadRun) -> str:
+    """Return a digest of the request: an approval is of exactly this one."""
+    return sha256_hex(
+        {
+            "run": run.run_id,
+            "kind": str(run.kind),
+            "scope": run.scope,
+            "asked": run.details.get("asked"),
+            "requested_by": run.requested_by_id,
+            "reason": run.reason,
+        }
+    )
+
+
+def _decisions(run: LoadRun) -> tuple[Decided, ...]:
+    """Return the approvals of a run that the chain proves."""
+    entries = ChangeLogEntry.objects.filter(subject_kind=SUBJECT, subject_key=run.run_id, action=ACTION)
+    rows = list(entries.exclude(user=None).select_related("user").order_by("pk"))
+    proven, decisions = chain.proven(*rows), []
+    for row in (row for row in rows if row.pk in proven):
+        said = json.loads(row.changes)
+        request, roles = (said.get(name, {}).get("after") for name in ("request", "roles"))
+        decisions.append(Decided(who_answers(row.user), workflow.YES, request or "", tuple(roles or ())))
+    return tuple(decisions)

@@ -1,0 +1,177 @@
+"""Rules of the load policy that decide rows: every change that reaches a history needs approval, renames do not."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from architecture.domain.operations import ALLOWED, NEEDS_APPROVAL, Operation
+from metadata.domain.load_policy import source_rules
+from metadata.domain.sources.formats import NAMES
+from metadata.domain.sources.reading_options import OPTIONS
+from metadata.domain.state import DatasetState
+from tests.architecture.domain.planning.test_unknown_parents import PARENT, child
+from tests.architecture.states import carried_out, column, dataset, report, state
+
+KEY = {"role": "business_key", "nullable": False}
+DIFFERS = [(NEEDS_APPROVAL, "HISTORY_DIFFERS")]
+CHECK = {"kind": "accepted_values", "severity": "quarantine", "columns": ["v"], "values": ["a"]}
+RELATED = {
+    "kind": "relationship",
+    "severity": "quarantine",
+    "columns": ["v"],
+    "dataset": "rawcore.rc_list",
+    "other_columns": ["code"],
+}
+
+
+def listed(**changes: Any) -> DatasetState:
+    columns = (column("l-id", "id", "integer", **KEY), column("l-code", "code"), column("l-note", "note"))
+    return replace(dataset("list", "rc_list", *columns), **changes)
+
+
+def kept(policy: Any = None, **changes: Any) -> DatasetState:
+    columns = (column("k-id", "id", "integer", **KEY), column("k-v", "v"))
+    return replace(dataset("kept", "rc_kept", *columns, historize=True, load_policy=policy), **changes)
+
+
+def operations(before: tuple[DatasetState, ...], *changed: DatasetState) -> tuple[Operation, ...]:
+    new = {one.key: one for one in changed}
+    return report(state(*before), state(*(new.get(one.key, one) for one in before))).operations
+
+
+def decisions(before: tuple[DatasetState, ...], *changed: DatasetState) -> list[tuple[str, str]]:
+    return [(one.decision, one.code) for one in operations(before, *changed)]
+
+
+def source(**rules: Any) -> dict[str, Any]:
+    return {"sources": {"s": rules}}
+
+
+POLICIES = {
+    "a new check": (None, {"checks": {"c": CHECK}}),
+    "a removed check": ({"checks": {"c": CHECK}}, None),
+    "a check of other values": ({"checks": {"c": CHECK}}, {"checks": {"c": CHECK | {"values": ["a", "b"]}}}),
+    "a check that stops": ({"checks": {"c": CHECK}}, {"checks": {"c": CHECK | {"severity": "stop"}}}),
+    "an option of a source": (None, source(options={"deduplicate": "latest"})),
+    "the intake of a source": (source(intake={"look_back": 2}), source(intake={"look_back": 1})),
+    "new columns of a source": (None, source(new_columns="ignore")),
+    "a type that keeps rows out": (source(columns={"x": "string"}), source(columns={"x": "integer"})),
+    "a new column that keeps rows out": (
+        source(columns={"x": "string"}),
+        source(columns={"x": "string", "y": "string, not null"}),
+    ),
+    "ghost rows": (None, {"ghost_rows": {"r": "child"}}),
+    "a rule of another installation": ({"order": "old"}, {"order": "new"}),
+    "sources of another form": ({"sources": "all"}, {"sources": ["some"]}),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), POLICIES.values(), ids=POLICIES)
+def test_a_rule_that_decides_rows_of_a_history_needs_approval(before: Any, after: Any) -> None:
+    assert decisions((kept(before),), kept(after)) == DIFFERS
+
+
+@pytest.mark.parametrize(("before", "after"), POLICIES.values(), ids=POLICIES)
+def test_a_rule_that_decides_rows_upstream_of_a_history_needs_approval(before: Any, after: Any) -> None:
+    raw = dataset("raw", "raw_a", column("r-id", "id", "integer"), schema="raw", load_policy=before)
+    assert decisions((raw, kept(inputs=("raw",))), replace(raw, load_policy=after)) == DIFFERS
+
+
+def test_a_rule_that_reaches_no_history_is_allowed() -> None:
+    alone = kept(historize=False)
+    assert decisions((alone,), replace(alone, load_policy={"checks": {"c": CHECK}})) == [(ALLOWED, "CHANGE_LOGIC")]
+
+
+def test_a_further_column_of_a_source_that_keeps_no_row_out_is_allowed() -> None:
+    before, after = source(columns={"x": "string"}), source(columns={"x": "string", "y": "string"})
+    assert decisions((kept(before),), kept(after)) == [(ALLOWED, "CHANGE_LOGIC")]
+
+
+def with_name(one: DatasetState, key: str, name: str) -> DatasetState:
+    return replace(one, columns=tuple(replace(c, name=name) if c.key == key else c for c in one.columns))
+
+
+def test_a_check_that_follows_renames_needs_no_approval() -> None:
+    condition = {"kind": "condition", "severity": "stop", "condition": "v <> 'x' AND id > 0"}
+    before = kept({"checks": {"c": CHECK, "d": condition, "e": RELATED}})
+    renamed = {
+        "c": CHECK | {"columns": ["w"]},
+        "d": condition | {"condition": "w <> 'x' AND id > 0"},
+        "e": RELATED | {"columns": ["w"], "dataset": "rawcore.rc_codes", "other_columns": ["letter"]},
+    }
+    after = with_name(replace(before, load_policy={"checks": renamed}), "k-v", "w")
+    codes = with_name(listed(name="rc_codes", former_names=("rc_list",)), "l-code", "letter")
+    found = operations((before, listed()), after, codes)
+    assert {one.decision for one in found} == {ALLOWED}
+    assert "the checks follow renamed columns" in {one.message.partition(";")[0] for one in found}
+
+
+def test_a_check_whose_name_means_another_column_needs_approval() -> None:
+    before = kept({"checks": {"c": CHECK}})
+    renamed = with_name(before, "k-v", "w")
+    after = replace(renamed, columns=(*renamed.columns, column("k-new", "v")))
+    assert ("CHANGE_LOGIC", "") not in decisions((before,), after)
+    assert DIFFERS[0] in decisions((before,), after)
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"filter": "code > 'a'"}, DIFFERS),
+        ({"load_policy": {"checks": {"x": CHECK}}}, DIFFERS),
+    ],
+)
+def test_rows_that_a_check_compares_with_decide_rows_of_the_history(change: dict, expected: list) -> None:
+    history = kept({"checks": {"c": RELATED}})
+    assert decisions((history, listed()), listed(**change)) == expected
+
+
+@pytest.mark.parametrize(("key", "expected"), [("l-code", DIFFERS), ("l-note", [(ALLOWED, "CHANGE_LOGIC")])])
+@pytest.mark.parametrize(
+    "check", [RELATED, {"kind": "query", "severity": "stop", "sql": "SELECT 1 FROM rawcore.rc_list WHERE code = 'x'"}]
+)
+def test_a_column_that_a_check_compares_with_decides_rows_of_the_history(check: dict, key: str, expected: list) -> None:
+    changed = tuple(replace(c, expression="upper(x)") if c.key == key else c for c in listed().columns)
+    assert decisions((kept({"checks": {"c": check}}), listed()), listed(columns=changed)) == expected
+
+
+@pytest.mark.parametrize("is_added", [True, False])
+@pytest.mark.parametrize("is_historized", [True, False])
+def test_a_reference_that_holds_rows_back_from_a_history_needs_approval(*, is_added: bool, is_historized: bool) -> None:
+    with_rule = replace(child("quarantine"), historize=is_historized)
+    without = replace(with_rule, references=())
+    reader = dataset(
+        "z", "rc_z", column("z-id", "id", "integer", inputs=("c-id",), **KEY), inputs=("c",), historize=True
+    )
+    before, after = (without, with_rule) if is_added else (with_rule, without)
+    found = decisions((PARENT, before, reader), after)
+    assert DIFFERS[0] in found
+
+
+def test_a_reference_that_is_taken_up_again_holds_rows_back_again() -> None:
+    used = state(PARENT, child("quarantine"))
+    retired = report(used, state(PARENT, replace(child("quarantine"), references=())))
+    before = carried_out(used, state(PARENT, replace(child("quarantine"), references=())), retired)
+    found = report(before, used).operations
+    assert ("unretire_column", "HISTORY_DIFFERS") in {(one.op, one.code) for one in found}
+
+
+def test_a_filter_of_the_parent_decides_which_rows_are_held_back() -> None:
+    assert decisions((PARENT, child("quarantine")), replace(PARENT, filter="id > 5")) == DIFFERS
+
+
+def test_every_option_of_a_source_is_a_rule_or_decides_the_pace_alone() -> None:
+    pace = {"partition_column", "partitions", "fetch_size", "timeout", "max_pages"}
+    for option in OPTIONS:
+        for format_ in option.formats or NAMES:
+            value = "x=1" if option.name == "parameters" else f"not the default of {option.name}"
+            rules = source_rules(
+                format=format_, options={option.name: value}, intake={}, new_columns="propose", columns={}
+            )
+            assert (rules == {}) == (option.name in pace), option.name
+
+
+def test_an_option_with_its_default_is_no_rule() -> None:
+    rules = source_rules(format="csv", options={"delimiter": ","}, intake={}, new_columns="propose", columns={})
+    assert rules == {}

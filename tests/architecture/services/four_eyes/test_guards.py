@@ -1,0 +1,79 @@
+"""Guards of four eyes: the proof notices each one that is taken out of the product."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from architecture.domain import workflow
+from architecture.domain.planning import logic, plan, row_rules
+from loader.services.loads import load_runs
+from loader.services.maintenance import approvals, runs
+from tests.architecture.services.four_eyes.judge import Broken
+from tests.architecture.services.four_eyes.test_property import BY_DAY, FourEyes, make_shop, own_heads, settings_for
+
+__all__ = ["own_heads"]
+
+pytestmark = [pytest.mark.django_db, pytest.mark.embedded_only]
+
+
+def without_authors(patch: pytest.MonkeyPatch) -> None:
+    """Let the authors of a change approve it."""
+    refuse, approvers = workflow.refuse_decision, workflow.approvers
+    patch.setattr(workflow, "refuse_decision", lambda **asked: refuse(**asked | {"authors": ()}))
+    patch.setattr(workflow, "approvers", lambda decisions, **asked: approvers(decisions, **asked | {"authors": ()}))
+
+
+def without_downstream(patch: pytest.MonkeyPatch) -> None:
+    """Let no change reach a history further down."""
+    patch.setattr(plan, "carried_downstream", lambda drafts, same, downstream: drafts)
+
+
+def without_comparison(patch: pytest.MonkeyPatch) -> None:
+    """Let no change of logic make a history compare differently."""
+    moved = logic.Moved.and_
+    patch.setattr(
+        logic.Moved,
+        "and_",
+        lambda self, what, *, compares, alters=None: moved(
+            self, what, compares=False, alters=compares if alters is None else alters
+        ),
+    )
+
+
+def without_checks(patch: pytest.MonkeyPatch) -> None:
+    """Let checks keep rows out of histories unseen."""
+    patch.setattr(row_rules, "_are_same_checks", lambda before, after, names: True)
+
+
+def without_sources(patch: pytest.MonkeyPatch) -> None:
+    """Let choices of sources keep rows out of histories unseen."""
+    patch.setattr(row_rules, "_moved_choices", lambda before, after: [])
+
+
+def without_approvals(patch: pytest.MonkeyPatch) -> None:
+    """Let maintenance runs need no approval."""
+    for module in (load_runs, runs):
+        patch.setattr(module, "refuse_unapproved", lambda run: None)
+
+
+def without_requesters(patch: pytest.MonkeyPatch) -> None:
+    """Let users approve the maintenance runs that they requested."""
+    patch.setattr(approvals, "_requesters", lambda run: frozenset())
+
+
+GUARDS = [without_authors, without_downstream, without_comparison, without_checks, without_sources]
+GUARDS += [without_approvals, without_requesters]
+
+
+@pytest.mark.nightly
+@pytest.mark.takes(seconds=60)
+@pytest.mark.usefixtures("own_heads")
+@pytest.mark.parametrize("take_out", GUARDS)
+def test_a_guard_that_is_taken_out_is_noticed(take_out: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_shop()
+    take_out(monkeypatch)
+    unshrunk = settings(settings_for(BY_DAY), max_examples=100, phases=[Phase.generate])
+    with pytest.raises(Broken):
+        run_state_machine_as_test(FourEyes, settings=unshrunk)

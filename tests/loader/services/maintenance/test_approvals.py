@@ -1,0 +1,186 @@
+"""Approvals of maintenance runs: another user than the requester approves by the environment's policy."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.test import Client
+from django.utils import timezone
+
+from architecture.domain.workflow import Refused
+from architecture.services.states import current_environment
+from elevata.accounts.cli import CommandExit
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.services.tokens import create_token
+from elevata.accounts.services.users import create_user
+from elevata.audit.models import ChangeLogEntry
+from loader.models import LoadRun
+from loader.services.loads.load_runs import request_load_run
+from loader.services.loads.load_work import perform_load_run
+from loader.services.maintenance.acceptances import request_accept
+from loader.services.maintenance.approvals import approve_maintenance, missing_approvals
+from loader.services.maintenance.prunes import request_prune
+from loader.services.maintenance.quarantine import request_quarantine
+from loader.services.maintenance.reverts import request_revert
+from loader.services.maintenance.vacuums import request_vacuum
+from tests.architecture.world import put_policy_in_force
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+AIRPORT = "rawcore.rc_air_airport"
+COMMON = {"dataset": AIRPORT, "reason": "the source sent test data", "wake_worker": False}
+
+
+@pytest.fixture(autouse=True)
+def as_installed(settings: Any) -> None:
+    settings.SINGLE_OPERATOR = False
+
+
+@pytest.fixture
+def eve(airports: Any) -> Any:
+    """Operator who could approve, too."""
+    return create_user(name="eve", roles=["operator", "editor", "approver"])
+
+
+@pytest.fixture
+def bob(eve: Any) -> Any:
+    return create_user(name="bob", roles=["approver"])
+
+
+def prune(user: Any, **more: Any) -> LoadRun:
+    return request_prune(ended_before="2020-01-01", user=user, **COMMON | more).run
+
+
+REQUESTS: dict[str, Callable[[Any], LoadRun]] = {
+    "prune": prune,
+    "revert": lambda user: request_revert(of_run="r1", user=user, **COMMON).run,
+    "accept": lambda user: request_accept(user=user, **COMMON).run,
+    "release": lambda user: request_quarantine(decision="release", user=user, **COMMON).run,
+    "drop": lambda user: request_quarantine(decision="drop", user=user, **COMMON).run,
+}
+
+
+def perform(run: LoadRun, runner: Any) -> LoadRun | None:
+    return perform_load_run(run_pk=run.pk, worker="w1", runner=runner)
+
+
+def refused(function: Callable, **arguments: Any) -> str:
+    with pytest.raises(Refused) as caught:
+        function(**arguments)
+    return caught.value.code
+
+
+@pytest.mark.parametrize("kind", REQUESTS)
+def test_a_run_waits_until_another_user_approves_it(kind: str, eve: Any, bob: Any, runner: Any) -> None:
+    if kind == "revert":
+        perform(request_load_run(run_id="r1", user=eve, wake_worker=False).run, runner)
+    run = REQUESTS[kind](eve)
+    assert (run.status, run.error["code"]) == ("blocked", "RUN_UNAPPROVED")
+    assert "approve_maintenance" in run.error["hint"]
+    assert perform(run, runner) is None
+    assert refused(approve_maintenance, run=run, user=eve) == "OWN_RUN"
+    assert REQUESTS[kind](eve).status == "blocked"
+    assert approve_maintenance(run=run, user=bob, note="checked")
+    run.refresh_from_db()
+    assert (run.status, run.error) == ("queued", None)
+    perform(run, runner)
+    run.refresh_from_db()
+    assert (run.error or {}).get("code") != "RUN_UNAPPROVED"
+    entry = ChangeLogEntry.objects.get(subject_kind="maintenance")
+    assert (entry.actor, entry.action, entry.reason) == ("bob", "approved", "checked")
+
+
+def test_an_operator_without_the_role_does_not_approve(eve: Any, bob: Any) -> None:
+    olga = create_user(name="olga", roles=["operator"])
+    assert refused(approve_maintenance, run=prune(eve), user=olga) == "NOT_PERMITTED"
+
+
+def test_a_vacuum_waits_for_nobody(eve: Any) -> None:
+    assert request_vacuum(user=eve, **COMMON).run.status == "queued"
+
+
+@pytest.mark.parametrize("policies", [{"maintenance": {"count": 0}}, {"approvals": {"destructive": {"count": 0}}}])
+def test_an_environment_without_approvals_has_runs_by_one_user(policies: dict, eve: Any, bob: Any) -> None:
+    put_policy_in_force(current_environment(), policies)
+    run = prune(eve)
+    assert run.status == "queued"
+    assert refused(approve_maintenance, run=run, user=bob) == "NOT_APPROVABLE"
+
+
+def test_the_policy_names_count_and_role(eve: Any, bob: Any) -> None:
+    put_policy_in_force(current_environment(), {"maintenance": {"count": 2, "role": "admin"}})
+    run = prune(eve)
+    assert not approve_maintenance(run=run, user=bob)
+    assert refused(approve_maintenance, run=run, user=bob) == "ALREADY_DECIDED"
+    assert missing_approvals(run) == 2
+    for name, queued in (("ann", False), ("art", True)):
+        assert approve_maintenance(run=run, user=create_user(name=name, roles=["admin"])) == queued
+
+
+def test_a_run_that_was_queued_by_sql_is_not_performed(eve: Any, runner: Any) -> None:
+    run = prune(eve)
+    LoadRun.objects.filter(pk=run.pk).update(status="queued", error=None)
+    assert perform(run, runner).error["code"] == "RUN_UNAPPROVED"
+
+
+def test_an_approval_does_not_hold_for_another_request(eve: Any, bob: Any, runner: Any) -> None:
+    run = prune(eve)
+    approve_maintenance(run=run, user=bob)
+    LoadRun.objects.filter(pk=run.pk).update(details={"asked": run.details["asked"] | {"ended_before": "2026-01-01"}})
+    assert perform(run, runner).error["code"] == "RUN_UNAPPROVED"
+
+
+def test_an_approval_that_was_inserted_by_sql_does_not_count(eve: Any, bob: Any) -> None:
+    approved = prune(eve, run_id="p1")
+    approve_maintenance(run=approved, user=bob)
+    entry = ChangeLogEntry.objects.get(subject_kind="maintenance")
+    run = prune(eve, run_id="p2")
+    entry.pk, entry.subject_key, entry.at = None, run.run_id, timezone.now()
+    ChangeLogEntry.objects.bulk_create([entry])
+    assert missing_approvals(run) == 1
+
+
+def test_the_command_requests_and_approves(eve: Any, bob: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = prune(eve)
+    for user, code in ((eve, "OWN_RUN"), (None, "NO_PERSON")):
+        monkeypatch.setenv("ELEVATA_TOKEN", create_token(user=user)[1] if user else "")
+        with pytest.raises(CommandExit) as caught:
+            call_command("approve_maintenance", run.run_id)
+        assert (caught.value.returncode, caught.value.code) == (2, code)
+    monkeypatch.setenv("ELEVATA_TOKEN", create_token(user=bob)[1])
+    call_command("approve_maintenance", run.run_id, "--note", "checked")
+    run.refresh_from_db()
+    assert run.status == "queued"
+
+
+def test_the_api_approves(eve: Any, bob: Any) -> None:
+    run = prune(eve)
+    client = Client()
+    client.force_login(eve)
+    assert client.post(f"/api/v1/load-runs/{run.run_id}/approve/", {}).status_code == 409
+    client.force_login(bob)
+    answer = client.post(f"/api/v1/load-runs/{run.run_id}/approve/", {})
+    assert (answer.status_code, answer.json()["status"]) == (202, "queued")
+
+
+def test_the_page_of_the_run_offers_the_approval_to_others(eve: Any, bob: Any) -> None:
+    run = prune(eve)
+    client = Client()
+    client.force_login(eve)
+    page = client.get(f"/load-runs/{run.run_id}/").content.decode()
+    assert "Another user approves a run that you requested" in page
+    assert 'id="again"' not in page
+    client.force_login(bob)
+    assert f"/load-runs/{run.run_id}/approve/" in client.get(f"/load-runs/{run.run_id}/").content.decode()
+    assert "2020-01-01" in client.get(f"/load-runs/{run.run_id}/approve/").content.decode()
+    client.post(f"/load-runs/{run.run_id}/approve/", {"note": "checked"})
+    run.refresh_from_db()
+    assert run.status == "queued"
+
+
+def test_a_token_for_another_user_does_not_make_a_second_person(eve: Any, bob: Any) -> None:
+    run = prune(eve)
+    with acting_as(eve), pytest.raises(Refused):
+        approve_maintenance(run=run, user=eve)
+    assert missing_approvals(run) == 1
