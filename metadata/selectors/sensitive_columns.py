@@ -6,22 +6,23 @@ from typing import Any, ClassVar
 import django_filters as filters
 from django.conf import settings
 from django.core.cache import cache
-from django.db.models import Case, CharField, Count, F, IntegerField, Max, Q, QuerySet, Subquery, Value, When
+from django.db.models import CharField, Count, F, Max, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce, NullIf
 
 from elevata.accounts.permissions import granted_to, may
 from elevata.accounts.roles import ROLES, Permission, Place
 from elevata.audit.models import ChangeLogEntry
 from elevata.web.paging import StableOrdering, YesNoFilter, is_there
-from metadata.domain.column_lineage import SOURCE
-from metadata.domain.sensitivity import CONFIDENTIAL, RESTRICTED, SENSITIVE
+from metadata.domain.column_lineage import SOURCE, TARGET
+from metadata.domain.sensitivity import CONFIDENTIAL, RESTRICTED, propagate_sensitivity
 from metadata.filtersets import called
 from metadata.models import SourceColumn, System, TargetColumn, TargetDataset, TargetSchema
-from metadata.selectors.classification import classification, classifications
+from metadata.selectors.classification import classification, column_reads
 
 PERSONAL, INHERITED = "personal", "inherited"
-# Classes of a sensitive column; an inherited one is sensitive because of what it reads.
-CLASSES = (PERSONAL, CONFIDENTIAL, RESTRICTED, INHERITED)
+# Classes of a sensitive column; one that is not classified itself has inherited its classes from what it reads.
+_OWN_CLASSES = (PERSONAL, CONFIDENTIAL, RESTRICTED)
+CLASSES = (*_OWN_CLASSES, INHERITED)
 _CACHE_SECONDS = 3_600
 # Entries that are counted, because one may be committed after another with a higher number.
 _COUNTED_ENTRIES = 1_000
@@ -31,16 +32,49 @@ READS = {"subject_kind": "data", "action": "read"}
 # --- columns ---------------------------------------------------------------------------------
 
 
-def sensitive_keys() -> frozenset[str]:
-    """Return the stable keys of all sensitive target columns; computed once for a state of the change log."""
+def sensitive_classes() -> dict[str, tuple[str, ...]]:
+    """Return the classes of all sensitive target columns by stable key; computed once for a state of the change log.
+
+    A column has its own classes and those of the columns that it reads.
+    """
     name = f"sensitive-columns:{_signal()}"
     known = cache.get(name)
     if known is None:
-        datasets = TargetDataset.objects.filter(history_of=None).values_list("pk", flat=True)
-        found = classifications(list(datasets)).values()
-        known = frozenset(key for classified in found for key in classified.sensitive)
+        known = _classes()
         cache.set(name, known, _CACHE_SECONDS)
     return known
+
+
+def _classes() -> dict[str, tuple[str, ...]]:
+    datasets = list(TargetDataset.objects.filter(history_of=None).values_list("pk", flat=True))
+    reads = column_reads(datasets)
+    of_class = {name: propagate_sensitivity(_classified_as(name), reads) for name in _OWN_CLASSES}
+    found: dict[str, tuple[str, ...]] = {}
+    for pk, key in TargetColumn.objects.values_list("pk", "key"):
+        classes = tuple(name for name in _OWN_CLASSES if (TARGET, pk) in of_class[name])
+        if classes:
+            found[str(key)] = classes
+    return found
+
+
+def _classified_as(name: str) -> list[tuple[str, int]]:
+    """Return the columns that have a class of their own, or by their dataset."""
+    targets = TargetColumn.objects.filter(own_class(name, "dataset__")).order_by().values_list("pk", flat=True)
+    sources = SourceColumn.objects.filter(own_class(name)).order_by().values_list("pk", flat=True)
+    return [*((TARGET, pk) for pk in targets), *((SOURCE, pk) for pk in sources)]
+
+
+def own_class(name: str, of_dataset: str = "") -> Q:
+    """Return the condition that a column has this class itself; with ``of_dataset``, or by its dataset's level."""
+    if name == PERSONAL:
+        return Q(pii=True)
+    level = Q(sensitivity=name)
+    return level | Q(sensitivity="", **{f"{of_dataset}sensitivity": name}) if of_dataset else level
+
+
+def keys_of_class(name: str) -> list[str]:
+    """Return the stable keys of the sensitive target columns of a class."""
+    return [key for key, classes in sensitive_classes().items() if name in classes]
 
 
 def sensitive_of(dataset: TargetDataset) -> list[TargetColumn]:
@@ -63,13 +97,13 @@ def target_columns(user: Any) -> QuerySet[TargetColumn]:
 
     Administrators and stewards of everything see all of them.
     """
-    rows = TargetColumn.objects.filter(key__among=sensitive_keys()).filter(_places_of(user))
+    rows = TargetColumn.objects.filter(key__among=list(sensitive_classes())).filter(_places_of(user))
     return rows.select_related("dataset__schema", "dataset__history__schema").defer("expression", "dataset__select")
 
 
 def source_columns(user: Any) -> QuerySet[SourceColumn]:
     """Return the sensitive columns of sources; none for users without access to sensitive values of sources."""
-    rows = SourceColumn.objects.filter(_classified(""))
+    rows = SourceColumn.objects.filter(_is_classified())
     rows = rows if _sees_all(user) else rows.none()
     return rows.select_related("dataset__system")
 
@@ -89,30 +123,12 @@ def _places_of(user: Any) -> Q:
     return found
 
 
-def _classified(of_dataset: str) -> Q:
-    """Return the condition that a column is classified itself, or by its dataset if that has a level."""
-    own = Q(pii=True) | Q(sensitivity__in=SENSITIVE)
-    return own | Q(sensitivity="", **{f"{of_dataset}sensitivity__in": SENSITIVE}) if of_dataset else own
-
-
-def of_class(rows: QuerySet, name: str) -> QuerySet:
-    """Return the columns of one of ``CLASSES``."""
-    of_dataset = "dataset__" if rows.model is TargetColumn else ""
-    if name == PERSONAL:
-        return rows.filter(pii=True)
-    if name == INHERITED:
-        return rows.exclude(_classified(of_dataset)) if of_dataset else rows.none()
-    by_dataset = Q(sensitivity="", dataset__sensitivity=name) if of_dataset else Q(pk__in=())
-    return rows.filter(Q(sensitivity=name) | by_dataset)
-
-
-def class_rank(of_dataset: str = "") -> Case:
-    """Return an order of columns by class: personal, restricted, confidential, inherited."""
-    whens = [When(pii=True, then=0)]
-    for rank, level in enumerate((RESTRICTED, CONFIDENTIAL), 1):
-        own = Q(sensitivity=level)
-        whens.append(When(own | Q(sensitivity="", dataset__sensitivity=level) if of_dataset else own, then=rank))
-    return Case(*whens, default=Value(3), output_field=IntegerField())
+def _is_classified(of_dataset: str = "") -> Q:
+    """Return the condition that a column is sensitive by itself or its dataset, whatever it reads."""
+    found = Q()
+    for name in _OWN_CLASSES:
+        found |= own_class(name, of_dataset)
+    return found
 
 
 def owner_by(*fields: str) -> Coalesce:
@@ -143,21 +159,22 @@ def counts_by_schema(user: Any = None) -> dict[str, SensitiveCount]:
 
     With a user, they are the numbers of ``target_columns``.
     """
-    rows = TargetColumn.objects.filter(key__among=sensitive_keys(), active=True, dataset__active=True)
+    rows = TargetColumn.objects.filter(key__among=list(sensitive_classes()), active=True, dataset__active=True)
     rows = rows if user is None else rows.filter(_places_of(user))
-    return _counts(rows, "dataset__schema__name", "dataset__schema__layer", "dataset__schema__ordinal")
+    personal, schema = Q(key__among=keys_of_class(PERSONAL)), "dataset__schema"
+    return _counts(rows, personal, f"{schema}__name", f"{schema}__layer", f"{schema}__ordinal")
 
 
 def counts_by_system(user: Any = None) -> dict[str, SensitiveCount]:
     """Return the numbers of active sensitive columns by system; with a user, those of ``source_columns``."""
-    rows = SourceColumn.objects.filter(_classified(""), active=True, dataset__active=True)
+    rows = SourceColumn.objects.filter(_is_classified(), active=True, dataset__active=True)
     rows = rows if user is None or _sees_all(user) else rows.none()
-    return _counts(rows.annotate(layer=Value(SOURCE)), "dataset__system__short_name", "layer")
+    return _counts(rows.annotate(layer=Value(SOURCE)), Q(pii=True), "dataset__system__short_name", "layer")
 
 
-def _counts(rows: QuerySet, name: str, layer: str, *order: str) -> dict[str, SensitiveCount]:
+def _counts(rows: QuerySet, personal: Q, name: str, layer: str, *order: str) -> dict[str, SensitiveCount]:
     grouped = rows.order_by().values(name, layer, *order)
-    numbers = grouped.annotate(count=Count("pk"), personal=Count("pk", filter=Q(pii=True))).order_by(*order, name)
+    numbers = grouped.annotate(count=Count("pk"), personal=Count("pk", filter=personal)).order_by(*order, name)
     return {row[name]: SensitiveCount(row[name], row[layer], row["count"], row["personal"]) for row in numbers}
 
 
@@ -192,7 +209,9 @@ class SensitiveColumnFilter(filters.FilterSet):
         return queryset.filter(called(value) | Q(dataset__name__icontains=value))
 
     def of_class(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
-        return of_class(queryset, value)
+        if value == INHERITED:
+            return queryset.exclude(_is_classified("dataset__"))
+        return queryset.filter(key__among=keys_of_class(value))
 
     def of_owner(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
         return queryset.alias(named_owner=OWNER_OF_TARGET).filter(named_owner__icontains=value)
@@ -203,7 +222,7 @@ class SensitiveColumnListFilter(SensitiveColumnFilter):
 
     ordering = StableOrdering(
         fields=("name", ("dataset__schema__layer", "layer"), "active"),
-        computed={"classification": class_rank("dataset__"), "owner": OWNER_OF_TARGET},
+        computed={"owner": OWNER_OF_TARGET},
         default=("dataset__schema__ordinal", "dataset__schema__name", "dataset__name", "ordinal"),
     )
 
@@ -232,7 +251,7 @@ class SensitiveSourceColumnFilter(filters.FilterSet):
         return queryset.filter(Q(name__icontains=value) | Q(dataset__name__icontains=value))
 
     def of_class(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
-        return of_class(queryset, value)
+        return queryset.filter(own_class(value))
 
     def of_owner(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
         return queryset.alias(named_owner=OWNER_OF_SOURCE).filter(named_owner__icontains=value)
@@ -243,6 +262,6 @@ class SensitiveSourceColumnListFilter(SensitiveSourceColumnFilter):
 
     ordering = StableOrdering(
         fields=("name", ("dataset__system__short_name", "system"), "active"),
-        computed={"classification": class_rank(), "owner": OWNER_OF_SOURCE},
+        computed={"owner": OWNER_OF_SOURCE},
         default=("dataset__system__short_name", "dataset__name", "ordinal"),
     )

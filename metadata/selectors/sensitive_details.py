@@ -16,7 +16,7 @@ from metadata.domain.column_lineage import DOWNSTREAM, SOURCE, TARGET, ColumnLin
 from metadata.domain.sensitivity import SENSITIVE
 from metadata.models import SourceColumn, TargetColumn, TargetDataset
 from metadata.selectors.column_lineage import lineage_of
-from metadata.selectors.sensitive_columns import INHERITED, PERSONAL, READS
+from metadata.selectors.sensitive_columns import INHERITED, PERSONAL, READS, sensitive_classes
 
 # Recorded reads of sensitive values that are searched for the last read of a column.
 READS_SEARCHED = 5_000
@@ -82,10 +82,16 @@ def detailed(columns: Sequence[TargetColumn | SourceColumn]) -> list[SensitiveCo
 
 
 def classes_of(column: TargetColumn | SourceColumn) -> tuple[str, ...]:
-    """Return the classes that make a column sensitive."""
-    level = column.sensitivity or (column.dataset.sensitivity if isinstance(column, TargetColumn) else "")
-    own = (*((PERSONAL,) if column.pii else ()), *((level,) if level in SENSITIVE else ()))
-    return own or (INHERITED,)
+    """Return the classes of a sensitive column; ``inherited`` is the last of one that is not classified itself."""
+    if isinstance(column, SourceColumn):
+        return _own_classes(column, "")
+    known = sensitive_classes().get(str(column.key), ())
+    return known if _own_classes(column, column.dataset.sensitivity) else (*known, INHERITED)
+
+
+def _own_classes(column: TargetColumn | SourceColumn, of_dataset: str) -> tuple[str, ...]:
+    level = column.sensitivity or of_dataset
+    return (*((PERSONAL,) if column.pii else ()), *((level,) if level in SENSITIVE else ()))
 
 
 def _owner_of(column: TargetColumn | SourceColumn) -> str:

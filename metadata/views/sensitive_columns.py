@@ -10,6 +10,7 @@ from elevata.lists.columns import Column, yes_no
 from elevata.web.views import ListPage
 from metadata.models import SourceColumn, TargetColumn
 from metadata.selectors import sensitive_columns as selectors
+from metadata.selectors import sensitive_details
 from metadata.selectors.sensitive_columns import (
     SensitiveColumnListFilter,
     SensitiveCount,
@@ -29,7 +30,7 @@ def _read_by(row: SensitiveColumn) -> str:
 
 
 _DETAILS = (
-    Column("Class", {"class": lambda row: ", ".join(row.classes)}, sort="classification"),
+    Column("Class", {"class": lambda row: ", ".join(row.classes)}),
     Column("Owner", {"owner": "owner"}, sort="owner"),
     Column("Copies", {"copies": lambda row: len(row.copies), "copied to": lambda row: ", ".join(row.copied_to)}),
     Column("Readers", {"readers": lambda row: ", ".join(row.readers)}),
@@ -51,7 +52,13 @@ class SensitiveList(ListPage):
     def context(self) -> dict[str, Any]:
         counts = list(type(self).counts(self.request.user).values())
         names = [count.name for count in counts]
-        return super().context() | {"rows": self.detailed_page, "counts": counts, "names": names, "side": self.side}
+        return super().context() | {
+            "rows": self.detailed_page,
+            "counts": counts,
+            "names": names,
+            "side": self.side,
+            "reads_searched": sensitive_details.READS_SEARCHED,
+        }
 
 
 class SensitiveColumnList(SensitiveList):
