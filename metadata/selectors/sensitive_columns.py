@@ -1,5 +1,7 @@
 """Sensitive columns of the warehouse and its sources, their filters, and their numbers by schema and system."""
 
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,46 +20,69 @@ from metadata.domain.sensitivity import CONFIDENTIAL, RESTRICTED, propagate_sens
 from metadata.filtersets import called
 from metadata.models import SourceColumn, System, TargetColumn, TargetDataset, TargetSchema
 from metadata.selectors.classification import classification, column_reads
+from metadata.services.rows.subjects import KINDS
 
 PERSONAL, INHERITED = "personal", "inherited"
 # Classes of a sensitive column; one that is not classified itself has inherited its classes from what it reads.
 _OWN_CLASSES = (PERSONAL, CONFIDENTIAL, RESTRICTED)
 CLASSES = (*_OWN_CLASSES, INHERITED)
+ColumnId = tuple[str, int]
+
 _CACHE_SECONDS = 3_600
-# Entries that are counted, because one may be committed after another with a higher number.
 _COUNTED_ENTRIES = 1_000
-READS = {"subject_kind": "data", "action": "read"}
 
 
 # --- columns ---------------------------------------------------------------------------------
 
 
-def sensitive_classes() -> dict[str, tuple[str, ...]]:
-    """Return the classes of all sensitive target columns by stable key; computed once for a state of the change log.
+@dataclass(frozen=True)
+class Sensitivity:
+    """Classes of all sensitive columns, and the columns that read each of them, by kind and primary key.
 
-    A column has its own classes and those of the columns that it reads.
+    ``classes`` are those of a column itself and of all that it reads. ``keys`` are the stable keys of target columns.
     """
+
+    classes: Mapping[ColumnId, tuple[str, ...]]
+    readers: Mapping[ColumnId, tuple[ColumnId, ...]]
+    keys: frozenset[str]
+
+    def downstream(self, column: ColumnId) -> set[ColumnId]:
+        """Return all columns that read a column, directly or indirectly, without the column itself."""
+        found, pending = {column}, [column]
+        while pending:
+            fresh = set(self.readers.get(pending.pop(), ())) - found
+            found |= fresh
+            pending += fresh
+        return found - {column}
+
+
+def sensitivity() -> Sensitivity:
+    """Return the sensitive columns of everything; computed once for a state of the metadata."""
     name = f"sensitive-columns:{_signal()}"
     known = cache.get(name)
     if known is None:
-        known = _classes()
+        known = _sensitivity()
         cache.set(name, known, _CACHE_SECONDS)
     return known
 
 
-def _classes() -> dict[str, tuple[str, ...]]:
+def _sensitivity() -> Sensitivity:
     datasets = list(TargetDataset.objects.filter(history_of=None).values_list("pk", flat=True))
     reads = column_reads(datasets)
-    of_class = {name: propagate_sensitivity(_classified_as(name), reads) for name in _OWN_CLASSES}
-    found: dict[str, tuple[str, ...]] = {}
-    for pk, key in TargetColumn.objects.values_list("pk", "key"):
-        classes = tuple(name for name in _OWN_CLASSES if (TARGET, pk) in of_class[name])
-        if classes:
-            found[str(key)] = classes
-    return found
+    classes: dict[ColumnId, tuple[str, ...]] = {}
+    for name in _OWN_CLASSES:
+        for column in propagate_sensitivity(_classified_as(name), reads):
+            classes[column] = (*classes.get(column, ()), name)
+    readers: dict[ColumnId, list[ColumnId]] = defaultdict(list)
+    for reader in classes:
+        for column in dict.fromkeys(reads.get(reader, ())):
+            readers[column].append(reader)
+    pks = [pk for kind, pk in classes if kind == TARGET]
+    keys = TargetColumn.objects.filter(pk__among=pks).order_by().values_list("key", flat=True)
+    return Sensitivity(classes, {column: tuple(found) for column, found in readers.items()}, frozenset(map(str, keys)))
 
 
-def _classified_as(name: str) -> list[tuple[str, int]]:
+def _classified_as(name: str) -> list[ColumnId]:
     """Return the columns that have a class of their own, or by their dataset."""
     targets = TargetColumn.objects.filter(own_class(name, "dataset__")).order_by().values_list("pk", flat=True)
     sources = SourceColumn.objects.filter(own_class(name)).order_by().values_list("pk", flat=True)
@@ -72,9 +97,9 @@ def own_class(name: str, of_dataset: str = "") -> Q:
     return level | Q(sensitivity="", **{f"{of_dataset}sensitivity": name}) if of_dataset else level
 
 
-def keys_of_class(name: str) -> list[str]:
-    """Return the stable keys of the sensitive target columns of a class."""
-    return [key for key, classes in sensitive_classes().items() if name in classes]
+def _target_pks(name: str = "") -> list[int]:
+    """Return the primary keys of the sensitive target columns, of one class or of all."""
+    return [pk for (kind, pk), classes in sensitivity().classes.items() if kind == TARGET and name in ("", *classes)]
 
 
 def sensitive_of(dataset: TargetDataset) -> list[TargetColumn]:
@@ -85,8 +110,11 @@ def sensitive_of(dataset: TargetDataset) -> list[TargetColumn]:
 
 
 def _signal() -> str:
-    """Return a text that changes with every change of metadata."""
-    entries = ChangeLogEntry.objects.exclude(**READS).order_by("-pk")
+    """Return a text that changes with every change of metadata.
+
+    An entry may be committed after one with a higher number, so that the newest ones are counted, too.
+    """
+    entries = ChangeLogEntry.objects.filter(subject_kind__in=list(KINDS.values())).order_by("-pk")
     newest = entries.filter(pk__gt=Coalesce(Subquery(entries.values("pk")[:1]), 0) - _COUNTED_ENTRIES).order_by()
     row = newest.aggregate(last=Max("pk"), count=Count("pk"))
     return f"{row['last']}:{row['count']}"
@@ -97,7 +125,7 @@ def target_columns(user: Any) -> QuerySet[TargetColumn]:
 
     Administrators and stewards of everything see all of them.
     """
-    rows = TargetColumn.objects.filter(key__among=list(sensitive_classes())).filter(_places_of(user))
+    rows = TargetColumn.objects.filter(pk__among=_target_pks()).filter(_places_of(user))
     return rows.select_related("dataset__schema", "dataset__history__schema").defer("expression", "dataset__select")
 
 
@@ -159,9 +187,9 @@ def counts_by_schema(user: Any = None) -> dict[str, SensitiveCount]:
 
     With a user, they are the numbers of ``target_columns``.
     """
-    rows = TargetColumn.objects.filter(key__among=list(sensitive_classes()), active=True, dataset__active=True)
+    rows = TargetColumn.objects.filter(pk__among=_target_pks(), active=True, dataset__active=True)
     rows = rows if user is None else rows.filter(_places_of(user))
-    personal, schema = Q(key__among=keys_of_class(PERSONAL)), "dataset__schema"
+    personal, schema = Q(pk__among=_target_pks(PERSONAL)), "dataset__schema"
     return _counts(rows, personal, f"{schema}__name", f"{schema}__layer", f"{schema}__ordinal")
 
 
@@ -211,7 +239,7 @@ class SensitiveColumnFilter(filters.FilterSet):
     def of_class(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
         if value == INHERITED:
             return queryset.exclude(_is_classified("dataset__"))
-        return queryset.filter(key__among=keys_of_class(value))
+        return queryset.filter(pk__among=_target_pks(value))
 
     def of_owner(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
         return queryset.alias(named_owner=OWNER_OF_TARGET).filter(named_owner__icontains=value)

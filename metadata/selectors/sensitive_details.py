@@ -12,15 +12,28 @@ from django.conf import settings
 from elevata.accounts.access import grounds, holders, with_grounds
 from elevata.accounts.roles import Permission, Place
 from elevata.audit.models import ChangeLogEntry
-from metadata.domain.column_lineage import DOWNSTREAM, SOURCE, TARGET, ColumnLineage, ColumnNode
+from metadata.domain.column_lineage import HISTORY, SOURCE, TARGET
 from metadata.domain.sensitivity import SENSITIVE
 from metadata.models import SourceColumn, TargetColumn, TargetDataset
-from metadata.selectors.column_lineage import lineage_of
-from metadata.selectors.sensitive_columns import INHERITED, PERSONAL, READS, sensitive_classes
+from metadata.selectors.sensitive_columns import INHERITED, PERSONAL, Sensitivity, sensitivity
 
 # Recorded reads of sensitive values that are searched for the last read of a column.
 READS_SEARCHED = 5_000
 READERS_NAMED = 3
+READS = {"subject_kind": "data", "action": "read"}
+_HISTORY = "dataset__history"
+_COPY = ("pk", "name", "dataset__schema__name", "dataset__name", "dataset__schema__layer")
+_COPY += (f"{_HISTORY}__schema__name", f"{_HISTORY}__name")
+_BY_LAYER = ("dataset__schema__ordinal", "dataset__schema__name", "dataset__name", "ordinal", "pk")
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Column that has the values of a sensitive column, or is computed from them."""
+
+    dataset: str
+    name: str
+    layer: str
 
 
 @dataclass(frozen=True)
@@ -43,7 +56,7 @@ class SensitiveColumn:
     column: TargetColumn | SourceColumn
     classes: tuple[str, ...]
     owner: str
-    copies: tuple[ColumnNode, ...]
+    copies: tuple[Copy, ...]
     readers: tuple[str, ...]
     last_read: LastRead | None
     searched: bool
@@ -56,21 +69,21 @@ class SensitiveColumn:
     @property
     def copied_to(self) -> list[str]:
         """Return the names of the datasets with copies."""
-        return list(dict.fromkeys(node.dataset for node in self.copies))
+        return list(dict.fromkeys(copy.dataset for copy in self.copies))
 
 
 def detailed(columns: Sequence[TargetColumn | SourceColumn]) -> list[SensitiveColumn]:
     """Return columns of one kind with their details, in a number of queries that does not depend on theirs."""
     if not columns:
         return []
-    kind = SOURCE if isinstance(columns[0], SourceColumn) else TARGET
-    copies = _copies(lineage_of([(kind, column.pk) for column in columns], DOWNSTREAM), kind, columns)
+    known = sensitivity()
+    copies = _copies(columns, known)
     readers = readers_by_place({_place_of(column) for column in columns})
     reads, searched = _last_reads(columns)
     return [
         SensitiveColumn(
             column,
-            classes_of(column),
+            _classes_of(column, known),
             _owner_of(column),
             copies[column.pk],
             readers[_place_of(column)],
@@ -81,17 +94,27 @@ def detailed(columns: Sequence[TargetColumn | SourceColumn]) -> list[SensitiveCo
     ]
 
 
-def classes_of(column: TargetColumn | SourceColumn) -> tuple[str, ...]:
+def with_classes(columns: Iterable[TargetColumn]) -> list[tuple[TargetColumn, tuple[str, ...]]]:
+    """Return sensitive columns with their classes."""
+    known = sensitivity()
+    return [(column, _classes_of(column, known)) for column in columns]
+
+
+def _classes_of(column: TargetColumn | SourceColumn, known: Sensitivity) -> tuple[str, ...]:
     """Return the classes of a sensitive column; ``inherited`` is the last of one that is not classified itself."""
     if isinstance(column, SourceColumn):
         return _own_classes(column, "")
-    known = sensitive_classes().get(str(column.key), ())
-    return known if _own_classes(column, column.dataset.sensitivity) else (*known, INHERITED)
+    classes = known.classes.get((TARGET, column.pk), ())
+    return classes if _own_classes(column, column.dataset.sensitivity) else (*classes, INHERITED)
 
 
 def _own_classes(column: TargetColumn | SourceColumn, of_dataset: str) -> tuple[str, ...]:
     level = column.sensitivity or of_dataset
     return (*((PERSONAL,) if column.pii else ()), *((level,) if level in SENSITIVE else ()))
+
+
+def _kind(column: TargetColumn | SourceColumn) -> str:
+    return SOURCE if isinstance(column, SourceColumn) else TARGET
 
 
 def _owner_of(column: TargetColumn | SourceColumn) -> str:
@@ -107,22 +130,23 @@ def _place_of(column: TargetColumn | SourceColumn) -> Place:
     return Place(settings.ENVIRONMENT, frozenset({(schema.name, schema.layer)}))
 
 
-def _copies(
-    lineage: ColumnLineage, kind: str, columns: Iterable[TargetColumn | SourceColumn]
-) -> dict[int, tuple[ColumnNode, ...]]:
-    follow: dict[str, list[str]] = defaultdict(list)
-    for start, end in lineage.edges:
-        follow[start].append(end)
-    found = {}
+def _copies(columns: Iterable[TargetColumn | SourceColumn], known: Sensitivity) -> dict[int, tuple[Copy, ...]]:
+    """Return the copies of columns: the columns downstream, and histories, also of the columns themselves."""
+    downstream = {column.pk: known.downstream((_kind(column), column.pk)) for column in columns}
+    own = {column.pk for column in columns if isinstance(column, TargetColumn)}
+    pks = {pk for found in downstream.values() for _, pk in found} | own
+    rows = TargetColumn.objects.filter(pk__among=list(pks)).order_by(*_BY_LAYER)
+    stored, copies = list(rows.values_list(*_COPY)), {}
     for column in columns:
-        reached, pending = {f"{kind}:{column.key}"}, [f"{kind}:{column.key}"]
-        while pending:
-            fresh = set(follow[pending.pop()]) - reached
-            reached |= fresh
-            pending += fresh
-        own = f"{kind}:{column.key}"
-        found[column.pk] = tuple(node for node in lineage.nodes if node.id in reached and node.id != own)
-    return found
+        reached = {pk for _, pk in downstream[column.pk]}
+        found = []
+        for pk, name, schema, dataset, layer, history_schema, history in stored:
+            if pk in reached:
+                found.append(Copy(f"{schema}.{dataset}", name, layer))
+            if history and (pk in reached or (pk == column.pk and pk in own)):
+                found.append(Copy(f"{history_schema}.{history}", name, HISTORY))
+        copies[column.pk] = tuple(found)
+    return copies
 
 
 def readers_by_place(places: Collection[Place]) -> dict[Place, tuple[str, ...]]:

@@ -16,7 +16,7 @@ from metadata.models import System, TargetSchema
 from metadata.selectors.access import access_of, actions_at, owners_of, reach_of, sees_others, users_at
 from metadata.selectors.columns import headed
 from metadata.selectors.sensitive_columns import counts_by_schema, counts_by_system, sensitive_of
-from metadata.selectors.sensitive_details import classes_of
+from metadata.selectors.sensitive_details import with_classes
 
 # Users that the form suggests; any other name can be typed.
 SUGGESTED = 500
@@ -72,9 +72,7 @@ class DatasetAccess(AccessPage):
     rows = staticmethod(headed)
 
     def context(self) -> dict[str, Any]:
-        return super().context() | {
-            "sensitive": [(column, classes_of(column)) for column in sensitive_of(self.row)]
-        }
+        return super().context() | {"sensitive": with_classes(sensitive_of(self.row))}
 
 
 class SchemaAccess(AccessPage):
