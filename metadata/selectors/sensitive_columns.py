@@ -132,17 +132,18 @@ def target_columns(user: Any) -> QuerySet[TargetColumn]:
 def source_columns(user: Any) -> QuerySet[SourceColumn]:
     """Return the sensitive columns of sources; none for users without access to sensitive values of sources."""
     rows = SourceColumn.objects.filter(_is_classified())
-    rows = rows if _sees_all(user) else rows.none()
+    rows = rows if sees_all(user) else rows.none()
     return rows.select_related("dataset__system")
 
 
-def _sees_all(user: Any) -> bool:
+def sees_all(user: Any) -> bool:
+    """Return True for administrators, and for stewards of everything in the environment."""
     here = Place(environment=settings.ENVIRONMENT)
     return may(user, Permission.MANAGE_USERS, on=Place) or may(user, Permission.READ_SENSITIVE, on=here)
 
 
 def _places_of(user: Any) -> Q:
-    if _sees_all(user):
+    if sees_all(user):
         return Q()
     found = Q(pk__in=())
     for grant in granted_to(user):
@@ -196,7 +197,7 @@ def counts_by_schema(user: Any = None) -> dict[str, SensitiveCount]:
 def counts_by_system(user: Any = None) -> dict[str, SensitiveCount]:
     """Return the numbers of active sensitive columns by system; with a user, those of ``source_columns``."""
     rows = SourceColumn.objects.filter(_is_classified(), active=True, dataset__active=True)
-    rows = rows if user is None or _sees_all(user) else rows.none()
+    rows = rows if user is None or sees_all(user) else rows.none()
     return _counts(rows.annotate(layer=Value(SOURCE)), Q(pii=True), "dataset__system__short_name", "layer")
 
 

@@ -57,6 +57,7 @@ class SensitiveList(ListPage):
             "counts": counts,
             "names": names,
             "side": self.side,
+            "sees_all": selectors.sees_all(self.request.user),
             "reads_searched": sensitive_details.READS_SEARCHED,
         }
 
