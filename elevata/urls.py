@@ -13,7 +13,6 @@ from architecture.api.refreshes import DriftViewSet, RefreshViewSet
 from architecture.api.views import DryRunViewSet, ExecutionViewSet, RecordViewSet, ReportViewSet
 from elevata import home
 from elevata.accounts import views as account_views
-from elevata.accounts.api import UserViewSet
 from elevata.accounts.permissions import without_role
 from elevata.accounts.sign_in import SignIn, SingleSignOn, SingleSignOnCallback
 from elevata.api import description
@@ -39,10 +38,12 @@ from loader.api.quality import CheckResultViewSet
 from loader.api.queries import QueryViewSet
 from loader.api.reads import ReadViewSet
 from loader.api.source_proposals import ProposalViewSet, SourceCheckViewSet
+from metadata.api.access import OwnAccessViewSet, UserViewSet
 from metadata.api.changes import ChangeLogViewSet
 from metadata.api.exposures import ExposureViewSet
 from metadata.api.lineage import ColumnViewSet, DatasetViewSet, ReferenceViewSet
 from metadata.api.quality import QualityCheckViewSet
+from metadata.api.sensitive_columns import SensitiveColumnViewSet, SensitiveSourceColumnViewSet
 from metadata.api.views import SchemaViewSet, SourceColumnViewSet
 
 
@@ -64,6 +65,8 @@ router.register("source-columns", SourceColumnViewSet, basename="api-source-colu
 router.register("schemas", SchemaViewSet, basename="api-schema")
 router.register("datasets", DatasetViewSet, basename="api-dataset")
 router.register("columns", ColumnViewSet, basename="api-column")
+router.register("sensitive-columns", SensitiveColumnViewSet, basename="api-sensitive-column")
+router.register("sensitive-source-columns", SensitiveSourceColumnViewSet, basename="api-sensitive-source-column")
 router.register("references", ReferenceViewSet, basename="api-reference")
 router.register("quality-checks", QualityCheckViewSet, basename="api-quality-check")
 router.register("exposures", ExposureViewSet, basename="api-exposure")
@@ -83,6 +86,7 @@ router.register("reads", ReadViewSet, basename="api-read")
 router.register("queries", QueryViewSet, basename="api-query")
 router.register("schedules", ScheduleViewSet, basename="api-schedule")
 router.register("environments", EnvironmentViewSet, basename="api-environment")
+router.register("access", OwnAccessViewSet, basename="api-access")
 router.register("users", UserViewSet, basename="api-user")
 router.register("refreshes", RefreshViewSet, basename="api-refresh")
 router.register("reports", ReportViewSet, basename="api-report")

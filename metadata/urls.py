@@ -3,6 +3,7 @@
 from django.urls import path
 
 from metadata.views import (
+    access,
     bulk_edits,
     columns,
     comments,
@@ -12,6 +13,7 @@ from metadata.views import (
     models,
     quality,
     row_actions,
+    sensitive_columns,
     sources,
 )
 from metadata.views.changes import DatasetChanges
@@ -31,6 +33,7 @@ urlpatterns = [
     path("lineage/columns.json", lineage.column_lineage_file, name="column_lineage_file"),
     path("datasets/<uuid:key>/comments/", comments.DatasetComments.as_view(), name="dataset_comments"),
     path("datasets/<uuid:key>/changes/", DatasetChanges.as_view(), name="dataset_changes"),
+    path("datasets/<uuid:key>/access/", access.DatasetAccess.as_view(), name="dataset_access"),
     path("datasets/<uuid:key>/edit/", datasets.DatasetEdit.as_view(), name="dataset_edit"),
     path("datasets/<uuid:key>/clone/", datasets.DatasetClone.as_view(), name="dataset_clone"),
     path("datasets/<uuid:key>/inputs/", lineage.InputsEdit.as_view(), name="dataset_inputs"),
@@ -69,9 +72,17 @@ urlpatterns = [
     path("exposures/<uuid:key>/delete/", exposures.ExposureAction.as_view(verb=DELETE), name="exposure_delete"),
     path("schemas/", datasets.SchemaList.as_view(), name="schema_list"),
     path("schemas/new/", datasets.SchemaCreate.as_view(), name="schema_create"),
+    path("schemas/<str:name>/access/", access.SchemaAccess.as_view(), name="schema_access"),
     path("schemas/<str:name>/edit/", datasets.SchemaEdit.as_view(), name="schema_edit"),
     path("sources/selected/edit/", bulk_edits.SourcesEdit.as_view(), name="sources_edit"),
     path("sources/", sources.SourceList.as_view(), name="source_list"),
+    path("systems/<str:short_name>/access/", access.SystemAccess.as_view(), name="system_access"),
+    path("users/<str:name>/access/", access.UserAccess.as_view(), name="user_access"),
+    path("me/access/", access.MyAccess.as_view(), name="my_access"),
+    path("sensitive-data/", sensitive_columns.SensitiveColumnList.as_view(), name="sensitive_list"),
+    path(
+        "sensitive-data/sources/", sensitive_columns.SensitiveSourceColumnList.as_view(), name="sensitive_source_list"
+    ),
     path("systems/<str:short_name>/generate/", sources.SystemGenerate.as_view(), name="system_generate"),
     path("sources/<uuid:key>/generate/", sources.SourceGenerate.as_view(), name="source_generate"),
 ]

@@ -25,6 +25,7 @@ KINDS = (
         (
             PageEntry("Home", "home", "start overview"),
             PageEntry("Your account", "me", "roles tokens password sign-in"),
+            PageEntry("Your access", "my_access", "roles permissions rights reach"),
             PageEntry("Time zone", "me", "times settings", "#time-zone"),
             PageEntry("API description", "api_swagger", "rest openapi swagger endpoints"),
             PageEntry("Users", "user_list", "accounts roles grants"),

@@ -212,7 +212,8 @@ class UserPage(ForManagers, RowPage, FormsPage):
             "locks": locks(user.get_username()),
             "now": timezone.now(),
             "roles_form": RolesForm(initial={f"role_{role.value}": role in roles for role in Role}, prefix="roles"),
-            "grant_form": GrantForm(prefix="grant"),
+            # A link from a place names it.
+            "grant_form": GrantForm(prefix="grant", initial={"place": self.request.GET.get("place", "")}),
             "password_form": None if account else NewPasswordForm(prefix="new"),
         }
 

@@ -194,13 +194,15 @@ class RowKind:
 class PageEntry:
     """Page or action with its route; ``words`` are further words by which it is found.
 
-    ``part`` is the query or the fragment of an entry that is a part of the page.
+    ``names`` are other names of it, which count like the label. ``part`` is the query or the fragment of an entry that
+    is a part of the page.
     """
 
     label: str
     route: str
     words: str = ""
     part: str = ""
+    names: tuple[str, ...] = ()
 
     def is_open_to(self, user: Any) -> bool:
         needs = needs_of(resolve(reverse(self.route)).func, "GET")
@@ -227,15 +229,15 @@ class PageKind:
     @staticmethod
     def _rank(entry: PageEntry, text: str) -> Rank | None:
         label = entry.label.lower()
-        if label == text:
+        if text in (label, *entry.names):
             return Rank.EXACT
-        if label.startswith(text):
+        if any(name.startswith(text) for name in (label, *entry.names)):
             return Rank.PREFIX
         if len(text) < WHOLE_SEARCH:
             return None
         if f" {text}" in label:
             return Rank.WORD
-        everything = f"{label} {entry.words}"
+        everything = f"{label} {' '.join(entry.names)} {entry.words}"
         return Rank.DESCRIPTION if all(word in everything for word in text.split()) else None
 
     def _result(self, rank: Rank, entry: PageEntry) -> Result:

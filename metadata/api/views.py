@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from elevata.api.requests import NoParametersSerializer
 from elevata.api.resources import NAME, Deletable, Editable, Lasting
 from elevata.audit.services.change_log import writing
+from metadata.api.access import HasAccess
 from metadata.api.bulk import Bulk, lock_datasets, write_columns
 from metadata.api.change_serializers import (
     CloneRequest,
@@ -103,7 +104,7 @@ from metadata.services.sources import (
     create=extend_schema(description="Register a system."),
     partial_update=extend_schema(description="Change a system."),
 )
-class SystemViewSet(Bulk, Deletable):
+class SystemViewSet(HasAccess, Bulk, Deletable):
     """Systems that deliver data."""
 
     queryset = System.objects.none()
@@ -185,7 +186,7 @@ class SourceColumnViewSet(Bulk, Editable):
     create=extend_schema(description="Create a schema."),
     partial_update=extend_schema(description="Change a schema."),
 )
-class SchemaViewSet(Bulk, Deletable):
+class SchemaViewSet(HasAccess, Bulk, Deletable):
     """Schemas of the warehouse, each in one layer."""
 
     queryset = TargetSchema.objects.none()
@@ -206,7 +207,7 @@ class SchemaViewSet(Bulk, Deletable):
     create=extend_schema(description="Create a dataset."),
     partial_update=extend_schema(description="Change a dataset. Rename it with ``rename``."),
 )
-class DatasetViewSet(Bulk, Lasting):
+class DatasetViewSet(HasAccess, Bulk, Lasting):
     """Target datasets, history included."""
 
     queryset = TargetDataset.objects.none()

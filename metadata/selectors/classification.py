@@ -120,6 +120,15 @@ def _of(columns: Iterable[_Column], sensitive: Collection[_Column]) -> Classific
     )
 
 
+def column_reads(datasets: Collection[int]) -> dict[_Id, list[_Id]]:
+    """Return the columns that each column of these target datasets and of all upstream reads, by kind and key."""
+    reader = _Reader({})
+    inputs = reader.inputs_upstream(datasets)
+    columns = reader.columns(inputs)
+    reader.link(columns, inputs)
+    return {one: column.reads for one, column in columns.items()}
+
+
 class _Reader:
     """Reader of classifications; ``before`` replaces changed rows by their before-images."""
 

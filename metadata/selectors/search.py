@@ -9,6 +9,8 @@ from metadata.models import Exposure, SourceColumn, SourceDataset, System, Targe
 
 _TEXTS = {"texts": ("description",), "lists": ("tags",), "similar": True}
 
+_SENSITIVE = ("pii", "personal", "confidential")
+
 
 def _dataset_label(dataset: TargetDataset) -> str:
     if dataset.history_of_id is not None:
@@ -125,6 +127,8 @@ KINDS = (
             PageEntry("Sources", "source_list", "systems files databases topics"),
             PageEntry("Schemas", "schema_list", "layers"),
             PageEntry("Favourite datasets", "dataset_list", "marked star", "?favourite=true"),
+            PageEntry("Sensitive data", "sensitive_list", "restricted classified masked privacy", names=_SENSITIVE),
+            PageEntry("Sensitive columns of sources", "sensitive_source_list", " ".join(_SENSITIVE)),
             PageEntry("Lineage by column", "column_lineage", "upstream downstream openlineage columns"),
             PageEntry("Change log", "change_list", "audit changes who edited"),
         ),

@@ -24,6 +24,7 @@ EXECUTE = frozenset({Permission.EXECUTE_REPORTS})
 START = frozenset({Permission.START_LOAD})
 POLICIES = frozenset({Permission.MANAGE_POLICIES})
 PEOPLE = frozenset({Permission.MANAGE_USERS})
+SENSITIVE = frozenset({Permission.READ_SENSITIVE}) | PEOPLE
 WEBHOOKS = frozenset({Permission.MANAGE_WEBHOOKS})
 BUILD = CHANGE | APPROVE | EXECUTE
 EVERYBODY: Needs = frozenset()
@@ -112,6 +113,12 @@ TABLE: dict[str, dict[str, Needs]] = {
     "columns_paste": _form(CHANGE),
     "sources_edit": _form(CHANGE),
     "change_undo": _form(CHANGE),
+    "dataset_access": _sent(PEOPLE),
+    "schema_access": _sent(PEOPLE),
+    "system_access": _sent(PEOPLE),
+    "user_access": _form(PEOPLE),
+    "sensitive_list": _form(SENSITIVE),
+    "sensitive_source_list": _form(SENSITIVE),
     "datasets_edit": _form(CHANGE),
     "datasets_load": _form(START),
     "datasets_report": _form(BUILD),
@@ -305,6 +312,11 @@ TABLE: dict[str, dict[str, Needs]] = {
     "api-notice-read-all": _sent(EVERYBODY),
     "api-user-detail": {"GET": PEOPLE, "PATCH": PEOPLE},
     "api-user-list": _form(PEOPLE),
+    "api-user-access": {"GET": PEOPLE},
+    "api-sensitive-column-detail": {"GET": SENSITIVE},
+    "api-sensitive-column-list": {"GET": SENSITIVE},
+    "api-sensitive-source-column-detail": {"GET": SENSITIVE},
+    "api-sensitive-source-column-list": {"GET": SENSITIVE},
     "api-query-detail": {"GET": READ_DATA},
     "api-query-list": _form(READ_DATA),
     "api-query-rows": {"GET": READ_DATA},

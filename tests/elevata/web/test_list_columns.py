@@ -52,6 +52,8 @@ UNSORTED = {
     "saved_query_list": {"Query"},
     "schedule_list": {"Loads", "When"},
     "schema_list": {"Tags"},
+    "sensitive_list": {"Class", "Copies", "Readers", "Last read"},
+    "sensitive_source_list": {"Class", "Copies", "Readers", "Last read"},
     "source_list": {"Tags"},
     "user_list": {"Global roles", "Scoped roles"},
 }

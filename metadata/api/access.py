@@ -1,0 +1,146 @@
+"""API of access: users with their permissions at a place, and all that a user reaches."""
+
+from typing import Any, ClassVar
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.viewsets import GenericViewSet
+
+from elevata.accounts import api as accounts
+from elevata.accounts.access import all_users
+from elevata.accounts.roles import Permission, Place
+from elevata.api.resources import Resource, permitted_to
+from metadata.selectors import access as selectors
+
+_ACTIONS = {
+    selectors.READ: "Read data",
+    selectors.UNMASK: "Read sensitive values",
+    selectors.EDIT: "Edit metadata",
+    selectors.APPROVE: "Approve reports",
+    selectors.EXECUTE: "Execute reports",
+    selectors.LOAD: "Start loads",
+}
+_OF_USERS = _ACTIONS | {
+    selectors.POLICIES: "Manage policies",
+    selectors.USERS: "Manage users",
+    selectors.WEBHOOKS: "Manage webhooks",
+}
+
+
+class AccessRequest(serializers.Serializer):
+    """Action that the listed users may do."""
+
+    may = serializers.ChoiceField(
+        choices=tuple(_ACTIONS.items()), required=False, default="", help_text="Only users who may do this."
+    )
+
+
+class GroundSerializer(serializers.Serializer):
+    """Reason of a permission: a role, another group, ``superuser`` or ``direct permission``, and its place."""
+
+    by = serializers.CharField()
+    place = serializers.CharField(allow_blank=True, help_text="Place of a scoped role; empty for everywhere.")
+
+
+class PermittedSerializer(serializers.Serializer):
+    """Permitted action, and the reasons."""
+
+    action = serializers.ChoiceField(choices=tuple(_OF_USERS.items()), source="action.name")
+    grounds = GroundSerializer(many=True)
+
+
+class AccessSerializer(serializers.Serializer):
+    """Access of a user at a place: the permitted actions, and if values of sensitive columns are masked."""
+
+    user = serializers.CharField(source="user.username")
+    owner = serializers.CharField(allow_null=True, help_text="Responsible user, if it is a service account.")
+    masked = serializers.BooleanField(help_text="True for a reader of data without sensitive values.")
+    permitted = PermittedSerializer(many=True)
+
+
+class ReachedSerializer(serializers.Serializer):
+    """Access to a schema; to all sources, if ``name`` is empty."""
+
+    name = serializers.CharField(allow_blank=True)
+    layer = serializers.CharField()
+    sensitive = serializers.IntegerField(help_text="Number of sensitive columns.")
+    masked = serializers.BooleanField(source="access.masked")
+    permitted = PermittedSerializer(source="access.permitted", many=True)
+
+
+class ReachedEnvironmentSerializer(serializers.Serializer):
+    """Access to the reports of any schema, loads and policies of an environment."""
+
+    name = serializers.CharField()
+    permitted = PermittedSerializer(source="access.permitted", many=True)
+
+
+class ReachSerializer(serializers.Serializer):
+    """All that a user reaches."""
+
+    user = serializers.CharField(source="user.username")
+    active = serializers.BooleanField(source="user.is_active")
+    places = ReachedSerializer(many=True)
+    environments = ReachedEnvironmentSerializer(many=True)
+    manages = PermittedSerializer(source="manages.permitted", many=True)
+
+
+class HasAccess:
+    """Mixin of resources with a place: who may do what there."""
+
+    def known_parameters(self) -> frozenset[str]:
+        if self.action == "access":
+            return frozenset({"may", "page", "page_size"})
+        return super().known_parameters()
+
+    @extend_schema(responses=AccessSerializer(many=True), filters=False, parameters=[AccessRequest])
+    @action(detail=True, filter_backends=())
+    def access(self, request: Request, **key: Any) -> Response:
+        """Return the users who may do anything here, with their roles, by name.
+
+        Administrators, stewards of the place and owners see all users, others themselves.
+        """
+        row, query = self.get_object(), AccessRequest(data=request.query_params.dict())
+        query.is_valid(raise_exception=True)
+        actions = selectors.actions_at(row)
+        users = selectors.users_at(actions, query.validated_data["may"])
+        if not selectors.sees_others(request.user, row):
+            users = users.filter(pk=request.user.pk)
+        page = self.paginate_queryset(list(users.values_list("pk", flat=True)))
+        found = [selectors.access_of(user, actions) for user in all_users().filter(pk__in=page)]
+        return self.get_paginated_response(AccessSerializer(found, many=True).data)
+
+
+class UserViewSet(accounts.UserViewSet):
+    __doc__ = accounts.UserViewSet.__doc__
+
+    needs: ClassVar = accounts.UserViewSet.needs | {"access": permitted_to(Permission.MANAGE_USERS, on=Place)}
+
+    @extend_schema(responses=ReachSerializer, filters=False)
+    @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())
+    def access(self, request: Request, name: str) -> Response:
+        """Return all that a user reaches, with the roles that give it."""
+        return Response(_reach(self.get_object().pk))
+
+
+class OwnAccessViewSet(Resource, GenericViewSet):
+    """All that the caller reaches."""
+
+    serializer_class = ReachSerializer
+    filter_backends = ()
+    pagination_class = None
+
+    @extend_schema(operation_id="own_access", responses=ReachSerializer)
+    def list(self, request: Request) -> Response:
+        """Return all that you reach, with the roles that give it."""
+        return Response(_reach(request.user.pk))
+
+
+def _reach(pk: int) -> dict[str, Any]:
+    reach = selectors.reach_of(pk)
+    environments = [{"name": each, "access": access} for each, access in reach.environments]
+    fields = {"user": reach.user, "places": reach.places, "environments": environments, "manages": reach.manages}
+    return ReachSerializer(fields).data

@@ -1,0 +1,201 @@
+"""Access: users who may read, change, approve, execute and load at a place, and all that one user reaches."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Q, QuerySet
+
+from elevata.accounts.access import Ground, all_users, grounds, holders
+from elevata.accounts.permissions import known_places, may
+from elevata.accounts.roles import Permission, Place
+from metadata.domain.column_lineage import SOURCE
+from metadata.models import System, TargetDataset, TargetSchema
+from metadata.permissions import place_of
+from metadata.selectors.sensitive_columns import counts_by_schema, counts_by_system
+
+READ, UNMASK, EDIT, APPROVE, EXECUTE, LOAD = "read", "unmask", "edit", "approve", "execute", "load"
+POLICIES, USERS, WEBHOOKS = "policies", "users", "webhooks"
+# Actions at a schema, without the start of loads, which is the same in the whole environment.
+_PLACED = 5
+
+
+@dataclass(frozen=True)
+class Action:
+    """Action on a system, schema or dataset: the permission that it needs, and the place of that permission."""
+
+    name: str
+    label: str
+    permission: Permission
+    place: Place
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Reasons why a user may do an action; none if the user may not.
+
+    ``masked``: the user may read values, but those of sensitive columns are masked. ``applies`` is False if there is
+    no such action here.
+    """
+
+    action: Action
+    grounds: tuple[Ground, ...]
+    masked: bool = False
+    applies: bool = True
+
+
+@dataclass(frozen=True)
+class UserAccess:
+    """User with a cell for each action."""
+
+    user: Any
+    cells: tuple[Cell, ...]
+
+    @property
+    def owner(self) -> Any:
+        """Return the owner of a service account; None for another user."""
+        account = getattr(self.user, "service_account", None)
+        return account.owner if account is not None else None
+
+    @property
+    def permitted(self) -> tuple[Cell, ...]:
+        return tuple(cell for cell in self.cells if cell.grounds)
+
+    @property
+    def masked(self) -> bool:
+        """Return True if the user reads data here, with masked values of sensitive columns."""
+        return any(cell.masked for cell in self.cells)
+
+
+def actions_at(row: System | TargetSchema | TargetDataset) -> tuple[Action, ...]:
+    """Return the actions that the places of roles decide on here, in the environment of the installation.
+
+    Systems are outside of the warehouse: no report changes them, and only a role everywhere edits them.
+    """
+    described = place_of(row)
+    data = replace(described, environment=settings.ENVIRONMENT)
+    return _actions(described, data)
+
+
+def _reports(place: Place) -> tuple[Action, ...]:
+    return (
+        Action(APPROVE, "Approve reports", Permission.APPROVE_REPORTS, place),
+        Action(EXECUTE, "Execute reports", Permission.EXECUTE_REPORTS, place),
+    )
+
+
+def _actions(described: Place, data: Place) -> tuple[Action, ...]:
+    here = Place(environment=settings.ENVIRONMENT)
+    return (
+        Action(READ, "Read data", Permission.READ_DATA, data),
+        Action(UNMASK, "Sensitive values", Permission.READ_SENSITIVE, data),
+        Action(EDIT, "Edit metadata", Permission.CHANGE_METADATA, described),
+        *(_reports(data) if described.schemas else ()),
+        Action(LOAD, "Start loads", Permission.START_LOAD, here),
+    )
+
+
+def users_at(actions: Collection[Action], action: str = "") -> QuerySet:
+    """Return the users who may do any of the actions, or the one of this name, by name."""
+    wanted = Q(pk__in=())
+    for each in actions:
+        if action in ("", each.name):
+            wanted |= Q(pk__in=holders(each.permission, each.place).values("pk"))
+    return all_users().filter(wanted)
+
+
+def access_of(user: Any, actions: Collection[Action]) -> UserAccess:
+    """Return the access of a user of ``all_users``."""
+    found = {action.name: grounds(user, action.permission, action.place) for action in actions}
+    return UserAccess(
+        user,
+        tuple(
+            Cell(action, found[action.name], action.name == UNMASK and bool(found[READ]) and not found[UNMASK])
+            for action in actions
+        ),
+    )
+
+
+def sees_others(user: Any, row: System | TargetSchema | TargetDataset) -> bool:
+    """Return True if a user sees the access of all users: administrators, stewards of the place, and owners."""
+    if may(user, Permission.MANAGE_USERS, on=Place):
+        return True
+    data = replace(place_of(row), environment=settings.ENVIRONMENT)
+    return may(user, Permission.READ_SENSITIVE, on=data) or user.get_username() in owners_of(row)
+
+
+def owners_of(row: System | TargetSchema | TargetDataset) -> list[str]:
+    """Return the names that the metadata has as owners of a row: its own, and that of a dataset's schema."""
+    rows = (row, row.schema) if isinstance(row, TargetDataset) else (row,)
+    return list(dict.fromkeys(owner for each in rows if (owner := each.owner.strip())))
+
+
+# --- all that one user reaches ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Reached:
+    """Schema, or all sources, with the access of one user there and the number of its sensitive columns.
+
+    ``name`` is empty for the sources, of ``systems`` systems: every role covers all of them alike.
+    """
+
+    name: str
+    layer: str
+    access: UserAccess
+    sensitive: int
+    systems: int = 0
+
+
+@dataclass(frozen=True)
+class Reach:
+    """All that a user reaches: the sources, each schema, each environment, and permissions for no place."""
+
+    user: Any
+    places: tuple[Reached, ...]
+    environments: tuple[tuple[str, UserAccess], ...]
+    manages: UserAccess
+
+
+_IN_ENVIRONMENT: Mapping[str, tuple[str, Permission]] = {
+    APPROVE: ("Approve reports", Permission.APPROVE_REPORTS),
+    EXECUTE: ("Execute reports", Permission.EXECUTE_REPORTS),
+    LOAD: ("Start loads", Permission.START_LOAD),
+    POLICIES: ("Manage policies", Permission.MANAGE_POLICIES),
+}
+_MANAGED: Mapping[str, tuple[str, Permission]] = {
+    USERS: ("Manage users", Permission.MANAGE_USERS),
+    WEBHOOKS: ("Manage webhooks", Permission.MANAGE_WEBHOOKS),
+}
+
+
+def reach_of(pk: int) -> Reach:
+    """Return all that the user with this primary key reaches."""
+    user = all_users().get(pk=pk)
+    schemas, systems = counts_by_schema(), counts_by_system()
+    total = sum(count.columns for count in systems.values())
+    places = [Reached("", SOURCE, _of_sources(user), total, System.objects.count())]
+    for schema in TargetSchema.objects.all():
+        count = schemas.get(schema.name)
+        access = access_of(user, actions_at(schema)[:_PLACED])
+        places.append(Reached(schema.name, schema.layer, access, count.columns if count else 0))
+    environments = dict.fromkeys([settings.ENVIRONMENT, *known_places("environment")])
+    return Reach(
+        user,
+        tuple(places),
+        tuple((name, _access(user, _IN_ENVIRONMENT, Place(environment=name))) for name in environments),
+        _access(user, _MANAGED, Place()),
+    )
+
+
+def _of_sources(user: Any) -> UserAccess:
+    """Return the access to all sources, with the same actions as for schemas."""
+    here = Place(environment=settings.ENVIRONMENT)
+    found = access_of(user, _actions(Place(), here))
+    reports = (Cell(action, (), applies=False) for action in _reports(here))
+    return replace(found, cells=(*found.cells[:-1], *reports))
+
+
+def _access(user: Any, actions: Mapping[str, tuple[str, Permission]], place: Place) -> UserAccess:
+    return access_of(user, [Action(name, label, needed, place) for name, (label, needed) in actions.items()])

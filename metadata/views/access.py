@@ -1,0 +1,113 @@
+"""Pages of access: users who may read, change and execute at a place, and all that one user reaches."""
+
+from typing import Any, ClassVar
+
+from django.contrib.auth import get_user_model
+from django.http import HttpResponse
+from django.shortcuts import get_object_or_404
+
+from elevata.accounts.permissions import may
+from elevata.accounts.roles import Permission, Place
+from elevata.accounts.services.users import grant_role, user_named
+from elevata.web.paging import one_page
+from elevata.web.views import FormsPage, RowPage, TemplatePage
+from metadata.forms.access import GrantHereForm, places_here
+from metadata.models import System, TargetSchema
+from metadata.selectors.access import access_of, actions_at, owners_of, reach_of, sees_others, users_at
+from metadata.selectors.columns import headed
+from metadata.selectors.sensitive_columns import counts_by_schema, counts_by_system, sensitive_of
+from metadata.selectors.sensitive_details import with_classes
+
+# Users that the form suggests; any other name can be typed.
+SUGGESTED = 500
+
+
+class AccessPage(RowPage, FormsPage):
+    """Base of pages of the access to one row. A user who may not see others' access sees the own one.
+
+    Administrators grant a role for a place of the row.
+    """
+
+    permissions, methods, place = (Permission.MANAGE_USERS,), ("POST",), Place
+    actions: ClassVar = {"grant": "grant"}
+
+    def context(self) -> dict[str, Any]:
+        user, actions = self.request.user, actions_at(self.row)
+        chosen = self.request.GET.get("may", "")
+        chosen = chosen if chosen in {action.name for action in actions} else ""
+        sees_all, manages = sees_others(user, self.row), may(user, Permission.MANAGE_USERS, on=Place)
+        users = users_at(actions, chosen)
+        page = one_page(self.request, users if sees_all else users.filter(pk=user.pk))
+        return super().context() | {
+            "listed_actions": actions,
+            "chosen": chosen,
+            "page": page,
+            "rows": [access_of(each, actions) for each in page],
+            "sees_others": sees_all,
+            "owners": owners_of(self.row),
+            "may_grant": manages,
+            "places": [label for _, label in places_here(self.row)],
+            "grant_form": GrantHereForm(row=self.row, prefix="grant"),
+            "names": self._names() if manages else [],
+        }
+
+    @staticmethod
+    def _names() -> list[str]:
+        users = get_user_model().objects.filter(is_active=True).order_by("username")
+        return list(users.values_list("username", flat=True)[:SUGGESTED])
+
+    def grant(self) -> HttpResponse:
+        form = GrantHereForm(self.request.POST, row=self.row, prefix="grant")
+
+        def save() -> Any:
+            return grant_role(user=user_named(form.cleaned_data["user"], "user"), **form.given())
+
+        return self.submit("grant_form", form, save, "{row.user} has the role {row}.")
+
+
+class DatasetAccess(AccessPage):
+    """Access to a dataset, and its sensitive columns."""
+
+    name, page, template_name = "dataset", "dataset_page", "metadata/dataset_access.html"
+    rows = staticmethod(headed)
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {"sensitive": with_classes(sensitive_of(self.row))}
+
+
+class SchemaAccess(AccessPage):
+    """Access to the datasets of a schema."""
+
+    model, name, by, template_name = TargetSchema, "schema", "name", "metadata/schema_access.html"
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {"count": counts_by_schema().get(self.row.name)}
+
+
+class SystemAccess(AccessPage):
+    """Access to a system and its sources."""
+
+    model, name, by, template_name = System, "system", "short_name", "metadata/system_access.html"
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {"count": counts_by_system().get(self.row.short_name)}
+
+
+class MyAccess(TemplatePage):
+    """All that the signed-in user reaches."""
+
+    template_name = "metadata/user_access.html"
+
+    def context(self) -> dict[str, Any]:
+        may_grant = may(self.request.user, Permission.MANAGE_USERS, on=Place)
+        return {"reach": reach_of(self.request.user.pk), "is_own": True, "may_grant": may_grant}
+
+
+class UserAccess(TemplatePage):
+    """All that one user reaches, for administrators."""
+
+    permissions, place, template_name = (Permission.MANAGE_USERS,), Place, "metadata/user_access.html"
+
+    def context(self) -> dict[str, Any]:
+        user = get_object_or_404(get_user_model(), username=self.kwargs["name"])
+        return {"reach": reach_of(user.pk), "is_own": user == self.request.user, "may_grant": True}

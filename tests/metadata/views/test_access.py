@@ -1,0 +1,180 @@
+"""Access: users who may do something at a place, all that one user reaches, and roles granted there."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from architecture.permissions import here, place_of_data
+from elevata.accounts.models import RoleGrant
+from elevata.accounts.permissions import may
+from elevata.accounts.roles import Permission, Place, Role
+from elevata.accounts.services.users import create_service_account, ensure_user, grant_role
+from loader.services.reads.read_permissions import may_read, may_read_sensitive
+from metadata.models import System, TargetDataset, TargetSchema
+from metadata.permissions import may_change
+from metadata.selectors.access import access_of, actions_at, reach_of, sees_others, users_at
+from metadata.services.datasets.targets import update_target_dataset
+from tests.elevata.web.pages import read, section, signed_in, words
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def users(airport: TargetDataset) -> dict[str, User]:
+    """Create a user for each role everywhere and for each role in one place, a superuser and a service account."""
+    found = {role.value: ensure_user(name=role.value, roles=[role]) for role in Role}
+    for role, place in (
+        ("editor", {"schema": "rawcore"}),
+        ("approver", {"layer": "rawcore"}),
+        ("operator", {"environment": "dev"}),
+        ("steward", {"schema": "rawcore"}),
+        ("steward", {"schema": "raw"}),
+    ):
+        name = f"{role} of {next(iter(place.values()))}"
+        found[name] = ensure_user(name=name, roles=[])
+        grant_role(user=found[name], role=role, **place)
+    found["root"] = User.objects.create_superuser("root")
+    found["program"] = create_service_account(name="program", owner=found["operator"], roles=["operator"])
+    return found
+
+
+def permitted(row: Any, **checks: Callable[[User], bool]) -> dict[str, set[str]]:
+    return {name: {user.username for user in User.objects.all() if check(user)} for name, check in checks.items()}
+
+
+def listed(row: Any) -> dict[str, set[str]]:
+    """Return the users whom the page shows with each action."""
+    actions = actions_at(row)
+    access = [access_of(user, actions) for user in users_at(actions)]
+    return {
+        action.name: {each.user.username for each in access if action in [cell.action for cell in each.permitted]}
+        for action in actions
+    }
+
+
+def test_listed_access_is_what_services_permit(users: dict[str, User], airport: TargetDataset):
+    reports = lambda permission: lambda user: may(user, permission, place_of_data(airport))  # noqa: E731
+    loads = {"load": lambda user: may(user, Permission.START_LOAD, here)}
+    data = {"read": lambda user: may_read(user, airport), "unmask": lambda user: may_read_sensitive(user, airport)}
+    assert listed(airport) == permitted(
+        airport,
+        **data,
+        edit=lambda user: may_change(user, airport),
+        approve=reports(Permission.APPROVE_REPORTS),
+        execute=reports(Permission.EXECUTE_REPORTS),
+        **loads,
+    )
+    system = System.objects.get()
+    assert listed(system) == permitted(
+        system,
+        read=lambda user: may_read(user, system),
+        unmask=lambda user: may_read_sensitive(user, system),
+        edit=lambda user: may_change(user, system),
+        **loads,
+    )
+
+
+def test_a_user_may_be_listed_by_one_action(users: dict[str, User], airport: TargetDataset):
+    names = {user.username for user in users_at(actions_at(airport), "unmask")}
+    assert names == {"steward", "steward of rawcore"}
+
+
+@pytest.mark.parametrize(
+    ("name", "is_shown"),
+    [("admin", True), ("root", True), ("steward", True), ("steward of rawcore", True), ("steward of raw", False)],
+)
+def test_access_of_others_is_shown_to_administrators_and_stewards_of_the_place(
+    users: dict[str, User], airport: TargetDataset, name: str, is_shown: bool
+):
+    assert sees_others(users[name], airport) is is_shown
+    assert sees_others(users["viewer"], airport) is False
+
+
+def test_the_page_names_roles_places_and_masked_columns(users: dict[str, User], airport: TargetDataset):
+    column = airport.columns.get(name="name")
+    column.pii = True
+    column.save()
+    html = read(signed_in(users["admin"]), f"/datasets/{airport.key}/access/")
+    assert "steward of rawcore steward schema rawcore unmasked steward schema rawcore" in words(html)
+    assert "operator of dev operator environment dev masked" in words(html)
+    assert "program service account of operator" in words(html)
+    assert "name personal" in words(html)
+    own = words(read(signed_in(users["viewer"]), f"/datasets/{airport.key}/access/"))
+    assert "Your access" in own
+    assert "steward of rawcore" not in own
+    assert "Granting a role needs the admin role" in read(signed_in(users["viewer"]), "/systems/air/access/")
+
+
+def test_the_owner_of_a_dataset_sees_its_access(users: dict[str, User], airport: TargetDataset):
+    update_target_dataset(dataset=airport, expected_version=airport.version, owner="viewer")
+    assert sees_others(users["viewer"], TargetDataset.objects.get(pk=airport.pk))
+    assert "steward of rawcore" in words(read(signed_in(users["viewer"]), f"/datasets/{airport.key}/access/"))
+
+
+def test_a_role_is_granted_where_it_applies(users: dict[str, User], airport: TargetDataset):
+    admin, address = signed_in(users["admin"]), "/schemas/rawcore/access/"
+    sent = {"do": "grant", "grant-user": "viewer", "grant-role": "steward", "grant-place": "schema:rawcore"}
+    assert admin.post(address, sent).status_code == 302
+    assert RoleGrant.objects.get(user=users["viewer"]).schema == "rawcore"
+    for wrong, message in (
+        ({"grant-user": "nobody"}, "there is no user with this name"),
+        ({"grant-place": "schema:raw"}, "Select a valid choice"),
+        ({"grant-user": "program", "grant-role": "approver"}, "service account"),
+    ):
+        answer = admin.post(address, sent | wrong)
+        assert answer.status_code == 422
+        assert message.lower() in answer.content.decode().lower()
+    assert signed_in(users["steward"]).post(address, sent).status_code == 403
+
+
+def test_a_link_to_a_user_names_the_place_of_a_new_role(users: dict[str, User]):
+    html = read(signed_in(users["admin"]), "/users/viewer/access/")
+    assert '/users/viewer/?place=schema:rawcore#grants-head' in html
+    form = section(read(signed_in(users["admin"]), "/users/viewer/?place=schema:rawcore"), "grants-head")
+    assert '<option value="schema:rawcore" selected>' in form
+
+
+def test_reach_has_every_place_with_what_a_user_may_do(users: dict[str, User]):
+    reach = reach_of(users["steward of rawcore"].pk)
+    may_do = {place.name: [cell.action.name for cell in place.access.permitted] for place in reach.places}
+    assert may_do == {"": [], **{name: [] for name in TargetSchema.objects.values_list("name", flat=True)}} | {
+        "rawcore": ["read", "unmask"]
+    }
+    operator = reach_of(users["operator of dev"].pk)
+    assert {cell.action.name for cell in dict(operator.environments)["dev"].permitted} == {"execute", "load"}
+    assert all(place.access.masked for place in operator.places)
+    assert [cell.action.name for cell in reach_of(users["admin"].pk).manages.permitted] == ["users", "webhooks"]
+    assert may(users["admin"], Permission.MANAGE_USERS, Place())
+
+
+def test_rest_has_the_same_access(users: dict[str, User], airport: TargetDataset):
+    client = signed_in(users["admin"])
+
+    def got(client: Client, path: str, status: int = 200) -> Any:
+        answer = client.get(f"/api/v1/{path}")
+        assert answer.status_code == status, answer.content
+        return answer.json()
+
+    found = got(client, f"datasets/{airport.key}/access/?may=unmask&page_size=1&page=2")
+    assert found["count"] == 2
+    assert found["results"] == [
+        {
+            "user": "steward of rawcore",
+            "owner": None,
+            "masked": False,
+            "permitted": [
+                {"action": name, "grounds": [{"by": "steward", "place": "schema rawcore"}]}
+                for name in ("read", "unmask")
+            ],
+        }
+    ]
+    viewer = signed_in(users["viewer"])
+    assert [each["user"] for each in got(viewer, "schemas/rawcore/access/")["results"]] == ["viewer"]
+    own = got(viewer, "access/")
+    assert own["user"] == "viewer"
+    assert own == got(client, "users/viewer/access/")
+    got(viewer, "users/admin/access/", 403)
+    got(client, "systems/air/access/?may=nothing", 400)

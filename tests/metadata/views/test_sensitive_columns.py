@@ -1,0 +1,161 @@
+"""Sensitive columns: their list with classes, owners, copies, readers and last reads, its filters, file and API."""
+
+import csv
+import io
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.cache import cache
+from django.test import Client
+
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.roles import Role
+from elevata.accounts.services.users import ensure_user, grant_role
+from elevata.web.search import search
+from loader.services.reads.read_permissions import record_sensitive_read
+from metadata.models import SourceColumn, TargetColumn, TargetDataset
+from metadata.selectors import sensitive_details
+from metadata.selectors.classification import classifications
+from metadata.selectors.sensitive_columns import counts_by_schema, sensitivity, target_columns
+from metadata.selectors.sensitive_details import SensitiveColumn, detailed
+from metadata.services.datasets.targets import update_target_column
+from metadata.services.lifecycle import rename_column, rename_dataset
+from metadata.services.sources import update_source_column
+from tests.elevata.web.pages import read, signed_in, words
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def steward(airport: TargetDataset) -> User:
+    """Classify a column of the source and one of the table; return a steward of everything."""
+    cache.clear()
+    source = SourceColumn.objects.get(name="name")
+    update_source_column(source_column=source, expected_version=source.version, pii=True, owner="Airport desk")
+    column = airport.columns.get(name="elevation")
+    update_target_column(column=column, expected_version=column.version, sensitivity="restricted")
+    return ensure_user(name="stella", roles=[Role.STEWARD])
+
+
+def row(user: User, name: str, schema: str = "rawcore") -> SensitiveColumn:
+    (column,) = target_columns(user).filter(name=name, dataset__schema__name=schema)
+    return detailed([column])[0]
+
+
+def downloaded(client: Client, address: str) -> list[dict[str, str]]:
+    answer = client.get(address)
+    assert answer.status_code == 200
+    return list(csv.DictReader(io.StringIO(b"".join(answer.streaming_content).decode(), newline="")))
+
+
+def test_listed_columns_are_those_that_readers_see_masked(steward: User):
+    datasets = TargetDataset.objects.filter(history_of=None).values_list("pk", flat=True)
+    masked = {key for classified in classifications(list(datasets)).values() for key in classified.sensitive}
+    assert masked == sensitivity().keys
+    assert {str(column.key) for column in target_columns(steward)} == masked
+    assert counts_by_schema()["rawcore"].columns == 2
+    assert counts_by_schema()["rawcore"].personal == 1
+
+
+def test_a_column_has_the_classes_of_what_it_reads(steward: User):
+    assert row(steward, "name").classes == ("personal", "inherited")
+    assert row(steward, "elevation").classes == ("restricted",)
+
+
+def test_copies_are_the_columns_downstream(steward: User):
+    assert row(steward, "name", "raw").copied_to == [
+        "stage.stg_air_airport",
+        "rawcore.rc_air_airport",
+        "rawcore.rc_air_airport_hist",
+    ]
+
+
+def test_readers_may_read_sensitive_values_at_the_place(steward: User):
+    grant_role(user=ensure_user(name="gina", roles=[]), role="steward", schema="rawcore")
+    ensure_user(name="mia", roles=[Role.EDITOR])
+    assert row(steward, "name").readers == ("gina", "stella")
+    assert row(steward, "name", "raw").readers == ("stella",)
+
+
+def recorded(user: User, dataset: TargetDataset, *columns: str) -> None:
+    with acting_as(user):
+        record_sensitive_read(
+            name=str(dataset), key=str(dataset.key), kind="sample", columns=list(columns), found_by=[], rows=1
+        )
+
+
+def test_the_last_read_of_a_column_is_found_by_former_names(steward: User, airport: TargetDataset):
+    recorded(steward, airport, "name", "elevation")
+    recorded(ensure_user(name="gina", roles=[]), airport.history, "NAME")
+    rename_column(column=(old := airport.columns.get(name="name")), name="title", expected_version=old.version)
+    airport.refresh_from_db()
+    rename_dataset(dataset=airport, name="rc_place", expected_version=airport.version)
+    assert row(steward, "title").last_read.actor == "gina"
+    assert row(steward, "elevation").last_read.actor == "stella"
+    assert row(steward, "name", "raw").last_read is None
+
+
+def test_a_limit_of_searched_reads_is_said(steward: User, airport: TargetDataset, monkeypatch: pytest.MonkeyPatch):
+    recorded(steward, airport, "name")
+    recorded(steward, airport, "elevation")
+    monkeypatch.setattr(sensitive_details, "READS_SEARCHED", 1)
+    assert row(steward, "elevation").searched
+    assert not row(steward, "name").searched
+    assert "not in the last 1 reads" in words(read(signed_in(steward), "/sensitive-data/?schema=rawcore"))
+
+
+def test_the_list_is_filtered_and_downloaded(steward: User):
+    client = signed_in(steward)
+
+    def names(query: str) -> list[str]:
+        return [f"{each['dataset']}.{each['column']}" for each in downloaded(client, f"/sensitive-data/?{query}")]
+
+    assert names("format=csv&classification=restricted") == ["rawcore.rc_air_airport.elevation"]
+    assert len(names("format=csv&classification=personal")) == 3
+    assert len(names("format=csv&classification=inherited&layer=raw")) == 1
+    assert names("format=csv&schema=rawcore&q=elev") == ["rawcore.rc_air_airport.elevation"]
+    (source,) = downloaded(client, "/sensitive-data/sources/?format=csv&owner=desk&classification=personal")
+    assert (source["column"], source["owner"], source["readers"], source["last read"]) == (
+        "name",
+        "Airport desk",
+        "stella",
+        "",
+    )
+
+
+def test_a_steward_of_a_schema_sees_its_columns_only(steward: User):
+    gina = ensure_user(name="gina", roles=[])
+    grant_role(user=gina, role="steward", schema="rawcore")
+    assert {column.dataset.schema.name for column in target_columns(gina)} == {"rawcore"}
+    html = read(signed_in(gina), "/sensitive-data/sources/")
+    assert "Those of sources are shown to administrators" in html
+    assert signed_in(ensure_user(name="vera", roles=[Role.VIEWER])).get("/sensitive-data/").status_code == 403
+
+
+@pytest.mark.parametrize("word", ["pii", "personal", "Confidential"])
+def test_the_search_leads_to_sensitive_data(steward: User, word: str):
+    found, _ = search(word, user=steward, limit=5)
+    assert found[0].page == "/sensitive-data/"
+    viewer = ensure_user(name="vera", roles=[Role.VIEWER])
+    assert [result for result in search(word, user=viewer, limit=5)[0] if result.kind == "page"] == []
+
+
+def test_rest_has_the_same_columns(steward: User, airport: TargetDataset):
+    recorded(steward, airport, "name")
+
+    def got(path: str) -> Any:
+        answer = signed_in(steward).get(f"/api/v1/{path}")
+        assert answer.status_code == 200, answer.content
+        return answer.json()
+
+    (found,) = got("sensitive-columns/?schema=rawcore&classification=personal")["results"]
+    assert found["key"] == str(TargetColumn.objects.get(dataset=airport, name="name").key)
+    assert (found["classes"], found["readers"], found["last_read"]["actor"]) == (
+        ["personal", "inherited"],
+        ["stella"],
+        "stella",
+    )
+    assert [copy["dataset"] for copy in found["copies"]] == ["rawcore.rc_air_airport_hist"]
+    assert got(f"sensitive-columns/{found['key']}/") == found
+    assert got("sensitive-source-columns/?system=air")["results"][0]["owner"] == "Airport desk"
