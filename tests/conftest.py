@@ -37,8 +37,9 @@ def committed_rows_go_quickly() -> Generator[None]:
 
 @pytest.fixture(autouse=True)
 def no_outage_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An outage that an earlier test simulated is none of this test's."""
+    """An outage, or a set clock, that an earlier test simulated is none of this test's."""
     monkeypatch.setattr("elevata.core.database._outage_at", float("-inf"))
+    monkeypatch.setattr("elevata.core.database._ahead", None)
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:

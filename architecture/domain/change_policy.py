@@ -167,6 +167,17 @@ def writes_a_table_anew_for_its_readers(operation: Operation) -> bool:
 
 
 @_rule(
+    "DROP_FEATURES",
+    APPROVE,
+    "the table is written anew without these table features, so that every reader of the environment can read it",
+    "let the environment ask for Spark alone",
+    later=True,
+)
+def drops_table_features(operation: Operation) -> bool:
+    return operation.op == ops.DROP_FEATURES
+
+
+@_rule(
     POSSIBLE_RENAME,
     APPROVE,
     "a column of the same type is dropped from the same table: was it renamed?",

@@ -16,6 +16,7 @@ RETYPE_COLUMN, DROP_COLUMN = "retype_column", "drop_column"
 RETIRE_COLUMN, UNRETIRE_COLUMN = "retire_column", "unretire_column"
 CHANGE_LOGIC = "change_logic"
 CHANGE_CONTRACT = "change_contract"
+DROP_FEATURES = "drop_features"
 # Operations whose ``from_`` and ``to`` are not types.
 NAMING = (RENAME_TABLE, RENAME_COLUMN, CHANGE_CONTRACT)
 

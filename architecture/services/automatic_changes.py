@@ -1,7 +1,8 @@
 """Verification before an execution, and changes that a load executes without a report.
 
 Planner and change policy are the same as for reports. The changes are executed with a record of their own. A change
-that needs approval blocks the load; the error names the report to create.
+that needs approval blocks the load; the error names the report to create. Table features that some readers lack block
+no load: only reports drop them.
 """
 
 from collections.abc import Collection, Iterable
@@ -170,11 +171,11 @@ def pending_changes(
     own = tuple(state for state in applied if state.key in keys)
     common = {"through": through, "followed": proven_followed(environment=environment, states=(*states, *applied))}
     whole = basis = Basis(environment, Scope(), desired, own, seen, policy, **common)
-    operations = plan(basis.current, desired, policy).operations
+    operations = plan(basis.current, desired, policy, opens_tables=False).operations
     if operations:  # datasets that are not loaded may use a name
         others = last_seen(environment=environment)
         whole = Basis(environment, Scope(), states, applied, _merge_observations(others, seen), policy, **common)
-        operations = plan(whole.current, states, policy, keys).operations
+        operations = plan(whole.current, states, policy, keys, opens_tables=False).operations
     needing = _changes_to_decide(operations, basis)
     steps = () if needing else whole.steps(operations)
     return Pending(basis, operations, steps, needing)

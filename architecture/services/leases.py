@@ -6,7 +6,7 @@ each other.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
@@ -23,7 +23,7 @@ from architecture.services.states import apply_finished, store_observations
 from elevata.accounts.roles import Permission
 from elevata.audit.services import chain
 from elevata.audit.services.change_log import record_change
-from elevata.core.database import silent_before
+from elevata.core.database import ahead_of, silent_before
 from elevata.jobs import states
 from elevata.jobs.services import Attempt, Fenced
 
@@ -75,13 +75,14 @@ def take_leases(
     """
     keys = sorted({str(key) for key in dataset_keys})
     now = timezone.now()
-    _refuse_held_beside(environment, keys, silent_before(silent_after))
+    _refuse_held_beside(environment, keys, silent_after)
     known = {str(key) for key in _leases(environment, keys).values_list("dataset_key", flat=True)}
     Lease.objects.bulk_create(
         [Lease(environment=environment, dataset_key=key) for key in keys if key not in known], ignore_conflicts=True
     )
     own = Q(holder_kind=holder.kind, holder_id=holder.id, holder_attempt__lte=holder.attempt)
-    available = Q(holder_kind="") | Q(heartbeat_at__lt=silent_before(silent_after)) | own
+    silent = Q(heartbeat_at__lt=silent_before(silent_after)) | Q(heartbeat_at__gt=ahead_of(silent_after))
+    available = Q(holder_kind="") | silent | own
     for key in keys:
         taken = (
             _leases(environment, [key])
@@ -100,14 +101,15 @@ def take_leases(
     return Held(environment, holder, len(keys))
 
 
-def _refuse_held_beside(environment: Environment, keys: Collection[str], silent: datetime) -> None:
+def _refuse_held_beside(environment: Environment, keys: Collection[str], silent_after: timedelta) -> None:
     """Raise Refused LEASE_HELD for a dataset with a lease in another environment with the same warehouse."""
     same = Environment.objects.filter(warehouse=environment.warehouse).exclude(warehouse="")
     if not same.exclude(pk=environment.pk).exists():
         return
     # The lock serializes environments, which could otherwise take the same dataset at the same time.
     list(same.select_for_update().order_by("pk").values_list("pk", flat=True))
-    beside = Lease.objects.filter(environment__in=same, dataset_key__among=keys, heartbeat_at__gte=silent)
+    recent = silent_before(silent_after), ahead_of(silent_after)
+    beside = Lease.objects.filter(environment__in=same, dataset_key__among=keys, heartbeat_at__range=recent)
     row = beside.exclude(environment=environment).exclude(holder_kind="").select_related("environment").first()
     if row is not None:
         raise _refused(row)

@@ -28,11 +28,16 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 _SLOW_SECONDS = 5.0
 # Earlier than every heartbeat.
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
+# Later than every heartbeat.
+_LATEST = datetime.max.replace(tzinfo=UTC)
 
 T = TypeVar("T")
 
 # Time of the last outage that this process noticed, by the monotonic clock.
 _outage_at = float("-inf")
+# Seconds by which the clock is ahead of the monotonic one. It changes if the clock is set, or the machine slept.
+_ahead: float | None = None
+_CLOCK_MOVED_SECONDS = 5.0
 
 
 # Messages of PostgreSQL and SQLite. SQLite reports a full disk in some places as an error of the disk.
@@ -81,11 +86,27 @@ def silent_before(limit: timedelta) -> datetime:
     """Return the time before which heartbeats are older than ``limit``.
 
     For the same period after an outage that this process noticed, no heartbeat is too old, because none could be
-    written.
+    written. A clock that was set counts as an outage, as does a machine that slept.
     """
-    if time.monotonic() - _outage_at < limit.total_seconds():
-        return _EARLIEST
-    return timezone.now() - limit
+    return _EARLIEST if _was_out(limit) else timezone.now() - limit
+
+
+def ahead_of(limit: timedelta) -> datetime:
+    """Return the time after which heartbeats were written before the clock was set back, by more than ``limit``.
+
+    A process that lives has written another one since. After an outage, it may not have.
+    """
+    return _LATEST if _was_out(limit) else timezone.now() + limit
+
+
+def _was_out(limit: timedelta) -> bool:
+    global _ahead
+    ahead = time.time() - time.monotonic()
+    if _ahead is not None and abs(ahead - _ahead) > _CLOCK_MOVED_SECONDS:
+        log.warning("the clock moved by %.0f s; no work counts as lost for %s", ahead - _ahead, limit)
+        _note_outage()
+    _ahead = ahead
+    return time.monotonic() - _outage_at < limit.total_seconds()
 
 
 def _note_outage() -> None:

@@ -15,7 +15,7 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from elevata.core.database import retried, silent_before
+from elevata.core.database import ahead_of, retried, silent_before
 from elevata.core.processes import is_gone
 from elevata.jobs import states
 from elevata.jobs.models import Job, Worker
@@ -211,14 +211,17 @@ def note_woken() -> None:
 def mark_lost(
     *, kinds: Iterable[str] | None = None, job_pk: int | None = None, older_than: timedelta = states.LOST_AFTER
 ) -> list[Job]:
-    """Mark jobs as lost whose last heartbeat is too old, or whose worker process has ended; return them."""
+    """Mark jobs as lost whose last heartbeat is too old, or whose worker process has ended; return them.
+
+    A heartbeat in the future is from before the clock was set back.
+    """
     jobs = Job.objects.filter(status__in=states.HELD, heartbeat_at__isnull=False).order_by("pk")
     if kinds is not None:
         jobs = jobs.filter(kind__in=tuple(kinds))
     if job_pk is not None:
         jobs = jobs.filter(pk=job_pk)
-    latest = silent_before(older_than)
-    silent = (job for job in jobs if job.heartbeat_at < latest or is_gone(job.claimed_by))
+    earliest, latest = silent_before(older_than), ahead_of(older_than)
+    silent = (job for job in jobs if not earliest <= job.heartbeat_at <= latest or is_gone(job.claimed_by))
     return [job for job in silent if give_up(job=job, error=_worker_lost(job), heartbeat_at=job.heartbeat_at)]
 
 

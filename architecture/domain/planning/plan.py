@@ -52,6 +52,7 @@ _TURNS = {
             ops.ADD_COLUMN,
             ops.CHANGE_LOGIC,
             ops.DROP_COLUMN,
+            ops.DROP_FEATURES,
             ops.CHANGE_CONTRACT,
         )
     )
@@ -289,7 +290,15 @@ class Planned:
     policy: PolicySet
 
     @classmethod
-    def of(cls, current: CurrentState, desired: Sequence[DatasetState], policy: PolicySet) -> "Planned":
+    def of(
+        cls,
+        current: CurrentState,
+        desired: Sequence[DatasetState],
+        policy: PolicySet,
+        *,
+        opens_tables: bool = True,
+    ) -> "Planned":
+        """Return the plan. Without ``opens_tables``, tables keep features that some readers lack."""
         placed = tuple(current.place(dataset) for dataset in sorted(desired, key=lambda dataset: dataset.key))
         matching = match(
             [_Entry.of(entry) for entry in sorted(current.datasets, key=lambda entry: entry.state.key)],
@@ -300,6 +309,9 @@ class Planned:
         current_states = {pair.after.key: pair.before.placed.state for pair in matching.known}
         renames = Renames((current_states.get(entry.state.key), entry.state) for entry in placed)
         plans = _plans(matching, policy, renames)
+        if not opens_tables:
+            for planned in plans:
+                planned.drafts = [draft for draft in planned.drafts if draft.operation.op != ops.DROP_FEATURES]
         _carry_downstream(plans, matching)
         return cls(placed, matching, tuple(plans), policy)
 
@@ -321,9 +333,11 @@ def plan(
     desired: Sequence[DatasetState],
     policy: PolicySet,
     only: Collection[str] | None = None,
+    *,
+    opens_tables: bool = True,
 ) -> Plan:
     """Return the operations that turn ``current`` into ``desired``. ``only``: stable keys in scope, None for all."""
-    return Planned.of(current, desired, policy).within(only)
+    return Planned.of(current, desired, policy, opens_tables=opens_tables).within(only)
 
 
 def _warning_order(warning: Warning) -> tuple[str, str, str]:

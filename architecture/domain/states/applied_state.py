@@ -291,4 +291,5 @@ _STEPS: dict[str, Callable[[DatasetState, Operation, DatasetState | None], Datas
     ops.DROP_COLUMN: _drop_column,
     ops.CHANGE_LOGIC: _change_logic,
     ops.CHANGE_CONTRACT: _change_contract,
+    ops.DROP_FEATURES: lambda applied, operation, desired: applied,
 }

@@ -11,7 +11,7 @@ from typing import Any
 
 from architecture.domain.data_contracts import with_contract_in_force
 from architecture.domain.states.state_files import FOREIGN_KEY, ArchitectureState, flat
-from architecture.domain.steps.features import features_of
+from architecture.domain.steps.features import closing_features, features_of
 from architecture.domain.tables import ColumnSpec, ObservedTable, TableSpec, current_table, kept_histories, tables_of
 from architecture.domain.type_changes import classify_types
 from metadata.domain import naming
@@ -25,8 +25,8 @@ _DATA_ROLES = (BUSINESS_KEY, ATTRIBUTE, FOREIGN_KEY)
 class Table:
     """Table or view with its columns. Inactive columns are retired: they exist, but are no longer filled.
 
-    ``features`` are the features of an observed table (``architecture.domain.steps.features``), ``partition_by`` the
-    partition columns of a raw table.
+    ``features`` are the enabled features of an observed table (``architecture.domain.steps.features``), ``closing``
+    those that some open readers do not support, ``partition_by`` the partition columns of a raw table.
     """
 
     schema: str
@@ -34,6 +34,7 @@ class Table:
     columns: tuple[ColumnState, ...]
     view: bool = False
     features: tuple[str, ...] = field(default=(), compare=False)
+    closing: tuple[str, ...] = field(default=(), compare=False)
     partition_by: tuple[str, ...] = field(default=(), compare=False)
 
     @property
@@ -198,8 +199,8 @@ def _observed_table(table: ObservedTable, expected: Table, *, retired: bool) -> 
             columns.append(ColumnState(key, column.name, column.type, role=TECHNICAL, active=not retired))
         else:
             columns.append(replace(known, name=column.name, type=_type_of(known.type, column.type)))
-    features = features_of(table.properties)
-    return Table(schema, name, tuple(columns), features=features, partition_by=table.partition_by)
+    features, closing = features_of(table.properties), closing_features(table.properties)
+    return Table(schema, name, tuple(columns), features=features, closing=closing, partition_by=table.partition_by)
 
 
 @lru_cache(maxsize=4096)

@@ -20,6 +20,9 @@ _SWITCHES = {
     TYPE_WIDENING: ("delta.enableTypeWidening", "true"),
     DELETION_VECTORS: ("delta.enableDeletionVectors", "true"),
 }
+# Property by which an observed table shows a feature of its protocol, as Delta's SHOW TBLPROPERTIES does. A table
+# keeps the feature, and stays closed to readers, after the property that enabled it is removed.
+_SUPPORTED = "delta.feature."
 # Readers that do not support a feature (tested by tests/readers).
 _LOST = {
     COLUMN_MAPPING: "Polars could not read the table, and DuckDB reads partition columns of some such tables as NULL",
@@ -37,6 +40,23 @@ def created_with(readers: str) -> tuple[str, ...]:
 def features_of(properties: Mapping[str, str]) -> tuple[str, ...]:
     """Return the features that a table's properties enable."""
     return tuple(name for name, (switch, value) in _SWITCHES.items() if properties.get(switch) == value)
+
+
+def shown(features: Iterable[str]) -> dict[str, str]:
+    """Return the properties of an observed table whose protocol has these features."""
+    return {f"{_SUPPORTED}{name}": "supported" for name in features}
+
+
+def closing_features(properties: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the features of a table, enabled or not, that some open readers do not support."""
+    enabled = features_of(properties)
+    return tuple(name for name in _LOST if name in enabled or f"{_SUPPORTED}{name}" in properties)
+
+
+def removable(closing: Iterable[str], names: Iterable[str]) -> tuple[str, ...]:
+    """Return the features that a table with these column names can do without."""
+    mapped = any(map(needs_mapping, names))
+    return tuple(name for name in closing if not (mapped and name == COLUMN_MAPPING))
 
 
 def switches(features: Iterable[str]) -> dict[str, str]:

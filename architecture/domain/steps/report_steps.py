@@ -14,9 +14,10 @@ from typing import Any
 
 from architecture.domain import operations as logical
 from architecture.domain.operations import Operation
-from architecture.domain.steps.features import OPEN, SPARK, created_with
+from architecture.domain.steps.features import OPEN, SPARK, created_with, removable
 from architecture.domain.steps.step import (
     CREATE_TABLE,
+    DROP_FEATURES,
     DROP_TABLE,
     DROP_VIEWS,
     PUBLISH_VIEW,
@@ -77,7 +78,7 @@ def plan_steps(
         views: statements that publish the views over a changed table, by its key.
         staying: keys of tables that must not be renamed.
         readers: readers that the environment supports.
-        readers_lost: give a table a feature that some readers lack, instead of rewriting it.
+        readers_lost: give a table a feature that some readers lack, or leave it, instead of rewriting the table.
 
     Raises StepProblem or NameTaken.
     """
@@ -102,6 +103,9 @@ def plan_steps(
     plan.rename_tables(changes)
     for change in changes:
         plan.change_table(change)
+    if not readers_lost:
+        for change in changes:
+            plan.drop_features(change)
     plan.publish(views or {})
     return check_belongs(plan.steps, required=operations is not None)
 
@@ -244,6 +248,14 @@ class _Plan:
         creation = Step(CREATE_TABLE, change.table, replaces=replaces, features=self.created_with)
         self.add(replace(creation, operation=change.created_by))
 
+    def drop_features(self, change: Changes) -> None:
+        """Add the rewrite of a table without features that some readers lack, after all other changes of tables."""
+        shape = self.shapes.get(change.table.key)
+        if change.opened_by is None or shape is None:
+            return
+        if features := removable(shape.closing, (column.name for column in shape.columns)):
+            self.add(Step(DROP_FEATURES, light(change.table), features=features, operation=change.opened_by))
+
     def publish(self, views: Mapping[str, Sequence[str]]) -> None:
         """Add the views over every changed table, after all changes of tables."""
         last_steps = {step.table.key: step for step in self.steps}
@@ -318,7 +330,7 @@ def _shape(row: Mapping[str, Any] | None) -> TableShape | None:
     if row is None:
         return None
     columns = tuple(ObservedColumn(**column) for column in row["columns"])
-    lists = {name: tuple(row.get(name, ())) for name in ("partition_by", "features")}
+    lists = {name: tuple(row.get(name, ())) for name in ("partition_by", "features", "closing")}
     return TableShape(**{**row, **lists, "columns": columns})
 
 

@@ -7,12 +7,13 @@ another table. A physical column name is shown as ``<physical name of `x`>``, be
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from architecture.domain.steps.features import switches
+from architecture.domain.steps.features import COLUMN_MAPPING, switches
 from architecture.domain.steps.step import (
     ADD_COLUMN,
     CHECK_NOT_NULL,
     CREATE_TABLE,
     DROP_COLUMN,
+    DROP_FEATURES,
     DROP_TABLE,
     DROP_VIEWS,
     PUBLISH_TABLE,
@@ -173,6 +174,8 @@ def statements(step: Step, warehouse: str, schema_prefix: str = "") -> tuple[Sta
     ties = _ties(step)
     keys = (Statement(KEYS, tie_statement(sql_name, ties)),) if ties else ()
     missing = switches(step.missing_features) if step.op != CREATE_TABLE else {}
+    if step.op == DROP_FEATURES:
+        return (*(Statement(CHANGE, text) for text in drop_features(step.features, sql_name)), *keys, *catalog)
     features = (Statement(FEATURES, set_properties(sql_name, missing)),) if missing else ()
     return (*features, Statement(CHANGE, _change(step, sql_name)), *keys, *catalog)
 
@@ -258,6 +261,19 @@ def rebuilt_columns(step: Step) -> list[str]:
     return selected
 
 
+def drop_features(features: Iterable[str], sql_name: str) -> list[str]:
+    """Return the statements that rewrite a table without these features.
+
+    Without column mapping, the physical name of a column is its name; all columns are written with it.
+    """
+    texts = []
+    for feature in features:
+        if feature == COLUMN_MAPPING:
+            texts.append(set_properties(sql_name, {"delta.columnMapping.mode": "none"}))
+        texts.append(f"ALTER TABLE {sql_name} DROP FEATURE {feature}")
+    return texts
+
+
 def _change(step: Step, sql_name: str) -> str:
     column = quote_identifier(step.column.name) if step.column else ""
     if step.overwrites:
@@ -316,6 +332,8 @@ def _ties(step: Step) -> tuple[tuple[str, str], ...]:
         return ((step.column.key, step.column.name),)
     if step.op == RENAME_COLUMN and step.rewrites and step.column is not None:
         return ((step.column.key, step.to_name),) if step.column.key else ()
+    if step.op == DROP_FEATURES and COLUMN_MAPPING in step.features and step.assumes is not None:
+        return tuple((column.key, column.name) for column in step.assumes.columns if column.key)
     if step.retyped and step.overwrites:
         shape = becomes(step)
         assert shape is not None

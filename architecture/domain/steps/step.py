@@ -9,7 +9,14 @@ whether the step is done, so a list of steps can be resumed at any position (``s
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from architecture.domain.steps.features import COLUMN_MAPPING, TYPE_WIDENING, are_texts, features_of, needs_mapping
+from architecture.domain.steps.features import (
+    COLUMN_MAPPING,
+    TYPE_WIDENING,
+    are_texts,
+    closing_features,
+    features_of,
+    needs_mapping,
+)
 from architecture.domain.tables import ColumnSpec, ObservedColumn, ObservedTable, TableSpec, stored
 from elevata.core.errors import MetadataError
 
@@ -18,6 +25,7 @@ PUBLISH_TABLE, RESTORE_TABLE, REBUILD_TABLE = "publish_table", "restore_table", 
 RENAME_COLUMN, ADD_COLUMN, WIDEN_COLUMN = "rename_column", "add_column", "widen_column"
 RETYPE_COLUMN, DROP_COLUMN, STAMP_KEYS = "retype_column", "drop_column", "stamp_keys"
 CHECK_NOT_NULL, PUBLISH_VIEW, DROP_VIEWS = "check_not_null", "publish_view", "drop_views"
+DROP_FEATURES = "drop_features"
 
 # These change neither rows nor structure, so the table does not show that they ran. They may run again.
 WITHOUT_TRACE = frozenset({CHECK_NOT_NULL, PUBLISH_VIEW, DROP_VIEWS})
@@ -33,7 +41,8 @@ class StepProblem(MetadataError):
 class TableShape:
     """Structure of a table as steps compare it: types as Delta stores them, without nullability.
 
-    ``features`` are the table's features (``architecture.domain.steps.features``), which comparisons ignore.
+    ``features`` are the table's enabled features (``architecture.domain.steps.features``), ``closing`` those that some
+    open readers do not support; comparisons ignore both.
     """
 
     qualified_name: str
@@ -41,6 +50,7 @@ class TableShape:
     partition_by: tuple[str, ...] = ()
     dropped: bool = False
     features: tuple[str, ...] = field(default=(), compare=False)
+    closing: tuple[str, ...] = field(default=(), compare=False)
 
     def column(self, name: str) -> ObservedColumn:
         """Return the column with exactly this name. Raise LookupError if there is none."""
@@ -110,7 +120,7 @@ class Step:
         version, restored: table version to restore, and its shape.
         only_empty: drop the column only if all its values are NULL.
         replaces: create the table in place of a dropped one.
-        features: features of a new table, independent of its columns.
+        features: features of a new table, independent of its columns; features that a step drops.
         rewrites: rewrite the table, so that it needs no further feature.
         repartitions: a rebuild that gives the table the partition columns of ``table``.
         assumes: shape of the table before the step; None if there is no table.
@@ -148,7 +158,8 @@ class Step:
     @property
     def overwrites(self) -> bool:
         """Return True if the step rewrites every row of the table."""
-        return self.rewrites or (self.op in (REBUILD_TABLE, RETYPE_COLUMN) and not self.only_checks)
+        rebuilds = self.op in (REBUILD_TABLE, RETYPE_COLUMN) and not self.only_checks
+        return self.rewrites or rebuilds or self.op == DROP_FEATURES
 
     @property
     def only_checks(self) -> bool:
@@ -163,6 +174,8 @@ class Step:
     @property
     def needed_features(self) -> tuple[str, ...]:
         """Return the table features that the table must have after the step."""
+        if self.op == DROP_FEATURES:
+            return ()
         if self.rewrites:
             return self.features
         columns = (*(self.table.columns if self.op == CREATE_TABLE else ()), *((self.column,) if self.column else ()))
@@ -184,6 +197,8 @@ class Step:
             return f"{subject}: {self.from_name} → {self.to_name}"
         if self.repartitions:
             return f"{subject}: partitioned by {', '.join(self.table.partition_by) or 'nothing'}"
+        if self.op == DROP_FEATURES:
+            return f"{subject}: {', '.join(self.features)}"
         if self.retyped:
             return f"{subject}: " + ", ".join(f"{c.name} {c.from_type} → {c.to_type}" for c in self.retyped)
         return f"{subject}.{self.column.name} {self.column.type}" if self.column else subject
@@ -212,6 +227,7 @@ def shape_of(observed: ObservedTable | None) -> TableShape | None:
         tuple(observed.partition_by),
         observed.dropped,
         features_of(observed.properties),
+        closing_features(observed.properties),
     )
 
 
@@ -230,6 +246,12 @@ def becomes(step: Step) -> TableShape | None:
         return replace(shape, dropped=step.op == DROP_TABLE)
     if step.op in WITHOUT_TRACE:
         return shape
+    if step.op == DROP_FEATURES:
+        kept = {
+            name: tuple(feature for feature in getattr(shape, name) if feature not in step.features)
+            for name in ("features", "closing")
+        }
+        return replace(shape, **kept)
     return _with_columns(step, shape)
 
 
@@ -265,14 +287,22 @@ def _change_columns(columns: tuple[ObservedColumn, ...], changes: dict[str, dict
 
 def done_by(step: Step, observed: ObservedTable | None) -> bool:
     """Return True if the table has the step's result. A step of ``WITHOUT_TRACE`` never counts as done."""
-    desired = becomes(step)
-    return step.leaves_trace and desired is not None and desired.matches(shape_of(observed))
+    desired, shape = becomes(step), shape_of(observed)
+    return step.leaves_trace and desired is not None and desired.matches(shape) and not _drops_of(step, shape)
+
+
+def _drops_of(step: Step, shape: TableShape | None) -> set[str]:
+    """Return the features that the step drops and the table still has."""
+    return set(step.features) & set(shape.closing) if step.op == DROP_FEATURES and shape is not None else set()
 
 
 def half_done_by(step: Step, observed: ObservedTable | None) -> bool:
-    """Return True if the step created its columns, but did not set their stable keys yet."""
+    """Return True if the step created its columns, but did not set their stable keys yet.
+
+    For dropped features: also if some features are left.
+    """
     desired = becomes(step)
-    ties = (step.rewrites or step.op in _CREATE_COLUMNS) and step.leaves_trace
+    ties = (step.rewrites or step.op in _CREATE_COLUMNS or step.op == DROP_FEATURES) and step.leaves_trace
     return ties and desired is not None and desired.matches(shape_of(observed), tied=False)
 
 
@@ -280,7 +310,8 @@ def assumed_by(step: Step, observed: ObservedTable | None) -> bool:
     """Return True if the table meets the preconditions. A dropped table can be replaced by a new one."""
     if step.assumes is None:
         return observed is None or observed.dropped
-    return step.assumes.matches(shape_of(observed))
+    shape = shape_of(observed)
+    return step.assumes.matches(shape) and (step.op != DROP_FEATURES or bool(_drops_of(step, shape)))
 
 
 def steps_done(steps: Sequence[Step], observed: ObservedTable | None) -> int:

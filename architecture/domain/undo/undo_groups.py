@@ -21,7 +21,7 @@ from metadata.domain.state import ColumnState, DatasetState
 
 # Aspects of a dataset or of a column that an operation changes.
 TABLE, NAME, THERE, TYPE, USE, LOGIC, NULLABLE = "table", "name", "there", "type", "use", "logic", "nullable"
-CONTRACT = "contract"
+CONTRACT, FORM = "contract", "form"
 
 _ASPECTS = {
     ops.CREATE_TABLE: TABLE,
@@ -39,6 +39,7 @@ _ASPECTS = {
     ops.UNRETIRE_COLUMN: USE,
     ops.CHANGE_LOGIC: LOGIC,
     ops.CHANGE_CONTRACT: CONTRACT,
+    ops.DROP_FEATURES: FORM,
 }
 _ON_TABLES = (ops.CREATE_TABLE, ops.DROP_TABLE, ops.RENAME_TABLE, ops.RETIRE_TABLE, ops.UNRETIRE_TABLE)
 
@@ -136,12 +137,13 @@ def undo_groups(
 
     ``operations`` are the report's, ``described`` the keys of the columns in the metadata. Technical columns belong
     to the group of their table's rename, type change or logic change. A contract has no group: it follows from what it
-    promises.
+    promises. Neither do dropped table features: nothing in the table depends on them, and the next step that needs one
+    enables it.
     """
     subjects = subjects_of(operations, described)
     groups: dict[Subject, list[Executed]] = {}
     for item in sorted(executed, key=lambda item: item.ordinal):
-        if operations[item.place].op != ops.CHANGE_CONTRACT:
+        if operations[item.place].op not in (ops.CHANGE_CONTRACT, ops.DROP_FEATURES):
             groups.setdefault(subjects[item.place], []).append(item)
     return tuple(
         UndoGroup(

@@ -4,9 +4,12 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +45,8 @@ from metadata.services.rows.subjects import KINDS
 
 # Rows of a delivery that are checked before it is stored.
 CHECKED_ROWS = 20_000
+# Folder of an upload that is being received, and the time after which it is left from a killed process.
+_HIDDEN_FOLDER, _ABANDONED_AFTER = ".upload-", timedelta(days=1)
 
 
 def store_upload(*, system: System, name: str, chunks: Iterable[bytes]) -> str:
@@ -53,25 +58,41 @@ def store_upload(*, system: System, name: str, chunks: Iterable[bytes]) -> str:
     """
     must_be_changeable([system])
     folder, target = folder_of(system), _target(system, name)
-    with _incoming(folder, name, chunks) as incoming:
-        try:
-            os.link(incoming, target)
-        except FileExistsError:
-            raise Refusal(
-                "FILE_EXISTS",
-                f"{folder} has a file {name} already",
-                file=name,
-                hint="Rename the file, or choose the existing one from the list.",
-            ) from None
-        size = incoming.stat().st_size
-    record_change(
-        action="uploaded",
-        subject_kind=KINDS[System],
-        subject_key=system.short_name,
-        subject_name=str(system),
-        after={"file": name, "bytes": size},
+    exists = Refusal(
+        "FILE_EXISTS",
+        f"{folder} has a file {name} already",
+        file=name,
+        hint="Rename the file, or choose the existing one from the list.",
     )
+    with _incoming(folder, name, chunks) as incoming:
+        if target.exists():
+            raise exists
+        record = partial(
+            record_change,
+            subject_kind=KINDS[System],
+            subject_key=system.short_name,
+            subject_name=str(system),
+            after={"file": name, "bytes": incoming.stat().st_size},
+        )
+        try:
+            _put_into_place(partial(os.link, incoming, target), record)
+        except FileExistsError:
+            raise exists from None
     return name
+
+
+def _put_into_place(put: Callable[[], object], record: Callable[..., None]) -> None:
+    """Add the entry of an upload to the change log, then put the file into its place.
+
+    In this order a process that is killed leaves an entry without its file, and never a file without an entry.
+    """
+    with transaction.atomic():
+        record(action="uploaded")
+    try:
+        put()
+    except OSError:
+        record(action="upload_failed")
+        raise
 
 
 def takes_uploads(source: SourceDataset) -> bool:
@@ -97,17 +118,16 @@ def store_delivery(
         file = _described(source, incoming, location)
         if not as_it_is and (problem := file.problem(source)):
             raise problem
-        with transaction.atomic():
-            record_change(
-                action="uploaded",
-                subject_kind=KINDS[SourceDataset],
-                subject_key=str(source.key),
-                subject_name=str(source),
-                dataset_key=source.key,
-                before=_facts(target),
-                after=_facts(incoming) | {"file": location, "uploaded_as": name},
-            )
-            incoming.replace(target)
+        record = partial(
+            record_change,
+            subject_kind=KINDS[SourceDataset],
+            subject_key=str(source.key),
+            subject_name=str(source),
+            dataset_key=source.key,
+            before=_facts(target),
+            after=_facts(incoming) | {"file": location, "uploaded_as": name},
+        )
+        _put_into_place(partial(incoming.replace, target), record)
     return file
 
 
@@ -278,10 +298,12 @@ def _check_name(name: str) -> None:
 def _incoming(folder: Path, name: str, chunks: Iterable[bytes]) -> Iterator[Path]:
     """Yield an uploaded file, under its name in a hidden folder, and remove what is left of it.
 
-    The folder is created if it is not there. Raise Refusal TOO_LARGE or NOT_WRITTEN.
+    The folder is created if it is not there. What killed processes left of earlier uploads is removed, too. Raise
+    Refusal TOO_LARGE or NOT_WRITTEN.
     """
-    hidden = folder / f".upload-{secrets.token_hex(8)}"
+    hidden = folder / f"{_HIDDEN_FOLDER}{secrets.token_hex(8)}"
     try:
+        _remove_abandoned(folder)
         hidden.mkdir(parents=True)
         _write(hidden / name, chunks, name)
         yield hidden / name
@@ -294,6 +316,14 @@ def _incoming(folder: Path, name: str, chunks: Iterable[bytes]) -> Iterator[Path
         ) from error
     finally:
         shutil.rmtree(hidden, ignore_errors=True)
+
+
+def _remove_abandoned(folder: Path) -> None:
+    latest = time.time() - _ABANDONED_AFTER.total_seconds()
+    for left in folder.glob(f"{_HIDDEN_FOLDER}*"):
+        with suppress(FileNotFoundError):  # another upload removes it, too
+            if left.is_dir() and not left.is_symlink() and left.stat().st_mtime < latest:
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def _write(path: Path, chunks: Iterable[bytes], name: str) -> None:

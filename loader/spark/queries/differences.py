@@ -1,7 +1,8 @@
 """Difference between two sets of rows, such as a table and a SELECT: added, changed and gone rows, and changed columns.
 
 With a key, both sides are joined once and compared value by value; NULL equals NULL. Without one, rows are counted:
-a row that occurs twice before and three times after is two same rows and an added one.
+a row that occurs twice before and three times after is two same rows and an added one. Values that are written
+differently are the same (``loader.spark.compared_texts``).
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -65,7 +66,10 @@ class _Pair:
 
     def same(self) -> Column:
         """Return the condition that both values are the same, whatever the way in which they are written."""
-        return compared(self.new, self.type_name).eqNullSafe(compared(self.old, self.type_name))
+        return self.compared(self.new).eqNullSafe(self.compared(self.old))
+
+    def compared(self, value: Column) -> Column:
+        return compared(value, self.type_name)
 
     def _comparable(self, field: T.StructField) -> Column:
         """Return the column in a type that both sides have: numbers as they are, other changed types as text."""
@@ -93,7 +97,7 @@ def compare(
         key: names of the key's columns; empty, or with a column that one side lacks, compares whole rows.
         left_out: names of columns in lower case whose values are not compared.
         samples: number of rows of each kind.
-        types: types of columns that are compared by value. Whole rows are compared as they are written.
+        types: types of columns that are compared by value.
         export: called with all rows that differ if the samples are not all of them.
     """
     pairs = _pairs(before, after, left_out, types)
@@ -179,7 +183,8 @@ def _by_key(
     )
     counts = {row[_STATUS]: row for row in counted.collect()}
     changed = counts.get(CHANGED)
-    groups = after.groupBy(*(quote_identifier(pair.after.name) for pair in keys)).agg(F.count(F.lit(1)).alias(_ROWS))
+    key_values = (pair.compared(F.col(quote_identifier(pair.after.name))).alias(f"k{pair.place}") for pair in keys)
+    groups = after.select(*key_values).groupBy(*(f"k{pair.place}" for pair in keys)).agg(F.count(F.lit(1)).alias(_ROWS))
     order = [F.coalesce(pair.new, pair.old) for pair in keys]
     differing = compared.where(F.col(_STATUS) != SAME).orderBy(_STATUS, *order).select(_STATUS, *_sides(pairs))
     found = {
@@ -223,10 +228,8 @@ def _samples(
 def _by_rows(
     before: DataFrame, after: DataFrame, pairs: Sequence[_Pair], most: int
 ) -> tuple[dict[str, Any], DataFrame]:
-    old = before.select(F.lit(1).alias("o"), F.lit(0).alias("n"), *(pair.select_old() for pair in pairs))
-    new = after.select(F.lit(0).alias("o"), F.lit(1).alias("n"), *(pair.select_new() for pair in pairs))
     columns = [f"n{pair.place}" for pair in pairs]
-    counts = new.union(old).groupBy(*columns).agg(F.sum("o").alias("o"), F.sum("n").alias("n"))
+    counts = _counts(before, after, pairs)
     apart = F.col("n") - F.col("o")
     (totals,) = counts.agg(
         F.sum(F.greatest(apart, F.lit(0))).alias(ADDED),
@@ -245,6 +248,25 @@ def _by_rows(
         "samples": {"columns": [pair.name for pair in pairs], **samples},
     }
     return found, _each_row(counts, apart, pairs)
+
+
+def _counts(before: DataFrame, after: DataFrame, pairs: Sequence[_Pair]) -> DataFrame:
+    """Return each row once, as the side that has more of it writes it, with its number of rows on both sides."""
+    old = before.select(F.lit(1).alias("o"), F.lit(0).alias("n"), *(pair.select_old() for pair in pairs))
+    new = after.select(F.lit(0).alias("o"), F.lit(1).alias("n"), *(pair.select_new() for pair in pairs))
+    by_value = [pair for pair in pairs if pair.type_name]
+    rows = new.union(old).select("*", *(pair.compared(pair.new).alias(f"c{pair.place}") for pair in by_value))
+    texts = [
+        F.min(F.when(F.col(side) > 0, pair.new)).alias(f"{side}_{pair.place}") for pair in by_value for side in "on"
+    ]
+    groups = [f"{'c' if pair.type_name else 'n'}{pair.place}" for pair in pairs]
+    counts = rows.groupBy(*groups).agg(F.sum("o").alias("o"), F.sum("n").alias("n"), *texts)
+
+    def written(pair: _Pair) -> Column:
+        old, new = (F.col(f"{side}_{pair.place}") for side in "on")
+        return F.when(F.col("n") > F.col("o"), new).otherwise(F.coalesce(old, new)).alias(f"n{pair.place}")
+
+    return counts.select("o", "n", *(written(pair) if pair.type_name else f"n{pair.place}" for pair in pairs))
 
 
 def _each_row(counts: DataFrame, apart: Column, pairs: Sequence[_Pair]) -> DataFrame:

@@ -24,6 +24,7 @@ from loader.domain.manifest.reads import QuerySource, ReadManifest
 from loader.domain.queries.query_results import MOST_ROWS
 from loader.domain.queries.select_statements import FAILED, INVALID
 from loader.domain.refusals import Refusal
+from loader.spark.compared_texts import types_by_name
 from loader.spark.queries.differences import compare
 from loader.spark.queries.select_statements import (
     as_values,
@@ -95,7 +96,8 @@ def _difference(session: SparkSession, warehouse: str, manifest: ReadManifest, a
         before = source_frame(session, warehouse, QuerySource("", spec, masking=manifest.masking))
         technical = {column.name for column in spec.columns if column.purpose not in ("business_key", "attribute")}
         before = before.select(*(quote_identifier(name) for name in before.columns if name not in technical))
-    found = compare(before, after, arguments.get("key", ()), left_out=arguments.get("left_out", ()))
+    types = types_by_name(spec)
+    found = compare(before, after, arguments.get("key", ()), left_out=arguments.get("left_out", ()), types=types)
     return {"table": spec.qualified_name, "table_version": version, **found}
 
 

@@ -8,7 +8,15 @@ import json
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from architecture.domain.steps.statements import DROPPED_FOLDER, lost_values, rebuilt_columns
+from architecture.domain.steps.features import COLUMN_MAPPING
+from architecture.domain.steps.statements import (
+    COLUMN,
+    DROPPED_FOLDER,
+    drop_features,
+    lost_values,
+    rebuilt_columns,
+    unset_properties,
+)
 from architecture.domain.steps.step import (
     CHECK_NOT_NULL,
     DROP_COLUMN,
@@ -18,6 +26,7 @@ from architecture.domain.steps.step import (
     Step,
     TableShape,
     becomes,
+    shape_of,
 )
 from loader.domain.refusals import Refusal
 from loader.spark.compared_texts import compared
@@ -47,6 +56,35 @@ def rebuild(step: Step, table: DeltaTable) -> int:
             hint="see the runner's log; nothing was changed",
         )
     return rows
+
+
+def open_table(step: Step, table: DeltaTable) -> int:
+    """Rewrite the table without the step's features that it has, and return its row count. RESTORE it if counts differ.
+
+    Without column mapping, stored keys could be those of other columns, so they are removed first; the step stores
+    them again.
+    """
+    shape = shape_of(table.observe())
+    left = [name for name in step.features if shape is not None and name in shape.closing]
+    before, rows = table.version(), table.rows()
+    if COLUMN_MAPPING in left and (keys := table.stored_keys()):
+        table.spark.sql(unset_properties(table.sql_name, (COLUMN + key for key in keys)))
+    for sql in drop_features(left, table.sql_name):
+        table.spark.sql(sql)
+    _restore_unless(rows, table, before, step)
+    return rows
+
+
+def _restore_unless(rows: int, table: DeltaTable, before: int, step: Step) -> None:
+    """Restore the version ``before`` and raise Refusal REBUILD_MISMATCH if the table has another number of rows."""
+    if table.rows() != rows:
+        table.spark.sql(f"RESTORE TABLE {table.sql_name} TO VERSION AS OF {before}")
+        raise Refusal(
+            "REBUILD_MISMATCH",
+            f"{step.describe()}: {rows} rows before, another number after; "
+            f"the table is back at what version {before} held",
+            hint="see the runner's log; nothing was changed",
+        )
 
 
 def _with_new_hashes(frame: DataFrame, step: Step) -> DataFrame:

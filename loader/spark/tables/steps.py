@@ -30,6 +30,7 @@ from architecture.domain.steps.statements import (
 from architecture.domain.steps.step import (
     ADD_COLUMN,
     CREATE_TABLE,
+    DROP_FEATURES,
     DROP_TABLE,
     PUBLISH_TABLE,
     PUBLISH_VIEW,
@@ -48,7 +49,7 @@ from architecture.domain.tables import ObservedTable
 from loader.domain.queries.masking import without_values
 from loader.domain.refusals import Refusal
 from loader.spark.session import USER_METADATA, accident, commit_metadata, dataset_session
-from loader.spark.tables.rebuilds import EXECUTION, asks, check, rebuild, set_aside
+from loader.spark.tables.rebuilds import EXECUTION, asks, check, open_table, rebuild, set_aside
 from loader.spark.tables.tables import DeltaTable, publish
 
 # Catalog names of tables, compared by location. The catalog only publishes the names in the Delta logs. So a name is
@@ -253,7 +254,9 @@ class _Execution:
         """Run the missing statements: the change, unless the table shows it, then those of column keys."""
         if ordinal not in self.checked:
             check(step, table)
-        if not half_done_by(step, table.observe()):
+        if step.op == DROP_FEATURES:
+            self.written[ordinal] = open_table(step, table)
+        elif not half_done_by(step, table.observe()):
             self._remove_dropped_keys(step, table)
             for statement in todo:
                 if statement.part == CHANGE:

@@ -15,6 +15,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from architecture.domain.steps.features import COLUMN_MAPPING, shown
 from architecture.domain.steps.statements import COLUMN, DROPPED, KEY, NAME
 from architecture.domain.tables import ObservedColumn, ObservedTable, TableSpec
 from loader.domain.refusals import Refusal
@@ -103,6 +104,8 @@ def file_id(file: Mapping[str, Any]) -> FileId:
 
 _VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 _PHYSICAL = "delta.columnMapping.physicalName"
+# Version of a reader protocol without a list of features that has column mapping.
+_MAPPING_PROTOCOL = 2
 # Number of commits read one by one before DESCRIBE HISTORY is asked whether an older one is that of a run.
 _COMMITS_TO_SEARCH = 50
 
@@ -272,7 +275,8 @@ class DeltaTable:
             columns=tuple(_observed_column(field, keys) for field in metadata.fields),
             version=snapshot.version(),
             partition_by=metadata.partition_by,
-            properties={name: value for name, value in properties.items() if not name.startswith("elevata.")},
+            properties=shown(_features(snapshot))
+            | {name: value for name, value in properties.items() if not name.startswith("elevata.")},
             dropped=properties.get(DROPPED) == "true",
         )
 
@@ -284,6 +288,11 @@ class DeltaTable:
         """Return Delta's physical name of every column, by its present name."""
         fields = metadata_of(self.snapshot()).fields
         return {field["name"]: field["metadata"].get(_PHYSICAL, field["name"]) for field in fields}
+
+    def stored_keys(self) -> list[str]:
+        """Return the stable keys of columns in the table's properties, also those of dropped columns."""
+        properties = metadata_of(self.snapshot()).properties
+        return [name.removeprefix(COLUMN) for name in properties if name.startswith(COLUMN)]
 
     def keys_without_column(self, physical_name: str) -> list[str]:
         """Return the stable keys whose column had this physical name and was dropped; empty if it still exists."""
@@ -439,6 +448,13 @@ def metadata_of(snapshot: Any) -> Metadata:
     metadata = json.loads(snapshot.metadata().json())["metaData"]
     fields = json.loads(metadata["schemaString"])["fields"]
     return Metadata(metadata["configuration"], fields, tuple(metadata["partitionColumns"]))
+
+
+def _features(snapshot: Any) -> list[str]:
+    """Return the features of a table's protocol that a reader must support."""
+    protocol = json.loads(snapshot.protocol().json())["protocol"]
+    by_version = [COLUMN_MAPPING] if protocol["minReaderVersion"] == _MAPPING_PROTOCOL else []
+    return protocol.get("readerFeatures", by_version)
 
 
 def properties_of(scala_map) -> dict[str, str]:

@@ -42,6 +42,7 @@ DEFAULTS = [
     (operation(ops.ADD_COLUMN, HISTORY, code="KEY_RETYPED"), ops.BLOCKED, "KEY_RETYPED"),
     (operation(ops.WIDEN_COLUMN), ops.ALLOWED, "WIDEN_COLUMN"),
     (operation(ops.REBUILD_TABLE), ops.NEEDS_APPROVAL, "REBUILD_TABLE"),
+    (operation(ops.DROP_FEATURES), ops.NEEDS_APPROVAL, "DROP_FEATURES"),
     (operation(ops.RETYPE_COLUMN), ops.BLOCKED, "RETYPE_COLUMN"),
     (operation(ops.DROP_COLUMN), ops.BLOCKED, "DROP_COLUMN"),
     (operation(ops.DROP_COLUMN, HISTORY), ops.BLOCKED, "DROP_HISTORY_COLUMN"),

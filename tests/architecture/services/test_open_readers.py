@@ -2,7 +2,7 @@
 
 import pytest
 
-from architecture.domain.steps.features import COLUMN_MAPPING, OPEN
+from architecture.domain.steps.features import COLUMN_MAPPING, DELETION_VECTORS, OPEN
 from architecture.domain.steps.step import shape_of
 from architecture.domain.workflow import Refused
 from architecture.models import ChangeReport, ExecutionRecord
@@ -15,6 +15,7 @@ from elevata.accounts.roles import Role
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.datasets.targets import update_target_column
 from metadata.services.lifecycle import rename_dataset
+from tests.architecture.services.test_automatic_changes import pending
 from tests.architecture.services.test_reports import rename
 from tests.architecture.world import World, customers_built, make_world, person, put_policy_in_force
 
@@ -88,7 +89,7 @@ def test_approvers_who_accept_lost_readers_let_the_tables_have_column_mapping(op
     open_world.work(request_execution(report=report, user=open_world.operator).execution)
     assert features(open_world) == {COLUMN_MAPPING}
     rename(open_world, "display_name", "shown_name")
-    assert {one.code for one in operations_of(open_world.report())} == {"RENAME_COLUMN"}
+    assert {one.code for one in operations_of(open_world.report())} == {"RENAME_COLUMN", "DROP_FEATURES"}
 
 
 def test_a_preview_from_before_the_acceptance_is_not_executed(open_world, report):
@@ -174,6 +175,59 @@ def test_technical_columns_that_follow_their_table_write_it_anew(open_world):
 def test_an_undo_gives_tables_no_feature_either(open_world, report):
     take_back(open_world, open_world.executed().record)
     assert features(open_world) == set()
+
+
+@pytest.fixture
+def closed_world(built) -> World:
+    """World whose tables got features before its environment had open readers."""
+    rename(built, "full_name", "display_name")
+    built.executed()
+    columns = {column.name: column for column in TargetColumn.objects.filter(dataset__name="rc_crm_customer")}
+    with acting_as(built.author):
+        update_target_column(
+            column=columns["balance"], expected_version=columns["balance"].version, type="decimal(18,2)"
+        )
+    built.executed()
+    put_policy_in_force(built.environment, {"readers": OPEN})
+    return built
+
+
+def test_tables_with_features_from_before_are_opened_by_a_report_that_needs_approval(closed_world):
+    report = closed_world.report()
+    assert [(one.op, one.dataset, one.decision, one.code) for one in operations_of(report)] == [
+        ("drop_features", name, "needs_approval", "DROP_FEATURES") for name in TABLES
+    ]
+    assert all(one.message.startswith("it has columnMapping and typeWidening; ") for one in operations_of(report))
+    with pytest.raises(Refused) as refused:
+        approve(report=report, user=closed_world.approver, readers_lost=True)
+    assert refused.value.code == "NO_READER_LOST"
+    preview = closed_world.previewed()
+    assert set(preview.estimate["rewritten"]) == set(TABLES)
+    execution = closed_world.work(request_execution(report=report, user=closed_world.operator).execution)
+    assert execution.status == "succeeded"
+    assert features(closed_world) == {DELETION_VECTORS}
+    assert closed_world.report().status == "no_changes"
+    assert groups_of(execution.record) == ()
+
+
+def test_tables_with_features_from_before_are_loaded_meanwhile(closed_world):
+    assert closed_world.report().status == "open"
+    waiting = pending(closed_world)
+    assert (waiting.operations, waiting.needing) == ((), ())
+
+
+def test_an_undo_leaves_features_from_before(built):
+    rename(built, "full_name", "display_name")
+    record = built.executed().record
+    put_policy_in_force(built.environment, {"readers": OPEN})
+    take_back(built, record)
+    assert features(built) == {COLUMN_MAPPING, DELETION_VECTORS}
+
+
+def test_tables_keep_their_features_where_only_spark_reads(built):
+    rename(built, "full_name", "display_name")
+    built.executed()
+    assert built.report().status == "no_changes"
 
 
 def test_with_spark_alone_the_same_rename_is_allowed(built):

@@ -4,17 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from architecture.domain.operations import DROP_FEATURES, Operation
 from architecture.domain.steps.features import (
     COLUMN_MAPPING,
     DELETION_VECTORS,
     OPEN,
     TYPE_WIDENING,
     needs_mapping,
+    shown,
     switches,
 )
 from architecture.domain.steps.report_steps import as_row, of_row, plan_steps
-from architecture.domain.steps.statements import CHANGE, FEATURES, statements
-from architecture.domain.steps.step import Step, becomes, inverse
+from architecture.domain.steps.statements import CHANGE, FEATURES, KEYS, statements
+from architecture.domain.steps.step import Step, becomes, done_by, inverse, steps_done
+from architecture.domain.tables import ObservedTable, TableSpec
 from tests.architecture.tables import column, observed, report_on, seen, table
 
 MAPPING = "SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
@@ -108,3 +111,52 @@ def test_features_survive_storage_and_older_rows_have_none():
     older = {name: value for name, value in as_row(wider).items() if name != "features"}
     older["assumes"] = {name: value for name, value in older["assumes"].items() if name != "features"}
     assert of_row(older) == wider
+
+
+def closed(spec: TableSpec) -> ObservedTable:
+    """Return the table as observed with both features that some open readers lack."""
+    found = seen(spec)
+    found.properties.update(switches((COLUMN_MAPPING, TYPE_WIDENING, DELETION_VECTORS)))
+    return found
+
+
+def opening(spec: TableSpec) -> list[Operation]:
+    return [Operation(DROP_FEATURES, spec.qualified_name, spec.key)]
+
+
+def test_features_are_dropped_after_the_other_changes_of_a_table():
+    before, wanted = table("t", column("x", of="a")), table("t", column("y", of="a"))
+    operations = [*opening(before), *report_on(before, wanted)]
+    renamed, dropped = plan_steps([wanted], {before.key: closed(before)}, operations, readers=OPEN)
+    assert (renamed.op, dropped.op) == ("rename_column", "drop_features")
+    assert (dropped.features, dropped.operation, dropped.overwrites) == ((COLUMN_MAPPING, TYPE_WIDENING), 0, True)
+    assert [statement.part for statement in statements(dropped, "/w")] == [CHANGE] * 3 + [KEYS]
+    assert texts(dropped)[0].endswith("SET TBLPROPERTIES ('delta.columnMapping.mode' = 'none')")
+    assert [text.rpartition(" ")[2] for text in texts(dropped)[1:3]] == [COLUMN_MAPPING, TYPE_WIDENING]
+    assert of_row(as_row(dropped)) == dropped
+    assert becomes(of_row(as_row(dropped))).closing == ()
+
+
+def test_a_name_that_needs_column_mapping_keeps_it():
+    spec = table("t", column("a b"))
+    (step,) = plan_steps([spec], {spec.key: closed(spec)}, opening(spec), readers=OPEN)
+    assert step.features == (TYPE_WIDENING,)
+
+
+def test_features_stay_if_approvers_accept_lost_readers():
+    spec = table("t", column("a"))
+    assert plan_steps([spec], {spec.key: closed(spec)}, opening(spec), readers=OPEN, readers_lost=True) == ()
+
+
+def test_dropped_features_are_done_once_the_protocol_lacks_them_and_nothing_is_undone():
+    spec = table("t", column("a"))
+    before = closed(spec)
+    (step,) = plan_steps([spec], {spec.key: before}, opening(spec), readers=OPEN)
+    assert steps_done([step], before) == 0
+    disabled = seen(spec)
+    disabled.properties.update(shown((COLUMN_MAPPING,)))
+    assert not done_by(step, disabled)
+    assert steps_done([step], disabled) == 0
+    assert done_by(step, seen(spec))
+    assert steps_done([step], seen(spec)) == 1
+    assert inverse(step, 3) is None

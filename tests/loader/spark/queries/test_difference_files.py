@@ -7,6 +7,7 @@ import pytest
 
 from loader.spark.queries.differences import compare
 from loader.spark.queries.exports import export_differences
+from tests.fixtures.spark import by_night
 
 pytestmark = [pytest.mark.spark, pytest.mark.takes(seconds=8)]
 
@@ -46,3 +47,20 @@ def test_rows_without_a_key_are_in_the_file_as_often_as_one_side_has_more_of_the
 def test_a_difference_that_the_answer_has_whole_has_no_file(spark, tmp_path):
     difference, lines = lines_of(spark, tmp_path, ["id"], [(1, "a")], [(1, "b")])
     assert ("exported" in difference, lines) == (False, [])
+
+
+@pytest.mark.parametrize("key", [by_night(["id"], id="key"), pytest.param([], id="whole rows")])
+def test_values_that_are_written_differently_are_the_same(spark, key):
+    before = [(1, "AB", "a"), (1, "AB", "a"), (2, "cd", "b")] if not key else [(1, "AB", "a"), (2, "cd", "b")]
+    after = [(1, "ab", "a"), (2, "CD", "b"), (3, "EF", "c"), (3, "ef", "c")]
+    frames = [spark.createDataFrame(rows, "id integer, u string, v string") for rows in (before, after)]
+    difference = compare(*frames, key, types={"u": "uuid"})
+    assert difference["rows"] == {"added": 2, "changed": 0, "gone": 0 if key else 1, "same": 2}
+    assert sorted(difference["samples"]["added"])[0][1] == "EF"
+    assert [row[1] for row in difference["samples"]["gone"]] == ([] if key else ["AB"])
+
+
+@pytest.mark.nightly
+def test_a_key_that_is_written_differently_is_repeated(spark):
+    frame = spark.createDataFrame([("AB", 1), ("ab", 1)], "id string, v integer")
+    assert compare(frame, frame, ["id"], types={"id": "uuid"})["repeated_keys"] == 1

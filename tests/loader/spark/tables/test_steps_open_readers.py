@@ -1,10 +1,12 @@
 """Steps with open readers on real tables: written anew, without a table feature, once despite interruptions."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
-from architecture.domain.steps.features import COLUMN_MAPPING, DELETION_VECTORS, OPEN
+from architecture.domain.operations import DROP_FEATURES, Operation
+from architecture.domain.steps.features import COLUMN_MAPPING, DELETION_VECTORS, OPEN, TYPE_WIDENING
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.steps.statements import COLUMN
 from architecture.domain.steps.step import Unwinding, becomes, shape_of, steps_done
@@ -20,10 +22,14 @@ from tests.loader.spark.tables.test_steps import (
     Warehouse,
     changed,
     column,
+    dry_run_result,
     executed,
     structure,
     without_measures,
 )
+from tests.readers.environment import readers_python
+from tests.readers.rows_as_text import rows_as_text
+from tests.readers.test_matrix_spark import answered
 
 pytestmark = pytest.mark.spark
 warehouse = test_steps.warehouse
@@ -157,3 +163,81 @@ def test_a_feature_that_cannot_be_switched_on_fails_the_step(warehouse, items, m
     monkeypatch.undo()
     assert warehouse.run(warehouse.plan(wanted))
     assert COLUMN_MAPPING in features(warehouse, wanted)
+
+
+@pytest.fixture
+def swapped(warehouse: Warehouse, items: TableSpec) -> TableSpec:
+    """Table whose columns were swapped, widened, dropped and added with Delta's features, and that lost a row."""
+    moved = (column("id", "bigint"), column("b", of="a"), column("a", of="b"))
+    assert warehouse.run(warehouse.plan(replace(items, columns=(*moved, *items.columns[3:]))))
+    wanted = replace(items, columns=(*moved, *items.columns[4:]))
+    operations = [replace(one, dataset=items.qualified_name) for one in report_on(items, wanted)]
+    assert warehouse.run(warehouse.plan(wanted, operations=operations))
+    again = replace(wanted, columns=(*wanted.columns, column("Case", of="another")))
+    assert warehouse.run(warehouse.plan(again))
+    place = warehouse.table(again).sql_name
+    warehouse.spark.sql(f"INSERT INTO {place} SELECT 3L, * EXCEPT (id) FROM {place} WHERE id = 1")
+    warehouse.spark.sql(f"DELETE FROM {place} WHERE id = 2")
+    assert set(shape_of(warehouse.table(again).observe()).closing) == {COLUMN_MAPPING, TYPE_WIDENING}
+    return again
+
+
+def opened(warehouse: Warehouse, spec: TableSpec):
+    return planned(warehouse, spec, [Operation(DROP_FEATURES, spec.qualified_name, spec.key)])
+
+
+@pytest.mark.nightly
+def test_a_table_with_features_from_before_is_opened_to_all_readers_with_its_rows_and_keys(
+    warehouse, swapped, tmp_path
+):
+    rows, shape = warehouse.rows(swapped), structure(warehouse, swapped)
+    assert [row["id"] for row in rows] == [1, 3]
+    todo, version = opened(warehouse, swapped), warehouse.version(swapped)
+    seen = dry_run_result(warehouse, todo)
+    assert (seen["succeeded"], seen["error"], warehouse.version(swapped)) == (True, None, version)
+    assert warehouse.run(todo), warehouse.error
+    assert (warehouse.rows(swapped), structure(warehouse, swapped)) == (rows, shape)
+    assert stored_keys(warehouse, swapped) == {one.key for one in swapped.columns}
+    assert shape_of(warehouse.table(swapped).observe()).closing == ()
+    assert opened(warehouse, swapped) == ()
+    before = warehouse.version(swapped)
+    assert warehouse.run(todo)
+    assert warehouse.version(swapped) == before
+    (tmp_path / "tables.json").write_text(json.dumps({"items": warehouse.table(swapped).location}))
+    answers = answered(readers_python(), "read_tables.py", tmp_path / "tables.json")
+    assert {name: found["items"] for name, found in answers.items()} == dict.fromkeys(answers, rows_as_text(rows))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("statements", range(5))
+def test_a_runner_that_dies_between_statements_of_an_opening_leaves_the_rest(
+    warehouse, swapped, monkeypatch, statements
+):
+    rows, shape, todo = warehouse.rows(swapped), structure(warehouse, swapped), opened(warehouse, swapped)
+    real, left = type(warehouse.spark).sql, [statements]
+
+    def dying(session, text, *arguments, **more):
+        if text.startswith("ALTER TABLE"):
+            left[0] -= 1
+            if left[0] < 0:
+                raise Killed
+        return real(session, text, *arguments, **more)
+
+    with monkeypatch.context() as killed:
+        killed.setattr(type(warehouse.spark), "sql", dying)
+        assert not warehouse.run(todo)
+    assert warehouse.run(todo), warehouse.error
+    assert (warehouse.rows(swapped), structure(warehouse, swapped)) == (rows, shape)
+    assert shape_of(warehouse.table(swapped).observe()).closing == ()
+
+
+@pytest.mark.nightly
+def test_a_step_from_before_an_opening_is_undone(warehouse, items):
+    rows, shape = warehouse.rows(items), structure(warehouse, items)
+    wider = replace(items, columns=(column("id", "bigint"), column("x", of="a"), *items.columns[2:]))
+    done = executed(warehouse, warehouse.plan(wider))
+    assert warehouse.run(opened(warehouse, wider))
+    unwinding = Unwinding({items.key: shape_of(warehouse.table(items).observe())}, rewrites=True)
+    back = tuple(one for step, version in reversed(done) for one in unwinding.take_back(step, version))
+    assert warehouse.run(back), warehouse.error
+    assert (warehouse.rows(items), structure(warehouse, items)) == (rows, shape)

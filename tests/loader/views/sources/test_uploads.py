@@ -62,6 +62,26 @@ def test_the_change_log_identifies_the_file_before_and_after(editor: Client, ord
     assert "orders (1).csv" in section(read(editor, f"/sources/{orders.key}/upload/"), "uploads-head")
 
 
+def test_an_upload_is_in_the_change_log_before_its_file_is_in_place(
+    editor: Client, orders: SourceDataset, landing: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def refused(path: Path, target: Path) -> None:
+        assert ChangeLogEntry.objects.filter(action="uploaded").count() == 1
+        raise OSError(5, "refused by the test")
+
+    left = landing / ".upload-00ff"
+    left.mkdir()
+    os.utime(left, (0, 0))
+    monkeypatch.setattr(Path, "replace", refused)
+    assert "NOT_WRITTEN" in html_of(upload(editor, orders, NEXT))
+    assert (landing / "orders.csv").read_text() == ORDERS
+    assert [path.name for path in landing.iterdir()] == ["orders.csv"]
+    assert set(ChangeLogEntry.objects.filter(dataset_key=orders.key).values_list("action", flat=True)) >= {
+        "uploaded",
+        "upload_failed",
+    }
+
+
 def test_a_new_column_is_named_and_the_file_stored(editor: Client, orders: SourceDataset):
     page = read(
         editor,
