@@ -58,6 +58,14 @@ def names_read(text: str) -> frozenset[str]:
     return frozenset(f"{table.db}.{table.name}".lower() for table in tables if table.db)
 
 
+def names_used(text: str) -> frozenset[str] | None:
+    """Return all names in a query in lower case; None if it uses columns without their names.
+
+    Raise Refusal as ``check_query``.
+    """
+    return _columns(_select_of(text).tree)
+
+
 def check_query(text: str, published: Collection[str], others: Collection[str] = ()) -> CheckedQuery:
     """Return the checked query. Raise Refusal SQL_REFUSED, SQL_INVALID or UNKNOWN_NAME with the position.
 

@@ -116,6 +116,19 @@ def sensitive_columns(states: Iterable[DatasetState]) -> dict[str, SensitiveName
     }
 
 
+def hidden_names(state: DatasetState, names: SensitiveNames) -> frozenset[str]:
+    """Return names in lower case of a dataset's sensitive columns and of the columns of its tables that hash them."""
+    if not names.keys:
+        return names.names
+    sensitive, policy = Sensitive(names.keys, frozenset(), frozenset()), HistoryPolicy.from_dict(state.history_policy)
+    hidden = set(names.names)
+    for table in tables_of(state):
+        hidden |= {column.name.lower() for column in table.columns}.difference(
+            masking_of(table, sensitive, policy, "").shown_names
+        )
+    return frozenset(hidden)
+
+
 def _is_sensitive(column: ColumnState, classified: Classification) -> bool:
     return column.key in classified.sensitive or column.name.lower() in classified.sensitive_present
 

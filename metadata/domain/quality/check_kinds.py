@@ -207,10 +207,12 @@ class QualityRule:
     @property
     def reads(self) -> frozenset[str]:
         """Return the names in lower case of the dataset's columns that the check reads, without those of a SELECT."""
-        names = {*self.columns}
-        for text in (self.condition, self.where):
-            names |= set(check_expression(text)) if text else set()
-        return frozenset(name.lower() for name in names)
+        return frozenset(name.lower() for name in self.columns) | self.chosen_by
+
+    @property
+    def chosen_by(self) -> frozenset[str]:
+        """Return the names in lower case of the dataset's columns in the condition and in ``where``."""
+        return frozenset(name.lower() for text in (self.condition, self.where) for name in _names_in(text))
 
     def names_column(self, name: str) -> bool:
         """Return True if the check names this column of its dataset; in a SELECT, any identifier of the name."""
