@@ -11,7 +11,6 @@ from django.db.models.functions import Lower
 from elevata.core.errors import ProductError
 from loader.domain.quality.checks import CheckSpec, is_sensitive
 from loader.domain.quality.results import OF_VALUES, without_number
-from loader.domain.queries.select_statements import names_read
 from loader.models import CheckResult
 from loader.services.reads.read_permissions import SensitiveNames, hidden_names, may_read_sensitive
 from metadata.domain.quality.check_kinds import QUERY
@@ -125,11 +124,8 @@ class _Told:
 
 
 def _datasets_named(check: QualityCheck) -> frozenset[str] | None:
-    """Return the names in lower case of the other datasets that a check reads; None if its SELECT cannot be read."""
-    if check.kind == QUERY:
-        try:
-            return names_read(str(check.arguments.get("sql", "")))
-        except ProductError:
-            return None
-    other = str(check.arguments.get("dataset", "")).lower()
-    return frozenset({other}) if other else frozenset()
+    """Return the names in lower case of the other datasets that a check reads; None for one that is invalid."""
+    try:
+        return check.rule.tables
+    except ProductError:
+        return None

@@ -196,7 +196,8 @@ def store_results(
 def _fields(result: Result) -> dict[str, Any]:
     same = ("kind", "severity", "outcome", "failed", "total", "value", "low", "high", "message")
     fields = {name: getattr(result, name) for name in same}
-    return fields | {"check_key": result.key, "check_name": result.name, "samples": list(result.samples), "tells": list(result.tells)}
+    lists = {"samples": list(result.samples), "tells": list(result.tells)}
+    return fields | lists | {"check_key": result.key, "check_name": result.name}
 
 
 def _tell_failed(run: LoadRun, dataset: TargetDataset | None, name: str, rows: Sequence[CheckResult]) -> None:

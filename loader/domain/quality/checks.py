@@ -29,8 +29,8 @@ _MICROSECONDS_PER_HOUR = 3_600_000_000
 class CheckSpec:
     """Check of a dataset, in a manifest.
 
-    ``other`` is the table of the other dataset, ``other_sensitive`` the names in lower case of its sensitive columns, or
-    of those of the tables that the query reads, with columns that hash them.
+    ``other`` is the table of the other dataset. ``other_sensitive`` are the names in lower case of its sensitive
+    columns, or of those of the tables that the query reads, with columns that hash them.
     ``past`` are the row counts of the last runs. ``query`` is a SELECT over temporary views, ``views`` their tables;
     ``own_view`` has the checked rows. ``problem`` is the reason why the check cannot run.
     """

@@ -10,7 +10,6 @@ from django.utils.crypto import salted_hmac
 from architecture.domain.steps.step import Step
 from architecture.domain.tables import TableSpec, tables_of
 from architecture.models import Environment, Execution
-from architecture.permissions import place_of_data
 from architecture.selectors.environments import described_states
 from elevata.accounts.permissions import acting_as, may
 from elevata.accounts.roles import Permission, Place
@@ -25,6 +24,7 @@ from loader.models import ReadRequest
 from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.state import ColumnState, DatasetState
 from metadata.models import SourceDataset, System, TargetDataset, TargetSchema
+from metadata.permissions import place_of_data
 from metadata.selectors.classification import Classification, classification, classifications
 
 _NAME = 200

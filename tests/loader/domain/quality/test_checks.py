@@ -201,7 +201,8 @@ def test_a_number_of_rows_that_tells_no_value_is_shown():
 
 
 def test_a_query_over_a_sensitive_table_of_others_gives_no_samples():
-    check = replace(spec("query", sql="SELECT n FROM a.n JOIN hr.person p ON p.salary = n"), other_sensitive=("salary",))
+    joined = spec("query", sql="SELECT n FROM a.n JOIN hr.person p ON p.salary = n")
+    check = replace(joined, other_sensitive=("salary",))
     (stored,) = without_sensitive([check.result(WARNED, failed=1, samples=("n=91001",))], [check], (), own="own")
     assert (stored.samples, stored.tells) == ((), ("own",))
 
