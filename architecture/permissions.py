@@ -15,6 +15,10 @@ from elevata.accounts.roles import USERS_ONLY, Permission, Place, needed_role
 from metadata.models import TargetSchema
 
 
+# Users with a part in the workflow may create reports; read-only users may not.
+BUILDERS = (Permission.CHANGE_METADATA, Permission.APPROVE_REPORTS, Permission.EXECUTE_REPORTS)
+
+
 def must_be_permitted(user: Any, permission: Permission, on: Where = None) -> None:
     """Raise Refused unless the user is active and has the permission in this place.
 

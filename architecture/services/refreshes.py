@@ -12,8 +12,7 @@ from django.utils.module_loading import import_string
 from architecture.domain.report import Scope
 from architecture.domain.workflow import Refused
 from architecture.models import ChangeReport, Environment, Refresh
-from architecture.permissions import here, must_be_permitted, place_of_report
-from architecture.selectors.report_details import BUILDERS
+from architecture.permissions import BUILDERS, here, must_be_permitted, place_of_report
 from architecture.services.states import Seen, current_environment, last_seen
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission, Place
