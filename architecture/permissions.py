@@ -14,7 +14,6 @@ from elevata.accounts.permissions import Where, acting_as, current_actor, is_ser
 from elevata.accounts.roles import USERS_ONLY, Permission, Place, needed_role
 from metadata.models import TargetSchema
 
-
 # Users with a part in the workflow may create reports; read-only users may not.
 BUILDERS = (Permission.CHANGE_METADATA, Permission.APPROVE_REPORTS, Permission.EXECUTE_REPORTS)
 
