@@ -255,8 +255,9 @@ class Child:
 
 
 # Log of a runner: the output of its process and its JVM, as log lines of the product. The lines have the format of
-# the settings (plain, or one JSON object each), name their run, and contain no secret and none of the messages of Spark
-# that quote values of rows. They are written to a file in the data folder. If the format is JSON, the worker logs them, too, for log collectors.
+# the settings (plain, or one JSON object each), name their run, and contain no secret and no message of Spark that
+# quotes values of rows. They are written to a file in the data folder. If the format is JSON, the worker logs them,
+# too, for log collectors.
 
 
 _LONGEST_FILE = 20_000_000
