@@ -61,9 +61,15 @@ def _fingerprint() -> tuple[tuple[str, str], ...]:
 def _may_hold_secret(name: str, value: str) -> bool:
     if name in _NO_SECRETS or not value:
         return False
-    listed = {item.strip() for item in os.environ.get(_LISTED, "").split(",")}
-    is_named = name.startswith(_REFERENCES) or name.removesuffix("_FILE") in listed
-    return is_named or bool(_NAMED_SECRET.search(name)) or "://" in value
+    return _names_secret(name) or "://" in value
+
+
+def _names_secret(name: str) -> bool:
+    """Return True for a variable whose value is a secret: by its name, or as one that sources may name."""
+    if _NAMED_SECRET.search(name) or name.startswith(_REFERENCES):
+        return True
+    listed = os.environ.get(_LISTED)
+    return bool(listed) and name.removesuffix("_FILE") in {item.strip() for item in listed.split(",")}
 
 
 @cache
@@ -87,7 +93,7 @@ def _secret_values(name: str, value: str) -> Iterable[str]:
         return
     if "://" in value:
         yield from _passwords(value)
-    if _NAMED_SECRET.search(name) or name.startswith(_REFERENCES):
+    if _names_secret(name):
         yield from _listed_keys(name, value)
 
 

@@ -30,12 +30,14 @@ from loader.services.reads.read_permissions import (
     SensitiveNames,
     hidden_names,
     may_read_sensitive,
+    must_read,
     sensitive_columns,
 )
 from metadata.domain.quality import check_kinds
 from metadata.domain.quality.check_kinds import DEFAULT_RUNS
 from metadata.domain.state import DatasetState
 from metadata.models import QualityCheck, TargetDataset
+from metadata.services.rows.data_reads import datasets_called
 
 
 def check_specs(
@@ -222,10 +224,15 @@ def _tell_failed(run: LoadRun, dataset: TargetDataset | None, name: str, rows: S
 # Reads: checks of a table as it is, and profiles.
 
 
-def quality_arguments(state: DatasetState, *, environment: Environment) -> dict[str, Any]:
-    """Return the arguments of a read that runs a dataset's checks on its table as it is."""
+def quality_arguments(state: DatasetState, *, environment: Environment, user: Any) -> dict[str, Any]:
+    """Return the arguments of a read that runs a dataset's checks on its table as it is.
+
+    Raise MetadataError ``not_permitted`` unless the user may read the data that the checks read; the system (None) may.
+    """
     states = {item.key: item for item in described_states(environment=environment)}
     specs = check_specs([state], states, environment=environment).get(state.key, ())
+    for row in datasets_called(states[key].qualified_name.lower() for key in datasets_read(specs)):
+        must_read(user, row)
     return {"checks": [to_json(spec) for spec in specs], "at": timezone.now().isoformat()}
 
 

@@ -29,7 +29,8 @@ UNKNOWN_KEYS = {"columns": ["id"], "dataset": SECRET, "other_columns": ["pay"]}
 
 
 def dataset(schema: str, name: str, *columns: str) -> TargetDataset:
-    row = TargetDatasetFactory(name=name, schema=TargetSchemaFactory(name=schema))
+    layer = "rawcore" if schema.startswith("rc_") else schema
+    row = TargetDatasetFactory(name=name, schema=TargetSchemaFactory(name=schema, layer=layer))
     TargetColumnFactory(dataset=row, name="id", data_type="bigint", nullable=False, key_ordinal=1)
     for place, column in enumerate(columns, start=2):
         TargetColumnFactory(dataset=row, name=column, data_type="bigint", ordinal=place)
@@ -51,9 +52,11 @@ def own(secret: TargetDataset) -> TargetDataset:
 
 @pytest.fixture
 def ed(own: TargetDataset) -> User:
-    """Ed edits the schema ``serving``, and nothing else."""
+    """Ed edits two schemas, and nothing else."""
     user = person("eds")
-    grant_role(user=user, role=Role.EDITOR, schema="serving")
+    TargetSchemaFactory(name="rc_sales", layer="rawcore")
+    for schema in ("serving", "rc_sales"):
+        grant_role(user=user, role=Role.EDITOR, schema=schema)
     return user
 
 
@@ -86,7 +89,7 @@ def test_nothing_is_saved_that_reads_data_of_another_schema(ed: User, own: Targe
     hidden = create_check(dataset=own, name="old", kind="relationship", arguments=UNKNOWN_KEYS)
     hidden = retire_check(check=hidden, expected_version=hidden.version)
     harmless = create_check(dataset=own, name="mild", kind="not_null", arguments={"columns": ["id"]})
-    other = dataset("serving", "other", "person")
+    other, child = dataset("serving", "other"), dataset("rc_sales", "orders", "person")
     base = dataset("serving", "base")
     set_dataset_inputs(dataset=base, inputs=[own], expected_version=base.version)
     base = TargetDataset.objects.get(pk=base.pk)
@@ -103,9 +106,9 @@ def test_nothing_is_saved_that_reads_data_of_another_schema(ed: User, own: Targe
         ),
         "restored": lambda: unretire_check(check=hidden, expected_version=hidden.version),
         "reference": lambda: create_reference(
-            child=other,
+            child=child,
             parent=secret,
-            pairs=[(other.columns.get(name="person"), secret.columns.get(name="id"))],
+            pairs=[(child.columns.get(name="person"), secret.columns.get(name="id"))],
             unknown_parent="null",
         ),
     }

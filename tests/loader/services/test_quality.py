@@ -9,11 +9,15 @@ import pytest
 from architecture.models import Environment
 from architecture.selectors.environments import described_states
 from architecture.services.states import current_environment
+from elevata.accounts.services.users import grant_role
+from elevata.core.errors import MetadataError
 from elevata.notifications.models import Event, Notice
-from loader.models import CheckResult, LoadRun
+from loader.models import CheckResult, LoadRun, ReadRequest
 from loader.services.loads.load_runs import request_load_run
 from loader.services.loads.load_work import perform_load_run
 from loader.services.quality import check_specs, store_results
+from loader.services.reads.manifests import read_manifest
+from loader.services.reads.read_requests import QUALITY, request_read
 from metadata.domain.state import DatasetState
 from metadata.models import QualityCheck
 from metadata.services.quality import create_check, retire_check
@@ -139,6 +143,17 @@ def test_checks_of_a_dataset_that_has_another_key_here_are_those_of_its_name(air
     state = replace(described()[str(target(AIRPORT).key)], key=str(uuid4()), name="RC_AIR_AIRPORT")
     specs = check_specs([state], {state.key: state}, environment=current_environment())
     assert [spec.kind for spec in specs[state.key]] == ["row_count"]
+
+
+def test_checks_on_request_need_reading_what_they_read(airports):
+    check(ROUTE, "relationship", columns=["origin"], dataset="raw.raw_air_airport", other_columns=["icao"])
+    vera = person("vera")
+    grant_role(user=vera, role="viewer", schema="rawcore")
+    read = request_read(kind=QUALITY, dataset=target(ROUTE), user=vera, wake_worker=False).read
+    with pytest.raises(MetadataError, match="raw.raw_air_airport: reading its data"):
+        read_manifest(read=read)
+    ReadRequest.objects.update(requested_by=None)
+    assert len(read_manifest(read=ReadRequest.objects.get()).arguments["checks"]) == 1
 
 
 def test_results_of_a_run_are_stored_with_notices_about_failed_checks(airports, runner, script):
