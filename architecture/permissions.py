@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 from django.conf import settings
@@ -13,8 +12,10 @@ from architecture.models import ChangeReport, Environment, Execution
 from elevata.accounts.models import ServiceAccount
 from elevata.accounts.permissions import Where, acting_as, current_actor, is_service_account, may, must_write, roles_of
 from elevata.accounts.roles import USERS_ONLY, Permission, Place, needed_role
-from metadata.models import SourceDataset, System, TargetDataset, TargetSchema
-from metadata.permissions import place_of
+from metadata.models import TargetSchema
+
+# Users with a part in the workflow may create reports; read-only users may not.
+BUILDERS = (Permission.CHANGE_METADATA, Permission.APPROVE_REPORTS, Permission.EXECUTE_REPORTS)
 
 
 def must_be_permitted(user: Any, permission: Permission, on: Where = None) -> None:
@@ -59,11 +60,6 @@ def on_behalf_of(user: Any) -> Iterator[None]:
 def here() -> Place:
     """Return the environment of this installation, to which loads, refreshes and schedules belong."""
     return Place(environment=settings.ENVIRONMENT)
-
-
-def place_of_data(row: TargetDataset | SourceDataset | System) -> Place:
-    """Return the place of a dataset's data: the installation's environment, and the schema of a target dataset."""
-    return replace(place_of(row), environment=settings.ENVIRONMENT)
 
 
 def place_of_environment(environment: Environment) -> Place:

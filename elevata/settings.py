@@ -20,7 +20,7 @@ from elevata.core.errors import MetadataError
 from elevata.notifications import mail
 from elevata.ops.logging import logging_settings
 from loader.domain.catalogs.catalog_setting import EMBEDDED, is_catalog, is_prefix
-from metadata.domain.sources.locations import Roots, split_roots
+from metadata.domain.sources.locations import Roots, listed_secrets, split_roots
 
 BASE_DIR = data_folder.PROJECT_DIR
 DATA_DIR = data_folder.data_dir()
@@ -451,6 +451,11 @@ try:
 except MetadataError as problem:
     raise ImproperlyConfigured(f"ELEVATA_SOURCE_ROOTS: {problem.message}") from None
 SOURCE_HOSTS = [host.strip() for host in os.environ.get("ELEVATA_SOURCE_HOSTS", "").split(",") if host.strip()]
+# Variables with passwords that systems may name, besides those that begin with ELEVATA_SOURCE_.
+try:
+    SOURCE_SECRETS = listed_secrets(os.environ.get("ELEVATA_SOURCE_SECRETS", ""))
+except MetadataError as problem:
+    raise ImproperlyConfigured(f"ELEVATA_SOURCE_SECRETS: {problem.message}") from None
 # Folder in which pages of REST APIs land before they are loaded, and the number of runs of a dataset whose pages stay.
 LANDING = str(Path(os.environ.get("ELEVATA_LANDING") or DATA_DIR / "landed").expanduser().resolve())
 LANDING_RUNS = max(1, int(os.environ.get("ELEVATA_LANDING_RUNS") or 3))

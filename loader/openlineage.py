@@ -42,6 +42,7 @@ from elevata.notifications.models import Event
 from loader.domain.quality.results import PROBLEMS
 from loader.domain.queries.masking import without_any_value
 from loader.models import CheckResult, DatasetRun, LoadRun
+from loader.selectors.readable_results import readable_results
 from metadata.domain import column_lineage as lineages
 from metadata.domain.column_lineage import ColumnLineage, ColumnNode
 from metadata.models import ColumnInput, DatasetInput, SourceDataset, TargetColumn, TargetDataset
@@ -122,7 +123,7 @@ class _Events:
         self.rows = list(loaded.order_by("ordinal"))
         self.described = _Described(row.dataset_id for row in self.rows)
         self.results: dict[uuid.UUID, list[CheckResult]] = {}
-        for result in run.check_results.order_by("pk"):
+        for result in readable_results(run.check_results.order_by("pk"), None):
             self.results.setdefault(result.dataset_key, []).append(result)
         self.namespace = f"{_PRODUCT}.{run.environment.name}"
         self.job = Job(self.namespace, f"{run.kind}.{(run.scope.get('name') or 'all')[:_LONGEST_SCOPE]}")

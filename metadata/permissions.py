@@ -1,8 +1,10 @@
 """Places of metadata rows and permission to change them."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
+from django.conf import settings
 from django.db import models
 
 from elevata.accounts.permissions import current_actor, may
@@ -45,6 +47,23 @@ def place_of(row: models.Model) -> Place:
     """Return the layer and schema of a row of metadata; an unlimited place if there is none."""
     schema = _SCHEMA[type(row)](row)
     return Place() if schema is None else Place(schemas=frozenset({(schema.name, schema.layer)}))
+
+
+def place_of_data(row: models.Model) -> Place:
+    """Return the place of a row's data: the installation's environment, and the schema of a target dataset."""
+    return replace(place_of(row), environment=settings.ENVIRONMENT)
+
+
+def must_read_data(rows: Iterable[tuple[str, models.Model]], *, where: str = "") -> None:
+    """Raise MetadataError ``not_permitted`` unless the actor may read the data of these rows, each with its name.
+
+    The system and its workers are always allowed.
+    """
+    user = current_actor().user
+    for name, row in rows:
+        if user is not None and not may(user, Permission.READ_DATA, on=lambda row=row: place_of_data(row)):
+            message = f"it reads {name}, whose data you may not read, {user}; ask for the viewer role there"
+            raise MetadataError("not_permitted", message, where=where)
 
 
 def may_change(user: Any, row: models.Model) -> bool:

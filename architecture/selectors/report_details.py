@@ -17,7 +17,7 @@ from architecture.domain.report_content import read_current, read_desired
 from architecture.domain.steps.step import Step, TableShape
 from architecture.domain.workflow import Need, Refused
 from architecture.models import Approval, ChangeReport, Environment, Execution, Preview
-from architecture.permissions import place_of_report
+from architecture.permissions import BUILDERS, place_of_report
 from architecture.services.change_policy import policy_of
 from architecture.services.previews import steps_in
 from architecture.services.reports import decisions_on, operations_of
@@ -33,9 +33,6 @@ from metadata.selectors.lineage import of_lineage
 from metadata.selectors.model_dependents import Dependent
 
 _FIXES = {rule.code: rule.fix for rule in RULES}
-# Users with a part in the workflow may create reports; read-only users may not.
-BUILDERS = (Permission.CHANGE_METADATA, Permission.APPROVE_REPORTS, Permission.EXECUTE_REPORTS)
-
 
 def may_build(user: Any) -> bool:
     """Return True if the user may create reports: with permission to edit, approve or execute."""

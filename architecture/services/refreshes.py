@@ -1,6 +1,7 @@
 """Refreshes: jobs that observe tables for a report, a preview, drift, or a waiting command."""
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 from django.conf import settings
@@ -8,14 +9,20 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils.module_loading import import_string
 
+from architecture.domain.report import Scope
+from architecture.domain.workflow import Refused
 from architecture.models import ChangeReport, Environment, Refresh
+from architecture.permissions import BUILDERS, here, must_be_permitted, place_of_report
 from architecture.services.states import Seen, current_environment, last_seen
+from elevata.accounts.permissions import may
+from elevata.accounts.roles import Permission, Place
 from elevata.core.errors import ProductError
 from elevata.jobs import states
 from elevata.jobs.models import Job
 from elevata.jobs.registry import live_workers
 from elevata.jobs.services import Submitted, withdraw
 from elevata.jobs.waiting import NoWorker, follow_job
+from metadata.models import TargetSchema
 
 _NOT_DONE = "the warehouse was not observed"
 
@@ -43,8 +50,12 @@ def request_refresh(
 ) -> Submitted[Refresh]:
     """Submit a refresh of these tables. Then the worker creates the report or preview on behalf of the user.
 
-    A report needs its ``scope``, a preview its ``report``.
+    A report needs its ``scope``, a preview its ``report``. Raise Refused NOT_PERMITTED: a preview needs the permission
+    to execute the report, a report a role for the environment or for all schemas of its scope, and any other refresh
+    the permission to execute in the environment. The system (None) is always allowed.
     """
+    if user is not None:
+        _must_be_allowed(user, Scope(**scope) if scope is not None else None, report)
     with transaction.atomic():
         refresh = Refresh.objects.create(
             environment=current_environment(),
@@ -60,6 +71,23 @@ def request_refresh(
         if wake_worker:
             submitted.wake_after_commit()
     return submitted
+
+
+def _must_be_allowed(user: Any, scope: Scope | None, report: ChangeReport | None) -> None:
+    if scope is None:
+        place = here if report is None else place_of_report(report)
+        must_be_permitted(user, Permission.EXECUTE_REPORTS, on=place)
+    elif not any(may(user, permission, on=lambda: _place_of_scope(scope)) for permission in BUILDERS):
+        where = scope.name or "the whole environment"
+        message = f"a report of {where} needs the editor, approver or operator role there"
+        raise Refused("NOT_PERMITTED", message, "choose a schema or datasets for which you have such a role")
+
+
+def _place_of_scope(scope: Scope) -> Place:
+    """Return the environment, and the schemas of the datasets that a scope names."""
+    names = set() if scope.everything else {name.partition(".")[0] for name in scope.name.split()}
+    layers = dict(TargetSchema.objects.filter(name__in=names).values_list("name", "layer"))
+    return replace(here(), schemas=frozenset((name, layers.get(name, "")) for name in names))
 
 
 def refreshes_of(user: Any) -> QuerySet[Refresh]:

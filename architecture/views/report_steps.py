@@ -15,6 +15,7 @@ from architecture.domain.report import Scope
 from architecture.domain.workflow import Refused
 from architecture.forms import DecisionForm, ScopeForm
 from architecture.models import ChangeReport, DryRun, Refresh
+from architecture.permissions import here
 from architecture.services.executions import approve, reject, request_execution
 from architecture.services.previews import (
     build_previewed_report,
@@ -193,7 +194,7 @@ class ReportExecute(ReportStep):
 
 
 @require_POST
-@permitted(EXECUTE)
+@permitted(EXECUTE, on=here)
 def drift_refresh(request: HttpRequest) -> HttpResponse:
     """Refresh every table that was applied or is described, then show the drift."""
     keys = tables_in_scope(environment=current_environment(), scope=Scope())

@@ -30,7 +30,8 @@ _OMITTED = [*RESERVED_ATTRS, "request", "server_time"]
 _NAMED_SECRET = re.compile(r"SECRET|PASSWORD|PASSWD|TOKEN|PEPPER|PRIVATE|CREDENTIAL|API_KEY|ACCESS_KEY|AUDIT_KEY")
 # References of source systems and webhooks, whose values are secrets.
 _REFERENCES = ("ELEVATA_SOURCE_", "ELEVATA_WEBHOOK_")
-_NO_SECRETS = frozenset({"ELEVATA_SOURCE_ROOTS", "ELEVATA_SOURCE_HOSTS", "ELEVATA_WEBHOOK_ALLOW"})
+_LISTED = "ELEVATA_SOURCE_SECRETS"
+_NO_SECRETS = frozenset({"ELEVATA_SOURCE_ROOTS", "ELEVATA_SOURCE_HOSTS", _LISTED, "ELEVATA_WEBHOOK_ALLOW"})
 _SHORTEST = 6
 # Each line of a secret of several lines is removed on its own as well, because it may be logged alone.
 _SHORTEST_LINE = 12
@@ -60,7 +61,15 @@ def _fingerprint() -> tuple[tuple[str, str], ...]:
 def _may_hold_secret(name: str, value: str) -> bool:
     if name in _NO_SECRETS or not value:
         return False
-    return bool(_NAMED_SECRET.search(name)) or name.startswith(_REFERENCES) or "://" in value
+    return _names_secret(name) or "://" in value
+
+
+def _names_secret(name: str) -> bool:
+    """Return True for a variable whose value is a secret: by its name, or as one that sources may name."""
+    if _NAMED_SECRET.search(name) or name.startswith(_REFERENCES):
+        return True
+    listed = os.environ.get(_LISTED)
+    return bool(listed) and name.removesuffix("_FILE") in {item.strip() for item in listed.split(",")}
 
 
 @cache
@@ -84,7 +93,7 @@ def _secret_values(name: str, value: str) -> Iterable[str]:
         return
     if "://" in value:
         yield from _passwords(value)
-    if _NAMED_SECRET.search(name) or name.startswith(_REFERENCES):
+    if _names_secret(name):
         yield from _listed_keys(name, value)
 
 

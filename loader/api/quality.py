@@ -10,7 +10,7 @@ from elevata.api.resources import ReadOnly
 from elevata.web.paging import StableOrdering, is_there
 from loader.domain.quality.results import OUTCOMES
 from loader.models import CheckResult, LoadRun
-from loader.selectors.quality_results import without_sensitive_numbers
+from loader.selectors.readable_results import readable_results
 from metadata.models import TargetDataset
 
 
@@ -56,8 +56,8 @@ class CheckResultViewSet(ReadOnly):
 
     def paginate_queryset(self, queryset: QuerySet[CheckResult]) -> list[CheckResult] | None:
         page = super().paginate_queryset(queryset)
-        return None if page is None else without_sensitive_numbers(page)
+        return None if page is None else readable_results(page, self.request.user)
 
     def get_object(self) -> CheckResult:
-        (result,) = without_sensitive_numbers([super().get_object()])
+        (result,) = readable_results([super().get_object()], self.request.user)
         return result

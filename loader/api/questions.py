@@ -8,7 +8,7 @@ from rest_framework import serializers
 
 from architecture.domain.tables import TableSpec
 from elevata.api.requests import ChangeSerializer
-from loader.domain.queries.comparison import DATES, WAYS, Comparison
+from loader.domain.queries.comparison import DATES, ENVIRONMENTS, WAYS, Comparison
 from loader.domain.queries.query_results import (
     COMPARE,
     DESCENDANTS,
@@ -24,7 +24,7 @@ from metadata.domain import types
 from metadata.models import TargetDataset
 
 _SELECTION = tuple(RowSelection.__dataclass_fields__)
-# Arguments of each kind of read; required ones come first.
+# Arguments of each kind of read.
 TAKES = {
     "sample": ("newest", *_SELECTION),
     "key_search": ("text", "after"),
@@ -38,7 +38,16 @@ TAKES = {
     "quarantine": ("run_id",),
 }
 KINDS = tuple((kind, kind) for kind in TAKES)
-_NEEDS = {"as_of": "at", "changes": "run_id", "origin": "entity_key", DESCENDANTS: "row", COMPARE: "by"}
+# Arguments that a kind cannot do without, and those that have no effect without another one of a kind.
+_NEEDS = {
+    "as_of": ("at",),
+    "changes": ("run_id",),
+    "origin": ("entity_key",),
+    DESCENDANTS: ("run_id", "file", "row"),
+    COMPARE: ("by", "base"),
+}
+_WITH = {"comparison": "column", "value": "column", "descending": "sort"}
+_WITH_OF_KIND = {EXPORT: {"known_at": "at", "text": "at", "op": "run_id"}}
 _COMMON = ("dataset", "kind", "limit", "changelog_message")
 _LONGEST = 1000
 
@@ -120,14 +129,24 @@ class QuestionSerializer(ChangeSerializer):
         kind = attrs["kind"]
         known = {*_COMMON, *TAKES[kind]}
         wrong = {name: [f"A question of kind {kind} does not take it."] for name in attrs if name not in known}
-        needed = _NEEDS.get(kind)
-        if needed and attrs.get(needed) in (None, ""):
+        for needed in _missing(kind, attrs):
             wrong[needed] = [f"A question of kind {kind} needs it."]
+        for name, other in (_WITH | _WITH_OF_KIND.get(kind, {})).items():
+            if name in known and attrs.get(name) and not attrs.get(other):
+                wrong[other] = [f"{name} has no effect without it."]
         if kind == "versions" and ("entity_key" in attrs) == ("business_key" in attrs):
             wrong["entity_key"] = ["Say either an entity_key or a business_key."]
         if wrong:
             raise serializers.ValidationError(wrong)
         return attrs
+
+
+def _missing(kind: str, attrs: dict[str, Any]) -> list[str]:
+    """Return the names of required arguments that a read of this kind lacks."""
+    needed = _NEEDS.get(kind, ())
+    if kind == COMPARE and attrs.get("by") != ENVIRONMENTS:
+        needed += ("other",)
+    return [name for name in needed if attrs.get(name) in (None, "")]
 
 
 def arguments_of(fields: dict[str, Any], user: Any) -> dict[str, Any]:

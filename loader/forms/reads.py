@@ -26,6 +26,14 @@ KINDS = (
     "profile",
     "quarantine",
 )
+# Fields that a question of a kind needs, with their names in messages.
+_NEEDS = {
+    "versions": {"entity_key": "a key"},
+    ORIGIN: {"entity_key": "a key"},
+    "as_of": {"at": "a time"},
+    "changes": {"run": "a run"},
+    DESCENDANTS: {"run": "a run", "file": "a file", "row": "a row number"},
+}
 SAMPLE_SIZES = (20, 50, 200, 1000)
 _NO_TIME = "This is not a date and time. Write it like 2026-11-21 08:00."
 
@@ -234,11 +242,9 @@ class QuestionForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean()
-        fields = {"versions": "entity_key", ORIGIN: "entity_key", "as_of": "at", "changes": "run", DESCENDANTS: "row"}
-        needed = fields.get(cleaned.get("kind", ""))
-        if needed and cleaned.get(needed) in (None, "") and needed not in self.errors:
-            missing = {"entity_key": "a key", "at": "a time", "run": "a run", "row": "a row number"}[needed]
-            self.add_error(needed, f"The question needs {missing}.")
+        for needed, missing in _NEEDS.get(cleaned.get("kind", ""), {}).items():
+            if cleaned.get(needed) in (None, "") and needed not in self.errors:
+                self.add_error(needed, f"The question needs {missing}.")
         return cleaned
 
     def arguments(self) -> dict[str, Any]:

@@ -9,7 +9,8 @@ class CheckResult(models.Model):
     """Result of one quality check, of a load run or of a read (``manage.py check_quality``).
 
     ``failed`` is the number of rows that failed, ``total`` that of the rows checked. ``value`` is the number that a
-    check of the table compared with ``low`` and ``high``. ``samples`` are keys of failed rows.
+    check of the table compared with ``low`` and ``high``. ``samples`` are keys of failed rows. ``tells`` are stable
+    keys of the datasets whose sensitive values the numbers tell: only who may read these sees the numbers.
     """
 
     run = models.ForeignKey(
@@ -33,6 +34,7 @@ class CheckResult(models.Model):
     high = models.FloatField(null=True, blank=True)
     message = models.TextField(blank=True, default="")
     samples = models.JSONField(default=list)
+    tells = models.JSONField(default=list)
     at = models.DateTimeField()
 
     class Meta:

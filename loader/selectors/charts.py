@@ -134,14 +134,17 @@ def _midnight(day: Any) -> datetime:
 # Charts of a dataset.
 
 
-def dataset_charts(dataset: TargetDataset) -> list[Chart]:
-    """Return the charts of a dataset's newest loads, its quality checks and its disk use; of a history, its base's."""
+def dataset_charts(dataset: TargetDataset, user: Any = None) -> list[Chart]:
+    """Return the charts of a dataset's newest loads, its quality checks and its disk use; of a history, its base's.
+
+    Numbers of checks that tell sensitive values are left out, unless the user may read these.
+    """
     base = dataset.history_of or dataset
     loads = _loads(base)
     points = tuple(
         Point(row.run.load_timestamp, row.run.run_id, reverse("run_page", args=[row.run.run_id])) for row in loads
     )
-    charts = [*_load_charts(points, loads), *_check_charts(base), *_disk_charts(base)]
+    charts = [*_load_charts(points, loads), *_check_charts(base, user), *_disk_charts(base)]
     return has_values(charts)
 
 
@@ -203,9 +206,9 @@ def _freshness(points: tuple[Point, ...]) -> Chart:
     return _banded("freshness", "Freshness", times, "Since the load before", hours, unit="h", note=note, anomalies=late)
 
 
-def _check_charts(base: TargetDataset) -> list[Chart]:
+def _check_charts(base: TargetDataset, user: Any) -> list[Chart]:
     """Return a chart of each active check's last results: its number with its limits, or the share of failed rows."""
-    lines = [line for line in check_lines(base) if line.check.active and line.results]
+    lines = [line for line in check_lines(base, user) if line.check.active and line.results]
     return [_check_chart(line) for line in lines[:CHECKS]]
 
 

@@ -1,25 +1,25 @@
 """Results of quality checks for pages: newest results, the picture of the last ones, and failures upstream."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from django.db.models import F, Max, QuerySet, Window
-from django.db.models.functions import Coalesce, Lower, RowNumber
+from django.db.models.functions import RowNumber
 
 from architecture.models import Environment
 from architecture.services.states import current_environment
 from elevata.core.words import counted
-from loader.domain.quality.checks import CheckSpec, is_sensitive
 from loader.domain.quality.picture import Picture, draw
 from loader.domain.quality.profiles import ColumnProfile, Suggestion, suggested
-from loader.domain.quality.results import OF_VALUES, PROBLEMS, without_number
+from loader.domain.quality.results import PROBLEMS
 from loader.models import CheckResult, TableProfile
+from loader.selectors.readable_results import readable_results
 from loader.services.reads.read_permissions import may_read, may_read_sensitive
 from metadata.models import DatasetInput, QualityCheck, TargetColumn, TargetDataset
-from metadata.selectors.classification import Classification, classification, classifications
+from metadata.selectors.classification import classification
 
 SHOWN = 30
 
@@ -41,69 +41,24 @@ class CheckLine:
         return draw(list(reversed(self.results)))
 
 
-def check_lines(dataset: TargetDataset) -> list[CheckLine]:
-    """Return a dataset's checks, active ones first, with their last results in this environment."""
+def check_lines(dataset: TargetDataset, user: Any) -> list[CheckLine]:
+    """Return a dataset's checks, active ones first, with their last results in this environment, for a user."""
     checks = QualityCheck.objects.filter(dataset=dataset).select_related("dataset__schema")
     lines = [CheckLine(check) for check in checks.order_by("-active", "name")]
     by_key = {line.check.key: line for line in lines}
     results = CheckResult.objects.filter(environment=current_environment(), check_key__among=by_key)
     place = Window(RowNumber(), partition_by=F("check_key"), order_by=F("pk").desc())
     newest = results.annotate(place=place).filter(place__lte=SHOWN).select_related("run")
-    for result in without_sensitive_numbers(newest.order_by("-pk")):
+    for result in readable_results(newest.order_by("-pk"), user):
         by_key[result.check_key].results.append(result)
     return lines
 
 
-def without_sensitive_numbers(results: Iterable[CheckResult]) -> list[CheckResult]:
-    """Return results without numbers of columns that are sensitive now, as loads report them.
-
-    They may have been stored before a column was classified. Of a check that does not exist any more, its columns are
-    unknown: it is hidden if its dataset has sensitive columns.
-    """
-    rows = list(results)
-    of_values = [row for row in rows if row.kind in OF_VALUES]
-    if not of_values:
-        return rows
-    known = QualityCheck.objects.filter(key__among={row.check_key for row in of_values})
-    checks = {check.key: check for check in known}
-    schemas = {_other(check).partition(".")[0] for check in checks.values()}
-    named = TargetDataset.objects.annotate(own=Lower("schema__name")).filter(own__in=schemas).select_related("schema")
-    keys = {str(row).lower(): row.history_of_id or row.pk for row in named}
-    own = {row.dataset_id for row in of_values if row.dataset_id}
-    bases = dict(TargetDataset.objects.filter(pk__in=own).values_list("pk", Coalesce("history_of_id", "pk")))
-    others = {keys[_other(check)] for check in checks.values() if _other(check) in keys}
-    found = classifications({*bases.values(), *others})
-    for row in of_values:
-        sensitive = found[bases[row.dataset_id]].sensitive_names if row.dataset_id in bases else None
-        if _is_hidden(row, checks.get(row.check_key), sensitive, found, keys):
-            for name, value in without_number(row).items():
-                setattr(row, name, value)
-    return rows
-
-
-def _is_hidden(
-    row: CheckResult,
-    check: QualityCheck | None,
-    sensitive: frozenset[str] | None,
-    found: Mapping[int, Classification],
-    keys: Mapping[str, int],
-) -> bool:
-    """Return True for a number of sensitive values; of a dataset that does not exist any more, for every number."""
-    if check is None or sensitive is None:
-        return sensitive is None or bool(sensitive)
-    other = _other(check)
-    if other and other not in keys:
-        return True
-    names = tuple(found[keys[other]].sensitive_names) if other else ()
-    spec = CheckSpec(str(check.key), check.name, row.kind, row.severity, check.arguments, other_sensitive=names)
-    return is_sensitive(spec, sensitive)
-
-
-def results_of_run(run_pk: int, keys: Collection[str]) -> dict[str, list[CheckResult]]:
-    """Return the results of a run by the stable keys of its datasets."""
+def results_of_run(run_pk: int, keys: Collection[str], user: Any) -> dict[str, list[CheckResult]]:
+    """Return the results of a run, for a user, by the stable keys of its datasets."""
     found: dict[str, list[CheckResult]] = defaultdict(list)
     results = CheckResult.objects.filter(run_id=run_pk, dataset_key__in=list(keys)).order_by("check_name", "pk")
-    for result in without_sensitive_numbers(results):
+    for result in readable_results(results, user):
         found[str(result.dataset_key)].append(result)
     return found
 
@@ -114,11 +69,6 @@ def newest_problems(datasets: Iterable[int], environment: Environment) -> QueryS
     results = CheckResult.objects.filter(check_key__in=checks, environment=environment, run__isnull=False)
     newest = results.order_by().values("check_key").annotate(newest=Max("pk")).values("newest")
     return CheckResult.objects.filter(pk__in=newest, outcome__in=PROBLEMS).order_by("dataset_name", "check_name")
-
-
-def _other(check: QualityCheck) -> str:
-    """Return the name of the other dataset that a check compares with, in lower case; empty without one."""
-    return str(check.arguments.get("dataset", "")).lower()
 
 
 @dataclass(frozen=True)

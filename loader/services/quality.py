@@ -26,11 +26,18 @@ from loader.domain.quality.checks import CheckSpec
 from loader.domain.quality.results import BROKEN, STOPPED, Result
 from loader.domain.queries.select_statements import check_query
 from loader.models import CheckResult, LoadRun, ReadRequest, TableProfile
-from loader.services.reads.read_permissions import SensitiveNames, may_read_sensitive, sensitive_columns
+from loader.services.reads.read_permissions import (
+    SensitiveNames,
+    hidden_names,
+    may_read_sensitive,
+    must_read,
+    sensitive_columns,
+)
 from metadata.domain.quality import check_kinds
 from metadata.domain.quality.check_kinds import DEFAULT_RUNS
 from metadata.domain.state import DatasetState
 from metadata.models import QualityCheck, TargetDataset
+from metadata.services.rows.data_reads import datasets_called
 
 
 def check_specs(
@@ -45,16 +52,18 @@ def check_specs(
     for state in chosen:
         if of_references := parent_checks(state, states):
             specs[state.key] = (*specs.get(state.key, ()), *of_references)
-    others = {spec.other.dataset_key for own in specs.values() for spec in own if spec.other}
+    others = datasets_read(spec for own in specs.values() for spec in own)
     sensitive = sensitive_columns([states[key] for key in others]) if others else {}
-    return {key: tuple(_with_sensitive(spec, sensitive) for spec in own) for key, own in specs.items()}
+    return {key: tuple(_with_sensitive(spec, states, sensitive) for spec in own) for key, own in specs.items()}
 
 
-def _with_sensitive(spec: CheckSpec, sensitive: Mapping[str, SensitiveNames]) -> CheckSpec:
-    """Return the check with the sensitive columns of the other dataset."""
-    if spec.other is None or spec.other.dataset_key not in sensitive:
-        return spec
-    return replace(spec, other_sensitive=tuple(sorted(sensitive[spec.other.dataset_key].names)))
+def _with_sensitive(
+    spec: CheckSpec, states: Mapping[str, DatasetState], sensitive: Mapping[str, SensitiveNames]
+) -> CheckSpec:
+    """Return the check with the sensitive columns of the other dataset, or of the tables that its query reads."""
+    found = [(states[key], sensitive[key]) for key in spec.datasets_read if key in sensitive]
+    names = {name for state, known in found for name in hidden_names(state, known)}
+    return replace(spec, other_sensitive=tuple(sorted(names))) if names else spec
 
 
 def _specs(
@@ -140,9 +149,7 @@ def _past_counts(checks: Iterable[QualityCheck], environment: Environment) -> di
 
 def datasets_read(specs: Iterable[CheckSpec]) -> set[str]:
     """Return the keys of the datasets whose tables these checks read."""
-    chosen = tuple(specs)
-    others = {spec.other.dataset_key for spec in chosen if spec.other}
-    return others | {table.dataset_key for spec in chosen for _, table in spec.views}
+    return {key for spec in specs for key in spec.datasets_read}
 
 
 # Stored results.
@@ -191,7 +198,8 @@ def store_results(
 def _fields(result: Result) -> dict[str, Any]:
     same = ("kind", "severity", "outcome", "failed", "total", "value", "low", "high", "message")
     fields = {name: getattr(result, name) for name in same}
-    return fields | {"check_key": result.key, "check_name": result.name, "samples": list(result.samples)}
+    lists = {"samples": list(result.samples), "tells": list(result.tells)}
+    return fields | lists | {"check_key": result.key, "check_name": result.name}
 
 
 def _tell_failed(run: LoadRun, dataset: TargetDataset | None, name: str, rows: Sequence[CheckResult]) -> None:
@@ -216,10 +224,15 @@ def _tell_failed(run: LoadRun, dataset: TargetDataset | None, name: str, rows: S
 # Reads: checks of a table as it is, and profiles.
 
 
-def quality_arguments(state: DatasetState, *, environment: Environment) -> dict[str, Any]:
-    """Return the arguments of a read that runs a dataset's checks on its table as it is."""
+def quality_arguments(state: DatasetState, *, environment: Environment, user: Any) -> dict[str, Any]:
+    """Return the arguments of a read that runs a dataset's checks on its table as it is.
+
+    Raise MetadataError ``not_permitted`` unless the user may read the data that the checks read; the system (None) may.
+    """
     states = {item.key: item for item in described_states(environment=environment)}
     specs = check_specs([state], states, environment=environment).get(state.key, ())
+    for row in datasets_called(states[key].qualified_name.lower() for key in datasets_read(specs)):
+        must_read(user, row)
     return {"checks": [to_json(spec) for spec in specs], "at": timezone.now().isoformat()}
 
 

@@ -16,7 +16,7 @@ from elevata.core.secrets import NoSecret, secret_named
 from loader.domain.refusals import Refusal
 from loader.domain.sources.hosts import check_host
 from loader.services.sources.specs import absolute_place, database_place, place_of, source_roots
-from metadata.domain.sources.locations import DatabasePlace, Location, parse_location
+from metadata.domain.sources.locations import DatabasePlace, Location, check_secret_name, parse_location
 from metadata.models import System
 
 T = TypeVar("T")
@@ -153,6 +153,7 @@ def password_of(system: System) -> str:
     if not system.secret:
         return ""
     try:
+        check_secret_name(system.secret, settings.SOURCE_SECRETS)
         return secret_named(system.secret)
     except NoSecret as problem:
         raise Refusal(
@@ -160,3 +161,5 @@ def password_of(system: System) -> str:
             f"{problem}, where the web pages run",
             hint="Set it for the web process and start that again, or correct the variable's name in the system.",
         ) from None
+    except MetadataError as problem:
+        raise Refusal("SECRET_NOT_SET", f"{system}: the secret {problem.message}") from None

@@ -59,7 +59,7 @@ class SystemFields(option_fields(SYSTEM_OPTIONS, (System.Kind.REST,)), Described
         label="Password environment variable",
         widget=forms.TextInput(attrs=MONO),
         help_text="The name of the environment variable that holds the password, token or key, like "
-        "ERP_PASSWORD. Never the password itself.",
+        "ELEVATA_SOURCE_ERP. Never the password itself.",
     )
     active = forms.BooleanField(
         required=False, initial=True, label="In use", help_text="Sources of an inactive system are not loaded."

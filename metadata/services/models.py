@@ -22,6 +22,7 @@ from metadata.domain.models.increment import Increment
 from metadata.domain.models.statement import parse_model
 from metadata.domain.types import parse
 from metadata.models import ColumnInput, TargetColumn, TargetDataset
+from metadata.permissions import must_read_data
 from metadata.selectors.models import Readable, models_reading, readable_datasets, readable_now, relations
 from metadata.services.datasets.inputs import column_inputs, datasets_read, link_dataset
 from metadata.services.meanings import columns_around, renames
@@ -50,11 +51,14 @@ _ROLES = TargetColumn.Role
 def describe_model(text: str, *, where: str = "") -> tuple[DescribedModel, dict[str, Readable]]:
     """Return what follows from a SELECT, and the datasets that it reads by name in lower case. Raise ModelProblem.
 
-    ``where`` is the model's own name, which the SELECT must not read.
+    ``where`` is the model's own name, which the SELECT must not read. Raise MetadataError ``not_permitted`` unless the
+    actor may read the data of all datasets.
     """
-    if where.lower() in map(str.lower, reads_of(text)):
+    names = reads_of(text)
+    if where.lower() in map(str.lower, names):
         raise MetadataError("cycle", f"reads itself: {where} → {where}", "select", where)
     datasets = readable_datasets(text)
+    must_read_data(((name, datasets[name.lower()].dataset) for name in names), where=where)
     return describe_select(text, relations(datasets)), datasets
 
 

@@ -8,6 +8,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
+from architecture.models import Refresh
 from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Permission, Role
 from elevata.accounts.services.users import grant_role
@@ -104,3 +105,30 @@ def test_every_page_of_editors_has_a_place_or_a_service_that_checks_the_row():
         if page.permissions and Permission.CHANGE_METADATA in page.permissions and page.place is None
     }
     assert {name for name in anywhere if not name.startswith(CHECKED_BY_ROW)} == set()
+
+
+@pytest.mark.django_db
+def test_refreshes_need_a_role_where_they_look(airport: TargetDataset):
+    """A role for one schema refreshes the tables of its own reports; drift is that of the environment."""
+    olga, client = person("olga"), Client()
+    for role in (Role.OPERATOR, Role.EDITOR):
+        grant_role(user=olga, role=role, schema=airport.schema.name)
+    client.force_login(olga)
+    other = TargetDataset.objects.exclude(schema=airport.schema).filter(history_of=None).first()
+    asked = {
+        "drift/check/": [{}],
+        "refreshes/": [
+            {},
+            {"kind": "schema", "name": other.schema.name},
+            {"kind": "selection", "name": f"{airport} {other}"},
+            {"kind": "dataset", "name": str(other)},
+        ],
+    }
+    for path, bodies in asked.items():
+        for body in bodies:
+            answer = send(client, "post", path, body)
+            assert (answer.status_code, answer.json()["code"]) == (403, "NOT_PERMITTED"), (path, body, answer.content)
+    assert client.post("/drift/refresh/").status_code == 403
+    assert not Refresh.objects.exists()
+    for body in ({"kind": "schema", "name": airport.schema.name}, {"kind": "dataset", "name": str(airport)}):
+        assert send(client, "post", "refreshes/", body).status_code == 202

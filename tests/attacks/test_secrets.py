@@ -12,8 +12,13 @@ from django.test import Client
 
 from elevata.accounts.permissions import acting_as
 from elevata.accounts.services.tokens import create_token
+from elevata.core.errors import MetadataError
 from elevata.notifications.services import create_webhook
+from loader.domain.refusals import Refusal
+from loader.services.sources.specs import database_place
+from loader.sources.limits import password_of
 from metadata.models import System
+from metadata.services.sources import update_system
 from tests.attacks.requests import send
 from tests.elevata.notifications.deliveries import send_due
 from tests.elevata.web.forms import typed
@@ -180,3 +185,18 @@ def test_an_error_that_nobody_expected_shows_nothing_of_the_inside(
         answer = operator.get(path)
         assert answer.status_code == 500
         must_hold_none(answer.content.decode(), of=path)
+
+
+def test_a_system_sends_no_variable_that_is_not_listed(monkeypatch: pytest.MonkeyPatch, settings):
+    """A system that was saved before, or while the variable was listed, is refused when its source is read."""
+    monkeypatch.setenv("VAULT_TOKEN", "canary-vault-7x")
+    system = SystemFactory(
+        short_name="vault", kind="jdbc", location="postgresql://reader@db.example.org/x", secret="VAULT_TOKEN"
+    )
+    for read in (database_place, password_of):
+        with pytest.raises(Refusal, match="ELEVATA_SOURCE_SECRETS"):
+            read(system)
+    with pytest.raises(MetadataError, match="ELEVATA_SOURCE_SECRETS"):
+        update_system(system=system, expected_version=system.version, description="changed")
+    settings.SOURCE_SECRETS = ["VAULT_TOKEN"]
+    assert (database_place(system).host, password_of(system)) == ("db.example.org", "canary-vault-7x")

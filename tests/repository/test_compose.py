@@ -154,7 +154,8 @@ def test_the_file_of_secrets_is_explained_and_never_committed():
 def test_no_variable_of_compose_hides_a_secret_by_reference():
     prefixes = ("ELEVATA_SOURCE_", "ELEVATA_WEBHOOK_SECRET_")
     named = {variable for name in ("web", "worker") for variable in SERVICES[name]["environment"]}
-    assert {one for one in named if one.startswith(prefixes)} == {"ELEVATA_SOURCE_ROOTS", "ELEVATA_SOURCE_HOSTS"}
+    settings = {f"ELEVATA_SOURCE_{name}" for name in ("ROOTS", "HOSTS", "SECRETS")}
+    assert {one for one in named if one.startswith(prefixes)} == settings
 
 
 @pytest.mark.parametrize("name", sorted(name for name in SERVICES if "ports" in SERVICES[name]))

@@ -9,9 +9,11 @@ from functools import cached_property
 from typing import Any
 
 from architecture.domain.tables import TableSpec
+from elevata.core.errors import ProductError
 from elevata.core.words import counted
 from loader.domain.quality.bands import LEAST_RUNS, Band, learned_band
 from loader.domain.quality.results import BROKEN, OF_VALUES, Result, outcome_of, without_number
+from loader.domain.queries.select_statements import names_used
 from metadata.domain.quality import check_kinds
 from metadata.domain.quality.check_kinds import DEFAULT_DEVIATIONS, DEFAULT_TOLERANCE, QualityRule, is_number, literal
 from metadata.domain.sql import bind_placeholders, quote_identifier, quote_text
@@ -27,7 +29,8 @@ _MICROSECONDS_PER_HOUR = 3_600_000_000
 class CheckSpec:
     """Check of a dataset, in a manifest.
 
-    ``other`` is the table of the other dataset, ``other_sensitive`` the names of its sensitive columns in lower case.
+    ``other`` is the table of the other dataset. ``other_sensitive`` are the names in lower case of its sensitive
+    columns, or of those of the tables that the query reads, with columns that hash them.
     ``past`` are the row counts of the last runs. ``query`` is a SELECT over temporary views, ``views`` their tables;
     ``own_view`` has the checked rows. ``problem`` is the reason why the check cannot run.
     """
@@ -48,6 +51,12 @@ class CheckSpec:
     @cached_property
     def rule(self) -> QualityRule:
         return QualityRule.from_dict(self.kind, self.arguments)
+
+    @property
+    def datasets_read(self) -> tuple[str, ...]:
+        """Return the stable keys of the datasets whose tables the check reads besides the checked rows."""
+        tables = (*((self.other,) if self.other else ()), *(table for _, table in self.views))
+        return tuple(dict.fromkeys(table.dataset_key for table in tables))
 
     def result(self, outcome: str, **values: Any) -> Result:
         """Return a result of this check."""
@@ -261,23 +270,50 @@ def _total(check: CompiledCheck, own: str | None, other: str | None) -> Result:
 
 
 def without_sensitive(
-    results: Iterable[Result], specs: Iterable[CheckSpec], sensitive: Collection[str]
+    results: Iterable[Result], specs: Iterable[CheckSpec], sensitive: Collection[str], *, own: str = ""
 ) -> list[Result]:
-    """Return results without values of sensitive columns: no samples, and no such totals and ages.
+    """Return results as they are stored: without values of sensitive columns, that is without samples, totals and ages.
 
-    ``sensitive`` are names of the dataset's columns in lower case.
+    ``sensitive`` are names of the dataset's columns in lower case, ``own`` its stable key. Numbers of rows are stored
+    with the datasets whose values they tell, and shown to who may read these (``loader.selectors.readable_results``).
     """
-    hidden = {spec.key for spec in specs if is_sensitive(spec, sensitive)}
+    hidden = {spec.key: spec.datasets_read for spec in specs if is_sensitive(spec, sensitive)}
     shown = [replace(result, samples=()) if sensitive else result for result in results]
-    return [replace(result, **without_number(result)) if result.key in hidden else result for result in shown]
+    return [_stored(result, (own, *hidden[result.key])) if result.key in hidden else result for result in shown]
+
+
+def _stored(result: Result, datasets: Iterable[str]) -> Result:
+    """Return a result whose numbers tell sensitive values of these datasets."""
+    if result.kind in OF_VALUES:
+        return replace(result, **without_number(result))
+    return replace(result, samples=(), tells=tuple(dict.fromkeys(key for key in datasets if key)))
+
+
+def in_words(results: Iterable[Result]) -> list[Result]:
+    """Return stored results as every reader of a run sees them: without numbers that tell sensitive values."""
+    return [replace(result, **without_number(result)) if result.tells else result for result in results]
 
 
 def is_sensitive(spec: CheckSpec, sensitive: Collection[str]) -> bool:
-    """Return True if the number of a check is computed from values of a sensitive column."""
-    if spec.kind not in OF_VALUES:
+    """Return True if the numbers of a check tell values of a sensitive column.
+
+    Those are totals and ages of such a column, and numbers of rows that are chosen by one: in a condition, in ``where``
+    or in a SELECT. The number of rows whose own value is missing, repeated or not as it should be tells none.
+    """
+    if not sensitive and not spec.other_sensitive:
         return False
-    sides = (("columns", sensitive), ("other_columns", spec.other_sensitive))
-    return any(name.lower() in names for side, names in sides for name in spec.arguments.get(side, ()))
+    try:
+        if spec.kind == check_kinds.QUERY:
+            names = names_used(spec.rule.sql)
+            return names is None or not names.isdisjoint((*sensitive, *spec.other_sensitive))
+        own = spec.rule.chosen_by
+    except ProductError:
+        return True
+    if spec.kind in OF_VALUES:
+        own |= {name.lower() for name in spec.rule.columns}
+        if any(name.lower() in spec.other_sensitive for name in spec.rule.other_columns):
+            return True
+    return not own.isdisjoint(sensitive)
 
 
 def waits_for_checks(

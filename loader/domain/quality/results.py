@@ -26,9 +26,13 @@ _SHOWN = 5
 OF_VALUES = (TOTAL, FRESHNESS)
 
 
-class CheckedNumber(Protocol):
-    """Result with a message that has its number after a colon."""
+HIDDEN = "failed; its numbers are hidden, because they tell sensitive values"
 
+
+class CheckedNumber(Protocol):
+    """Result, reported or stored."""
+
+    kind: str
     outcome: str
     message: str
 
@@ -49,15 +53,17 @@ class Result:
     high: float | None = None
     message: str = ""
     samples: tuple[str, ...] = ()
+    tells: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields that are set."""
-        described = asdict(self) | {"samples": list(self.samples)}
+        described = asdict(self) | {"samples": list(self.samples), "tells": list(self.tells)}
         return {name: value for name, value in described.items() if value not in (None, "", [])}
 
     @classmethod
     def from_json(cls, described: Mapping[str, Any]) -> "Result":
-        return cls(**{**described, "samples": tuple(described.get("samples", ()))})
+        lists = {name: tuple(described.get(name, ())) for name in ("samples", "tells")}
+        return cls(**{**described, **lists})
 
     @property
     def stops(self) -> bool:
@@ -88,9 +94,13 @@ class Result:
 
 
 def without_number(result: CheckedNumber) -> dict[str, Any]:
-    """Return the fields of a result, reported or stored, that differ without its number."""
-    message = result.message if result.outcome == BROKEN else result.message.partition(":")[0]
-    return {"value": None, "low": None, "high": None, "message": message}
+    """Return the fields of a result, reported or stored, that differ without its numbers and examples."""
+    message = result.message
+    if result.outcome != BROKEN:
+        told = result.message.partition(":")[0] if result.kind in OF_VALUES else HIDDEN
+        message = "" if result.outcome == PASSED else told
+    numbers = dict.fromkeys(("failed", "total", "value", "low", "high"))
+    return {**numbers, "message": message, "samples": ()}
 
 
 def outcome_of(severity: str, *, failed: bool) -> str:

@@ -58,6 +58,14 @@ def names_read(text: str) -> frozenset[str]:
     return frozenset(f"{table.db}.{table.name}".lower() for table in tables if table.db)
 
 
+def names_used(text: str) -> frozenset[str] | None:
+    """Return all names in a query in lower case; None if it uses columns without their names.
+
+    Raise Refusal as ``check_query``.
+    """
+    return _columns(_select_of(text).tree)
+
+
 def check_query(text: str, published: Collection[str], others: Collection[str] = ()) -> CheckedQuery:
     """Return the checked query. Raise Refusal SQL_REFUSED, SQL_INVALID or UNKNOWN_NAME with the position.
 
@@ -169,11 +177,11 @@ def _first(table: exp.Table) -> int:
 
 def masked_results(
     checked: CheckedQuery, columns: Mapping[str, Sequence[str]], masked: Mapping[str, Collection[str]]
-) -> frozenset[int]:
-    """Return the positions of result columns that are computed from a masked column.
+) -> frozenset[int] | None:
+    """Return the positions of result columns that are computed from a masked column; None if they are unknown.
 
     ``columns`` and ``masked`` are column names by published name. Values of masked columns are never read; the
-    positions only prevent that a result looks like NULL. They are empty if sqlglot cannot resolve the query.
+    positions only prevent that a result looks like NULL. They are unknown if sqlglot cannot resolve the query.
     """
     if not any(masked.values()):
         return frozenset()
@@ -191,43 +199,87 @@ def masked_results(
         )
         scope = build_scope(tree)
         if scope is None:
-            return frozenset()
-        lower = {name.lower(): {column.lower() for column in names} for name, names in masked.items()}
-        count = len(_selects(scope))
-        return frozenset(place for place in range(count) if _reads_masked(scope, place, lower, frozenset()))
+            return None
+        return _MaskedLineage(columns, masked).results(scope)
     except (SqlglotError, RecursionError, KeyError):
-        return frozenset()
+        return None
+
+
+class _MaskedLineage:
+    """Lineage of a query's results over its subqueries, of which masked columns are followed."""
+
+    def __init__(self, columns: Mapping[str, Sequence[str]], masked: Mapping[str, Collection[str]]) -> None:
+        self._columns = {name.lower(): [column.lower() for column in names] for name, names in columns.items()}
+        self._masked = {name.lower(): {column.lower() for column in names} for name, names in masked.items()}
+
+    def results(self, scope: Scope) -> frozenset[int]:
+        return frozenset(place for place in range(len(_selects(scope))) if self._reads(scope, place, frozenset()))
+
+    def _reads(self, scope: Scope, place: int, seen: frozenset[tuple[int, int]]) -> bool:
+        if (id(scope), place) in seen:
+            return False
+        seen |= {(id(scope), place)}
+        if scope.set_operation_scopes:
+            return any(self._reads(inner, place, seen) for inner in scope.set_operation_scopes)
+        selects = _selects(scope)
+        return place < len(selects) and self._expression_reads(scope, selects[place], seen)
+
+    def _expression_reads(self, scope: Scope, node: exp.Expression, seen: frozenset[tuple[int, int]]) -> bool:
+        stars = (star for star in node.find_all(exp.Star) if not isinstance(star.parent, exp.Count))
+        if any(True for _ in stars) and any(self._any_of(source, seen) for source in scope.sources.values()):
+            return True
+        return any(self._column_reads(scope, column, seen) for column in node.find_all(exp.Column))
+
+    def _column_reads(self, scope: Scope, column: exp.Column, seen: frozenset[tuple[int, int]]) -> bool:
+        source = _source_of(scope, column)
+        if source is not None:
+            return self._source_reads(scope, source, column.name.lower(), seen)
+        # Columns that a PIVOT adds have other names than those of its source.
+        sources = [source for source in scope.sources.values() if _is_pivoted(source)]
+        own = {name for source in sources for name in self._names(source)}
+        if column.name.lower() in own:
+            return any(self._source_reads(scope, source, column.name.lower(), seen) for source in sources)
+        return any(self._any_of(source, seen) for source in sources)
+
+    def _source_reads(
+        self, scope: Scope, source: exp.Table | Scope, name: str, seen: frozenset[tuple[int, int]]
+    ) -> bool:
+        if isinstance(source, Scope) and isinstance(source.expression, exp.Lateral):
+            return self._expression_reads(scope, source.expression, seen)
+        names = self._names(source)
+        if name not in names:
+            return False
+        place = names.index(name)
+        if isinstance(source, Scope):
+            return self._reads(source, place, seen)
+        table = _name_of(source)
+        return self._columns.get(table, names)[place] in self._masked.get(table, ())
+
+    def _names(self, source: exp.Table | Scope) -> list[str]:
+        """Return the names of a source's columns in lower case, as the query knows them."""
+        if isinstance(source, Scope):
+            return [select.alias_or_name.lower() for select in _selects(source)]
+        names = [column.name.lower() for column in source.args["alias"].columns] if source.args.get("alias") else []
+        return names or self._columns.get(_name_of(source), [])
+
+    def _any_of(self, source: exp.Table | Scope, seen: frozenset[tuple[int, int]]) -> bool:
+        """Return True if any column of a source reads a masked one."""
+        if isinstance(source, exp.Table):
+            return bool(self._masked.get(_name_of(source)))
+        return any(self._reads(source, place, seen) for place in range(len(_selects(source))))
+
+
+def _name_of(table: exp.Table) -> str:
+    return f"{table.db}.{table.name}".lower()
+
+
+def _is_pivoted(source: exp.Table | Scope) -> bool:
+    node = source if isinstance(source, exp.Table) else source.expression.parent
+    return node is not None and bool(node.args.get("pivots"))
 
 
 def _selects(scope: Scope) -> list[exp.Expression]:
-    return list(scope.expression.selects)
-
-
-def _reads_masked(
-    scope: Scope, place: int, masked: Mapping[str, Collection[str]], seen: frozenset[tuple[int, int]]
-) -> bool:
-    if (id(scope), place) in seen:
-        return False
-    seen |= {(id(scope), place)}
-    if scope.set_operation_scopes:
-        return any(_reads_masked(inner, place, masked, seen) for inner in scope.set_operation_scopes)
-    selects = _selects(scope)
-    return place < len(selects) and _expression_reads(scope, selects[place], masked, seen)
-
-
-def _expression_reads(
-    scope: Scope, expression: exp.Expression, masked: Mapping[str, Collection[str]], seen: frozenset[tuple[int, int]]
-) -> bool:
-    for column in expression.find_all(exp.Column):
-        source = _source_of(scope, column)
-        if isinstance(source, exp.Table):
-            if column.name.lower() in masked.get(f"{source.db}.{source.name}".lower(), ()):
-                return True
-        elif isinstance(source, Scope):
-            names = [select.alias_or_name.lower() for select in _selects(source)]
-            if column.name.lower() in names and _reads_masked(source, names.index(column.name.lower()), masked, seen):
-                return True
-    return False
+    return [] if isinstance(scope.expression, exp.Lateral) else list(scope.expression.selects)
 
 
 def _source_of(scope: Scope, column: exp.Column) -> exp.Table | Scope | None:

@@ -135,7 +135,7 @@ def _table_manifest(read: ReadRequest, arguments: dict[str, Any], *, timeout_sec
         arguments |= _interval_arguments(read.dataset)
     masking = masking_for(read.requested_by, read.dataset, table, *environments_of(read))
     if read.kind == QUALITY:
-        arguments = quality_arguments(state, environment=read.environment)
+        arguments = quality_arguments(state, environment=read.environment, user=read.requested_by)
         arguments["sensitive"] = sorted(classification(read.dataset).sensitive_names)
     if read.kind == PROFILE:
         known = stored_profile(read.dataset, read.environment, masked=masking is not None)

@@ -115,7 +115,7 @@ class PreparedQuery:
             for read in ordered
         )
 
-    def masked_results(self) -> frozenset[int]:
+    def masked_results(self) -> frozenset[int] | None:
         columns = {
             name: [column.name for column in self.reads[name].entry.table.columns] for name in self.checked.tables
         }
@@ -222,12 +222,22 @@ def query_manifest(read: ReadRequest, *, timeout_seconds: float) -> ReadManifest
 def query_answer(read: ReadRequest, answer: dict[str, Any]) -> dict[str, Any]:
     """Return the answer with a mask for every value that is computed from a masked column.
 
-    ``masked`` are the masked columns of the result, ``hidden`` those that the query uses, by published name.
+    If it is unknown which ones are, that is every NULL. ``masked`` are the masked columns of the result, ``hidden``
+    those that the query uses, by published name.
     """
     prepared = must_run(read.arguments["text"], read.requested_by)
     places = prepared.masked_results()
-    rows = [[MASK if place in places else value for place, value in enumerate(row)] for row in answer["rows"]]
-    masked = [name for place, name in enumerate(answer["columns"]) if place in places]
+
+    def is_masked(place: int, value: Any) -> bool:
+        return value is None if places is None else place in places
+
+    cells = [[is_masked(place, value) for place, value in enumerate(row)] for row in answer["rows"]]
+    rows = [
+        [MASK if hidden else value for hidden, value in zip(own, row, strict=True)]
+        for own, row in zip(cells, answer["rows"], strict=True)
+    ]
+    shown = places if places is not None else {place for own in cells for place, hidden in enumerate(own) if hidden}
+    masked = [name for place, name in enumerate(answer["columns"]) if place in shown]
     return {**answer, "rows": rows, "masked": masked, "hidden": prepared.masked}
 
 

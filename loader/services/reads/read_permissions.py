@@ -10,7 +10,6 @@ from django.utils.crypto import salted_hmac
 from architecture.domain.steps.step import Step
 from architecture.domain.tables import TableSpec, tables_of
 from architecture.models import Environment, Execution
-from architecture.permissions import place_of_data
 from architecture.selectors.environments import described_states
 from elevata.accounts.permissions import acting_as, may
 from elevata.accounts.roles import Permission, Place
@@ -25,6 +24,7 @@ from loader.models import ReadRequest
 from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.state import ColumnState, DatasetState
 from metadata.models import SourceDataset, System, TargetDataset, TargetSchema
+from metadata.permissions import place_of_data
 from metadata.selectors.classification import Classification, classification, classifications
 
 _NAME = 200
@@ -114,6 +114,19 @@ def sensitive_columns(states: Iterable[DatasetState]) -> dict[str, SensitiveName
         )
         for pk, classified in classifications(list(pks)).items()
     }
+
+
+def hidden_names(state: DatasetState, names: SensitiveNames) -> frozenset[str]:
+    """Return names in lower case of a dataset's sensitive columns and of the columns of its tables that hash them."""
+    if not names.keys:
+        return names.names
+    sensitive, policy = Sensitive(names.keys, frozenset(), frozenset()), HistoryPolicy.from_dict(state.history_policy)
+    hidden = set(names.names)
+    for table in tables_of(state):
+        hidden |= {column.name.lower() for column in table.columns}.difference(
+            masking_of(table, sensitive, policy, "").shown_names
+        )
+    return frozenset(hidden)
 
 
 def _is_sensitive(column: ColumnState, classified: Classification) -> bool:

@@ -23,6 +23,7 @@ from django.utils.module_loading import import_string
 
 from elevata.core.processes import about
 from loader.domain.protocol import Said, heard
+from loader.domain.spark_messages import without_quoted_values
 
 # Reader of a child process's output: a log record is a line with a head, and the lines after it without one.
 
@@ -254,8 +255,9 @@ class Child:
 
 
 # Log of a runner: the output of its process and its JVM, as log lines of the product. The lines have the format of
-# the settings (plain, or one JSON object each), name their run, and contain no secret. They are written to a file in
-# the data folder. If the format is JSON, the worker logs them, too, for log collectors.
+# the settings (plain, or one JSON object each), name their run, and contain no secret and no message of Spark that
+# quotes values of rows. They are written to a file in the data folder. If the format is JSON, the worker logs them,
+# too, for log collectors.
 
 
 _LONGEST_FILE = 20_000_000
@@ -321,10 +323,11 @@ class Subjects:
 
 
 def _record(said: Said) -> logging.LogRecord:
-    record = logging.LogRecord(said.logger, said.level, "", 0, said.message, None, None)
+    message, trace = without_quoted_values(said.message), without_quoted_values(said.trace)
+    record = logging.LogRecord(said.logger, said.level, "", 0, message, None, None)
     record.threadName = said.thread or None
     # The formatter writes ``exc_text`` as it writes the traceback of a Python exception.
-    record.exc_text = said.trace or None
+    record.exc_text = trace or None
     if said.at is not None:
         record.created, record.msecs = said.at, (said.at % 1) * 1000
     return record

@@ -104,7 +104,7 @@ def source_spec(source: SourceDataset, *, at: datetime | None = None) -> SourceS
 def api_of(system: System) -> ApiSpec:
     """Return the REST API of a system. Raise Refusal BAD_LOCATION or BAD_OPTION."""
     try:
-        check_secret_name(system.secret)
+        check_secret_name(system.secret, settings.SOURCE_SECRETS)
         check_system_options(system.kind, system.options, secret=system.secret)
         return ApiSpec(parse_api(system.location), dict(system.options), system.secret)
     except MetadataError as problem:
@@ -137,7 +137,7 @@ def cluster_place(system: System) -> ClusterPlace:
 
 def _place(system: System, parse: Callable[[str], _Place], what: str) -> _Place:
     try:
-        check_secret_name(system.secret)
+        check_secret_name(system.secret, settings.SOURCE_SECRETS)
         return parse(system.location)
     except MetadataError as problem:
         raise Refusal(

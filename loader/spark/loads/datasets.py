@@ -19,7 +19,7 @@ from loader.domain.historization.load_guards import (
     check_reads_changes,
 )
 from loader.domain.manifest.loads import LoadManifest, ModelLoad, RawcoreLoad, RawLoad
-from loader.domain.quality.checks import without_sensitive
+from loader.domain.quality.checks import in_words, without_sensitive
 from loader.domain.quality.results import refusal_of, warnings_of
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import REVERT
@@ -445,8 +445,9 @@ def check_quality(
     task.phase("checking quality")
     checker = check_of_run(session, task.warehouse, load, task.manifest)
     checked = checker.check(rows, load.quality, table)
-    shown = without_sensitive(checked.results, load.quality, load.sensitive)
-    task.report(results=[result.as_json() for result in shown])
+    stored = without_sensitive(checked.results, load.quality, load.sensitive, own=load.dataset)
+    task.report(results=[result.as_json() for result in stored])
+    shown = in_words(stored)
     refusal = refusal_of(load.name, shown)
     if refusal is not None:
         raise refusal

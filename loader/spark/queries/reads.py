@@ -254,7 +254,8 @@ def _checked(spark: SparkSession, warehouse: str, manifest: ReadManifest, versio
     )
     own = DeltaTable(session, warehouse, manifest.table.key)
     checked = checker.check(own.frame_as_of(version), specs)
-    results = without_sensitive(checked.results, specs, manifest.arguments["sensitive"])
+    own = manifest.table.dataset_key
+    results = without_sensitive(checked.results, specs, manifest.arguments["sensitive"], own=own)
     return {"table_version": version, "results": [result.as_json() for result in results]}
 
 

@@ -137,7 +137,7 @@ class DatasetCharts(DatasetPage, DetailPage):
     template_name = "loader/datasets/dataset_charts.html"
 
     def context(self) -> dict[str, Any]:
-        return super().context() | {"charts": dataset_charts(self.row)}
+        return super().context() | {"charts": dataset_charts(self.row, self.request.user)}
 
 
 class DataPage(DatasetPage):

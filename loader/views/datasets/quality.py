@@ -28,7 +28,7 @@ class DatasetQuality(BaseDatasetPage, DetailPage):
     def context(self) -> dict[str, Any]:
         return super().context() | {
             "view": "checks",
-            "lines": check_lines(self.row),
+            "lines": check_lines(self.row, self.request.user),
             "may_edit": may_change(self.request.user, self.row),
             "samples_shown": may_see_samples(self.request.user, self.row),
         }

@@ -120,7 +120,7 @@ def live_part(request: HttpRequest, state: RunState) -> tuple[str, str]:
         "scope": Scope.from_json(run.scope),
         "user": request.user,
         "chosen": chosen,
-        "layers": _layers(state, chosen.page),
+        "layers": _layers(state, chosen.page, request.user),
         "picture": picture,
         "graph": picture.graph(urls) if len(state.parts) > 1 else None,
         "urls": urls,
@@ -188,13 +188,13 @@ class _Selection:
         }
 
 
-def _layers(state: RunState, page: Page) -> list[tuple[str, list[dict[str, Any]]]]:
+def _layers(state: RunState, page: Page, user: Any) -> list[tuple[str, list[dict[str, Any]]]]:
     """Return the rows of a page by layer, each with the datasets it waits for, its time bar and its slack."""
     run, picture = state.run, state.picture
     names = {part.key: part.name for part in state.parts}
     bars = picture.bars(start=run.started_at, end=run.finished_at or timezone.now())
     rows = DatasetRun.objects.filter(run=run, dataset_key__in=list(page.object_list)).order_by("ordinal", "pk")
-    checks = results_of_run(run.pk, page.object_list)
+    checks = results_of_run(run.pk, page.object_list, user)
     layers: dict[str, list[dict[str, Any]]] = {}
     for row in rows.select_related("dataset__schema", "reverted_by"):
         key = str(row.dataset_key)

@@ -207,10 +207,20 @@ class QualityRule:
     @property
     def reads(self) -> frozenset[str]:
         """Return the names in lower case of the dataset's columns that the check reads, without those of a SELECT."""
-        names = {*self.columns}
-        for text in (self.condition, self.where):
-            names |= set(check_expression(text)) if text else set()
-        return frozenset(name.lower() for name in names)
+        return frozenset(name.lower() for name in self.columns) | self.chosen_by
+
+    @property
+    def chosen_by(self) -> frozenset[str]:
+        """Return the names in lower case of the dataset's columns in the condition and in ``where``."""
+        return frozenset(name.lower() for text in (self.condition, self.where) for name in _names_in(text))
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """Return the qualified names in lower case of the other dataset, or of the tables that a SELECT reads."""
+        if not self.sql:
+            return frozenset({self.dataset.lower()} if self.dataset else ())
+        tables = sqlglot.parse_one(self.sql, read="spark").find_all(exp.Table)
+        return frozenset(f"{table.db}.{table.name}".lower() for table in tables if table.db)
 
     def names_column(self, name: str) -> bool:
         """Return True if the check names this column of its dataset; in a SELECT, any identifier of the name."""
@@ -221,8 +231,8 @@ class QualityRule:
 
     def selects_from(self, names: Collection[str]) -> bool:
         """Return True if the check has a SELECT that reads one of these tables or schemas (names in lower case)."""
-        tables = sqlglot.parse_one(self.sql, read="spark").find_all(exp.Table) if self.sql else ()
-        return any(table.db.lower() in names or f"{table.db}.{table.name}".lower() in names for table in tables)
+        tables = self.tables if self.sql else ()
+        return any(name in names or name.partition(".")[0] in names for name in tables)
 
     def renamed(self, old: str, new: str) -> "QualityRule":
         """Return the rule after a rename of a column of its dataset. Raise QualityProblem for one in a SELECT."""

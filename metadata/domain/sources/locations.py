@@ -9,7 +9,7 @@ read is the one that was checked.
 import os
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
@@ -282,15 +282,11 @@ POSTGRES = ("postgresql", "postgres")
 # Kinds of databases by the scheme of their location, and the port of each kind.
 PORTS = {"postgresql": 5432, "mariadb": 3306, "mysql": 3306, "sqlserver": 1433, "oracle": 1521}
 KINDS = {"postgres": "postgresql"} | {kind: kind for kind in PORTS}
-# Variables reserved for sources. Another one must say by its name that it is a secret, so that logs leave its value out
-# (``elevata.ops.logging``), and must not be one that the product or a platform reads: a user could send it to a host.
+# Variables reserved for sources. Another one must be listed by the administrator: a user could send any variable that
+# metadata may name to a host.
 SECRET_PREFIX = "ELEVATA_SOURCE_"
-_SECRET = re.compile(
-    rf"{SECRET_PREFIX}(?!(ROOTS|HOSTS)$)[A-Z0-9_]{{1,80}}"
-    r"|(?!ELEVATA_|DJANGO_|DATABASE_|REDIS_|CELERY_|SPARK_|AWS_|AZURE_|GOOGLE_|GCP_|PGPASS)"
-    r"(?=[A-Z0-9_]*(PASSWORD|PASSWD|SECRET|TOKEN|CREDENTIAL|API_KEY|ACCESS_KEY))[A-Z][A-Z0-9_]{1,94}",
-    re.ASCII,
-)
+_SECRET = re.compile(rf"{SECRET_PREFIX}(?!(ROOTS|HOSTS|SECRETS)$)[A-Z0-9_]{{1,80}}", re.ASCII)
+_LISTED = re.compile(r"(?!ELEVATA_|DJANGO_|DATABASE_URL$)[A-Z][A-Z0-9_]{0,94}", re.ASCII)
 # Passwords before the host, after a parameter's name, and in Oracle's form. Both groups are text to keep.
 _PASSWORDS = (
     re.compile(r"(//[^/?#@:\s]*):[^/?#]*(@)"),
@@ -351,18 +347,29 @@ def check_database_location(location: str) -> None:
         refuse_password(text)
 
 
-def check_secret_name(name: str) -> None:
+def listed_secrets(text: str) -> list[str]:
+    """Return the names in a list of variables, separated by commas, that sources may name besides reserved ones.
+
+    Raise MetadataError ``bad_secret`` for a name that is no variable, or that the product reads itself.
+    """
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if not _LISTED.fullmatch(name):
+            raise MetadataError("bad_secret", f"{name!r} is no variable's name, or one that the product itself reads")
+    return names
+
+
+def check_secret_name(name: str, listed: Collection[str] = ()) -> None:
     """Refuse a name that is no variable for a source's password; an empty name is accepted.
 
-    Accepted are ``ELEVATA_SOURCE_…`` and names like ``ERP_PASSWORD``, except those that the product, Spark, a database
-    client or a cloud platform reads.
+    Accepted are ``ELEVATA_SOURCE_…`` and the names that the administrator lists.
     """
-    if name and not _SECRET.fullmatch(name):
+    if name and name not in listed and not _SECRET.fullmatch(name):
         raise MetadataError(
             "bad_secret",
-            f"must be the name of an environment variable with a source's password, like ERP_PASSWORD or "
-            f"{SECRET_PREFIX}ERP: capital letters, digits and _, with PASSWORD, SECRET, TOKEN or API_KEY in it, and "
-            "none that the product or a platform reads. The password itself is never entered here",
+            f"must be the name of an environment variable with a source's password: {SECRET_PREFIX} and capital "
+            f"letters, digits or _, like {SECRET_PREFIX}ERP, or a name that the administrator lists in "
+            f"{SECRET_PREFIX}SECRETS. The password itself is never entered here",
             "secret",
         )
 

@@ -6,6 +6,7 @@ Services and the YAML import share them. The models' constraints check the same 
 import re
 from collections.abc import Iterable
 
+from django.conf import settings
 from django.db.models import Q
 
 from elevata.audit.services.change_log import are_constraints_left_to_database, check_fields
@@ -46,7 +47,7 @@ def check_system(row: System) -> None:
     _check_other(row, System, "short_name")
     _refuse_address(row.short_name, "short_name", str(row))
     with_place(row, lambda: _SYSTEM_LOCATIONS.get(row.kind, check_database_location)(row.location))
-    with_place(row, lambda: check_secret_name(row.secret))
+    with_place(row, lambda: check_secret_name(row.secret, settings.SOURCE_SECRETS))
     with_place(row, lambda: check_system_options(row.kind, row.options, secret=row.secret))
     check_word_list(row.tags, "tags", str(row))
     check_fields(row, str(row))

@@ -98,6 +98,12 @@ def test_each_of_several_former_audit_keys_never_leaves(monkeypatch: pytest.Monk
     assert "canary" not in scrubbed("with canary-4712 and canary-4711")
 
 
+def test_a_listed_secret_of_a_source_never_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ELEVATA_SOURCE_SECRETS", "OTHER, CRM_LOGIN")
+    monkeypatch.setenv("CRM_LOGIN", "canary-4711")
+    assert scrubbed("with canary-4711") == "with [secret]"
+
+
 def test_a_secret_that_stands_in_a_file_never_leaves(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     (tmp_path / "secret").write_text("canary-4711\n")
     monkeypatch.setenv("ELEVATA_SOURCE_CRM_FILE", str(tmp_path / "secret"))

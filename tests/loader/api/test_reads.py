@@ -56,6 +56,38 @@ def lines(answer: HttpResponse) -> list[dict]:
 # --- asking --------------------------------------------------------------------------------------
 
 
+WHOLE = {
+    "as_of": {"at": "2026-11-21"},
+    "changes": {"run_id": "good"},
+    "origin": {"entity_key": "a" * 64},
+    "descendants": {"run_id": "good", "file": "air.csv", "row": 1},
+    "compare": {"by": "dates", "base": "2026-11-20", "other": "2026-11-21"},
+    "versions": {"entity_key": "a" * 64},
+}
+WITHOUT_EFFECT = (
+    ("sample", {"value": "x"}, "column"),
+    ("sample", {"comparison": "null"}, "column"),
+    ("changes", {"run_id": "good", "descending": True}, "sort"),
+    ("export", {"known_at": "2026-11-20T00:00:00Z"}, "at"),
+    ("export", {"text": "ED"}, "at"),
+    ("export", {"op": "D"}, "run_id"),
+)
+
+
+def test_a_question_without_a_field_that_it_needs_is_refused_with_the_field(reader: Client, airport: TargetDataset):
+    for kind, body in WHOLE.items():
+        for missing in body:
+            answer = ask(reader, airport, kind, **{name: value for name, value in body.items() if name != missing})
+            assert (answer.status_code, list(answer.json()["errors"])) == (400, [missing]), (kind, missing)
+    assert not ReadRequest.objects.exists()
+
+
+def test_a_field_that_has_no_effect_alone_is_refused_with_the_one_that_it_needs(reader: Client, airport: TargetDataset):
+    for kind, body, needed in WITHOUT_EFFECT:
+        answer = ask(reader, airport, kind, **body)
+        assert (answer.status_code, list(answer.json()["errors"])) == (400, [needed]), (kind, body)
+
+
 def test_a_question_is_accepted_with_the_place_of_its_answer(reader: Client, airport: TargetDataset):
     asked = ask(reader, airport, "versions", business_key={"icao": "EDDF"})
     assert asked.status_code == 202

@@ -9,11 +9,15 @@ import pytest
 from architecture.models import Environment
 from architecture.selectors.environments import described_states
 from architecture.services.states import current_environment
+from elevata.accounts.services.users import grant_role
+from elevata.core.errors import MetadataError
 from elevata.notifications.models import Event, Notice
-from loader.models import CheckResult, LoadRun
+from loader.models import CheckResult, LoadRun, ReadRequest
 from loader.services.loads.load_runs import request_load_run
 from loader.services.loads.load_work import perform_load_run
 from loader.services.quality import check_specs, store_results
+from loader.services.reads.manifests import read_manifest
+from loader.services.reads.read_requests import QUALITY, request_read
 from metadata.domain.state import DatasetState
 from metadata.models import QualityCheck
 from metadata.services.quality import create_check, retire_check
@@ -93,6 +97,13 @@ def test_a_select_reads_tables_and_the_rows_of_its_own_batch(airports):
     assert dict(spec.views)[spec.own_view].qualified_name == ROUTE
 
 
+def test_a_select_names_the_sensitive_columns_of_its_tables_and_hashes_of_them(airports):
+    target(AIRPORT).columns.filter(name="icao").update(pii=True)
+    check(ROUTE, "query", sql=f"SELECT r.route FROM {ROUTE} r JOIN {AIRPORT} a ON r.origin = a.icao")
+    (spec,) = loads()[ROUTE].quality
+    assert {"icao", "rc_air_airport_key", "row_hash"} <= set(spec.other_sensitive)
+
+
 def test_a_select_over_an_unknown_table_or_with_a_forbidden_function_says_why_it_cannot_run(airports):
     check(ROUTE, "query", sql="SELECT 1 FROM rawcore.nothing")
     create_check(dataset=target(ROUTE), name="java", kind="query", arguments={"sql": "SELECT java_method('a', 'b')"})
@@ -134,14 +145,26 @@ def test_checks_of_a_dataset_that_has_another_key_here_are_those_of_its_name(air
     assert [spec.kind for spec in specs[state.key]] == ["row_count"]
 
 
+def test_checks_on_request_need_reading_what_they_read(airports):
+    check(ROUTE, "relationship", columns=["origin"], dataset="raw.raw_air_airport", other_columns=["icao"])
+    vera = person("vera")
+    grant_role(user=vera, role="viewer", schema="rawcore")
+    read = request_read(kind=QUALITY, dataset=target(ROUTE), user=vera, wake_worker=False).read
+    with pytest.raises(MetadataError, match="raw.raw_air_airport: reading its data"):
+        read_manifest(read=read)
+    ReadRequest.objects.update(requested_by=None)
+    assert len(read_manifest(read=ReadRequest.objects.get()).arguments["checks"]) == 1
+
+
 def test_results_of_a_run_are_stored_with_notices_about_failed_checks(airports, runner, script):
     named, counted = check(AIRPORT, "not_null", columns=["name"]), check(AIRPORT, "row_count", minimum="1")
-    failed = result(named, failed=2, total=3, samples=["icao=A"])
+    failed = result(named, failed=2, total=3, samples=["icao=A"], tells=[str(target(AIRPORT).key)])
     script.tell(checked={AIRPORT: [failed, result(counted, "passed", value=3.0, low=1.0)]})
     run = perform_load_run(run_pk=request_load_run(wake_worker=False).run.pk, worker="w1", runner=runner)
     first, second = CheckResult.objects.order_by("pk")
     assert (first.run, first.dataset, first.outcome) == (run, target(AIRPORT), "warned")
     assert (first.failed, first.total, first.samples) == (2, 3, ["icao=A"])
+    assert (first.tells, second.tells) == ([str(target(AIRPORT).key)], [])
     assert (second.outcome, second.value, second.low) == ("passed", 3.0, 1.0)
     event = Event.objects.get(kind="quality.failed")
     assert event.title == f"1 check of {AIRPORT} failed in load run {run.run_id} in {run.environment}"

@@ -14,6 +14,7 @@ from loader.domain.quality.checks import (
     CompiledCheck,
     compile_check,
     evaluate,
+    in_words,
     without_sensitive,
 )
 from loader.domain.quality.results import PASSED, QUARANTINED, STOPPED, WARNED, Result, refusal_of, warnings_of
@@ -158,6 +159,52 @@ def test_numbers_of_harmless_columns_are_shown():
     check = compiled("total", **TOTAL_OF_SALARIES)
     differs = evaluate(check, {VALUE: "1.00"}, at=NOON, other="98000.00")
     assert without_sensitive([differs], [check.spec], ("name",)) == [differs]
+
+
+ROW_COUNT = {"minimum": "1"}
+NUMBER_TELLS = (
+    ("condition", {"condition": "price > id * 10"}),
+    ("row_count", ROW_COUNT | {"where": "price > 90000"}),
+    ("row_count_change", {"where": "price > 90000"}),
+    ("not_null", {"columns": ["name"], "where": "price > 90000"}),
+    ("unique", {"columns": ["name"], "where": "price > 90000"}),
+    ("relationship", {"columns": ["id"], "dataset": "a.b", "other_columns": ["id"], "where": "price > 9"}),
+    ("query", {"sql": "SELECT 1 FROM a.b LATERAL VIEW explode(split(repeat(',', Price - 1), ',')) WHERE id = 1"}),
+    ("query", {"sql": "SELECT * FROM a.b"}),
+)
+NUMBER_TELLS_NONE = (
+    ("condition", {"condition": "id > 10"}),
+    ("row_count", ROW_COUNT),
+    ("not_null", {"columns": ["price"]}),
+    ("range", {"columns": ["price"], "minimum": "0", "where": "id > 5"}),
+    ("unique", {"columns": ["price"]}),
+    ("query", {"sql": "SELECT count(*) FROM a.b WHERE id = 1"}),
+)
+
+
+def test_a_number_of_rows_that_a_sensitive_column_chooses_is_stored_with_its_dataset_and_in_no_words():
+    for kind, arguments in NUMBER_TELLS:
+        check = spec(kind, "stop", **arguments)
+        failed = check.result(STOPPED, failed=91001, total=91001, samples=("id=91001",), message="91001 rows")
+        (stored,) = without_sensitive([failed], [check], ("price",), own="own")
+        assert (stored.failed, stored.samples, stored.tells) == (91001, (), ("own",)), kind
+        assert Result.from_json(stored.as_json()) == stored
+        refusal = refusal_of("rc.item", in_words([stored]))
+        assert "91001" not in f"{refusal.as_json()} {warnings_of(in_words([replace(stored, severity='warn')]))}", kind
+
+
+def test_a_number_of_rows_that_tells_no_value_is_shown():
+    for kind, arguments in NUMBER_TELLS_NONE:
+        check = spec(kind, **arguments)
+        failed = check.result(WARNED, failed=2, total=3)
+        assert in_words(without_sensitive([failed], [check], ("price",), own="own")) == [failed], kind
+
+
+def test_a_query_over_a_sensitive_table_of_others_gives_no_samples():
+    joined = spec("query", sql="SELECT n FROM a.n JOIN hr.person p ON p.salary = n")
+    check = replace(joined, other_sensitive=("salary",))
+    (stored,) = without_sensitive([check.result(WARNED, failed=1, samples=("n=91001",))], [check], (), own="own")
+    assert (stored.samples, stored.tells) == ((), ("own",))
 
 
 def result(severity: str, outcome: str, **values) -> Result:

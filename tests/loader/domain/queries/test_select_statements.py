@@ -157,3 +157,20 @@ def test_columns_are_used_by_name_or_without_one(text: str, uses: bool):
 )
 def test_results_that_read_a_masked_column_are_known_by_lineage(text: str, masked: set[int]):
     assert masked_results(check_query(text, PUBLISHED), COLUMNS, MASKED) == masked
+
+
+
+LINEAGE = (
+    ("SELECT id, e FROM rawcore.rc_a LATERAL VIEW explode(split(email, '@')) t AS e", {1}),
+    ("SELECT id, e FROM rawcore.rc_a LATERAL VIEW explode(split(city, ' ')) t AS e", set()),
+    ("SELECT y, x FROM rawcore.rc_a AS t(x, y, z)", {0}),
+    ("SELECT struct(*) AS s, id FROM rawcore.rc_a", {0}),
+    ("SELECT struct(*) AS s FROM rawcore.rc_b", set()),
+    ("SELECT * FROM rawcore.rc_a PIVOT (max(email) FOR id IN (1 AS one, 2 AS two))", {1, 2}),
+    ("SELECT *, upper(email) AS u FROM rawcore.rc_a", {1, 3}),
+)
+
+
+def test_results_of_lateral_views_pivots_aliases_and_stars_are_known_by_lineage():
+    for text, masked in LINEAGE:
+        assert masked_results(check_query(text, PUBLISHED), COLUMNS, MASKED) == masked, text

@@ -128,6 +128,14 @@ def test_a_line_of_spark_is_about_no_run_where_several_are_under_way():
     assert subjects.of(Said("x")) == {}
 
 
+def test_a_value_that_spark_quotes_is_not_logged(json_logs, runner, script):
+    said = "SparkNumberFormatException: [CAST_INVALID_INPUT] The value 'Ada' cannot be cast. SQLSTATE: 22018"
+    ask(runner, script, print=[JAVA.format("ERROR", said)], log=said)
+    written = text_of(runner)
+    assert "Ada" not in written
+    assert written.count("[CAST_INVALID_INPUT] [message left out] SQLSTATE: 22018") >= 2
+
+
 # --- secrets ----------------------------------------------------------------------------------------
 
 

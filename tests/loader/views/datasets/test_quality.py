@@ -294,3 +294,42 @@ def test_numbers_of_a_check_that_is_gone_are_hidden_if_its_dataset_is_sensitive(
     assert reader.get(address).json()["value"] == 4321.5
     total.dataset.columns.filter(name="name").update(pii=True)
     assert reader.get(address).json()["value"] is None
+
+
+COUNTED = 43217
+
+
+def test_numbers_of_rows_that_a_sensitive_column_chooses_are_shown_to_stewards_alone(
+    reader: Client, warehouse: TargetDataset
+):
+    """A SELECT, a condition or ``where`` can make a number of rows that is a value; the outcome is shown."""
+    arguments = {
+        "query": {"sql": f"SELECT 1 FROM {warehouse} LATERAL VIEW explode(split(repeat(',', elevation), ','))"},
+        "condition": {"condition": "elevation > 9"},
+        "row_count": {"minimum": "1", "where": "elevation > 9"},
+    }
+    steward = Client()
+    steward.force_login(someone("sue", Role.STEWARD))
+    checks = [create_check(dataset=warehouse, name=kind, kind=kind, arguments=arguments[kind]) for kind in arguments]
+    for check in checks:
+        add_result(check, failed=COUNTED, total=COUNTED, value=COUNTED, message=f"{COUNTED} rows")
+        assert str(COUNTED) in shown(reader, check)
+    warehouse.columns.filter(name="elevation").update(sensitivity="confidential")
+    for check in checks:
+        text = shown(reader, check)
+        assert (str(COUNTED) in text, "its numbers are hidden" in text) == (False, True), check.kind
+        assert str(COUNTED) in shown(steward, check), check.kind
+    CheckResult.objects.update(tells=[str(warehouse.key)])
+    QualityCheck.objects.filter(kind="condition").update(arguments={"condition": "name <> ''"})
+    QualityCheck.objects.filter(kind="query").delete()
+    for check in checks:
+        text = shown(reader, check)
+        assert str(COUNTED) not in text, f"{check.kind} after a change of the check"
+
+
+def test_a_query_that_names_a_hash_of_a_sensitive_key_has_no_number(reader: Client, warehouse: TargetDataset):
+    warehouse.columns.filter(key_ordinal=1).update(pii=True)
+    sql = f"SELECT 1 FROM {warehouse} WHERE {warehouse.name}_key LIKE '0%'"
+    check = create_check(dataset=warehouse, name="hashes", kind="query", arguments={"sql": sql})
+    add_result(check, failed=COUNTED, total=COUNTED)
+    assert str(COUNTED) not in shown(reader, check)

@@ -222,3 +222,11 @@ def test_rows_of_a_raw_table_lead_to_what_was_made_of_them(reader: Client, perso
     text = html_of(reader.get(f"/reads/{made.pk}/", headers={"HX-Request": "true"}))
     assert text.count("Follow row") == 1
     assert f'href="/datasets/{raw.key}/descendants/?run=good&amp;file=airport.csv&amp;row=7"' in text
+
+
+def test_a_question_about_a_delivered_row_needs_run_file_and_row(reader: Client, raw: TargetDataset):
+    body = {"kind": "descendants", "run": "good", "file": "airport.csv", "row": 7}
+    for missing in ("run", "file", "row"):
+        answer = ask(reader, raw, **{name: value for name, value in body.items() if name != missing})
+        assert "The question needs" in answer.content.decode(), missing
+    assert not ReadRequest.objects.exists()

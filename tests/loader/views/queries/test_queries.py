@@ -141,6 +141,15 @@ def test_a_masked_column_is_a_mask_in_every_expression(reader: Client, person: U
     assert "name" not in shown
 
 
+def test_every_null_is_a_mask_if_the_columns_of_a_query_cannot_be_followed(
+    person: User, published: TargetDataset, monkeypatch: pytest.MonkeyPatch
+):
+    published.columns.filter(name="name").update(pii=True)
+    monkeypatch.setattr("loader.services.reads.queries.masked_results", lambda *_: None)
+    made = answered(person, f"SELECT icao, name FROM {AIRPORT}", ["icao", "name"], ["EDDB", None], ["EDDF", None])
+    assert (made.answer["rows"], made.answer["masked"]) == ([["EDDB", MASK], ["EDDF", MASK]], ["name"])
+
+
 def test_a_view_over_a_history_is_masked_beneath(person: User, published: TargetDataset):
     published.columns.filter(name="name").update(pii=True)
     TargetDataset.objects.filter(pk=published.pk).update(history_policy={"views": ["current"]})

@@ -6,6 +6,7 @@ from elevata.core.errors import MetadataError
 from metadata.domain.sources.locations import (
     check_database_location,
     check_secret_name,
+    listed_secrets,
     parse_database,
     without_password,
 )
@@ -76,11 +77,9 @@ def test_other_databases_stand_as_they_are(location: str):
     assert without_password(location) == location
 
 
-@pytest.mark.parametrize(
-    "name", ["", "ELEVATA_SOURCE_ERP", "ELEVATA_SOURCE_ERP_PASSWORD_2", "SHOP_PASSWORD", "API_KEY"]
-)
-def test_a_variable_made_for_it_can_be_named(name: str):
-    check_secret_name(name)
+@pytest.mark.parametrize("name", ["", "ELEVATA_SOURCE_ERP", "ELEVATA_SOURCE_ERP_PASSWORD_2", "SHOP_PASSWORD", "KEY"])
+def test_a_variable_made_for_it_or_listed_can_be_named(name: str):
+    check_secret_name(name, listed_secrets("SHOP_PASSWORD, KEY"))
 
 
 @pytest.mark.parametrize(
@@ -88,8 +87,16 @@ def test_a_variable_made_for_it_can_be_named(name: str):
     [
         *("PATH", "ELEVATA_SECRET_KEY", "DATABASE_URL", "ELEVATA_SOURCE_HOSTS", "ELEVATA_SOURCE_", "hunter2"),
         *("ELEVATA_PASSWORD", "AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "shop_password", "SHOP_PASSWORD\n"),
+        *("HADOOP_CREDSTORE_PASSWORD", "GITHUB_TOKEN", "VAULT_TOKEN", "POSTGRES_PASSWORD", "API_KEY"),
+        "ELEVATA_SOURCE_SECRETS",
     ],
 )
 def test_any_other_variable_is_refused(name: str):
     with pytest.raises(MetadataError):
-        check_secret_name(name)
+        check_secret_name(name, ("SHOP_PASSWORD",))
+
+
+@pytest.mark.parametrize("name", ["ELEVATA_SECRET_KEY", "DATABASE_URL", "lower", "A B", "X-Y"])
+def test_a_variable_of_the_product_or_none_cannot_be_listed(name: str):
+    with pytest.raises(MetadataError, match="no variable's name"):
+        listed_secrets(f"ERP_PASSWORD, {name}")

@@ -1,6 +1,7 @@
 """Tests of the copy of a dataset under a new name."""
 
 import pytest
+from django.contrib.auth import get_user_model
 
 from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
@@ -90,5 +91,8 @@ def test_the_copys_schema_needs_a_permission(rawcore: TargetDataset):
     with acting_as(person), pytest.raises(MetadataError) as refused:
         clone(stage)
     assert refused.value.code == "not_permitted"
-    with acting_as(person):
+    with acting_as(person), pytest.raises(MetadataError, match="whose data you may not read"):
+        clone(stage, schema=serving)
+    grant_role(user=person, role=Role.VIEWER, layer="raw")
+    with acting_as(get_user_model().objects.get(pk=person.pk)):
         assert clone(stage, schema=serving).schema == serving

@@ -18,7 +18,7 @@ system:
   name: Shop
   kind: jdbc
   location: postgresql://reader@127.0.0.1:5432/shop
-  secret: SHOP_PASSWORD
+  secret: ELEVATA_SOURCE_SHOP
   datasets:
     - name: orders
       location: public.orders

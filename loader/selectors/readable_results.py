@@ -1,0 +1,131 @@
+"""Results of quality checks for one reader: without numbers that tell values which the reader may not read."""
+
+from collections.abc import Collection, Iterable, Mapping
+from functools import cached_property
+from typing import Any
+from uuid import UUID
+
+from django.db.models import Q
+from django.db.models.functions import Lower
+
+from elevata.core.errors import ProductError
+from loader.domain.quality.checks import CheckSpec, is_sensitive
+from loader.domain.quality.results import OF_VALUES, without_number
+from loader.models import CheckResult
+from loader.services.reads.read_permissions import SensitiveNames, hidden_names, may_read_sensitive
+from metadata.domain.quality.check_kinds import QUERY
+from metadata.models import QualityCheck, TargetDataset
+from metadata.selectors.classification import classifications
+from metadata.selectors.datasets import dataset_states
+
+
+def readable_results(results: Iterable[CheckResult], user: Any) -> list[CheckResult]:
+    """Return results without numbers and examples that tell values which the user may not read; None may read none.
+
+    The datasets whose values a number told when it was stored count, and those of the present check and the present
+    classification: the check may have been changed, and a column classified, since then. A check that does not exist
+    any more may have told sensitive values of its dataset, and with a SELECT any.
+    """
+    rows = list(results)
+    known = {row.key: row for row in QualityCheck.objects.filter(key__among={row.check_key for row in rows})}
+    asked = [row for row in rows if row.tells or _may_tell(known.get(row.check_key))]
+    told = _Told(asked, known)
+    readable: dict[int, bool] = {}
+    for row in asked:
+        datasets = told.by(row)
+        for dataset in datasets or ():
+            if dataset.pk not in readable:
+                readable[dataset.pk] = may_read_sensitive(user, dataset)
+        if datasets is None or not all(readable[dataset.pk] for dataset in datasets):
+            for name, value in without_number(row).items():
+                setattr(row, name, value)
+    return rows
+
+
+def _may_tell(check: QualityCheck | None) -> bool:
+    """Return False if the numbers of a check tell no values, whatever is classified."""
+    if check is None or check.kind in (QUERY, *OF_VALUES):
+        return True
+    try:
+        return bool(check.rule.chosen_by)
+    except ProductError:
+        return True
+
+
+class _Told:
+    """Datasets whose sensitive values the numbers of results tell."""
+
+    def __init__(self, results: Collection[CheckResult], checks: Mapping[UUID, QualityCheck]) -> None:
+        self._results, self._checks = results, checks
+        self._named = {key: _datasets_named(checks[key]) for row in results if (key := row.check_key) in checks}
+
+    def by(self, row: CheckResult) -> list[TargetDataset] | None:
+        """Return the datasets whose sensitive values a result tells; None if they are unknown."""
+        stored = [self._by_key.get(key) for key in row.tells]
+        check, own = self._checks.get(row.check_key), self._by_pk.get(row.dataset_id)
+        named = self._named.get(row.check_key)
+        others = [self._by_name.get(name) for name in named or ()]
+        if own is None or None in stored or None in others:
+            return None
+        if check is None:
+            return None if row.kind == QUERY else [*stored, own] if self._sensitive(own) else stored
+        if named is None:
+            return None
+        names = tuple({name for other in others for name in self._hidden(other, row.kind)})
+        spec = CheckSpec(str(check.key), check.name, row.kind, row.severity, check.arguments, other_sensitive=names)
+        if not is_sensitive(spec, self._sensitive(own)):
+            return stored
+        return [*stored, *(dataset for dataset in (own, *others) if self._sensitive(dataset))]
+
+    def _sensitive(self, dataset: TargetDataset) -> frozenset[str]:
+        return self._classified[dataset.pk].sensitive_names
+
+    def _hidden(self, dataset: TargetDataset, kind: str) -> frozenset[str]:
+        """Return names of a dataset's sensitive columns, for a SELECT with the columns that hash them."""
+        names = self._sensitive(dataset)
+        return self._hidden_by_key[str(dataset.key)] if kind == QUERY and names else names
+
+    @cached_property
+    def _rows(self) -> list[TargetDataset]:
+        names = {name for named in self._named.values() for name in named or ()}
+        keys = {key for row in self._results for key in row.tells}
+        schemas, own = ({name.split(".")[place] for name in names} for place in (0, 1))
+        rows = TargetDataset.objects.annotate(lower_schema=Lower("schema__name"), lower_name=Lower("name"))
+        wanted = Q(lower_schema__in=schemas, lower_name__in=own) | Q(key__in=keys)
+        wanted |= Q(pk__in={row.dataset_id for row in self._results if row.dataset_id})
+        return list(rows.filter(wanted).select_related("schema", "history_of__schema"))
+
+    @cached_property
+    def _by_name(self) -> dict[str, TargetDataset]:
+        return {str(row).lower(): row.history_of or row for row in self._rows}
+
+    @cached_property
+    def _by_key(self) -> dict[str, TargetDataset]:
+        return {str(row.key): row.history_of or row for row in self._rows}
+
+    @cached_property
+    def _by_pk(self) -> dict[int | None, TargetDataset]:
+        return {row.pk: row.history_of or row for row in self._rows}
+
+    @cached_property
+    def _classified(self) -> dict[int, Any]:
+        return classifications({dataset.pk for dataset in self._by_pk.values()})
+
+    @cached_property
+    def _hidden_by_key(self) -> dict[str, frozenset[str]]:
+        sensitive = {pk: found for pk, found in self._classified.items() if found.sensitive}
+        keys = {str(dataset.key): dataset.pk for dataset in self._by_pk.values()}
+        states = dataset_states(TargetDataset.objects.filter(pk__in=sensitive))
+        return {
+            state.key: hidden_names(state, SensitiveNames(found.sensitive, found.sensitive_names))
+            for state in states
+            for found in (sensitive[keys[state.key]],)
+        }
+
+
+def _datasets_named(check: QualityCheck) -> frozenset[str] | None:
+    """Return the names in lower case of the other datasets that a check reads; None for one that is invalid."""
+    try:
+        return check.rule.tables
+    except ProductError:
+        return None

@@ -1,0 +1,96 @@
+"""Permission to read the data of what a dataset, a check or a reference reads, when one of them is saved.
+
+Rows that a load copies into another schema can be read there, and a check or a foreign key tells which values a table
+has. So who saves one must be permitted to read the data that it reads, in this environment.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from django.db.models import Q
+from django.db.models.functions import Lower
+
+from elevata.accounts.permissions import current_actor, may
+from elevata.accounts.roles import Permission
+from metadata.domain.quality import unknown_parents
+from metadata.models import (
+    ColumnInput,
+    DatasetInput,
+    QualityCheck,
+    Reference,
+    SourceDataset,
+    TargetColumn,
+    TargetDataset,
+)
+from metadata.permissions import must_read_data
+from metadata.services.rows.subjects import Model, Values, read
+
+# Before-images of changed rows by model and primary key, None for new rows.
+Before = Mapping[Any, Mapping[int, Values | None]]
+
+
+def must_read_what_is_read(before: Before) -> None:
+    """Raise MetadataError ``not_permitted`` if a unit of work lets rows read data that its actor may not read.
+
+    A change counts if it adds or alters something that is read; one that removes or describes does not. Call it at the
+    end of the unit of work, in its transaction. The system is always allowed.
+    """
+    user = current_actor().user
+    if user is None or may(user, Permission.READ_DATA):
+        return
+    for where, read_rows in (*_datasets(before), *_checks(before), *_references(before)):
+        must_read_data(((str(row), row) for row in read_rows), where=where)
+
+
+def _written(before: Before, model: Model, *fields: str) -> Iterator[tuple[Values, Values]]:
+    """Yield the rows, as they are now, that are new, back in use or changed in a field, with their before-images."""
+    was = before.get(model, {})
+    for pk, row in read(model, was).items():
+        old = was[pk] or {}
+        is_back = row.get("active") and not old.get("active")
+        if not old or is_back or any(row[name] != old[name] for name in fields):
+            yield row, old
+
+
+def _datasets(before: Before) -> Iterator[tuple[str, list[TargetDataset | SourceDataset]]]:
+    """Yield the datasets that read something else or in another way, with all that they read."""
+    changed = {row["id"] for row, _ in _written(before, TargetDataset, "select", "filter")}
+    changed |= {row["dataset_id"] for row, _ in _written(before, DatasetInput, "source_id", "upstream_id")}
+    columns = {row["column_id"] for row, _ in _written(before, ColumnInput, "source_column_id", "upstream_column_id")}
+    links = ColumnInput.objects.filter(column__in=before.get(TargetColumn, {}))
+    linked = set(links.values_list("column_id", flat=True))
+    for row, old in _written(before, TargetColumn, "expression", "name"):
+        is_only_renamed = old and old["active"] == row["active"] and old["expression"] == row["expression"]
+        if not (is_only_renamed and (row["expression"] or row["id"] in linked)):
+            columns.add(row["id"])
+    changed |= set(TargetColumn.objects.filter(pk__in=columns).values_list("dataset_id", flat=True))
+    inputs = DatasetInput.objects.filter(dataset__in=changed).order_by("dataset", "ordinal")
+    own: dict[str, list[TargetDataset | SourceDataset]] = {}
+    for row in inputs.select_related("dataset__schema", "source__system", "upstream__schema"):
+        own.setdefault(str(row.dataset), []).append(row.source or row.upstream)
+    yield from own.items()
+
+
+def _checks(before: Before) -> Iterator[tuple[str, list[TargetDataset]]]:
+    """Yield the changed checks, with the datasets that they name."""
+    changed = [row["id"] for row, _ in _written(before, QualityCheck, "arguments", "kind")]
+    for check in QualityCheck.objects.filter(pk__in=changed, active=True).select_related("dataset__schema"):
+        yield str(check), datasets_called(check.rule.tables)
+
+
+def _references(before: Before) -> Iterator[tuple[str, list[TargetDataset]]]:
+    """Yield the changed references whose rule looks up the parent's keys, with the parent."""
+    changed = [row["id"] for row, _ in _written(before, Reference, "parent_id", "unknown_parent")]
+    rows = Reference.objects.filter(pk__in=changed).exclude(unknown_parent=unknown_parents.KEEP)
+    for row in rows.select_related("child__schema", "parent__schema"):
+        yield str(row), [row.parent]
+
+
+def datasets_called(names: Iterable[str]) -> list[TargetDataset]:
+    """Return the datasets and histories of these qualified names, in lower case."""
+    wanted = Q(pk__in=())
+    for name in names:
+        schema, _, own = name.partition(".")
+        wanted |= Q(lower_schema=schema, lower_name=own)
+    rows = TargetDataset.objects.annotate(lower_schema=Lower("schema__name"), lower_name=Lower("name"))
+    return list(rows.filter(wanted).select_related("schema", "history_of__schema"))

@@ -1,0 +1,137 @@
+"""Attacks with a role for one schema on data of another: by models, columns, inputs, checks and references."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from elevata.accounts.permissions import acting_as
+from elevata.accounts.roles import Role
+from elevata.accounts.services.users import grant_role
+from elevata.core.errors import MetadataError
+from metadata.models import DatasetInput, QualityCheck, Reference, TargetColumn, TargetDataset
+from metadata.services.datasets.cloning import clone_dataset
+from metadata.services.datasets.targets import (
+    create_target_column,
+    set_dataset_inputs,
+    update_target_column,
+    update_target_dataset,
+)
+from metadata.services.quality import create_check, retire_check, unretire_check, update_check
+from metadata.services.references import create_reference
+from tests.architecture.world import person
+from tests.attacks.requests import send
+from tests.factories import TargetColumnFactory, TargetDatasetFactory, TargetSchemaFactory
+
+pytestmark = pytest.mark.django_db
+SECRET = "rawcore.rc_hr_person"
+SELECT = f"SELECT id, pay FROM {SECRET.upper()}"
+UNKNOWN_KEYS = {"columns": ["id"], "dataset": SECRET, "other_columns": ["pay"]}
+
+
+def dataset(schema: str, name: str, *columns: str) -> TargetDataset:
+    layer = "rawcore" if schema.startswith("rc_") else schema
+    row = TargetDatasetFactory(name=name, schema=TargetSchemaFactory(name=schema, layer=layer))
+    TargetColumnFactory(dataset=row, name="id", data_type="bigint", nullable=False, key_ordinal=1)
+    for place, column in enumerate(columns, start=2):
+        TargetColumnFactory(dataset=row, name=column, data_type="bigint", ordinal=place)
+    return row
+
+
+@pytest.fixture
+def secret() -> TargetDataset:
+    return dataset("rawcore", "rc_hr_person", "pay")
+
+
+@pytest.fixture
+def own(secret: TargetDataset) -> TargetDataset:
+    """Dataset of Ed's schema, which the administrators let read the other one."""
+    row = dataset("serving", "staff", "note")
+    set_dataset_inputs(dataset=row, inputs=[secret], expected_version=row.version)
+    return TargetDataset.objects.get(pk=row.pk)
+
+
+@pytest.fixture
+def ed(own: TargetDataset) -> User:
+    """Ed edits two schemas, and nothing else."""
+    user = person("eds")
+    TargetSchemaFactory(name="rc_sales", layer="rawcore")
+    for schema in ("serving", "rc_sales"):
+        grant_role(user=user, role=Role.EDITOR, schema=schema)
+    return user
+
+
+def signed_in(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def test_a_select_over_another_schema_is_neither_described_nor_saved(ed: User, secret: TargetDataset):
+    client = signed_in(ed)
+    requests = {
+        "datasets/describe/": {"select": SELECT},
+        "datasets/": {"schema": "serving", "name": "pay", "select": SELECT, "business_key": ["id"]},
+    }
+    for path, body in requests.items():
+        answer = send(client, "post", path, body)
+        assert (answer.status_code, answer.json()["code"]) == (403, "not_permitted"), path
+        assert SECRET.upper() in answer.content.decode(), path
+    content = f"dataset:\n  schema: serving\n  name: pay\n  query: {SELECT}\n"
+    answer = send(client, "post", "metadata/import/", {"files": [{"name": "pay.yaml", "content": content}]})
+    assert "whose data you may not read" in answer.content.decode(), answer.content
+    page = client.post("/models/preview/", {"select": SELECT}).content.decode()
+    assert "whose data you may not read" in page
+    assert not TargetDataset.objects.filter(name="pay").exists()
+
+
+def test_nothing_is_saved_that_reads_data_of_another_schema(ed: User, own: TargetDataset, secret: TargetDataset):
+    note = own.columns.get(name="note")
+    hidden = create_check(dataset=own, name="old", kind="relationship", arguments=UNKNOWN_KEYS)
+    hidden = retire_check(check=hidden, expected_version=hidden.version)
+    harmless = create_check(dataset=own, name="mild", kind="not_null", arguments={"columns": ["id"]})
+    other, child = dataset("serving", "other"), dataset("rc_sales", "orders", "person")
+    base = dataset("serving", "base")
+    set_dataset_inputs(dataset=base, inputs=[own], expected_version=base.version)
+    base = TargetDataset.objects.get(pk=base.pk)
+    acts = {
+        "column": lambda: create_target_column(dataset=own, name="pay", type="bigint"),
+        "expression": lambda: create_target_column(dataset=own, name="x", type="bigint", expression="pay + 1"),
+        "changed": lambda: update_target_column(column=note, expected_version=note.version, expression="pay"),
+        "filter": lambda: update_target_dataset(dataset=own, expected_version=own.version, filter="pay > 9"),
+        "inputs": lambda: set_dataset_inputs(dataset=other, inputs=[secret], expected_version=other.version),
+        "clone": lambda: clone_dataset(dataset=own, schema=own.schema, name="copy"),
+        "relationship": lambda: create_check(dataset=own, name="a", kind="relationship", arguments=UNKNOWN_KEYS),
+        "query": lambda: create_check(
+            dataset=own, name="b", kind="query", arguments={"sql": f"SELECT 1 FROM {SECRET} WHERE pay > 9"}
+        ),
+        "restored": lambda: unretire_check(check=hidden, expected_version=hidden.version),
+        "reference": lambda: create_reference(
+            child=child,
+            parent=secret,
+            pairs=[(child.columns.get(name="person"), secret.columns.get(name="id"))],
+            unknown_parent="null",
+        ),
+    }
+    before = [model.objects.count() for model in (TargetDataset, TargetColumn, DatasetInput, QualityCheck, Reference)]
+    for name, act in acts.items():
+        with acting_as(ed), pytest.raises(MetadataError) as refused:
+            act()
+        assert (refused.value.code, SECRET in refused.value.message) == ("not_permitted", True), name
+    assert before == [
+        model.objects.count() for model in (TargetDataset, TargetColumn, DatasetInput, QualityCheck, Reference)
+    ]
+    with acting_as(ed):
+        update_target_column(column=note, expected_version=note.version, description="Free text")
+        create_target_column(dataset=base, name="note", type="bigint")
+        update_check(check=harmless, expected_version=1, arguments={"columns": ["id"], "where": "note > 1"})
+
+
+def test_a_reader_of_the_other_schema_saves_all_of_it(ed: User, secret: TargetDataset):
+    grant_role(user=ed, role=Role.VIEWER, schema="rawcore")
+    ed = User.objects.get(pk=ed.pk)
+    body = {"schema": "serving", "name": "pay", "select": SELECT, "business_key": ["id"]}
+    assert send(signed_in(ed), "post", "datasets/", body).status_code == 201
+    with acting_as(ed):
+        create_check(
+            dataset=TargetDataset.objects.get(name="pay"), name="a", kind="relationship", arguments=UNKNOWN_KEYS
+        )

@@ -1,0 +1,32 @@
+"""Log texts of Spark and Java without the values that they quote."""
+
+from loader.domain.spark_messages import LEFT_OUT, without_quoted_values
+
+VALUE = "Ada 91001"
+QUOTING = (
+    f"[CAST_INVALID_INPUT] The value '{VALUE}' cannot be cast. SQLSTATE: 22018\n== SQL ==\nx\n\tat a.b(C:1)",
+    f"Lost task 0.0: org.apache.spark.SparkRuntimeException: [X_Y.Z_1] a line\nand {VALUE}\n\tat a.b(C.scala:1)",
+    f'java.lang.NumberFormatException: For input string: "{VALUE}"\n\tat java.lang.Long.parse(Long.java:1)',
+    f"Caused by: java.time.format.DateTimeParseException: Text '{VALUE}' could not be parsed at index 0",
+    f"org.postgresql.util.PSQLException: ERROR: duplicate key\n  Detail: Key (name)=({VALUE}) already exists.",
+)
+KEPT = (
+    "java.io.IOException: no space left on device\n\tat java.base/Files.write(Files.java:1)",
+    "ConnectionError: the disk is full",
+    "[stage 3] Lost task 0.0 (TID 1) (host executor 2)",
+)
+
+
+def test_a_message_that_quotes_a_value_is_left_out_with_its_condition_and_trace_kept():
+    for text in QUOTING:
+        cut = without_quoted_values(text)
+        assert VALUE not in cut
+        assert LEFT_OUT in cut
+        assert cut.count("\n\tat ") == text.count("\n\tat ")
+    first = without_quoted_values(QUOTING[0])
+    assert first.startswith(f"[CAST_INVALID_INPUT] {LEFT_OUT} SQLSTATE: 22018\n== SQL ==")
+
+
+def test_other_lines_of_a_log_stay_as_they_are():
+    for text in KEPT:
+        assert without_quoted_values(text) == text
