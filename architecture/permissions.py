@@ -33,6 +33,18 @@ def must_be_permitted(user: Any, permission: Permission, on: Where = None) -> No
     must_write()
 
 
+def must_still_be_permitted(user: Any, permission: Permission, on: Where = None) -> None:
+    """Raise Refused NOT_PERMITTED for queued work whose requester was deactivated or lost the permission since."""
+    if not user.is_active:
+        change = "is not active any more"
+    elif not may(user, permission, on):
+        change = "does not have the permission any more"
+    else:
+        return
+    message = f"{user.get_username()}, who requested it, {change}: {needed_role(permission)}"
+    raise Refused("NOT_PERMITTED", message, "have a user with the permission start it again")
+
+
 def role_names(user: Any, on: Where = None) -> list[str]:
     """Return the names of the user's roles, including those for this place, sorted."""
     return sorted(role.value for role in roles_of(user, on))

@@ -23,9 +23,10 @@ from architecture.domain.steps.statements import statement_text
 from architecture.domain.steps.step import Step
 from architecture.domain.workflow import Refused
 from architecture.models import Environment, Execution, ExecutionOperation
+from architecture.permissions import must_still_be_permitted, place_of_execution
 from architecture.selectors.authors import carried_out
 from architecture.services.change_policy import policy_in_force
-from architecture.services.executions import refuse_unapproved
+from architecture.services.executions import refuse_unapproved, user_who_queued
 from architecture.services.leases import ExecutionAttempt, note_on
 from architecture.services.previews import (
     execution_rows,
@@ -47,6 +48,7 @@ from architecture.services.proof import (
 from architecture.services.reports import Basis, basis_of, operations_of, refuse_stale, tables_of, what_moved
 from architecture.services.states import Seen, last_seen
 from architecture.services.undo import mark_before
+from elevata.accounts.roles import Permission
 from elevata.core.canonical_json import sha256_hex
 from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset
@@ -76,8 +78,12 @@ def tables_of_execution(execution: Execution) -> frozenset[str]:
 
 @transaction.atomic
 def verify(execution: Execution) -> Todo:
-    """Return the steps to run. Raise Refused or StepProblem if anything changed since the approval."""
+    """Return the steps to run. Raise Refused or StepProblem if anything changed since the approval.
+
+    Also if the user who requested or resumed it may not execute the report any more.
+    """
     refuse_unproven_execution(execution)
+    must_still_be_permitted(user_who_queued(execution), Permission.EXECUTE_REPORTS, on=place_of_execution(execution))
     report, preview = execution.report, execution.preview
     refuse_unapproved(report, execution.requested_by)
     refuse_unproven_preview(report, preview)

@@ -38,6 +38,7 @@ from architecture.services.proof import (
 )
 from architecture.services.reports import authors_of_report, decisions_on, operations_of, record_why_of, refuse_stale
 from elevata.accounts.roles import Permission
+from elevata.audit.models import ChangeLogEntry
 from elevata.audit.services import chain
 from elevata.audit.services.change_log import record_change
 from elevata.jobs import services as jobs
@@ -265,6 +266,13 @@ def end_lost_execution(job: Job, error: dict[str, Any]) -> None:
     released = release_leases(environment=execution.environment, holder=attempt.holder)
     note(execution.pk, attempt.number, execution_log.given_up(error, released))
     tell_execution_ended(execution)
+
+
+def user_who_queued(execution: Execution) -> Any:
+    """Return the user who requested the execution or, if it was resumed, who resumed it last."""
+    entries = ChangeLogEntry.objects.filter(subject_kind="execution", subject_key=str(execution.pk), action="resumed")
+    entry = entries.select_related("user").order_by("-pk").first()
+    return entry.user if entry is not None and entry.user is not None else execution.requested_by
 
 
 def _refuse_state(execution: Execution, wanted: str) -> None:

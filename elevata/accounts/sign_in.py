@@ -1,6 +1,7 @@
 """Sign-in by password and by OpenID Connect."""
 
 import logging
+from collections.abc import Mapping
 from hmac import compare_digest
 from typing import Any
 from urllib.parse import urlencode
@@ -217,29 +218,36 @@ class ProviderBackend(_ProviderSettings, OIDCAuthenticationBackend):
         raise SuspiciousOperation("the ID token is signed with an unknown key")
 
     def get_userinfo(self, access_token: str, id_token: str, payload: dict[str, Any]) -> dict[str, Any]:
-        """Return the provider's claims about the subject; those of the signed ID token take precedence."""
+        """Return the claims about the subject beside the ID token; empty if the provider has none."""
         if not self.endpoints.userinfo:
-            return payload
+            return {}
         headers = {"Authorization": f"Bearer {access_token}"}
         response = requests.get(self.endpoints.userinfo, headers=headers, timeout=TIMEOUT)
         response.raise_for_status()
         claims = response.json()
-        if claims.get("sub") != payload["sub"]:
+        if not isinstance(claims, dict) or claims.get("sub") != payload["sub"]:
             raise SuspiciousOperation("the provider returned another user")
-        return {**claims, **payload}
+        return claims
 
     def get_or_create_user(self, access_token: str, id_token: str, payload: dict[str, Any]) -> Any:
-        claims, provider = self.get_userinfo(access_token, id_token, payload), configured()
+        userinfo, provider = self.get_userinfo(access_token, id_token, payload), configured()
+        # The signed ID token takes precedence.
+        claims = {**userinfo, **payload}
         # The current session's user does not count.
         with acting_as(None, request_id=getattr(self.request, "request_id", "")):
             return user_of_identity(
                 issuer=provider.issuer,
                 subject=str(payload["sub"]),
                 name=str(claims.get("preferred_username") or ""),
-                # An unverified e-mail address may belong to someone else.
-                email=str(claims.get("email") or "") if claims.get("email_verified") is True else "",
+                email=_verified_email(payload, userinfo),
                 roles=provider.roles_for(claims),
             )
+
+
+def _verified_email(*documents: Mapping[str, Any]) -> str:
+    """Return the e-mail address of the first document that verifies its own; another may belong to someone else."""
+    verified = (document for document in documents if document.get("email_verified") is True)
+    return next((str(document["email"]) for document in verified if document.get("email")), "")
 
 
 @method_decorator([never_cache, login_not_required], name="dispatch")

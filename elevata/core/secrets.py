@@ -6,9 +6,11 @@ provide secrets. The names that metadata may use are checked when they are saved
 """
 
 import os
+import re
 from pathlib import Path
 
 _LONGEST = 10_000
+_PRINTABLE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?", re.ASCII)
 
 
 class NoSecret(Exception):
@@ -31,3 +33,11 @@ def secret_named(name: str) -> str:
     if not secret:
         raise NoSecret(f"the file that {name}_FILE names is empty")
     return secret
+
+
+def fits_header(secret: str) -> bool:
+    """Return True for a secret that a header can hold as it is: printable ASCII, without spaces around it.
+
+    The error of a client library about another one would repeat it.
+    """
+    return bool(_PRINTABLE.fullmatch(secret))

@@ -24,7 +24,7 @@ from elevata.audit.services.change_log import record_change
 from elevata.core.database import retried
 from elevata.core.errors import MetadataError
 from elevata.core.networks import networks
-from elevata.core.secrets import NoSecret, secret_named
+from elevata.core.secrets import NoSecret, fits_header, secret_named
 from elevata.jobs import states
 from elevata.jobs.models import Job
 from elevata.jobs.registry import MESSAGES, Handler
@@ -184,7 +184,10 @@ def _signed(webhook: Webhook, event: Event) -> Iterable[tuple[bytes, dict[str, s
 
 def _open_lineage(webhook: Webhook, event: Event) -> Iterable[tuple[bytes, dict[str, str]]]:
     """Return the requests of an event for an OpenLineage endpoint, in order; they may be sent repeatedly."""
-    headers = {"Authorization": f"Bearer {secret_named(webhook.secret)}"}
+    secret = secret_named(webhook.secret)
+    if not fits_header(secret):
+        raise NoSecret(f"the secret in {webhook.secret} has a line end or another character that no header can hold")
+    headers = {"Authorization": f"Bearer {secret}"}
     return ((body, headers) for body in import_string(settings.OPENLINEAGE_EVENTS)(event))
 
 

@@ -1,11 +1,14 @@
 """Authentication of requests by a system's options and secret. Credentials go to the system's own host only."""
 
+from base64 import b64encode
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 from dlt.sources.helpers.rest_client.auth import APIKeyAuth, BearerTokenAuth, HttpBasicAuth, OAuth2ClientCredentials
 from requests import PreparedRequest, Session
 from requests.auth import AuthBase
 
+from elevata.core.secrets import fits_header
 from loader.domain.manifest.sources import ApiSpec
 from loader.rest.refusals import RequestContext
 from metadata.domain.sources.rest_addresses import origin_of
@@ -33,6 +36,9 @@ class ClientCredentials(OAuth2ClientCredentials):
         if not isinstance(token, str) or not token:
             hint = "Correct the token URL and the scope in the system."
             raise self.context.refusal("SIGN_IN_REFUSED", "answered without an access token", hint)
+        if not fits_header(token):
+            hint = "Report it to the operator of the API."
+            raise self.context.refusal("SIGN_IN_REFUSED", "answered with a token that no header can hold", hint)
         self.context.secrets = (*self.context.secrets, token)
         return token
 
@@ -51,6 +57,9 @@ def authentication_of(api: ApiSpec, session: Session, context: RequestContext) -
 
 
 def _inner(kind: str, options: dict[str, Any], password: str, session: Session, context: RequestContext) -> AuthBase:
+    if kind not in (BASIC, OAUTH2) and not fits_header(password):
+        hint = "It may end with a line end or a space, which printf or echo -n do not write. Correct it, start again."
+        raise context.refusal("BAD_SECRET", "needs a secret of printable characters, without spaces around it", hint)
     if kind == API_KEY:
         return APIKeyAuth(name=options["header"], api_key=password, location="header")
     if kind == BASIC:
@@ -66,6 +75,16 @@ def _inner(kind: str, options: dict[str, Any], password: str, session: Session, 
         credentials.context = context
         return credentials
     return BearerTokenAuth(token=password)
+
+
+def forms_of_secret(api: ApiSpec) -> tuple[str, ...]:
+    """Return the secret of an API in each form in which requests carry it, so that no message repeats one."""
+    secret = api.password
+    if not secret:
+        return ()
+    user = system_options(api.options)["user"] or ""
+    basic = b64encode(f"{user}:{secret}".encode()).decode()
+    return tuple(dict.fromkeys((secret, basic, quote(secret), quote(secret, safe=""), quote_plus(secret))))
 
 
 def credential_headers(api: ApiSpec) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from loader.domain.manifest.sources import ApiSpec, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.domain.sources.completeness import Completeness
 from loader.domain.sources.options import check_source_options
-from loader.rest.authentication import authentication_of, credential_headers
+from loader.rest.authentication import authentication_of, credential_headers, forms_of_secret
 from loader.rest.paging import Pager, endpoint_options
 from loader.rest.refusals import RequestContext
 from loader.rest.session import Limits, SourceSession
@@ -62,7 +62,7 @@ def session_of(
 def context_of(source: SourceSpec) -> RequestContext:
     api = endpoint_api(source)
     url = api.place.url(source.location)
-    return RequestContext(source.name, source.location, url, secrets=(api.password,) if api.password else ())
+    return RequestContext(source.name, source.location, url, secrets=forms_of_secret(api))
 
 
 def status_of(source: SourceSpec, *, hosts: Collection[str], limits: Limits) -> int:

@@ -9,6 +9,7 @@ Refusals beside those of every delivery (``loader.spark.sources.deliveries``):
 =====================  =====================================================================
 HOST_NOT_ALLOWED       the host, its address, or the host of a redirect or next page is not in ELEVATA_SOURCE_HOSTS
 SECRET_NOT_SET         the system names a secret that the worker does not have
+BAD_SECRET             the secret has characters that no header can hold
 NOT_REACHED            no such host, no connection, no valid certificate
 SIGN_IN_REFUSED        401, or no token from the token URL
 NOT_ALLOWED            403

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from loader.domain.refusals import Refusal
 from metadata.domain.sources.rest_addresses import shown_url
 
-_EXCERPT = 100
+_EXCERPT, _SEARCHED = 100, 1 << 16
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 _SHORTEST_SECRET = 4
 _SIGN_IN_HINT = "Correct the authentication in the system, or the secret in its variable."
@@ -27,7 +27,7 @@ class RequestContext:
     def refusal(self, code: str, problem: str, hint: str, *, excerpt: bytes | None = None) -> Refusal:
         """Return a refusal; ``excerpt`` is the body whose first characters become a sample."""
         page = f"page {self.page}, " if self.page else ""
-        samples = () if excerpt is None else (self._without_secrets(_beginning(excerpt)),)
+        samples = () if excerpt is None else (self._beginning(excerpt),)
         return Refusal(
             code,
             self._without_secrets(f"{self.source}: {page}{shown_url(self.url)} {problem}"),
@@ -71,8 +71,13 @@ class RequestContext:
         hint = "The address may be a web page, or a sign-in page. Correct the location or the authentication."
         return self.refusal("NOT_JSON", f"is no JSON document: {reason}", hint, excerpt=body)
 
+    def _beginning(self, body: bytes) -> str:
+        """Return the first characters of a body on one line; secrets are replaced before they could be cut."""
+        text = self._without_secrets(body[:_SEARCHED].decode("utf-8", "replace"))
+        return _CONTROL.sub(" ", text[: 8 * _EXCERPT]).strip()[:_EXCERPT]
+
     def _without_secrets(self, text: str) -> str:
-        for secret in self.secrets:
+        for secret in sorted(self.secrets, key=len, reverse=True):
             if len(secret) >= _SHORTEST_SECRET:
                 text = text.replace(secret, "***")
         return text
@@ -84,8 +89,3 @@ def _phrase(status: int) -> str:
     except ValueError:
         return ""
 
-
-def _beginning(body: bytes) -> str:
-    """Return the first characters of a body on one line."""
-    text = body[: 8 * _EXCERPT].decode("utf-8", "replace")
-    return _CONTROL.sub(" ", text).strip()[:_EXCERPT]

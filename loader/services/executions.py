@@ -18,7 +18,7 @@ from architecture.domain.tables import history_views
 from architecture.domain.views import view_sql
 from architecture.domain.workflow import Refused
 from architecture.models import DryRun, Execution
-from architecture.permissions import on_behalf_of
+from architecture.permissions import must_still_be_permitted, on_behalf_of, place_of_report
 from architecture.selectors.environments import applied_states
 from architecture.services.automatic_changes import Todo, tables_of_execution, verify
 from architecture.services.executions import claim_execution, end_attempt
@@ -26,6 +26,7 @@ from architecture.services.leases import ExecutionAttempt
 from architecture.services.previews import end_dry_run, steps_in
 from architecture.services.reports import basis_of
 from architecture.services.states import store_observations
+from elevata.accounts.roles import Permission
 from elevata.core.database import retried
 from elevata.core.errors import MetadataError
 from elevata.core.processes import about
@@ -284,13 +285,15 @@ def perform_dry_run(
 def _end(dry_run: DryRun, talk: Conversation, worker: str) -> dict[str, Any]:
     """Return the end of the dry run: a ``result``, or an ``error``."""
     try:
+        place = place_of_report(dry_run.preview.report)
+        retried(partial(must_still_be_permitted, dry_run.requested_by, Permission.EXECUTE_REPORTS, on=place))
         manifest = retried(partial(dry_run_manifest, dry_run))
         finished = talk.ask("dry_run", manifest, lambda _: None)
     except Fenced:
         raise
     except Stopped:
         return {"error": Refusal("WORKER_STOPPED", f"worker {worker} was stopped", hint="repeat the dry run").as_json()}
-    except (Refusal, MetadataError) as refusal:
+    except (Refused, Refusal, MetadataError) as refusal:
         return {"error": refusal.as_json()}
     except Exception as failure:  # a page waits for this row: it must end
         log.exception("%s failed", dry_run)

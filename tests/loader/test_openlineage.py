@@ -9,7 +9,7 @@ import pytest
 from elevata.core.errors import MetadataError
 from elevata.jobs import states
 from elevata.notifications import services
-from elevata.notifications.models import Delivery, DeliveryAttempt, Event
+from elevata.notifications.models import Delivery, DeliveryAttempt, Event, Webhook
 from loader.models import CheckResult, DatasetRun, LoadRun
 from loader.openlineage import events_of
 from loader.services.loads.attempts import tell_run_ended
@@ -141,6 +141,16 @@ def test_a_failed_dataset_has_its_error_without_values(events, airport):
 def test_the_secret_is_the_api_key(events, run, endpoint):
     events(run)
     assert {request.headers["authorization"] for request in endpoint.requests} == {f"Bearer {KEY}"}
+
+
+def test_a_secret_that_no_header_can_hold_is_not_sent_and_in_no_row(endpoint, run, monkeypatch):
+    monkeypatch.setenv(Webhook.objects.get().secret, f"{KEY}\nX-Other: 1")
+    tell_run_ended(run.pk)
+    send_due()
+    (attempt,) = DeliveryAttempt.objects.values_list("error", flat=True)
+    assert "no header can hold" in attempt
+    assert KEY not in attempt
+    assert endpoint.requests == []
 
 
 def test_after_a_refusal_the_next_attempt_goes_on_with_the_refused_event(endpoint, run):

@@ -1,6 +1,7 @@
 """Users and service accounts, with their roles and grants."""
 
 import re
+import unicodedata
 from collections.abc import Collection, Iterable
 from typing import Any
 
@@ -83,7 +84,7 @@ def ensure_user(
         return user
 
 
-def set_roles(*, user: Any, roles: Iterable[Role | str]) -> None:
+def set_roles(*, user: Any, roles: Iterable[Role | str], announced: bool = True) -> None:
     """Set the user's global roles to exactly these; grants for one place are not changed."""
     role_set = frozenset(_role(role) for role in roles)
     _must_manage()
@@ -91,7 +92,7 @@ def set_roles(*, user: Any, roles: Iterable[Role | str]) -> None:
         lock_user(user)
         before = _logged_fields(user)
         _set_groups(user, role_set)
-        _record(user, before, _logged_fields(user))
+        _record(user, before, _logged_fields(user), announced=announced)
 
 
 def set_password(*, user: Any, password: str) -> None:
@@ -341,7 +342,7 @@ def _logged_fields(user: Any) -> dict[str, Any]:
 # Users of single sign-on are identified by issuer and subject, and created at their first sign-in.
 
 
-_LONGEST = 150
+_LONGEST, _LONGEST_SUBJECT, _LONGEST_EMAIL = 150, 255, 254
 _NOT_IN_NAMES = re.compile(r"[^\w.@+-]+")
 
 
@@ -350,28 +351,33 @@ def user_of_identity(*, issuer: str, subject: str, name: str, email: str, roles:
 
     A new user has the name ``name``, or else the local part of ``email``, which is verified, or else the subject. If
     a user of this name exists, an administrator must link the accounts. Raises MetadataError: ``no_role`` for an empty
-    set of roles, ``out_of_use``, ``name_taken``.
+    set of roles, which a known user then has, ``out_of_use``, ``name_taken``, ``invalid``.
     """
-    if roles is not None and not roles:
-        raise MetadataError("no_role", "None of your groups has a role here. Ask an administrator.")
+    if len(subject) > _LONGEST_SUBJECT:
+        raise MetadataError("invalid", f"The provider sent a subject of more than {_LONGEST_SUBJECT} characters.")
     with writing("single sign-on"):
         identity = Identity.objects.select_related("user").filter(issuer=issuer, subject=subject).first()
-        if identity is None:
-            return _create_sso_user(issuer, subject, name or email.partition("@")[0] or subject, email, roles)
-        if not identity.user.is_active:
+        user = identity.user if identity is not None else None
+        if user is not None and not user.is_active:
             raise MetadataError("out_of_use", "Your account is inactive.")
-        if roles is not None and roles_of(identity.user) != roles and not identity.user.is_superuser:
-            return ensure_user(name=identity.user.get_username(), roles=roles, announced=False)
-        return identity.user
+        if user is not None and roles is not None and roles_of(user) != roles and not user.is_superuser:
+            set_roles(user=user, roles=roles, announced=False)
+        if user is None and roles != frozenset():
+            return _create_sso_user(issuer, subject, name or email.partition("@")[0] or subject, email, roles)
+    # Raised after the transaction, which takes the roles away.
+    if roles is not None and not roles:
+        raise MetadataError("no_role", "None of your groups has a role here. Ask an administrator.")
+    return user
 
 
 def _create_sso_user(issuer: str, subject: str, preferred_name: str, email: str, roles: frozenset[Role] | None) -> Any:
-    name = _NOT_IN_NAMES.sub("-", preferred_name).strip("-")[:_LONGEST]
+    # Names are stored in this form, in which letters of another width are the same.
+    name = _NOT_IN_NAMES.sub("-", unicodedata.normalize("NFKC", preferred_name)).strip("-")[:_LONGEST]
     if get_user_model().objects.filter(username__iexact=name).exists():
         message = f"A user {name} already exists. If it is you, ask an administrator to link the accounts."
         raise MetadataError("name_taken", message)
     user = create_user(name=name, roles=roles or (), announced=False)
-    if email:
+    if email and len(email) <= _LONGEST_EMAIL:
         user.email = email
         user.save(update_fields=["email"])
     link_identity(user=user, issuer=issuer, subject=subject, announced=False)

@@ -108,7 +108,8 @@ def spark_options(place: ClusterPlace, password: str, topic: str, ranges: Iterab
 
 
 def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    """Return a text as Kafka's client reads it in its settings, where a line end would end the quoted text."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     return f'"{escaped}"'
 
 

@@ -10,13 +10,14 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from django.contrib.auth import get_user_model
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from architecture.domain.workflow import Refused
 from architecture.models import Environment, Lease
-from architecture.permissions import here, must_be_permitted
+from architecture.permissions import here, must_be_permitted, must_still_be_permitted
 from architecture.services.automatic_changes import finish_execution
 from architecture.services.leases import Holder, break_lease, release_leases
 from architecture.services.states import current_environment
@@ -174,7 +175,7 @@ def request_run(
         )
     with transaction.atomic():
         run = LoadRun.objects.filter(run_id=run_id).first() if run_id else None
-        # A schedule (``requester``) starts runs on behalf of the user who created it.
+        # Runs of a schedule (``requester``) belong to the environment, whoever created it.
         if ((run or wanted).kind in MAINTENANCE and not requester) or user is not None:
             must_be_permitted(user, Permission.START_LOAD, on=here)
         if run is None:
@@ -265,11 +266,10 @@ def _refuse_reverted(run: LoadRun) -> None:
 
 def _ask_again(run: LoadRun, wanted: Asked, user: Any) -> RequestedRun:
     jobs.mark_lost(job_pk=run.pk)
-    # Another user may repeat a maintenance run.
-    again = {}
-    if run.kind in MAINTENANCE:
-        by = user.get_username() if user is not None else None
-        again["details"] = {"asked": run.details.get("asked", {}), "repeated_by": by}
+    # Another user may repeat a run.
+    by = user.get_username() if user is not None else None
+    asked = {"asked": run.details["asked"]} if "asked" in run.details else {}
+    again = {"details": {**asked, "repeated_by": by}}
     queued = not missing_approvals(run) and jobs.queue_again(job_pk=run.pk, started_at=None)
     if queued:
         _check_repetition(run, wanted)
@@ -307,6 +307,15 @@ def claim(*, run_pk: int, worker: str) -> LoadRun | None:
         return None
     LoadRun.objects.filter(pk=run_pk).update(execution=None)
     return LoadRun.objects.select_related("environment").get(pk=run_pk)
+
+
+def must_still_start(run: LoadRun) -> None:
+    """Raise Refused NOT_PERMITTED if the user who requested or repeated the run may not start loads any more."""
+    user = run.requested_by
+    if "repeated_by" in run.details:
+        user = get_user_model().objects.filter(username=run.details["repeated_by"]).first()
+    if user is not None:
+        must_still_be_permitted(user, Permission.START_LOAD, on=here)
 
 
 def attempt_of(run: LoadRun) -> LoadAttempt:

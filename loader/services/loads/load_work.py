@@ -43,7 +43,7 @@ from loader.models import DatasetRun, LoadRun
 from loader.services.executions import publish_after, publish_execution, store_step
 from loader.services.loads.applied_runs import leading_table, newest_applied
 from loader.services.loads.attempts import LoadAttempt
-from loader.services.loads.load_runs import LOAD_RUN, attempt_of, claim
+from loader.services.loads.load_runs import LOAD_RUN, attempt_of, claim, must_still_start
 from loader.services.loads.manifests import load_manifest
 from loader.services.loads.plans import LoadPlan, plan_history_batch, plan_load, plan_named
 from loader.services.loads.view_changes import Compare, with_views
@@ -199,6 +199,7 @@ class LoadWork:
 
     def perform(self) -> str:
         """Perform the run; return the runner's result: succeeded or failed."""
+        retried(partial(must_still_start, self.run))
         if self.run.kind not in BRINGING:
             return perform_run(self)
         plan, files = self.claimed.planned(), self._files()

@@ -85,7 +85,10 @@ def parse_cluster(location: str) -> ClusterPlace:
         raise _bad(f"names a user, who cannot sign in with the security {security}; sasl_ssl and sasl_plaintext can")
     if user and mechanism not in MECHANISMS:
         raise _bad(f"has the mechanism {mechanism!r}; possible are {', '.join(MECHANISMS)}")
-    return ClusterPlace(tuple(_broker(host) for host in hosts.split(",")), security, mechanism, unquote(user))
+    name = unquote(user)
+    if not name.isprintable():
+        raise _bad("names a user with a control character, like a line end")
+    return ClusterPlace(tuple(_broker(host) for host in hosts.split(",")), security, mechanism, name)
 
 
 def _broker(text: str) -> Broker:

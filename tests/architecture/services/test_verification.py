@@ -3,9 +3,11 @@
 import pytest
 
 from architecture.services.executions import resume_execution
+from elevata.accounts.roles import Role
+from elevata.accounts.services.users import deactivate_user, set_roles
 from tests.architecture.executions import ask, code_of, customer, lose
 from tests.architecture.services.test_reports import rename
-from tests.architecture.world import Killed, World, agree_on_policy
+from tests.architecture.world import Killed, World, agree_on_policy, person
 
 pytestmark = pytest.mark.django_db
 
@@ -63,4 +65,19 @@ def test_loads_in_between_stop_nothing(renamed):
     execution = renamed.queued()
     for table in renamed.warehouse.versions:
         renamed.warehouse.versions[table] += 5
+    assert renamed.work(execution).status == "succeeded"
+
+
+def test_an_execution_of_a_user_who_lost_the_role_runs_nothing_until_another_operator_resumes_it(renamed):
+    execution, commits = renamed.queued(), list(renamed.warehouse.commits)
+    set_roles(user=renamed.operator, roles=[Role.VIEWER])
+    assert code_of(renamed.work, execution=execution) == "NOT_PERMITTED"
+    lose(execution)
+    set_roles(user=renamed.operator, roles=[Role.OPERATOR])
+    resume_execution(execution=execution, user=person("olga", Role.OPERATOR))
+    deactivate_user(user=renamed.operator)
+    assert code_of(renamed.work, execution=execution) == "NOT_PERMITTED"
+    assert renamed.warehouse.commits == commits
+    lose(execution)
+    resume_execution(execution=execution, user=person("otto", Role.OPERATOR))
     assert renamed.work(execution).status == "succeeded"

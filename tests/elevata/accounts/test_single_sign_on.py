@@ -15,8 +15,10 @@ from django.http import HttpResponse
 from django.test import Client
 
 from elevata.accounts.models import Identity
-from elevata.accounts.permissions import roles_of
+from elevata.accounts.permissions import acting_as, roles_of
 from elevata.accounts.roles import Role
+from elevata.accounts.services import users
+from elevata.accounts.services.tokens import create_token
 from elevata.accounts.services.users import (
     create_service_account,
     create_user,
@@ -130,9 +132,18 @@ def test_an_address_that_was_not_verified_is_not_taken(client: Client, provider:
     assert (User.objects.get().email, User.objects.get().username) == ("", "248289761001")
 
 
+def test_the_provider_must_have_verified_the_address_that_is_taken(client: Client, provider: LocalProvider):
+    """The ID token has another address, and userinfo verifies its own only."""
+    provider.bend = lambda claims: claims | {"email": "root@example.org"}
+    sign_on(client)
+    assert User.objects.get().email == "grace@example.org"
+
+
 def test_a_name_that_somebody_has_is_not_taken_over(client: Client, provider: LocalProvider):
     create_user(name="Grace", roles=["admin"])
     refused(client, sign_on(client), "A user grace already exists")
+    provider.claims["preferred_username"] = "ＧＲＡＣＥ"
+    refused(client, sign_on(client), "A user GRACE already exists")
 
 
 def test_an_administrator_links_the_two(client: Client, provider: LocalProvider):
@@ -195,6 +206,37 @@ def test_who_has_no_role_there_does_not_come_in(client: Client, with_roles: Loca
     assert not User.objects.exists()
 
 
+def test_a_user_whose_groups_were_taken_away_keeps_no_role_for_tokens(client: Client, with_roles: LocalProvider):
+    with_roles.claims["groups"] = ["modellers"]
+    sign_on(client)
+    grace = User.objects.get()
+    with acting_as(grace):
+        _, token = create_token(user=grace)
+    with_roles.claims["groups"] = []
+    again = Client()
+    refused(again, sign_on(again), "None of your groups has a role here")
+    assert roles_of(grace) == frozenset()
+    answer = client.get("/api/v1/systems/", headers={"Authorization": f"Token {token}"})
+    assert answer.status_code == 403
+
+
+def test_a_sign_in_does_not_activate_a_user_who_is_deactivated_meanwhile(
+    client: Client, with_roles: LocalProvider, monkeypatch: pytest.MonkeyPatch
+):
+    with_roles.claims["groups"] = ["leads"]
+    sign_on(client)
+    with_roles.claims["groups"] = ["modellers"]
+
+    def deactivated_meanwhile(user: User) -> frozenset[Role]:
+        monkeypatch.undo()
+        User.objects.update(is_active=False)
+        return roles_of(user)
+
+    monkeypatch.setattr(users, "roles_of", deactivated_meanwhile)
+    sign_on(Client())
+    assert not User.objects.get().is_active
+
+
 def test_without_a_map_roles_are_given_here(client: Client, provider: LocalProvider):
     sign_on(client)
     ensure_user(name="grace", roles=["operator"])
@@ -249,6 +291,21 @@ def test_an_id_token_that_was_not_made_for_this_is_refused(client: Client, provi
 def test_an_id_token_that_the_provider_did_not_sign_is_refused(client: Client, provider: LocalProvider, sign):
     provider.sign = sign
     refused(client, sign_on(client))
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        pytest.param({"sub": "9" * 256}, id="subject beyond its column"),
+        pytest.param({"email": f"{'a' * 300}@example.org"}, id="address beyond its column"),
+        pytest.param({"preferred_username": "---"}, id="no name"),
+    ],
+)
+def test_claims_that_cannot_be_stored_are_refused_or_left_out(client: Client, provider: LocalProvider, claims):
+    provider.claims |= claims
+    assert sign_on(client).status_code in (302, 403)
+    assert all(len(user.email) <= 254 and user.username for user in User.objects.all())
+    assert all(len(identity.subject) <= 255 for identity in Identity.objects.all())
 
 
 def test_what_is_told_of_somebody_else_is_refused(client: Client, provider: LocalProvider):

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote, quote_plus
 
 import pytest
 
@@ -149,6 +149,35 @@ def test_a_token_url_is_the_same_in_another_case_of_its_host(api: ApiServer):
     source = api.source(api=oauth2(api, token_url=f"http://LOCALHOST:{api.port}/token"))
     refused = refusal(source, hosts=("localhost", "127.0.0.0/8", "::1"))
     assert (refused.code, api.paths()) == ("SIGN_IN_REFUSED", ["/token"])
+
+
+@pytest.mark.parametrize("authentication", ["bearer", "api_key"])
+def test_a_secret_that_no_header_can_hold_is_refused_without_showing_it(api: ApiServer, authentication):
+    given = {"options": {"authentication": authentication}, "secret": "S", "password": f"{TOKEN}\nX-Other: 1"}
+    refused = refusal(api.source(api=given))
+    assert (refused.code, api.requests) == ("BAD_SECRET", [])
+    assert TOKEN not in str(refused.as_json())
+
+
+def test_an_oauth2_token_that_no_header_can_hold_is_refused_without_showing_it(api: ApiServer):
+    api.serve("/token", Answer.of({"access_token": f"{TOKEN}\r\nX-Other: 1"}))
+    refused = refusal(api.source(api=oauth2(api)))
+    assert (refused.code, api.paths()) == ("SIGN_IN_REFUSED", ["/token"])
+    assert TOKEN not in str(refused.as_json())
+
+
+def test_no_form_of_the_secret_that_an_answer_repeats_is_shown(api: ApiServer):
+    secret = "päss word/1"
+    basic = base64.b64encode(f"reader:{secret}".encode()).decode()
+    repeated = {"a": secret, "b": basic, "c": quote(secret), "d": quote_plus(secret)}
+    api.serve("/items", Answer(json.dumps(repeated, ensure_ascii=False).encode(), 400))
+    options = {"authentication": "basic", "user": "reader"}
+    refused = refusal(api.source(api={"options": options, "secret": "S", "password": secret}))
+    assert refused.samples == ('{"a": "***", "b": "***", "c": "***", "d": "***"}',)
+    secret_at_the_cut = Answer(b"x" * 90 + secret.encode(), 400)
+    api.serve("/items", secret_at_the_cut)
+    refused = refusal(api.source(api={"options": options, "secret": "S", "password": secret}))
+    assert refused.samples == ("x" * 90 + "***",)
 
 
 def test_a_secret_that_is_not_set_is_refused_before_any_request(api: ApiServer):

@@ -8,7 +8,7 @@ from architecture.services.reports import build_report
 from architecture.services.states import current_environment
 from elevata.accounts.permissions import acting_as, current_actor
 from elevata.accounts.roles import Role
-from elevata.accounts.services.users import ensure_user
+from elevata.accounts.services.users import deactivate_user, ensure_user, set_roles
 from elevata.audit.models import ChangeLogEntry
 from elevata.audit.services.change_log import record_change
 from loader import tasks
@@ -71,6 +71,33 @@ def test_a_load_is_done_by_who_asked_for_it(loaded):
 def test_a_load_that_nobody_asked_for_is_done_by_the_system(airports, workplace):
     tasks.perform(request_load_run(wake_worker=False).run.pk)
     assert {(actor, kind) for _, actor, kind in noted()} == {("system", "system")}
+
+
+def test_a_queued_load_of_a_user_who_lost_the_role_asks_the_runner_for_nothing(airports, workplace):
+    run, otto = request_load_run(user=olga(), wake_worker=False).run, ensure_user(name="otto", roles=[Role.OPERATOR])
+    set_roles(user=olga(), roles=[Role.VIEWER])
+    tasks.perform(run.pk)
+    run.refresh_from_db()
+    assert (run.status, run.error["code"], noted()) == ("failed", "NOT_PERMITTED", [])
+    request_load_run(run_id=run.run_id, user=otto, wake_worker=False)
+    deactivate_user(user=otto)
+    tasks.perform(run.pk)
+    run.refresh_from_db()
+    assert (run.status, run.error["code"], noted()) == ("failed", "NOT_PERMITTED", [])
+    assert "otto, who requested it" in run.error["message"]
+    request_load_run(run_id=run.run_id, wake_worker=False)
+    tasks.perform(run.pk)
+    run.refresh_from_db()
+    assert run.status == "succeeded"
+
+
+@pytest.mark.full
+def test_a_queued_dry_run_of_a_user_who_lost_the_role_asks_the_runner_for_nothing(preview):
+    before, dry_run = len(noted()), request_dry_run(preview=preview, user=olga()).job
+    deactivate_user(user=olga())
+    tasks.perform(dry_run.pk)
+    dry_run.refresh_from_db()
+    assert (dry_run.status, dry_run.error["code"], noted()[before:]) == ("failed", "NOT_PERMITTED", [])
 
 
 @pytest.mark.full

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from elevata.core.errors import MetadataError
 from loader.domain.refusals import Refusal
 from loader.domain.sources.feeds import FeedRange
 from loader.domain.sources.kafka import (
@@ -35,6 +36,18 @@ def test_a_password_cannot_add_a_setting():
     options = spark_options(place, 'x" serviceName="y\\', "orders", RANGES)
     assert options["kafka.security.protocol"] == "SASL_SSL"
     assert options["kafka.sasl.jaas.config"].endswith(r'password="x\" serviceName=\"y\\";')
+
+
+def test_neither_user_nor_password_adds_another_login_module():
+    """A line end would end the quoted text in the parser of Kafka's client."""
+    other_module = "x%0Apassword='p';com.example.JndiLoginModule%20required%20user.provider.url='ldap:%2F%2Fh'%20a='b"
+    for user in (other_module, "a%0Db", "a%00b", "a%E2%80%A8b"):
+        with pytest.raises(MetadataError) as refused:
+            parse_cluster(f"kafka://{user}@one?mechanism=plain".replace(":%2F", "%3A%2F"))
+        assert refused.value.code == "bad_location"
+    place = parse_cluster("kafka://reader@one?mechanism=plain")
+    settings = spark_options(place, "two\nlines\r", "orders", RANGES)["kafka.sasl.jaas.config"]
+    assert settings.endswith(r'username="reader" password="two\nlines\r";')
 
 
 def test_every_broker_must_be_permitted():
