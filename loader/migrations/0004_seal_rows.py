@@ -39,7 +39,7 @@ def seal_rows(apps, schema_editor):
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("loader", "0002_quarantine_decision_kind"),
+        ("loader", "0003_datasets_told_by_check_results"),
         ("metadata", "0002_keep_quotes_inside"),
         ("accounts", "0001_initial"),
         ("notifications", "0001_initial"),
