@@ -193,7 +193,7 @@ def test_not_detected_a_row_sealed_with_the_audit_key(built: World) -> None:
 def test_rows_of_an_existing_installation_are_sealed_by_its_migration(installation: World) -> None:
     RowSeal.objects.all().delete()
     assert altered()
-    import_module("loader.migrations.0003_seal_rows").seal_rows(apps, None)
+    import_module("loader.migrations.0004_seal_rows").seal_rows(apps, None)
     assert altered() == []
 
 
