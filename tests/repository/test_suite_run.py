@@ -76,10 +76,26 @@ def test_a_part_without_tests_fails_but_one_of_its_passes_may_have_none(project:
     assert run_part([EVERY_TEST, Pass("none", "nothing")]).exit_code == 0
 
 
+def test_files_that_are_not_begun_in_time_are_left_out_and_named(project: Path, monkeypatch: pytest.MonkeyPatch):
+    for name in "abcdef":
+        (project / f"test_{name}.py").write_text("def test_first():\n    pass\ndef test_second():\n    pass\n")
+    monkeypatch.setenv(run.UNTIL, "1")
+    result = run_part([EVERY_TEST])
+    assert result.exit_code == 0
+    assert result.tests + len(result.left_out) == 12
+    assert result.left_out
+    file = result.left_out[0].partition("::")[0]
+    assert f"left out, the time was over: 2 tests of {file}" in result.lines()
+
+
 def test_passes_with_a_word_collect_only_files_with_it():
     embedded = run.TEST[0]
     assert "tests/elevata/audit/test_chain.py" in embedded.files()
     assert "tests/elevata/core/test_networks.py" not in embedded.files()
+
+
+def test_the_embedded_passes_collect_pages_endpoints_commands_and_attacks():
+    assert "tests/metadata/views/test_datasets.py" in run.REST[0].files()
 
 
 def test_the_passes_of_a_full_run_are_those_of_test_and_of_the_rest():

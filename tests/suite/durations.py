@@ -34,11 +34,15 @@ def stored_durations(config: pytest.Config) -> dict[str, float]:
 
 @dataclass
 class Outcomes:
-    """Seconds and kind of each test of a run, and the tests that failed; seconds include set-up and teardown."""
+    """Seconds and kind of each test of a run, the tests that failed, and those left out when the time was over.
+
+    Seconds include set-up and teardown.
+    """
 
     seconds: dict[str, float] = field(default_factory=dict)
     kinds: dict[str, str] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
 
     @classmethod
     def read(cls, file: Path) -> Self:
@@ -60,6 +64,8 @@ class Recorder:
     def __init__(self, file: str | None) -> None:
         self._file = Path(file) if file else None
         self._outcomes = Outcomes()
+        # The list of the scheduling, which fills it.
+        self.left_out: list[str] = self._outcomes.left_out
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._outcomes.add(report)
@@ -69,6 +75,7 @@ class Recorder:
         cache = getattr(session.config, "cache", None)
         if cache and self._outcomes.seconds:
             cache.set(CACHE_KEY, stored_durations(session.config) | self._outcomes.seconds)
+        self._outcomes.left_out = self.left_out
         if self._file:
             self._file.write_text(json.dumps(asdict(self._outcomes)))
 

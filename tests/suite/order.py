@@ -5,10 +5,13 @@ process takes files from the front, the others from the back. So one process sta
 warm, and what is left in the middle when the ends meet is short.
 """
 
+import math
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import pytest
+from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
@@ -51,7 +54,21 @@ def spark_first(items: Sequence[pytest.Item], measured: Mapping[str, float]) -> 
 
 
 class TwoEndedScheduling(LoadScopeScheduling):
-    """Whole files for processes: from the front of the queue for the first one, from its back for all others."""
+    """Whole files for processes: from the front of the queue for the first one, from its back for all others.
+
+    After ``until`` (seconds since 1970) no further file is begun; ``left_out`` has the tests of those that were not.
+    """
+
+    def __init__(self, config: pytest.Config, log: Producer | None = None, until: float = math.inf) -> None:
+        super().__init__(config, log)
+        self._until = until
+        self.left_out: list[str] = []
+
+    def _reschedule(self, node: WorkerController) -> None:
+        if time.time() > self._until:
+            self.left_out += [test for tests in self.workqueue.values() for test in tests]
+            self.workqueue.clear()
+        super()._reschedule(node)
 
     def _split_scope(self, nodeid: str) -> str:
         return file_of(nodeid)

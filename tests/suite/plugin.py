@@ -1,6 +1,7 @@
 """Pytest plugin of the suite: options of its runs, order and distribution of tests, recorded outcomes."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,9 @@ from tests.suite.durations import Recorder, file_of, stored_durations
 from tests.suite.order import TwoEndedScheduling, spark_first
 from tests.suite.tiers import is_at_a_door
 
+# Marks of tests that need more than a database of any kind.
+_OTHER_NEEDS = ("spark", "browser", "services", "servers")
+_RECORDER = "recorder"
 # Files of which a test with a database was collected.
 _BEGUN = pytest.StashKey[set[str]]()
 
@@ -16,19 +20,24 @@ _BEGUN = pytest.StashKey[set[str]]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("elevata")
     group.addoption("--outcomes", metavar="FILE", help="write seconds, kinds and failures of the tests into this file")
+    group.addoption("--until", type=float, default=math.inf, help="begin no further file after this time (epoch)")
     group.addoption("--only", metavar="FILE", help="run the tests of this file's JSON list of ids, and no others")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Recorder(config.getoption("--outcomes")), "recorder")
+        config.pluginmanager.register(Recorder(config.getoption("--outcomes")), _RECORDER)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark tests with a database at a door, except the first one of each file."""
+    """Mark tests with a database at a door, and those of them that are not the first one of their file."""
     file = file_of(item.nodeid)
-    if not is_at_a_door(file) or not item.get_closest_marker("database") or item.get_closest_marker("core"):
+    if not is_at_a_door(file) or not item.get_closest_marker("database"):
+        return
+    if not any(item.get_closest_marker(name) for name in _OTHER_NEEDS):
+        item.add_marker("door")
+    if item.get_closest_marker("core"):
         return
     files = item.session.stash.setdefault(_BEGUN, set())
     if file in files:
@@ -49,4 +58,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> TwoEndedScheduling:
-    return TwoEndedScheduling(config, log)
+    scheduling = TwoEndedScheduling(config, log, until=config.getoption("--until"))
+    config.pluginmanager.get_plugin(_RECORDER).left_out = scheduling.left_out
+    return scheduling

@@ -1,7 +1,8 @@
 """Run a part of the suite, as the Makefile names them.
 
 A part is one or more passes, each a run of pytest in two processes. Tests that failed are run once more at the end,
-alone. A test that passes then is named as unstable in the last lines, and the part has passed.
+alone. A test that passes then is named as unstable in the last lines, and the part has passed. Tests that were left out
+because the time of the run was over (TESTS_UNTIL) are named there, too.
 """
 
 import argparse
@@ -12,16 +13,20 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.suite.changed import reached_files
 from tests.suite.durations import Outcomes, file_of, summary
+from tests.suite.tiers import is_at_a_door
 
 ROOT = Path(__file__).resolve().parents[2]
 SERVICES = "ELEVATA_TEST_SERVICES"
 PROCESSES = "2"
+# Time (epoch) after which a run begins no further file, so that it ends before the time of CI does.
+UNTIL = "TESTS_UNTIL"
 # Chance does not break so many tests: they are not run again.
 MOST_SECOND_TRIES = 40
 CHANGED = "changed"
@@ -38,34 +43,40 @@ class Pass:
     marks: str
     services: str = "postgres_redis"
     environment: Mapping[str, str] = field(default_factory=dict)
-    # Only files that contain this word can hold tests of the pass; the others need not be collected.
+    # Only files that contain this word, and those at doors if ``doors`` is set, can hold tests of the pass: the others
+    # need not be collected.
     word: str = ""
+    doors: bool = False
     chosen: tuple[str, ...] = ()
 
     def files(self) -> list[str]:
         """Return the test files to collect; none means all."""
         if not self.word:
             return list(self.chosen)
-        files = (ROOT / "tests").rglob("test_*.py")
-        return sorted(str(file.relative_to(ROOT)) for file in files if self.word in file.read_text(encoding="utf-8"))
+        files = {str(file.relative_to(ROOT)): file for file in (ROOT / "tests").rglob("test_*.py")}
+        return sorted(name for name, file in files.items() if self._may_hold(name, file))
+
+    def _may_hold(self, name: str, file: Path) -> bool:
+        return (self.doors and is_at_a_door(name)) or self.word in file.read_text(encoding="utf-8")
 
     def variables(self) -> dict[str, str]:
         return {**os.environ, SERVICES: self.services, **self.environment}
 
 
 _EMBEDDED = "(embedded or embedded_only) and not (services or servers)"
+_EMBEDDED_BY_DAY = "(embedded or embedded_only or door) and not (services or servers or nightly)"
 
 # make test takes all tests that are quick by their kind, and those of Spark and of the browser that are marked core.
 _QUICK = "(core or not (spark or browser)) and not full"
-_BY_DAY = "not (nightly or servers or embedded_only)"
+_BY_DAY = "not (nightly or servers or embedded_only or door)"
 
 TEST = (
-    Pass("embedded", f"{_EMBEDDED} and {_QUICK} and not nightly", "embedded", word="mark.embedded"),
+    Pass("embedded", f"{_EMBEDDED_BY_DAY} and {_QUICK}", "embedded", word="mark.embedded", doors=True),
     Pass("main", f"{_QUICK} and {_BY_DAY}"),
 )
 REST = (
-    Pass("embedded, rest", f"{_EMBEDDED} and not ({_QUICK}) and not nightly", "embedded", word="mark.embedded"),
-    Pass("main and servers, rest", f"(servers or not ({_QUICK})) and not (nightly or embedded_only)"),
+    Pass("embedded, rest", f"{_EMBEDDED_BY_DAY} and not ({_QUICK})", "embedded", word="mark.embedded", doors=True),
+    Pass("main and servers, rest", f"(servers or not ({_QUICK})) and not (nightly or embedded_only or door)"),
 )
 PARTS = {
     "test": TEST,
@@ -103,6 +114,7 @@ class Result:
     tests: int = 0
     failed: list[str] = field(default_factory=list)
     unstable: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
     # Exit code of a pass that ended in another way than by its tests: interrupted, or with an error of pytest.
     broken: int = _PASSED
 
@@ -111,6 +123,7 @@ class Result:
             self.seconds[test] = self.seconds.get(test, 0) + seconds
         self.kinds |= outcomes.kinds
         self.tests += len(outcomes.seconds)
+        self.left_out += outcomes.left_out
 
     @property
     def exit_code(self) -> int:
@@ -122,8 +135,10 @@ class Result:
         """Return the last lines of a run; the very last one is the count."""
         unstable = [f"unstable: {test} failed, and passed when it was run again, alone" for test in self.unstable]
         failed = [f"failed: {test}" for test in self.failed]
+        late = Counter(map(file_of, self.left_out))
+        left_out = [f"left out, the time was over: {number} tests of {file}" for file, number in sorted(late.items())]
         count = f"{self.tests - len(self.failed)} passed, {len(self.failed)} failed"
-        return [*summary(self.seconds, self.kinds), *failed, *unstable, count]
+        return [*summary(self.seconds, self.kinds), *failed, *unstable, *left_out, count]
 
 
 def run_part(passes: Sequence[Pass]) -> Result:
@@ -157,7 +172,9 @@ def _run_again(each: Pass, failed: Sequence[str], place: Path) -> list[str]:
 
 
 def _side_by_side(each: Pass) -> list[str]:
-    return ["-n", PROCESSES, "--dist", "loadfile", "--no-loadscope-reorder", *each.files()]
+    until = os.environ.get(UNTIL)
+    limit = ["--until", until] if until else []
+    return ["-n", PROCESSES, "--dist", "loadfile", "--no-loadscope-reorder", *limit, *each.files()]
 
 
 def _pytest(each: Pass, outcomes: Path, arguments: Iterable[str]) -> tuple[int, Outcomes]:
@@ -169,7 +186,8 @@ def _pytest(each: Pass, outcomes: Path, arguments: Iterable[str]) -> tuple[int, 
 
 def _changed_passes() -> list[Pass]:
     files = reached_files(ROOT)
-    return [Pass(CHANGED, f"{_QUICK} and {_BY_DAY}", chosen=files)] if files else []
+    quick = f"{_QUICK} and not (nightly or servers or embedded_only)"
+    return [Pass(CHANGED, quick, chosen=files)] if files else []
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -1,8 +1,9 @@
-"""Tests that ``make test`` leaves to ``make test-full`` without a mark of their own.
+"""Tests that ``make test`` leaves to ``make test-full``, or runs on SQLite alone, without a mark of their own.
 
 Services state the rules. Pages, REST, commands and attacks repeat them at the doors, for every role and every kind of
 wrong input, which takes most of the time of all tests with a database. Of each file of these, ``make test`` runs the
-first test and those marked ``core``.
+first test and those marked ``core``. By day they run on SQLite, which takes half the time of PostgreSQL for the same
+pages: services and selectors show the queries on PostgreSQL. ``make test-nightly`` runs the doors on PostgreSQL.
 """
 
 from pathlib import PurePosixPath

@@ -12,7 +12,7 @@ from django.conf import settings
 from tests.loader.installation import ITEM, Installation, make_installation, working
 from tests.services.metastore import VERSION, Metastore, running_metastore
 
-pytestmark = [pytest.mark.spark, pytest.mark.servers, pytest.mark.takes(seconds=300)]
+pytestmark = [pytest.mark.spark, pytest.mark.servers, pytest.mark.takes(seconds=120)]
 
 READER = Path(__file__).parents[3] / "readers" / "metastore_rows.py"
 HISTORY = f"{ITEM}_hist"
@@ -62,28 +62,40 @@ def findings(shop: Installation, *options: str) -> dict[str, str]:
     return {row["name"]: row["problem"] for row in answer["findings"]}
 
 
+@pytest.fixture
+def of_another_environment(metastore, tmp_path) -> str:
+    """Location of a table that another environment published under the name of one of the shop's."""
+    place = f"{tmp_path}/prod"
+    table = f"CREATE TABLE {ITEM} USING delta LOCATION '{place}' AS SELECT 'of another environment' AS text"
+    read(metastore, tmp_path, "CREATE SCHEMA rawcore", table)
+    return place
+
+
 @pytest.mark.parametrize("prefix", ["dev_"])
-def test_a_load_publishes_and_a_report_renames_beside_the_names_of_another_environment(
-    shop, metastore, tmp_path, prefix
+def test_load_publishes_tables_and_views_beside_the_names_of_another_environment(
+    shop, metastore, tmp_path, prefix, of_another_environment
 ):
-    read(
-        metastore,
-        tmp_path,
-        "CREATE SCHEMA rawcore",
-        f"CREATE TABLE {ITEM} USING delta LOCATION '{tmp_path}/prod' AS SELECT 'of another environment' AS text",
-    )
     shop.load("r1", "--at", "2024-01-01")
     assert findings(shop, "--check") == {}
     names = [entry["name"] for entry in json.loads(shop.run("catalog").stdout)]
-    counts = read(
+    *counts, other = read(
         metastore,
         tmp_path,
         *(f"SELECT count(*) FROM {prefix}{name}" for name in names),
         f"SELECT count(*) FROM {prefix}{HISTORY}_as_of(TIMESTAMP '2024-06-01')",
+        f"SELECT text FROM {ITEM}",
     )
     assert {f"{ITEM}", HISTORY, f"{HISTORY}_current", "stage.stg_shop_item"} <= set(names)
     assert counts == [[[3]]] * (len(names) + 1)
+    assert other == [["of another environment"]]
 
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("prefix", ["dev_"])
+def test_executed_rename_publishes_the_new_name_and_removes_the_former_one(
+    shop, metastore, tmp_path, prefix, of_another_environment
+):
+    shop.load("r1", "--at", "2024-01-01")
     shop.allow(**ONE_APPROVAL)
     shop.edit_columns(ITEM, by="edda", facts={"name": THING.partition(".")[2]})
     report = shop.json("plan", by="edda")
