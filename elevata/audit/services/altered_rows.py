@@ -13,6 +13,7 @@ from elevata.audit.services.row_seals import (
     Kind,
     Seal,
     parts_of,
+    rows_among,
     seal_problem,
     sealed_fields,
     sealed_models,
@@ -74,6 +75,13 @@ PROBLEMS = {
 }
 
 
+def all_altered_rows() -> list[AlteredRow]:
+    """Return the rows that do not match their seals, and those whose seals are not of their newest entries."""
+    altered = list(altered_rows())
+    named = {(row.model, row.pk) for row in altered}
+    return altered + [row for row in outdated_rows() if (row.model, row.pk) not in named]
+
+
 def altered_rows(within: Mapping[Kind, QuerySet | None] | None = None) -> Iterator[AlteredRow]:
     """Yield the rows that do not match their seals, of all models or of these.
 
@@ -88,7 +96,7 @@ def _altered(model: Kind, rows: QuerySet | None) -> Iterator[AlteredRow]:
     problems = _differences(model, rows)
     for _ in range(_COMPARISONS - 1):
         # Rows, parts and seals are read one after the other: a transaction may have ended in between.
-        problems = problems and _differences(model, model._base_manager.filter(pk__among=problems), list(problems))
+        problems = problems and _differences(model, rows_among(model, list(problems)), list(problems))
     for pk, problem in problems.items():
         yield AlteredRow(model, pk, problem, model._base_manager.filter(pk=pk).first())
 

@@ -263,6 +263,12 @@ def stored_rows(model: Kind, rows: QuerySet | None, names: tuple[str, ...]) -> I
         yield pk, values
 
 
+def rows_among(model: Kind, pks: Collection[int]) -> QuerySet:
+    """Return the rows with these primary keys."""
+    key = model._meta.pk
+    return model._base_manager.filter(**{f"{key.name}__pk__among" if key.is_relation else "pk__among": pks})
+
+
 def parts_of(rules: Sealed, owners: Collection[int] | None) -> dict[int, dict[str, list[Any]]]:
     """Return the rows that belong to these owners, or to all, by owner and model."""
     parts: dict[int, dict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))

@@ -10,7 +10,7 @@ from django.db import models
 from elevata.accounts.permissions import current_actor, roles_of
 from elevata.accounts.roles import Role
 from elevata.audit.models import ChangeLogEntry
-from elevata.audit.services.altered_rows import ADOPTED, AlteredRow, altered_rows, outdated_rows
+from elevata.audit.services.altered_rows import ADOPTED, AlteredRow, all_altered_rows
 from elevata.audit.services.change_log import Change, writing
 from elevata.audit.services.row_seals import forget
 from elevata.core.errors import MetadataError
@@ -30,7 +30,7 @@ def adopt_rows(*, reason: str) -> list[AlteredRow]:
     if not reason.strip():
         raise MetadataError("invalid", "give the reason for which the rows are right as they are", "reason")
     with writing(reason.strip()) as unit:
-        altered = [*altered_rows(), *outdated_rows()]
+        altered = all_altered_rows()
         for row in altered:
             unit.recorded.append(_change(row))
             if row.row is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from elevata.accounts.cli import FAILED, INVALID, CommandExit, ProductCommand
 from elevata.audit.domain import Head
-from elevata.audit.services.altered_rows import altered_rows, outdated_rows
+from elevata.audit.services.altered_rows import all_altered_rows
 from elevata.audit.services.export_files import head_in, wrong_exports, wrong_files
 from elevata.audit.services.verification import verify_chain
 from elevata.core.words import counted
@@ -53,7 +53,7 @@ class Command(ProductCommand):
         if verification.intact:
             problem = wrong_exports(exports) if exports is not None else wrong_files(verification.restores)
             verification = replace(verification, problem=problem)
-        altered = [*altered_rows(), *outdated_rows()]
+        altered = all_altered_rows()
         self.print_json(verification.as_json() | {"altered_rows": [row.as_json() for row in altered]})
         for row in altered:
             self.say(row.describe())
