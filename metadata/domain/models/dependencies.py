@@ -263,7 +263,7 @@ class _Reader:
             self._outer(side, before, added, [tagged for tagged, _ in parts], scope, is_unique=is_unique)
         else:
             for tagged, _ in parts:
-                scope.decide(tagged, is_unique=is_unique or is_filter)
+                scope.decide(tagged, unrepeated=before if is_unique or is_filter else ())
             for source in added:
                 scope.rows |= source.rows
         if is_filter:

@@ -112,24 +112,26 @@ class Scope:
             found.append(self.results[name])
         return frozenset(chain.from_iterable(found)) if found else None
 
-    def decide(self, tagged: Tagged, *, is_unique: bool = False) -> None:
+    def decide(self, tagged: Tagged, *, unrepeated: Iterable[Source] = ()) -> None:
         """Add a condition: it leaves out rows of one source, or chooses rows of several.
 
-        ``is_unique`` means that it repeats no row.
+        It repeats no rows of the ``unrepeated`` sources: over one of them, it only leaves out rows of it.
         """
         tags = {tag for tag, _ in tagged}
         if len(tags) < 2:
             self.leave_out(tagged)
             return
         self.rows |= tagged
-        is_unique = is_unique or len(tags & self.numbers) < 2
-        self.repeats = self.repeats or not is_unique
+        kept = tags & (self.numbers if len(tags & self.numbers) < 2 else {source.number for source in unrepeated})
+        kept = kept if len(kept) == 1 else set()
+        self.repeats = self.repeats or not kept
         for source in self.every_source:
             own = frozenset((tag, each) for tag, each in tagged if tag == source.number)
             if own:
-                source.chosen |= tagged - own | {_choice(own)}
+                source.chosen |= tagged - own | {_choice(own)} if source.number in kept else tagged
                 self.links |= {(source.number, tag) for tag in tags & self.numbers - {source.number}}
-                self.compared.append((source, own))
+                if source.number in kept:
+                    self.compared.append((source, own))
 
     def leave_out(self, tagged: Tagged) -> None:
         """Add a condition over rows as they are, which leaves some of them out."""

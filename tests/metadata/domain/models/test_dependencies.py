@@ -43,6 +43,12 @@ def _condition(choice: Choice) -> Condition:
         ("SELECT p.id, a.ch FROM s.person p JOIN s.letter a ON a.ch = substr(p.name, 1, 1)", {"ch"}),
         ("SELECT p.id, a.label FROM s.person p JOIN s.letter a ON a.ch = substr(p.name, 1, 1)", {"label"}),
         ("SELECT p.id, n.i FROM s.person p JOIN s.number n ON n.i <= p.salary", {"id", "i"}),
+        ("SELECT p.id FROM s.ord o JOIN s.person p ON p.id = o.person_id AND o.amount <= p.salary", {"id"}),
+        (
+            "SELECT p.id FROM s.number n JOIN s.person p ON p.id = n.i "
+            "JOIN s.letter a ON a.ch = concat(p.name, n.label)",
+            {"id"},
+        ),
         ("SELECT p.id, n.i FROM s.person p, s.number n WHERE n.i = p.salary", {"id", "i"}),
         ("SELECT n.i FROM s.number n WHERE EXISTS (SELECT 1 FROM s.person p WHERE p.salary = n.i)", {"i"}),
         ("SELECT n.label FROM s.number n WHERE n.i IN (SELECT salary FROM s.person)", {"label"}),
