@@ -159,7 +159,10 @@ class Addresses(dict):
             return seal_end(run_pk=run.pk, attempt=1)
 
     def _refresh(self) -> Refresh:
-        return request_refresh(keys=(), purpose="drift", user=self._person).job
+        refresh = request_refresh(keys=(), purpose="drift").job
+        refresh.requested_by = self._person
+        refresh.save()
+        return refresh
 
     def _api_read(self) -> ReadRequest:
         return ReadRequestFactory(kind="versions", dataset=self._warehouse, requested_by=self._person)
