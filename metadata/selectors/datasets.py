@@ -7,13 +7,14 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from django.db.models import Count, Exists, Model, OuterRef, Prefetch, QuerySet, Subquery
+from django.db.models import Count, Exists, Model, OuterRef, Prefetch, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from metadata.domain import naming
 from metadata.domain.history.history_columns import layout_of, time_type, version_columns
 from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.load_policy import load_policy
+from metadata.domain.quality.unknown_parents import GHOST
 from metadata.domain.sources import raw_keeping
 from metadata.domain.state import (
     CheckState,
@@ -38,7 +39,7 @@ from metadata.models import (
     TargetDataset,
     TargetSchema,
 )
-from metadata.selectors.row_rules import rules_of_rows
+from metadata.selectors.row_rules import SOURCE_FIELDS, holding_back, rules_of_rows
 
 # --- lists and details -----------------------------------------------------------------------
 
@@ -133,11 +134,15 @@ def dataset_states(datasets: QuerySet[TargetDataset] | None = None) -> tuple[Dat
     rows = selected.filter(history_of__isnull=True).order_by()
     pks = rows.values("pk")
     exposed = Exists(Exposure.objects.filter(dataset=OuterRef("pk")))
-    values = list(rows.values(*_UNCHANGED, *_CONVERTED, exposed=exposed))
+    checked = Exists(holding_back(OuterRef("pk")))
+    values = list(rows.values(*_UNCHANGED, *_CONVERTED, exposed=exposed, checked=checked))
     checks = _contract_checks([row["pk"] for row in values if row["contract"]])
     exposures = _exposure_states([row["pk"] for row in values if row["exposed"]])
-    columns, inputs, refers = _column_states(pks), _dataset_inputs(pks), _reference_states(pks)
-    rules = rules_of_rows(pks)
+    read, referring = list(_inputs_read(pks)), list(_references(pks))
+    known = {row["pk"] for row in values}
+    columns, inputs = _column_states(pks), _dataset_inputs(read)
+    refers = _reference_states([row for row in referring if row["child_id"] in known])
+    rules = rules_of_rows(read, referring, [row["pk"] for row in values if row["checked"]])
     states = (
         DatasetState(
             **{name: row[name] for name in _UNCHANGED},
@@ -234,14 +239,19 @@ def _type(*parts: Any) -> str:
     return str(DataType(*parts))
 
 
-def _dataset_inputs(datasets: QuerySet) -> dict[int, list[str]]:
-    """Return the stable keys of these datasets' inputs, in order, by the dataset's pk.
+def _inputs_read(datasets: QuerySet) -> QuerySet:
+    """Return the inputs of these datasets, in order, with the fields of sources that decide rows.
 
     The key of a history is that of its base.
     """
     rows = DatasetInput.objects.filter(dataset__in=datasets).order_by("dataset_id", *_ORDER)
     key = Coalesce("source__key", "upstream__history_of__key", "upstream__key")
-    keys = _keys_by_owner(rows.values_list("dataset_id", key))
+    return rows.values("dataset_id", "source_id", *SOURCE_FIELDS, key=key)
+
+
+def _dataset_inputs(rows: Iterable[Mapping[str, Any]]) -> dict[int, list[str]]:
+    """Return the stable keys of inputs, in order, by the dataset's pk."""
+    keys = _keys_by_owner((row["dataset_id"], row["key"]) for row in rows)
     return defaultdict(list, {owner: list(dict.fromkeys(read)) for owner, read in keys.items()})
 
 
@@ -271,15 +281,23 @@ def _exposure_states(datasets: Collection[int]) -> dict[int, list[ExposureState]
     return exposures
 
 
-def _reference_states(datasets: QuerySet) -> dict[int, list[ReferenceState]]:
-    """Return the active references of these datasets, by the dataset's pk."""
+def _references(datasets: QuerySet) -> QuerySet:
+    """Return the active references of these datasets, and those that add ghost rows to them."""
+    ghosts = Q(parent__in=datasets, unknown_parent=GHOST)
+    rows = Reference.objects.filter(Q(child__in=datasets) | ghosts, active=True)
+    fields = ("pk", "child_id", "parent_id", "key", "role_name", "unknown_parent")
+    return rows.values(*fields, "child__key", "parent__name", "parent__key")
+
+
+def _reference_states(rows: Collection[Mapping[str, Any]]) -> dict[int, list[ReferenceState]]:
+    """Return the states of references by the child's pk."""
     pairs: dict[int, list[tuple[str, str]]] = defaultdict(list)
-    links = ReferencePair.objects.filter(reference__child__in=datasets).order_by("reference_id", "id")
+    chosen = [row["pk"] for row in rows]
+    links = ReferencePair.objects.filter(reference__pk__among=chosen).order_by("reference_id", "id")
     for reference, child, parent in links.values_list("reference_id", "child_column__key", "parent_column__key"):
         pairs[reference].append((str(child), str(parent)))
-    rows = Reference.objects.filter(child__in=datasets, active=True)
     states: dict[int, list[ReferenceState]] = defaultdict(list)
-    for row in rows.values("pk", "child_id", "key", "role_name", "parent__name", "parent__key", "unknown_parent"):
+    for row in rows:
         name = naming.foreign_key_name(row["role_name"], row["parent__name"])
         parent, rule = str(row["parent__key"]), row["unknown_parent"]
         state = ReferenceState(str(row["key"]), name, parent, tuple(pairs[row["pk"]]), rule)

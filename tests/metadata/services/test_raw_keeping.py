@@ -18,11 +18,11 @@ def raw(airport: TargetDataset) -> TargetDataset:
     return TargetDataset.objects.get(name="raw_air_airport")
 
 
-def test_the_mode_is_part_of_the_state_and_the_limits_are_not(raw: TargetDataset):
+def test_the_mode_and_the_limits_are_part_of_the_state(raw: TargetDataset):
     assert dataset_state(raw).load_policy is None
     row = update_target_dataset(dataset=raw, expected_version=raw.version, keep=ALL, keep_days=30, keep_deliveries=5)
     assert row.keeping == Keeping(ALL, 30, 5)
-    assert dataset_state(raw).load_policy == {"keep": "all"}
+    assert dataset_state(raw).load_policy == {"keep": "all", "keep_days": 30, "keep_deliveries": 5}
 
 
 def test_a_limit_without_deliveries_is_refused(raw: TargetDataset):

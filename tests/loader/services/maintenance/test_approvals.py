@@ -156,11 +156,11 @@ def test_the_command_requests_and_approves(eve: Any, bob: Any, monkeypatch: pyte
 
 def test_the_api_approves(eve: Any, bob: Any) -> None:
     run = prune(eve)
-    client = Client()
+    client, address = Client(), f"/api/v1/load-runs/{run.run_id}/approve/"
     client.force_login(eve)
-    assert client.post(f"/api/v1/load-runs/{run.run_id}/approve/", {}).status_code == 409
+    assert client.post(address, {}, content_type="application/json").status_code == 409
     client.force_login(bob)
-    answer = client.post(f"/api/v1/load-runs/{run.run_id}/approve/", {})
+    answer = client.post(address, {}, content_type="application/json")
     assert (answer.status_code, answer.json()["status"]) == (202, "queued")
 
 
