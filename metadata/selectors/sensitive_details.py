@@ -104,8 +104,9 @@ def _classes_of(column: TargetColumn | SourceColumn, known: Sensitivity) -> tupl
     """Return the classes of a sensitive column; ``inherited`` is the last of one that is not classified itself."""
     if isinstance(column, SourceColumn):
         return _own_classes(column, "")
-    classes = known.classes.get((TARGET, column.pk), ())
-    return classes if _own_classes(column, column.dataset.sensitivity) else (*classes, INHERITED)
+    own = _own_classes(column, column.dataset.sensitivity)
+    classes = tuple(dict.fromkeys((*own, *known.classes.get((TARGET, column.pk), ()))))
+    return classes if own else (*classes, INHERITED)
 
 
 def _own_classes(column: TargetColumn | SourceColumn, of_dataset: str) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ def users(airport: TargetDataset) -> dict[str, User]:
         ("steward", {"schema": "rawcore"}),
         ("steward", {"schema": "raw"}),
     ):
-        name = f"{role} of {next(iter(place.values()))}"
+        name = f"{role}-{next(iter(place.values()))}"
         found[name] = ensure_user(name=name, roles=[])
         grant_role(user=found[name], role=role, **place)
     found["root"] = User.objects.create_superuser("root")
@@ -79,12 +79,12 @@ def test_listed_access_is_what_services_permit(users: dict[str, User], airport: 
 
 def test_a_user_may_be_listed_by_one_action(users: dict[str, User], airport: TargetDataset):
     names = {user.username for user in users_at(actions_at(airport), "unmask")}
-    assert names == {"steward", "steward of rawcore"}
+    assert names == {"steward", "steward-rawcore"}
 
 
 @pytest.mark.parametrize(
     ("name", "is_shown"),
-    [("admin", True), ("root", True), ("steward", True), ("steward of rawcore", True), ("steward of raw", False)],
+    [("admin", True), ("root", True), ("steward", True), ("steward-rawcore", True), ("steward-raw", False)],
 )
 def test_access_of_others_is_shown_to_administrators_and_stewards_of_the_place(
     users: dict[str, User], airport: TargetDataset, name: str, is_shown: bool
@@ -98,20 +98,20 @@ def test_the_page_names_roles_places_and_masked_columns(users: dict[str, User], 
     column.pii = True
     column.save()
     html = read(signed_in(users["admin"]), f"/datasets/{airport.key}/access/")
-    assert "steward of rawcore steward schema rawcore unmasked steward schema rawcore" in words(html)
-    assert "operator of dev operator environment dev masked" in words(html)
+    assert "steward-rawcore steward schema rawcore unmasked steward schema rawcore" in words(html)
+    assert "operator-dev operator environment dev masked" in words(html)
     assert "program service account of operator" in words(html)
     assert "name personal" in words(html)
     own = words(read(signed_in(users["viewer"]), f"/datasets/{airport.key}/access/"))
     assert "Your access" in own
-    assert "steward of rawcore" not in own
+    assert "steward-rawcore" not in own
     assert "Granting a role needs the admin role" in read(signed_in(users["viewer"]), "/systems/air/access/")
 
 
 def test_the_owner_of_a_dataset_sees_its_access(users: dict[str, User], airport: TargetDataset):
     update_target_dataset(dataset=airport, expected_version=airport.version, owner="viewer")
     assert sees_others(users["viewer"], TargetDataset.objects.get(pk=airport.pk))
-    assert "steward of rawcore" in words(read(signed_in(users["viewer"]), f"/datasets/{airport.key}/access/"))
+    assert "steward-rawcore" in words(read(signed_in(users["viewer"]), f"/datasets/{airport.key}/access/"))
 
 
 def test_a_role_is_granted_where_it_applies(users: dict[str, User], airport: TargetDataset):
@@ -138,12 +138,12 @@ def test_a_link_to_a_user_names_the_place_of_a_new_role(users: dict[str, User]):
 
 
 def test_reach_has_every_place_with_what_a_user_may_do(users: dict[str, User]):
-    reach = reach_of(users["steward of rawcore"].pk)
+    reach = reach_of(users["steward-rawcore"].pk)
     may_do = {place.name: [cell.action.name for cell in place.access.permitted] for place in reach.places}
     assert may_do == {"": [], **{name: [] for name in TargetSchema.objects.values_list("name", flat=True)}} | {
         "rawcore": ["read", "unmask"]
     }
-    operator = reach_of(users["operator of dev"].pk)
+    operator = reach_of(users["operator-dev"].pk)
     assert {cell.action.name for cell in dict(operator.environments)["dev"].permitted} == {"execute", "load"}
     assert all(place.access.masked for place in operator.places)
     assert [cell.action.name for cell in reach_of(users["admin"].pk).manages.permitted] == ["users", "webhooks"]
@@ -162,7 +162,7 @@ def test_rest_has_the_same_access(users: dict[str, User], airport: TargetDataset
     assert found["count"] == 2
     assert found["results"] == [
         {
-            "user": "steward of rawcore",
+            "user": "steward-rawcore",
             "owner": None,
             "masked": False,
             "permitted": [
