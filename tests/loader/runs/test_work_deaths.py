@@ -152,7 +152,7 @@ def compactions(shop: Shop) -> None:
     shop.deliver(dict.fromkeys(range(MANY), 1))
     shop.installation.load("many")
     shop.die_at(PHASE, phase=f"compacting {ITEM}")
-    shop.deliver({key: 1 for key in range(MANY // 3)})
+    shop.deliver(dict.fromkeys(range(MANY // 3), 1))
     shop.installation.load("many-deletes")
     wait_until(lambda: compacted(shop) == ["failed"], 240)
     for number, event in enumerate((STARTED, FINISHED), start=1):
