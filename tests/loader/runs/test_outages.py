@@ -16,8 +16,10 @@ from typing import Any
 import psycopg
 import pytest
 
+from elevata.core.database import PATIENCE_SECONDS
 from tests.loader.installation import ITEM, Installation, make_installation, working
 from tests.loader.processes import wait_until
+from tests.loader.runs.test_process_deaths import BEFORE, ITEMS, REQUEST, STEPS, check_changed, previewed
 from tests.services.postgres import start_postgres
 from tests.services.process import Server
 from tests.services.redis import start_redis
@@ -34,7 +36,11 @@ from elevata.jobs.services import wake
 for _ in range(20):
     assert not wake(LoadRun.objects.get(run_id="one").pk)
 """
+WAKE = "from elevata.jobs.services import wake; assert not wake({})"
+STATUS = "SELECT status FROM jobs_job WHERE id = {}"
+FINISHED = "SELECT count(*) FROM architecture_executionoperation WHERE status = 'succeeded' AND execution_id = {}"
 RUNNING = "SELECT count(*) FROM loader_datasetrun WHERE status = 'running'"
+ENDED = ("succeeded", "failed", "lost", "canceled")
 ATTEMPTS = "from loader.models import LoadRun; print(*LoadRun.objects.values_list('run_id', 'attempt', 'status'))"
 
 
@@ -158,6 +164,33 @@ def test_a_load_outlasts_a_control_database_that_is_locked(shop):
     code, _, err = ended(load)
     assert code == 0, err
     check(shop, items=20_000)
+
+
+def test_an_execution_outlasts_a_database_that_is_away_longer_than_it_is_waited_for(tmp_path):
+    with (
+        TemporaryDirectory(prefix="elevata-test-") as servers_folder,
+        served(start_postgres, Path(servers_folder, "postgres")) as (postgres, database),
+    ):
+        shop = make_installation(tmp_path / "data", BEFORE, servers={"DATABASE_URL": database})
+        shop.deliver(item=ITEMS, badge=("id", "1"))
+        request = REQUEST.format(fingerprint=previewed(shop))
+        with working(shop):
+            execution = int(shop.shell(request))
+            shop.shell(WAKE.format(execution))
+            wait_until(lambda: asked(database, FINISHED.format(execution)) >= 2, 120)
+            postgres.kill()
+            threading.Event().wait(PATIENCE_SECONDS + 10)
+            postgres.start_again()
+            shop.shell(ATTEMPTS)
+            wait_until(lambda: asked(database, STATUS.format(execution)) in ENDED, 240)
+            if asked(database, STATUS.format(execution)) != "succeeded":
+                assert int(shop.shell(request)) == execution
+                shop.shell(WAKE.format(execution))
+                wait_until(lambda: asked(database, STATUS.format(execution)) in ENDED, 240)
+            assert asked(database, STATUS.format(execution)) == "succeeded"
+            assert asked(database, FINISHED.format(execution)) >= STEPS
+        check_changed(shop)
+        assert shop.run("verify_audit").returncode == 0
 
 
 def asked(database: str, query: str) -> Any:
