@@ -36,6 +36,7 @@ from elevata.jobs.services import wake
 for _ in range(20):
     assert not wake(LoadRun.objects.get(run_id="one").pk)
 """
+WAKE = "from elevata.jobs.services import wake; assert not wake({})"
 STATUS = "SELECT status FROM jobs_job WHERE id = {}"
 FINISHED = "SELECT count(*) FROM architecture_executionoperation WHERE status = 'succeeded' AND execution_id = {}"
 RUNNING = "SELECT count(*) FROM loader_datasetrun WHERE status = 'running'"
@@ -175,13 +176,16 @@ def test_an_execution_outlasts_a_database_that_is_away_longer_than_it_is_waited_
         request = REQUEST.format(fingerprint=previewed(shop))
         with working(shop):
             execution = int(shop.shell(request))
+            shop.shell(WAKE.format(execution))
             wait_until(lambda: asked(database, FINISHED.format(execution)) >= 2, 120)
             postgres.kill()
             threading.Event().wait(PATIENCE_SECONDS + 10)
             postgres.start_again()
+            shop.shell(ATTEMPTS)
             wait_until(lambda: asked(database, STATUS.format(execution)) in ENDED, 240)
             if asked(database, STATUS.format(execution)) != "succeeded":
                 assert int(shop.shell(request)) == execution
+                shop.shell(WAKE.format(execution))
                 wait_until(lambda: asked(database, STATUS.format(execution)) in ENDED, 240)
             assert asked(database, STATUS.format(execution)) == "succeeded"
             assert asked(database, FINISHED.format(execution)) >= STEPS
