@@ -260,7 +260,7 @@ def test_redirects_and_next_pages_to_other_hosts_are_refused(api: ApiServer, pla
     "place",
     [
         *("file:///etc/passwd", "ftp://127.0.0.1/x", "http://[::1/x?key=canary", "http://127.0.0.1:99999/x?key=canary"),
-        *("http://own.example.org%00.example.org/?key=canary"),
+        "http://own.example.org%00.example.org/?key=canary",
     ],
 )
 def test_a_place_that_is_no_url_of_http_is_refused(api: ApiServer, place):
