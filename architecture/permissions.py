@@ -34,8 +34,11 @@ def must_be_permitted(user: Any, permission: Permission, on: Where = None) -> No
 
 
 def must_still_be_permitted(user: Any, permission: Permission, on: Where = None) -> None:
-    """Raise Refused NOT_PERMITTED for queued work whose requester was deactivated or lost the permission since."""
-    if not user.is_active:
+    """Raise Refused NOT_PERMITTED for queued work whose requester was deactivated or lost the permission since.
+
+    A service account whose owner was deactivated counts as deactivated.
+    """
+    if not user.is_active or ServiceAccount.objects.filter(user_id=user.pk, owner__is_active=False).exists():
         change = "is not active any more"
     elif not may(user, permission, on):
         change = "does not have the permission any more"

@@ -48,16 +48,27 @@ def guard(connection, guarded: Iterable[type[models.Model]]) -> None:
 
 
 def wrong_triggers(connection) -> Problem | None:
-    """Return the problem of the first trigger that is missing, or differs from the one that ``guard`` creates."""
+    """Return the problem of the first trigger that is missing, or differs from the one that ``guard`` creates.
+
+    So are a further trigger, a rule, row security and a child table, which can change, hide or add rows.
+    """
     read = _postgresql_definitions if connection.vendor == "postgresql" else _sqlite_definitions
     existing = read(connection)
-    for model in guarded_models():
-        table = model._meta.db_table
-        for name, definition in _expected(connection.vendor, model).items():
-            if existing.get((table, name)) != definition:
-                state = "not as it was made" if (table, name) in existing else "missing"
+    tables = [model._meta.db_table for model in guarded_models()]
+    for model, table in zip(guarded_models(), tables, strict=True):
+        expected = _expected(connection.vendor, model)
+        for name, definition in expected.items():
+            stored = existing.pop((table, name), None)
+            if stored != definition:
+                state = "missing" if stored is None else "not as it was made"
                 message = f"the trigger {name} of {table} is {state}: manage.py migrate makes it anew"
                 return Problem("trigger_missing" if state == "missing" else "trigger_changed", message)
+    further = [(table, f"trigger {name}") for table, name in existing]
+    further += _postgresql_additions(connection) if connection.vendor == "postgresql" else []
+    for table, addition in sorted(further):
+        if table in tables:
+            message = f"{table} is altered by {addition}, which elevata does not make: find out who made it, and drop it"
+            return Problem("table_altered", message)
     return None
 
 
@@ -65,7 +76,7 @@ def _expected(vendor: str, model: type[models.Model]) -> dict[str, object]:
     """Return the definitions of a model's triggers by name, as the database reports them."""
     if vendor == "postgresql":
         return {
-            f"{PREFIX}_{event}": (_TYPES[event], "A", False, _FUNCTION, _BODY)
+            f"{PREFIX}_{event}": (_TYPES[event], "A", False, "", _FUNCTION, _BODY)
             for event in ("update", "delete", "truncate")
         }
     statements = [statement for statement in _sqlite(model) if statement.startswith("CREATE")]
@@ -79,12 +90,26 @@ _TYPES = {"update": 19, "delete": 11, "truncate": 34}
 def _postgresql_definitions(connection) -> dict[tuple[str, str], object]:
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT c.relname, t.tgname, t.tgtype, t.tgenabled::text, t.tgqual IS NOT NULL, p.proname, p.prosrc "
+            "SELECT c.relname, t.tgname, t.tgtype, t.tgenabled::text, t.tgqual IS NOT NULL, t.tgattr::text, "
+            "p.proname, p.prosrc "
             "FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid JOIN pg_proc p ON p.oid = t.tgfoid "
-            "WHERE NOT t.tgisinternal AND t.tgattr::text = '' "
-            "AND c.relnamespace = current_schema()::regnamespace"
+            "WHERE NOT t.tgisinternal AND c.relnamespace = current_schema()::regnamespace"
         )
         return {(table, name): tuple(rest) for table, name, *rest in cursor.fetchall()}
+
+
+def _postgresql_additions(connection) -> list[tuple[str, str]]:
+    """Return rules, row security and child tables in the schema: the table and the addition in words."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT c.relname, 'rule ' || r.rulename FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class "
+            "WHERE r.rulename <> '_RETURN' AND c.relnamespace = current_schema()::regnamespace "
+            "UNION SELECT c.relname, 'row security' FROM pg_class c "
+            "WHERE c.relrowsecurity AND c.relnamespace = current_schema()::regnamespace "
+            "UNION SELECT c.relname, 'child table ' || i.inhrelid::regclass FROM pg_inherits i "
+            "JOIN pg_class c ON c.oid = i.inhparent WHERE c.relnamespace = current_schema()::regnamespace"
+        )
+        return list(cursor.fetchall())
 
 
 def _sqlite_definitions(connection) -> dict[tuple[str, str], object]:

@@ -6,7 +6,6 @@
 import hashlib
 import json
 from typing import Any
-from urllib.parse import urljoin
 
 from dlt.sources.helpers.rest_client.paginators import BasePaginator
 from requests import Request, Response
@@ -14,6 +13,7 @@ from requests import Request, Response
 from loader.domain.refusals import Refusal
 from loader.domain.sources.answer_claims import claims_of, value_at, whole_number
 from loader.domain.sources.completeness import BY_REFERENCE, Completeness, PageFacts
+from loader.rest.session import joined_url
 from metadata.domain.sources.formats import REST
 from metadata.domain.sources.reading_options import options_of
 
@@ -63,7 +63,7 @@ class Pager(BasePaginator):
                 parameters = {options["page_parameter"] or "cursor": self._reference}
             case "next_url" | "link" if self._reference is not None:
                 # The URL has its parameters.
-                request.url, request.params = urljoin(request.url, self._reference), None
+                request.url, request.params = _next_url(request.url, self._reference), None
         if parameters:
             request.params = {**(request.params or {}), **parameters}
 
@@ -138,6 +138,15 @@ class Pager(BasePaginator):
             hint = "Correct the option has_more_path of the source."
             raise Refusal("BAD_PAGE", "has neither true nor false at has_more_path", hint=hint)
         return flag
+
+
+def _next_url(url: str, reference: str) -> str:
+    """Return the URL of the next page. Raise Refusal BAD_LOCATION."""
+    try:
+        return joined_url(url, reference)
+    except ValueError:
+        hint = "Report it to the operator of the API, or correct the paging options of the source."
+        raise Refusal("BAD_LOCATION", "has a next page that is no URL of HTTP", hint=hint) from None
 
 
 def _digest(content: bytes) -> bytes:

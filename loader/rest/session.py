@@ -160,7 +160,10 @@ class SourceSession(Session):
     def _redirected(self, request: PreparedRequest, response: Response) -> PreparedRequest:
         """Return the request to the place of a redirect; another host gets no credentials."""
         following = request.copy()
-        following.url = urljoin(request.url or "", response.headers["location"])
+        try:
+            following.url = joined_url(request.url or "", response.headers["location"])
+        except ValueError:
+            raise self._context.refusal("BAD_LOCATION", *REDIRECT_PROBLEM) from None
         if origin_of_request(following, self._context) != origin_of_request(request, self._context):
             for name in self._credentials:
                 following.headers.pop(name, None)
@@ -235,6 +238,20 @@ class SourceSession(Session):
         if seconds > self._seconds_left():
             raise self._context.slow(self._limits.seconds)
         self._pause(seconds)
+
+
+REDIRECT_PROBLEM = ("redirects to no URL of HTTP", "Report it to the operator of the API, or correct the location.")
+
+
+def joined_url(url: str, reference: str) -> str:
+    """Return the URL of a redirect or next page as it is requested. Raise ValueError for one that is not HTTP.
+
+    The URL is in the form in which all parsers read the same host in it.
+    """
+    request = PreparedRequest()
+    request.prepare_url(urljoin(url, reference), None)  # its InvalidURL is a ValueError
+    origin_of(request.url or "")
+    return request.url or ""
 
 
 def origin_of_request(request: PreparedRequest, context: RequestContext) -> tuple[str, str, int]:

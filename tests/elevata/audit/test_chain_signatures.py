@@ -239,6 +239,43 @@ def test_a_function_that_does_nothing_is_found(three: list[int], guarded: None) 
     assert code() == "trigger_changed"
 
 
+ADDITIONS = {
+    "sqlite": [
+        (
+            "CREATE TRIGGER other AFTER INSERT ON audit_changelogentry BEGIN SELECT 1; END",
+            "DROP TRIGGER other",
+        )
+    ],
+    "postgresql": [
+        (
+            "CREATE TRIGGER other BEFORE UPDATE OF actor ON audit_changelogentry FOR EACH ROW "
+            "EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+            "DROP TRIGGER other ON audit_changelogentry",
+        ),
+        (
+            "CREATE RULE other AS ON INSERT TO audit_changelogentry WHERE NEW.actor = 'eve' DO INSTEAD NOTHING",
+            "DROP RULE other ON audit_changelogentry",
+        ),
+        (
+            "ALTER TABLE audit_changelogentry ENABLE ROW LEVEL SECURITY",
+            "ALTER TABLE audit_changelogentry DISABLE ROW LEVEL SECURITY",
+        ),
+        ("CREATE TABLE other () INHERITS (audit_changelogentry)", "DROP TABLE other"),
+    ],
+}
+
+
+def test_whatever_else_could_change_hide_or_add_entries_is_found(three: list[int]) -> None:
+    for statement, undo in ADDITIONS[connection.vendor]:
+        with connection.cursor() as cursor:
+            cursor.execute(statement)
+            try:
+                assert code() == "table_altered", statement
+            finally:
+                cursor.execute(undo)
+    assert code() is None
+
+
 # --- recorded heads ------------------------------------------------------------------------------
 
 

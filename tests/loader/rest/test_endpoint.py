@@ -256,12 +256,20 @@ def test_redirects_and_next_pages_to_other_hosts_are_refused(api: ApiServer, pla
     assert api.paths() == ["/items", "/pages"]
 
 
-@pytest.mark.parametrize("place", ["file:///etc/passwd", "ftp://127.0.0.1/x"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        *("file:///etc/passwd", "ftp://127.0.0.1/x", "http://[::1/x?key=canary", "http://127.0.0.1:99999/x?key=canary"),
+        "http://own.example.org%00.example.org/?key=canary",
+    ],
+)
 def test_a_place_that_is_no_url_of_http_is_refused(api: ApiServer, place):
     api.serve("/items", Answer(status=302, headers={"Location": place}))
     api.serve("/pages", Answer.of({"items": [1], "next": place}))
     for source in (api.source(), api.source("pages", paging="next_url", path="items")):
-        assert refusal(source).code == "BAD_LOCATION"
+        refused = refusal(source)
+        assert refused.code == "BAD_LOCATION"
+        assert "canary" not in str(refused.as_json())
 
 
 @pytest.mark.parametrize("authentication", ["bearer", "api_key"])

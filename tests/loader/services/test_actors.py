@@ -8,7 +8,7 @@ from architecture.services.reports import build_report
 from architecture.services.states import current_environment
 from elevata.accounts.permissions import acting_as, current_actor
 from elevata.accounts.roles import Role
-from elevata.accounts.services.users import deactivate_user, ensure_user, set_roles
+from elevata.accounts.services.users import create_service_account, deactivate_user, ensure_user, set_roles
 from elevata.audit.models import ChangeLogEntry
 from elevata.audit.services.change_log import record_change
 from loader import tasks
@@ -85,6 +85,12 @@ def test_a_queued_load_of_a_user_who_lost_the_role_asks_the_runner_for_nothing(a
     run.refresh_from_db()
     assert (run.status, run.error["code"], noted()) == ("failed", "NOT_PERMITTED", [])
     assert "otto, who requested it" in run.error["message"]
+    robot = create_service_account(name="robot", owner=ensure_user(name="ada", roles=[]), roles=[Role.OPERATOR])
+    request_load_run(run_id=run.run_id, user=robot, wake_worker=False)
+    deactivate_user(user=robot.service_account.owner)
+    tasks.perform(run.pk)
+    run.refresh_from_db()
+    assert (run.status, run.error["code"], noted()) == ("failed", "NOT_PERMITTED", [])
     request_load_run(run_id=run.run_id, wake_worker=False)
     tasks.perform(run.pk)
     run.refresh_from_db()

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from elevata.accounts.permissions import acting_as
-from elevata.accounts.services.users import ensure_user
+from elevata.accounts.services.users import deactivate_user, ensure_user
 from elevata.audit.models import ChangeLogEntry
 from elevata.core.errors import MetadataError, StaleVersion
 from loader import tasks
@@ -14,6 +14,7 @@ from loader.domain.dependencies import DATASET, SCHEMA, Scope
 from loader.domain.refusals import Refusal
 from loader.models import LoadRun, Schedule
 from loader.services import schedules
+from loader.services.loads.load_runs import must_still_start
 from loader.services.schedules import create_schedule, delete_schedule, run_now, start_due, update_schedule
 from tests.loader.factories import EnvironmentFactory
 
@@ -176,6 +177,18 @@ def test_a_due_schedule_starts_its_run_and_wakes_a_worker(airports, sent):
     row = fresh(schedule)
     assert (row.outcome, row.last_run, row.last_due_at) == ("started", run, at)
     assert row.next_at > timezone.now()
+
+
+def test_not_stopped_a_schedule_of_a_user_who_was_deactivated(airports):
+    """A schedule belongs to its environment."""
+    eve = ensure_user(name="eve", roles=["operator"])
+    with acting_as(eve):
+        schedule = nightly()
+    deactivate_user(user=eve)
+    due(schedule)
+    (run,) = start_due()
+    must_still_start(run)
+    assert run.requested_by is None
 
 
 def test_a_run_is_dated_by_when_it_starts(airports):
