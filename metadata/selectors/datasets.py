@@ -141,7 +141,7 @@ def dataset_states(datasets: QuerySet[TargetDataset] | None = None) -> tuple[Dat
     read, referring = list(_inputs_read(pks)), list(_references(pks))
     known = {row["pk"] for row in values}
     columns, inputs = _column_states(pks), _dataset_inputs(read)
-    refers = _reference_states([row for row in referring if row["child_id"] in known])
+    refers = _reference_states(pks, [row for row in referring if row["child_id"] in known])
     rules = rules_of_rows(read, referring, [row["pk"] for row in values if row["checked"]])
     states = (
         DatasetState(
@@ -289,11 +289,10 @@ def _references(datasets: QuerySet) -> QuerySet:
     return rows.values(*fields, "child__key", "parent__name", "parent__key")
 
 
-def _reference_states(rows: Collection[Mapping[str, Any]]) -> dict[int, list[ReferenceState]]:
-    """Return the states of references by the child's pk."""
+def _reference_states(datasets: QuerySet, rows: Iterable[Mapping[str, Any]]) -> dict[int, list[ReferenceState]]:
+    """Return the states of these datasets' references by the child's pk."""
     pairs: dict[int, list[tuple[str, str]]] = defaultdict(list)
-    chosen = [row["pk"] for row in rows]
-    links = ReferencePair.objects.filter(reference__pk__among=chosen).order_by("reference_id", "id")
+    links = ReferencePair.objects.filter(reference__child__in=datasets).order_by("reference_id", "id")
     for reference, child, parent in links.values_list("reference_id", "child_column__key", "parent_column__key"):
         pairs[reference].append((str(child), str(parent)))
     states: dict[int, list[ReferenceState]] = defaultdict(list)
