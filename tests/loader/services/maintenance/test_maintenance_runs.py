@@ -26,6 +26,7 @@ from loader.services.maintenance.history_batches import request_history_batch
 from loader.services.maintenance.prunes import request_prune
 from loader.services.maintenance.reverts import request_revert
 from metadata.models import TargetDataset
+from tests.database.seals import seal_as_written
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -64,6 +65,7 @@ def by_files(name: str = AIRPORT) -> None:
 def set_policy(name: str, policy: dict) -> None:
     schema, _, dataset = name.partition(".")
     TargetDataset.objects.filter(schema__name=schema, name=dataset).update(history_policy=policy)
+    seal_as_written()
 
 
 def refused(function, **arguments) -> Refusal:
@@ -170,6 +172,7 @@ def test_reverts_that_cannot_be_are_refused_before_there_is_a_run(airports, runn
 )
 def test_without_a_history_only_appended_or_dated_rows_are_reverted(airports, runner, script, policy, code):
     TargetDataset.objects.filter(name="rc_air_airport").update(historize=False, history_policy=policy)
+    seal_as_written()
     loaded(runner, "r1")
     loaded(runner, "r2")
     if code is not None:
