@@ -172,7 +172,7 @@ def request_run(
         )
     with transaction.atomic():
         run = LoadRun.objects.filter(run_id=run_id).first() if run_id else None
-        # Runs of a schedule (``requester``) belong to the environment, whoever created it.
+        # Runs of a schedule (``requester``) belong to the environment, not to the user who created it.
         if ((run or wanted).kind in MAINTENANCE and not requester) or user is not None:
             must_be_permitted(user, Permission.START_LOAD, on=here)
         if run is None:
