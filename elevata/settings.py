@@ -425,9 +425,6 @@ POLICY_DEFAULTS = {
     "drop_tables": _flag("ELEVATA_ALLOW_AUTO_DROP_TABLES"),
     "type_alter": _flag("ELEVATA_ALLOW_TYPE_ALTER"),
 }
-# One operator alone may prune, revert, accept tables and decide on quarantined rows, unless the policy of the
-# environment names the approvals of maintenance.
-SINGLE_OPERATOR = _flag("ELEVATA_ALLOW_SINGLE_OPERATOR")
 # Who must be able to read every table: spark, or open (DuckDB, delta-rs and Polars, too).
 READERS = os.environ.get("ELEVATA_READERS") or "spark"
 # Names that most engines need quotes for, when a user saves one (metadata.domain.quoted_names).

@@ -313,7 +313,7 @@ class PolicySet:
         approver_may_execute: an approver may also execute the report.
         automatic_safe_changes: loads execute pending operations if all are safe.
         readers: engines that must be able to read every table (``architecture.domain.steps.features``).
-        maintenance: approvals of runs that rewrite tables or histories; None for those of destructive reports.
+        maintenance: approvals of runs that rewrite tables or histories; None for those of safe reports.
     """
 
     severities: Mapping[str, str] = field(default_factory=lambda: {rule.code: rule.severity for rule in RULES})
@@ -339,7 +339,7 @@ class PolicySet:
     @property
     def maintenance_need(self) -> Need:
         """Return the approvals that a maintenance run needs."""
-        return self.maintenance or self.approvals[DESTRUCTIVE]
+        return self.maintenance or self.approvals[SAFE]
 
     def severity(self, code: str) -> str:
         return self.severities[code]

@@ -57,8 +57,6 @@ class Session:
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         sys.dont_write_bytecode = False
         os.environ["ELEVATA_DATA_DIR"] = str(self.folder / "data")
-        # Most tests of maintenance have one operator; tests of approvals set the policy.
-        os.environ["ELEVATA_ALLOW_SINGLE_OPERATOR"] = "true"
         if chosen == "postgres_redis" and with_servers:
             os.environ["DATABASE_URL"] = self._run(start_postgres, "postgres")
             os.environ["CELERY_BROKER_URL"] = self._run(start_redis, "redis")

@@ -93,15 +93,15 @@ def test_it_is_told_from_and_to():
 
 
 def test_fewer_approvals_of_maintenance_are_looser():
-    explicit = replace(DEFAULTS, maintenance=Need(0))
-    assert choices(DEFAULTS, explicit) == ["maintenance"]
-    assert choices(explicit, DEFAULTS) == []
+    one, none = replace(DEFAULTS, maintenance=Need(1)), replace(DEFAULTS, maintenance=Need(0))
+    assert choices(one, none) == ["maintenance"]
+    assert choices(none, one) == []
     assert choices(replace(DEFAULTS, maintenance=Need(2)), DEFAULTS) == ["maintenance"]
     assert choices(replace(DEFAULTS, maintenance=Need(1)), replace(DEFAULTS, maintenance=Need(1, "admin"))) == []
 
 
-def test_maintenance_needs_the_approvals_of_destructive_reports_by_default():
-    assert needs(destructive=Need(2, "admin")).maintenance_need == Need(2, "admin")
+def test_maintenance_needs_the_approvals_of_safe_reports_by_default():
+    assert needs(safe=Need(2, "admin")).maintenance_need == Need(2, "admin")
     policy = type(DEFAULTS).from_json({"maintenance": {"count": 0}})
     assert policy.maintenance_need == Need(0)
     assert type(DEFAULTS).from_json(policy.as_json()) == policy

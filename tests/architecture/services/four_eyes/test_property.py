@@ -29,6 +29,7 @@ from architecture.services.change_policy import accept_policy, policy_of, update
 from architecture.services.executions import approve, request_execution
 from architecture.services.previews import make_preview
 from architecture.services.reports import build_report
+from architecture.services.states import current_environment
 from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from elevata.accounts.services.tokens import create_token
@@ -53,7 +54,7 @@ from tests.architecture.services.four_eyes.edits import Change, changes
 from tests.architecture.services.four_eyes.facts import described
 from tests.architecture.services.four_eyes.judge import Judge, Seen
 from tests.architecture.services.four_eyes.warehouse import Runner
-from tests.architecture.world import Warehouse, make_world, person
+from tests.architecture.world import Warehouse, make_world, person, put_policy_in_force
 
 pytestmark = [pytest.mark.django_db, pytest.mark.embedded_only]
 
@@ -355,6 +356,7 @@ def _done(execution: Execution, *, numbered: bool = False) -> list:
 def make_shop() -> Shop:
     """Describe, build and load orders: a raw table, a stage view, and two historized tables, one after the other."""
     world = make_world()
+    put_policy_in_force(current_environment(), {"maintenance": {"count": 1}})
     ann, ben, cem = (person(name, Role.ADMIN) for name in ("ann", "ben", "cem"))
     cem.is_superuser = True
     cem.save()
@@ -404,7 +406,6 @@ def settings_for(examples: int) -> settings:
 def own_heads(settings: Any, tmp_path: Path) -> None:
     """Record heads of the chain in a folder of this test: sequences are rolled back, sealed links included."""
     settings.AUDIT_FOLDER = tmp_path
-    settings.SINGLE_OPERATOR = False
 
 
 @pytest.mark.takes(seconds=25)

@@ -33,8 +33,8 @@ COMMON = {"dataset": AIRPORT, "reason": "the source sent test data", "wake_worke
 
 
 @pytest.fixture(autouse=True)
-def as_installed(settings: Any) -> None:
-    settings.SINGLE_OPERATOR = False
+def four_eyes(airports: Any) -> None:
+    put_policy_in_force(current_environment(), {"maintenance": {"count": 1}})
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def test_a_vacuum_waits_for_nobody(eve: Any) -> None:
     assert request_vacuum(user=eve, **COMMON).run.status == "queued"
 
 
-@pytest.mark.parametrize("policies", [{"maintenance": {"count": 0}}, {"approvals": {"destructive": {"count": 0}}}])
+@pytest.mark.parametrize("policies", [{"maintenance": {"count": 0}}, {}])
 def test_an_environment_without_approvals_has_runs_by_one_user(policies: dict, eve: Any, bob: Any) -> None:
     put_policy_in_force(current_environment(), policies)
     run = prune(eve)
