@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from architecture.domain.steps.features import OPEN, SPARK
+from architecture.domain.operations import BASE, DROP_FEATURES, HISTORY, Operation
+from architecture.domain.steps.features import COLUMN_MAPPING, OPEN, SPARK, TYPE_WIDENING, switches
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.tables import TableSpec, history_table, raw_table, rawcore_table
 from elevata.bootstrap.places import SPARK_JARS
@@ -33,6 +34,7 @@ CREATION, DELETE, RENAME, WIDENING = "creation", "a delete", "a rename", "a wide
 CHANGES = (CREATION, DELETE, RENAME, WIDENING)
 YES, NO, WITHOUT_PARTITIONS = "yes", "no", "partition columns are NULL"
 COLUMNS = {"id": "integer", "n": "integer", "v": "string(20)", "d": "decimal(10,2)", "at": "timestamp"}
+FEATURES = ", ".join(f"'{name}' = '{value}'" for name, value in switches((COLUMN_MAPPING, TYPE_WIDENING)).items())
 HIGH = "9999-12-31T23:59:59.999Z"
 DAY = [f"2024-01-{n:02d}T00:00:00Z" for n in range(1, 9)]
 
@@ -67,6 +69,23 @@ class Typed(Dataset):
             self.spark.sql(f"INSERT INTO {name} SELECT * FROM {name}")
 
 
+    def open_later(self) -> None:
+        """Give every table the features that some libraries lack, then drop them as a report with open readers does."""
+        specs = [self.spec(kind) for kind in KINDS]
+        for spec in specs:
+            name = self.table(spec).sql_name
+            self.spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({FEATURES})")
+        observed = {spec.key: self.table(spec).observe() for spec in specs}
+        sides = [BASE, BASE, HISTORY]
+        operations = [
+            Operation(DROP_FEATURES, spec.qualified_name, spec.dataset_key, side)
+            for spec, side in zip(specs, sides, strict=True)
+        ]
+        planned = plan_steps(specs, observed, operations, readers=OPEN)
+        assert [step.op for step in planned] == [DROP_FEATURES] * 3
+        assert steps.execute(self.spark, self.warehouse, planned, self._record), self.events
+
+
 def loaded(spark, folder: Path, readers: str) -> Typed:
     """Return a dataset with open, closed and deleted versions, and dates up to the year 9999."""
     item = Typed(
@@ -89,9 +108,13 @@ class Tables:
         """Load and change tables of each kind, named by setting, kind and the last change."""
         item = loaded(spark, self.folder / f"{readers}-{len(self.places)}", readers)
         item.change(*changes)
+        self.note(item, readers, changes[-1])
+
+    def note(self, item: Typed, readers: str, change: str) -> None:
+        """Note location and rows of each table."""
         for kind in KINDS:
             table = item.table(item.spec(kind))
-            name = f"{readers}|{kind}|{changes[-1]}"
+            name = f"{readers}|{kind}|{change}"
             self.places[name] = table.location
             frame = table.frame()
             partitions = [sorted(frame.columns).index(column) for column in item.spec(kind).partition_by]
@@ -159,6 +182,19 @@ def test_the_documented_matrix_is_what_the_libraries_read(matrix):
 def test_with_open_readers_every_library_reads_tables_to_which_everything_was_done(spark, tmp_path):
     tables = Tables(tmp_path)
     tables.add(spark, OPEN, *CHANGES)
+    found = tables.verdicts(answered(readers_python(), "read_tables.py", tables.listed))
+    assert set(found.values()) == {YES}
+    assert len(found) == len(KINDS) * (len(LIBRARIES) - 1)
+
+
+@pytest.mark.nightly
+def test_tables_that_are_opened_later_are_loaded_on_and_read_by_every_library(spark, tmp_path):
+    item, tables = loaded(spark, tmp_path / "item", SPARK), Tables(tmp_path)
+    item.open_later()
+    rows = [{"n": 6, "v": "c", "d": "2.50", "at": "1800-01-01T00:00:00Z", "id": n} for n in (1, 2, 9)]
+    status, event = item.load(rows, at=DAY[3])
+    assert (status, event["counts"]["changed"], event["counts"]["new"]) == ("succeeded", 2, 1)
+    tables.note(item, OPEN, CREATION)
     found = tables.verdicts(answered(readers_python(), "read_tables.py", tables.listed))
     assert set(found.values()) == {YES}
     assert len(found) == len(KINDS) * (len(LIBRARIES) - 1)

@@ -1,7 +1,9 @@
 """Loads during outages of databases, brokers and locks, on real servers and real Spark."""
 
 import json
+import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 import threading
@@ -9,11 +11,15 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+import psycopg
 import pytest
 
+from elevata.core.database import PATIENCE_SECONDS
 from tests.loader.installation import ITEM, Installation, make_installation, working
 from tests.loader.processes import wait_until
+from tests.loader.runs.test_process_deaths import BEFORE, ITEMS, REQUEST, STEPS, check_changed, previewed
 from tests.services.postgres import start_postgres
 from tests.services.process import Server
 from tests.services.redis import start_redis
@@ -30,6 +36,11 @@ from elevata.jobs.services import wake
 for _ in range(20):
     assert not wake(LoadRun.objects.get(run_id="one").pk)
 """
+WAKE = "from elevata.jobs.services import wake; assert not wake({})"
+STATUS = "SELECT status FROM jobs_job WHERE id = {}"
+FINISHED = "SELECT count(*) FROM architecture_executionoperation WHERE status = 'succeeded' AND execution_id = {}"
+RUNNING = "SELECT count(*) FROM loader_datasetrun WHERE status = 'running'"
+ENDED = ("succeeded", "failed", "lost", "canceled")
 ATTEMPTS = "from loader.models import LoadRun; print(*LoadRun.objects.values_list('run_id', 'attempt', 'status'))"
 
 
@@ -153,3 +164,71 @@ def test_a_load_outlasts_a_control_database_that_is_locked(shop):
     code, _, err = ended(load)
     assert code == 0, err
     check(shop, items=20_000)
+
+
+def test_an_execution_outlasts_a_database_that_is_away_longer_than_it_is_waited_for(tmp_path):
+    with (
+        TemporaryDirectory(prefix="elevata-test-") as servers_folder,
+        served(start_postgres, Path(servers_folder, "postgres")) as (postgres, database),
+    ):
+        shop = make_installation(tmp_path / "data", BEFORE, servers={"DATABASE_URL": database})
+        shop.deliver(item=ITEMS, badge=("id", "1"))
+        request = REQUEST.format(fingerprint=previewed(shop))
+        with working(shop):
+            execution = int(shop.shell(request))
+            shop.shell(WAKE.format(execution))
+            wait_until(lambda: asked(database, FINISHED.format(execution)) >= 2, 120)
+            postgres.kill()
+            threading.Event().wait(PATIENCE_SECONDS + 10)
+            postgres.start_again()
+            shop.shell(ATTEMPTS)
+            wait_until(lambda: asked(database, STATUS.format(execution)) in ENDED, 240)
+            if asked(database, STATUS.format(execution)) != "succeeded":
+                assert int(shop.shell(request)) == execution
+                shop.shell(WAKE.format(execution))
+                wait_until(lambda: asked(database, STATUS.format(execution)) in ENDED, 240)
+            assert asked(database, STATUS.format(execution)) == "succeeded"
+            assert asked(database, FINISHED.format(execution)) >= STEPS
+        check_changed(shop)
+        assert shop.run("verify_audit").returncode == 0
+
+
+def sweep_until(shop: Installation, over: threading.Event) -> None:
+    while not over.wait(10):
+        shop.shell("from elevata.jobs.services import sweep_jobs; sweep_jobs()")
+
+
+def asked(database: str, query: str) -> Any:
+    with psycopg.connect(database) as connection:
+        return connection.execute(query).fetchone()[0]
+
+
+def test_of_two_workers_on_one_database_one_goes_on_when_the_other_is_killed(tmp_path):
+    """The lock of the data folder lets one of them run Spark."""
+    with (
+        TemporaryDirectory(prefix="elevata-test-") as servers_folder,
+        served(start_postgres, Path(servers_folder, "postgres")) as (_, database),
+        served(start_redis, Path(servers_folder, "redis")) as (_, broker),
+    ):
+        servers = {"DATABASE_URL": database, "CELERY_BROKER_URL": broker}
+        shop = make_installation(tmp_path / "data", servers=servers)
+        shop.deliver(item=MANY)
+        with working(shop) as first, working(shop):
+            loads = {name: shop.start("load", "--run-id", name) for name in ("one", "two", "three")}
+            wait_until(lambda: asked(database, RUNNING) > 0, 120)
+            os.killpg(first.pid, signal.SIGKILL)
+            # The scheduler, which no test starts, sweeps.
+            sweeping = threading.Event()
+            sweeper = threading.Thread(target=sweep_until, args=(shop, sweeping))
+            sweeper.start()
+            codes = {name: ended(load) for name, load in loads.items()}
+            sweeping.set()
+            sweeper.join()
+            interrupted = [name for name, (code, *_) in codes.items() if code]
+            assert len(interrupted) <= 1, codes
+            for name in interrupted:
+                assert shop.run("load", "--run-id", name, by="aron").returncode == 0
+        attempts = shop.shell(ATTEMPTS)
+        for name in loads:
+            assert f"('{name}', {2 if name in interrupted else 1}, 'succeeded')" in attempts
+        check(shop, items=20_000)

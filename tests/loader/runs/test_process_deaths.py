@@ -105,6 +105,11 @@ def test_an_execution_killed_between_steps_ends_right(tmp_path: Path, deaths: li
     assert {status for _, _, status, _ in rows} == {"succeeded"}
     expected = {ordinal: commits_of(op, statement) for ordinal, op, _, statement in rows}
     assert commits(shop, execution) == Counter({ordinal: count for ordinal, count in expected.items() if count})
+    check_changed(shop)
+
+
+def check_changed(shop: Installation) -> None:
+    """Check that the change is executed as a whole, with its rows and its record."""
     with working(shop):
         assert shop.json("plan", by="edda")["status"] == "no_changes"
         assert set(shop.rows(ITEM, *COLUMNS)) == set(shop.rows(f"{ITEM}_hist", *COLUMNS)) == ROWS
@@ -114,6 +119,11 @@ def test_an_execution_killed_between_steps_ends_right(tmp_path: Path, deaths: li
 
 def queued(shop: Installation) -> int:
     """Create a load and an approved, previewed and requested change of many steps; return the execution's id."""
+    return int(shop.shell(REQUEST.format(fingerprint=previewed(shop))))
+
+
+def previewed(shop: Installation) -> str:
+    """Create a load and an approved, previewed change of many steps; return the report's fingerprint."""
     with working(shop):
         shop.json("load", "--at", "2024-01-01")
         shop.import_text(AFTER, by="edda")
@@ -130,7 +140,7 @@ def queued(shop: Installation) -> int:
         fingerprint = shop.json("plan", by="edda")["fingerprint"]
         shop.json("approve", fingerprint, by="aron")
         assert len(shop.json("preview", fingerprint, by="aron")["steps"]) == STEPS
-        return int(shop.shell(REQUEST.format(fingerprint=fingerprint)))
+    return fingerprint
 
 
 def attempt(shop: Installation, execution: int, death: Death | None) -> bool:

@@ -100,6 +100,23 @@ def test_dated_rows_with_the_same_values_open_no_version(spark, tmp_path, late):
     assert findings(item) == {}
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("small_rows", [0, 50_000], ids=["general load", "small load"])
+@pytest.mark.parametrize(("policy", "kept"), [({}, LOWER), ({"deletes": "tombstone"}, UPPER)])
+def test_a_key_that_returns_has_its_first_text_where_its_delete_is_a_version(
+    spark, tmp_path, policy, kept, small_rows
+):
+    item, other = dataset(spark, tmp_path, policy), FIRST | {"id": OTHER}
+    for rows, day in (([FIRST, other], 0), ([other], 1), ([AGAIN, other], 2)):
+        status, event = item.load(rows, at=DAY[day], small_rows=small_rows)
+        assert status == "succeeded"
+    assert event["counts"]["unchanged"] == 1
+    versions = [row for row in item.history() if row["id"].lower() == LOWER]
+    assert [row["id"] for row in versions] == [UPPER] * (len(versions) - 1) + [kept]
+    assert [row["id"] for row in item.current() if row["id"].lower() == LOWER] == [kept]
+    assert findings(item) == {}
+
+
 def test_repeated_rows_of_a_key_written_differently_count_once(spark, tmp_path):
     item = dataset(spark, tmp_path)
     status, event = item.load([FIRST, AGAIN], at=DAY[0])

@@ -22,6 +22,7 @@ from tests.loader.spark.tables.test_steps import (
     Warehouse,
     changed,
     column,
+    dry_run_result,
     executed,
     structure,
     without_measures,
@@ -191,7 +192,9 @@ def test_a_table_with_features_from_before_is_opened_to_all_readers_with_its_row
 ):
     rows, shape = warehouse.rows(swapped), structure(warehouse, swapped)
     assert [row["id"] for row in rows] == [1, 3]
-    todo = opened(warehouse, swapped)
+    todo, version = opened(warehouse, swapped), warehouse.version(swapped)
+    seen = dry_run_result(warehouse, todo)
+    assert (seen["succeeded"], seen["error"], warehouse.version(swapped)) == (True, None, version)
     assert warehouse.run(todo), warehouse.error
     assert (warehouse.rows(swapped), structure(warehouse, swapped)) == (rows, shape)
     assert stored_keys(warehouse, swapped) == {one.key for one in swapped.columns}
