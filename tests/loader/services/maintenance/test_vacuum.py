@@ -24,6 +24,7 @@ from loader.services.maintenance.reverts import request_revert
 from loader.services.maintenance.vacuums import request_vacuum
 from loader.services.schedules import create_schedule, run_now, start_due
 from metadata.models import TargetDataset
+from tests.database.seals import seal_as_written
 from tests.loader.services.maintenance.test_maintenance_runs import command
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -86,6 +87,7 @@ def test_the_vacuum_of_a_raw_dataset_has_its_retention(airports, runner, script)
 def test_a_vacuum_keeps_the_deliveries_that_no_executed_report_gave_up(airports, runner, script):
     raw = TargetDataset.objects.get(schema__name="raw", name="raw_air_airport")
     TargetDataset.objects.filter(pk=raw.pk).update(keep="all", keep_days=30)
+    seal_as_written()
     perform(request_load_run(run_id="r1", wake_worker=False).run, runner)
     TargetDataset.objects.filter(pk=raw.pk).update(keep_days=1)
     script.add(disk_use=USE)
