@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+from drf_spectacular.helpers import forced_singular_serializer
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.decorators import action
@@ -133,7 +134,7 @@ class OwnAccessViewSet(Resource, GenericViewSet):
     filter_backends = ()
     pagination_class = None
 
-    @extend_schema(operation_id="own_access", responses=ReachSerializer)
+    @extend_schema(operation_id="own_access", responses=forced_singular_serializer(ReachSerializer))
     def list(self, request: Request) -> Response:
         """Return all that you reach, with the roles that give it."""
         return Response(_reach(request.user.pk))
