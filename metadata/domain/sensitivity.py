@@ -49,7 +49,7 @@ def propagate_sensitivity(sensitive: Iterable[_Key], reads: Mapping[_Key, Collec
 class Choice(Generic[_Key]):
     """Condition that leaves out rows by the values of ``columns``, and by which ``rows`` other datasets have.
 
-    ``within`` are the conditions of a query beneath it.
+    ``within`` are the conditions of a query beneath it, which several conditions share.
     """
 
     columns: frozenset[_Key]
@@ -71,12 +71,29 @@ def propagate_with_choices(
     have the values of each of their reads.
     """
     found = propagate_sensitivity(sensitive, reads)
-    while True:
+    while found:
         rule = _Revealing(found, reads, frozenset(computed))
-        fresh = {one for one, own in choices.items() if one not in found and any(map(rule.reveals, own))}
+        fresh = {one for one, own in choices.items() if one not in found and any(map(rule.revealed, own))}
         if not fresh:
             return found
         found = propagate_sensitivity(found | fresh, reads)
+    return found
+
+
+def reads_with_choices(
+    found: frozenset[_Key],
+    reads: Mapping[_Key, Collection[_Key]],
+    choices: Mapping[_Key, Collection[Choice[_Key]]],
+    computed: Collection[_Key],
+) -> dict[_Key, Collection[_Key]]:
+    """Return what columns read, with the columns of the conditions that make them sensitive.
+
+    ``found`` are the columns that ``propagate_with_choices`` returns: ``propagate_sensitivity`` returns the same ones
+    over these reads.
+    """
+    rule = _Revealing(found, reads, frozenset(computed))
+    chosen = {one: frozenset().union(*map(rule.revealed, own)) for one, own in choices.items()}
+    return {**reads, **{one: frozenset(reads.get(one, ())) | columns for one, columns in chosen.items() if columns}}
 
 
 class _Revealing(Generic[_Key]):
@@ -85,12 +102,26 @@ class _Revealing(Generic[_Key]):
     def __init__(self, found: frozenset[_Key], reads: Mapping[_Key, Collection[_Key]], computed: frozenset) -> None:
         self._found, self._reads, self._computed = found, reads, computed
         self._mixed: dict[_Key, bool] = {}
+        self._revealed: dict[Choice[_Key], frozenset[_Key]] = {}
 
-    def reveals(self, choice: Choice[_Key]) -> bool:
-        if any(map(self.reveals, choice.within)):
-            return True
+    def revealed(self, choice: Choice[_Key]) -> frozenset[_Key]:
+        """Return the sensitive columns of which a condition, or one within it, tells more; empty if none does."""
+        pending = [choice]
+        while pending:  # innermost conditions first
+            inner = pending[-1]
+            missing = [each for each in inner.within if each not in self._revealed]
+            pending += missing
+            if not missing:
+                within = (self._revealed[each] for each in inner.within)
+                self._revealed[inner] = self._own(inner).union(*within)
+            while pending and pending[-1] in self._revealed:
+                pending.pop()
+        return self._revealed[choice]
+
+    def _own(self, choice: Choice[_Key]) -> frozenset[_Key]:
         compared = choice.columns | (choice.rows & self._found)
-        return bool(compared & self._found) and (len(compared) > 1 or any(map(self._is_mixed, compared)))
+        told = compared & self._found
+        return told if len(compared) > 1 or any(map(self._is_mixed, compared)) else frozenset()
 
     def _is_mixed(self, column: _Key) -> bool:
         """Return True if a column is computed from several columns, directly or indirectly."""

@@ -1,6 +1,6 @@
 """Columns that models and filters depend on, as rows of the classification, including columns that loads add."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,7 +9,7 @@ from metadata.domain import naming
 from metadata.domain.history.history_columns import VALID_FROM, VALID_TO, layout_of, version_columns
 from metadata.domain.history.history_policy import APPEND, HistoryPolicy
 from metadata.domain.models.dependencies import Readable, dependencies
-from metadata.domain.models.dependency_scopes import ROWS, VARYING, Choice, Column, Dependency
+from metadata.domain.models.dependency_scopes import ROWS, VARYING, Choice, Column, Dependency, columns_of
 from metadata.domain.models.statement import parse_model
 from metadata.domain.sensitivity import Choice as Condition
 from metadata.domain.sql import check_expression, conditions_in
@@ -90,6 +90,8 @@ class ModelReads:
         self._datasets = {row["id"]: row for row in datasets}
         self.models = {pk for pk, row in self._datasets.items() if row["select"]}
         self._tables: dict[int, Table] = {}
+        # All conditions: equal ones are the same object.
+        self._conditions: dict[Condition, Condition] = {}
 
     def of_model(self, pk: int) -> tuple[dict[str, Reads], Reads] | None:
         """Return what each column of a model depends on, by name in lower case, and what its rows do.
@@ -106,8 +108,9 @@ class ModelReads:
         except MetadataError:
             return None
         by_name = {name: table for name, (table, _) in tables.items()}
-        columns = {name: self._reads(depends, by_name) for name, depends in found.columns.items()}
-        return columns, Reads(list(_flat(found.rows, by_name)))
+        made: dict[Choice, Condition] = {}
+        columns = {name: self._reads(depends, by_name, made) for name, depends in found.columns.items()}
+        return columns, Reads(_nodes(columns_of(found.rows), by_name))
 
     def everything_of(self, pk: int) -> Reads:
         """Return all columns and rows that a model may depend on."""
@@ -160,10 +163,25 @@ class ModelReads:
     def _read_by(self, pk: int) -> list[Table]:
         return [self._tables[read] for kind, read in self._inputs.get((self._target, pk), ()) if read in self._tables]
 
-    def _reads(self, depends: Iterable[Dependency], tables: Mapping[str, Table]) -> Reads:
+    def _reads(
+        self, depends: Iterable[Dependency], tables: Mapping[str, Table], made: dict[Choice, Condition]
+    ) -> Reads:
+        """Return dependencies as rows. ``made`` are the conditions of choices that were read before."""
+        choices = [each for each in depends if isinstance(each, Choice)]
+        pending = list(choices)
+        while pending:  # innermost choices first
+            choice = pending[-1]
+            missing = [each for each in choice.within if each not in made]
+            pending += missing
+            if not missing:
+                nodes = frozenset(_nodes(choice.columns, tables))
+                rows = frozenset(node for node in nodes if node[0] == OF_ROWS)
+                condition = Condition(nodes - rows, rows, frozenset(made[each] for each in choice.within))
+                made[choice] = self._conditions.setdefault(condition, condition)
+            while pending and pending[-1] in made:
+                pending.pop()
         values = [each for each in depends if not isinstance(each, Choice)]
-        conditions = [_condition(each, tables) for each in depends if isinstance(each, Choice)]
-        return Reads(list(_flat(values, tables)), conditions)
+        return Reads(_nodes(values, tables), [made[each] for each in choices])
 
 
 def _table(row: Values, schema: str, layer: str, columns: list[Described], foreign: dict[str, list[Id]]) -> Table:
@@ -189,24 +207,12 @@ def _table(row: Values, schema: str, layer: str, columns: list[Described], forei
     )
 
 
-def _condition(choice: Choice, tables: Mapping[str, Table]) -> Condition:
-    columns = [each for each in choice.among if not isinstance(each, Choice)]
-    nodes = set(_flat(columns, tables))
-    within = frozenset(_condition(each, tables) for each in choice.among if isinstance(each, Choice))
-    rows = frozenset(node for node in nodes if node[0] == OF_ROWS)
-    return Condition(frozenset(nodes) - rows, rows, within)
+def _nodes(columns: Iterable[Column], tables: Mapping[str, Table]) -> list[Id]:
+    """Return the columns and rows that columns of a SELECT are made of."""
+    return [node for column in columns for node in _nodes_of(column, tables)]
 
 
-def _flat(depends: Iterable[Dependency], tables: Mapping[str, Table]) -> Iterator[Id]:
-    """Yield the columns and rows that dependencies are made of, those of conditions included."""
-    for each in depends:
-        if isinstance(each, Choice):
-            yield from _flat(each.among, tables)
-        else:
-            yield from _nodes(each, tables)
-
-
-def _nodes(column: Column, tables: Mapping[str, Table]) -> list[Id]:
+def _nodes_of(column: Column, tables: Mapping[str, Table]) -> list[Id]:
     if column == VARYING:
         return [(OF_NOTHING, 0)]
     dataset, name = column

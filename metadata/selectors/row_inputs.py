@@ -1,11 +1,11 @@
 """Columns that decide which rows models have, as rows."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from elevata.core.errors import MetadataError
 from metadata.domain.column_lineage import HISTORY, TARGET
 from metadata.domain.models import dependencies as dependency
-from metadata.domain.models.dependency_scopes import Choice, Dependency
+from metadata.domain.models.dependency_scopes import columns_of
 from metadata.domain.models.statement import parse_model
 from metadata.models import DatasetInput, TargetDataset
 from metadata.selectors.models import Readable, readables
@@ -39,7 +39,8 @@ def _of_model(text: str, datasets: list[Readable]) -> list[Id]:
         found = dependency.dependencies(text, {name: _readable(each, names) for name, each in by_name.items()})
     except MetadataError:
         return [(_kind(each), row.pk) for each in datasets for row in each.rows.values()]
-    decide = [(by_name[owner], name) for owner, name in _columns(found.rows)]
+    columns = [(owner, name) for owner, name in columns_of(found.rows) if owner and name != dependency.ROWS]
+    decide = [(by_name[owner], name) for owner, name in columns]
     return sorted({(_kind(each), row.pk) for each, name in decide for row in each.made_of(name)})
 
 
@@ -51,11 +52,3 @@ def _readable(readable: Readable, names: frozenset[str]) -> dependency.Readable:
     columns = (*readable.columns, *readable.versions)
     seen = (each.name.lower() for each in columns if not each.technical or each.name.lower() in names)
     return dependency.Readable(tuple(dict.fromkeys(seen)))
-
-
-def _columns(depends: Iterable[Dependency]) -> Iterator[tuple[str, str]]:
-    for each in depends:
-        if isinstance(each, Choice):
-            yield from _columns(each.among)
-        elif each[0] and each[1] != dependency.ROWS:
-            yield each

@@ -23,7 +23,17 @@ from itertools import chain
 from sqlglot import exp
 
 from metadata.domain.models import functions
-from metadata.domain.models.dependency_scopes import NONE, ROWS, VARYING, Dependency, Relation, Scope, Source, Tagged
+from metadata.domain.models.dependency_scopes import (
+    NONE,
+    ROWS,
+    VARYING,
+    Choice,
+    Dependency,
+    Relation,
+    Scope,
+    Source,
+    Tagged,
+)
 from metadata.domain.models.statement import Statement, parse_model
 
 
@@ -69,6 +79,7 @@ class _Reader:
         self.statement = statement
         self.datasets = datasets
         self._count = 0
+        self._choices: dict[Choice, Choice] = {}
 
     def _new_source(self, name: str, relation: Relation, dataset: str = "", keys: tuple = ()) -> Source:
         self._count += 1
@@ -107,7 +118,7 @@ class _Reader:
         return Relation(tuple((name, first | second | extra) for (name, first), (_, second) in pairs), rows)
 
     def _values(self, node: exp.Values, tables: Mapping[str, Relation], outer: Scope | None) -> Relation:
-        found = self.read([*node.expressions], Scope(tables, outer)) | {(0, VARYING)}
+        found = self.read([*node.expressions], Scope(tables, outer, self._choices)) | {(0, VARYING)}
         first = node.expressions[0]
         width = len(first.expressions) if isinstance(first, exp.Tuple) else 1
         return Relation(tuple((f"col{place}", found) for place in range(1, width + 1)), found)
@@ -118,7 +129,7 @@ class _Reader:
         """Return a query with LIMIT as one over a table, which it leaves rows out of."""
         if not (node.args.get("limit") or node.args.get("offset")):
             return found
-        scope = Scope(tables, outer)
+        scope = Scope(tables, outer, self._choices)
         source = self._new_source("", found)
         scope.sources.append(source)
         scope.leave_out(self._ordered(node, scope))
@@ -128,7 +139,7 @@ class _Reader:
     # SELECT.
 
     def _select(self, node: exp.Select, tables: Mapping[str, Relation], outer: Scope | None) -> Relation:
-        scope = Scope(tables, outer)
+        scope = Scope(tables, outer, self._choices)
         for window in node.args.get("windows") or ():
             order = window.args.get("order")
             scope.windows += [*(window.args.get("partition_by") or ()), *([order] if order is not None else ())]

@@ -17,12 +17,42 @@ _USE: Column = ("", "")
 
 @dataclass(frozen=True)
 class Choice:
-    """Columns of one table that decide which of its rows are left out."""
+    """Columns of one table that decide which of its rows are left out.
+
+    Choices of a query contain those of the queries beneath it, which they share: equal ones of a statement are the
+    same object, and a reader must visit each of them once, since the number of ways to one doubles with each query.
+    """
 
     among: "frozenset[Column | Choice]"
 
+    @property
+    def columns(self) -> "frozenset[Column]":
+        """Return the columns, without those of choices within."""
+        return frozenset(each for each in self.among if not isinstance(each, Choice))
+
+    @property
+    def within(self) -> "frozenset[Choice]":
+        return frozenset(each for each in self.among if isinstance(each, Choice))
+
 
 Dependency = Column | Choice
+
+
+def columns_of(depends: "Iterable[Dependency]") -> set[Column]:
+    """Return the columns among dependencies, those of choices included."""
+    columns: set[Column] = set()
+    seen: set[Choice] = set()
+    pending = [depends]
+    while pending:
+        for each in pending.pop():
+            if not isinstance(each, Choice):
+                columns.add(each)
+            elif each not in seen:
+                seen.add(each)
+                pending.append(each.among)
+    return columns
+
+
 # A dependency by the source of a SELECT that it was read from; 0 for another place.
 Tagged = frozenset[tuple[int, Dependency]]
 NONE: Tagged = frozenset()
@@ -66,11 +96,12 @@ class Scope:
 
     ``links`` are pairs of sources, where the rows of the first are chosen by those of the second. ``rows`` decide
     which rows the SELECT has. ``hidden`` are sources that only filter. ``leaves_out`` is True in HAVING, which compares
-    the arguments of aggregates: the rows that these have were chosen before.
+    the arguments of aggregates: the rows that these have were chosen before. ``choices`` are all of the statement.
     """
 
     tables: Mapping[str, Relation]
     outer: "Scope | None"
+    choices: dict[Choice, Choice]
     sources: list[Source] = field(default_factory=list)
     hidden: list[Source] = field(default_factory=list)
     merged: dict[str, list[Source]] = field(default_factory=dict)
@@ -128,7 +159,7 @@ class Scope:
         for source in self.every_source:
             own = frozenset((tag, each) for tag, each in tagged if tag == source.number)
             if own:
-                source.chosen |= tagged - own | {_choice(own)} if source.number in kept else tagged
+                source.chosen |= tagged - own | {self._choice(own)} if source.number in kept else tagged
                 self.links |= {(source.number, tag) for tag in tags & self.numbers - {source.number}}
                 if source.number in kept:
                     self.compared.append((source, own))
@@ -138,7 +169,7 @@ class Scope:
         self.rows |= tagged
         if {tag for tag, _ in tagged} & self.numbers:
             for source in self.sources:
-                source.chosen.add(_choice(tagged))
+                source.chosen.add(self._choice(tagged))
 
     def settle(self) -> None:
         """Pass on choices along the joins: rows that are joined with chosen rows are chosen, too."""
@@ -165,6 +196,6 @@ class Scope:
         own = self.numbers
         return frozenset((0 if tag in own else tag, each) for tag, each in tagged if tag not in own or each != _USE)
 
-
-def _choice(tagged: Tagged) -> tuple[int, Choice]:
-    return (0, Choice(frozenset(each for _, each in tagged if each != _USE)))
+    def _choice(self, tagged: Tagged) -> tuple[int, Choice]:
+        choice = Choice(frozenset(each for _, each in tagged if each != _USE))
+        return (0, self.choices.setdefault(choice, choice))

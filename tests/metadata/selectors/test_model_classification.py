@@ -7,6 +7,7 @@ from elevata.accounts.services.users import ensure_user
 from elevata.core.errors import MetadataError
 from metadata.models import TargetDataset
 from metadata.selectors.classification import classification
+from metadata.selectors.row_inputs import row_inputs
 from metadata.services.datasets import targets
 from metadata.services.references import update_reference
 from tests.factories import (
@@ -128,3 +129,35 @@ def test_the_key_of_ghost_rows_is_as_sensitive_as_the_foreign_key(letters) -> No
     assert sensitive(letters) == {"ch"}
     with acting_as(ensure_user(name="mia", roles=["editor"])), pytest.raises(MetadataError, match="steward"):
         update_reference(reference=reference, expected_version=reference.version, unknown_parent="keep")
+
+
+GROUPED = "c{} AS (SELECT id, max(salary) AS salary FROM {} WHERE id > 1 AND salary > 2 GROUP BY id)"
+DISTINCT = "c{} AS (SELECT DISTINCT * FROM {} WHERE c0 <> c1)"
+
+
+def chained(step: str, table: str, queries: int = 25) -> str:
+    """Return a SELECT over a chain of common table expressions."""
+    steps = (step.format(place, f"c{place - 1}" if place else table) for place in range(queries))
+    return f"WITH {', '.join(steps)} SELECT * FROM c{queries - 1}"
+
+
+def test_a_chain_of_grouped_queries_is_classified_quickly(person, bizcore) -> None:
+    model = targets.create_target_dataset(schema=bizcore, name="grouped", select=chained(GROUPED, "rawcore.person"))
+    assert sensitive(model) == {"id", "salary"}
+    assert len(row_inputs([model])[model.pk]) == 2
+
+
+def test_a_chain_of_distinct_queries_is_classified_quickly(bizcore) -> None:
+    wide = TargetDatasetFactory(name="wide")
+    for place in range(10):
+        TargetColumnFactory(dataset=wide, name=f"c{place}", pii=place == 0)
+    model = targets.create_target_dataset(schema=bizcore, name="different", select=chained(DISTINCT, "rawcore.wide"))
+    assert sensitive(model) == {f"c{place}" for place in range(10)}
+
+
+def test_equal_queries_in_two_models_are_classified_quickly(person, bizcore) -> None:
+    text = chained(GROUPED, "rawcore.person")
+    for name in ("first", "second"):
+        targets.create_target_dataset(schema=bizcore, name=name, select=f"{text} WHERE id > {len(name)}")
+    both = "SELECT a.id FROM bizcore.first a WHERE a.salary > 1 UNION SELECT b.id FROM bizcore.second b"
+    assert sensitive(targets.create_target_dataset(schema=bizcore, name="both", select=both)) == {"id"}

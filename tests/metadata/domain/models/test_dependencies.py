@@ -3,7 +3,7 @@
 import pytest
 
 from metadata.domain.models.dependencies import Readable, dependencies
-from metadata.domain.models.dependency_scopes import ROWS, VARYING, Choice, Dependency
+from metadata.domain.models.dependency_scopes import ROWS, VARYING, Choice, Dependency, columns_of
 from metadata.domain.sensitivity import Choice as Condition
 from metadata.domain.sensitivity import propagate_with_choices
 
@@ -126,3 +126,11 @@ def test_rows_that_a_condition_leaves_out_make_no_column_sensitive(text: str) ->
 def test_a_join_by_two_sensitive_columns_reveals_the_rest_of_both_rows() -> None:
     text = "SELECT n.label FROM s.number n JOIN s.person p ON p.salary = n.i"
     assert sensitive(text, SENSITIVE | {("s.number", "i")}) == {"label"}
+
+
+def test_a_chain_of_queries_that_is_read_twice_is_followed_quickly() -> None:
+    text = "SELECT id, salary FROM s.person"
+    for _ in range(30):
+        text = f"SELECT id, max(salary) AS salary FROM ({text}) x WHERE id > 1 AND salary > 2 GROUP BY id"
+    text = f"SELECT city, (SELECT max(salary) FROM ({text}) y) AS salary FROM s.person GROUP BY city"
+    assert ("s.person", "salary") in columns_of(dependencies(text, DATASETS).columns["salary"])
