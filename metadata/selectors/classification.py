@@ -16,7 +16,7 @@ from django.db import models
 
 from elevata.core.errors import MetadataError
 from metadata.domain.quality.unknown_parents import GHOST
-from metadata.domain.sensitivity import Choice, is_sensitive, propagate_with_choices
+from metadata.domain.sensitivity import Choice, is_sensitive, propagate_with_choices, reads_with_choices
 from metadata.domain.sql import check_expression
 from metadata.models import (
     ColumnInput,
@@ -68,6 +68,29 @@ class _Column:
     choices: list[Choice] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class ColumnReads:
+    """Columns of datasets and of all upstream by kind and key, with what makes them sensitive.
+
+    ``reads`` are the columns that each column reads, and nodes for the rows of datasets. ``choices`` are the conditions
+    that choose the rows of its values. ``computed`` are the columns whose reads are parts of an expression.
+    """
+
+    columns: Mapping[_Id, _Column]
+    reads: Mapping[_Id, Collection[_Id]]
+    choices: Mapping[_Id, Collection[Choice]]
+    computed: Collection[_Id]
+
+    def sensitive(self) -> frozenset[_Id]:
+        """Return the sensitive columns, and the datasets with sensitive rows."""
+        own = (one for one, column in self.columns.items() if column.sensitive)
+        return propagate_with_choices(own, self.reads, self.choices, self.computed)
+
+    def with_choices(self) -> dict[_Id, Collection[_Id]]:
+        """Return what columns read, with the columns of the conditions that make them sensitive."""
+        return reads_with_choices(self.sensitive(), self.reads, self.choices, self.computed)
+
+
 def classification(dataset: TargetDataset) -> Classification:
     """Return the classification of a dataset's columns; for a history, of its base's columns."""
     pk = dataset.history_of_id or dataset.pk
@@ -88,13 +111,7 @@ def classifications(datasets: Collection[int], before: Before | None = None) -> 
     reader = _Reader(before or {})
     inputs = reader.inputs_upstream(datasets)
     columns = reader.columns(inputs)
-    reader.link(columns, inputs)
-    sensitive = propagate_with_choices(
-        (one for one, column in columns.items() if column.sensitive),
-        {one: column.reads for one, column in columns.items()} | reader.rows_read,
-        {one: column.choices for one, column in columns.items() if column.choices},
-        [one for one, column in columns.items() if column.expression or column.dataset in reader.models],
-    )
+    sensitive = reader.column_reads(columns, inputs).sensitive()
     own: dict[_Id, list[_Id]] = {}
     for one, column in columns.items():
         own.setdefault(column.dataset, []).append(one)
@@ -120,13 +137,11 @@ def _of(columns: Iterable[_Column], sensitive: Collection[_Column]) -> Classific
     )
 
 
-def column_reads(datasets: Collection[int]) -> dict[_Id, list[_Id]]:
-    """Return the columns that each column of these target datasets and of all upstream reads, by kind and key."""
+def column_reads(datasets: Collection[int]) -> ColumnReads:
+    """Return the columns of these target datasets and of all upstream."""
     reader = _Reader({})
     inputs = reader.inputs_upstream(datasets)
-    columns = reader.columns(inputs)
-    reader.link(columns, inputs)
-    return {one: column.reads for one, column in columns.items()}
+    return reader.column_reads(reader.columns(inputs), inputs)
 
 
 class _Reader:
@@ -134,9 +149,9 @@ class _Reader:
 
     def __init__(self, before: Before) -> None:
         self._before = before
-        self.models: set[_Id] = set()
+        self._models: set[_Id] = set()
         # Columns and rows that the rows of each dataset depend on.
-        self.rows_read: dict[_Id, list[_Id]] = {}
+        self._rows_read: dict[_Id, list[_Id]] = {}
         self._views: set[_Id] = set()
         self._ghosts: list[tuple[_Id, _Id]] = []
         self._children: dict[int, set[int]] = {}
@@ -194,7 +209,7 @@ class _Reader:
         found = {(_TARGET, row["id"]): _column(_TARGET, row, levels) for row in rows}
         self._model_reads = ModelReads(self._rows, datasets, inputs, _TARGET)
         self._model_reads.prepare(((_TARGET, row["id"]), row["dataset_id"], row["name"].lower(), row) for row in rows)
-        self.models = {(_TARGET, pk) for pk in self._model_reads.models}
+        self._models = {(_TARGET, pk) for pk in self._model_reads.models}
         sources = {pk for some in inputs.values() for kind, pk in some if kind == _SOURCE}
         return found | self.source_columns(sources)
 
@@ -202,7 +217,16 @@ class _Reader:
         rows = self._rows(SourceColumn, "dataset_id", sources, *_FACTS)
         return {(_SOURCE, row["id"]): _column(_SOURCE, row, {}) for row in rows}
 
-    def link(self, columns: dict[_Id, _Column], inputs: Mapping[_Id, Iterable[_Id]]) -> None:
+    def column_reads(self, columns: dict[_Id, _Column], inputs: Mapping[_Id, Iterable[_Id]]) -> ColumnReads:
+        self._link(columns, inputs)
+        return ColumnReads(
+            columns,
+            {one: column.reads for one, column in columns.items()} | self._rows_read,
+            {one: column.choices for one, column in columns.items() if column.choices},
+            [one for one, column in columns.items() if column.expression or column.dataset in self._models],
+        )
+
+    def _link(self, columns: dict[_Id, _Column], inputs: Mapping[_Id, Iterable[_Id]]) -> None:
         """Fill in the inputs of each column."""
         targets = [pk for kind, pk in columns if kind == _TARGET]
         for row in self._rows(ColumnInput, "column_id", targets, "source_column_id", "upstream_column_id"):
@@ -218,7 +242,7 @@ class _Reader:
         for dataset, read in inputs.items():
             self._link_rows(dataset, read, columns, by_name)
         for column in columns.values():
-            if column.dataset in self.models:
+            if column.dataset in self._models:
                 continue
             named = _named_in(column.expression) if column.expression else column.names[:1]
             is_recorded = bool(column.reads) and not column.expression
@@ -234,10 +258,10 @@ class _Reader:
     ) -> None:
         """Fill in what the rows of a dataset depend on, and the conditions over its columns."""
         node = (OF_ROWS, dataset[1])
-        if dataset in self.models:
+        if dataset in self._models:
             found = self._model_reads.of_model(dataset[1])
             of_columns, rows = found if found is not None else ({}, self._model_reads.everything_of(dataset[1]))
-            self.rows_read[node] = rows.columns
+            self._rows_read[node] = rows.columns
             for name, own in by_name.get(dataset, {}).items():
                 depends = of_columns.get(name, Reads()) if found is not None else rows
                 for one in own:
@@ -251,7 +275,7 @@ class _Reader:
             found = [frozenset(one for name in each for one in names.get(name, ())) for each in of_input]
             choices += [Choice(each) for each in found if each]
             compared.update(*found)
-        self.rows_read[node] = [*compared, *((OF_ROWS, pk) for kind, pk in read if kind == _TARGET)]
+        self._rows_read[node] = [*compared, *((OF_ROWS, pk) for kind, pk in read if kind == _TARGET)]
         for own in by_name.get(dataset, {}).values():
             for one in own:
                 columns[one].choices += choices

@@ -39,7 +39,8 @@ _COUNTED_ENTRIES = 1_000
 class Sensitivity:
     """Classes of all sensitive columns, and the columns that read each of them, by kind and primary key.
 
-    ``classes`` are those of a column itself and of all that it reads. ``keys`` are the stable keys of target columns.
+    ``classes`` are those of a column itself and of all that it reads. ``readers`` also has nodes for the rows of
+    datasets, which a column reads that counts them. ``keys`` are the stable keys of target columns.
     """
 
     classes: Mapping[ColumnId, tuple[str, ...]]
@@ -47,13 +48,13 @@ class Sensitivity:
     keys: frozenset[str]
 
     def downstream(self, column: ColumnId) -> set[ColumnId]:
-        """Return all columns that read a column, directly or indirectly, without the column itself."""
+        """Return all columns that read a column or are chosen by it, also indirectly, without the column itself."""
         found, pending = {column}, [column]
         while pending:
             fresh = set(self.readers.get(pending.pop(), ())) - found
             found |= fresh
             pending += fresh
-        return found - {column}
+        return {one for one in found - {column} if one[0] == TARGET}
 
 
 def sensitivity() -> Sensitivity:
@@ -68,8 +69,8 @@ def sensitivity() -> Sensitivity:
 
 def _sensitivity() -> Sensitivity:
     datasets = list(TargetDataset.objects.filter(history_of=None).values_list("pk", flat=True))
-    reads = column_reads(datasets)
-    classes: dict[ColumnId, tuple[str, ...]] = {}
+    reads = column_reads(datasets).with_choices()
+    classes: dict[ColumnId, tuple[str, ...]] = {}  # also of nodes for the rows of datasets
     for name in _OWN_CLASSES:
         for column in propagate_sensitivity(_classified_as(name), reads):
             classes[column] = (*classes.get(column, ()), name)
@@ -79,7 +80,11 @@ def _sensitivity() -> Sensitivity:
             readers[column].append(reader)
     pks = [pk for kind, pk in classes if kind == TARGET]
     keys = TargetColumn.objects.filter(pk__among=pks).order_by().values_list("key", flat=True)
-    return Sensitivity(classes, {column: tuple(found) for column, found in readers.items()}, frozenset(map(str, keys)))
+    return Sensitivity(
+        {column: own for column, own in classes.items() if column[0] in (TARGET, SOURCE)},
+        {column: tuple(found) for column, found in readers.items()},
+        frozenset(map(str, keys)),
+    )
 
 
 def _classified_as(name: str) -> list[ColumnId]:

@@ -14,15 +14,16 @@ from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user, grant_role
 from elevata.web.search import search
 from loader.services.reads.read_permissions import record_sensitive_read
-from metadata.models import SourceColumn, TargetColumn, TargetDataset
+from metadata.models import SourceColumn, TargetColumn, TargetDataset, TargetSchema
 from metadata.selectors import sensitive_details
 from metadata.selectors.classification import classifications
 from metadata.selectors.sensitive_columns import counts_by_schema, sensitivity, target_columns
 from metadata.selectors.sensitive_details import SensitiveColumn, detailed
-from metadata.services.datasets.targets import update_target_column
+from metadata.services.datasets.targets import create_target_dataset, update_target_column
 from metadata.services.lifecycle import rename_column, rename_dataset
 from metadata.services.sources import update_source_column
 from tests.elevata.web.pages import read, signed_in, words
+from tests.factories import DatasetInputFactory, TargetColumnFactory, TargetDatasetFactory, TargetSchemaFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -56,6 +57,39 @@ def test_listed_columns_are_those_that_readers_see_masked(steward: User):
     assert {str(column.key) for column in target_columns(steward)} == masked
     assert counts_by_schema()["rawcore"].columns == 2
     assert counts_by_schema()["rawcore"].personal == 1
+
+
+@pytest.fixture
+def chosen(steward: User, airport: TargetDataset) -> list[str]:
+    """Create models and a dataset whose rows sensitive columns choose; return the names of their sensitive columns."""
+    bizcore = TargetSchema.objects.filter(name="bizcore").first() or TargetSchemaFactory(name="bizcore")
+    models = {
+        "same": "SELECT icao FROM rawcore.rc_air_airport WHERE name = icao",
+        "high": "SELECT icao FROM rawcore.rc_air_airport WHERE elevation > 5",
+        "many": "SELECT count(*) AS number FROM bizcore.high",
+        "both": "SELECT h.icao FROM bizcore.same s JOIN bizcore.high h ON h.icao > s.icao",
+    }
+    for name, select in models.items():
+        create_target_dataset(schema=bizcore, name=name, select=select)
+    filtered = TargetDatasetFactory(name="filtered", schema=bizcore, filter="elevation % 10 = icao")
+    DatasetInputFactory(dataset=filtered, upstream=airport)
+    TargetColumnFactory(dataset=filtered, name="icao")
+    return ["both.icao", "filtered.icao", "many.number", "same.icao"]
+
+
+def test_columns_that_sensitive_columns_choose_are_listed(steward: User, chosen: list[str]):
+    test_listed_columns_are_those_that_readers_see_masked(steward)
+    listed = target_columns(steward).filter(dataset__schema__name="bizcore")
+    assert sorted(f"{column.dataset.name}.{column.name}" for column in listed) == chosen
+    assert counts_by_schema()["bizcore"].columns == 4
+    (filtered,) = [column for column in listed if column.dataset.name == "filtered"]
+    assert detailed([filtered])[0].classes == ("restricted", "inherited")
+    assert row(steward, "number", "bizcore").classes == ("restricted", "inherited")
+    copied_to = {name: row(steward, name).copied_to[1:] for name in ("name", "elevation")}
+    assert copied_to == {
+        "name": ["bizcore.both", "bizcore.same"],
+        "elevation": ["bizcore.filtered", "bizcore.many"],
+    }
 
 
 def test_a_column_has_the_classes_of_what_it_reads(steward: User):
