@@ -119,7 +119,7 @@ class PreparedQuery:
         columns = {
             name: [column.name for column in self.reads[name].entry.table.columns] for name in self.checked.tables
         }
-        return masked_results(self.checked, columns, {name: self.reads[name].masked for name in self.checked.tables})
+        return masked_results(self.checked, columns, self.masked)
 
 
 def prepare(text: str, *, user: Any, environment: Environment) -> PreparedQuery:

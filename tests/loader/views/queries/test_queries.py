@@ -141,6 +141,17 @@ def test_a_masked_column_is_a_mask_in_every_expression(reader: Client, person: U
     assert "name" not in shown
 
 
+def test_a_null_of_a_query_that_uses_no_masked_column_stays(
+    person: User, published: TargetDataset, monkeypatch: pytest.MonkeyPatch
+):
+    published.columns.filter(name="name").update(pii=True)
+    monkeypatch.setattr("loader.domain.queries.select_statements.build_scope", lambda tree: None)
+    unused = answered(person, f"SELECT icao, elevation FROM {AIRPORT}", ["icao", "elevation"], ["EDDB", None])
+    used = answered(person, f"SELECT icao FROM {AIRPORT} ORDER BY name", ["icao"], [None])
+    assert (unused.answer["rows"], unused.answer["masked"]) == ([["EDDB", None]], [])
+    assert used.answer["rows"] == [[MASK]]
+
+
 def test_every_null_is_a_mask_if_the_columns_of_a_query_cannot_be_followed(
     person: User, published: TargetDataset, monkeypatch: pytest.MonkeyPatch
 ):
