@@ -154,13 +154,11 @@ class _Reader:
         self._rows_read: dict[_Id, list[_Id]] = {}
         self._views: set[_Id] = set()
         self._ghosts: list[tuple[_Id, _Id]] = []
-        self._children: dict[int, set[int]] = {}
 
     def inputs_upstream(self, datasets: Collection[int]) -> dict[_Id, list[_Id]]:
         """Return these datasets and all upstream of them, each with its inputs."""
         found: dict[_Id, list[_Id]] = {}
         pending = set(datasets)
-        self._find_ghosts()
         while pending:
             found |= {(_TARGET, pk): [] for pk in pending}
             rows = self._rows(DatasetInput, "dataset_id", pending, "source_id", "upstream_id", "ordinal")
@@ -172,23 +170,22 @@ class _Reader:
             for row in sorted(rows, key=lambda row: (row["ordinal"], row["id"])):
                 read = (_SOURCE, row["source_id"]) if row["source_id"] else (_TARGET, bases.get(row["upstream_id"], 0))
                 found[_TARGET, row["dataset_id"]].append(read)
-            children = (child for pk in pending for child in self._children.get(pk, ()))
+            children = self._children_with_ghosts(pending)
             pending = {pk for pk in (*bases.values(), *children) if (_TARGET, pk) not in found}
         return found
 
-    def _find_ghosts(self) -> None:
-        """Find the columns that give parents ghost rows: (column of the parent's key, column of the child)."""
-        before = self._before.get(Reference, {})
-        rule = {"unknown_parent": GHOST, "active": True}
-        references = set(Reference._base_manager.filter(**rule).values_list("id", flat=True)) - before.keys()
-        references |= {pk for pk, row in before.items() if row and all(row[name] == rule[name] for name in rule)}
-        pairs = self._rows(ReferencePair, "reference_id", references, "parent_column_id", "child_column_id")
-        self._ghosts = [((_TARGET, row["parent_column_id"]), (_TARGET, row["child_column_id"])) for row in pairs]
-        ids = {pk for pair in self._ghosts for _, pk in pair}
-        owners = {row["id"]: row["dataset_id"] for row in self._rows(TargetColumn, "id", ids, "dataset_id")}
-        for (_, parent), (_, child) in self._ghosts:
-            if parent in owners and child in owners:
-                self._children.setdefault(owners[parent], set()).add(owners[child])
+    def _children_with_ghosts(self, parents: Collection[int]) -> set[int]:
+        """Return the children for which these parents have ghost rows, and keep the columns that the rows are made of.
+
+        They are kept as pairs: column of the parent's key, column of the child.
+        """
+        references = self._rows(Reference, "parent_id", parents, "child_id", "unknown_parent", "active")
+        children = {
+            row["id"]: row["child_id"] for row in references if row["active"] and row["unknown_parent"] == GHOST
+        }
+        pairs = self._rows(ReferencePair, "reference_id", set(children), "parent_column_id", "child_column_id")
+        self._ghosts += [((_TARGET, row["parent_column_id"]), (_TARGET, row["child_column_id"])) for row in pairs]
+        return set(children.values())
 
     def read_by(self, dataset: _Id, inputs: Mapping[_Id, Iterable[_Id]]) -> set[_Id]:
         """Return a dataset with the tables and sources it reads: its inputs, and the inputs of views among them."""

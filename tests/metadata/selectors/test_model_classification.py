@@ -1,6 +1,8 @@
 """Classification of models: columns that are chosen by sensitive ones, and hashes of sensitive keys."""
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from elevata.accounts.permissions import acting_as
 from elevata.accounts.services.users import ensure_user
@@ -129,6 +131,17 @@ def test_the_key_of_ghost_rows_is_as_sensitive_as_the_foreign_key(letters) -> No
     assert sensitive(letters) == {"ch"}
     with acting_as(ensure_user(name="mia", roles=["editor"])), pytest.raises(MetadataError, match="steward"):
         update_reference(reference=reference, expected_version=reference.version, unknown_parent="keep")
+
+
+def test_ghost_rows_of_other_datasets_are_not_read(person, letters) -> None:
+    with CaptureQueriesContext(connection) as alone:
+        classification(person)
+    reference = ReferenceFactory(child=TargetDatasetFactory(name="orders"), parent=letters, unknown_parent="ghost")
+    buyer = TargetColumnFactory(dataset=reference.child, name="buyer")
+    reference.pairs.create(child_column=buyer, parent_column=letters.columns.get(name="ch"))
+    with CaptureQueriesContext(connection) as among_others:
+        classification(person)
+    assert len(among_others) == len(alone)
 
 
 GROUPED = "c{} AS (SELECT id, max(salary) AS salary FROM {} WHERE id > 1 AND salary > 2 GROUP BY id)"
