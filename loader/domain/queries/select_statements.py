@@ -206,31 +206,34 @@ def masked_results(
 
 
 class _MaskedLineage:
-    """Lineage of a query's results over its subqueries, of which masked columns are followed."""
+    """Lineage of a query's results over its subqueries, of which masked columns are followed.
+
+    ``seen`` are the columns that were followed for one result: each of them once, by whatever way it is reached.
+    """
 
     def __init__(self, columns: Mapping[str, Sequence[str]], masked: Mapping[str, Collection[str]]) -> None:
         self._columns = {name.lower(): [column.lower() for column in names] for name, names in columns.items()}
         self._masked = {name.lower(): {column.lower() for column in names} for name, names in masked.items()}
 
     def results(self, scope: Scope) -> frozenset[int]:
-        return frozenset(place for place in range(len(_selects(scope))) if self._reads(scope, place, frozenset()))
+        return frozenset(place for place in range(len(_selects(scope))) if self._reads(scope, place, set()))
 
-    def _reads(self, scope: Scope, place: int, seen: frozenset[tuple[int, int]]) -> bool:
+    def _reads(self, scope: Scope, place: int, seen: set[tuple[int, int]]) -> bool:
         if (id(scope), place) in seen:
             return False
-        seen |= {(id(scope), place)}
+        seen.add((id(scope), place))
         if scope.set_operation_scopes:
             return any(self._reads(inner, place, seen) for inner in scope.set_operation_scopes)
         selects = _selects(scope)
         return place < len(selects) and self._expression_reads(scope, selects[place], seen)
 
-    def _expression_reads(self, scope: Scope, node: exp.Expression, seen: frozenset[tuple[int, int]]) -> bool:
+    def _expression_reads(self, scope: Scope, node: exp.Expression, seen: set[tuple[int, int]]) -> bool:
         stars = (star for star in node.find_all(exp.Star) if not isinstance(star.parent, exp.Count))
         if any(True for _ in stars) and any(self._any_of(source, seen) for source in scope.sources.values()):
             return True
         return any(self._column_reads(scope, column, seen) for column in node.find_all(exp.Column))
 
-    def _column_reads(self, scope: Scope, column: exp.Column, seen: frozenset[tuple[int, int]]) -> bool:
+    def _column_reads(self, scope: Scope, column: exp.Column, seen: set[tuple[int, int]]) -> bool:
         source = _source_of(scope, column)
         if source is not None:
             return self._source_reads(scope, source, column.name.lower(), seen)
@@ -242,10 +245,12 @@ class _MaskedLineage:
         return any(self._any_of(source, seen) for source in sources)
 
     def _source_reads(
-        self, scope: Scope, source: exp.Table | Scope, name: str, seen: frozenset[tuple[int, int]]
+        self, scope: Scope, source: exp.Table | Scope, name: str, seen: set[tuple[int, int]]
     ) -> bool:
         if isinstance(source, Scope) and isinstance(source.expression, exp.Lateral):
-            return self._expression_reads(scope, source.expression, seen)
+            is_new = (id(source), -1) not in seen
+            seen.add((id(source), -1))
+            return is_new and self._expression_reads(scope, source.expression, seen)
         names = self._names(source)
         if name not in names:
             return False
@@ -262,7 +267,7 @@ class _MaskedLineage:
         names = [column.name.lower() for column in source.args["alias"].columns] if source.args.get("alias") else []
         return names or self._columns.get(_name_of(source), [])
 
-    def _any_of(self, source: exp.Table | Scope, seen: frozenset[tuple[int, int]]) -> bool:
+    def _any_of(self, source: exp.Table | Scope, seen: set[tuple[int, int]]) -> bool:
         """Return True if any column of a source reads a masked one."""
         if isinstance(source, exp.Table):
             return bool(self._masked.get(_name_of(source)))

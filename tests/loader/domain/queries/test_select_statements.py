@@ -174,3 +174,17 @@ LINEAGE = (
 def test_results_of_lateral_views_pivots_aliases_and_stars_are_known_by_lineage():
     for text, masked in LINEAGE:
         assert masked_results(check_query(text, PUBLISHED), COLUMNS, MASKED) == masked, text
+
+
+def test_lineage_follows_each_column_of_a_chain_of_queries_once():
+    steps = [f"c{n} AS (SELECT id + n AS id, id - n AS n FROM c{n - 1})" for n in range(1, 25)]
+    first = "c0 AS (SELECT id, length(city) AS n FROM rawcore.rc_a)"
+    text = f"WITH {', '.join([first, *steps])} SELECT c.id, c.n, a.email FROM c24 c CROSS JOIN rawcore.rc_a a"
+    assert masked_results(check_query(text, PUBLISHED), COLUMNS, MASKED) == {2}
+
+
+def test_lineage_follows_each_lateral_view_once():
+    views = [f"LATERAL VIEW explode(array(e{n - 1}, e{n - 1})) t{n} AS e{n}" for n in range(1, 25)]
+    first = "LATERAL VIEW explode(array(id)) t0 AS e0"
+    text = f"SELECT e24, email FROM rawcore.rc_a {' '.join([first, *views])}"
+    assert masked_results(check_query(text, PUBLISHED), COLUMNS, MASKED) == {1}
