@@ -15,6 +15,7 @@ whole key of a table, which repeats no row.
 Names are resolved without types. Whatever may be meant counts.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,18 +24,11 @@ from itertools import chain
 from sqlglot import exp
 
 from metadata.domain.models import functions
-from metadata.domain.models.dependency_scopes import (
-    NONE,
-    ROWS,
-    VARYING,
-    Choice,
-    Dependency,
-    Relation,
-    Scope,
-    Source,
-    Tagged,
-)
+from metadata.domain.models.dependency_scopes import NONE, ROWS, VARYING, Dependency, Relation, Scope, Source, Tagged
 from metadata.domain.models.statement import Statement, parse_model
+
+# Nine grouped queries, each in the results of the next one, are read that often.
+_MOST_TIMES_READ = 256
 
 
 @dataclass(frozen=True)
@@ -79,13 +73,18 @@ class _Reader:
         self.statement = statement
         self.datasets = datasets
         self._count = 0
-        self._choices: dict[Choice, Choice] = {}
+        self._choices: dict = {}  # equal choices of the statement are the same object
+        self._times_read: Counter[int] = Counter()
 
     def _new_source(self, name: str, relation: Relation, dataset: str = "", keys: tuple = ()) -> Source:
         self._count += 1
         return Source(self._count, name, dataset, relation, keys)
 
     def relation(self, node: exp.Expression, tables: Mapping[str, Relation], outer: Scope | None) -> Relation:
+        # Queries in the results of a grouped one and in conditions of joins are read again, each time at every depth.
+        self._times_read[id(node)] += 1
+        if self._times_read[id(node)] > _MOST_TIMES_READ:
+            raise self.statement.problem(node, "the query is nested too deeply")
         tables = self._with(node, tables, outer)
         if isinstance(node, exp.Subquery):
             found = self.relation(node.this, tables, outer)

@@ -4,6 +4,7 @@ import pytest
 
 from metadata.domain.models.dependencies import Readable, dependencies
 from metadata.domain.models.dependency_scopes import ROWS, VARYING, Choice, Dependency, columns_of
+from metadata.domain.models.statement import ModelProblem
 from metadata.domain.sensitivity import Choice as Condition
 from metadata.domain.sensitivity import propagate_with_choices
 
@@ -134,3 +135,17 @@ def test_a_chain_of_queries_that_is_read_twice_is_followed_quickly() -> None:
         text = f"SELECT id, max(salary) AS salary FROM ({text}) x WHERE id > 1 AND salary > 2 GROUP BY id"
     text = f"SELECT city, (SELECT max(salary) FROM ({text}) y) AS salary FROM s.person GROUP BY city"
     assert ("s.person", "salary") in columns_of(dependencies(text, DATASETS).columns["salary"])
+
+
+def nested(queries: int) -> str:
+    """Return grouped queries, each in the results of the next one."""
+    text = "SELECT max(salary) FROM s.person"
+    for _ in range(queries):
+        text = f"SELECT max(({text})) FROM s.number n GROUP BY n.i"
+    return f"SELECT ({text}) AS salary"
+
+
+def test_queries_in_results_are_followed_to_a_depth() -> None:
+    assert sensitive(nested(8)) == {"salary"}
+    with pytest.raises(ModelProblem, match="nested too deeply"):
+        dependencies(nested(25), DATASETS)
