@@ -79,18 +79,26 @@ class _Told:
             return stored
         check, own = self._checks.get(row.check_key), self._by_pk.get(row.dataset_id)
         named = self._named.get(row.check_key)
-        others = [self._by_name.get(name) for name in named or ()]
-        if own is None or None in others:
+        others = {name: self._by_name.get(name) for name in named or ()}
+        if own is None or None in others.values():
             return None
         if check is None:
             return None if row.kind == QUERY else [*stored, own] if self._sensitive(own) else stored
         if named is None:
             return None
-        names = tuple({name for other in others for name in self._hidden(other, row.kind)})
-        spec = CheckSpec(str(check.key), check.name, row.kind, row.severity, check.arguments, other_sensitive=names)
+        by_table = {name: tuple(self._hidden(other, row.kind)) for name, other in others.items()}
+        spec = CheckSpec(
+            str(check.key),
+            check.name,
+            row.kind,
+            row.severity,
+            check.arguments,
+            other_sensitive=tuple({name for names in by_table.values() for name in names}),
+            sensitive_by_table=tuple(by_table.items()),
+        )
         if not is_sensitive(spec, self._sensitive(own)):
             return stored
-        return [*stored, *(dataset for dataset in (own, *others) if self._sensitive(dataset))]
+        return [*stored, *(dataset for dataset in (own, *others.values()) if self._sensitive(dataset))]
 
     def may_read_all(self, user: Any) -> bool:
         """Return True if a user may read the sensitive values of every dataset, by a role for the environment."""

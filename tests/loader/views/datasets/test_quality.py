@@ -377,3 +377,22 @@ def test_steward_of_one_schema_reads_no_number_about_unknown_datasets(check: Qua
     check.dataset.columns.filter(name="name").update(pii=True)
     (shown_result,) = readable_results([gone], user)
     assert shown_result.failed is None
+
+
+def test_number_of_a_query_is_shown_unless_a_column_that_is_sensitive_in_its_table_decides_it(
+    reader: Client, warehouse: TargetDataset
+):
+    other = TargetDataset.objects.get(name="rc_net_route")
+    warehouse.columns.filter(name="name").update(pii=True)
+    queries = {
+        f"SELECT * FROM {warehouse} WHERE elevation > 9": True,
+        f"SELECT * FROM {warehouse} WHERE name = 'x'": False,
+        f"SELECT * FROM {other} AS r WHERE r.name = 'x'": True,
+        f"SELECT 1 FROM {other} AS r JOIN {warehouse} AS a ON a.elevation = r.id WHERE r.name = 'x'": True,
+        f"SELECT 1 FROM {other} AS r JOIN {warehouse} AS a ON a.elevation = r.id WHERE name = 'x'": False,
+    }
+    for number, (sql, is_shown) in enumerate(queries.items()):
+        check = create_check(dataset=warehouse, name=f"query {number}", kind="query", arguments={"sql": sql})
+        result = add_result(check, failed=COUNTED)
+        listed = reader.get(f"/api/v1/check-results/{result.pk}/").json()
+        assert (listed["failed"] == COUNTED) is is_shown, sql
