@@ -23,7 +23,7 @@ from architecture.services.states import apply_finished, store_observations
 from elevata.accounts.roles import Permission
 from elevata.audit.services import chain
 from elevata.audit.services.change_log import record_change
-from elevata.core.database import ahead_of, silent_before
+from elevata.core.database import ahead_of, silent_before, stays_ahead
 from elevata.jobs import states
 from elevata.jobs.services import Attempt, Fenced
 
@@ -81,8 +81,7 @@ def take_leases(
         [Lease(environment=environment, dataset_key=key) for key in keys if key not in known], ignore_conflicts=True
     )
     own = Q(holder_kind=holder.kind, holder_id=holder.id, holder_attempt__lte=holder.attempt)
-    silent = Q(heartbeat_at__lt=silent_before(silent_after)) | Q(heartbeat_at__gt=ahead_of(silent_after))
-    available = Q(holder_kind="") | silent | own
+    available = Q(holder_kind="") | _silent(_leases(environment, keys), silent_after) | own
     for key in keys:
         taken = (
             _leases(environment, [key])
@@ -108,11 +107,20 @@ def _refuse_held_beside(environment: Environment, keys: Collection[str], silent_
         return
     # The lock serializes environments, which could otherwise take the same dataset at the same time.
     list(same.select_for_update().order_by("pk").values_list("pk", flat=True))
-    recent = silent_before(silent_after), ahead_of(silent_after)
-    beside = Lease.objects.filter(environment__in=same, dataset_key__among=keys, heartbeat_at__range=recent)
-    row = beside.exclude(environment=environment).exclude(holder_kind="").select_related("environment").first()
+    beside = Lease.objects.filter(environment__in=same, dataset_key__among=keys).exclude(holder_kind="")
+    beside = beside.exclude(environment=environment)
+    row = beside.exclude(_silent(beside, silent_after)).select_related("environment").first()
     if row is not None:
         raise _refused(row)
+
+
+def _silent(leases: QuerySet[Lease], after: timedelta) -> Q:
+    """Return the condition of leases whose last heartbeat is too old, or stays in the future."""
+    silent = Q(heartbeat_at__lt=silent_before(after))
+    for lease in leases.filter(heartbeat_at__gt=ahead_of(after)):
+        if stays_ahead(("lease", lease.pk), lease.heartbeat_at, after):
+            silent |= Q(pk=lease.pk, heartbeat_at=lease.heartbeat_at)
+    return silent
 
 
 def release_leases(*, environment: Environment, holder: Holder) -> int:

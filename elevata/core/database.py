@@ -38,6 +38,9 @@ _outage_at = float("-inf")
 # Seconds by which the clock is ahead of the monotonic one. It changes if the clock is set, or the machine slept.
 _ahead: float | None = None
 _CLOCK_MOVED_SECONDS = 5.0
+# Heartbeats in the future by row, each with the time by the monotonic clock when it was first seen.
+_seen_ahead: dict[tuple[str, int], tuple[datetime, float]] = {}
+_MOST_AHEAD = 10_000
 
 
 # Messages of PostgreSQL and SQLite. SQLite reports a full disk in some places as an error of the disk.
@@ -92,11 +95,27 @@ def silent_before(limit: timedelta) -> datetime:
 
 
 def ahead_of(limit: timedelta) -> datetime:
-    """Return the time after which heartbeats were written before the clock was set back, by more than ``limit``.
+    """Return the time after which heartbeats are in the future by more than ``limit``.
 
-    A process that lives has written another one since. After an outage, it may not have.
+    They are of before the clock was set back, or of a machine whose clock is ahead: see ``stays_ahead``.
     """
     return _LATEST if _was_out(limit) else timezone.now() + limit
+
+
+def stays_ahead(key: tuple[str, int], heartbeat: datetime, limit: timedelta) -> bool:
+    """Return True if a heartbeat in the future is the same as it was longer than ``limit`` ago, when first asked for.
+
+    A process that lives has written another one since, though its clock is ahead. ``key`` is the row's; heartbeats are
+    remembered by this process.
+    """
+    now = time.monotonic()
+    if len(_seen_ahead) > _MOST_AHEAD:
+        _seen_ahead.clear()
+    seen, since = _seen_ahead.setdefault(key, (heartbeat, now))
+    if seen != heartbeat:
+        _seen_ahead[key] = heartbeat, now
+        return False
+    return now - since > limit.total_seconds()
 
 
 def _was_out(limit: timedelta) -> bool:

@@ -15,7 +15,7 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from elevata.core.database import ahead_of, retried, silent_before
+from elevata.core.database import ahead_of, retried, silent_before, stays_ahead
 from elevata.core.processes import is_gone
 from elevata.jobs import states
 from elevata.jobs.models import Job, Worker
@@ -213,7 +213,7 @@ def mark_lost(
 ) -> list[Job]:
     """Mark jobs as lost whose last heartbeat is too old, or whose worker process has ended; return them.
 
-    A heartbeat in the future is from before the clock was set back.
+    A heartbeat in the future is too old if it stays the same: it is from before the clock was set back.
     """
     jobs = Job.objects.filter(status__in=states.HELD, heartbeat_at__isnull=False).order_by("pk")
     if kinds is not None:
@@ -221,7 +221,13 @@ def mark_lost(
     if job_pk is not None:
         jobs = jobs.filter(pk=job_pk)
     earliest, latest = silent_before(older_than), ahead_of(older_than)
-    silent = (job for job in jobs if not earliest <= job.heartbeat_at <= latest or is_gone(job.claimed_by))
+
+    def is_silent(job: Job) -> bool:
+        if job.heartbeat_at > latest:
+            return stays_ahead(("job", job.pk), job.heartbeat_at, older_than)
+        return job.heartbeat_at < earliest
+
+    silent = (job for job in jobs if is_silent(job) or is_gone(job.claimed_by))
     return [job for job in silent if give_up(job=job, error=_worker_lost(job), heartbeat_at=job.heartbeat_at)]
 
 

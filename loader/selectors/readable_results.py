@@ -5,17 +5,20 @@ from functools import cached_property
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models import Q
 from django.db.models.functions import Lower
 
+from elevata.accounts.permissions import may
+from elevata.accounts.roles import Permission, Place
 from elevata.core.errors import ProductError
 from loader.domain.quality.checks import CheckSpec, is_sensitive
 from loader.domain.quality.results import OF_VALUES, without_number
 from loader.models import CheckResult
 from loader.services.reads.read_permissions import SensitiveNames, hidden_names, may_read_sensitive
-from metadata.domain.quality.check_kinds import QUERY
+from metadata.domain.quality.check_kinds import CONDITION, QUERY
 from metadata.models import QualityCheck, TargetDataset
-from metadata.selectors.classification import classifications
+from metadata.selectors.classification import anything_classified, classifications
 from metadata.selectors.datasets import dataset_states
 
 
@@ -23,12 +26,13 @@ def readable_results(results: Iterable[CheckResult], user: Any) -> list[CheckRes
     """Return results without numbers and examples that tell values which the user may not read; None may read none.
 
     The datasets whose values a number told when it was stored count, and those of the present check and the present
-    classification: the check may have been changed, and a column classified, since then. A check that does not exist
-    any more may have told sensitive values of its dataset, and with a SELECT any.
+    classification: the check may have been changed, and a column classified, since then. A condition, total or age of
+    a check that does not exist any more may have told sensitive values of its dataset, and a SELECT any. For datasets
+    that are unknown, a user must be permitted to read the sensitive values of the whole environment.
     """
     rows = list(results)
     known = {row.key: row for row in QualityCheck.objects.filter(key__among={row.check_key for row in rows})}
-    asked = [row for row in rows if row.tells or _may_tell(known.get(row.check_key))]
+    asked = [row for row in rows if row.tells or _may_tell(row, known.get(row.check_key))]
     told = _Told(asked, known)
     readable: dict[int, bool] = {}
     for row in asked:
@@ -36,15 +40,21 @@ def readable_results(results: Iterable[CheckResult], user: Any) -> list[CheckRes
         for dataset in datasets or ():
             if dataset.pk not in readable:
                 readable[dataset.pk] = may_read_sensitive(user, dataset)
-        if datasets is None or not all(readable[dataset.pk] for dataset in datasets):
+        may_see = told.may_read_all(user) if datasets is None else all(readable[found.pk] for found in datasets)
+        if not may_see:
             for name, value in without_number(row).items():
                 setattr(row, name, value)
     return rows
 
 
-def _may_tell(check: QualityCheck | None) -> bool:
-    """Return False if the numbers of a check tell no values, whatever is classified."""
-    if check is None or check.kind in (QUERY, *OF_VALUES):
+def _may_tell(row: CheckResult, check: QualityCheck | None) -> bool:
+    """Return False if the numbers of a check tell no values, whatever is classified.
+
+    A check that is gone was deleted, or is that of a reference, which has no condition (``parent_checks``).
+    """
+    if check is None:
+        return row.kind in (QUERY, CONDITION, *OF_VALUES)
+    if check.kind in (QUERY, *OF_VALUES):
         return True
     try:
         return bool(check.rule.chosen_by)
@@ -57,25 +67,48 @@ class _Told:
 
     def __init__(self, results: Collection[CheckResult], checks: Mapping[UUID, QualityCheck]) -> None:
         self._results, self._checks = results, checks
+        self._may_read_all: bool | None = None
         self._named = {key: _datasets_named(checks[key]) for row in results if (key := row.check_key) in checks}
 
     def by(self, row: CheckResult) -> list[TargetDataset] | None:
         """Return the datasets whose sensitive values a result tells; None if they are unknown."""
         stored = [self._by_key.get(key) for key in row.tells]
+        if None in stored:
+            return None
+        if not (self._anything_classified and _may_tell(row, self._checks.get(row.check_key))):
+            return stored
         check, own = self._checks.get(row.check_key), self._by_pk.get(row.dataset_id)
         named = self._named.get(row.check_key)
-        others = [self._by_name.get(name) for name in named or ()]
-        if own is None or None in stored or None in others:
+        others = {name: self._by_name.get(name) for name in named or ()}
+        if own is None or None in others.values():
             return None
         if check is None:
             return None if row.kind == QUERY else [*stored, own] if self._sensitive(own) else stored
         if named is None:
             return None
-        names = tuple({name for other in others for name in self._hidden(other, row.kind)})
-        spec = CheckSpec(str(check.key), check.name, row.kind, row.severity, check.arguments, other_sensitive=names)
+        by_table = {name: tuple(self._hidden(other, row.kind)) for name, other in others.items()}
+        spec = CheckSpec(
+            str(check.key),
+            check.name,
+            row.kind,
+            row.severity,
+            check.arguments,
+            other_sensitive=tuple({name for names in by_table.values() for name in names}),
+            sensitive_by_table=tuple(by_table.items()),
+        )
         if not is_sensitive(spec, self._sensitive(own)):
             return stored
-        return [*stored, *(dataset for dataset in (own, *others) if self._sensitive(dataset))]
+        return [*stored, *(dataset for dataset in (own, *others.values()) if self._sensitive(dataset))]
+
+    def may_read_all(self, user: Any) -> bool:
+        """Return True if a user may read the sensitive values of every dataset, by a role for the environment."""
+        if self._may_read_all is None:
+            self._may_read_all = may(user, Permission.READ_SENSITIVE, on=Place(environment=settings.ENVIRONMENT))
+        return self._may_read_all
+
+    @cached_property
+    def _anything_classified(self) -> bool:
+        return anything_classified()
 
     def _sensitive(self, dataset: TargetDataset) -> frozenset[str]:
         return self._classified[dataset.pk].sensitive_names

@@ -61,9 +61,13 @@ def _with_sensitive(
     spec: CheckSpec, states: Mapping[str, DatasetState], sensitive: Mapping[str, SensitiveNames]
 ) -> CheckSpec:
     """Return the check with the sensitive columns of the other dataset, or of the tables that its query reads."""
-    found = [(states[key], sensitive[key]) for key in spec.datasets_read if key in sensitive]
-    names = {name for state, known in found for name in hidden_names(state, known)}
-    return replace(spec, other_sensitive=tuple(sorted(names))) if names else spec
+    found = {key: hidden_names(states[key], sensitive[key]) for key in spec.datasets_read if key in sensitive}
+    names = {name for hidden in found.values() for name in hidden}
+    if not names:
+        return spec
+    tables = (table for _, table in spec.views)
+    by_table = {table.qualified_name.lower(): tuple(sorted(found.get(table.dataset_key, ()))) for table in tables}
+    return replace(spec, other_sensitive=tuple(sorted(names)), sensitive_by_table=tuple(by_table.items()))
 
 
 def _specs(

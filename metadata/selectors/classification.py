@@ -16,7 +16,13 @@ from django.db import models
 
 from elevata.core.errors import MetadataError
 from metadata.domain.quality.unknown_parents import GHOST
-from metadata.domain.sensitivity import Choice, is_sensitive, propagate_with_choices, reads_with_choices
+from metadata.domain.sensitivity import (
+    SENSITIVE,
+    Choice,
+    is_sensitive,
+    propagate_with_choices,
+    reads_with_choices,
+)
 from metadata.domain.sql import check_expression
 from metadata.models import (
     ColumnInput,
@@ -101,6 +107,14 @@ def source_classification(source: SourceDataset) -> Classification:
     """Return the classification of a source dataset's columns, which read nothing."""
     columns = _Reader({}).source_columns([source.pk])
     return _of(columns.values(), [column for column in columns.values() if column.sensitive])
+
+
+def anything_classified() -> bool:
+    """Return True if any column or dataset is marked as sensitive, so that a column can be sensitive."""
+    marked = models.Q(sensitivity__in=SENSITIVE)
+    personal = models.Q(pii=True)
+    conditions = {SourceColumn: marked | personal, TargetColumn: marked | personal, TargetDataset: marked}
+    return any(model._base_manager.filter(condition).exists() for model, condition in conditions.items())
 
 
 def classifications(datasets: Collection[int], before: Before | None = None) -> dict[int, Classification]:

@@ -13,7 +13,7 @@ from elevata.core.errors import ProductError
 from elevata.core.words import counted
 from loader.domain.quality.bands import LEAST_RUNS, Band, learned_band
 from loader.domain.quality.results import BROKEN, OF_VALUES, Result, outcome_of, without_number
-from loader.domain.queries.select_statements import names_used
+from loader.domain.queries.select_statements import columns_choosing_rows
 from metadata.domain.quality import check_kinds
 from metadata.domain.quality.check_kinds import DEFAULT_DEVIATIONS, DEFAULT_TOLERANCE, QualityRule, is_number, literal
 from metadata.domain.sql import bind_placeholders, quote_identifier, quote_text
@@ -30,7 +30,8 @@ class CheckSpec:
     """Check of a dataset, in a manifest.
 
     ``other`` is the table of the other dataset. ``other_sensitive`` are the names in lower case of its sensitive
-    columns, or of those of the tables that the query reads, with columns that hash them.
+    columns, or of those of the tables that the query reads, with columns that hash them; ``sensitive_by_table`` has
+    them by the names in lower case of all tables that the query reads.
     ``past`` are the row counts of the last runs. ``query`` is a SELECT over temporary views, ``views`` their tables;
     ``own_view`` has the checked rows. ``problem`` is the reason why the check cannot run.
     """
@@ -42,6 +43,7 @@ class CheckSpec:
     arguments: dict = field(default_factory=dict)
     other: TableSpec | None = None
     other_sensitive: tuple[str, ...] = ()
+    sensitive_by_table: tuple[tuple[str, tuple[str, ...]], ...] = ()
     past: tuple[int, ...] = ()
     query: str = ""
     views: tuple[tuple[str, TableSpec], ...] = ()
@@ -278,7 +280,9 @@ def without_sensitive(
     with the datasets whose values they tell, and shown to who may read these (``loader.selectors.readable_results``).
     """
     hidden = {spec.key: spec.datasets_read for spec in specs if is_sensitive(spec, sensitive)}
-    shown = [replace(result, samples=()) if sensitive else result for result in results]
+    shown = [
+        replace(result, samples=()) if sensitive or result.kind == check_kinds.QUERY else result for result in results
+    ]
     return [_stored(result, (own, *hidden[result.key])) if result.key in hidden else result for result in shown]
 
 
@@ -304,8 +308,7 @@ def is_sensitive(spec: CheckSpec, sensitive: Collection[str]) -> bool:
         return False
     try:
         if spec.kind == check_kinds.QUERY:
-            names = names_used(spec.rule.sql)
-            return names is None or not names.isdisjoint((*sensitive, *spec.other_sensitive))
+            return _query_tells(spec, sensitive)
         own = spec.rule.chosen_by
     except ProductError:
         return True
@@ -314,6 +317,17 @@ def is_sensitive(spec: CheckSpec, sensitive: Collection[str]) -> bool:
         if any(name.lower() in spec.other_sensitive for name in spec.rule.other_columns):
             return True
     return not own.isdisjoint(sensitive)
+
+
+def _query_tells(spec: CheckSpec, sensitive: Collection[str]) -> bool:
+    """Return True if a sensitive column decides the number of rows of a query."""
+    columns, tables = columns_choosing_rows(spec.rule.sql), spec.rule.tables
+    known = dict(spec.sensitive_by_table)
+    everything = () if tables <= known.keys() else (*sensitive, *spec.other_sensitive)
+    by_table = {table: everything or known.get(table, ()) for table in tables}
+    if not any(by_table.values()):
+        return False
+    return columns is None or any(name in by_table[table] for own, name in columns for table in own)
 
 
 def waits_for_checks(

@@ -26,6 +26,8 @@ FAILED = "SQL_FAILED"
 
 
 _TEMPORARY = "__published_"
+# Clauses with which the number of rows depends on the list of a SELECT.
+_DEPENDING_ON_LIST = ("distinct", "group", "having", "qualify")
 
 
 @dataclass(frozen=True)
@@ -58,12 +60,44 @@ def names_read(text: str) -> frozenset[str]:
     return frozenset(f"{table.db}.{table.name}".lower() for table in tables if table.db)
 
 
-def names_used(text: str) -> frozenset[str] | None:
-    """Return all names in a query in lower case; None if it uses columns without their names.
+def columns_choosing_rows(text: str) -> frozenset[tuple[frozenset[str], str]] | None:
+    """Return names in lower case that the number of rows of a query depends on, with the tables each may come from.
 
-    Raise Refusal as ``check_query``.
+    These are all names in the query but those in the list of its outermost SELECT, where that list decides no rows.
+    None if it uses columns without their names. Raise Refusal as ``check_query``.
     """
-    return _columns(_select_of(text).tree)
+    tree = _without_results(_select_of(text).tree)
+    if _columns(tree) is None:
+        return None
+    by_alias: dict[str, set[str]] = {}
+    for table in tree.find_all(exp.Table):
+        by_alias.setdefault(table.alias_or_name.lower(), set()).add(_name_of(table) if table.db else "")
+    for alias in tree.find_all(exp.TableAlias):
+        if not isinstance(alias.parent, exp.Table):
+            by_alias.setdefault(alias.name.lower(), set()).add("")
+    tables = frozenset(name for names in by_alias.values() for name in names if name)
+    found = set()
+    for name in tree.find_all(exp.Identifier):
+        column = name.parent
+        if isinstance(column, exp.Table):
+            continue
+        is_qualified = isinstance(column, exp.Column) and column.this is name and not column.args.get("db")
+        own = by_alias.get(column.table.lower(), {""}) if is_qualified else {""}
+        found.add((tables if "" in own else frozenset(own), name.name.lower()))
+    return frozenset(found)
+
+
+def _without_results(tree: exp.Expression) -> exp.Expression:
+    """Return a query without the plain columns and stars in its list, if they decide no rows. Functions may add rows.
+
+    Grouped rows depend on the list: by its names, or by its aggregates in HAVING.
+    """
+    if not isinstance(tree, exp.Select) or any(tree.args.get(part) for part in _DEPENDING_ON_LIST):
+        return tree
+    query = tree.copy()
+    listed = (exp.Star, exp.Column, exp.Literal)
+    query.set("expressions", [item for item in query.expressions if not isinstance(item.unalias(), listed)])
+    return query
 
 
 def check_query(text: str, published: Collection[str], others: Collection[str] = ()) -> CheckedQuery:

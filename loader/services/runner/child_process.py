@@ -22,6 +22,7 @@ from django.conf import settings
 from django.utils.module_loading import import_string
 
 from elevata.core.processes import about
+from elevata.core.words import counted
 from loader.domain.protocol import Said, heard
 from loader.domain.spark_messages import without_quoted_values
 
@@ -35,6 +36,7 @@ _QUIET = 0.3
 _CHUNK = 65_536
 _LONGEST_LINE = 256 * 1024
 _MOST_LINES = 1000
+_LONGEST_RECORD = 256 * 1024
 
 
 class ChildOutput:
@@ -43,7 +45,7 @@ class ChildOutput:
     def __init__(self, descriptor: int, on_said: Callable[[Said], None]):
         self._descriptor, self._on_said = descriptor, on_said
         self._open: Said | None = None
-        self._more = 0
+        self._more = self._left_out = 0
         self._thread = threading.Thread(target=self._read, name="runner-output", daemon=True)
         self._thread.start()
 
@@ -69,18 +71,22 @@ class ChildOutput:
     def _take(self, line: str) -> None:
         head = heard(line)
         if head is None and self._open is not None and self._more < _MOST_LINES:
-            self._open, self._more = self._open.followed_by(line), self._more + 1
+            if len(self._open.message) + len(line) > _LONGEST_RECORD:
+                self._left_out += 1
+            else:
+                self._open = self._open.followed_by(line)
+            self._more += 1
             return
         self._tell()
         if head is not None or line.strip():
             self._open = head or Said(line)
 
     def _tell(self) -> None:
-        record, self._open, self._more = self._open, None, 0
+        record, left_out, self._open, self._more, self._left_out = self._open, self._left_out, None, 0, 0
         if record is None:
             return
         try:
-            self._on_said(record)
+            self._on_said(record.followed_by(f"[{counted(left_out, 'line')} left out]") if left_out else record)
         except Exception:  # a child blocks if its pipe is not read
             log.exception("output of the runner could not be logged")
 

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 from django.utils import timezone
 
+from architecture.domain.workflow import Refused
 from architecture.models import Lease
 from architecture.services.leases import Holder, take_leases
 from architecture.services.states import current_environment
@@ -25,6 +26,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     fake = SimpleNamespace(time=lambda: now.wall, monotonic=lambda: now.steady)
     monkeypatch.setattr(database, "time", fake)
     monkeypatch.setattr(database, "_ahead", None)
+    monkeypatch.setattr(database, "_seen_ahead", {})
     return now
 
 
@@ -49,14 +51,43 @@ def test_a_clock_that_is_adjusted_slowly_is_no_outage(clock):
         clock.wall, clock.steady = clock.wall + 4, clock.steady + 2
 
 
-@pytest.mark.django_db
-def test_work_that_died_before_the_clock_was_set_back_is_lost_and_its_datasets_are_free():
-    future = timezone.now() + timedelta(hours=1)
-    run = LoadRunFactory(status="running", heartbeat_at=future, claimed_by=ELSEWHERE, finished_at=None)
-    environment, keys = current_environment(), ["5e1f9a10-0000-4000-8000-000000000001"]
-    take_leases(environment=environment, dataset_keys=keys, holder=Holder("execution", 7, 1))
+FUTURE = timedelta(hours=1)
+KEYS = ["5e1f9a10-0000-4000-8000-000000000001"]
 
-    Lease.objects.update(heartbeat_at=future)
-    assert take_leases(environment=environment, dataset_keys=keys, holder=Holder("execution", 8, 1)).count == 1
-    assert [job.pk for job in mark_lost()] == [run.pk]
+
+def work_in_future() -> LoadRun:
+    """Return a run with a heartbeat in the future; its lease has one, too."""
+    run = LoadRunFactory(
+        status="running", heartbeat_at=timezone.now() + FUTURE, claimed_by=ELSEWHERE, finished_at=None
+    )
+    take_leases(environment=current_environment(), dataset_keys=KEYS, holder=Holder("execution", 7, 1))
+    Lease.objects.update(heartbeat_at=timezone.now() + FUTURE)
+    return run
+
+
+def takes_lease() -> bool:
+    try:
+        take_leases(environment=current_environment(), dataset_keys=KEYS, holder=Holder("execution", 8, 1))
+    except Refused:
+        return False
+    return True
+
+
+@pytest.mark.django_db
+def test_work_that_died_before_the_clock_was_set_back_is_lost_and_its_datasets_are_free(clock):
+    run = work_in_future()
+    assert (mark_lost(), takes_lease()) == ([], False)
+    clock.wall, clock.steady = clock.wall + 31, clock.steady + 31
+    assert ([job.pk for job in mark_lost()], takes_lease()) == ([run.pk], True)
     assert LoadRun.objects.get().error["code"] == "WORKER_LOST"
+
+
+@pytest.mark.django_db
+def test_worker_whose_clock_is_ahead_keeps_its_work_and_leases_while_it_sends_heartbeats(clock):
+    run = work_in_future()
+    for seconds in range(0, 120, 20):
+        beat = timezone.now() + FUTURE + timedelta(seconds=seconds)
+        LoadRun.objects.filter(pk=run.pk).update(heartbeat_at=beat)
+        Lease.objects.update(heartbeat_at=beat)
+        assert (mark_lost(), takes_lease()) == ([], False)
+        clock.wall, clock.steady = clock.wall + 20, clock.steady + 20

@@ -1,5 +1,7 @@
 """Log texts of Spark and Java without the values that they quote."""
 
+import time
+
 from loader.domain.spark_messages import LEFT_OUT, without_quoted_values
 
 VALUE = "Ada 91001"
@@ -30,3 +32,21 @@ def test_a_message_that_quotes_a_value_is_left_out_with_its_condition_and_trace_
 def test_other_lines_of_a_log_stay_as_they_are():
     for text in KEPT:
         assert without_quoted_values(text) == text
+
+
+def test_message_ends_at_the_last_text_that_can_end_it_though_the_value_has_such_texts():
+    trace = "\n\tat a.b(C:1)\n\nDriver stacktrace:\n\tat d.e(F.scala:2)"
+    for value in (f"a SQLSTATE: 22018 {VALUE}", f"a\n at b.c(D.java:1)\n{VALUE}", f"a\n== SQL ==\n{VALUE}"):
+        for head, end in (("[CAST_INVALID_INPUT]", f" SQLSTATE: 22018{trace}"), ("x.PSQLException:", trace)):
+            text = f"job: {head} the value '{value}' of [AB_1] cannot be cast{end}"
+            assert without_quoted_values(text) == f"job: {head} {LEFT_OUT}{end}"
+
+
+def test_time_to_leave_out_a_message_is_proportional_to_its_length():
+    unit = (" ", "\t", "\n", "\r\n", "\n ", "\nat ", "\n == ", "[", "[A", "_A", ".A_", "A", "[A_B]", "[A_B", " at a(")
+    causes = ("\nCaused by: ", "\nCaused by: a.", "a.", " SQLSTATE: ", " SQLSTATE: 22018", "PSQLException:")
+    started = time.process_time()
+    for repeated in (*unit, *causes):
+        for start in ("", "[CAST_INVALID_INPUT] ", "Caused by: x.PSQLException:", "\nCaused by: ", "\n at ", "["):
+            without_quoted_values(start + repeated * (200_000 // len(repeated)))
+    assert time.process_time() - started < 30

@@ -102,6 +102,8 @@ def test_a_select_names_the_sensitive_columns_of_its_tables_and_hashes_of_them(a
     check(ROUTE, "query", sql=f"SELECT r.route FROM {ROUTE} r JOIN {AIRPORT} a ON r.origin = a.icao")
     (spec,) = loads()[ROUTE].quality
     assert {"icao", "rc_air_airport_key", "row_hash"} <= set(spec.other_sensitive)
+    by_table = dict(spec.sensitive_by_table)
+    assert (by_table[ROUTE], set(by_table[AIRPORT])) == ((), set(spec.other_sensitive))
 
 
 def test_a_select_over_an_unknown_table_or_with_a_forbidden_function_says_why_it_cannot_run(airports):

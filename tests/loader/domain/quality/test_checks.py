@@ -15,6 +15,7 @@ from loader.domain.quality.checks import (
     compile_check,
     evaluate,
     in_words,
+    is_sensitive,
     without_sensitive,
 )
 from loader.domain.quality.results import PASSED, QUARANTINED, STOPPED, WARNED, Result, refusal_of, warnings_of
@@ -170,7 +171,14 @@ NUMBER_TELLS = (
     ("unique", {"columns": ["name"], "where": "price > 90000"}),
     ("relationship", {"columns": ["id"], "dataset": "a.b", "other_columns": ["id"], "where": "price > 9"}),
     ("query", {"sql": "SELECT 1 FROM a.b LATERAL VIEW explode(split(repeat(',', Price - 1), ',')) WHERE id = 1"}),
-    ("query", {"sql": "SELECT * FROM a.b"}),
+    ("query", {"sql": "SELECT DISTINCT * FROM a.b"}),
+    ("query", {"sql": "SELECT * FROM a.b UNION SELECT * FROM a.b"}),
+    ("query", {"sql": "SELECT * FROM a.b NATURAL JOIN a.c"}),
+    ("query", {"sql": "SELECT * FROM a.b WHERE id IN (SELECT price FROM a.c)"}),
+    ("query", {"sql": "SELECT * FROM (SELECT DISTINCT * FROM a.b)"}),
+    ("query", {"sql": "SELECT *, explode(sequence(1, price)) FROM a.b"}),
+    ("query", {"sql": "SELECT price FROM a.b GROUP BY ALL"}),
+    ("query", {"sql": "SELECT max(price) AS m FROM a.b HAVING m > 5"}),
 )
 NUMBER_TELLS_NONE = (
     ("condition", {"condition": "id > 10"}),
@@ -179,6 +187,8 @@ NUMBER_TELLS_NONE = (
     ("range", {"columns": ["price"], "minimum": "0", "where": "id > 5"}),
     ("unique", {"columns": ["price"]}),
     ("query", {"sql": "SELECT count(*) FROM a.b WHERE id = 1"}),
+    ("query", {"sql": "SELECT * FROM a.b WHERE id = 'x'"}),
+    ("query", {"sql": "SELECT b.*, b.price AS p FROM a.b AS b WHERE b.id = 1 ORDER BY p LIMIT 5"}),
 )
 
 
@@ -198,6 +208,32 @@ def test_a_number_of_rows_that_tells_no_value_is_shown():
         check = spec(kind, **arguments)
         failed = check.result(WARNED, failed=2, total=3)
         assert in_words(without_sensitive([failed], [check], ("price",), own="own")) == [failed], kind
+
+
+BY_TABLE = (("a.b", ()), ("hr.person", ("salary", "name")))
+
+
+@pytest.mark.parametrize(
+    ("sql", "tells"),
+    [
+        ("SELECT * FROM a.b WHERE name = 'x'", False),
+        ("SELECT * FROM a.b NATURAL JOIN a.b AS c", False),
+        ("SELECT * FROM hr.person WHERE id = 1", False),
+        ("SELECT * FROM hr.person WHERE Name = 'x'", True),
+        ("SELECT 1 FROM a.b AS x JOIN hr.person AS p ON x.id = p.id WHERE x.name = 'x'", False),
+        ("SELECT 1 FROM a.b AS x JOIN hr.person AS p ON x.id = p.id WHERE p.name = 'x'", True),
+        ("SELECT 1 FROM a.b AS x JOIN hr.person AS p ON x.id = p.id WHERE name = 'x'", True),
+        ("SELECT 1 FROM a.b JOIN hr.person USING (name)", True),
+        ("SELECT 1 FROM a.b AS x WHERE EXISTS (SELECT 1 FROM hr.person AS x WHERE x.name = 'x')", True),
+        ("WITH x AS (SELECT id, name AS n FROM hr.person) SELECT 1 FROM x, a.b WHERE x.n = 'x'", True),
+        ("WITH x AS (SELECT * FROM hr.person) SELECT 1 FROM x, a.b AS y WHERE x.id = 1", True),
+        ("SELECT 1 FROM hr.person, a.b AS x WHERE hr.person.salary > 1", True),
+        ("SELECT 1 FROM hr.person WHERE name.salary > 1 AND 1 IN (SELECT 1 FROM a.b AS name)", True),
+    ],
+)
+def test_number_of_rows_of_a_query_tells_values_of_columns_that_are_sensitive_in_their_table(sql, tells):
+    check = replace(spec("query", sql=sql), other_sensitive=("name", "salary"), sensitive_by_table=BY_TABLE)
+    assert is_sensitive(check, ("name", "id")) is tells
 
 
 def test_a_query_over_a_sensitive_table_of_others_gives_no_samples():

@@ -202,6 +202,15 @@ def test_a_line_that_is_much_too_long_is_left_out_and_the_next_is_told():
     assert found == ["[a line of 655360 bytes is left out]", "next"]
 
 
+def test_lines_that_make_a_record_too_long_are_left_out():
+    def write(pipe, _said):
+        pipe.write(JAVA.format("ERROR", "failed").encode() + b"\n" + (b"x" * 100_000 + b"\n") * 5)
+
+    (record,) = heard_from(write)
+    assert len(record) < 256 * 1024
+    assert record.endswith("\n[3 lines left out]")
+
+
 def test_what_cannot_be_written_down_stops_nobody(caplog):
     told: list[str] = []
 

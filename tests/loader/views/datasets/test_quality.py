@@ -1,13 +1,16 @@
 """Quality of a dataset on its page, on the page of a run, and downstream."""
 
 import re
+from uuid import uuid4
 
 import pytest
 from django.test import Client
 from django.utils import timezone
 
+from elevata.accounts.models import RoleGrant
 from elevata.accounts.roles import Role
 from loader.models import CheckResult, DatasetRun, LoadRun, ReadRequest, TableProfile
+from loader.selectors.readable_results import readable_results
 from metadata.models import DatasetInput, QualityCheck, TargetDataset
 from metadata.services.quality import create_check
 from tests.architecture.world import person as someone
@@ -333,3 +336,63 @@ def test_a_query_that_names_a_hash_of_a_sensitive_key_has_no_number(reader: Clie
     check = create_check(dataset=warehouse, name="hashes", kind="query", arguments={"sql": sql})
     add_result(check, failed=COUNTED, total=COUNTED)
     assert str(COUNTED) not in shown(reader, check)
+
+
+def steward_client() -> Client:
+    client = Client()
+    client.force_login(someone("sue", Role.STEWARD))
+    return client
+
+
+def test_number_of_a_reference_with_unknown_parents_is_shown_though_its_dataset_is_sensitive(
+    reader: Client, check: QualityCheck
+):
+    """The check of a reference has the reference's key, and no row in the metadata."""
+    key = uuid4()
+    result = add_result(check, check_key=key, kind="relationship", severity="quarantine", failed=COUNTED)
+    check.dataset.columns.filter(name="name").update(pii=True)
+    assert reader.get(f"/api/v1/check-results/{result.pk}/").json()["failed"] == COUNTED
+    CheckResult.objects.update(tells=[str(check.dataset.key)])
+    assert reader.get(f"/api/v1/check-results/{result.pk}/").json()["failed"] is None
+
+
+def test_numbers_about_unknown_datasets_need_a_steward_if_anything_is_classified(reader: Client, check: QualityCheck):
+    steward, dataset = steward_client(), check.dataset
+    gone = add_result(check, check_key=uuid4(), kind="query", failed=COUNTED)
+    orphan = add_result(check, check_key=uuid4(), kind="condition", failed=COUNTED, dataset=None)
+    sql = "SELECT 1 FROM rawcore.gone"
+    QualityCheck.objects.filter(pk=check.pk).update(kind="query", arguments={"sql": sql})
+    reading = add_result(check, kind="query", failed=COUNTED)
+    addresses = [f"/api/v1/check-results/{result.pk}/" for result in (gone, orphan, reading)]
+    assert [reader.get(address).json()["failed"] for address in addresses] == [COUNTED] * 3
+    dataset.columns.filter(name="name").update(pii=True)
+    assert [reader.get(address).json()["failed"] for address in addresses] == [None] * 3
+    assert [steward.get(address).json()["failed"] for address in addresses] == [COUNTED] * 3
+
+
+def test_steward_of_one_schema_reads_no_number_about_unknown_datasets(check: QualityCheck):
+    user = someone("sol", Role.VIEWER)
+    RoleGrant.objects.create(user=user, role=Role.STEWARD, schema=check.dataset.schema.name)
+    gone = add_result(check, check_key=uuid4(), kind="query", failed=COUNTED)
+    check.dataset.columns.filter(name="name").update(pii=True)
+    (shown_result,) = readable_results([gone], user)
+    assert shown_result.failed is None
+
+
+def test_number_of_a_query_is_shown_unless_a_column_that_is_sensitive_in_its_table_decides_it(
+    reader: Client, warehouse: TargetDataset
+):
+    other = TargetDataset.objects.get(name="rc_net_route")
+    warehouse.columns.filter(name="name").update(pii=True)
+    queries = {
+        f"SELECT * FROM {warehouse} WHERE elevation > 9": True,
+        f"SELECT * FROM {warehouse} WHERE name = 'x'": False,
+        f"SELECT * FROM {other} AS r WHERE r.name = 'x'": True,
+        f"SELECT 1 FROM {other} AS r JOIN {warehouse} AS a ON a.elevation = r.id WHERE r.name = 'x'": True,
+        f"SELECT 1 FROM {other} AS r JOIN {warehouse} AS a ON a.elevation = r.id WHERE name = 'x'": False,
+    }
+    for number, (sql, is_shown) in enumerate(queries.items()):
+        check = create_check(dataset=warehouse, name=f"query {number}", kind="query", arguments={"sql": sql})
+        result = add_result(check, failed=COUNTED)
+        listed = reader.get(f"/api/v1/check-results/{result.pk}/").json()
+        assert (listed["failed"] == COUNTED) is is_shown, sql
