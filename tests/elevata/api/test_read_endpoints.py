@@ -33,7 +33,16 @@ OTHERS = [
     "users",
 ]
 OTHERS += ["quality-checks", "check-results", "quarantine-decisions", "references", "search", "vacuums", "webhooks"]
-OTHERS += ["health-findings", "source-checks", "source-proposals", "contracts", "exposures"]
+OTHERS += [
+    "access",
+    "sensitive-columns",
+    "sensitive-source-columns",
+    "health-findings",
+    "source-checks",
+    "source-proposals",
+    "contracts",
+    "exposures",
+]
 
 
 def get(client: Client, path: str) -> Any:
