@@ -54,12 +54,29 @@ def describe_model(text: str, *, where: str = "") -> tuple[DescribedModel, dict[
     ``where`` is the model's own name, which the SELECT must not read. Raise MetadataError ``not_permitted`` unless the
     actor may read the data of all datasets.
     """
+    names, datasets = _read_by(text, where)
+    must_read_data(((name, datasets[name.lower()].dataset) for name in names), where=where)
+    return describe_select(text, relations(datasets)), datasets
+
+
+def _read_by(text: str, where: str) -> tuple[Sequence[str], dict[str, Readable]]:
     names = reads_of(text)
     if where.lower() in map(str.lower, names):
         raise MetadataError("cycle", f"reads itself: {where} → {where}", "select", where)
-    datasets = readable_datasets(text)
-    must_read_data(((name, datasets[name.lower()].dataset) for name in names), where=where)
-    return describe_select(text, relations(datasets)), datasets
+    return names, readable_datasets(text)
+
+
+def _describe_stored(model: TargetDataset) -> tuple[DescribedModel, dict[str, Readable]]:
+    """Return what ``describe_model`` does; the actor must be permitted to read the data of new inputs only.
+
+    A change of the SELECT needs the permission for all (``must_read_what_is_read``).
+    """
+    where = str(model)
+    names, datasets = _read_by(model.select, where)
+    inputs = set(model.inputs.values_list("upstream_id", flat=True))
+    read = [(name, datasets[name.lower()].dataset) for name in names]
+    must_read_data((each for each in read if each[1].pk not in inputs), where=where)
+    return describe_select(model.select, relations(datasets)), datasets
 
 
 def derive(model: TargetDataset, business_key: Sequence[str] | None = None) -> list[str]:
@@ -68,7 +85,7 @@ def derive(model: TargetDataset, business_key: Sequence[str] | None = None) -> l
     ``business_key`` are the names of the key's columns in order; None keeps the roles of the columns.
     """
     described: list[tuple[DescribedModel, dict[str, Readable]]] = []
-    with_place(model, lambda: described.append(describe_model(model.select, where=str(model))))
+    with_place(model, lambda: described.append(_describe_stored(model)))
     (found, datasets) = described[0]
     if model.materialization == TargetDataset.Materialization.VIEW and parse_model(model.select).placeholders:
         message = "a view has no load: {{ load_timestamp }} and {{ load_run_id }} are values of a table"
@@ -335,9 +352,9 @@ def _rename(model: TargetDataset, before: Mapping[int, Readable], after: Mapping
             text = _rename_columns(text, was, now)
     increment = _followed_increment(model, before, after)
     if (text, increment) != (model.select, model.increment):
-        model.select, model.increment = text, increment
+        was, model.select, model.increment = model.select, text, increment
         check_target_dataset(model)
-        store(model)
+        store(model, followed={"select": was})
     check_meaning(text, *columns_around(text, before, after))
 
 
