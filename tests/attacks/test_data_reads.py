@@ -76,7 +76,8 @@ def orders(secret: TargetDataset, own: TargetDataset) -> TargetDataset:
     create_target_column(dataset=own, name="double", type="bigint", expression="amount * 2")
     where = {"columns": ["person"], "dataset": SECRET, "other_columns": ["id"], "where": "amount > 1"}
     create_check(dataset=row, name="known", kind="relationship", arguments=where)
-    create_check(dataset=row, name="equal", kind="total", arguments={**where, "columns": ["amount"], "aggregate": "sum"})
+    total = {**where, "columns": ["amount"], "aggregate": "sum"}
+    create_check(dataset=row, name="equal", kind="total", arguments=total)
     return row
 
 
@@ -201,11 +202,15 @@ def test_an_edit_beside_a_rename_that_it_follows_is_refused(ed: User, orders: Ta
         row = TargetDataset.objects.get(pk=model.pk)
         update_target_dataset(dataset=row, expected_version=row.version, select=select)
 
-    with acting_as(ed), pytest.raises(MetadataError, match="whose data you may not read") as refused, writing():
-        if is_first:
-            edit("amount")
-        rename_column(column=amount, name="total", expected_version=amount.version)
-        if not is_first:
-            edit("total")
+    def edit_and_rename() -> None:
+        with writing():
+            if is_first:
+                edit("amount")
+            rename_column(column=amount, name="total", expected_version=amount.version)
+            if not is_first:
+                edit("total")
+
+    with acting_as(ed), pytest.raises(MetadataError, match="whose data you may not read") as refused:
+        edit_and_rename()
     assert refused.value.code == "not_permitted"
     assert stored("paid").select == model.select
