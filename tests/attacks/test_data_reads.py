@@ -7,9 +7,11 @@ from django.test import Client
 from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import grant_role
+from elevata.audit.models import ChangeLogEntry
 from elevata.audit.services.change_log import writing
 from elevata.core.errors import MetadataError
 from metadata.models import DatasetInput, QualityCheck, Reference, TargetColumn, TargetDataset
+from metadata.services.bulk_edits import apply_edits, undo_edits
 from metadata.services.datasets.cloning import clone_dataset
 from metadata.services.datasets.targets import (
     create_target_column,
@@ -190,6 +192,15 @@ def test_models_expressions_filters_and_checks_follow_columns_of_ones_own(ed: Us
     assert stored("staff").filter == "`total` > 1"
     assert stored("staff").columns.get(name="double").expression == "`total` * 2"
     assert {check.arguments["where"] for check in orders.checks.all()} == {"`total` > 1"}
+
+
+def test_a_rename_that_readers_followed_is_undone(ed: User, orders: TargetDataset):
+    amount = orders.columns.get(name="amount")
+    texts = [stored("paid").select, stored("all_paid").select, stored("staff").filter]
+    with acting_as(ed):
+        rename_column(column=amount, name="total", expected_version=amount.version)
+        apply_edits(undo_edits(ChangeLogEntry.objects.get(action="renamed", subject_key=str(amount.key))))
+    assert texts == [stored("paid").select, stored("all_paid").select, stored("staff").filter]
 
 
 @pytest.mark.parametrize("is_first", [True, False])

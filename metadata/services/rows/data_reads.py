@@ -13,6 +13,7 @@ from django.db.models.functions import Lower
 from elevata.accounts.permissions import current_actor, may
 from elevata.accounts.roles import Permission
 from metadata.domain.quality import unknown_parents
+from metadata.domain.sql import is_same_sql
 from metadata.models import (
     ColumnInput,
     DatasetInput,
@@ -27,6 +28,8 @@ from metadata.services.rows.subjects import Model, Values, read
 
 # Before-images of changed rows by model and primary key, None for new rows.
 Before = Mapping[Any, Mapping[int, Values | None]]
+# Fields with SQL, in which the undo of a rename leaves out quotes that the rename wrote.
+_SQL = ("select", "filter", "expression")
 
 
 def must_read_what_is_read(before: Before) -> None:
@@ -49,8 +52,12 @@ def _written(before: Before, model: Model, *fields: str) -> Iterator[tuple[Value
     for pk, row in read(model, was).items():
         old = was[pk] or {}
         is_back = row.get("active") and not old.get("active")
-        if not old or is_back or any(row[name] != old[name] for name in fields):
+        if not old or is_back or any(_differs(row, old, name) for name in fields):
             yield row, old
+
+
+def _differs(now: Values, was: Values, name: str) -> bool:
+    return not is_same_sql(now[name], was[name]) if name in _SQL else now[name] != was[name]
 
 
 def _datasets(before: Before) -> Iterator[tuple[str, list[TargetDataset | SourceDataset]]]:
