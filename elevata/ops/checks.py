@@ -1,6 +1,7 @@
-"""Checks of an installation's settings, with stable ids, for ``manage.py check --deploy``."""
+"""Checks of an installation's settings, with stable ids, for ``manage.py check --deploy`` and ``migrate``."""
 
 import os
+from collections.abc import Collection
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
@@ -8,13 +9,17 @@ from typing import Any
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, Warning, register
 from django.core.exceptions import ImproperlyConfigured
+from django.db import DEFAULT_DB_ALIAS, connection
 
 from elevata.bootstrap import jars
 from elevata.bootstrap.console import Problem
+from elevata.core.errors import MetadataError
 from elevata.jobs import registry
 from loader.domain.catalogs.catalog_setting import spark_catalog
 from loader.domain.refusals import Refusal
 from loader.services.runner.spark_settings import defines, refused_settings
+from metadata.domain.sources.locations import check_secret_name
+from metadata.models import System
 
 
 @register(Tags.security, deploy=True)
@@ -115,6 +120,38 @@ def packages_were_fetched(**_: Any) -> list[CheckMessage]:
         return [Error(str(error), id="elevata.E003")]
     message = f"Packages that Spark is to have were not fetched: {', '.join(missing)}."
     return [Warning(message, hint="Run make setup with the same variables.", id="elevata.W006")] if missing else []
+
+
+@register(Tags.database)
+def secrets_of_systems_are_listed(databases: Collection[str] | None = None, **_: Any) -> list[CheckMessage]:
+    """Warn about systems with a secret that is neither reserved nor listed: their sources are not read."""
+    if DEFAULT_DB_ALIAS not in (databases or ()) or not _has_secrets():
+        return []
+    systems = System.objects.exclude(secret="").order_by("short_name").values_list("short_name", "secret")
+    unlisted = [f"{name} ({secret})" for name, secret in systems if not _may_name(secret)]
+    if not unlisted:
+        return []
+    message = f"Systems name secrets that sources may not name, so they are not read: {', '.join(unlisted)}."
+    hint = "List these variables in ELEVATA_SOURCE_SECRETS for every process, or rename them to ELEVATA_SOURCE_…"
+    return [Warning(message, hint=hint, id="elevata.W008")]
+
+
+def _has_secrets() -> bool:
+    """Return False before the first migration, and in a database of a release without secrets."""
+    table = System._meta.db_table
+    with connection.cursor() as cursor:
+        if table not in connection.introspection.table_names(cursor):
+            return False
+        columns = connection.introspection.get_table_description(cursor, table)
+    return "secret" in {column.name for column in columns}
+
+
+def _may_name(secret: str) -> bool:
+    try:
+        check_secret_name(secret, settings.SOURCE_SECRETS)
+    except MetadataError:
+        return False
+    return True
 
 
 def _with_server() -> bool:

@@ -15,8 +15,8 @@ from elevata.core.errors import MetadataError, as_sentence
 from elevata.core.secrets import NoSecret, secret_named
 from loader.domain.refusals import Refusal
 from loader.domain.sources.hosts import check_host
-from loader.services.sources.specs import absolute_place, database_place, place_of, source_roots
-from metadata.domain.sources.locations import DatabasePlace, Location, check_secret_name, parse_location
+from loader.services.sources.specs import absolute_place, check_secret_of, database_place, place_of, source_roots
+from metadata.domain.sources.locations import DatabasePlace, Location, parse_location
 from metadata.models import System
 
 T = TypeVar("T")
@@ -148,12 +148,12 @@ def database_of(system: System, kinds: Collection[str] = ("postgresql",)) -> Dat
 def password_of(system: System) -> str:
     """Return the password that the system names (``secret_named``); empty if it names none. Never shown, never logged.
 
-    Raise Refusal SECRET_NOT_SET.
+    Raise Refusal BAD_LOCATION or SECRET_NOT_SET.
     """
     if not system.secret:
         return ""
+    check_secret_of(system)
     try:
-        check_secret_name(system.secret, settings.SOURCE_SECRETS)
         return secret_named(system.secret)
     except NoSecret as problem:
         raise Refusal(
@@ -161,5 +161,3 @@ def password_of(system: System) -> str:
             f"{problem}, where the web pages run",
             hint="Set it for the web process and start that again, or correct the variable's name in the system.",
         ) from None
-    except MetadataError as problem:
-        raise Refusal("SECRET_NOT_SET", f"{system}: the secret {problem.message}") from None

@@ -172,6 +172,20 @@ def rename_in_expression(text: str, old: str, new: str) -> str:
     return result
 
 
+def is_same_sql(one: str, other: str) -> bool:
+    """Return True if two texts differ at most in white space, comments and the quotes of names that need none."""
+    return one == other or _plain_tokens(one) == _plain_tokens(other)
+
+
+def _plain_tokens(text: str) -> object:
+    try:
+        tokens = sqlglot.tokenize(text, read="spark")
+    except SqlglotError:
+        return text
+    kinds = {TokenType.IDENTIFIER: TokenType.VAR}
+    return [(kinds.get(each.token_type, each.token_type), each.text) for each in tokens]
+
+
 @lru_cache(maxsize=4096)
 def columns_in(text: str) -> frozenset[str]:
     """Return the names of the columns, in lower case, in an expression or filter that was checked before."""

@@ -191,13 +191,13 @@ def _follow_logic(column: TargetColumn, old: str) -> None:
         if reader.filter:
             filter_ = _rewritten(reader, "filter", old, column.name)
             if filter_ != reader.filter:
-                reader.filter = filter_
-                store(reader)
+                was, reader.filter = reader.filter, filter_
+                store(reader, followed={"filter": was})
         for reading in reader.columns.filter(inputs__upstream_column=column).exclude(expression=""):
             expression = _rewritten(reading, "expression", old, column.name)
             if expression != reading.expression:
-                reading.expression = expression
-                store(reading)
+                was, reading.expression = reading.expression, expression
+                store(reading, followed={"expression": was})
 
 
 def _rewritten(row: TargetDataset | TargetColumn, field: str, old: str, new: str) -> str:

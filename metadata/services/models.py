@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
+from functools import partial
 
 from elevata.core.errors import MetadataError
 from metadata.domain import naming
@@ -48,33 +49,46 @@ from metadata.services.rows.row_changes import (
 _ROLES = TargetColumn.Role
 
 
-def describe_model(text: str, *, where: str = "") -> tuple[DescribedModel, dict[str, Readable]]:
+def describe_model(
+    text: str, *, where: str = "", stored: TargetDataset | None = None
+) -> tuple[DescribedModel, dict[str, Readable]]:
     """Return what follows from a SELECT, and the datasets that it reads by name in lower case. Raise ModelProblem.
 
     ``where`` is the model's own name, which the SELECT must not read. Raise MetadataError ``not_permitted`` unless the
-    actor may read the data of all datasets.
+    actor may read the data of all datasets except the inputs of the ``stored`` model: who edits its SELECT must be
+    permitted to read those too (``must_read_what_is_read``), but not who changes one of them.
     """
     names = reads_of(text)
     if where.lower() in map(str.lower, names):
         raise MetadataError("cycle", f"reads itself: {where} → {where}", "select", where)
     datasets = readable_datasets(text)
-    must_read_data(((name, datasets[name.lower()].dataset) for name in names), where=where)
+    must_read_data(_read_anew([(name, datasets[name.lower()].dataset) for name in names], stored), where=where)
     return describe_select(text, relations(datasets)), datasets
 
 
-def derive(model: TargetDataset, business_key: Sequence[str] | None = None) -> list[str]:
+def _read_anew(
+    read: Sequence[tuple[str, TargetDataset]], stored: TargetDataset | None
+) -> Iterator[tuple[str, TargetDataset]]:
+    inputs = set(stored.inputs.values_list("upstream_id", flat=True)) if stored else ()
+    yield from (each for each in read if each[1].pk not in inputs)
+
+
+def derive(
+    model: TargetDataset, business_key: Sequence[str] | None = None, *, keeps_hashes: bool = False
+) -> list[str]:
     """Set columns, inputs and lineage of a stored model from its SELECT; return the changes in words.
 
-    ``business_key`` are the names of the key's columns in order; None keeps the roles of the columns.
+    ``business_key`` are the names of the key's columns in order; None keeps the roles of the columns. With
+    ``keeps_hashes``, columns with hashes keep their lineage, as nobody edited the SELECT.
     """
     described: list[tuple[DescribedModel, dict[str, Readable]]] = []
-    with_place(model, lambda: described.append(describe_model(model.select, where=str(model))))
+    with_place(model, lambda: described.append(describe_model(model.select, where=str(model), stored=model)))
     (found, datasets) = described[0]
     if model.materialization == TargetDataset.Materialization.VIEW and parse_model(model.select).placeholders:
         message = "a view has no load: {{ load_timestamp }} and {{ load_run_id }} are values of a table"
         raise MetadataError("invalid", message, "select", str(model))
     with following([model]) as changes:
-        changes += _Derivation(model, found, datasets).run(business_key)
+        changes += _Derivation(model, found, datasets, keeps_hashes=keeps_hashes).run(business_key)
         check_dataset_columns(model)
     return changes
 
@@ -82,12 +96,16 @@ def derive(model: TargetDataset, business_key: Sequence[str] | None = None) -> l
 class _Derivation:
     """Comparison of a model's columns with those of its SELECT, and the writes that make them equal."""
 
-    def __init__(self, model: TargetDataset, described: DescribedModel, datasets: Mapping[str, Readable]) -> None:
-        self.model, self.described, self.datasets = model, described, datasets
+    def __init__(
+        self, model: TargetDataset, described: DescribedModel, datasets: Mapping[str, Readable], *, keeps_hashes: bool
+    ) -> None:
+        self.model, self.described, self.datasets, self.keeps_hashes = model, described, datasets, keeps_hashes
         self.known = list(model.columns.prefetch_related("inputs__upstream_column").order_by("ordinal", "id"))
         for column in self.known:
             column.dataset = model
         self.changes: list[str] = []
+        # Columns that keep their stored lineage.
+        self.kept: set[int] = set()
 
     def run(self, business_key: Sequence[str] | None) -> list[str]:
         matches = self._matches()
@@ -97,6 +115,8 @@ class _Derivation:
         clear_the_way(
             [(row, each.name, places.get(each.name)) for each in self.described.columns if (row := matches.get(each))]
         )
+        if self.keeps_hashes:
+            self.kept = {row.pk for each, row in matches.items() if row.active and self._has_hash(each)}
         self._link(matches, left)
         for row in left:
             self._retire(row, is_key_given=business_key is not None)
@@ -134,8 +154,10 @@ class _Derivation:
 
     def _expression(self, each: ModelColumn) -> str:
         """Return the expression of a column; empty if it is an input column unchanged, and no hash of others."""
-        hashes = (column.lower() in self.datasets[dataset.lower()].hash_of for dataset, column in each.inputs)
-        return "" if each.passes and not any(hashes) else each.expression
+        return "" if each.passes and not self._has_hash(each) else each.expression
+
+    def _has_hash(self, each: ModelColumn) -> bool:
+        return any(column.lower() in self.datasets[dataset.lower()].hash_of for dataset, column in each.inputs)
 
     def _key_places(
         self, matches: Mapping[ModelColumn, TargetColumn], business_key: Sequence[str] | None
@@ -166,7 +188,7 @@ class _Derivation:
         """Set the inputs of the model; inputs of columns that change are removed before, and added afterwards."""
         changed = [row.pk for row in left]
         for each, row in matches.items():
-            if [item.upstream_column for item in row.inputs.all()] != self._inputs(each):
+            if row.pk not in self.kept and [item.upstream_column for item in row.inputs.all()] != self._inputs(each):
                 changed.append(row.pk)
         remove(ColumnInput.objects.filter(column__in=changed))
         wanted = [self.datasets[name.lower()].dataset for name in self.described.reads]
@@ -177,7 +199,7 @@ class _Derivation:
         stored = set(ColumnInput.objects.filter(column__in=rows).values_list("column_id", flat=True))
         new: list[ColumnInput] = []
         for each, row in zip(self.described.columns, rows, strict=True):
-            if row.pk not in stored:
+            if row.pk not in stored and row.pk not in self.kept:
                 new += column_inputs(row, self._inputs(each), inputs)
         store_all(new)
 
@@ -205,6 +227,8 @@ class _Derivation:
         }
         if row is None:
             return self._new_column(each, values)
+        if row.pk in self.kept:
+            values["expression"] = row.expression
         told = self._difference(row, each)
         if each.name != row.name:
             self._follow_rename(row.name, each.name)
@@ -295,13 +319,16 @@ def _follow(before: Mapping[int, Readable], after: Mapping[int, Readable], witho
     models = in_order([model for model in readers if str(model).lower() not in without])
     problems: list[str] = []
     changes: list[str] = []
+    texts = {model.pk: model.select for model in models}
     for model in models:
         _try(model, problems, lambda model=model: _rename(model, before, after))
     for model in models:
         if not problems:
             # The one before may have changed it.
             stored = TargetDataset.objects.select_related("schema").get(pk=model.pk)
-            _try(stored, problems, lambda stored=stored: changes.extend(derive(stored)))
+            keeps = stored.select == texts[model.pk]
+            work = partial(derive, stored, keeps_hashes=keeps)
+            _try(stored, problems, lambda work=work: changes.extend(work()))
     if problems:
         names = ", ".join(before[pk].name for pk in changed)
         raise MetadataError("in_use", f"models read it and cannot follow: {'; '.join(problems)}", "", names)
@@ -335,9 +362,9 @@ def _rename(model: TargetDataset, before: Mapping[int, Readable], after: Mapping
             text = _rename_columns(text, was, now)
     increment = _followed_increment(model, before, after)
     if (text, increment) != (model.select, model.increment):
-        model.select, model.increment = text, increment
+        was, model.select, model.increment = model.select, text, increment
         check_target_dataset(model)
-        store(model)
+        store(model, followed={"select": was})
     check_meaning(text, *columns_around(text, before, after))
 
 

@@ -165,8 +165,7 @@ def follow_dataset(dataset: TargetDataset, old: str) -> None:
     """
     for check in _named_as(old, retired=True):
         _refuse_select(check, "reads it", old)
-        check.arguments = {**check.arguments, "dataset": str(dataset)}
-        store(check)
+        _follow(check, {**check.arguments, "dataset": str(dataset)})
 
 
 def follow_schema(schema: TargetSchema, old: str) -> None:
@@ -177,14 +176,17 @@ def follow_schema(schema: TargetSchema, old: str) -> None:
     compares = Q(arguments__dataset__istartswith=f"{old}.")
     for check in _checks_with(compares, old, [old.lower()]):
         _refuse_select(check, "reads it", old)
-        check.arguments = {**check.arguments, "dataset": f"{schema.name}.{check.rule.dataset.partition('.')[2]}"}
-        store(check)
+        _follow(check, {**check.arguments, "dataset": f"{schema.name}.{check.rule.dataset.partition('.')[2]}"})
 
 
 def _store_rule(check: QualityCheck, rule: QualityRule) -> None:
     if rule.arguments != check.rule.arguments:
-        check.arguments = rule.arguments
-        store(check)
+        _follow(check, rule.arguments)
+
+
+def _follow(check: QualityCheck, arguments: dict[str, Any]) -> None:
+    was, check.arguments = check.arguments, arguments
+    store(check, followed={"arguments": was})
 
 
 def _refuse_select(check: QualityCheck, use: str, where: str) -> None:

@@ -7,15 +7,20 @@ from django.test import Client
 from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import grant_role
+from elevata.audit.models import ChangeLogEntry
+from elevata.audit.services.change_log import writing
 from elevata.core.errors import MetadataError
 from metadata.models import DatasetInput, QualityCheck, Reference, TargetColumn, TargetDataset
+from metadata.services.bulk_edits import apply_edits, undo_edits
 from metadata.services.datasets.cloning import clone_dataset
 from metadata.services.datasets.targets import (
     create_target_column,
+    create_target_dataset,
     set_dataset_inputs,
     update_target_column,
     update_target_dataset,
 )
+from metadata.services.lifecycle import rename_column, retire_column, retire_dataset
 from metadata.services.quality import create_check, retire_check, unretire_check, update_check
 from metadata.services.references import create_reference
 from tests.architecture.world import person
@@ -58,6 +63,28 @@ def ed(own: TargetDataset) -> User:
     for schema in ("serving", "rc_sales"):
         grant_role(user=user, role=Role.EDITOR, schema=schema)
     return user
+
+
+@pytest.fixture
+def orders(secret: TargetDataset, own: TargetDataset) -> TargetDataset:
+    """Dataset of another schema of Ed's, with readers that read the secret one too: a model and a dataset without."""
+    row = dataset("rc_sales", "orders", "person", "amount", "unread")
+    select = f"SELECT o.*, o.amount * 2 AS twice, p.pay FROM rc_sales.orders AS o JOIN {SECRET} AS p ON o.person = p.id"
+    create_target_dataset(schema=own.schema, name="paid", select=select.replace("o.*", "o.id"))
+    create_target_dataset(schema=own.schema, name="all_paid", select=select)
+    set_dataset_inputs(dataset=own, inputs=[secret, row], expected_version=own.version)
+    own = TargetDataset.objects.get(pk=own.pk)
+    update_target_dataset(dataset=own, expected_version=own.version, filter="amount > 1")
+    create_target_column(dataset=own, name="double", type="bigint", expression="amount * 2")
+    where = {"columns": ["person"], "dataset": SECRET, "other_columns": ["id"], "where": "amount > 1"}
+    create_check(dataset=row, name="known", kind="relationship", arguments=where)
+    total = {**where, "columns": ["amount"], "aggregate": "sum"}
+    create_check(dataset=row, name="equal", kind="total", arguments=total)
+    return row
+
+
+def stored(name: str) -> TargetDataset:
+    return TargetDataset.objects.get(name=name)
 
 
 def signed_in(user: User) -> Client:
@@ -135,3 +162,66 @@ def test_a_reader_of_the_other_schema_saves_all_of_it(ed: User, secret: TargetDa
         create_check(
             dataset=TargetDataset.objects.get(name="pay"), name="a", kind="relationship", arguments=UNKNOWN_KEYS
         )
+
+
+def test_columns_that_models_with_secrets_do_not_read_change(orders: TargetDataset):
+    """An editor of one schema changes it while a model of another one reads it beside data of a third."""
+    retire_dataset(dataset=stored("all_paid"), expected_version=stored("all_paid").version)
+    user = person("sales")
+    grant_role(user=user, role=Role.EDITOR, schema="rc_sales")
+    unread = orders.columns.get(name="unread")
+    with acting_as(user):
+        create_target_column(dataset=orders, name="added", type="bigint")
+        unread = update_target_column(column=unread, expected_version=unread.version, type="string")
+        unread = rename_column(column=unread, name="still_unread", expected_version=unread.version)
+        retire_column(column=unread, expected_version=unread.version)
+        amount = orders.columns.get(name="amount")
+        with pytest.raises(MetadataError, match="changing it needs the editor role"):
+            rename_column(column=amount, name="total", expected_version=amount.version)
+
+
+def test_models_expressions_filters_and_checks_follow_columns_of_ones_own(ed: User, orders: TargetDataset):
+    amount = orders.columns.get(name="amount")
+    with acting_as(ed):
+        create_target_column(dataset=orders, name="added", type="bigint")
+        rename_column(column=amount, name="total", expected_version=amount.version)
+        amount.refresh_from_db()
+        update_target_column(column=amount, expected_version=amount.version, type="decimal(10,2)")
+    assert "o.`total` * 2" in stored("paid").select
+    assert {"added", "total"} <= set(stored("all_paid").columns.values_list("name", flat=True))
+    assert stored("staff").filter == "`total` > 1"
+    assert stored("staff").columns.get(name="double").expression == "`total` * 2"
+    assert {check.arguments["where"] for check in orders.checks.all()} == {"`total` > 1"}
+
+
+def test_a_rename_that_readers_followed_is_undone(ed: User, orders: TargetDataset):
+    amount = orders.columns.get(name="amount")
+    texts = [stored("paid").select, stored("all_paid").select, stored("staff").filter]
+    with acting_as(ed):
+        rename_column(column=amount, name="total", expected_version=amount.version)
+        apply_edits(undo_edits(ChangeLogEntry.objects.get(action="renamed", subject_key=str(amount.key))))
+    assert texts == [stored("paid").select, stored("all_paid").select, stored("staff").filter]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_an_edit_beside_a_rename_that_it_follows_is_refused(ed: User, orders: TargetDataset, is_first: bool):
+    """A unit of work renames a column, and edits the model that follows it."""
+    model, amount = stored("paid"), orders.columns.get(name="amount")
+
+    def edit(name: str) -> None:
+        select = f"SELECT o.id, p.pay + o.{name} AS twice, p.pay FROM rc_sales.orders AS o, {SECRET} AS p"
+        row = TargetDataset.objects.get(pk=model.pk)
+        update_target_dataset(dataset=row, expected_version=row.version, select=select)
+
+    def edit_and_rename() -> None:
+        with writing():
+            if is_first:
+                edit("amount")
+            rename_column(column=amount, name="total", expected_version=amount.version)
+            if not is_first:
+                edit("total")
+
+    with acting_as(ed), pytest.raises(MetadataError, match="whose data you may not read") as refused:
+        edit_and_rename()
+    assert refused.value.code == "not_permitted"
+    assert stored("paid").select == model.select

@@ -14,6 +14,7 @@ from elevata.accounts.permissions import acting_as
 from elevata.accounts.services.tokens import create_token
 from elevata.core.errors import MetadataError
 from elevata.notifications.services import create_webhook
+from elevata.ops.checks import secrets_of_systems_are_listed
 from loader.domain.refusals import Refusal
 from loader.services.sources.specs import database_place
 from loader.sources.limits import password_of
@@ -194,9 +195,13 @@ def test_a_system_sends_no_variable_that_is_not_listed(monkeypatch: pytest.Monke
         short_name="vault", kind="jdbc", location="postgresql://reader@db.example.org/x", secret="VAULT_TOKEN"
     )
     for read in (database_place, password_of):
-        with pytest.raises(Refusal, match="ELEVATA_SOURCE_SECRETS"):
+        with pytest.raises(Refusal, match="its secret must be .* ELEVATA_SOURCE_SECRETS") as refused:
             read(system)
+        assert refused.value.code == "BAD_LOCATION"
     with pytest.raises(MetadataError, match="ELEVATA_SOURCE_SECRETS"):
         update_system(system=system, expected_version=system.version, description="changed")
+    (warning,) = secrets_of_systems_are_listed(databases=["default"])
+    assert (warning.id, "vault (VAULT_TOKEN)" in warning.msg) == ("elevata.W008", True)
     settings.SOURCE_SECRETS = ["VAULT_TOKEN"]
+    assert secrets_of_systems_are_listed(databases=["default"]) == []
     assert (database_place(system).host, password_of(system)) == ("db.example.org", "canary-vault-7x")

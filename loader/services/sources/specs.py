@@ -103,13 +103,22 @@ def source_spec(source: SourceDataset, *, at: datetime | None = None) -> SourceS
 
 def api_of(system: System) -> ApiSpec:
     """Return the REST API of a system. Raise Refusal BAD_LOCATION or BAD_OPTION."""
+    check_secret_of(system)
     try:
-        check_secret_name(system.secret, settings.SOURCE_SECRETS)
         check_system_options(system.kind, system.options, secret=system.secret)
         return ApiSpec(parse_api(system.location), dict(system.options), system.secret)
     except MetadataError as problem:
         code = "BAD_OPTION" if problem.code == "bad_option" else "BAD_LOCATION"
         raise Refusal(code, f"{system}: {problem.message}", hint="Edit the system and correct it.") from None
+
+
+def check_secret_of(system: System) -> None:
+    """Refuse a variable that no system may name. Raise Refusal BAD_LOCATION."""
+    try:
+        check_secret_name(system.secret, settings.SOURCE_SECRETS)
+    except MetadataError as problem:
+        hint = "Ask the administrator to list the variable, or name another one in the system."
+        raise Refusal("BAD_LOCATION", f"{system}: its secret {problem.message}", hint=hint) from None
 
 
 def endpoint_at(location: str, options: Mapping[str, Any], *, source: str, at: datetime) -> tuple[str, dict[str, Any]]:
@@ -136,8 +145,8 @@ def cluster_place(system: System) -> ClusterPlace:
 
 
 def _place(system: System, parse: Callable[[str], _Place], what: str) -> _Place:
+    check_secret_of(system)
     try:
-        check_secret_name(system.secret, settings.SOURCE_SECRETS)
         return parse(system.location)
     except MetadataError as problem:
         raise Refusal(

@@ -13,6 +13,7 @@ from django.db.models.functions import Lower
 from elevata.accounts.permissions import current_actor, may
 from elevata.accounts.roles import Permission
 from metadata.domain.quality import unknown_parents
+from metadata.domain.sql import is_same_sql
 from metadata.models import (
     ColumnInput,
     DatasetInput,
@@ -27,13 +28,16 @@ from metadata.services.rows.subjects import Model, Values, read
 
 # Before-images of changed rows by model and primary key, None for new rows.
 Before = Mapping[Any, Mapping[int, Values | None]]
+# Fields with SQL, in which the undo of a rename leaves out quotes that the rename wrote.
+_SQL = ("select", "filter", "expression")
 
 
 def must_read_what_is_read(before: Before) -> None:
     """Raise MetadataError ``not_permitted`` if a unit of work lets rows read data that its actor may not read.
 
-    A change counts if it adds or alters something that is read; one that removes or describes does not. Call it at the
-    end of the unit of work, in its transaction. The system is always allowed.
+    A change counts if it adds or alters something that is read; one that removes or describes does not. ``before`` has
+    texts as they follow renames, so that those do not count. Call it at the end of the unit of work, in its
+    transaction. The system is always allowed.
     """
     user = current_actor().user
     if user is None or may(user, Permission.READ_DATA):
@@ -48,12 +52,19 @@ def _written(before: Before, model: Model, *fields: str) -> Iterator[tuple[Value
     for pk, row in read(model, was).items():
         old = was[pk] or {}
         is_back = row.get("active") and not old.get("active")
-        if not old or is_back or any(row[name] != old[name] for name in fields):
+        if not old or is_back or any(_differs(row, old, name) for name in fields):
             yield row, old
 
 
+def _differs(now: Values, was: Values, name: str) -> bool:
+    return not is_same_sql(now[name], was[name]) if name in _SQL else now[name] != was[name]
+
+
 def _datasets(before: Before) -> Iterator[tuple[str, list[TargetDataset | SourceDataset]]]:
-    """Yield the datasets that read something else or in another way, with all that they read."""
+    """Yield the datasets that read something else or in another way, with all that they read.
+
+    Columns of a model follow from its SELECT and from what its inputs offer, so only the SELECT and the inputs count.
+    """
     changed = {row["id"] for row, _ in _written(before, TargetDataset, "select", "filter")}
     changed |= {row["dataset_id"] for row, _ in _written(before, DatasetInput, "source_id", "upstream_id")}
     columns = {row["column_id"] for row, _ in _written(before, ColumnInput, "source_column_id", "upstream_column_id")}
@@ -63,7 +74,8 @@ def _datasets(before: Before) -> Iterator[tuple[str, list[TargetDataset | Source
         is_only_renamed = old and old["active"] == row["active"] and old["expression"] == row["expression"]
         if not (is_only_renamed and (row["expression"] or row["id"] in linked)):
             columns.add(row["id"])
-    changed |= set(TargetColumn.objects.filter(pk__in=columns).values_list("dataset_id", flat=True))
+    described = TargetColumn.objects.filter(pk__in=columns, dataset__select="")
+    changed |= set(described.values_list("dataset_id", flat=True))
     inputs = DatasetInput.objects.filter(dataset__in=changed).order_by("dataset", "ordinal")
     own: dict[str, list[TargetDataset | SourceDataset]] = {}
     for row in inputs.select_related("dataset__schema", "source__system", "upstream__schema"):

@@ -154,6 +154,8 @@ class ChangedRows:
         # Cache of new rows that were not changed since they were inserted.
         self._new_rows: dict[Model, dict[int, Values]] = defaultdict(dict)
         self._cached_count = 0
+        # Values that followed a rename: (model, primary key, field) → (old, new), in order.
+        self._followed: dict[tuple[Model, int, str], list[tuple[Any, Any]]] = defaultdict(list)
 
     # --- during the transaction ----------------------------------------------------------
 
@@ -183,17 +185,35 @@ class ChangedRows:
                     self._cached_count += 1
                     self._new_rows[model][row.pk] = stored_values(row)
 
+    def followed(self, row: models.Model, was: Mapping[str, Any]) -> None:
+        """Record fields of a row that were rewritten to follow a rename; ``was`` are their stored values before."""
+        for name, value in was.items():
+            self._followed[type(row), row.pk, name].append((value, getattr(row, name)))
+
     def rolled_back(self) -> None:
-        """Drop the cached new rows after part of the work was rolled back."""
+        """Forget the cached new rows and what followed a rename after part of the work was rolled back."""
         self._new_rows.clear()
+        self._followed.clear()
 
     # --- before commit --------------------------------------------------------------------
 
     def check(self) -> None:
         must_stay_classified(self.before)
-        must_read_what_is_read(self.before)
+        must_read_what_is_read(self._as_renamed())
         for name in settings.METADATA_FOLLOWERS:
             import_string(name)(self.before)
+
+    def _as_renamed(self) -> dict[Model, dict[int, Values | None]]:
+        """Return the before-images with the values that followed the renames since."""
+        images = {model: dict(rows) for model, rows in self.before.items()}
+        for (model, pk, name), steps in self._followed.items():
+            image = images[model][pk]
+            if image is not None:
+                value = image[name]
+                for old, new in steps:
+                    value = new if value == old else value
+                images[model][pk] = {**image, name: value}
+        return images
 
     def changes(self) -> Iterator[list[Change]]:
         """Yield the changes in batches, by kind of object, oldest row first."""
@@ -343,8 +363,11 @@ def changed_rows() -> Iterator[ChangedRows]:
         yield unit.tracker(ChangedRows)
 
 
-def store(row: Row) -> Row:
-    """Write a checked row; the version of an existing row is incremented."""
+def store(row: Row, followed: Mapping[str, Any] | None = None) -> Row:
+    """Write a checked row; the version of an existing row is incremented.
+
+    ``followed`` are the stored values of fields that follow a rename and mean the same as before.
+    """
     must_be_changeable([row])
     with changed_rows() as tracker:
         if row.pk is not None:
@@ -352,6 +375,7 @@ def store(row: Row) -> Row:
             row.version += 1
         row.save()
         tracker.written([row])
+        tracker.followed(row, followed or {})
     return row
 
 

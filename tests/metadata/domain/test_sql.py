@@ -10,6 +10,7 @@ from metadata.domain.sql import (
     ExpressionProblem,
     bind_placeholders,
     check_expression,
+    is_same_sql,
     quote_identifier,
     rename_in_expression,
 )
@@ -188,3 +189,19 @@ def test_a_function_of_the_same_name_is_not_renamed() -> None:
 def test_a_rename_that_would_change_more_than_columns_is_refused() -> None:
     with pytest.raises(ExpressionProblem, match="cannot be renamed"):
         rename_in_expression("cast(`date` as date)", "date", "day")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("o.amount * 2", "o.`amount`  *2", True),
+        ("'it''s'", "'it''s'", True),
+        ("o.amount", "`o.amount`", False),
+        ("amount", "'amount'", False),
+        ("current_date", "`current_date`", False),
+        ("amount", "pay", False),
+        ("'open", "'open ", False),
+    ],
+)
+def test_sql_is_the_same_with_quoted_names(one: str, other: str, is_same: bool):
+    assert is_same_sql(one, other) is is_same

@@ -3,7 +3,7 @@
 import pytest
 
 from elevata.core.errors import MetadataError
-from metadata.models import TargetColumn, TargetDataset
+from metadata.models import ColumnInput, TargetColumn, TargetDataset
 from metadata.selectors import dependents
 from metadata.services import lifecycle
 from metadata.services.datasets import targets
@@ -44,6 +44,12 @@ def columns(dataset: TargetDataset) -> dict[str, str]:
 
 def column(dataset: TargetDataset, name: str) -> TargetColumn:
     return TargetColumn.objects.get(dataset=dataset, name=name)
+
+
+def lineage(dataset: TargetDataset) -> dict[str, tuple[str, list[str]]]:
+    """Return the expression and the inputs of each column in use."""
+    rows = TargetColumn.objects.filter(dataset=dataset, active=True).order_by("ordinal")
+    return {row.name: (row.expression, [one.upstream_column.name for one in row.inputs.all()]) for row in rows}
 
 
 def select_of(dataset: TargetDataset) -> str:
@@ -319,6 +325,27 @@ def test_a_column_that_would_take_a_name_of_a_model_over_is_not_added(orders, bi
     change(sales, select="SELECT amount AS base, amount + 1 AS total FROM rawcore.orders")
     targets.create_target_column(dataset=orders, name="base", type="integer")
     assert columns(sales)["base"] == "decimal(10,2)"
+
+
+def test_the_lineage_of_hashes_is_stored_with_their_model_only(orders, bizcore) -> None:
+    """A change upstream leaves models with hashes alone, also those whose hashes were stored without lineage."""
+    select = "SELECT orders_key, row_hash AS hash, upper(orders_key) AS k, customer FROM rawcore.orders"
+    new, old = model(bizcore, "new", select), model(bizcore, "old", select)
+    hashes = old.columns.exclude(name="customer")
+    ColumnInput.objects.filter(column__in=hashes).delete()
+    hashes.exclude(name="k").update(expression="")
+    before = lineage(new), lineage(old)
+    versions = list(TargetColumn.objects.filter(dataset__in=(new, old)).values_list("pk", "version"))
+    targets.create_target_column(dataset=orders, name="note", type="string")
+    assert (lineage(new), lineage(old)) == before
+    assert list(TargetColumn.objects.filter(dataset__in=(new, old)).values_list("pk", "version")) == versions
+    for each in (new, old):
+        change(each, select=f"{select} WHERE id > 1")
+    assert lineage(old) == lineage(new)
+    assert lineage(old)["hash"] == ("row_hash", ["id", "customer", "amount", "note"])
+    id_ = column(orders, "id")
+    lifecycle.rename_column(column=id_, name="number", expected_version=id_.version)
+    assert lineage(old)["orders_key"] == ("orders_key", ["number"])
 
 
 def test_a_new_column_is_refused_by_a_model_of_a_model(orders, bizcore) -> None:
