@@ -65,7 +65,7 @@ def column_rule(*, type: str, key_ordinal: int | None, nullable: bool) -> str:
 
 
 def check_rules(kind: str, severity: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a check as a part of the state, without its name."""
+    """Return a check as a part of the state, without its name; ``arguments`` are normal (``QualityRule.arguments``)."""
     return {"kind": kind, "severity": severity, **arguments}
 
 

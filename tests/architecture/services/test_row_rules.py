@@ -161,6 +161,15 @@ def test_every_rule_that_decides_rows_of_a_history_is_approved_by_another_person
     assert faults == {}
 
 
+def test_a_fractional_limit_of_a_check_is_reported_and_executed(world: World) -> None:
+    limits = {"columns": "amount", "minimum": 0.5}
+    create_check(dataset=order(), name="limited", kind="range", arguments=limits, severity="stop")
+    assert QualityCheck.objects.get(name="limited").arguments == limits
+    assert [one.code for one in operations_of(world.report())] == ["HISTORY_DIFFERS"]
+    world.executed()
+    assert world.report().status == "no_changes"
+
+
 def test_a_check_that_warns_is_no_change(world: World) -> None:
     with acting_as(world.author):
         new_check("warn")()
