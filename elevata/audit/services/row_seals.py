@@ -26,6 +26,8 @@ from elevata.audit.services.signing import keyring
 Kind = type[Model]
 Values = dict[str, Any]
 
+# Problem of a seal whose key the settings do not list: nobody knows whether its row was changed.
+UNKNOWN_KEY = "key_unknown"
 _PURPOSE = "row-seal"
 _BATCH = 500
 _CHUNK = 2000
@@ -212,8 +214,9 @@ class Seal(NamedTuple):
 
 def seal_problem(seal: Seal, digest: str, parts: str) -> str:
     """Return the difference between a seal and the digests of its row; empty if there is none."""
-    if seal.digest != digest or keyring().problem(Signature.parse(seal.signature), _PURPOSE, seal.message()):
-        return "changed"
+    problem = keyring().problem(Signature.parse(seal.signature), _PURPOSE, seal.message())
+    if seal.digest != digest or problem:
+        return UNKNOWN_KEY if seal.digest == digest and problem == UNKNOWN_KEY else "changed"
     return "" if seal.parts == parts else "parts"
 
 
