@@ -221,7 +221,6 @@ def _changes_to_decide(operations: tuple[Operation, ...], basis: Basis) -> tuple
     return tuple(parts + [step.describe() for step in differences if step.table.dataset_key not in planned])
 
 
-@transaction.atomic
 def record_rules(pending: Pending) -> None:
     """Record the rules of datasets of which an older release recorded none: those that the load follows.
 
@@ -233,12 +232,13 @@ def record_rules(pending: Pending) -> None:
         return
     environment = pending.basis.environment
     rows = AppliedDataset.objects.select_for_update().filter(environment=environment, dataset_key__among=keys)
-    for row in rows.order_by("pk"):
-        refuse_unproven_row(row)
-        state = of_row(row.state)
-        if not state.rules_recorded:
-            known = {"versions": row.table_versions, "execution": row.execution, "through": row.through}
-            write_applied(environment=environment, state=with_rules_of(state, desired[state.key]), **known)
+    with transaction.atomic():
+        for row in rows.order_by("pk"):
+            refuse_unproven_row(row)
+            state = of_row(row.state)
+            if not state.rules_recorded:
+                known = {"versions": row.table_versions, "execution": row.execution, "through": row.through}
+                write_applied(environment=environment, state=with_rules_of(state, desired[state.key]), **known)
 
 
 @transaction.atomic
