@@ -172,8 +172,7 @@ class PolicyForm(forms.Form):
         min_value=0,
         max_value=9,
         required=False,
-        help_text="A run prunes, reverts, accepts a table or decides on quarantined rows; empty: as for destructive "
-        "reports.",
+        help_text="A run prunes, reverts, accepts a table or decides on quarantined rows; empty: as for safe reports.",
         error_messages={"invalid": "Enter a number from 0 to 9, or nothing."},
     )
 
@@ -205,6 +204,14 @@ class PolicyForm(forms.Form):
                 required=False,
                 help_text="By the highest risk in a report. Authors cannot approve their own changes.",
             )
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse a role of maintenance without a number, which would have no effect."""
+        given = super().clean() or self.cleaned_data
+        has_no_count = "count_maintenance" in given and given["count_maintenance"] is None
+        if given.get("role_maintenance") and has_no_count:
+            self.add_error("count_maintenance", "Enter a number from 0 to 9, or choose no role.")
+        return given
 
     @classmethod
     def of(cls, policy: PolicySet, version: int) -> "PolicyForm":

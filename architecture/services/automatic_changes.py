@@ -17,12 +17,12 @@ from architecture.domain.change_policy import SAFE
 from architecture.domain.operations import ALLOWED, METADATA_ONLY, Operation
 from architecture.domain.planning.plan import plan
 from architecture.domain.report import Scope
-from architecture.domain.states.state_files import as_row, flat
+from architecture.domain.states.state_files import as_row, flat, of_row
 from architecture.domain.steps.report_steps import plan_steps, steps_left
 from architecture.domain.steps.statements import statement_text
 from architecture.domain.steps.step import Step
 from architecture.domain.workflow import Refused
-from architecture.models import Environment, Execution, ExecutionOperation
+from architecture.models import AppliedDataset, Environment, Execution, ExecutionOperation
 from architecture.permissions import must_still_be_permitted, place_of_execution
 from architecture.selectors.authors import carried_out
 from architecture.services.change_policy import policy_in_force
@@ -42,14 +42,16 @@ from architecture.services.proof import (
     refuse_altered_metadata,
     refuse_unproven_execution,
     refuse_unproven_preview,
+    refuse_unproven_row,
     seal,
     sign_execution,
 )
 from architecture.services.reports import Basis, basis_of, operations_of, refuse_stale, tables_of, what_moved
-from architecture.services.states import Seen, last_seen
+from architecture.services.states import Seen, last_seen, write_applied
 from architecture.services.undo import mark_before
 from elevata.accounts.roles import Permission
 from elevata.core.canonical_json import sha256_hex
+from metadata.domain.load_policy import with_rules_of
 from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset
 
@@ -217,6 +219,26 @@ def _changes_to_decide(operations: tuple[Operation, ...], basis: Basis) -> tuple
     planned = {operation.dataset_key for operation in operations}
     differences = plan_steps(basis.tables({state.key for state in basis.desired}), basis.seen.tables)
     return tuple(parts + [step.describe() for step in differences if step.table.dataset_key not in planned])
+
+
+def record_rules(pending: Pending) -> None:
+    """Record the rules of datasets of which an older release recorded none: those that the load follows.
+
+    Raise Refused APPLIED_UNPROVEN for a row that was changed outside the product.
+    """
+    desired = {state.key: state for state in pending.basis.desired}
+    keys = {state.key for state in pending.basis.applied if not state.rules_recorded} & desired.keys()
+    if not keys:
+        return
+    environment = pending.basis.environment
+    rows = AppliedDataset.objects.select_for_update().filter(environment=environment, dataset_key__among=keys)
+    with transaction.atomic():
+        for row in rows.order_by("pk"):
+            refuse_unproven_row(row)
+            state = of_row(row.state)
+            if not state.rules_recorded:
+                known = {"versions": row.table_versions, "execution": row.execution, "through": row.through}
+                write_applied(environment=environment, state=with_rules_of(state, desired[state.key]), **known)
 
 
 @transaction.atomic

@@ -33,6 +33,7 @@ from elevata.audit.domain import Problem, Signature
 from elevata.audit.models import AppendOnly, ChainLink
 from elevata.audit.services import chain
 from elevata.audit.services.altered_rows import altered_rows
+from elevata.audit.services.row_seals import UNKNOWN_KEY
 from elevata.audit.services.signing import sign, signature_problem
 from elevata.core.canonical_json import sha256_hex
 from metadata.domain.state import DatasetState
@@ -207,10 +208,13 @@ def refuse_altered_metadata(datasets: QuerySet[TargetDataset] | None = None) -> 
         columns = TargetColumn.objects.filter(dataset__pk__among=pks)
         within = {TargetDataset: own, TargetColumn: columns, Reference: Reference.objects.filter(child__pk__among=pks)}
         within |= {model: model.objects.filter(dataset__pk__among=pks) for model in (QualityCheck, Exposure)}
-    altered = [row.name for row in islice(altered_rows(within), _NAMED + 1)]
+    altered = list(islice(altered_rows(within), _NAMED + 1))
     if altered:
         more = " and others" if len(altered) > _NAMED else ""
-        raise Refused("CHANGED_OUTSIDE", f"changed outside of elevata: {', '.join(altered[:_NAMED])}{more}")
+        is_key_missing = all(row.problem == UNKNOWN_KEY for row in altered)
+        cause = "sealed with a key that is not listed" if is_key_missing else "changed outside of elevata"
+        hint = "add the former audit key to ELEVATA_AUDIT_KEYS_FORMER" if is_key_missing else ""
+        raise Refused("CHANGED_OUTSIDE", f"{cause}: {', '.join(row.name for row in altered[:_NAMED])}{more}", hint)
 
 
 # --- contents ----------------------------------------------------------------------------------

@@ -39,6 +39,7 @@ from elevata.audit.services import chain
 from elevata.audit.services.change_log import record_why
 from elevata.core.canonical_json import sha256_hex
 from elevata.jobs import states
+from metadata.domain.load_policy import with_rules_of
 from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset
 from metadata.selectors.datasets import dataset_states
@@ -154,7 +155,7 @@ def gather(
         refuse_altered_metadata(datasets)
     through = chain.sealed_through()
     applied = proven_states(environment=environment)
-    known = as_known(dataset_states(datasets), applied) if desired is None else Known(tuple(desired))
+    known = as_known(dataset_states(datasets), applied) if desired is None else _stored(desired, applied)
     if datasets is not None:
         only = {state.key for state in known.states}
     if only is not None:
@@ -166,6 +167,12 @@ def gather(
     policy = policy_in_force(environment)
     followed = proven_followed(environment=environment, states=(*known.states, *applied))
     return Basis(environment, scope, known.states, applied, seen, policy, known.warnings, through, followed)
+
+
+def _stored(desired: Iterable[DatasetState], applied: Iterable[DatasetState]) -> Known:
+    """Return stored desired states. Rules that an older release did not record are the applied ones."""
+    known = {state.key: state for state in applied}
+    return Known(tuple(with_rules_of(state, known.get(state.key)) for state in desired))
 
 
 def table_keys(states: Iterable[DatasetState]) -> frozenset[str]:

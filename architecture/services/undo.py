@@ -37,6 +37,7 @@ from architecture.services.reports import CURRENT_STATUSES, Basis, gather, recor
 from architecture.services.states import NOTHING, Seen, last_seen
 from elevata.jobs import states
 from elevata.jobs import states as job_states
+from metadata.domain.load_policy import with_rules_of
 
 # Load runs that wrote rows into a dataset: a setting names the query.
 
@@ -138,8 +139,11 @@ def undo_state(record: ExecutionRecord, seen: Seen | None = None) -> Ground:
     """Return the state for undo: current, before and after the record. ``seen`` defaults to the last observations."""
     environment = record.environment
     seen = last_seen(environment=environment) if seen is None else seen
-    before, left = _states(record)
     applied = {state.key: state for state in applied_states(environment=environment)}
+    before, left = (
+        {key: state if state is None else with_rules_of(state, applied.get(key)) for key, state in side.items()}
+        for side in _states(record)
+    )
     shapes = {key: shape for key, table in seen.tables.items() if (shape := shape_of(table)) is not None}
     return Ground(applied, before, left, shapes)
 

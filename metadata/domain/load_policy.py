@@ -11,12 +11,14 @@ A source's place and its deliveries are no part of it. State files of other inst
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from metadata.domain.quality.check_kinds import QUARANTINE, STOP
 from metadata.domain.sources import raw_keeping
 from metadata.domain.sources.contracts import PROPOSE
 from metadata.domain.sources.reading_options import options_of, shown_options
+from metadata.domain.state import DatasetState
 
 SOURCES, CHECKS, GHOST_ROWS = "sources", "checks", "ghost_rows"
 # Parts of a source's rules.
@@ -65,7 +67,7 @@ def column_rule(*, type: str, key_ordinal: int | None, nullable: bool) -> str:
 
 
 def check_rules(kind: str, severity: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a check as a part of the state, without its name."""
+    """Return a check as a part of the state, without its name; ``arguments`` are normal (``QualityRule.arguments``)."""
     return {"kind": kind, "severity": severity, **arguments}
 
 
@@ -91,6 +93,21 @@ def with_keeping(policy: Policy, other: Policy) -> Policy:
     keeping = raw_keeping.keeping_of(other)
     described = raw_keeping.policy_of(keeping.mode, keeping.days, keeping.deliveries) or {}
     return {**rules, **described} or None if isinstance(rules, dict) else policy
+
+
+def with_rules_of(state: DatasetState, other: DatasetState | None) -> DatasetState:
+    """Return a state whose release recorded no rules with those of another one; any other state is returned unchanged.
+
+    The mode of keeping was always recorded, so it stays.
+    """
+    if state.rules_recorded or other is None or not other.rules_recorded:
+        return state
+    mode, limits = raw_keeping.mode_of(state.load_policy), raw_keeping.keeping_of(other.load_policy)
+    days, deliveries = (limits.days, limits.deliveries) if mode != raw_keeping.LATEST else (None, None)
+    rules = without_keeping(other.load_policy)
+    described = raw_keeping.policy_of(mode, days, deliveries) or {}
+    policy = {**rules, **described} or None if isinstance(rules, dict) else rules
+    return replace(state, load_policy=policy, rules_recorded=True)
 
 
 def datasets_checked_against(policy: Policy) -> tuple[str, ...]:

@@ -96,9 +96,10 @@ class ExposureState:
 class DatasetState:
     """State of a target dataset; ``inputs`` are stable keys of source or target datasets.
 
-    ``load_policy`` of a raw dataset is its keeping (``metadata.domain.sources.raw_keeping``). State files may have any;
-    in metadata, the inputs determine all else about how a dataset is loaded. ``select`` is the SELECT of a model,
-    ``increment`` the rows of it that a load computes anew (all if empty). ``exposures`` are the dataset's consumers.
+    ``load_policy`` has further rules that decide rows (``metadata.domain.load_policy``); state files may have any.
+    ``rules_recorded`` is False for a stored state of a release that recorded none of them but ``keep``. ``select`` is
+    the SELECT of a model, ``increment`` the rows of it that a load computes anew (all if empty). ``exposures`` are the
+    dataset's consumers.
     """
 
     key: str
@@ -121,6 +122,7 @@ class DatasetState:
     increment: dict = field(default_factory=dict)
     contract: ContractState | None = None
     exposures: tuple[ExposureState, ...] = ()
+    rules_recorded: bool = True
 
     @property
     def qualified_name(self) -> str:

@@ -45,7 +45,7 @@ def rules_of_rows(
         rules[row["dataset_id"]]["sources"][str(row["key"])] = rule
     checks = QualityCheck.objects.filter(dataset__pk__among=checked, active=True, severity__in=HOLDING_BACK)
     for check in checks if checked else ():
-        rule = check_rules(check.kind, check.severity, check.arguments)
+        rule = check_rules(check.kind, check.severity, check.rule.arguments)
         rules[check.dataset_id]["checks"][str(check.key)] = rule
     for row in references:
         if row["unknown_parent"] == GHOST:

@@ -8,8 +8,10 @@ from django.apps import apps
 from django.core.management import call_command
 from django.db import connection
 
+from architecture.domain.workflow import Refused
 from architecture.models import ExecutionEvent
 from architecture.services.automatic_changes import pending_changes
+from architecture.services.proof import refuse_altered_metadata
 from architecture.services.states import last_seen
 from elevata.accounts.cli import CommandExit
 from elevata.accounts.permissions import acting_as
@@ -194,7 +196,20 @@ def test_rows_of_an_existing_installation_are_sealed_by_its_migration(installati
     RowSeal.objects.all().delete()
     assert altered()
     import_module("loader.migrations.0004_seal_rows").seal_rows(apps, None)
-    assert altered() == []
+    assert (altered(), list(outdated_rows())) == ([], [])
+
+
+def test_rows_sealed_with_a_key_that_is_not_listed_have_a_problem_of_their_own(built: World, settings: Any) -> None:
+    former, settings.AUDIT_KEY = settings.AUDIT_KEY, "5" * 64
+    assert {row.problem for row in altered_rows()} == {"key_unknown"}
+    with pytest.raises(Refused, match="a key that is not listed") as caught:
+        refuse_altered_metadata()
+    assert caught.value.code == "CHANGED_OUTSIDE"
+    assert "ELEVATA_AUDIT_KEYS_FORMER" in caught.value.hint
+    sql("UPDATE metadata_targetcolumn SET expression = '2' WHERE name = 'balance'")
+    assert {row.problem for row in altered_rows()} == {"key_unknown", "changed"}
+    settings.AUDIT_KEYS_FORMER = (former,)
+    assert altered() == ["metadata_targetcolumn rawcore.rc_crm_customer.balance changed"]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from architecture.domain.states.state_files import FOREIGN_KEY, flat
 from architecture.domain.type_changes import TypeChange, classify
 from elevata.core.errors import MetadataError
 from metadata.domain.history.history_policy import HistoryPolicy
-from metadata.domain.load_policy import with_keeping
+from metadata.domain.load_policy import with_keeping, with_rules_of
 from metadata.domain.state import ColumnState, DatasetState
 
 # Fields that a change of a dataset's logic sets.
@@ -31,7 +31,7 @@ def advance(applied: DatasetState | None, operation: Operation, desired: Dataset
     ``applied`` is None for a dataset without a table yet, ``desired`` for one that was removed from the metadata.
     Raises ValueError for an operation that does not fit these states.
     """
-    desired = flat(desired) if desired is not None else None
+    desired = with_rules_of(flat(desired), applied) if desired is not None else None
     if operation.op == ops.CREATE_TABLE:
         return _create_table(applied, operation, _require(desired, operation))
     history = operation.op in (ops.RENAME_TABLE, ops.RETIRE_TABLE) and operation.side == HISTORY
@@ -56,9 +56,9 @@ def follows_history(dataset: DatasetState | None) -> bool:
 def adopt_metadata(applied: DatasetState, desired: DatasetState) -> DatasetState:
     """Return ``applied`` with the changes that need no operation: keys, former names, removed NOT NULL, consumers.
 
-    The next report compares with them.
+    The next report compares with them. Rules that an older release did not record are taken over, too.
     """
-    applied, desired = flat(applied), flat(desired)
+    applied, desired = with_rules_of(flat(applied), desired), flat(desired)
     pairs = match_columns(applied.columns, desired.columns).pairs
     # A retired table gets no column operations: a column of the same name may be a different one.
     criteria = ("key", "name") if desired.active or desired.materialization == "view" else ("key",)
@@ -95,7 +95,7 @@ def is_reached(applied: DatasetState | None, desired: DatasetState) -> bool:
     """
     if applied is None:
         return False
-    applied, desired = flat(applied), flat(desired)
+    applied, desired = with_rules_of(flat(applied), desired), with_rules_of(flat(desired), applied)
     rest = {column.key: column for column in applied.columns}
     pairs = [(rest.pop(column.key, None), column) for column in desired.columns]
     return (
@@ -119,6 +119,7 @@ def _comparable_dataset(dataset: DatasetState) -> DatasetState:
         history_policy=policy_choices(dataset.history_policy),
         contract=None,
         exposures=(),
+        rules_recorded=True,
     )
 
 

@@ -15,6 +15,7 @@ from architecture.domain.steps.features import closing_features, features_of
 from architecture.domain.tables import ColumnSpec, ObservedTable, TableSpec, current_table, kept_histories, tables_of
 from architecture.domain.type_changes import classify_types
 from metadata.domain import naming
+from metadata.domain.load_policy import with_rules_of
 from metadata.domain.state import ATTRIBUTE, BUSINESS_KEY, TECHNICAL, ColumnState, DatasetState
 from metadata.domain.types import parse, stored_type
 
@@ -86,10 +87,12 @@ class CurrentState:
         A table without an applied dataset is identified by ``desired``, which also supplies its logic, because no
         applied logic is stored. The same holds for a dropped dataset whose history was retained. Other tables are
         left out, and dropped tables count as absent. ``followed`` is the last logic of the retained histories, by
-        their keys.
+        their keys. Rules that an older release did not record are those of ``desired``.
         """
         desired = tuple(desired)
         observed = {key: table for key, table in observed.items() if not table.dropped}
+        wanted = {dataset.key: flat(dataset) for dataset in desired}
+        applied = [with_rules_of(dataset, wanted.get(dataset.key)) for dataset in applied]
         known = {dataset.key: (with_contract_in_force(flat(dataset)), True) for dataset in applied}
         for dataset in desired:
             history = dataset.history_key in observed and dataset.materialization == "table"
@@ -97,7 +100,6 @@ class CurrentState:
                 retained = dataset.key not in observed or dataset.history_key in (followed or ())
                 state = replace(flat(dataset), historize=dataset.historize and not retained, contract=None)
                 known[dataset.key] = (state, False)
-        wanted = {dataset.key: flat(dataset) for dataset in desired}
         placed = [
             _observed_dataset(state, is_applied, observed, wanted.get(key))
             for key, (state, is_applied) in known.items()
@@ -170,7 +172,8 @@ def _observed_dataset(
 
 def _with_followed(placed: Placed, followed: Mapping[str, DatasetState], desired: DatasetState | None) -> Placed:
     key = placed.state.history_key or (desired.history_key if desired else None)
-    return replace(placed, followed=followed.get(key or ""))
+    known = followed.get(key or "")
+    return replace(placed, followed=known if known is None else with_rules_of(known, desired))
 
 
 def _with_history(state: DatasetState, desired: DatasetState | None) -> DatasetState:

@@ -223,7 +223,7 @@ def as_row(dataset: DatasetState) -> dict[str, Any]:
 
 
 def of_row(row: Mapping[str, Any]) -> DatasetState:
-    """Return the state that ``as_row`` wrote. Raise TypeError for unknown fields."""
+    """Return the state that ``as_row`` of this or an older release wrote. Raise TypeError for unknown fields."""
     columns = tuple(
         ColumnState(**{**column, "former_names": tuple(column["former_names"]), "inputs": tuple(column["inputs"])})
         for column in row["columns"]
@@ -233,7 +233,8 @@ def of_row(row: Mapping[str, Any]) -> DatasetState:
         "contract": _contract_of(row["contract"]) if row.get("contract") else None,
         "exposures": tuple(ExposureState(**exposure) for exposure in row.get("exposures") or ()),
     }
-    return DatasetState(**{**row, **lists, **promised, "columns": columns, "references": ()})
+    older = {"rules_recorded": False}
+    return DatasetState(**{**older, **row, **lists, **promised, "columns": columns, "references": ()})
 
 
 def _contract_of(row: Mapping[str, Any]) -> ContractState:

@@ -10,6 +10,7 @@ from django.db.models import Max, Model, QuerySet
 from elevata.audit.models import ChangeLogEntry, RowSeal, Versioned
 from elevata.audit.row_digests import parts_digest, row_digest
 from elevata.audit.services.row_seals import (
+    UNKNOWN_KEY,
     Kind,
     Seal,
     parts_of,
@@ -28,7 +29,7 @@ _COMPARISONS = 3
 
 @dataclass(frozen=True)
 class AlteredRow:
-    """Row that does not match its seal. ``problem`` is ``changed``, ``parts``, ``unsealed``, ``removed`` or ``older``.
+    """Row that does not match its seal. ``problem`` is a key of ``PROBLEMS``.
 
     ``row`` is None for a removed row; ``entry`` is the last change-log entry of one that was removed with its seal.
     """
@@ -67,6 +68,7 @@ class AlteredRow:
 
 
 PROBLEMS = {
+    UNKNOWN_KEY: "it is sealed with a key that is not among ELEVATA_AUDIT_KEYS_FORMER",
     "changed": "its values were changed outside of the product",
     "parts": "rows that belong to it were added, changed or removed outside of the product",
     "unsealed": "it was added outside of the product",

@@ -15,17 +15,19 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from django.conf import settings
-from django.db.models import Model, QuerySet
+from django.db.models import Max, Model, QuerySet
 from django.utils.module_loading import import_string
 
 from elevata.audit.domain import Signature
-from elevata.audit.models import RowSeal
+from elevata.audit.models import ChangeLogEntry, RowSeal
 from elevata.audit.row_digests import Fields, canonical_row, parts_digest, row_digest
 from elevata.audit.services.signing import keyring
 
 Kind = type[Model]
 Values = dict[str, Any]
 
+# Problem of a seal whose key the settings do not list: nobody knows whether its row was changed.
+UNKNOWN_KEY = "key_unknown"
 _PURPOSE = "row-seal"
 _BATCH = 500
 _CHUNK = 2000
@@ -167,14 +169,16 @@ def image(row: Model) -> Values | None:
 def seal_all(model: Kind, rules: Sealed) -> None:
     """Seal all rows of a model as they are.
 
-    For migrations, which have models of their own: each one that changes values of sealed rows seals them anew.
+    For migrations, which have models of their own: each one that changes values of sealed rows seals them anew. The
+    seals are of the newest change-log entry, since the rows are as all entries left them.
     """
+    newest = ChangeLogEntry.objects.aggregate(newest=Max("pk"))["newest"] or 0
     pks = list(model._base_manager.order_by("pk").values_list("pk", flat=True))
     for start in range(0, len(pks), _BATCH):
         batch = pks[start : start + _BATCH]
         parts = parts_of(rules, batch)
         rows = _values(model, batch).items()
-        _store([_signed(model, pk, _digest(model, rules, row), parts_digest(parts[pk]), 0) for pk, row in rows])
+        _store([_signed(model, pk, _digest(model, rules, row), parts_digest(parts[pk]), newest) for pk, row in rows])
 
 
 def forget(model: Kind, pk: int) -> None:
@@ -210,8 +214,9 @@ class Seal(NamedTuple):
 
 def seal_problem(seal: Seal, digest: str, parts: str) -> str:
     """Return the difference between a seal and the digests of its row; empty if there is none."""
-    if seal.digest != digest or keyring().problem(Signature.parse(seal.signature), _PURPOSE, seal.message()):
-        return "changed"
+    problem = keyring().problem(Signature.parse(seal.signature), _PURPOSE, seal.message())
+    if seal.digest != digest or problem:
+        return UNKNOWN_KEY if seal.digest == digest and problem == UNKNOWN_KEY else "changed"
     return "" if seal.parts == parts else "parts"
 
 

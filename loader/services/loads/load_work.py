@@ -19,6 +19,7 @@ from architecture.services.automatic_changes import (
     begin_execution,
     finish_execution,
     pending_changes,
+    record_rules,
 )
 from architecture.services.drift import settle_if_in_sync
 from architecture.services.leases import Held, Holder, take_leases
@@ -208,6 +209,7 @@ class LoadWork:
         pending = self.pending(plan)
         if pending.operations:
             self._execute(pending)
+        retried(partial(record_rules, pending))
         result = self._load(plan, rows, files) if plan.steps else states.SUCCEEDED
         if not pending.operations:  # else all names were published with the changes
             self._publish(frozenset(each.key for each in (*(step.dataset for step in plan.steps), *plan.views)))

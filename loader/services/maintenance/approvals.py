@@ -22,6 +22,7 @@ from elevata.core.canonical_json import sha256_hex
 from elevata.core.words import counted
 from elevata.jobs import services as jobs
 from elevata.jobs import states
+from elevata.jobs.models import Job
 from elevata.jobs.services import Submitted
 from loader.domain.run_states import APPROVED
 from loader.models import LoadRun
@@ -65,6 +66,8 @@ def approve_maintenance(*, run: LoadRun, user: Any, note: str = "") -> bool:
     for a second approval by one user.
     """
     must_be_permitted(user, Permission.APPROVE_REPORTS, on=here)
+    # Locked, so that of two approvals at the same time the second one counts the first.
+    Job.objects.select_for_update().get(pk=run.pk)
     row = LoadRun.objects.select_related("environment", "requested_by").get(pk=run.pk)
     if row.status not in states.RESTARTABLE or not missing_approvals(row):
         state = row.get_status_display().lower()

@@ -93,5 +93,7 @@ def _keeping(state: DatasetState) -> Keeping | None:
     if row is None:
         return None
     applied = proven_states(environment=current_environment())
-    in_force = (keeping_of(known.load_policy) for known in applied if known.key == state.key)
+    # Releases that recorded no limits applied those of the metadata at once.
+    recorded = (known for known in applied if known.key == state.key and known.rules_recorded)
+    in_force = (keeping_of(known.load_policy) for known in recorded)
     return next((keeping for keeping in in_force if keeps_less(keeping, row.keeping)), row.keeping)

@@ -17,6 +17,7 @@ from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.utils import timezone
 
+from architecture.domain.workflow import Refused
 from architecture.models import Execution
 from architecture.permissions import here, who_answers
 from elevata.accounts.permissions import may
@@ -32,6 +33,7 @@ from loader.models import DatasetRun, LoadRun
 from loader.selectors.quality_results import results_of_run
 from loader.selectors.run_picture import Part, RunPicture, parts_of
 from loader.selectors.runs import executions_of, run_events, usual_seconds
+from loader.services.maintenance.approvals import missing_approvals
 
 LINES = 300
 PER_PAGE = 100
@@ -221,9 +223,17 @@ def _decisions(run: LoadRun) -> list[dict[str, str]]:
 
 
 def _approval(user: Any, run: LoadRun) -> dict[str, Any] | None:
-    """Return why the user may not approve a run that waits for approval, as ``reason``; None for any other run."""
+    """Return why the user may not approve a run that waits for approval, as ``reason``; None for any other run.
+
+    A run that was blocked under a stricter policy may lack no approval any more.
+    """
     if (run.error or {}).get("code") != "RUN_UNAPPROVED":
         return None
+    try:
+        if not missing_approvals(run):
+            return None
+    except Refused as refused:
+        return {"reason": refused.one_line()}
     if not may(user, Permission.APPROVE_REPORTS, on=here):
         return {"reason": "Ask for the approver role to approve runs"}
     own = run.requested_by is not None and who_answers(run.requested_by) == who_answers(user)

@@ -11,6 +11,7 @@ from architecture.services.executions import approve
 from architecture.services.reports import operations_of
 from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
+from elevata.audit.services.row_seals import forget
 from metadata.models import QualityCheck, Reference, SourceDataset, TargetDataset
 from metadata.services.datasets.generation import generate_targets
 from metadata.services.datasets.targets import create_target_column, create_target_dataset, update_target_dataset
@@ -23,7 +24,9 @@ from metadata.services.sources import (
     update_source_column,
     update_source_dataset,
 )
+from tests.architecture.older_states import store_as_older_release
 from tests.architecture.world import World, committed, make_world, person
+from tests.database.seals import seal_as_written
 
 pytestmark = pytest.mark.django_db
 
@@ -161,6 +164,31 @@ def test_every_rule_that_decides_rows_of_a_history_is_approved_by_another_person
     assert faults == {}
 
 
+def test_rules_that_an_older_release_did_not_record_are_taken_over_by_the_next_execution(world: World) -> None:
+    of_reference("ghost")()
+    world.executed()
+    store_as_older_release()
+    assert world.report().status == "no_changes"
+    with acting_as(world.author):
+        dataset = order()
+        update_target_dataset(dataset=dataset, expected_version=dataset.version, filter="id > 0")
+    assert {one.message.partition(";")[0] for one in operations_of(world.report())} == {"the filter moved"}
+    world.executed()
+    assert world.report().status == "no_changes"
+    of_check(severity="warn")()
+    messages = [one.message.partition(";")[0] for one in operations_of(world.report())]
+    assert messages == ["the checks that hold rows back moved"]
+
+
+def test_a_fractional_limit_of_a_check_is_reported_and_executed(world: World) -> None:
+    limits = {"columns": "amount", "minimum": 0.5}
+    create_check(dataset=order(), name="limited", kind="range", arguments=limits, severity="stop")
+    assert QualityCheck.objects.get(name="limited").arguments == limits
+    assert [one.code for one in operations_of(world.report())] == ["HISTORY_DIFFERS"]
+    world.executed()
+    assert world.report().status == "no_changes"
+
+
 def test_a_check_that_warns_is_no_change(world: World) -> None:
     with acting_as(world.author):
         new_check("warn")()
@@ -193,6 +221,8 @@ def test_editors_of_a_retired_reference_are_authors_of_the_report_of_the_parent(
     with acting_as(editor):
         retire_reference(reference=row, expected_version=row.version)
     Reference.objects.all().delete()
+    forget(Reference, row.pk)
+    seal_as_written()
     committed()
     report = world.report(Scope(DATASET, ORDER, target_only=True))
     assert [one.code for one in operations_of(report)] == ["HISTORY_DIFFERS"]

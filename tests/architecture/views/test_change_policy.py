@@ -122,3 +122,11 @@ def test_the_readers_are_chosen_and_fewer_of_them_are_looser(operator: Client, w
     assert policy_of(world.environment).readers == "open"
     assert [one["choice"] for one in PolicyProposal.objects.get().looser] == ["readers"]
     assert chosen("everybody") == 422
+
+
+def test_a_role_of_maintenance_without_a_number_is_refused(operator):
+    given = posted(read(operator, "/policies/dev/")) | {"count_maintenance": "", "role_maintenance": "admin"}
+    answer = operator.post("/policies/dev/", given)
+    assert answer.status_code == 422
+    assert "Enter a number from 0 to 9, or choose no role." in answer.content.decode()
+    assert "as for safe reports" in answer.content.decode()

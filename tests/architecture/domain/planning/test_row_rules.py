@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from architecture.domain.operations import ALLOWED, NEEDS_APPROVAL, Operation
-from metadata.domain.load_policy import source_rules
+from architecture.domain.states.applied_state import advance, is_reached
+from architecture.domain.states.state_files import as_row, of_row
+from metadata.domain.load_policy import source_rules, with_rules_of
 from metadata.domain.sources.formats import NAMES
 from metadata.domain.sources.reading_options import OPTIONS
 from metadata.domain.state import DatasetState
@@ -175,3 +177,33 @@ def test_every_option_of_a_source_is_a_rule_or_decides_the_pace_alone() -> None:
 def test_an_option_with_its_default_is_no_rule() -> None:
     rules = source_rules(format="csv", options={"delimiter": ","}, intake={}, new_columns="propose", columns={})
     assert rules == {}
+
+
+UNRECORDED = {
+    "rules": (None, {"checks": {"c": CHECK}}, {"checks": {"c": CHECK}}),
+    "limits of kept deliveries": ({"keep": "all"}, {"keep": "all", "keep_days": 3}, {"keep": "all", "keep_days": 3}),
+    "another mode of keeping": ({"keep": "all"}, {"keep": "by_day", "keep_days": 3}, {"keep": "all", "keep_days": 3}),
+    "limits of a new mode": (None, {"keep": "all", "keep_days": 3}, None),
+}
+
+
+@pytest.mark.parametrize(("stored", "described", "expected"), UNRECORDED.values(), ids=UNRECORDED)
+def test_a_state_of_an_older_release_has_the_rules_of_the_other_one_except_the_mode(
+    stored: Any, described: Any, expected: Any
+) -> None:
+    row = {name: value for name, value in as_row(kept(stored)).items() if name != "rules_recorded"}
+    older = of_row(row)
+    assert not older.rules_recorded
+    assert with_rules_of(older, kept(described)) == kept(expected)
+    assert with_rules_of(kept(stored), kept(described)) == kept(stored)
+    assert with_rules_of(older, older) == older
+
+
+def test_an_operation_of_a_plan_of_an_older_release_keeps_the_recorded_rules() -> None:
+    rules = {"checks": {"c": CHECK}}
+    older = replace(kept(filter="id > 0"), rules_recorded=False)
+    (operation,) = operations((kept(),), kept(filter="id > 0"))
+    moved = advance(kept(rules), operation, older)
+    assert moved == kept(rules, filter="id > 0")
+    assert is_reached(moved, older)
+    assert is_reached(advance(replace(kept(), rules_recorded=False), operation, kept(rules, filter="id > 0")), moved)

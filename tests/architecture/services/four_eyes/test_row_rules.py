@@ -1,14 +1,18 @@
-"""Rules that decide rows, edited while a load is prepared: the load does not run them."""
+"""Loads and rules that decide rows: those edited while a load is prepared, and those of an older release."""
 
 from collections.abc import Callable
 
 import pytest
 
+from elevata.accounts.permissions import acting_as
+from loader.models import LoadRun
 from loader.services.loads.load_runs import request_load_run
 from loader.services.loads.load_work import perform_load_run
+from tests.architecture.older_states import store_as_older_release
 from tests.architecture.services.four_eyes.edits import SetCheck, SetSource
-from tests.architecture.services.four_eyes.test_property import make_shop
+from tests.architecture.services.four_eyes.test_property import Shop, make_shop
 from tests.architecture.services.four_eyes.warehouse import Runner
+from tests.architecture.world import committed
 
 pytestmark = [pytest.mark.django_db, pytest.mark.embedded_only]
 
@@ -17,7 +21,27 @@ pytestmark = [pytest.mark.django_db, pytest.mark.embedded_only]
 @pytest.mark.parametrize("change", [SetCheck(1, "quarantine", "1"), SetSource("faulty_rows", "quarantine")])
 def test_a_load_refuses_rules_that_were_edited_after_they_were_compared(change: Callable) -> None:
     shop = make_shop()
-    requested = request_load_run(user=shop.people[0].user, wake_worker=False)
     runner = Runner(shop.warehouse, meanwhile={"observe": change.do})
-    run = perform_load_run(run_pk=requested.run.pk, worker="w1", runner=runner)
+    run = load(shop, runner)
     assert (run.error["code"], runner.loads) == ("RULES_MOVED", [])
+
+
+@pytest.mark.takes(seconds=10)
+def test_the_first_load_after_an_upgrade_records_the_rules_that_it_follows() -> None:
+    shop = make_shop()
+    with acting_as(shop.people[0].user):
+        SetCheck(1, "quarantine", "1").do()
+    committed()
+    store_as_older_release()
+    runner = Runner(shop.warehouse)
+    assert (load(shop, runner).status, len(runner.loads)) == ("succeeded", 1)
+    with acting_as(shop.people[0].user):
+        SetCheck(1, "warn", "1").do()
+    committed()
+    run = load(shop, runner)
+    assert (run.status, run.error["code"], len(runner.loads)) == ("blocked", "BLOCKED", 1)
+
+
+def load(shop: Shop, runner: Runner) -> LoadRun:
+    requested = request_load_run(user=shop.people[0].user, wake_worker=False)
+    return perform_load_run(run_pk=requested.run.pk, worker="w1", runner=runner)

@@ -1,6 +1,8 @@
 """Approvals of maintenance runs: another user than the requester approves by the environment's policy."""
 
+import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,11 +15,12 @@ from architecture.services.states import current_environment
 from elevata.accounts.cli import CommandExit
 from elevata.accounts.permissions import acting_as
 from elevata.accounts.services.tokens import create_token
-from elevata.accounts.services.users import create_user
+from elevata.accounts.services.users import create_service_account, create_user
 from elevata.audit.models import ChangeLogEntry
 from loader.models import LoadRun
 from loader.services.loads.load_runs import request_load_run
 from loader.services.loads.load_work import perform_load_run
+from loader.services.maintenance import approvals
 from loader.services.maintenance.acceptances import request_accept
 from loader.services.maintenance.approvals import approve_maintenance, missing_approvals
 from loader.services.maintenance.prunes import request_prune
@@ -179,8 +182,39 @@ def test_the_page_of_the_run_offers_the_approval_to_others(eve: Any, bob: Any) -
     assert run.status == "queued"
 
 
-def test_a_token_for_another_user_does_not_make_a_second_person(eve: Any, bob: Any) -> None:
-    run = prune(eve)
-    with acting_as(eve), pytest.raises(Refused):
-        approve_maintenance(run=run, user=eve)
+def test_a_service_account_does_not_make_a_second_person(eve: Any, bob: Any) -> None:
+    run, robot = prune(eve), create_service_account(name="robot", owner=eve, roles=["operator"])
+    robot.groups.add(*eve.groups.all())
+    assert refused(approve_maintenance, run=run, user=robot) == "SERVICE_ACCOUNT"
+    with acting_as(robot):
+        run = prune(robot, run_id="p2")
+    assert refused(approve_maintenance, run=run, user=eve) == "OWN_RUN"
     assert missing_approvals(run) == 1
+
+
+def test_the_second_of_two_approvals_at_the_same_time_queues_the_run(
+    eve: Any, bob: Any, in_threads: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_policy_in_force(current_environment(), {"maintenance": {"count": 2}})
+    run, ann = prune(eve), create_user(name="ann", roles=["approver"])
+
+    def count_slowly(run: LoadRun) -> int:
+        time.sleep(0.5)
+        return missing_approvals(run)
+
+    monkeypatch.setattr(approvals, "missing_approvals", count_slowly)
+    queued = in_threads(*(partial(approve_maintenance, run=run, user=user) for user in (ann, bob)))
+    assert sorted(queued) == [False, True]
+    run.refresh_from_db()
+    assert run.status == "queued"
+
+
+def test_a_run_that_needs_no_approval_any_more_is_run_again(eve: Any, bob: Any) -> None:
+    run = prune(eve)
+    put_policy_in_force(current_environment(), {"maintenance": {"count": 0}})
+    client, address = Client(), f"/load-runs/{run.run_id}/"
+    client.force_login(eve)
+    assert 'id="again"' in client.get(address).content.decode()
+    client.post(f"{address}again/")
+    run.refresh_from_db()
+    assert (run.status, run.error) == ("queued", None)

@@ -24,6 +24,7 @@ from loader.services.maintenance.reverts import request_revert
 from loader.services.maintenance.vacuums import request_vacuum
 from loader.services.schedules import create_schedule, run_now, start_due
 from metadata.models import TargetDataset
+from tests.architecture.older_states import store_as_older_release
 from tests.database.seals import seal_as_written
 from tests.loader.services.maintenance.test_maintenance_runs import command
 
@@ -90,6 +91,17 @@ def test_a_vacuum_keeps_the_deliveries_that_no_executed_report_gave_up(airports,
     seal_as_written()
     perform(request_load_run(run_id="r1", wake_worker=False).run, runner)
     TargetDataset.objects.filter(pk=raw.pk).update(keep_days=1)
+    script.add(disk_use=USE)
+    perform(vacuum(dataset="raw.raw_air_airport"), runner)
+    assert script.seen("vacuum")[0]["body"]["keeping"] == {"mode": "all", "days": 30, "deliveries": None}
+
+
+def test_a_vacuum_has_the_limits_of_the_metadata_where_an_older_release_recorded_none(airports, runner, script):
+    raw = TargetDataset.objects.get(schema__name="raw", name="raw_air_airport")
+    TargetDataset.objects.filter(pk=raw.pk).update(keep="all", keep_days=30)
+    seal_as_written()
+    perform(request_load_run(run_id="r1", wake_worker=False).run, runner)
+    store_as_older_release()
     script.add(disk_use=USE)
     perform(vacuum(dataset="raw.raw_air_airport"), runner)
     assert script.seen("vacuum")[0]["body"]["keeping"] == {"mode": "all", "days": 30, "deliveries": None}
