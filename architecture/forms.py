@@ -187,7 +187,9 @@ class PolicyForm(forms.Form):
         super().__init__(*args, **options)
         severities = [(severity, self.LABELS[severity]) for severity in SEVERITIES]
         roles = [("", "any approver")] + [(role.value, role.value) for role in approving_roles()]
-        self.fields["role_maintenance"] = forms.ChoiceField(choices=roles, required=False)
+        self.fields["role_maintenance"] = forms.ChoiceField(
+            choices=roles, required=False, help_text="Role of the users who approve such a run."
+        )
         for rule in RULES:
             self.fields[f"severity_{rule.code}"] = forms.ChoiceField(
                 choices=severities, help_text=as_sentence(rule.text)

@@ -220,7 +220,7 @@ BASELINE = {
     "dataset_sql": 21,
     "dataset_runs": 11,
     "source_list": 10,
-    "source_page": 22,
+    "source_page": 23,
     "run_list": 12,
     "run_page": 13,
 }

@@ -10,6 +10,7 @@ from loader.services.reads.read_requests import request_trial
 from metadata.models import TargetDataset
 from metadata.services.datasets import targets
 from tests.architecture.world import World
+from tests.database.seals import seal_as_written
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read, words
 from tests.factories import TargetSchemaFactory
@@ -122,6 +123,7 @@ def test_an_answer_is_not_shown_after_a_column_was_classified(reader: Client, pe
 
 def test_a_report_offers_to_compare_the_rows_of_changed_models(viewer: Client, world: World):
     schema = TargetSchemaFactory(name="bizcore")
+    seal_as_written()
     select = "SELECT customer_id, full_name FROM rawcore.rc_crm_customer"
     board = targets.create_target_dataset(schema=schema, name="board", select=select, business_key=["customer_id"])
     world.executed()
