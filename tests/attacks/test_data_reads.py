@@ -111,7 +111,7 @@ def test_a_select_over_another_schema_is_neither_described_nor_saved(ed: User, s
     assert not TargetDataset.objects.filter(name="pay").exists()
 
 
-def test_nothing_is_saved_that_reads_data_of_another_schema(ed: User, own: TargetDataset, secret: TargetDataset):
+def test_editor_saves_no_row_that_reads_data_of_another_schema(ed: User, own: TargetDataset, secret: TargetDataset):
     note = own.columns.get(name="note")
     hidden = create_check(dataset=own, name="old", kind="relationship", arguments=UNKNOWN_KEYS)
     hidden = retire_check(check=hidden, expected_version=hidden.version)

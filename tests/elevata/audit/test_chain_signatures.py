@@ -265,7 +265,7 @@ ADDITIONS = {
 }
 
 
-def test_whatever_else_could_change_hide_or_add_entries_is_found(three: list[int]) -> None:
+def test_further_triggers_rules_policies_and_child_tables_are_found(three: list[int]) -> None:
     for statement, undo in ADDITIONS[connection.vendor]:
         with connection.cursor() as cursor:
             cursor.execute(statement)

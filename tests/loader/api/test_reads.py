@@ -177,7 +177,7 @@ def test_a_dataset_without_a_history_has_no_versions(reader: Client, airport: Ta
     assert ask(reader, raw, "sample").status_code == 202
 
 
-def test_one_person_asks_only_so_much_at_once(reader: Client, airport: TargetDataset, person: User, settings):
+def test_user_has_a_limited_number_of_unfinished_reads(reader: Client, airport: TargetDataset, person: User, settings):
     settings.READS_PER_USER = 3
     ReadRequestFactory.create_batch(3, kind="sample", dataset=airport, requested_by=person)
     refused = ask(reader, airport, "sample")

@@ -203,7 +203,7 @@ def asked(database: str, query: str) -> Any:
         return connection.execute(query).fetchone()[0]
 
 
-def test_of_two_workers_on_one_database_one_goes_on_when_the_other_is_killed(tmp_path):
+def test_second_worker_goes_on_after_the_first_is_killed(tmp_path):
     """The lock of the data folder lets one of them run Spark."""
     with (
         TemporaryDirectory(prefix="elevata-test-") as servers_folder,

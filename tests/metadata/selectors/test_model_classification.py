@@ -58,7 +58,7 @@ def test_columns_chosen_by_a_sensitive_column_are_sensitive_over_models(person, 
     assert (sensitive(first), sensitive(next_)) == ({"ch"}, {"c"})
 
 
-def test_what_depends_on_rows_that_another_model_leaves_out_is_sensitive(person, bizcore) -> None:
+def test_column_is_sensitive_if_it_depends_on_rows_that_another_model_leaves_out(person, bizcore) -> None:
     rich = "SELECT id FROM rawcore.person WHERE salary > 90000"
     told = "SELECT l.ch, l.ch IN (SELECT cast(id AS string) FROM bizcore.rich) AS x FROM rawcore.letter l"
     TargetColumnFactory(dataset=TargetDatasetFactory(name="letter"), name="ch", nullable=False, key_ordinal=1)
