@@ -379,7 +379,7 @@ def test_models_of_one_name_in_two_schemas_need_an_alias(orders, bizcore) -> Non
 
 
 def test_the_change_log_has_the_columns_of_a_new_model(orders, bizcore, django_assert_max_num_queries) -> None:
-    with django_assert_max_num_queries(140):
+    with django_assert_max_num_queries(130):
         sales = model(bizcore)
     ReferenceFactory(child=sales, parent=orders, role_name="order")
     assert [row.name for row in sales.columns.all()] == ["id", "customer", "twice"]
