@@ -172,7 +172,8 @@ class PolicyForm(forms.Form):
         min_value=0,
         max_value=9,
         required=False,
-        help_text="A run prunes, reverts, accepts a table or decides on quarantined rows; empty: as for safe reports.",
+        help_text="Approvals that a prune, revert, table acceptance or quarantine decision needs; if empty, those of "
+        "safe reports.",
         error_messages={"invalid": "Enter a number from 0 to 9, or nothing."},
     )
 
@@ -188,7 +189,7 @@ class PolicyForm(forms.Form):
         severities = [(severity, self.LABELS[severity]) for severity in SEVERITIES]
         roles = [("", "any approver")] + [(role.value, role.value) for role in approving_roles()]
         self.fields["role_maintenance"] = forms.ChoiceField(
-            choices=roles, required=False, help_text="Role of the users who approve such a run."
+            choices=roles, required=False, help_text="Role of the users who approve maintenance runs."
         )
         for rule in RULES:
             self.fields[f"severity_{rule.code}"] = forms.ChoiceField(

@@ -64,7 +64,7 @@ def must_read_data(rows: Iterable[tuple[str, models.Model]], *, where: str = "")
         return
     for name, row in rows:
         if not may(user, Permission.READ_DATA, on=lambda row=row: place_of_data(row)):
-            message = f"it reads {name}, whose data you may not read, {user}; ask for the viewer role there"
+            message = f"it reads {name}, and {user} may not read its data; ask for the viewer role there"
             raise MetadataError("not_permitted", message, where=where)
 
 

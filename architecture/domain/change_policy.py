@@ -159,7 +159,7 @@ def rebuilds_a_table(operation: Operation) -> bool:
     REWRITE_TABLE,
     APPROVE,
     "the table is written anew, so that every reader of the environment can read it",
-    "keep the name or the type, or let the environment ask for Spark alone",
+    "keep the name or the type, or set the environment's readers to spark",
     later=True,
 )
 def writes_a_table_anew_for_its_readers(operation: Operation) -> bool:
@@ -169,8 +169,8 @@ def writes_a_table_anew_for_its_readers(operation: Operation) -> bool:
 @_rule(
     "DROP_FEATURES",
     APPROVE,
-    "the table is written anew without these table features, so that every reader of the environment can read it",
-    "let the environment ask for Spark alone",
+    "the table is rewritten without table features that some readers lack",
+    "set the environment's readers to spark",
     later=True,
 )
 def drops_table_features(operation: Operation) -> bool:

@@ -104,13 +104,13 @@ CODES: Mapping[str, tuple[str, str]] = {
     ),
     "RUN_UNAPPROVED": (
         "the run does not have the approvals that the environment's policy needs",
-        "another user approves it on its page or by 'manage.py approve_maintenance'; it is queued then",
+        "ask another user to approve it on the run's page or by 'manage.py approve_maintenance'",
     ),
     "OWN_RUN": (
         "users cannot approve a run that they requested",
         "ask another approver; this also applies to superusers and tokens",
     ),
-    "NOT_APPROVABLE": ("the run waits for no approval", "see its page"),
+    "NOT_APPROVABLE": ("the run needs no approval", "see its status on the run's page"),
     "LEASE_HELD": ("another job writes to the dataset", "wait for its end, or cancel it"),
     "ALREADY_EXECUTED": ("the report was already executed", "create a new report for remaining changes"),
     "ALREADY_RUNNING": ("an execution of the report is queued or running", "see that execution"),

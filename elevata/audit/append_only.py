@@ -67,7 +67,7 @@ def wrong_triggers(connection) -> Problem | None:
     further += _postgresql_additions(connection) if connection.vendor == "postgresql" else []
     for table, addition in sorted(further):
         if table in tables:
-            message = f"{table} is altered by {addition}, which elevata does not make: find who made it, and drop it"
+            message = f"{table} has {addition}, which elevata did not create: find its author and drop it"
             return Problem("table_altered", message)
     return None
 

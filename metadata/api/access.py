@@ -1,4 +1,4 @@
-"""API of access: users with their permissions at a place, and all that a user reaches."""
+"""API of access: users with their permissions at a place, and permissions of a user by place."""
 
 from typing import Any, ClassVar
 
@@ -80,7 +80,7 @@ class ReachedEnvironmentSerializer(serializers.Serializer):
 
 
 class ReachSerializer(serializers.Serializer):
-    """All that a user reaches."""
+    """Permissions of a user by place."""
 
     user = serializers.CharField(source="user.username")
     active = serializers.BooleanField(source="user.is_active")
@@ -90,7 +90,7 @@ class ReachSerializer(serializers.Serializer):
 
 
 class HasAccess:
-    """Mixin of resources with a place: who may do what there."""
+    """Mixin of resources with a place: users with permissions there."""
 
     def known_parameters(self) -> frozenset[str]:
         if self.action == "access":
@@ -123,12 +123,12 @@ class UserViewSet(accounts.UserViewSet):
     @extend_schema(responses=ReachSerializer, filters=False)
     @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())
     def access(self, request: Request, name: str) -> Response:
-        """Return all that a user reaches, with the roles that give it."""
+        """Return the permissions of a user by place, with their roles."""
         return Response(_reach(self.get_object().pk))
 
 
 class OwnAccessViewSet(Resource, GenericViewSet):
-    """All that the caller reaches."""
+    """Permissions of the caller by place."""
 
     serializer_class = ReachSerializer
     filter_backends = ()
@@ -136,7 +136,7 @@ class OwnAccessViewSet(Resource, GenericViewSet):
 
     @extend_schema(operation_id="own_access", responses=forced_singular_serializer(ReachSerializer))
     def list(self, request: Request) -> Response:
-        """Return all that you reach, with the roles that give it."""
+        """Return your own permissions by place, with their roles."""
         return Response(_reach(request.user.pk))
 
 

@@ -269,7 +269,7 @@ def _opened(before: Placed, side: str, table: Table, wanted: Table, set_: Policy
     """Return the rewrite of a table that has features which some readers of the environment lack."""
     names = (column.name for column in (*table.columns, *wanted.columns))
     features = removable(table.closing, names) if set_.readers == OPEN else ()
-    message = f"it has {' and '.join(features)}"
+    message = f"some readers of the environment lack {' and '.join(features)}"
     return [Draft(_on_table(before, side, ops.DROP_FEATURES, table, message=message))] if features else []
 
 

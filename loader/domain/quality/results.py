@@ -26,7 +26,7 @@ _SHOWN = 5
 OF_VALUES = (TOTAL, FRESHNESS)
 
 
-HIDDEN = "failed; its numbers are hidden, because they tell sensitive values"
+HIDDEN = "failed; its numbers are hidden because they reveal sensitive values"
 
 
 class CheckedNumber(Protocol):

@@ -55,14 +55,14 @@ def refuse_unapproved(run: LoadRun) -> None:
     if missing:
         role = needed_approvals(run.environment, run.kind).role
         by = f" by the role {role}" if role else " by another user"
-        raise Refused("RUN_UNAPPROVED", f"waiting for approval: {counted(missing, 'more approval')}{by} needed")
+        raise Refused("RUN_UNAPPROVED", f"{counted(missing, 'more approval')}{by} needed")
 
 
 @transaction.atomic
 def approve_maintenance(*, run: LoadRun, user: Any, note: str = "") -> bool:
     """Record the user's approval of a run, and queue the run once it has enough; return True if it was queued.
 
-    Raise Refused OWN_RUN for the user who requested it, NOT_APPROVABLE if it waits for no approval, ALREADY_DECIDED
+    Raise Refused OWN_RUN for the user who requested it, NOT_APPROVABLE if it needs no approval, ALREADY_DECIDED
     for a second approval by one user.
     """
     must_be_permitted(user, Permission.APPROVE_REPORTS, on=here)
@@ -71,7 +71,7 @@ def approve_maintenance(*, run: LoadRun, user: Any, note: str = "") -> bool:
     row = LoadRun.objects.select_related("environment", "requested_by").get(pk=run.pk)
     if row.status not in states.RESTARTABLE or not missing_approvals(row):
         state = row.get_status_display().lower()
-        raise Refused("NOT_APPROVABLE", f"run {row.run_id} is {state}, and waits for no approval")
+        raise Refused("NOT_APPROVABLE", f"run {row.run_id} is {state} and needs no approval")
     name, digest = who_answers(user), _digest(row)
     if name in _requesters(row):
         raise Refused("OWN_RUN", f"{name} requested run {row.run_id}")

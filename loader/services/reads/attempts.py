@@ -266,7 +266,7 @@ def _end_exchange(exchange: SupportsExchange, runner: SupportsRequests | None) -
         if event is not None and event["event"] == "finished":
             return
     if runner is not None:
-        runner.kill(Refusal("READ_NOT_CANCELED", f"a read went on for {_GRACE_SECONDS:.0f} seconds after its end"))
+        runner.kill(Refusal("READ_NOT_CANCELED", f"a cancelled read was still running after {_GRACE_SECONDS:.0f} seconds"))
 
 
 def _read_with_relations(pk: int) -> ReadRequest:

@@ -123,7 +123,7 @@ def _refuse_too_many(user: Any) -> None:
     if unfinished >= settings.READS_PER_USER:
         raise Refusal(
             "TOO_MANY_READS",
-            f"{counted(unfinished, 'read')} of yours {'is' if unfinished == 1 else 'are'} not finished",
+            f"you have {counted(unfinished, 'unfinished read')}, the most that is permitted",
             hint="Wait for some to finish, or cancel a query.",
         )
 

@@ -310,7 +310,7 @@ class Runner:
             READS_ENDED,
             f"the runner of reads ended before it answered: {why.message}{beside}",
             hint="Loads are not affected. Usually a read took too much memory (ELEVATA_READS_MEMORY) or time: read "
-            f"fewer or shorter values, and join by conditions. The worker's logs/{self._purpose.log} says more.",
+            f"fewer or shorter values, and join by conditions. See the worker's logs/{self._purpose.log}.",
         )
 
     def _watch(self, child: Child) -> None:

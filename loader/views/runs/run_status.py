@@ -223,9 +223,9 @@ def _decisions(run: LoadRun) -> list[dict[str, str]]:
 
 
 def _approval(user: Any, run: LoadRun) -> dict[str, Any] | None:
-    """Return why the user may not approve a run that waits for approval, as ``reason``; None for any other run.
+    """Return the reason for which the approval button is disabled; None for a run that waits for no approval.
 
-    A run that was blocked under a stricter policy may lack no approval any more.
+    ``reason`` is empty if the button is enabled. A run that was blocked under a stricter policy may lack no approval any more.
     """
     if (run.error or {}).get("code") != "RUN_UNAPPROVED":
         return None
@@ -237,7 +237,7 @@ def _approval(user: Any, run: LoadRun) -> dict[str, Any] | None:
     if not may(user, Permission.APPROVE_REPORTS, on=here):
         return {"reason": "Ask for the approver role to approve runs"}
     own = run.requested_by is not None and who_answers(run.requested_by) == who_answers(user)
-    return {"reason": "Another user approves a run that you requested" if own else ""}
+    return {"reason": "You requested this run; another user must approve it" if own else ""}
 
 
 def request_details(run: LoadRun) -> list[tuple[str, str]]:

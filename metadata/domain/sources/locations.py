@@ -355,7 +355,8 @@ def listed_secrets(text: str) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     for name in names:
         if not _LISTED.fullmatch(name):
-            raise MetadataError("bad_secret", f"{name!r} is no variable's name, or one that the product itself reads")
+            message = f"{name!r} is not a variable name, or is reserved for elevata; remove it"
+            raise MetadataError("bad_secret", message)
     return names
 
 

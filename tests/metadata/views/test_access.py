@@ -103,7 +103,7 @@ def test_the_page_names_roles_places_and_masked_columns(users: dict[str, User], 
     assert "program service account of operator" in words(html)
     assert "name personal" in words(html)
     own = words(read(signed_in(users["viewer"]), f"/datasets/{airport.key}/access/"))
-    assert "Your access" in own
+    assert "Your access here" in own
     assert "steward-rawcore" not in own
     assert "Granting a role needs the admin role" in read(signed_in(users["viewer"]), "/systems/air/access/")
 

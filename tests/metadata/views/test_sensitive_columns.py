@@ -163,7 +163,7 @@ def test_a_steward_of_a_schema_sees_its_columns_only(steward: User):
     grant_role(user=gina, role="steward", schema="rawcore")
     assert {column.dataset.schema.name for column in target_columns(gina)} == {"rawcore"}
     html = read(signed_in(gina), "/sensitive-data/sources/")
-    assert "Those of sources are shown to administrators" in html
+    assert "Sensitive columns of sources are shown to administrators and stewards of the environment." in html
     assert signed_in(ensure_user(name="vera", roles=[Role.VIEWER])).get("/sensitive-data/").status_code == 403
 
 

@@ -172,7 +172,7 @@ def test_the_page_of_the_run_offers_the_approval_to_others(eve: Any, bob: Any) -
     client = Client()
     client.force_login(eve)
     page = client.get(f"/load-runs/{run.run_id}/").content.decode()
-    assert "Another user approves a run that you requested" in page
+    assert "You requested this run; another user must approve it" in page
     assert 'id="again"' not in page
     client.force_login(bob)
     assert f"/load-runs/{run.run_id}/approve/" in client.get(f"/load-runs/{run.run_id}/").content.decode()

@@ -98,7 +98,7 @@ def test_the_page_says_that_too_many_reads_are_unfinished(reader: Client, publis
     settings.READS_PER_USER = 1
     query = f"SELECT icao FROM {AIRPORT}"
     run(reader, query)
-    assert "1 read of yours is not finished" in words(run(reader, query))
+    assert "you have 1 unfinished read, the most that is permitted" in words(run(reader, query))
     assert ReadRequest.objects.count() == 1
 
 

@@ -98,5 +98,5 @@ def test_any_other_variable_is_refused(name: str):
 
 @pytest.mark.parametrize("name", ["ELEVATA_SECRET_KEY", "DATABASE_URL", "lower", "A B", "X-Y"])
 def test_a_variable_of_the_product_or_none_cannot_be_listed(name: str):
-    with pytest.raises(MetadataError, match="no variable's name"):
+    with pytest.raises(MetadataError, match="is not a variable name, or is reserved for elevata; remove it"):
         listed_secrets(f"ERP_PASSWORD, {name}")

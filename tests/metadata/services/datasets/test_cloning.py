@@ -91,7 +91,7 @@ def test_the_copys_schema_needs_a_permission(rawcore: TargetDataset):
     with acting_as(person), pytest.raises(MetadataError) as refused:
         clone(stage)
     assert refused.value.code == "not_permitted"
-    with acting_as(person), pytest.raises(MetadataError, match="whose data you may not read"):
+    with acting_as(person), pytest.raises(MetadataError, match="and eve may not read its data"):
         clone(stage, schema=serving)
     grant_role(user=person, role=Role.VIEWER, layer="raw")
     with acting_as(get_user_model().objects.get(pk=person.pk)):
