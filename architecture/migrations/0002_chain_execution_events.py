@@ -10,7 +10,7 @@ BATCH = 500
 
 
 def chain_events(apps, schema_editor):
-    """Have the log lines of executions that exist sealed as they are: what was changed before is not found."""
+    """Seal the existing log lines of executions as they are; earlier changes by SQL are not detected."""
     rows = apps.get_model("architecture", "ExecutionEvent").objects.order_by("pk")
     records = apps.get_model("audit", "ChainPending").objects
     last = 0

@@ -1,4 +1,4 @@
-"""Command ``setup``: its steps, those that need no other side by side, under a lock on the checkout."""
+"""Command ``setup``: run its steps, independent ones in parallel, under a lock on the checkout."""
 
 import argparse
 import contextlib
@@ -17,7 +17,10 @@ from elevata.bootstrap.places import LOG, ROOT
 
 @dataclass(frozen=True)
 class Step:
-    """One step of set-up, and the names of those that must be done before it, as far as they are chosen."""
+    """Step of set-up.
+
+    ``after`` names the steps that must end before it; steps that were not selected are ignored.
+    """
 
     action: Callable[[], str]
     after: tuple[str, ...] = ()

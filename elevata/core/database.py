@@ -97,13 +97,15 @@ def silent_before(limit: timedelta) -> datetime:
 def ahead_of(limit: timedelta) -> datetime:
     """Return the time after which heartbeats are in the future by more than ``limit``.
 
-    They are of before the clock was set back, or of a machine whose clock is ahead: see ``stays_ahead``.
+    Such heartbeats were written before the clock was set back, or by a machine whose clock is ahead (``stays_ahead``).
     """
     return _LATEST if _was_out(limit) else timezone.now() + limit
 
 
 def stays_ahead(key: tuple[str, int], heartbeat: datetime, limit: timedelta) -> bool:
-    """Return True if a heartbeat in the future is the same as it was longer than ``limit`` ago, when first asked for.
+    """Return True if a heartbeat in the future has not changed for longer than ``limit``.
+
+    The time counts from when this process first saw it.
 
     A process that lives has written another one since, though its clock is ahead. ``key`` is the row's; heartbeats are
     remembered by this process.

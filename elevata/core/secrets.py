@@ -38,6 +38,6 @@ def secret_named(name: str) -> str:
 def fits_header(secret: str) -> bool:
     """Return True for a secret that a header can hold as it is: printable ASCII, without spaces around it.
 
-    The error of a client library about another one would repeat it.
+    A client library repeats any other secret in its error.
     """
     return bool(_PRINTABLE.fullmatch(secret))

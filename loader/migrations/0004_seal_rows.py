@@ -7,7 +7,7 @@ CLOCK = ("next_at", "last_due_at", "outcome", "remark", "waiting", "last_deliver
 
 
 def seal_rows(apps, schema_editor):
-    """Seal the logged rows that exist as they are: what was changed outside of the product before is not found."""
+    """Seal the existing rows as they are; earlier changes by SQL are not detected."""
 
     def of(app, name):
         return apps.get_model(app, name)

@@ -38,7 +38,9 @@ class SensitiveSerializer(serializers.Serializer):
     dataset_key = serializers.UUIDField(source="column.dataset.key")
     active = serializers.BooleanField(source="column.active")
     classes = serializers.ListField(child=serializers.ChoiceField(choices=CLASSES))
-    owner = serializers.CharField(allow_blank=True, help_text="Owner of the column, its dataset, or its schema or system: the first that is set.")
+    owner = serializers.CharField(
+        allow_blank=True, help_text="Owner of the column, its dataset, or its schema or system: the first that is set."
+    )
     copies = CopySerializer(many=True)
     readers = serializers.ListField(child=serializers.CharField())
     last_read = LastReadSerializer(allow_null=True)

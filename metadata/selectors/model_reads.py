@@ -94,7 +94,7 @@ class ModelReads:
         self._conditions: dict[Condition, Condition] = {}
 
     def of_model(self, pk: int) -> tuple[dict[str, Reads], Reads] | None:
-        """Return what each column of a model depends on, by name in lower case, and what its rows do.
+        """Return the dependencies of each column of a model, by name in lower case, and the dependencies of its rows.
 
         Return None for a SELECT that names what is not there: everything may count.
         """

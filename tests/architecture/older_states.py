@@ -1,11 +1,11 @@
-"""Applied states as releases wrote them that recorded no rules of rows but the mode of keeping."""
+"""Applied states of older releases, whose only recorded row rule is the keep mode."""
 
 from architecture.models import AppliedDataset
 from architecture.services.states import sign_applied
 
 
 def store_as_older_release() -> None:
-    """Store all applied states as such a release wrote them."""
+    """Store all applied states in the format of such a release."""
     for row in AppliedDataset.objects.all():
         policy = row.state.get("load_policy") or {}
         row.state = {name: value for name, value in row.state.items() if name != "rules_recorded"}

@@ -85,7 +85,7 @@ class Unit:
             self.before[type(row)][row.pk] = row_seals.image(row)
 
     def added(self, row: models.Model) -> None:
-        """Have a new row sealed that no tracker has."""
+        """Register a new untracked row, so that it is sealed."""
         self.before[type(row)][row.pk] = None
 
     def rolled_back(self) -> None:

@@ -298,7 +298,7 @@ def _check_name(name: str) -> None:
 def _incoming(folder: Path, name: str, chunks: Iterable[bytes]) -> Iterator[Path]:
     """Yield an uploaded file, under its name in a hidden folder, and remove what is left of it.
 
-    The folder is created if it is not there. What killed processes left of earlier uploads is removed, too. Raise
+    The folder is created if it is not there. Folders left by killed uploads are removed, too. Raise
     Refusal TOO_LARGE or NOT_WRITTEN.
     """
     hidden = folder / f"{_HIDDEN_FOLDER}{secrets.token_hex(8)}"

@@ -225,7 +225,8 @@ def _decisions(run: LoadRun) -> list[dict[str, str]]:
 def _approval(user: Any, run: LoadRun) -> dict[str, Any] | None:
     """Return the reason for which the approval button is disabled; None for a run that waits for no approval.
 
-    ``reason`` is empty if the button is enabled. A run that was blocked under a stricter policy may lack no approval any more.
+    ``reason`` is empty if the button is enabled. A run that was blocked under a stricter policy may lack no approval
+    any more.
     """
     if (run.error or {}).get("code") != "RUN_UNAPPROVED":
         return None

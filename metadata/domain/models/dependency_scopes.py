@@ -8,10 +8,11 @@ from sqlglot import exp
 
 # Dataset like ``schema.name`` and column, in lower case.
 Column = tuple[str, str]
-# In place of a column: which rows the dataset has. Of no dataset: values that differ from row to row, such as numbers.
+# ROWS in place of a column stands for the row set of the dataset. VARYING stands for values that differ by row without
+# a column, such as row numbers.
 ROWS = "*"
 VARYING: Column = ("", ROWS)
-# The use of a source, also of a constant in it.
+# Marks that a source is used, also where only a constant of it is selected.
 _USE: Column = ("", "")
 
 
