@@ -26,7 +26,7 @@ from architecture.models import AppliedDataset, Environment, Execution, Executio
 from architecture.permissions import must_still_be_permitted, place_of_execution
 from architecture.selectors.authors import carried_out
 from architecture.services.change_policy import policy_in_force
-from architecture.services.executions import refuse_unapproved, user_who_queued
+from architecture.services.executions import current_requester, refuse_unapproved
 from architecture.services.leases import ExecutionAttempt, note_on
 from architecture.services.previews import (
     execution_rows,
@@ -85,7 +85,7 @@ def verify(execution: Execution) -> Todo:
     Also if the user who requested or resumed it may not execute the report any more.
     """
     refuse_unproven_execution(execution)
-    must_still_be_permitted(user_who_queued(execution), Permission.EXECUTE_REPORTS, on=place_of_execution(execution))
+    must_still_be_permitted(current_requester(execution), Permission.EXECUTE_REPORTS, on=place_of_execution(execution))
     report, preview = execution.report, execution.preview
     refuse_unapproved(report, execution.requested_by)
     refuse_unproven_preview(report, preview)
@@ -179,11 +179,11 @@ def pending_changes(
     own = tuple(state for state in applied if state.key in keys)
     common = {"through": through, "followed": proven_followed(environment=environment, states=(*states, *applied))}
     whole = basis = Basis(environment, Scope(), desired, own, seen, policy, **common)
-    operations = plan(basis.current, desired, policy, opens_tables=False).operations
+    operations = plan(basis.current, desired, policy, plans_feature_drops=False).operations
     if operations:  # datasets that are not loaded may use a name
         others = last_seen(environment=environment)
         whole = Basis(environment, Scope(), states, applied, _merge_observations(others, seen), policy, **common)
-        operations = plan(whole.current, states, policy, keys, opens_tables=False).operations
+        operations = plan(whole.current, states, policy, keys, plans_feature_drops=False).operations
     needing = _changes_to_decide(operations, basis)
     steps = () if needing else whole.steps(operations)
     return Pending(basis, operations, steps, needing)

@@ -268,7 +268,7 @@ def end_lost_execution(job: Job, error: dict[str, Any]) -> None:
     tell_execution_ended(execution)
 
 
-def user_who_queued(execution: Execution) -> Any:
+def current_requester(execution: Execution) -> Any:
     """Return the user who requested the execution or, if it was resumed, who resumed it last."""
     entries = ChangeLogEntry.objects.filter(subject_kind="execution", subject_key=str(execution.pk), action="resumed")
     entry = entries.select_related("user").order_by("-pk").first()

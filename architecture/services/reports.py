@@ -53,8 +53,8 @@ class Basis:
 
     ``desired`` has the environment's stable keys; ``warnings`` name those that differ in the metadata, each with the
     key of its dataset. ``through`` is the last link of the audit chain sealed before the metadata was read,
-    ``followed`` the last logic of retained histories, by their keys. Dropped tables count as absent. ``opens_tables``:
-    table features that some readers lack are dropped; an undo leaves them.
+    ``followed`` the last logic of retained histories, by their keys. Dropped tables count as absent. With
+    ``plans_feature_drops``, table features that some readers lack are dropped; an undo leaves them.
     """
 
     environment: Environment
@@ -66,7 +66,7 @@ class Basis:
     warnings: tuple[tuple[str, Warning], ...] = ()
     through: int = 0
     followed: Mapping[str, DatasetState] = field(default_factory=dict)
-    opens_tables: bool = True
+    plans_feature_drops: bool = True
 
     @cached_property
     def current(self) -> CurrentState:
@@ -86,7 +86,7 @@ class Basis:
 
     @cached_property
     def planned(self) -> Planned:
-        return Planned.of(self.current, self.desired, self.policy, opens_tables=self.opens_tables)
+        return Planned.of(self.current, self.desired, self.policy, plans_feature_drops=self.plans_feature_drops)
 
     def report(self) -> domain.ChangeReport:
         """Return the report of these inputs. It is a pure function of them."""
@@ -354,7 +354,7 @@ def basis_of(
     desired = [of_row(row) for row in report.document["desired"]["states"]]
     keys = set(report.document["desired"]["keys"])
     basis = gather(environment=report.environment, scope=scope, seen=seen, desired=desired, only=keys)
-    return replace(basis, opens_tables=False)
+    return replace(basis, plans_feature_drops=False)
 
 
 def tables_of(report: ChangeReport, *, begun: bool = False) -> frozenset[str]:

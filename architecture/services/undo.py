@@ -289,7 +289,7 @@ def _basis(record: ExecutionRecord, states: Mapping[str, State], seen: Seen) -> 
     """Return the inputs of the undo report, limited to the datasets of the undone groups."""
     desired = [state for state in states.values() if state is not None]
     basis = gather(environment=record.environment, scope=Scope(ALL), seen=seen, desired=desired, only=set(states))
-    basis = replace(basis, opens_tables=False)
+    basis = replace(basis, plans_feature_drops=False)
     if len(states) != 1:
         return basis
     (state,) = basis.desired or basis.applied

@@ -44,8 +44,8 @@ def holders(permission: Permission, place: Place | None = None) -> QuerySet:
         everywhere = Q(is_superuser=False, pk__in=by_role.values("pk")) | has_role
     else:
         everywhere = Q(is_superuser=True) | Q(pk__in=by_role.values("pk"))
-    found = users.filter(everywhere | _granted(permission, place), is_active=True)
-    return found.filter(service_account=None) if permission in USERS_ONLY else found
+    permitted = users.filter(everywhere | _granted(permission, place), is_active=True)
+    return permitted.filter(service_account=None) if permission in USERS_ONLY else permitted
 
 
 def _roles_with(permission: Permission) -> list[str]:
@@ -107,9 +107,9 @@ def _is_among(permission: Permission, given: Iterable[Any]) -> bool:
 
 
 def _scoped(grants: Collection[RoleGrant], permission: Permission, place: Place) -> Iterable[Ground]:
-    sufficient = [(grant, grant.as_rule()) for grant in grants if permission in ROLES[Role(grant.role)]]
-    if allows([rule for _, rule in sufficient], permission, place):
-        yield from (Ground(grant.role, grant.place) for grant, rule in sufficient if _helps(rule, place))
+    reasons = [(grant, grant.as_rule()) for grant in grants if permission in ROLES[Role(grant.role)]]
+    if allows([rule for _, rule in reasons], permission, place):
+        yield from (Ground(grant.role, grant.place) for grant, rule in reasons if _helps(rule, place))
 
 
 def _helps(rule: GrantedRole, place: Place) -> bool:

@@ -9,8 +9,9 @@ class CheckResult(models.Model):
     """Result of one quality check, of a load run or of a read (``manage.py check_quality``).
 
     ``failed`` is the number of rows that failed, ``total`` that of the rows checked. ``value`` is the number that a
-    check of the table compared with ``low`` and ``high``. ``samples`` are keys of failed rows. ``tells`` are stable
-    keys of the datasets whose sensitive values the numbers tell: only who may read these sees the numbers.
+    check of the table compared with ``low`` and ``high``. ``samples`` are keys of failed rows. ``tells`` has the
+    stable keys of the datasets whose sensitive values the numbers reveal; only users who may read those values see the
+    numbers.
     """
 
     run = models.ForeignKey(

@@ -1,4 +1,4 @@
-"""Results of quality checks for one reader: without numbers that tell values which the reader may not read."""
+"""Results of quality checks for one reader: without numbers that reveal values which the reader may not read."""
 
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
@@ -18,37 +18,37 @@ from loader.models import CheckResult
 from loader.services.reads.read_permissions import SensitiveNames, hidden_names, may_read_sensitive
 from metadata.domain.quality.check_kinds import CONDITION, QUERY
 from metadata.models import QualityCheck, TargetDataset
-from metadata.selectors.classification import anything_classified, classifications
+from metadata.selectors.classification import classifications, has_classified_columns
 from metadata.selectors.datasets import dataset_states
 
 
 def readable_results(results: Iterable[CheckResult], user: Any) -> list[CheckResult]:
-    """Return results without numbers and examples that tell values which the user may not read; None may read none.
+    """Return results without numbers and examples that reveal values which the user may not read; None may read none.
 
-    The datasets whose values a number told when it was stored count, and those of the present check and the present
+    The datasets whose values a number revealed when it was stored count, and those of the present check and the present
     classification: the check may have been changed, and a column classified, since then. A condition, total or age of
-    a check that does not exist any more may have told sensitive values of its dataset, and a SELECT any. For datasets
-    that are unknown, a user must be permitted to read the sensitive values of the whole environment.
+    a check that does not exist any more may have revealed sensitive values of its dataset, and a SELECT any. For
+    datasets that are unknown, a user must be permitted to read the sensitive values of the whole environment.
     """
     rows = list(results)
     known = {row.key: row for row in QualityCheck.objects.filter(key__among={row.check_key for row in rows})}
-    asked = [row for row in rows if row.tells or _may_tell(row, known.get(row.check_key))]
-    told = _Told(asked, known)
+    restricted = [row for row in rows if row.tells or _may_reveal_values(row, known.get(row.check_key))]
+    revealed = _RevealedDatasets(restricted, known)
     readable: dict[int, bool] = {}
-    for row in asked:
-        datasets = told.by(row)
+    for row in restricted:
+        datasets = revealed.datasets_of(row)
         for dataset in datasets or ():
             if dataset.pk not in readable:
                 readable[dataset.pk] = may_read_sensitive(user, dataset)
-        may_see = told.may_read_all(user) if datasets is None else all(readable[found.pk] for found in datasets)
+        may_see = revealed.may_read_all(user) if datasets is None else all(readable[found.pk] for found in datasets)
         if not may_see:
             for name, value in without_number(row).items():
                 setattr(row, name, value)
     return rows
 
 
-def _may_tell(row: CheckResult, check: QualityCheck | None) -> bool:
-    """Return False if the numbers of a check tell no values, whatever is classified.
+def _may_reveal_values(row: CheckResult, check: QualityCheck | None) -> bool:
+    """Return False if the numbers of a check reveal no values, whatever is classified.
 
     A check that is gone was deleted, or is that of a reference, which has no condition (``parent_checks``).
     """
@@ -62,20 +62,20 @@ def _may_tell(row: CheckResult, check: QualityCheck | None) -> bool:
         return True
 
 
-class _Told:
-    """Datasets whose sensitive values the numbers of results tell."""
+class _RevealedDatasets:
+    """Datasets whose sensitive values are revealed by results."""
 
     def __init__(self, results: Collection[CheckResult], checks: Mapping[UUID, QualityCheck]) -> None:
         self._results, self._checks = results, checks
         self._may_read_all: bool | None = None
         self._named = {key: _datasets_named(checks[key]) for row in results if (key := row.check_key) in checks}
 
-    def by(self, row: CheckResult) -> list[TargetDataset] | None:
-        """Return the datasets whose sensitive values a result tells; None if they are unknown."""
+    def datasets_of(self, row: CheckResult) -> list[TargetDataset] | None:
+        """Return the datasets whose sensitive values a result reveals; None if they are unknown."""
         stored = [self._by_key.get(key) for key in row.tells]
         if None in stored:
             return None
-        if not (self._anything_classified and _may_tell(row, self._checks.get(row.check_key))):
+        if not (self._has_classified_columns and _may_reveal_values(row, self._checks.get(row.check_key))):
             return stored
         check, own = self._checks.get(row.check_key), self._by_pk.get(row.dataset_id)
         named = self._named.get(row.check_key)
@@ -107,8 +107,8 @@ class _Told:
         return self._may_read_all
 
     @cached_property
-    def _anything_classified(self) -> bool:
-        return anything_classified()
+    def _has_classified_columns(self) -> bool:
+        return has_classified_columns()
 
     def _sensitive(self, dataset: TargetDataset) -> frozenset[str]:
         return self._classified[dataset.pk].sensitive_names

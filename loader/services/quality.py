@@ -37,7 +37,7 @@ from metadata.domain.quality import check_kinds
 from metadata.domain.quality.check_kinds import DEFAULT_RUNS
 from metadata.domain.state import DatasetState
 from metadata.models import QualityCheck, TargetDataset
-from metadata.services.rows.data_reads import datasets_called
+from metadata.services.rows.data_reads import datasets_by_name
 
 
 def check_specs(
@@ -61,12 +61,16 @@ def _with_sensitive(
     spec: CheckSpec, states: Mapping[str, DatasetState], sensitive: Mapping[str, SensitiveNames]
 ) -> CheckSpec:
     """Return the check with the sensitive columns of the other dataset, or of the tables that its query reads."""
-    found = {key: hidden_names(states[key], sensitive[key]) for key in spec.datasets_read if key in sensitive}
-    names = {name for hidden in found.values() for name in hidden}
+    hidden_by_dataset = {
+        key: hidden_names(states[key], sensitive[key]) for key in spec.datasets_read if key in sensitive
+    }
+    names = {name for hidden in hidden_by_dataset.values() for name in hidden}
     if not names:
         return spec
-    tables = (table for _, table in spec.views)
-    by_table = {table.qualified_name.lower(): tuple(sorted(found.get(table.dataset_key, ()))) for table in tables}
+    by_table = {
+        table.qualified_name.lower(): tuple(sorted(hidden_by_dataset.get(table.dataset_key, ())))
+        for _, table in spec.views
+    }
     return replace(spec, other_sensitive=tuple(sorted(names)), sensitive_by_table=tuple(by_table.items()))
 
 
@@ -235,7 +239,7 @@ def quality_arguments(state: DatasetState, *, environment: Environment, user: An
     """
     states = {item.key: item for item in described_states(environment=environment)}
     specs = check_specs([state], states, environment=environment).get(state.key, ())
-    for row in datasets_called(states[key].qualified_name.lower() for key in datasets_read(specs)):
+    for row in datasets_by_name(states[key].qualified_name.lower() for key in datasets_read(specs)):
         must_read(user, row)
     return {"checks": [to_json(spec) for spec in specs], "at": timezone.now().isoformat()}
 

@@ -110,8 +110,8 @@ def with_rules_of(state: DatasetState, other: DatasetState | None) -> DatasetSta
     return replace(state, load_policy=policy, rules_recorded=True)
 
 
-def datasets_checked_against(policy: Policy) -> tuple[str, ...]:
-    """Return the texts of checks that hold rows back for rows of other datasets: their names and columns, and SQL."""
+def cross_dataset_check_texts(policy: Policy) -> tuple[str, ...]:
+    """Return names, columns and SQL of the other datasets in checks that hold rows back."""
     checks = policy.get(CHECKS) if isinstance(policy, Mapping) else None
     rules = (rule for rule in checks.values() if isinstance(rule, dict)) if isinstance(checks, dict) else ()
     texts = (" ".join(str(rule.get(name, "")) for name in ("dataset", "other_columns", "sql")) for rule in rules)

@@ -34,8 +34,8 @@ def propagate_sensitivity(sensitive: Iterable[_Key], reads: Mapping[_Key, Collec
     """Return the sensitive columns and all columns that read one of them, directly or indirectly."""
     readers: dict[_Key, list[_Key]] = {}
     for reader, inputs in reads.items():
-        for one in inputs:
-            readers.setdefault(one, []).append(reader)
+        for column in inputs:
+            readers.setdefault(column, []).append(reader)
     found = set(sensitive)
     pending = list(found)
     while pending:
@@ -66,14 +66,14 @@ def propagate_with_choices(
     """Return the sensitive columns, all that read one, and all whose rows a condition chooses by one.
 
     A condition over one sensitive column and constants leaves rows out, which is permitted. One that also compares
-    another column makes all columns of the rows sensitive: the rows that stay tell values. So does one over a column
+    another column makes all columns of the rows sensitive: the rows that stay reveal values. So does one over a column
     that is computed from several. ``computed`` are the columns whose reads are parts of an expression; other columns
     have the values of each of their reads.
     """
     found = propagate_sensitivity(sensitive, reads)
     while found:
         rule = _Revealing(found, reads, frozenset(computed))
-        fresh = {one for one, own in choices.items() if one not in found and any(map(rule.revealed, own))}
+        fresh = {column for column, own in choices.items() if column not in found and any(map(rule.revealed, own))}
         if not fresh:
             return found
         found = propagate_sensitivity(found | fresh, reads)
@@ -92,12 +92,13 @@ def reads_with_choices(
     over these reads.
     """
     rule = _Revealing(found, reads, frozenset(computed))
-    chosen = {one: frozenset().union(*map(rule.revealed, own)) for one, own in choices.items()}
-    return {**reads, **{one: frozenset(reads.get(one, ())) | columns for one, columns in chosen.items() if columns}}
+    chosen = {column: frozenset().union(*map(rule.revealed, own)) for column, own in choices.items()}
+    chosen = {column: columns for column, columns in chosen.items() if columns}
+    return {**reads, **{column: frozenset(reads.get(column, ())) | columns for column, columns in chosen.items()}}
 
 
 class _Revealing(Generic[_Key]):
-    """Rule for conditions that tell more of a sensitive column than which rows fulfil them."""
+    """Rule that finds conditions which reveal more of a sensitive column than the rows that fulfil them."""
 
     def __init__(self, found: frozenset[_Key], reads: Mapping[_Key, Collection[_Key]], computed: frozenset) -> None:
         self._found, self._reads, self._computed = found, reads, computed
@@ -105,7 +106,7 @@ class _Revealing(Generic[_Key]):
         self._revealed: dict[Choice[_Key], frozenset[_Key]] = {}
 
     def revealed(self, choice: Choice[_Key]) -> frozenset[_Key]:
-        """Return the sensitive columns of which a condition, or one within it, tells more; empty if none does."""
+        """Return the sensitive columns that a condition, or one within it, reveals beyond its rows; empty if none."""
         pending = [choice]
         while pending:  # innermost conditions first
             inner = pending[-1]
@@ -120,8 +121,8 @@ class _Revealing(Generic[_Key]):
 
     def _own(self, choice: Choice[_Key]) -> frozenset[_Key]:
         compared = choice.columns | (choice.rows & self._found)
-        told = compared & self._found
-        return told if len(compared) > 1 or any(map(self._is_mixed, compared)) else frozenset()
+        sensitive = compared & self._found
+        return sensitive if len(compared) > 1 or any(map(self._is_mixed, compared)) else frozenset()
 
     def _is_mixed(self, column: _Key) -> bool:
         """Return True if a column is computed from several columns, directly or indirectly."""

@@ -172,9 +172,9 @@ def rename_in_expression(text: str, old: str, new: str) -> str:
     return result
 
 
-def is_same_sql(one: str, other: str) -> bool:
+def is_same_sql(first: str, second: str) -> bool:
     """Return True if two texts differ at most in white space, comments and the quotes of names that need none."""
-    return one == other or _plain_tokens(one) == _plain_tokens(other)
+    return first == second or _plain_tokens(first) == _plain_tokens(second)
 
 
 def _plain_tokens(text: str) -> object:

@@ -89,7 +89,7 @@ class ColumnReads:
 
     def sensitive(self) -> frozenset[_Id]:
         """Return the sensitive columns, and the datasets with sensitive rows."""
-        own = (one for one, column in self.columns.items() if column.sensitive)
+        own = (column_id for column_id, column in self.columns.items() if column.sensitive)
         return propagate_with_choices(own, self.reads, self.choices, self.computed)
 
     def with_choices(self) -> dict[_Id, Collection[_Id]]:
@@ -109,7 +109,7 @@ def source_classification(source: SourceDataset) -> Classification:
     return _of(columns.values(), [column for column in columns.values() if column.sensitive])
 
 
-def anything_classified() -> bool:
+def has_classified_columns() -> bool:
     """Return True if any column or dataset is marked as sensitive, so that a column can be sensitive."""
     marked = models.Q(sensitivity__in=SENSITIVE)
     personal = models.Q(pii=True)
@@ -127,15 +127,15 @@ def classifications(datasets: Collection[int], before: Before | None = None) -> 
     columns = reader.columns(inputs)
     sensitive = reader.column_reads(columns, inputs).sensitive()
     own: dict[_Id, list[_Id]] = {}
-    for one, column in columns.items():
-        own.setdefault(column.dataset, []).append(one)
+    for column_id, column in columns.items():
+        own.setdefault(column.dataset, []).append(column_id)
 
     def found(pk: int) -> Classification:
         known = own.get((_TARGET, pk), ())
-        read = (one for dataset in reader.read_by((_TARGET, pk), inputs) for one in own.get(dataset, ()))
+        read = (column_id for dataset in reader.read_by((_TARGET, pk), inputs) for column_id in own.get(dataset, ()))
         return replace(
-            _of([columns[one] for one in known], [columns[one] for one in known if one in sensitive]),
-            sensitive_read=frozenset(name for one in read if one in sensitive for name in columns[one].names),
+            _of([columns[each] for each in known], [columns[each] for each in known if each in sensitive]),
+            sensitive_read=frozenset(name for each in read if each in sensitive for name in columns[each].names),
         )
 
     return {pk: found(pk) for pk in datasets}
@@ -232,9 +232,9 @@ class _Reader:
         self._link(columns, inputs)
         return ColumnReads(
             columns,
-            {one: column.reads for one, column in columns.items()} | self._rows_read,
-            {one: column.choices for one, column in columns.items() if column.choices},
-            [one for one, column in columns.items() if column.expression or column.dataset in self._models],
+            {column_id: column.reads for column_id, column in columns.items()} | self._rows_read,
+            {column_id: column.choices for column_id, column in columns.items() if column.choices},
+            [column_id for column_id, column in columns.items() if column.expression or column.dataset in self._models],
         )
 
     def _link(self, columns: dict[_Id, _Column], inputs: Mapping[_Id, Iterable[_Id]]) -> None:
@@ -244,9 +244,9 @@ class _Reader:
             source, upstream = row["source_column_id"], row["upstream_column_id"]
             columns[_TARGET, row["column_id"]].reads.append((_SOURCE, source) if source else (_TARGET, upstream))
         by_name: dict[_Id, dict[str, list[_Id]]] = {}
-        for one, column in columns.items():
+        for column_id, column in columns.items():
             for name in column.names:
-                by_name.setdefault(column.dataset, {}).setdefault(name, []).append(one)
+                by_name.setdefault(column.dataset, {}).setdefault(name, []).append(column_id)
         for parent, child in self._ghosts:
             if parent in columns and child in columns:
                 columns[parent].reads.append(child)
@@ -262,7 +262,8 @@ class _Reader:
                     continue
                 # For a source, a load uses the name once the recorded column is retired.
                 there = by_name.get((kind, dataset), {})
-                column.reads += [one for name in (there if named is None else named) for one in there.get(name, ())]
+                names = there if named is None else named
+                column.reads += [column_id for name in names for column_id in there.get(name, ())]
 
     def _link_rows(
         self, dataset: _Id, read: Iterable[_Id], columns: dict[_Id, _Column], by_name: Mapping[_Id, _ByName]
@@ -275,21 +276,21 @@ class _Reader:
             self._rows_read[node] = rows.columns
             for name, own in by_name.get(dataset, {}).items():
                 depends = of_columns.get(name, Reads()) if found is not None else rows
-                for one in own:
-                    columns[one].reads += depends.columns
-                    columns[one].choices += depends.conditions
+                for column_id in own:
+                    columns[column_id].reads += depends.columns
+                    columns[column_id].choices += depends.conditions
             return
         conditions = self._model_reads.filter_of(dataset[1])
         choices, compared = [], set()
         for names in (by_name.get(each, {}) for each in read):
             of_input = [set(names)] if conditions is None else conditions
-            found = [frozenset(one for name in each for one in names.get(name, ())) for each in of_input]
+            found = [frozenset(column_id for name in each for column_id in names.get(name, ())) for each in of_input]
             choices += [Choice(each) for each in found if each]
             compared.update(*found)
         self._rows_read[node] = [*compared, *((OF_ROWS, pk) for kind, pk in read if kind == _TARGET)]
         for own in by_name.get(dataset, {}).values():
-            for one in own:
-                columns[one].choices += choices
+            for column_id in own:
+                columns[column_id].choices += choices
 
     def _rows(self, model: type[models.Model], by: str, values: Collection[int], *fields: str) -> list[Values]:
         """Return the rows whose field ``by`` is one of these values."""

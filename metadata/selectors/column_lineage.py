@@ -197,14 +197,14 @@ def _row_inputs(nodes: Mapping[_Id, ColumnNode], sides: Collection[int]) -> Iter
         return
     found = row_inputs(decided)
     known = dict(nodes)
-    distances = dict.fromkeys((one for ids in found.values() for one in ids if one not in known), 0)
+    distances = dict.fromkeys((column for ids in found.values() for column in ids if column not in known), 0)
     known |= _columns(distances)
     for model in decided:
         key = str(model.key)
-        for one in found[model.pk]:
-            is_here = one in nodes and nodes[one].distance >= 0 and 1 in sides
+        for column in found[model.pk]:
+            is_here = column in nodes and nodes[column].distance >= 0 and 1 in sides
             if key in up or is_here:
-                yield RowInput(known[one].id, known[one].qualified_name, str(model), key)
+                yield RowInput(known[column].id, known[column].qualified_name, str(model), key)
 
 
 def _is_exposed(node: ColumnNode, exposure: ExposureNode) -> bool:

@@ -23,7 +23,7 @@ class Readable:
 
     ``name`` is its qualified name, and ``active`` its state, when it was read. ``rows`` are its described columns by
     name in lower case; ``identities`` are the names of all columns by a value that a rename does not change.
-    ``hash_of`` are the described columns that hashes are made of, by name in lower case.
+    ``hash_inputs`` are the described columns that hashes are computed from, by the name of the hash in lower case.
     """
 
     dataset: TargetDataset
@@ -33,12 +33,12 @@ class Readable:
     versions: tuple[ReadColumn, ...] = ()
     rows: Mapping[str, TargetColumn] = field(default_factory=dict)
     identities: Mapping[object, str] = field(default_factory=dict)
-    hash_of: Mapping[str, tuple[TargetColumn, ...]] = field(default_factory=dict)
+    hash_inputs: Mapping[str, tuple[TargetColumn, ...]] = field(default_factory=dict)
 
-    def made_of(self, name: str) -> tuple[TargetColumn, ...]:
-        """Return the described column of a name, or those that a hash of this name is made of."""
+    def columns_behind(self, name: str) -> tuple[TargetColumn, ...]:
+        """Return the described columns behind a name: the column itself, or those that a hash is computed from."""
         row = self.rows.get(name.lower())
-        return (row,) if row is not None else self.hash_of.get(name.lower(), ())
+        return (row,) if row is not None else self.hash_inputs.get(name.lower(), ())
 
 
 def readable_datasets(text: str) -> dict[str, Readable]:

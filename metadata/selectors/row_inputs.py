@@ -41,7 +41,7 @@ def _of_model(text: str, datasets: list[Readable]) -> list[Id]:
         return [(_kind(each), row.pk) for each in datasets for row in each.rows.values()]
     columns = [(owner, name) for owner, name in columns_of(found.rows) if owner and name != dependency.ROWS]
     decide = [(by_name[owner], name) for owner, name in columns]
-    return sorted({(_kind(each), row.pk) for each, name in decide for row in each.made_of(name)})
+    return sorted({(_kind(each), row.pk) for each, name in decide for row in each.columns_behind(name)})
 
 
 def _kind(readable: Readable) -> str:

@@ -56,7 +56,7 @@ def describe_model(
 
     ``where`` is the model's own name, which the SELECT must not read. Raise MetadataError ``not_permitted`` unless the
     actor may read the data of all datasets except the inputs of the ``stored`` model: who edits its SELECT must be
-    permitted to read those too (``must_read_what_is_read``), but not who changes one of them.
+    permitted to read those too (``check_read_permissions``), but not who changes one of them.
     """
     names = reads_of(text)
     if where.lower() in map(str.lower, names):
@@ -149,7 +149,7 @@ class _Derivation:
 
     def _inputs(self, each: ModelColumn) -> list[TargetColumn]:
         """Return the described columns that a column is computed from; a hash has those that it is made of."""
-        rows = (row for dataset, column in each.inputs for row in self.datasets[dataset.lower()].made_of(column))
+        rows = (row for dataset, column in each.inputs for row in self.datasets[dataset.lower()].columns_behind(column))
         return list(dict.fromkeys(rows))
 
     def _expression(self, each: ModelColumn) -> str:
@@ -157,7 +157,7 @@ class _Derivation:
         return "" if each.passes and not self._has_hash(each) else each.expression
 
     def _has_hash(self, each: ModelColumn) -> bool:
-        return any(column.lower() in self.datasets[dataset.lower()].hash_of for dataset, column in each.inputs)
+        return any(column.lower() in self.datasets[dataset.lower()].hash_inputs for dataset, column in each.inputs)
 
     def _key_places(
         self, matches: Mapping[ModelColumn, TargetColumn], business_key: Sequence[str] | None

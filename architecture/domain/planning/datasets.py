@@ -16,9 +16,9 @@ from architecture.domain.planning.logic import (
     key_moved,
     match_columns,
 )
-from architecture.domain.planning.row_rules import keeping_moved, removes_deliveries
+from architecture.domain.planning.row_rules import describe_changed_retention, removes_deliveries
 from architecture.domain.states.current_state import Placed, Table
-from architecture.domain.steps.features import OPEN, removable
+from architecture.domain.steps.features import OPEN, droppable_features
 from metadata.domain import naming
 from metadata.domain.state import DatasetState
 
@@ -89,7 +89,7 @@ def plan_pair(before: Placed, after: Placed, set_: PolicySet, renames: Renames) 
     plan.drafts += _logic(before, after, columns, renames)
     if after.state.layer == "raw" and before.base.partition_by != after.base.partition_by:
         plan.drafts.append(_repartition(before, after.base))
-    plan.drafts += _opened(before, BASE, before.base, after.base, set_)
+    plan.drafts += _drop_features(before, BASE, before.base, after.base, set_)
     _plan_history(plan, before, after, set_, renames)
     return plan
 
@@ -262,13 +262,13 @@ def _plan_history(plan: DatasetPlan, before: Placed, after: Placed, set_: Policy
     _rename(plan, before, HISTORY, before.history, after.history)
     columns = _columns(before, after, HISTORY, before.history, after.history, set_, renames, plan.drafts)
     plan.add(columns, HISTORY, before.state.key)
-    plan.drafts += _opened(before, HISTORY, before.history, after.history, set_)
+    plan.drafts += _drop_features(before, HISTORY, before.history, after.history, set_)
 
 
-def _opened(before: Placed, side: str, table: Table, wanted: Table, set_: PolicySet) -> list[Draft]:
+def _drop_features(before: Placed, side: str, table: Table, wanted: Table, set_: PolicySet) -> list[Draft]:
     """Return the rewrite of a table that has features which some readers of the environment lack."""
     names = (column.name for column in (*table.columns, *wanted.columns))
-    features = removable(table.closing, names) if set_.readers == OPEN else ()
+    features = droppable_features(table.closing, names) if set_.readers == OPEN else ()
     message = f"some readers of the environment lack {' and '.join(features)}"
     return [Draft(_on_table(before, side, ops.DROP_FEATURES, table, message=message))] if features else []
 
@@ -330,7 +330,7 @@ def _logic(before: Placed, after: Placed, columns: ColumnPlan, renames: Renames)
     if moved:
         yield Draft(_logic_operation(before, after, moved), alters=moved.alters)
     if removes_deliveries(before.state, after.state):
-        message = keeping_moved(before.state, after.state)
+        message = describe_changed_retention(before.state, after.state)
         code = change_policy.FEWER_DELIVERIES
         yield Draft(
             _on_table(before, BASE, ops.CHANGE_LOGIC, before.base, code=code, message=message, destructive=True)

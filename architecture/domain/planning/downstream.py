@@ -16,7 +16,7 @@ from architecture.domain.planning.columns import Draft
 from architecture.domain.planning.logic import names_in
 from architecture.domain.states.state_files import FOREIGN_KEY, column_pairs, rule_for_unknown_parents
 from elevata.core.errors import MetadataError
-from metadata.domain.load_policy import datasets_checked_against
+from metadata.domain.load_policy import cross_dataset_check_texts
 from metadata.domain.models.row_inputs import decides_rows
 from metadata.domain.naming import history_name
 from metadata.domain.quality.unknown_parents import GHOST, KEEP, QUARANTINE
@@ -37,10 +37,11 @@ class Downstream:
     _readers: dict[str, set[str]] = field(default_factory=dict, init=False)
     # Parents that get ghost rows, by the child and its foreign key.
     _ghosts: dict[tuple[str, str], str] = field(default_factory=dict, init=False)
-    # Foreign keys whose rule holds rows back, and datasets by those whose rows decide which rows they have.
+    # Foreign keys whose rule holds rows back.
     _holding_back: set[tuple[str, str]] = field(default_factory=set, init=False)
+    # Datasets whose rows depend on another dataset's rows, by that other dataset.
     _rows_of: dict[str, set[str]] = field(default_factory=dict, init=False)
-    # Datasets with a check that names others, and its words, by those others.
+    # Checked datasets and the identifiers in the check, by each other dataset that the check names.
     _checked: dict[str, list[tuple[str, frozenset[str]]]] = field(default_factory=dict, init=False)
     _histories: dict[str, str] = field(default_factory=dict, init=False)
     _fed: dict[str, str] = field(default_factory=dict, init=False)
@@ -88,7 +89,7 @@ class Downstream:
             (own, names_in(text))
             for own, states in self._states.items()
             for state in states
-            for text in datasets_checked_against(state.load_policy)
+            for text in cross_dataset_check_texts(state.load_policy)
         ]
         if not texts:
             return

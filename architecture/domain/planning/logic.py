@@ -13,9 +13,9 @@ from functools import cached_property
 from architecture.domain.planning.matching import Matching, Pair, match
 from architecture.domain.planning.row_rules import (
     FollowedNames,
-    keeping_moved,
+    changed_rules,
+    describe_changed_retention,
     removes_deliveries,
-    rules_moved,
 )
 from architecture.domain.states.state_files import FOREIGN_KEY, column_pairs, rule_for_unknown_parents
 from elevata.core.errors import MetadataError
@@ -278,9 +278,9 @@ def dataset_moved(before: DatasetState, after: DatasetState, names: Mapping[str,
     if before.increment != after.increment:
         moved = moved.and_("loads compute other rows anew", compares=True)
     followed = _followed_names(after, names, renames)
-    for clause, compares in rules_moved(before.load_policy, after.load_policy, followed):
+    for clause, compares in changed_rules(before.load_policy, after.load_policy, followed):
         moved = moved.and_(clause, compares=compares)
-    if (kept := keeping_moved(before, after)) and not removes_deliveries(before, after):
+    if (kept := describe_changed_retention(before, after)) and not removes_deliveries(before, after):
         moved = moved.and_(kept, compares=False)
     was, is_ = _policy(before.history_policy, names), _policy(after.history_policy, {})
     if _choices(was) != _choices(is_):

@@ -296,9 +296,9 @@ class Planned:
         desired: Sequence[DatasetState],
         policy: PolicySet,
         *,
-        opens_tables: bool = True,
+        plans_feature_drops: bool = True,
     ) -> "Planned":
-        """Return the plan. Without ``opens_tables``, tables keep features that some readers lack."""
+        """Return the plan. Without ``plans_feature_drops``, tables keep features that some readers lack."""
         placed = tuple(current.place(dataset) for dataset in sorted(desired, key=lambda dataset: dataset.key))
         matching = match(
             [_Entry.of(entry) for entry in sorted(current.datasets, key=lambda entry: entry.state.key)],
@@ -309,7 +309,7 @@ class Planned:
         current_states = {pair.after.key: pair.before.placed.state for pair in matching.known}
         renames = Renames((current_states.get(entry.state.key), entry.state) for entry in placed)
         plans = _plans(matching, policy, renames)
-        if not opens_tables:
+        if not plans_feature_drops:
             for planned in plans:
                 planned.drafts = [draft for draft in planned.drafts if draft.operation.op != ops.DROP_FEATURES]
         _carry_downstream(plans, matching)
@@ -334,10 +334,10 @@ def plan(
     policy: PolicySet,
     only: Collection[str] | None = None,
     *,
-    opens_tables: bool = True,
+    plans_feature_drops: bool = True,
 ) -> Plan:
     """Return the operations that turn ``current`` into ``desired``. ``only``: stable keys in scope, None for all."""
-    return Planned.of(current, desired, policy, opens_tables=opens_tables).within(only)
+    return Planned.of(current, desired, policy, plans_feature_drops=plans_feature_drops).within(only)
 
 
 def _warning_order(warning: Warning) -> tuple[str, str, str]:

@@ -41,7 +41,7 @@ class FollowedNames:
     follows: Callable[[str | None, str | None], bool]
 
 
-def rules_moved(before: Policy, after: Policy, names: FollowedNames) -> Iterator[tuple[str, bool]]:
+def changed_rules(before: Policy, after: Policy, names: FollowedNames) -> Iterator[tuple[str, bool]]:
     """Yield the changes of rules as clauses, each with True if other rows are loaded."""
     was, is_ = (without_keeping(policy) for policy in (before, after))
     if not isinstance(was, dict) or not isinstance(is_, dict):
@@ -54,7 +54,7 @@ def rules_moved(before: Policy, after: Policy, names: FollowedNames) -> Iterator
         yield "the checks follow renamed columns", False
     for part in sorted(part for part in {*was, *is_} - {CHECKS} if was.get(part) != is_.get(part)):
         if part == SOURCES:
-            choices = _moved_choices(was.get(part), is_.get(part))
+            choices = _changed_choices(was.get(part), is_.get(part))
             listed = f"rows of a source are read in another way ({', '.join(choices)})"
             yield (listed, True) if choices else ("a source promises other columns", False)
         elif part == GHOST_ROWS:
@@ -66,7 +66,7 @@ def rules_moved(before: Policy, after: Policy, names: FollowedNames) -> Iterator
 # --- sources -----------------------------------------------------------------------------------
 
 
-def _moved_choices(before: Any, after: Any) -> list[str]:
+def _changed_choices(before: Any, after: Any) -> list[str]:
     """Return the names of the choices of sources that differ."""
     was, is_ = _choices(before), _choices(after)
     return sorted({choice for _, choice in {*was, *is_} if not _is_same(choice, was, is_)})
@@ -133,7 +133,7 @@ def _renamed(columns: Any, names: Names) -> Any:
 # --- deliveries that raw keeps -----------------------------------------------------------------
 
 
-def keeping_moved(before: DatasetState, after: DatasetState) -> str:
+def describe_changed_retention(before: DatasetState, after: DatasetState) -> str:
     """Return the change of the deliveries that raw keeps; empty if there is none."""
     was, is_ = (raw_keeping.keeping_of(state.load_policy) for state in (before, after))
     if was == is_:

@@ -42,7 +42,7 @@ def features_of(properties: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(name for name, (switch, value) in _SWITCHES.items() if properties.get(switch) == value)
 
 
-def shown(features: Iterable[str]) -> dict[str, str]:
+def protocol_properties(features: Iterable[str]) -> dict[str, str]:
     """Return the properties of an observed table whose protocol has these features."""
     return {f"{_SUPPORTED}{name}": "supported" for name in features}
 
@@ -53,7 +53,7 @@ def closing_features(properties: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(name for name in _LOST if name in enabled or f"{_SUPPORTED}{name}" in properties)
 
 
-def removable(closing: Iterable[str], names: Iterable[str]) -> tuple[str, ...]:
+def droppable_features(closing: Iterable[str], names: Iterable[str]) -> tuple[str, ...]:
     """Return the features that a table with these column names can do without."""
     mapped = any(map(needs_mapping, names))
     return tuple(name for name in closing if not (mapped and name == COLUMN_MAPPING))

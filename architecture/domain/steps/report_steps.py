@@ -14,7 +14,7 @@ from typing import Any
 
 from architecture.domain import operations as logical
 from architecture.domain.operations import Operation
-from architecture.domain.steps.features import OPEN, SPARK, created_with, removable
+from architecture.domain.steps.features import OPEN, SPARK, created_with, droppable_features
 from architecture.domain.steps.step import (
     CREATE_TABLE,
     DROP_FEATURES,
@@ -251,10 +251,11 @@ class _Plan:
     def drop_features(self, change: Changes) -> None:
         """Add the rewrite of a table without features that some readers lack, after all other changes of tables."""
         shape = self.shapes.get(change.table.key)
-        if change.opened_by is None or shape is None:
+        ordinal = change.drop_features_operation
+        if ordinal is None or shape is None:
             return
-        if features := removable(shape.closing, (column.name for column in shape.columns)):
-            self.add(Step(DROP_FEATURES, light(change.table), features=features, operation=change.opened_by))
+        if features := droppable_features(shape.closing, (column.name for column in shape.columns)):
+            self.add(Step(DROP_FEATURES, light(change.table), features=features, operation=ordinal))
 
     def publish(self, views: Mapping[str, Sequence[str]]) -> None:
         """Add the views over every changed table, after all changes of tables."""

@@ -106,7 +106,7 @@ class Changes:
     """Changes of one table, each with the ordinal of its operation (None in a load).
 
     ``stamps`` are (stable key, column name) to set, ``replaced`` the previous keys of those columns. ``untied``
-    columns lose their key to another column. ``opened_by`` is the operation that drops table features.
+    columns lose their key to another column. ``drop_features_operation`` is the operation that drops table features.
     """
 
     table: TableSpec
@@ -124,7 +124,7 @@ class Changes:
     added: list[tuple[ColumnSpec, int | None]] = field(default_factory=list)
     repartitioned: bool = False
     repartitioned_by: int | None = None
-    opened_by: int | None = None
+    drop_features_operation: int | None = None
 
     def steps(self, shape: TableShape | None) -> Iterator[Step]:
         """Yield the steps for the columns of a table with this shape, in order."""
@@ -337,7 +337,7 @@ class _TableOperations:
             self.result.repartitioned_by = self._ordinal_of(logical.REBUILD_TABLE)
             self.result.repartitioned = self.result.repartitioned_by is not None
         drops = (ordinal for ordinal, operation in self.own if operation.op == logical.DROP_FEATURES)
-        self.result.opened_by = next(drops, None)
+        self.result.drop_features_operation = next(drops, None)
         for column in self.table.columns:
             if column.purpose not in _DATA_PURPOSES:
                 self._technical(column)

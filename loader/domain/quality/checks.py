@@ -277,7 +277,8 @@ def without_sensitive(
     """Return results as they are stored: without values of sensitive columns, that is without samples, totals and ages.
 
     ``sensitive`` are names of the dataset's columns in lower case, ``own`` its stable key. Numbers of rows are stored
-    with the datasets whose values they tell, and shown to who may read these (``loader.selectors.readable_results``).
+    with the datasets whose values they reveal, and shown to users who may read those values
+    (``loader.selectors.readable_results``).
     """
     hidden = {spec.key: spec.datasets_read for spec in specs if is_sensitive(spec, sensitive)}
     shown = [
@@ -287,28 +288,28 @@ def without_sensitive(
 
 
 def _stored(result: Result, datasets: Iterable[str]) -> Result:
-    """Return a result whose numbers tell sensitive values of these datasets."""
+    """Return a result as it is stored, with the datasets whose sensitive values its numbers reveal."""
     if result.kind in OF_VALUES:
         return replace(result, **without_number(result))
     return replace(result, samples=(), tells=tuple(dict.fromkeys(key for key in datasets if key)))
 
 
-def in_words(results: Iterable[Result]) -> list[Result]:
-    """Return stored results as every reader of a run sees them: without numbers that tell sensitive values."""
+def without_revealing_numbers(results: Iterable[Result]) -> list[Result]:
+    """Return stored results as every reader of a run sees them: without numbers that reveal sensitive values."""
     return [replace(result, **without_number(result)) if result.tells else result for result in results]
 
 
 def is_sensitive(spec: CheckSpec, sensitive: Collection[str]) -> bool:
-    """Return True if the numbers of a check tell values of a sensitive column.
+    """Return True if the numbers of a check reveal values of a sensitive column.
 
     Those are totals and ages of such a column, and numbers of rows that are chosen by one: in a condition, in ``where``
-    or in a SELECT. The number of rows whose own value is missing, repeated or not as it should be tells none.
+    or in a SELECT. The number of rows whose own value is missing, repeated or not as it should be reveals none.
     """
     if not sensitive and not spec.other_sensitive:
         return False
     try:
         if spec.kind == check_kinds.QUERY:
-            return _query_tells(spec, sensitive)
+            return _query_reveals(spec, sensitive)
         own = spec.rule.chosen_by
     except ProductError:
         return True
@@ -319,7 +320,7 @@ def is_sensitive(spec: CheckSpec, sensitive: Collection[str]) -> bool:
     return not own.isdisjoint(sensitive)
 
 
-def _query_tells(spec: CheckSpec, sensitive: Collection[str]) -> bool:
+def _query_reveals(spec: CheckSpec, sensitive: Collection[str]) -> bool:
     """Return True if a sensitive column decides the number of rows of a query."""
     columns, tables = columns_choosing_rows(spec.rule.sql), spec.rule.tables
     known = dict(spec.sensitive_by_table)

@@ -97,8 +97,8 @@ def without_number(result: CheckedNumber) -> dict[str, Any]:
     """Return the fields of a result, reported or stored, that differ without its numbers and examples."""
     message = result.message
     if result.outcome != BROKEN:
-        told = result.message.partition(":")[0] if result.kind in OF_VALUES else HIDDEN
-        message = "" if result.outcome == PASSED else told
+        summary = result.message.partition(":")[0] if result.kind in OF_VALUES else HIDDEN
+        message = "" if result.outcome == PASSED else summary
     numbers = dict.fromkeys(("failed", "total", "value", "low", "high"))
     return {**numbers, "message": message, "samples": ()}
 

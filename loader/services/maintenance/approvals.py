@@ -93,7 +93,7 @@ def approve_maintenance(*, run: LoadRun, user: Any, note: str = "") -> bool:
 
 
 def _digest(run: LoadRun) -> str:
-    """Return a digest of the request: an approval is of exactly this one."""
+    """Return the digest of the request; an approval counts for this digest only."""
     return sha256_hex(
         {
             "run": run.run_id,
@@ -112,7 +112,7 @@ def _decisions(run: LoadRun) -> tuple[Decided, ...]:
     rows = list(entries.exclude(user=None).select_related("user").order_by("pk"))
     proven, decisions = chain.proven(*rows), []
     for row in (row for row in rows if row.pk in proven):
-        said = json.loads(row.changes)
-        request, roles = (said.get(name, {}).get("after") for name in ("request", "roles"))
+        changes = json.loads(row.changes)
+        request, roles = (changes.get(name, {}).get("after") for name in ("request", "roles"))
         decisions.append(Decided(who_answers(row.user), workflow.YES, request or "", tuple(roles or ())))
     return tuple(decisions)

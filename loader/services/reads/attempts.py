@@ -266,7 +266,8 @@ def _end_exchange(exchange: SupportsExchange, runner: SupportsRequests | None) -
         if event is not None and event["event"] == "finished":
             return
     if runner is not None:
-        runner.kill(Refusal("READ_NOT_CANCELED", f"a cancelled read was still running after {_GRACE_SECONDS:.0f} seconds"))
+        message = f"a cancelled read was still running after {_GRACE_SECONDS:.0f} seconds"
+        runner.kill(Refusal("READ_NOT_CANCELED", message))
 
 
 def _read_with_relations(pk: int) -> ReadRequest:

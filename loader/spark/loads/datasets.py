@@ -19,7 +19,7 @@ from loader.domain.historization.load_guards import (
     check_reads_changes,
 )
 from loader.domain.manifest.loads import LoadManifest, ModelLoad, RawcoreLoad, RawLoad
-from loader.domain.quality.checks import in_words, without_sensitive
+from loader.domain.quality.checks import without_revealing_numbers, without_sensitive
 from loader.domain.quality.results import refusal_of, warnings_of
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import REVERT
@@ -447,7 +447,7 @@ def check_quality(
     checked = checker.check(rows, load.quality, table)
     stored = without_sensitive(checked.results, load.quality, load.sensitive, own=load.dataset)
     task.report(results=[result.as_json() for result in stored])
-    shown = in_words(stored)
+    shown = without_revealing_numbers(stored)
     refusal = refusal_of(load.name, shown)
     if refusal is not None:
         raise refusal

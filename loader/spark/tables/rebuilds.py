@@ -58,7 +58,7 @@ def rebuild(step: Step, table: DeltaTable) -> int:
     return rows
 
 
-def open_table(step: Step, table: DeltaTable) -> int:
+def rewrite_without_features(step: Step, table: DeltaTable) -> int:
     """Rewrite the table without the step's features that it has, and return its row count. RESTORE it if counts differ.
 
     Without column mapping, stored keys could be those of other columns, so they are removed first; the step stores

@@ -49,7 +49,7 @@ from architecture.domain.tables import ObservedTable
 from loader.domain.queries.masking import without_values
 from loader.domain.refusals import Refusal
 from loader.spark.session import USER_METADATA, accident, commit_metadata, dataset_session
-from loader.spark.tables.rebuilds import EXECUTION, asks, check, open_table, rebuild, set_aside
+from loader.spark.tables.rebuilds import EXECUTION, asks, check, rebuild, rewrite_without_features, set_aside
 from loader.spark.tables.tables import DeltaTable, publish
 
 # Catalog names of tables, compared by location. The catalog only publishes the names in the Delta logs. So a name is
@@ -255,7 +255,7 @@ class _Execution:
         if ordinal not in self.checked:
             check(step, table)
         if step.op == DROP_FEATURES:
-            self.written[ordinal] = open_table(step, table)
+            self.written[ordinal] = rewrite_without_features(step, table)
         elif not half_done_by(step, table.observe()):
             self._remove_dropped_keys(step, table)
             for statement in todo:

@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from architecture.domain.steps.features import COLUMN_MAPPING, shown
+from architecture.domain.steps.features import COLUMN_MAPPING, protocol_properties
 from architecture.domain.steps.statements import COLUMN, DROPPED, KEY, NAME
 from architecture.domain.tables import ObservedColumn, ObservedTable, TableSpec
 from loader.domain.refusals import Refusal
@@ -275,7 +275,7 @@ class DeltaTable:
             columns=tuple(_observed_column(field, keys) for field in metadata.fields),
             version=snapshot.version(),
             partition_by=metadata.partition_by,
-            properties=shown(_features(snapshot))
+            properties=protocol_properties(_features(snapshot))
             | {name: value for name, value in properties.items() if not name.startswith("elevata.")},
             dropped=properties.get(DROPPED) == "true",
         )

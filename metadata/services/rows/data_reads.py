@@ -1,6 +1,6 @@
-"""Permission to read the data of what a dataset, a check or a reference reads, when one of them is saved.
+"""Check the permission to read input data when a dataset, check or reference is saved.
 
-Rows that a load copies into another schema can be read there, and a check or a foreign key tells which values a table
+Rows that a load copies into another schema can be read there, and a check or a foreign key reveals which values a table
 has. So who saves one must be permitted to read the data that it reads, in this environment.
 """
 
@@ -32,7 +32,7 @@ Before = Mapping[Any, Mapping[int, Values | None]]
 _SQL = ("select", "filter", "expression")
 
 
-def must_read_what_is_read(before: Before) -> None:
+def check_read_permissions(before: Before) -> None:
     """Raise MetadataError ``not_permitted`` if a unit of work lets rows read data that its actor may not read.
 
     A change counts if it adds or alters something that is read; one that removes or describes does not. ``before`` has
@@ -87,7 +87,7 @@ def _checks(before: Before) -> Iterator[tuple[str, list[TargetDataset]]]:
     """Yield the changed checks, with the datasets that they name."""
     changed = [row["id"] for row, _ in _written(before, QualityCheck, "arguments", "kind")]
     for check in QualityCheck.objects.filter(pk__in=changed, active=True).select_related("dataset__schema"):
-        yield str(check), datasets_called(check.rule.tables)
+        yield str(check), datasets_by_name(check.rule.tables)
 
 
 def _references(before: Before) -> Iterator[tuple[str, list[TargetDataset]]]:
@@ -98,7 +98,7 @@ def _references(before: Before) -> Iterator[tuple[str, list[TargetDataset]]]:
         yield str(row), [row.parent]
 
 
-def datasets_called(names: Iterable[str]) -> list[TargetDataset]:
+def datasets_by_name(names: Iterable[str]) -> list[TargetDataset]:
     """Return the datasets and histories of these qualified names, in lower case."""
     wanted = Q(pk__in=())
     for name in names:

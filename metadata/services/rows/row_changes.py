@@ -37,7 +37,7 @@ from metadata.models import (
 )
 from metadata.permissions import must_be_changeable
 from metadata.selectors.classification import classifications
-from metadata.services.rows.data_reads import must_read_what_is_read
+from metadata.services.rows.data_reads import check_read_permissions
 from metadata.services.rows.subjects import KINDS, LINKS, Model, Names, Values, linked, read, stable_key, stored_values
 
 # Check that a metadata change does not make sensitive values readable for an actor who may not read them.
@@ -199,7 +199,7 @@ class ChangedRows:
 
     def check(self) -> None:
         must_stay_classified(self.before)
-        must_read_what_is_read(self._as_renamed())
+        check_read_permissions(self._as_renamed())
         for name in settings.METADATA_FOLLOWERS:
             import_string(name)(self.before)
 

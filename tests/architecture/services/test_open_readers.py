@@ -197,7 +197,8 @@ def test_tables_with_features_from_before_are_opened_by_a_report_that_needs_appr
     assert [(one.op, one.dataset, one.decision, one.code) for one in operations_of(report)] == [
         ("drop_features", name, "needs_approval", "DROP_FEATURES") for name in TABLES
     ]
-    assert all(one.message.startswith("some readers of the environment lack columnMapping and typeWidening; ") for one in operations_of(report))
+    message = "some readers of the environment lack columnMapping and typeWidening; "
+    assert all(operation.message.startswith(message) for operation in operations_of(report))
     with pytest.raises(Refused) as refused:
         approve(report=report, user=closed_world.approver, readers_lost=True)
     assert refused.value.code == "NO_READER_LOST"

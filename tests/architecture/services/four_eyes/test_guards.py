@@ -49,7 +49,7 @@ def without_checks(patch: pytest.MonkeyPatch) -> None:
 
 def without_sources(patch: pytest.MonkeyPatch) -> None:
     """Let choices of sources keep rows out of histories unseen."""
-    patch.setattr(row_rules, "_moved_choices", lambda before, after: [])
+    patch.setattr(row_rules, "_changed_choices", lambda before, after: [])
 
 
 def without_approvals(patch: pytest.MonkeyPatch) -> None:
