@@ -153,7 +153,7 @@ def test_editor_saves_no_row_that_reads_data_of_another_schema(ed: User, own: Ta
         update_check(check=harmless, expected_version=1, arguments={"columns": ["id"], "where": "note > 1"})
 
 
-def test_a_reader_of_the_other_schema_saves_all_of_it(ed: User, secret: TargetDataset):
+def test_reader_of_the_other_schema_saves_models_and_checks_over_it(ed: User, secret: TargetDataset):
     grant_role(user=ed, role=Role.VIEWER, schema="rawcore")
     ed = User.objects.get(pk=ed.pk)
     body = {"schema": "serving", "name": "pay", "select": SELECT, "business_key": ["id"]}
@@ -180,7 +180,7 @@ def test_columns_that_models_with_secrets_do_not_read_change(orders: TargetDatas
             rename_column(column=amount, name="total", expected_version=amount.version)
 
 
-def test_models_expressions_filters_and_checks_follow_columns_of_ones_own(ed: User, orders: TargetDataset):
+def test_rename_of_an_own_column_updates_models_expressions_filters_and_checks(ed: User, orders: TargetDataset):
     amount = orders.columns.get(name="amount")
     with acting_as(ed):
         create_target_column(dataset=orders, name="added", type="bigint")

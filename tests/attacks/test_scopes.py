@@ -108,7 +108,7 @@ def test_every_page_of_editors_has_a_place_or_a_service_that_checks_the_row():
 
 
 @pytest.mark.django_db
-def test_refreshes_need_a_role_where_they_look(airport: TargetDataset):
+def test_refresh_needs_a_role_for_the_tables_it_reads(airport: TargetDataset):
     """A role for one schema refreshes the tables of its own reports; drift is that of the environment."""
     olga, client = person("olga"), Client()
     for role in (Role.OPERATOR, Role.EDITOR):

@@ -192,7 +192,7 @@ def closed_world(built) -> World:
     return built
 
 
-def test_tables_with_features_from_before_are_opened_by_a_report_that_needs_approval(closed_world):
+def test_report_that_drops_unsupported_features_needs_approval(closed_world):
     report = closed_world.report()
     assert [(one.op, one.dataset, one.decision, one.code) for one in operations_of(report)] == [
         ("drop_features", name, "needs_approval", "DROP_FEATURES") for name in TABLES
@@ -211,13 +211,13 @@ def test_tables_with_features_from_before_are_opened_by_a_report_that_needs_appr
     assert groups_of(execution.record) == ()
 
 
-def test_tables_with_features_from_before_are_loaded_meanwhile(closed_world):
+def test_tables_with_unsupported_features_are_still_loaded(closed_world):
     assert closed_world.report().status == "open"
     waiting = pending(closed_world)
     assert (waiting.operations, waiting.needing) == ((), ())
 
 
-def test_an_undo_leaves_features_from_before(built):
+def test_undo_keeps_unsupported_features(built):
     rename(built, "full_name", "display_name")
     record = built.executed().record
     put_policy_in_force(built.environment, {"readers": OPEN})

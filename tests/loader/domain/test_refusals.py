@@ -105,7 +105,7 @@ def test_a_crashed_java_points_to_its_error_file():
 
 
 @pytest.mark.parametrize("code", [3, 52])
-def test_java_without_memory_is_told_with_the_settings(code):
+def test_out_of_memory_error_names_the_memory_settings(code):
     how, hint = cause_of_death(code)
     assert how == "ran out of memory"
     assert "ELEVATA_READS_MEMORY" in hint

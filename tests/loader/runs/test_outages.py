@@ -166,7 +166,7 @@ def test_a_load_outlasts_a_control_database_that_is_locked(shop):
     check(shop, items=20_000)
 
 
-def test_an_execution_outlasts_a_database_that_is_away_longer_than_it_is_waited_for(tmp_path):
+def test_execution_finishes_after_a_database_outage_longer_than_the_retry_limit(tmp_path):
     with (
         TemporaryDirectory(prefix="elevata-test-") as servers_folder,
         served(start_postgres, Path(servers_folder, "postgres")) as (postgres, database),

@@ -117,7 +117,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
         yield made
 
 
-def test_work_that_is_killed_and_repeated_ends_as_undisturbed_work(shop: Shop):
+def test_repeated_work_after_a_kill_has_the_result_of_uninterrupted_work(shop: Shop):
     loads_of_a_model(shop)
     release_of_quarantined_rows(shop)
     compactions(shop)

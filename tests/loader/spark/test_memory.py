@@ -27,7 +27,7 @@ def python_bytes() -> int:
     return pages * resource.getpagesize()
 
 
-def test_two_hundred_loads_leave_nothing_in_memory(spark, tmp_path):
+def test_memory_does_not_grow_over_two_hundred_loads(spark, tmp_path):
     item = Dataset(spark, tmp_path, columns={"id": "integer", "v": "string"}, policy={})
     before = (0, 0)
     for number in range(LOADS):

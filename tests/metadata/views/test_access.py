@@ -55,7 +55,7 @@ def listed(row: Any) -> dict[str, set[str]]:
     }
 
 
-def test_listed_access_is_what_services_permit(users: dict[str, User], airport: TargetDataset):
+def test_listed_access_agrees_with_the_permissions_of_services(users: dict[str, User], airport: TargetDataset):
     reports = lambda permission: lambda user: may(user, permission, place_of_data(airport))  # noqa: E731
     loads = {"load": lambda user: may(user, Permission.START_LOAD, here)}
     data = {"read": lambda user: may_read(user, airport), "unmask": lambda user: may_read_sensitive(user, airport)}
@@ -137,7 +137,7 @@ def test_a_link_to_a_user_names_the_place_of_a_new_role(users: dict[str, User]):
     assert '<option value="schema:rawcore" selected>' in form
 
 
-def test_reach_has_every_place_with_what_a_user_may_do(users: dict[str, User]):
+def test_reach_lists_permitted_actions_by_place(users: dict[str, User]):
     reach = reach_of(users["steward-rawcore"].pk)
     may_do = {place.name: [cell.action.name for cell in place.access.permitted] for place in reach.places}
     assert may_do == {"": [], **{name: [] for name in TargetSchema.objects.values_list("name", flat=True)}} | {

@@ -92,7 +92,7 @@ def test_columns_that_sensitive_columns_choose_are_listed(steward: User, chosen:
     }
 
 
-def test_a_column_has_the_classes_of_what_it_reads(steward: User):
+def test_column_has_the_classes_of_its_inputs(steward: User):
     assert row(steward, "name").classes == ("personal", "inherited")
     assert row(steward, "elevation").classes == ("restricted",)
 
@@ -130,7 +130,7 @@ def test_the_last_read_of_a_column_is_found_by_former_names(steward: User, airpo
     assert row(steward, "name", "raw").last_read is None
 
 
-def test_a_limit_of_searched_reads_is_said(steward: User, airport: TargetDataset, monkeypatch: pytest.MonkeyPatch):
+def test_page_names_the_limit_of_searched_reads(steward: User, airport: TargetDataset, monkeypatch: pytest.MonkeyPatch):
     recorded(steward, airport, "name")
     recorded(steward, airport, "elevation")
     monkeypatch.setattr(sensitive_details, "READS_SEARCHED", 1)

@@ -136,7 +136,7 @@ def test_a_table_that_reads_a_history_hands_its_change_on() -> None:
 
 
 @pytest.mark.parametrize("choice", [{"track": ["v"]}, {"open_end": "9999-12-31"}, {"views": ["current"]}])
-def test_a_choice_for_versions_of_a_table_without_a_history_reaches_nobody(choice: dict) -> None:
+def test_version_policy_of_a_table_without_history_needs_no_approval(choice: dict) -> None:
     assert decisions(THROUGH, replace(between(), history_policy=choice)) == [(ALLOWED, "CHANGE_LOGIC")]
 
 
@@ -149,7 +149,7 @@ def test_a_choice_for_versions_of_a_table_without_a_history_reaches_nobody(choic
         {"input": "effective", "time": "v", "late": "refuse"},
     ],
 )
-def test_a_choice_that_decides_rows_of_a_table_reaches_the_history_behind_it(choice: dict) -> None:
+def test_history_policy_that_decides_table_rows_reaches_the_downstream_history(choice: dict) -> None:
     assert decisions(THROUGH, replace(between(), history_policy=choice)) == DIFFERS
 
 

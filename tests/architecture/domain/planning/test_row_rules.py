@@ -38,12 +38,12 @@ def kept(policy: Any = None, **changes: Any) -> DatasetState:
 
 
 def operations(before: tuple[DatasetState, ...], *changed: DatasetState) -> tuple[Operation, ...]:
-    new = {one.key: one for one in changed}
-    return report(state(*before), state(*(new.get(one.key, one) for one in before))).operations
+    new = {dataset.key: dataset for dataset in changed}
+    return report(state(*before), state(*(new.get(dataset.key, dataset) for dataset in before))).operations
 
 
 def decisions(before: tuple[DatasetState, ...], *changed: DatasetState) -> list[tuple[str, str]]:
-    return [(one.decision, one.code) for one in operations(before, *changed)]
+    return [(operation.decision, operation.code) for operation in operations(before, *changed)]
 
 
 def source(**rules: Any) -> dict[str, Any]:
@@ -85,13 +85,14 @@ def test_a_rule_that_reaches_no_history_is_allowed() -> None:
     assert decisions((alone,), replace(alone, load_policy={"checks": {"c": CHECK}})) == [(ALLOWED, "CHANGE_LOGIC")]
 
 
-def test_a_further_column_of_a_source_that_keeps_no_row_out_is_allowed() -> None:
+def test_new_source_column_that_excludes_no_rows_is_allowed() -> None:
     before, after = source(columns={"x": "string"}), source(columns={"x": "string", "y": "string"})
     assert decisions((kept(before),), kept(after)) == [(ALLOWED, "CHANGE_LOGIC")]
 
 
-def with_name(one: DatasetState, key: str, name: str) -> DatasetState:
-    return replace(one, columns=tuple(replace(c, name=name) if c.key == key else c for c in one.columns))
+def with_name(described: DatasetState, key: str, name: str) -> DatasetState:
+    columns = tuple(replace(column, name=name) if column.key == key else column for column in described.columns)
+    return replace(described, columns=columns)
 
 
 def test_a_check_that_follows_renames_needs_no_approval() -> None:
@@ -105,8 +106,8 @@ def test_a_check_that_follows_renames_needs_no_approval() -> None:
     after = with_name(replace(before, load_policy={"checks": renamed}), "k-v", "w")
     codes = with_name(listed(name="rc_codes", former_names=("rc_list",)), "l-code", "letter")
     found = operations((before, listed()), after, codes)
-    assert {one.decision for one in found} == {ALLOWED}
-    assert "the checks follow renamed columns" in {one.message.partition(";")[0] for one in found}
+    assert {operation.decision for operation in found} == {ALLOWED}
+    assert "the checks follow renamed columns" in {operation.message.partition(";")[0] for operation in found}
 
 
 def test_a_check_whose_name_means_another_column_needs_approval() -> None:
@@ -156,7 +157,7 @@ def test_a_reference_that_is_taken_up_again_holds_rows_back_again() -> None:
     retired = report(used, state(PARENT, replace(child("quarantine"), references=())))
     before = carried_out(used, state(PARENT, replace(child("quarantine"), references=())), retired)
     found = report(before, used).operations
-    assert ("unretire_column", "HISTORY_DIFFERS") in {(one.op, one.code) for one in found}
+    assert ("unretire_column", "HISTORY_DIFFERS") in {(operation.op, operation.code) for operation in found}
 
 
 def test_a_filter_of_the_parent_decides_which_rows_are_held_back() -> None:
@@ -188,7 +189,7 @@ UNRECORDED = {
 
 
 @pytest.mark.parametrize(("stored", "described", "expected"), UNRECORDED.values(), ids=UNRECORDED)
-def test_a_state_of_an_older_release_has_the_rules_of_the_other_one_except_the_mode(
+def test_older_state_takes_over_all_rules_except_the_keep_mode(
     stored: Any, described: Any, expected: Any
 ) -> None:
     row = {name: value for name, value in as_row(kept(stored)).items() if name != "rules_recorded"}

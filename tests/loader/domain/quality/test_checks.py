@@ -192,7 +192,7 @@ NUMBER_TELLS_NONE = (
 )
 
 
-def test_a_number_of_rows_that_a_sensitive_column_chooses_is_stored_with_its_dataset_and_in_no_words():
+def test_row_count_chosen_by_a_sensitive_column_is_stored_with_its_dataset_and_in_no_message():
     for kind, arguments in NUMBER_TELLS:
         check = spec(kind, "stop", **arguments)
         failed = check.result(STOPPED, failed=91001, total=91001, samples=("id=91001",), message="91001 rows")
@@ -204,7 +204,7 @@ def test_a_number_of_rows_that_a_sensitive_column_chooses_is_stored_with_its_dat
         assert "91001" not in f"{refusal.as_json()} {warnings}", kind
 
 
-def test_a_number_of_rows_that_tells_no_value_is_shown():
+def test_row_count_without_sensitive_values_is_shown():
     for kind, arguments in NUMBER_TELLS_NONE:
         check = spec(kind, **arguments)
         failed = check.result(WARNED, failed=2, total=3)
@@ -232,7 +232,7 @@ BY_TABLE = (("a.b", ()), ("hr.person", ("salary", "name")))
         ("SELECT 1 FROM hr.person WHERE name.salary > 1 AND 1 IN (SELECT 1 FROM a.b AS name)", True),
     ],
 )
-def test_number_of_rows_of_a_query_tells_values_of_columns_that_are_sensitive_in_their_table(sql, tells):
+def test_query_row_count_reveals_columns_that_are_sensitive_in_their_table(sql, tells):
     check = replace(spec("query", sql=sql), other_sensitive=("name", "salary"), sensitive_by_table=BY_TABLE)
     assert is_sensitive(check, ("name", "id")) is tells
 

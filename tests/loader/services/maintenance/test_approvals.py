@@ -99,12 +99,12 @@ def test_an_operator_without_the_role_does_not_approve(eve: Any, bob: Any) -> No
     assert refused(approve_maintenance, run=prune(eve), user=olga) == "NOT_PERMITTED"
 
 
-def test_a_vacuum_waits_for_nobody(eve: Any) -> None:
+def test_vacuum_needs_no_approval(eve: Any) -> None:
     assert request_vacuum(user=eve, **COMMON).run.status == "queued"
 
 
 @pytest.mark.parametrize("policies", [{"maintenance": {"count": 0}}, {}])
-def test_an_environment_without_approvals_has_runs_by_one_user(policies: dict, eve: Any, bob: Any) -> None:
+def test_run_is_queued_at_once_in_an_environment_without_approvals(policies: dict, eve: Any, bob: Any) -> None:
     put_policy_in_force(current_environment(), policies)
     run = prune(eve)
     assert run.status == "queued"
@@ -127,7 +127,7 @@ def test_a_run_that_was_queued_by_sql_is_not_performed(eve: Any, runner: Any) ->
     assert perform(run, runner).error["code"] == "RUN_UNAPPROVED"
 
 
-def test_an_approval_does_not_hold_for_another_request(eve: Any, bob: Any, runner: Any) -> None:
+def test_approval_does_not_count_for_another_request(eve: Any, bob: Any, runner: Any) -> None:
     run = prune(eve)
     approve_maintenance(run=run, user=bob)
     LoadRun.objects.filter(pk=run.pk).update(details={"asked": run.details["asked"] | {"ended_before": "2026-01-01"}})
@@ -182,7 +182,7 @@ def test_the_page_of_the_run_offers_the_approval_to_others(eve: Any, bob: Any) -
     assert run.status == "queued"
 
 
-def test_a_service_account_does_not_make_a_second_person(eve: Any, bob: Any) -> None:
+def test_service_account_cannot_replace_the_second_approver(eve: Any, bob: Any) -> None:
     run, robot = prune(eve), create_service_account(name="robot", owner=eve, roles=["operator"])
     robot.groups.add(*eve.groups.all())
     assert refused(approve_maintenance, run=run, user=robot) == "SERVICE_ACCOUNT"

@@ -50,7 +50,7 @@ def test_a_difference_that_the_answer_has_whole_has_no_file(spark, tmp_path):
 
 
 @pytest.mark.parametrize("key", [by_night(["id"], id="key"), pytest.param([], id="whole rows")])
-def test_values_that_are_written_differently_are_the_same(spark, key):
+def test_values_equal_by_type_with_different_text_are_unchanged(spark, key):
     before = [(1, "AB", "a"), (1, "AB", "a"), (2, "cd", "b")] if not key else [(1, "AB", "a"), (2, "cd", "b")]
     after = [(1, "ab", "a"), (2, "CD", "b"), (3, "EF", "c"), (3, "ef", "c")]
     frames = [spark.createDataFrame(rows, "id integer, u string, v string") for rows in (before, after)]
@@ -61,6 +61,6 @@ def test_values_that_are_written_differently_are_the_same(spark, key):
 
 
 @pytest.mark.nightly
-def test_a_key_that_is_written_differently_is_repeated(spark):
+def test_keys_equal_by_type_with_different_text_count_as_repeated(spark):
     frame = spark.createDataFrame([("AB", 1), ("ab", 1)], "id string, v integer")
     assert compare(frame, frame, ["id"], types={"id": "uuid"})["repeated_keys"] == 1

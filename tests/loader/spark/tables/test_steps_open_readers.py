@@ -210,7 +210,7 @@ def test_a_table_with_features_from_before_is_opened_to_all_readers_with_its_row
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("statements", range(5))
-def test_a_runner_that_dies_between_statements_of_an_opening_leaves_the_rest(
+def test_interrupted_drop_of_features_is_resumed(
     warehouse, swapped, monkeypatch, statements
 ):
     rows, shape, todo = warehouse.rows(swapped), structure(warehouse, swapped), opened(warehouse, swapped)
@@ -232,7 +232,7 @@ def test_a_runner_that_dies_between_statements_of_an_opening_leaves_the_rest(
 
 
 @pytest.mark.nightly
-def test_a_step_from_before_an_opening_is_undone(warehouse, items):
+def test_step_before_a_drop_of_features_can_be_undone(warehouse, items):
     rows, shape = warehouse.rows(items), structure(warehouse, items)
     wider = replace(items, columns=(column("id", "bigint"), column("x", of="a"), *items.columns[2:]))
     done = executed(warehouse, warehouse.plan(wider))

@@ -356,7 +356,7 @@ def test_number_of_a_reference_with_unknown_parents_is_shown_though_its_dataset_
     assert reader.get(f"/api/v1/check-results/{result.pk}/").json()["failed"] is None
 
 
-def test_numbers_about_unknown_datasets_need_a_steward_if_anything_is_classified(reader: Client, check: QualityCheck):
+def test_numbers_about_unknown_datasets_need_a_steward_if_any_column_is_classified(reader: Client, check: QualityCheck):
     steward, dataset = steward_client(), check.dataset
     gone = add_result(check, check_key=uuid4(), kind="query", failed=COUNTED)
     orphan = add_result(check, check_key=uuid4(), kind="condition", failed=COUNTED, dataset=None)
