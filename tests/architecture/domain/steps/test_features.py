@@ -11,7 +11,7 @@ from architecture.domain.steps.features import (
     OPEN,
     TYPE_WIDENING,
     needs_mapping,
-    shown,
+    protocol_properties,
     switches,
 )
 from architecture.domain.steps.report_steps import as_row, of_row, plan_steps
@@ -81,9 +81,9 @@ def test_a_widening_switches_type_widening_on_and_a_longer_text_does_not():
 
 def test_a_table_with_the_feature_is_left_as_it_is():
     before, wanted = table("t", column("x", of="a")), table("t", column("y", of="a"))
-    shown = seen(before)
-    shown.properties.update(switches((COLUMN_MAPPING,)))
-    (step,) = plan_steps([wanted], {before.key: shown}, report_on(before, wanted))
+    observed = seen(before)
+    observed.properties.update(switches((COLUMN_MAPPING,)))
+    (step,) = plan_steps([wanted], {before.key: observed}, report_on(before, wanted))
     assert [statement.part for statement in statements(step, "/w")] == [CHANGE]
 
 
@@ -154,7 +154,7 @@ def test_dropped_features_are_done_once_the_protocol_lacks_them_and_nothing_is_u
     (step,) = plan_steps([spec], {spec.key: before}, opening(spec), readers=OPEN)
     assert steps_done([step], before) == 0
     disabled = seen(spec)
-    disabled.properties.update(shown((COLUMN_MAPPING,)))
+    disabled.properties.update(protocol_properties((COLUMN_MAPPING,)))
     assert not done_by(step, disabled)
     assert steps_done([step], disabled) == 0
     assert done_by(step, seen(spec))
