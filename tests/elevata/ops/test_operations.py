@@ -79,7 +79,7 @@ def test_processes_without_containers_are_those_of_compose() -> None:
 
 
 def test_variables_are_explained_in_the_example() -> None:
-    named = set(re.findall(r"\b(ELEVATA_[A-Z_]+|POSTGRES_[A-Z_]+)\b", DOC)) - {"ELEVATA_TOKEN"}
+    named = set(re.findall(r"\b((?:ELEVATA|POSTGRES)_[A-Z_]*[A-Z])\b", DOC)) - {"ELEVATA_TOKEN"}
     assert sorted(name for name in named if not re.search(rf"^#?{name}=", EXAMPLE, re.M)) == []
 
 
