@@ -105,9 +105,9 @@ def test_a_select_over_another_schema_is_neither_described_nor_saved(ed: User, s
         assert SECRET.upper() in answer.content.decode(), path
     content = f"dataset:\n  schema: serving\n  name: pay\n  query: {SELECT}\n"
     answer = send(client, "post", "metadata/import/", {"files": [{"name": "pay.yaml", "content": content}]})
-    assert "and ed may not read its data" in answer.content.decode(), answer.content
+    assert "and eds may not read its data" in answer.content.decode(), answer.content
     page = client.post("/models/preview/", {"select": SELECT}).content.decode()
-    assert "and ed may not read its data" in page
+    assert "and eds may not read its data" in page
     assert not TargetDataset.objects.filter(name="pay").exists()
 
 
@@ -221,7 +221,7 @@ def test_an_edit_beside_a_rename_that_it_follows_is_refused(ed: User, orders: Ta
             if not is_first:
                 edit("total")
 
-    with acting_as(ed), pytest.raises(MetadataError, match="and ed may not read its data") as refused:
+    with acting_as(ed), pytest.raises(MetadataError, match="and eds may not read its data") as refused:
         edit_and_rename()
     assert refused.value.code == "not_permitted"
     assert stored("paid").select == model.select

@@ -24,6 +24,7 @@ The script is a JSON file named by the argument, read anew for every request:
     no_catalog     refusal of every publication
     commits        path of the commits of loads and maintenance runs
     pause          seconds that each dataset takes
+    paused         datasets wait as long as the script has this
     step_pause     seconds that each step takes
     print          output on standard error for every request except pings, line by line
     log            message of an error with a traceback that is logged for it, as the real runner logs
@@ -173,6 +174,8 @@ def load(request_id, body, told, stop) -> dict:
         emit("dataset_started", id=request_id, dataset=key)
         emit("dataset_phase", id=request_id, dataset=key, phase="working")
         stop.wait(told.get("pause", 0))
+        while script().get("paused") and not stop.wait(0.02):
+            pass
         if key in body["refused"]:
             done[key] = "failed"
             emit("dataset_finished", id=request_id, dataset=key, status="failed", error=body["refused"][key])

@@ -71,12 +71,13 @@ def test_a_read_of_a_user_never_goes_to_the_runner_of_loads(workplace, script):
 
 
 def test_a_read_that_ends_its_runner_leaves_a_load_alone(workplace, script):
-    script.tell(pause=0.3, die_on="read")
+    script.tell(paused=True, die_on="read")
     loading = in_thread(tasks.perform, request_load_run(run_id="first").run.pk)
     wait_until(lambda: script.seen("load"))
     loads_pid = workplace.runner.pid
     read = done(request_query(QUERY, 5, user=reader()).read)
     assert LoadRun.objects.get().status == "running"
+    script.tell()
     loading.join(20)
     assert (read.status, read.error["code"]) == ("failed", "READS_ENDED")
     assert "was killed by signal 9" in read.error["message"]

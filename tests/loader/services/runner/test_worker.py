@@ -68,13 +68,14 @@ def test_a_message_that_comes_twice_at_once_does_the_work_once(airports, workpla
 
 @pytest.mark.full
 def test_a_run_that_comes_while_another_is_under_way_is_not_forgotten(airports, workplace, script):
-    script.tell(pause=0.3)
+    script.tell(paused=True)
     first = queued()
     working = in_thread(tasks.perform, first.pk)
     wait_until(lambda: LoadRun.objects.filter(status="running").exists())
     second = queued()
     tasks.perform(second.pk)  # comes back at once: another thread is at it
     assert LoadRun.objects.get(pk=second.pk).status == "queued"
+    script.tell()
     working.join(20)
     assert set(LoadRun.objects.values_list("status", flat=True)) == {"succeeded"}
 
