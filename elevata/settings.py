@@ -123,66 +123,6 @@ INSTALLED_APPS = [
     "loader",
 ]
 
-# Checks of `verify_audit` besides the chain: functions that return a Problem or None.
-AUDIT_COMPARISONS = [
-    "architecture.services.change_policy.differing_policy",
-    "architecture.services.proof.unproven_row",
-]
-# Models whose rows are sealed, with their rules (elevata.audit.services.row_seals), owners first.
-AUDIT_SEALED_ROWS = [
-    "elevata.accounts.services.users.SEALED",
-    "elevata.notifications.services.SEALED",
-    "metadata.services.rows.subjects.SEALED",
-    "loader.services.sealed_rows.SEALED",
-]
-# Functions that return ids of change-log entries that retention must keep, whatever their age.
-AUDIT_ENTRIES_NEEDED = ["architecture.selectors.authors.entries_needed"]
-
-# Functions that return the places for which roles can be granted (elevata.accounts.permissions).
-ROLE_PLACES = {
-    "environment": "architecture.selectors.environments.environment_names",
-    "schema": "metadata.selectors.datasets.schema_names",
-}
-
-# Function that performs a job in the calling process, without a worker; it returns why it cannot, or "".
-LOCAL_WORKER = "loader.management.waiting.perform_here"
-# Function that returns the load runs that wrote rows into datasets after a time (architecture.services.undo).
-WRITING_RUNS = "loader.services.loads.load_runs.runs_that_wrote"
-# Functions that follow changes of metadata, in their transaction (metadata.services.rows.row_changes).
-METADATA_FOLLOWERS = ["architecture.services.health.follow_changes"]
-# Function that returns True if an environment has the name of a dataset or column (metadata.services.rows.row_changes).
-APPLIED_NAMES = "architecture.selectors.applied_names.is_name_applied"
-# Functions that return the findings about what is not metadata (architecture.selectors.health).
-HEALTH_CHECKS = [
-    "architecture.selectors.health.outdated_approvals",
-    "architecture.selectors.health.unowned_sources",
-    "architecture.selectors.health.unread_sources",
-    "loader.services.schedule_overlaps.overlapping_schedules",
-    "loader.selectors.source_state.held_marks",
-]
-# Functions that return the subjects of comments and favourites by kind (elevata.web.subjects).
-SUBJECTS = {
-    "report": "architecture.selectors.subjects.report_subject",
-    "dataset": "metadata.selectors.subjects.dataset_subject",
-}
-# Finders of further subjects, which users only mark as favourites.
-FAVOURITES = {
-    "source": "metadata.selectors.subjects.source_subject",
-    "schedule": "loader.selectors.runs.schedule_subject",
-    "saved_query": "loader.selectors.reads.saved_query_subject",
-}
-# Kinds of things that the search finds (elevata.web.search).
-SEARCH_KINDS = [
-    "elevata.accounts.search.KINDS",
-    "elevata.lists.search.KINDS",
-    "elevata.notifications.search.KINDS",
-    "metadata.selectors.search.KINDS",
-    "architecture.selectors.search.KINDS",
-    "loader.search.KINDS",
-]
-# Handlers of jobs by kind (elevata.jobs.registry).
-JOB_HANDLERS = ["elevata.notifications.deliveries.HANDLERS", "loader.jobs.HANDLERS"]
-
 MIDDLEWARE = [
     "elevata.web.middleware.RequestIdMiddleware",
     "elevata.ops.access_log.AccessMiddleware",
@@ -483,8 +423,6 @@ DATA_UPLOAD_MAX_NUMBER_FILES = 1_000
 PUBLIC_URL = os.environ.get("ELEVATA_PUBLIC_URL", "").strip().rstrip("/")
 # Networks that webhooks may reach although they are not public.
 WEBHOOK_ALLOW = [one.strip() for one in os.environ.get("ELEVATA_WEBHOOK_ALLOW", "").split(",") if one.strip()]
-# Function that returns the OpenLineage events of an event, for webhooks of that format.
-OPENLINEAGE_EVENTS = "loader.openlineage.events_of"
 _mail = mail.settings_of(os.environ.get("ELEVATA_EMAIL_URL", ""))
 EMAIL_ENABLED = _mail["EMAIL_ENABLED"]
 globals().update(_mail)

@@ -1,19 +1,18 @@
 """Findings for the health page, the API and the command."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from django.conf import settings
 from django.db.models import Count, Q, QuerySet
 from django.urls import reverse
-from django.utils.module_loading import import_string
 
 from architecture.domain import workflow
 from architecture.domain.health import Concern, Severity
 from architecture.filtersets import GRAVEST_FIRST
 from architecture.models import ChangeReport, HealthFinding
 from architecture.selectors.environments import reports_to_execute
+from elevata.core.registry import Registered
 from metadata.domain.sensitivity import SENSITIVE
 from metadata.models import SourceColumn, SourceDataset
 
@@ -30,9 +29,13 @@ def counts() -> dict[str, int]:
     return {level.value: 0 for level in Severity} | dict(rows)
 
 
+# Functions that return findings about what is not metadata.
+CHECKS: Registered[Callable[[], Iterable[Concern]]] = Registered()
+
+
 def concerns() -> list[Concern]:
-    """Return the findings about reports, sources and schedules (``HEALTH_CHECKS``)."""
-    return [concern for name in settings.HEALTH_CHECKS for concern in import_string(name)()]
+    """Return the findings about reports, sources and schedules."""
+    return [concern for check in CHECKS for concern in check()]
 
 
 def outdated_approvals() -> list[Concern]:

@@ -1,13 +1,11 @@
 """Refreshes: jobs that observe tables for a report, a preview, drift, or a waiting command."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
-from django.utils.module_loading import import_string
 
 from architecture.domain.report import Scope
 from architecture.domain.workflow import Refused
@@ -17,6 +15,7 @@ from architecture.services.states import Seen, current_environment, last_seen
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission, Place
 from elevata.core.errors import ProductError
+from elevata.core.registry import Provided
 from elevata.jobs import states
 from elevata.jobs.models import Job
 from elevata.jobs.registry import live_workers
@@ -107,12 +106,16 @@ def refresh_now(
     return last_seen(environment=environment)
 
 
+# Function that performs a job in the calling process, without a worker; it returns why it cannot, or "".
+LOCAL_WORKER: Provided[Callable[[int], str]] = Provided("LOCAL_WORKER")
+
+
 def observe(*, keys: Collection[str], sizes: bool, local: bool | None) -> None:
     """Observe tables by a worker or in this process, and wait. Raise CannotRefresh."""
     here = not live_workers().exists() if local is None else local
     submitted = request_refresh(keys=keys, sizes=sizes, wake_worker=not here)
     pk = submitted.job.pk
-    problem = import_string(settings.LOCAL_WORKER)(pk) if here else _no_worker(submitted)
+    problem = LOCAL_WORKER.get()(pk) if here else _no_worker(submitted)
     if problem:
         withdraw(Job.objects.filter(pk=pk), error={"code": "WITHDRAWN", "message": problem})
         raise CannotRefresh(problem)

@@ -3,12 +3,10 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
-from django.utils.module_loading import import_string
 
 from architecture.domain import report as domain
 from architecture.domain import workflow
@@ -35,18 +33,28 @@ from architecture.selectors.environments import applied_states
 from architecture.services.proof import refuse_unproven_execution
 from architecture.services.reports import CURRENT_STATUSES, Basis, gather, record_why_of, store_report, views_of
 from architecture.services.states import NOTHING, Seen, last_seen
+from elevata.core.registry import Provided
 from elevata.jobs import states
 from elevata.jobs import states as job_states
 from metadata.domain.load_policy import with_rules_of
 
-# Load runs that wrote rows into a dataset: a setting names the query.
+
+class WritingRuns(Protocol):
+    """Query of the load runs that wrote into datasets or their histories after a time, by dataset key."""
+
+    def __call__(
+        self, *, environment: Environment, dataset_keys: Collection[str], after: datetime
+    ) -> Mapping[str, Sequence[str]]: ...
+
+
+WRITING_RUNS: Provided[WritingRuns] = Provided("WRITING_RUNS")
 
 
 def runs_that_wrote(
     *, environment: Environment, dataset_keys: Collection[str], after: datetime
 ) -> Mapping[str, Sequence[str]]:
     """Return the load runs that wrote into these datasets or their histories after a time, by dataset key."""
-    query = import_string(settings.WRITING_RUNS)
+    query = WRITING_RUNS.get()
     return query(environment=environment, dataset_keys=dataset_keys, after=after) if dataset_keys else {}
 
 

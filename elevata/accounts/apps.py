@@ -13,6 +13,17 @@ class AccountsConfig(AppConfig):
         # After Django's own handlers, which create the permissions that roles give.
         post_migrate.connect(_sync_roles, dispatch_uid="accounts.sync_roles")
         user_logged_in.connect(_copy_preference, dispatch_uid="accounts.copy_preference")
+        _fill_registries()
+
+
+def _fill_registries() -> None:
+    from elevata.accounts import search
+    from elevata.accounts.services import users
+    from elevata.audit.services.row_seals import SEALED_MODELS
+    from elevata.web.search import KINDS
+
+    KINDS.add(*search.KINDS)
+    SEALED_MODELS.add(*users.SEALED.items())
 
 
 def _copy_preference(*, request: HttpRequest, user: Any, **_: Any) -> None:

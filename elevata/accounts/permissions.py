@@ -9,12 +9,10 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.utils.module_loading import import_string
 
 from elevata.accounts.models import RoleGrant, ServiceAccount
 from elevata.accounts.roles import (
@@ -31,6 +29,7 @@ from elevata.accounts.roles import (
     roles_at,
 )
 from elevata.core.errors import MetadataError, as_sentence
+from elevata.core.registry import Provided
 
 # The current actor is a user, a user's token, or the system. Pages, API and commands set it around their work; new
 # threads start as the system. All services read it.
@@ -297,8 +296,12 @@ def needs_of(view: Any, method: str) -> frozenset[Permission] | None:
 
 
 KINDS = ("environment", "layer", "schema")
+# Functions that return the names of environments and of schemas.
+ENVIRONMENT_NAMES: Provided[Callable[[], Iterable[str]]] = Provided("ENVIRONMENT_NAMES")
+SCHEMA_NAMES: Provided[Callable[[], Iterable[str]]] = Provided("SCHEMA_NAMES")
 
 
 def known_places(kind: str) -> list[str]:
-    """Return the names of the places of a kind, from the functions in ``ROLE_PLACES``."""
-    return list(LAYERS) if kind == "layer" else list(import_string(settings.ROLE_PLACES[kind])())
+    """Return the names of the places of a kind."""
+    names = {"environment": ENVIRONMENT_NAMES.get, "layer": lambda: lambda: LAYERS, "schema": SCHEMA_NAMES.get}
+    return list(names[kind]()())

@@ -13,7 +13,7 @@ from rest_framework.viewsets import GenericViewSet
 
 from elevata.api.parsers import is_storable
 from elevata.api.resources import Resource
-from elevata.web.search import MAX_TEXT, Kind, Result, all_kinds, search
+from elevata.web.search import KINDS, MAX_TEXT, Kind, Result, search
 
 MOST, USUAL = 100, 25
 
@@ -81,9 +81,9 @@ class SearchViewSet(Resource, GenericViewSet):
 def _kinds_named(text: str) -> list[Kind]:
     """Return the kinds of these names; all without names. Raise ValidationError for an unknown one."""
     names = [name.strip() for name in text.split(",") if name.strip()]
-    known = dict.fromkeys(kind.name for kind in all_kinds())
+    known = dict.fromkeys(kind.name for kind in KINDS)
     unknown = [name for name in names if name not in known]
     if unknown:
         message = f"There is no kind {unknown[0]!r}; known are {', '.join(known)}."
         raise serializers.ValidationError({"kind": [message]})
-    return [kind for kind in all_kinds() if not names or kind.name in names]
+    return [kind for kind in KINDS if not names or kind.name in names]

@@ -10,9 +10,9 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db.models import Q, QuerySet
 from django.utils import timezone
-from django.utils.module_loading import import_string
 
 from elevata.core.database import silent_before
+from elevata.core.registry import Registered
 from elevata.jobs import states
 from elevata.jobs.models import Job, Worker
 
@@ -68,21 +68,24 @@ class Handler:
     woken: Callable[[Job], None] = _nothing
 
 
+HANDLERS: Registered[Handler] = Registered()
+
+
 @cache
 def handlers() -> dict[str, Handler]:
-    """Return the handler of every kind. Raise ImproperlyConfigured if a kind is registered twice."""
+    """Return the handler of every kind. Raise ImproperlyConfigured if two handlers have a kind."""
     by_kind: dict[str, Handler] = {}
-    for name in settings.JOB_HANDLERS:
-        for handler in import_string(name):
-            for kind in handler.kinds:
-                if kind in by_kind:
-                    raise ImproperlyConfigured(f"the job kind {kind!r} is registered twice; the second time in {name}")
-                by_kind[kind] = handler
+    for handler in HANDLERS:
+        for kind in handler.kinds:
+            if kind in by_kind:
+                name = f"{handler.perform.__module__}.{handler.perform.__qualname__}"
+                raise ImproperlyConfigured(f"the job kind {kind!r} is registered twice; the second time by {name}")
+            by_kind[kind] = handler
     return by_kind
 
 
 def handler_of(kind: str) -> Handler:
-    """Return the handler of a kind. Raise KeyError if ``JOB_HANDLERS`` has none."""
+    """Return the handler of a kind. Raise KeyError if none is registered."""
     return handlers()[kind]
 
 

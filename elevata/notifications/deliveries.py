@@ -7,7 +7,7 @@ never misses one.
 import logging
 import random
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -18,12 +18,12 @@ from django.conf import settings
 from django.core.mail import EmailMessage, get_connection
 from django.db import transaction
 from django.utils import timezone
-from django.utils.module_loading import import_string
 
 from elevata.audit.services.change_log import record_change
 from elevata.core.database import retried
 from elevata.core.errors import MetadataError
 from elevata.core.networks import networks
+from elevata.core.registry import Provided
 from elevata.core.secrets import NoSecret, fits_header, secret_named
 from elevata.jobs import states
 from elevata.jobs.models import Job
@@ -182,13 +182,17 @@ def _signed(webhook: Webhook, event: Event) -> Iterable[tuple[bytes, dict[str, s
     return [(body, {_ID: str(event.event_id), _TIMESTAMP: str(at), _SIGNATURE: header})]
 
 
+# Function that returns the OpenLineage events of an event, in order.
+OPENLINEAGE_EVENTS: Provided[Callable[[Event], Iterable[bytes]]] = Provided("OPENLINEAGE_EVENTS")
+
+
 def _open_lineage(webhook: Webhook, event: Event) -> Iterable[tuple[bytes, dict[str, str]]]:
     """Return the requests of an event for an OpenLineage endpoint, in order; they may be sent repeatedly."""
     secret = secret_named(webhook.secret)
     if not fits_header(secret):
         raise NoSecret(f"the secret in {webhook.secret} has a line end or another character that no header can hold")
     headers = {"Authorization": f"Bearer {secret}"}
-    return ((body, headers) for body in import_string(settings.OPENLINEAGE_EVENTS)(event))
+    return ((body, headers) for body in OPENLINEAGE_EVENTS.get()(event))
 
 
 _BODIES = {

@@ -1,6 +1,6 @@
 """Search over everything that has a page: rows of all apps, pages and actions.
 
-Each app lists what can be found in its module ``search`` (setting ``SEARCH_KINDS``). A user finds only what the user's
+Each app lists what can be found in its module ``search`` (``KINDS``). A user finds only what the user's
 pages show.
 """
 
@@ -10,18 +10,16 @@ import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cache
 from typing import Any, Protocol
 
-from django.conf import settings
 from django.db import connection
 from django.db.models import Case, F, IntegerField, Model, Q, QuerySet, Value, When
 from django.urls import resolve, reverse
-from django.utils.module_loading import import_string
 
 from elevata.accounts.permissions import may_somewhere, needs_of
 from elevata.accounts.roles import Permission
 from elevata.core.database import WordSimilarity
+from elevata.core.registry import Registered
 
 MAX_TEXT = 200
 # Further words of a text are ignored.
@@ -245,10 +243,7 @@ class PageKind:
         return Result(self.name, self.label, entry.route + entry.part, entry.label, "", "", True, int(rank), page)
 
 
-@cache
-def all_kinds() -> tuple[Kind, ...]:
-    """Return the kinds of all apps (``SEARCH_KINDS``)."""
-    return tuple(kind for name in settings.SEARCH_KINDS for kind in import_string(name))
+KINDS: Registered[Kind] = Registered()
 
 
 def search(text: str, *, user: Any, limit: int, kinds: Iterable[Kind] | None = None) -> tuple[list[Result], bool]:
@@ -256,7 +251,7 @@ def search(text: str, *, user: Any, limit: int, kinds: Iterable[Kind] | None = N
 
     Similar names follow if the other matches do not fill the list.
     """
-    text, wanted = " ".join(text.split()), tuple(all_kinds() if kinds is None else kinds)
+    text, wanted = " ".join(text.split()), tuple(KINDS if kinds is None else kinds)
     if not text:
         return [], False
     results = [result for kind in wanted for result in kind.find(text, user, limit + 1)]

@@ -1,17 +1,14 @@
 """Subjects that users comment on, and further ones that users mark as favourites.
 
-An app names the function that finds its subjects in the setting ``SUBJECTS``, or ``FAVOURITES`` for those without
-comments.
+An app registers the function that finds its subjects of a kind (``FINDERS``).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from uuid import UUID
 
-from django.conf import settings
-from django.utils.module_loading import import_string
-
 from elevata.core.errors import MetadataError
+from elevata.core.registry import Registered
 
 
 @dataclass(frozen=True)
@@ -28,29 +25,41 @@ class Subject:
     comments: str = ""
 
 
+@dataclass(frozen=True)
+class Finder:
+    """Function that returns the subject of a kind by its key, and whether subjects of the kind have comments."""
+
+    kind: str
+    find: Callable[[UUID], Subject | None]
+    comments: bool = False
+
+
+FINDERS: Registered[Finder] = Registered()
+
+
 def kinds() -> list[str]:
     """Return the kinds of subjects with comments."""
-    return list(settings.SUBJECTS)
+    return [finder.kind for finder in FINDERS if finder.comments]
 
 
 def favourite_kinds() -> list[str]:
     """Return the kinds of subjects that users mark as favourites."""
-    return [*settings.SUBJECTS, *settings.FAVOURITES]
+    return [finder.kind for finder in FINDERS]
 
 
 def subject_of(kind: str, key: UUID) -> Subject:
     """Return the subject of this kind and key. Raise MetadataError ``unknown_subject``."""
-    return _found(settings.SUBJECTS, kind, key)
+    return _subject((finder for finder in FINDERS if finder.comments), kind, key)
 
 
 def favourite_of(kind: str, key: UUID) -> Subject:
     """Return the subject of this kind and key, with comments or without. Raise MetadataError ``unknown_subject``."""
-    return _found({**settings.SUBJECTS, **settings.FAVOURITES}, kind, key)
+    return _subject(FINDERS, kind, key)
 
 
-def _found(finders: Mapping[str, str], kind: str, key: UUID) -> Subject:
-    find = finders.get(kind)
-    subject = import_string(find)(key) if find else None
+def _subject(finders: Iterable[Finder], kind: str, key: UUID) -> Subject:
+    find = {finder.kind: finder.find for finder in finders}.get(kind)
+    subject = find(key) if find else None
     if subject is None:
         raise MetadataError("unknown_subject", f"there is no {kind} with the key {key}", "subject_key")
     return subject

@@ -6,13 +6,12 @@ because reports, executions and exported artifacts refer to them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
-from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
-from django.utils.module_loading import import_string
 
 from elevata.accounts.permissions import current_actor, roles_of
 from elevata.accounts.roles import Role
@@ -22,6 +21,7 @@ from elevata.audit.models import AuditSegment, ChainHead, ChainLink
 from elevata.audit.services import chain
 from elevata.audit.services.export_files import read_export
 from elevata.core.errors import MetadataError
+from elevata.core.registry import Registered
 
 
 def end_of_segments() -> Head:
@@ -53,9 +53,13 @@ def last_removable(after: int, before: datetime) -> Head:
     return Head(last.sequence, last.hash)
 
 
+# Functions that return ids of change-log entries that are kept, whatever their age.
+NEEDED_ENTRIES: Registered[Callable[[], set[int]]] = Registered()
+
+
 def first_needed(after: int, last: int | None = None) -> ChainLink | None:
     """Return the first link after ``after``, and up to ``last``, whose entry is still needed."""
-    needed = set().union(*(import_string(name)() for name in settings.AUDIT_ENTRIES_NEEDED))
+    needed = set().union(*(ids() for ids in NEEDED_ENTRIES))
     links = ChainLink.objects.filter(kind="change", sequence__gt=after).order_by("sequence")
     if last is not None:
         links = links.filter(sequence__lte=last)

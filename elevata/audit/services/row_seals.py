@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-from django.conf import settings
 from django.db.models import Max, Model, QuerySet
-from django.utils.module_loading import import_string
 
 from elevata.audit.domain import Signature
 from elevata.audit.models import ChangeLogEntry, RowSeal
 from elevata.audit.row_digests import Fields, canonical_row, parts_digest, row_digest
 from elevata.audit.services.signing import keyring
+from elevata.core.registry import Registered
 
 Kind = type[Model]
 Values = dict[str, Any]
@@ -52,13 +51,13 @@ class Sealed:
     unsealed: frozenset[str] = frozenset()
 
 
+SEALED_MODELS: Registered[tuple[Kind, Sealed]] = Registered()
+
+
 @cache
 def sealed_models() -> dict[Kind, Sealed]:
     """Return the models whose rows are sealed, owners before the rows that belong to them."""
-    models: dict[Kind, Sealed] = {}
-    for name in settings.AUDIT_SEALED_ROWS:
-        models.update(import_string(name))
-    return models
+    return dict(SEALED_MODELS)
 
 
 @cache

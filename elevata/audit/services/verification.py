@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from django.conf import settings
 from django.db import connection
 from django.db.models import Exists, OuterRef
-from django.utils.module_loading import import_string
 
 from elevata.audit.append_only import wrong_triggers
 from elevata.audit.domain import Head, Link, Problem, check_link
@@ -29,15 +27,20 @@ from elevata.audit.services.chain import (
     unsealed,
 )
 from elevata.audit.services.recorded_heads import Restore
+from elevata.core.registry import Registered
 
 _BEGINNING = Head()
 _CHUNK = 1000
 
 
+# Checks besides the chain: functions that return the first problem that they find.
+COMPARISONS: Registered[Callable[[], Problem | None]] = Registered()
+
+
 def _comparison_problem() -> Problem | None:
-    """Return the first difference that the functions of ``AUDIT_COMPARISONS`` find."""
-    for name in settings.AUDIT_COMPARISONS:
-        problem = import_string(name)()
+    """Return the first problem that the comparisons find."""
+    for compare in COMPARISONS:
+        problem = compare()
         if problem is not None:
             return problem
     return None

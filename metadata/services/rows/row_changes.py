@@ -12,17 +12,16 @@ from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, models
 from django.db.models.deletion import Collector
 from django.utils import timezone
-from django.utils.module_loading import import_string
 
 from elevata.accounts.permissions import current_actor, may
 from elevata.accounts.roles import Permission, Place
 from elevata.audit.models import ChangeLogEntry
 from elevata.audit.services.change_log import EMPTY, Change, Row, are_constraints_left_to_database, unit_of_work
 from elevata.core.errors import MetadataError
+from elevata.core.registry import Provided, Registered
 from metadata.domain.naming import HISTORY_SUFFIX
 from metadata.domain.sensitivity import is_sensitive
 from metadata.models import (
@@ -142,6 +141,10 @@ _BATCH_SIZE = 200
 _MAX_CACHED = 20_000
 
 
+# Functions that follow changes of metadata, in their transaction; they get the before-images.
+FOLLOWERS: Registered[Callable[[Mapping[Model, Mapping[int, Values | None]]], None]] = Registered()
+
+
 class ChangedRows:
     """Before-images of changed rows, keyed by model and primary key; None for new rows."""
 
@@ -200,8 +203,8 @@ class ChangedRows:
     def check(self) -> None:
         must_stay_classified(self.before)
         check_read_permissions(self._as_renamed())
-        for name in settings.METADATA_FOLLOWERS:
-            import_string(name)(self.before)
+        for follow in FOLLOWERS:
+            follow(self.before)
 
     def _as_renamed(self) -> dict[Model, dict[int, Values | None]]:
         """Return the before-images with the values that followed the renames since."""
@@ -471,6 +474,10 @@ def former_names(current: list[str], old: str, new: str) -> list[str]:
     return [name for name in current if name not in (old, new)] + ([old] if old != new else [])
 
 
+# Function that returns True if an environment has the name of a dataset or column.
+IS_NAME_APPLIED: Provided[Callable[[TargetDataset | TargetColumn], bool]] = Provided("IS_NAME_APPLIED")
+
+
 def former_names_of(row: TargetDataset | TargetColumn, name: str) -> list[str]:
     """Return the former names of a row that is renamed to ``name``.
 
@@ -478,7 +485,7 @@ def former_names_of(row: TargetDataset | TargetColumn, name: str) -> list[str]:
     rename is left out unless an environment has it.
     """
     names = former_names(row.former_names, row.name, name)
-    if row.former_names and not import_string(settings.APPLIED_NAMES)(row):
+    if row.former_names and not IS_NAME_APPLIED.get()(row):
         names = [former for former in names if former != row.name]
     return names
 

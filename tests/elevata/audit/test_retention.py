@@ -21,22 +21,21 @@ from elevata.audit.services.exports import export_segment
 from elevata.audit.services.retention import prune
 from elevata.audit.services.verification import verify_chain
 from elevata.core.errors import MetadataError
+from elevata.core.registry import Registered
 from tests.elevata.audit.append_only import triggers_lifted
 from tests.elevata.audit.test_append_only import triggers
 
 NEEDED: set[int] = set()
 
 
-def needed_now() -> set[int]:
-    return NEEDED
-
-
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 
 
 @pytest.fixture(autouse=True)
-def needed_entries(settings: Any) -> set[int]:
-    settings.AUDIT_ENTRIES_NEEDED = [f"{__name__}.needed_now"]
+def needed_entries(monkeypatch: Any) -> set[int]:
+    needed: Registered[Callable[[], set[int]]] = Registered()
+    needed.add(lambda: NEEDED)
+    monkeypatch.setattr(retention, "NEEDED_ENTRIES", needed)
     NEEDED.clear()
     return NEEDED
 

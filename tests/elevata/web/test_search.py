@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import NoReverseMatch, reverse
 
 from elevata.lists.models import SavedFilter
-from elevata.web.search import PageKind, Rank, Result, all_kinds, search
+from elevata.web.search import KINDS, PageKind, Rank, Result, search
 from loader.services.reads.queries import save_query
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.datasets.generation import generate_targets
@@ -120,7 +120,7 @@ UNLISTED = {
 
 
 def test_every_page_without_arguments_is_found():
-    listed = {entry.route for kind in all_kinds() if isinstance(kind, PageKind) for entry in kind.entries}
+    listed = {entry.route for kind in KINDS if isinstance(kind, PageKind) for entry in kind.entries}
     routes = {name for name in PATTERNS if not name.startswith(("api-", "unnamed")) and _is_bare(name)}
     assert routes - listed == set().union(*UNLISTED.values())
 
@@ -133,7 +133,7 @@ def _is_bare(route: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    "kind", [kind for kind in all_kinds() if isinstance(kind, PageKind)], ids=lambda kind: kind.name
+    "kind", [kind for kind in KINDS if isinstance(kind, PageKind)], ids=lambda kind: kind.name
 )
 def test_every_entry_is_found_by_its_label(kind: PageKind):
     admin = User.objects.create_superuser("root")

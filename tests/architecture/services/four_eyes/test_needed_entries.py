@@ -1,10 +1,10 @@
 """Entries that approvals depend on: retention leaves them until what they changed was carried out."""
 
 import pytest
-from django.conf import settings
 
 from architecture.selectors.authors import entries_needed
 from elevata.audit.models import ChangeLogEntry
+from elevata.audit.services.retention import NEEDED_ENTRIES
 from tests.architecture.world import World, customers, make_world
 from tests.elevata.web.pages import rename
 
@@ -32,7 +32,7 @@ def test_what_was_carried_out_is_needed_no_more(world: World) -> None:
 
 
 def test_retention_asks_for_them() -> None:
-    assert "architecture.selectors.authors.entries_needed" in settings.AUDIT_ENTRIES_NEEDED
+    assert entries_needed in NEEDED_ENTRIES
 
 
 def test_a_change_that_waits_again_is_needed(world: World) -> None:

@@ -1,0 +1,32 @@
+from django.apps import AppConfig
+
+
+class LoaderConfig(AppConfig):
+    name = "loader"
+
+    def ready(self) -> None:
+        from architecture.selectors.health import CHECKS
+        from architecture.services.refreshes import LOCAL_WORKER
+        from architecture.services.undo import WRITING_RUNS
+        from elevata.audit.services.row_seals import SEALED_MODELS
+        from elevata.jobs.registry import HANDLERS
+        from elevata.notifications.deliveries import OPENLINEAGE_EVENTS
+        from elevata.web.search import KINDS
+        from elevata.web.subjects import FINDERS, Finder
+        from loader import jobs, openlineage, search
+        from loader.management.waiting import perform_here
+        from loader.selectors.reads import saved_query_subject
+        from loader.selectors.runs import schedule_subject
+        from loader.selectors.source_state import held_marks
+        from loader.services.loads.load_runs import runs_that_wrote
+        from loader.services.schedule_overlaps import overlapping_schedules
+        from loader.services.sealed_rows import SEALED
+
+        CHECKS.add(overlapping_schedules, held_marks)
+        FINDERS.add(Finder("schedule", schedule_subject), Finder("saved_query", saved_query_subject))
+        HANDLERS.add(*jobs.HANDLERS)
+        KINDS.add(*search.KINDS)
+        LOCAL_WORKER.provide(perform_here)
+        OPENLINEAGE_EVENTS.provide(openlineage.events_of)
+        SEALED_MODELS.add(*SEALED.items())
+        WRITING_RUNS.provide(runs_that_wrote)
