@@ -129,4 +129,4 @@ def test_a_role_of_maintenance_without_a_number_is_refused(operator):
     answer = operator.post("/policies/dev/", given)
     assert answer.status_code == 422
     assert "Enter a number from 0 to 9, or choose no role." in answer.content.decode()
-    assert "as for safe reports" in answer.content.decode()
+    assert "if empty, those of safe reports" in answer.content.decode()
