@@ -116,7 +116,7 @@ class _Derivation:
             [(row, each.name, places.get(each.name)) for each in self.described.columns if (row := matches.get(each))]
         )
         if self.keeps_hashes:
-            self.kept = {row.pk for each, row in matches.items() if row.active and self._has_hash(each)}
+            self.kept = {row.pk for each, row in matches.items() if row.active and self._has_added(each)}
         self._link(matches, left)
         for row in left:
             self._retire(row, is_key_given=business_key is not None)
@@ -148,16 +148,16 @@ class _Derivation:
         return row.expression == self._expression(each) and stored == self._inputs(each) and (stored or each.expression)
 
     def _inputs(self, each: ModelColumn) -> list[TargetColumn]:
-        """Return the described columns that a column is computed from; a hash has those that it is made of."""
+        """Return the described columns that a column is computed from; an added one has those that it is made of."""
         rows = (row for dataset, column in each.inputs for row in self.datasets[dataset.lower()].columns_behind(column))
         return list(dict.fromkeys(rows))
 
     def _expression(self, each: ModelColumn) -> str:
-        """Return the expression of a column; empty if it is an input column unchanged, and no hash of others."""
-        return "" if each.passes and not self._has_hash(each) else each.expression
+        """Return the expression of a column; empty if it is an input column unchanged that is described."""
+        return "" if each.passes and not self._has_added(each) else each.expression
 
-    def _has_hash(self, each: ModelColumn) -> bool:
-        return any(column.lower() in self.datasets[dataset.lower()].hash_inputs for dataset, column in each.inputs)
+    def _has_added(self, each: ModelColumn) -> bool:
+        return any(column.lower() in self.datasets[dataset.lower()].made_of for dataset, column in each.inputs)
 
     def _key_places(
         self, matches: Mapping[ModelColumn, TargetColumn], business_key: Sequence[str] | None
