@@ -14,7 +14,7 @@ from django.utils import timezone
 from architecture.domain.tables import TableSpec, history_table, raw_table, rawcore_table
 from architecture.models import Environment
 from architecture.selectors.environments import described_states
-from elevata.accounts.permissions import users_who_may
+from elevata.accounts.access import holders
 from elevata.accounts.roles import Permission, Place
 from elevata.core.errors import ProductError
 from elevata.core.words import counted
@@ -223,7 +223,7 @@ def _tell_failed(run: LoadRun, dataset: TargetDataset | None, name: str, rows: S
         subject_name=name,
         title=f"{counted(len(failed), 'check')} of {name} failed in load run {run.run_id} in {environment}",
         link=reverse("dataset_quality", args=[dataset.key]) if dataset is not None else run_page,
-        users=[*users_who_may(Permission.START_LOAD, Place(environment=environment)), run.requested_by],
+        users=[*holders(Permission.START_LOAD, Place(environment=environment)), run.requested_by],
         environment=environment,
         facts={"run": run.run_id, "checks": [row.check_name for row in failed]},
     )

@@ -153,7 +153,7 @@ def _copies(columns: Iterable[TargetColumn | SourceColumn], known: Sensitivity) 
 def readers_by_place(places: Collection[Place]) -> dict[Place, tuple[str, ...]]:
     """Return the names of the users who may read sensitive values at each place, without a mask."""
     wanted = (Permission.READ_DATA, Permission.READ_SENSITIVE)
-    users = list(with_grounds(holders(Permission.READ_SENSITIVE)).order_by("username"))
+    users = list(with_grounds(holders(Permission.READ_SENSITIVE)))
     return {
         place: tuple(
             user.get_username() for user in users if all(grounds(user, permission, place) for permission in wanted)
