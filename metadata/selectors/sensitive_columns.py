@@ -40,12 +40,11 @@ class Sensitivity:
     """Classes of all sensitive columns, and the columns that read each of them, by kind and primary key.
 
     ``classes`` are those of a column itself and of all that it reads. ``readers`` also has nodes for the rows of
-    datasets, which a column reads that counts them. ``keys`` are the stable keys of target columns.
+    datasets, which a column reads that counts them.
     """
 
     classes: Mapping[ColumnId, tuple[str, ...]]
     readers: Mapping[ColumnId, tuple[ColumnId, ...]]
-    keys: frozenset[str]
 
     def downstream(self, column: ColumnId) -> set[ColumnId]:
         """Return all columns that read a column or are chosen by it, also indirectly, without the column itself."""
@@ -78,12 +77,9 @@ def _sensitivity() -> Sensitivity:
     for reader in classes:
         for column in dict.fromkeys(reads.get(reader, ())):
             readers[column].append(reader)
-    pks = [pk for kind, pk in classes if kind == TARGET]
-    keys = TargetColumn.objects.filter(pk__among=pks).order_by().values_list("key", flat=True)
     return Sensitivity(
         {column: own for column, own in classes.items() if column[0] in (TARGET, SOURCE)},
         {column: tuple(found) for column, found in readers.items()},
-        frozenset(map(str, keys)),
     )
 
 
