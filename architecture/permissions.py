@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from django.conf import settings
-
 from architecture.domain.operations import operation_of
 from architecture.domain.workflow import Refused
 from architecture.models import ChangeReport, Environment, Execution
@@ -70,11 +68,6 @@ def on_behalf_of(user: Any) -> Iterator[None]:
 
 
 # Places of workflow actions, for roles that are granted for an environment, a layer or a schema.
-
-
-def here() -> Place:
-    """Return the environment of this installation, to which loads, refreshes and schedules belong."""
-    return Place(environment=settings.ENVIRONMENT)
 
 
 def place_of_environment(environment: Environment) -> Place:

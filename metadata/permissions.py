@@ -49,6 +49,11 @@ def place_of(row: models.Model) -> Place:
     return Place() if schema is None else Place(schemas=frozenset({(schema.name, schema.layer)}))
 
 
+def here() -> Place:
+    """Return the environment of this installation, to which loads, refreshes and schedules belong."""
+    return Place(environment=settings.ENVIRONMENT)
+
+
 def place_of_data(row: models.Model) -> Place:
     """Return the place of a row's data: the installation's environment, and the schema of a target dataset."""
     return replace(place_of(row), environment=settings.ENVIRONMENT)

@@ -12,7 +12,7 @@ from django.utils.module_loading import import_string
 from architecture.domain.report import Scope
 from architecture.domain.workflow import Refused
 from architecture.models import ChangeReport, Environment, Refresh
-from architecture.permissions import BUILDERS, here, must_be_permitted, place_of_report
+from architecture.permissions import BUILDERS, must_be_permitted, place_of_report
 from architecture.services.states import Seen, current_environment, last_seen
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission, Place
@@ -23,6 +23,7 @@ from elevata.jobs.registry import live_workers
 from elevata.jobs.services import Submitted, withdraw
 from elevata.jobs.waiting import NoWorker, follow_job
 from metadata.models import TargetSchema
+from metadata.permissions import here
 
 _NOT_DONE = "the warehouse was not observed"
 

@@ -12,7 +12,7 @@ from elevata.accounts.permissions import known_places, may
 from elevata.accounts.roles import Permission, Place
 from metadata.domain.column_lineage import SOURCE
 from metadata.models import System, TargetDataset, TargetSchema
-from metadata.permissions import place_of
+from metadata.permissions import here, place_of, place_of_data
 from metadata.selectors.sensitive_columns import counts_by_schema, counts_by_system
 
 READ, UNMASK, EDIT, APPROVE, EXECUTE, LOAD = "read", "unmask", "edit", "approve", "execute", "load"
@@ -73,9 +73,7 @@ def actions_at(row: System | TargetSchema | TargetDataset) -> tuple[Action, ...]
 
     Systems are outside of the warehouse: no report changes them, and only a role everywhere edits them.
     """
-    described = place_of(row)
-    data = replace(described, environment=settings.ENVIRONMENT)
-    return _actions(described, data)
+    return _actions(place_of(row), place_of_data(row))
 
 
 def _reports(place: Place) -> tuple[Action, ...]:
@@ -86,13 +84,12 @@ def _reports(place: Place) -> tuple[Action, ...]:
 
 
 def _actions(described: Place, data: Place) -> tuple[Action, ...]:
-    here = Place(environment=settings.ENVIRONMENT)
     return (
         Action(READ, "Read data", Permission.READ_DATA, data),
         Action(UNMASK, "Sensitive values", Permission.READ_SENSITIVE, data),
         Action(EDIT, "Edit metadata", Permission.CHANGE_METADATA, described),
         *(_reports(data) if described.schemas else ()),
-        Action(LOAD, "Start loads", Permission.START_LOAD, here),
+        Action(LOAD, "Start loads", Permission.START_LOAD, here()),
     )
 
 
@@ -121,8 +118,7 @@ def sees_others(user: Any, row: System | TargetSchema | TargetDataset) -> bool:
     """Return True if a user sees the access of all users: administrators, stewards of the place, and owners."""
     if may(user, Permission.MANAGE_USERS, on=Place):
         return True
-    data = replace(place_of(row), environment=settings.ENVIRONMENT)
-    return may(user, Permission.READ_SENSITIVE, on=data) or user.get_username() in owners_of(row)
+    return may(user, Permission.READ_SENSITIVE, on=place_of_data(row)) or user.get_username() in owners_of(row)
 
 
 def owners_of(row: System | TargetSchema | TargetDataset) -> list[str]:
@@ -191,9 +187,8 @@ def reach_of(pk: int) -> Reach:
 
 def _of_sources(user: Any) -> UserAccess:
     """Return the access to all sources, with the same actions as for schemas."""
-    here = Place(environment=settings.ENVIRONMENT)
-    found = access_of(user, _actions(Place(), here))
-    reports = (Cell(action, (), applies=False) for action in _reports(here))
+    found = access_of(user, _actions(Place(), here()))
+    reports = (Cell(action, (), applies=False) for action in _reports(here()))
     return replace(found, cells=(*found.cells[:-1], *reports))
 
 

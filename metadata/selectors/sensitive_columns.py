@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import django_filters as filters
-from django.conf import settings
 from django.core.cache import cache
 from django.db.models import CharField, Count, F, Max, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce, NullIf
@@ -19,6 +18,7 @@ from metadata.domain.column_lineage import SOURCE, TARGET
 from metadata.domain.sensitivity import CONFIDENTIAL, RESTRICTED, propagate_sensitivity
 from metadata.filtersets import called
 from metadata.models import SourceColumn, System, TargetColumn, TargetDataset, TargetSchema
+from metadata.permissions import here
 from metadata.selectors.classification import classification, column_reads
 from metadata.services.rows.subjects import KINDS
 
@@ -139,7 +139,6 @@ def source_columns(user: Any) -> QuerySet[SourceColumn]:
 
 def sees_all(user: Any) -> bool:
     """Return True for administrators, and for stewards of everything in the environment."""
-    here = Place(environment=settings.ENVIRONMENT)
     return may(user, Permission.MANAGE_USERS, on=Place) or may(user, Permission.READ_SENSITIVE, on=here)
 
 

@@ -12,7 +12,6 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 
-from architecture.permissions import here
 from elevata.accounts.access import holders
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
@@ -40,6 +39,7 @@ from metadata.domain.sources.reading_options import shown_options
 from metadata.forms.load_type import LoadTypeForm
 from metadata.forms.systems import KIND_SENTENCES, NewSystemForm
 from metadata.models import System
+from metadata.permissions import here
 from metadata.selectors.datasets import source_dataset_detail, systems
 from metadata.services.datasets.generation_preview import import_and_generate, preview_import
 from metadata.services.sources import create_system
