@@ -223,7 +223,14 @@ class SensitiveColumnFilter(filters.FilterSet):
     owner = filters.CharFilter(method="of_owner", label="Owner")
     active = YesNoFilter(field_name="active", label="Active")
     ordering = StableOrdering(
-        fields=("name", ("dataset__name", "dataset"), ("dataset__schema__name", "schema")),
+        fields=(
+            "name",
+            ("dataset__name", "dataset"),
+            ("dataset__schema__name", "schema"),
+            ("dataset__schema__layer", "layer"),
+            "active",
+        ),
+        computed={"owner": OWNER_OF_TARGET},
         default=("dataset__schema__ordinal", "dataset__schema__name", "dataset__name", "ordinal"),
     )
 
@@ -246,16 +253,6 @@ class SensitiveColumnFilter(filters.FilterSet):
         return queryset.alias(named_owner=OWNER_OF_TARGET).filter(named_owner__icontains=value)
 
 
-class SensitiveColumnListFilter(SensitiveColumnFilter):
-    """Filter of the page, which can also be sorted by what is computed."""
-
-    ordering = StableOrdering(
-        fields=("name", ("dataset__schema__layer", "layer"), "active"),
-        computed={"owner": OWNER_OF_TARGET},
-        default=("dataset__schema__ordinal", "dataset__schema__name", "dataset__name", "ordinal"),
-    )
-
-
 class SensitiveSourceColumnFilter(filters.FilterSet):
     """Filter of sensitive source columns."""
 
@@ -265,7 +262,8 @@ class SensitiveSourceColumnFilter(filters.FilterSet):
     owner = filters.CharFilter(method="of_owner", label="Owner")
     active = YesNoFilter(field_name="active", label="Active")
     ordering = StableOrdering(
-        fields=("name", ("dataset__name", "dataset"), ("dataset__system__short_name", "system")),
+        fields=("name", ("dataset__name", "dataset"), ("dataset__system__short_name", "system"), "active"),
+        computed={"owner": OWNER_OF_SOURCE},
         default=("dataset__system__short_name", "dataset__name", "ordinal"),
     )
 
@@ -284,13 +282,3 @@ class SensitiveSourceColumnFilter(filters.FilterSet):
 
     def of_owner(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
         return queryset.alias(named_owner=OWNER_OF_SOURCE).filter(named_owner__icontains=value)
-
-
-class SensitiveSourceColumnListFilter(SensitiveSourceColumnFilter):
-    """Filter of the page, which can also be sorted by what is computed."""
-
-    ordering = StableOrdering(
-        fields=("name", ("dataset__system__short_name", "system"), "active"),
-        computed={"owner": OWNER_OF_SOURCE},
-        default=("dataset__system__short_name", "dataset__name", "ordinal"),
-    )

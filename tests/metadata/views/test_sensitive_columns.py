@@ -192,3 +192,17 @@ def test_rest_has_the_same_columns(steward: User, airport: TargetDataset):
     assert [copy["dataset"] for copy in found["copies"]] == ["rawcore.rc_air_airport_hist"]
     assert got(f"sensitive-columns/{found['key']}/") == found
     assert got("sensitive-source-columns/?system=air")["results"][0]["owner"] == "Airport desk"
+
+
+def test_rest_and_page_list_columns_in_the_order_of_their_owners(steward: User, airport: TargetDataset):
+    client, owned = signed_in(steward), airport.columns.get(name="elevation")
+    update_target_column(column=owned, expected_version=owned.version, owner="Tower")
+    for order, place in (("owner", -1), ("-owner", 0)):
+        names = [row["column"] for row in downloaded(client, f"/sensitive-data/?format=csv&ordering={order}")]
+        assert names[place] == "elevation"
+        followed, address = [], f"/api/v1/sensitive-columns/?cursor=&page_size=1&ordering={order}"
+        while address:
+            page = client.get(address).json()
+            followed += [row["name"] for row in page["results"]]
+            address = page["next"]
+        assert followed == names
