@@ -37,7 +37,7 @@ from metadata.domain.quality import check_kinds
 from metadata.domain.quality.check_kinds import DEFAULT_RUNS
 from metadata.domain.state import DatasetState
 from metadata.models import QualityCheck, TargetDataset
-from metadata.services.rows.data_reads import datasets_by_name
+from metadata.selectors.datasets import datasets_by_name
 
 
 def check_specs(
@@ -239,7 +239,8 @@ def quality_arguments(state: DatasetState, *, environment: Environment, user: An
     """
     states = {item.key: item for item in described_states(environment=environment)}
     specs = check_specs([state], states, environment=environment).get(state.key, ())
-    for row in datasets_by_name(states[key].qualified_name.lower() for key in datasets_read(specs)):
+    names = (states[key].qualified_name for key in datasets_read(specs))
+    for row in datasets_by_name(*names).select_related("history_of__schema"):
         must_read(user, row)
     return {"checks": [to_json(spec) for spec in specs], "at": timezone.now().isoformat()}
 

@@ -31,6 +31,7 @@ from metadata.models import (
     TargetColumn,
     TargetDataset,
 )
+from metadata.selectors.datasets import datasets_by_name
 from metadata.selectors.row_inputs import row_inputs
 
 MOST_STEPS = 100
@@ -309,8 +310,7 @@ def starts_named(name: str) -> list[_Id]:
 
 
 def _of_dataset(first: str, name: str) -> list[_Id]:
-    targets = TargetDataset.objects.filter(schema__name__iexact=first, name__iexact=name)
-    dataset = targets.select_related("history_of").first()
+    dataset = datasets_by_name(f"{first}.{name}").select_related("history_of").first()
     if dataset is None:
         dataset = SourceDataset.objects.filter(system__short_name__iexact=first, name__iexact=name).first()
     return dataset_columns(dataset) if dataset is not None else []

@@ -77,6 +77,15 @@ def target_datasets() -> QuerySet[TargetDataset]:
     return rows.select_related("schema", "generated_from__system", "history_of__schema")
 
 
+def datasets_by_name(*names: str) -> QuerySet[TargetDataset]:
+    """Return the target datasets and histories of these qualified names, ignoring case."""
+    wanted = Q(pk__in=())
+    for name in names:
+        schema, _, own = name.partition(".")
+        wanted |= Q(schema__name__iexact=schema, name__iexact=own)
+    return TargetDataset.objects.filter(wanted).select_related("schema")
+
+
 def source_columns() -> QuerySet[SourceColumn]:
     """Return source columns with their dataset."""
     return SourceColumn.objects.select_related("dataset__system")

@@ -12,7 +12,7 @@ from metadata.domain.history.history_policy import APPEND, HistoryPolicy
 from metadata.domain.models import ModelProblem, ReadColumn, reads_of, versions_of
 from metadata.domain.models.statement import parse_model
 from metadata.models import DatasetInput, Reference, TargetColumn, TargetDataset, TargetSchema
-from metadata.selectors.datasets import ShownColumn, described_columns, history_columns
+from metadata.selectors.datasets import ShownColumn, datasets_by_name, described_columns, history_columns
 
 _KEYS = ("entity key", "history key", "row hash", "load run", "load time", "start of the version", "partition")
 _DATA = ("entity key", "foreign key")
@@ -148,11 +148,7 @@ def _made_of(
 
 
 def _named(names: Iterable[str]) -> Iterable[TargetDataset]:
-    wanted = Q()
-    for name in names:
-        schema, _, own = name.partition(".")
-        wanted |= Q(schema__name__iexact=schema, name__iexact=own)
-    return _with_columns(TargetDataset.objects.filter(wanted)) if wanted else []
+    return _with_columns(datasets_by_name(*names))
 
 
 def _with_columns(rows: QuerySet[TargetDataset]) -> QuerySet[TargetDataset]:
