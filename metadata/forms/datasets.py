@@ -12,7 +12,7 @@ from metadata.domain import naming
 from metadata.domain.quality import unknown_parents
 from metadata.forms.base import QuotedName, sensitivity_field
 from metadata.models import SourceDataset, TargetColumn, TargetDataset, TargetSchema
-from metadata.selectors.datasets import datasets_by_name
+from metadata.selectors.datasets import dataset_called, datasets_by_name
 
 # The same limit as in the API.
 MOST_INPUTS = 100
@@ -227,7 +227,7 @@ def datasets_called(
     """
     if len(names) > MOST_INPUTS:
         raise forms.ValidationError(f"A dataset reads at most {MOST_INPUTS} others; these are {len(names)}.")
-    rows = {name: (known or {}).get(name) or _named(name) for name in names}
+    rows = {name: (known or {}).get(name) or dataset_called(name) for name in names}
     missing = [name for name, row in rows.items() if row is None]
     if missing:
         raise forms.ValidationError([f"There is no dataset or source {name!r}.{_like(name)}" for name in missing])
@@ -258,13 +258,6 @@ class SchemaForm(SchemaFields, EditForm):
 
 class NewSchemaForm(SchemaFields, ProductForm):
     field_order = ("name", "layer", "ordinal", "description", "owner", "tags")
-
-
-def _named(name: str) -> SourceDataset | TargetDataset | None:
-    """Return the target dataset ``schema.name``, else the source ``system.name``, case-insensitively."""
-    first, _, rest = name.partition(".")
-    source = SourceDataset.objects.select_related("system").filter(system__short_name__iexact=first, name__iexact=rest)
-    return datasets_by_name(name).first() or source.first()
 
 
 def _like(name: str) -> str:

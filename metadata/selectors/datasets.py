@@ -91,6 +91,13 @@ def datasets_by_name(*names: str) -> QuerySet[TargetDataset]:
     return TargetDataset.objects.filter(wanted).select_related("schema")
 
 
+def dataset_called(name: str) -> TargetDataset | SourceDataset | None:
+    """Return the target dataset ``schema.name``, else the source ``system.name``, ignoring case."""
+    system, _, own = name.partition(".")
+    sources = SourceDataset.objects.filter(system__short_name__iexact=system, name__iexact=own)
+    return datasets_by_name(name).select_related("history_of").first() or sources.select_related("system").first()
+
+
 def source_columns() -> QuerySet[SourceColumn]:
     """Return source columns with their dataset."""
     return SourceColumn.objects.select_related("dataset__system")
