@@ -32,9 +32,6 @@ class DatasetNamesField(TextField):
     def prepare_value(self, value: Any) -> str:
         return "\n".join(value) if isinstance(value, list) else value
 
-    def has_changed(self, initial: Any, data: Any) -> bool:
-        return self.to_python(initial) != self.to_python(data)
-
 
 class DatasetFields(DescribedFields):
     """Fields of a dataset, except its name, its history policy and its inputs."""
