@@ -1,7 +1,6 @@
 """Refreshes: jobs that observe tables for a report, a preview, drift, or a waiting command."""
 
 from collections.abc import Collection
-from dataclasses import replace
 from typing import Any
 
 from django.conf import settings
@@ -22,8 +21,7 @@ from elevata.jobs.models import Job
 from elevata.jobs.registry import live_workers
 from elevata.jobs.services import Submitted, withdraw
 from elevata.jobs.waiting import NoWorker, follow_job
-from metadata.models import TargetSchema
-from metadata.permissions import here
+from metadata.permissions import here, place_of_schemas
 
 _NOT_DONE = "the warehouse was not observed"
 
@@ -86,9 +84,8 @@ def _must_be_allowed(user: Any, scope: Scope | None, report: ChangeReport | None
 
 def _place_of_scope(scope: Scope) -> Place:
     """Return the environment, and the schemas of the datasets that a scope names."""
-    names = set() if scope.everything else {name.partition(".")[0] for name in scope.name.split()}
-    layers = dict(TargetSchema.objects.filter(name__in=names).values_list("name", "layer"))
-    return replace(here(), schemas=frozenset((name, layers.get(name, "")) for name in names))
+    names = () if scope.everything else (name.partition(".")[0] for name in scope.name.split())
+    return place_of_schemas(names, settings.ENVIRONMENT)
 
 
 def refreshes_of(user: Any) -> QuerySet[Refresh]:
