@@ -4,15 +4,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from django.conf import settings
-
 from architecture.domain.operations import operation_of
 from architecture.domain.workflow import Refused
 from architecture.models import ChangeReport, Environment, Execution
 from elevata.accounts.models import ServiceAccount
 from elevata.accounts.permissions import Where, acting_as, current_actor, is_service_account, may, must_write, roles_of
 from elevata.accounts.roles import USERS_ONLY, Permission, Place, needed_role
-from metadata.models import TargetSchema
+from metadata.permissions import place_of_schemas
 
 # Users with a part in the workflow may create reports; read-only users may not.
 BUILDERS = (Permission.CHANGE_METADATA, Permission.APPROVE_REPORTS, Permission.EXECUTE_REPORTS)
@@ -72,11 +70,6 @@ def on_behalf_of(user: Any) -> Iterator[None]:
 # Places of workflow actions, for roles that are granted for an environment, a layer or a schema.
 
 
-def here() -> Place:
-    """Return the environment of this installation, to which loads, refreshes and schedules belong."""
-    return Place(environment=settings.ENVIRONMENT)
-
-
 def place_of_environment(environment: Environment) -> Place:
     return Place(environment=environment.name)
 
@@ -86,10 +79,7 @@ def place_of_report(report: ChangeReport) -> Callable[[], Place]:
 
     def found() -> Place:
         names = {operation_of(row).dataset.rpartition(".")[0] for row in report.document["rows"]}
-        layers = dict(TargetSchema.objects.filter(name__in=names).values_list("name", "layer"))
-        # A schema that is not in the metadata has no layer: only a grant by its name covers it.
-        schemas = frozenset((name, layers.get(name, "")) for name in names)
-        return Place(environment=report.environment.name, schemas=schemas)
+        return place_of_schemas(names, report.environment.name)
 
     return found
 

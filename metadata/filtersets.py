@@ -25,12 +25,12 @@ from metadata.models import (
     TargetSchema,
 )
 from metadata.selectors.change_log import SUBJECT_KINDS, about_dataset
+from metadata.selectors.datasets import datasets_by_name
 
 
 def is_dataset(name: str) -> bool:
     """Return True if a target dataset of this name (``schema.name``) exists."""
-    schema, _, rest = name.partition(".")
-    return TargetDataset.objects.filter(schema__name__iexact=schema, name__iexact=rest).exists()
+    return datasets_by_name(name).exists()
 
 
 class SystemFilter(filters.FilterSet):

@@ -49,6 +49,21 @@ def place_of(row: models.Model) -> Place:
     return Place() if schema is None else Place(schemas=frozenset({(schema.name, schema.layer)}))
 
 
+def here() -> Place:
+    """Return the environment of this installation, to which loads, refreshes and schedules belong."""
+    return Place(environment=settings.ENVIRONMENT)
+
+
+def place_of_schemas(names: Iterable[str], environment: str) -> Place:
+    """Return an environment with the schemas of these names.
+
+    A schema that is not described has no layer: only a grant by its name covers it.
+    """
+    schemas = frozenset(names)
+    layers = dict(TargetSchema.objects.filter(name__in=schemas).values_list("name", "layer"))
+    return Place(environment, frozenset((name, layers.get(name, "")) for name in schemas))
+
+
 def place_of_data(row: models.Model) -> Place:
     """Return the place of a row's data: the installation's environment, and the schema of a target dataset."""
     return replace(place_of(row), environment=settings.ENVIRONMENT)

@@ -24,7 +24,8 @@ from architecture.selectors.environments import reports_in_play
 from architecture.selectors.report_details import ReportRow, may_build, report_rows
 from architecture.services.change_policy import default_policy, policy_of
 from architecture.services.reports import Gathered, authors_of_report, is_stale
-from elevata.accounts.permissions import MODEL_BACKEND, granted_to, may, may_somewhere, roles_of, users_who_may
+from elevata.accounts.access import holders
+from elevata.accounts.permissions import MODEL_BACKEND, granted_to, may, may_somewhere, roles_of
 from elevata.accounts.roles import USERS_ONLY, Permission, Role
 from elevata.audit.models import ChangeLogEntry
 from elevata.core.canonical_json import sha256_hex
@@ -224,7 +225,7 @@ def policies_waiting(user: Any) -> tuple[PolicyAsk, ...]:
     for proposal in proposals.select_related("environment", "proposed_by"):
         place = place_of_environment(proposal.environment)
         if may(user, Permission.MANAGE_POLICIES, place):
-            managers = users_who_may(Permission.MANAGE_POLICIES, place)
+            managers = holders(Permission.MANAGE_POLICIES, place)
             whom = tuple(manager.get_username() for manager in managers if manager.pk != proposal.proposed_by_id)
             asks.append(PolicyAsk(proposal, proposal.proposed_by_id == user.pk, whom))
     return tuple(asks)

@@ -27,7 +27,7 @@ from elevata.web.graph import HISTORY, LAYERS, Edge, Graph, Node
 from metadata.domain.impact import DROP, RENAME, RETYPE
 from metadata.models import SourceColumn, SourceDataset, TargetColumn, TargetDataset
 from metadata.selectors.columns import stable_keys
-from metadata.selectors.datasets import Lineage, downstream
+from metadata.selectors.dataset_lineage import Lineage, downstream
 from metadata.selectors.impact import impact_of
 from metadata.selectors.lineage import of_lineage
 from metadata.selectors.model_dependents import Dependent

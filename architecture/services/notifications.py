@@ -9,7 +9,8 @@ from architecture.domain import workflow
 from architecture.domain.states.current_state import DatasetDrift
 from architecture.domain.workflow import Need
 from architecture.models import Approval, ChangeReport, Environment, Execution, PolicyProposal
-from elevata.accounts.permissions import roles_of, users_who_may
+from elevata.accounts.access import holders
+from elevata.accounts.permissions import roles_of
 from elevata.accounts.roles import Permission, Place, Role
 from elevata.core.errors import MESSAGES_OF_SPARK
 from elevata.jobs import states
@@ -27,7 +28,7 @@ def tell_report_waiting(report: ChangeReport, need: Need) -> None:
     place = Place(environment=report.environment.name)
     asked = [
         user
-        for user in users_who_may(Permission.APPROVE_REPORTS, place)
+        for user in holders(Permission.APPROVE_REPORTS, place)
         if user.get_username() not in report.authors
         and (not need.role or {need.role, Role.ADMIN} & roles_of(user, place))
     ]
@@ -124,7 +125,7 @@ def tell_drift(environment: Environment, found: Collection[DatasetDrift]) -> Non
         subject_name=environment.name,
         title=f"Drift in {environment}: {', '.join(names[:3])}{more}",
         link=reverse("drift_page"),
-        users=users_who_may(Permission.EXECUTE_REPORTS, Place(environment=environment.name)),
+        users=holders(Permission.EXECUTE_REPORTS, Place(environment=environment.name)),
         environment=environment.name,
         facts={"datasets": names[:_NAMED], "count": len(names)},
     )
@@ -151,7 +152,7 @@ def tell_policy_decided(proposal: PolicyProposal) -> None:
 def _tell_of_policy(kind: Kind, proposal: PolicyProposal, title: str, users: Iterable[Any]) -> None:
     name = proposal.environment.name
     acted = proposal.decided_by_id or proposal.proposed_by_id
-    managers = users_who_may(Permission.MANAGE_POLICIES, Place(environment=name))
+    managers = holders(Permission.MANAGE_POLICIES, Place(environment=name))
     tell(
         event=kind,
         subject_kind="policy",

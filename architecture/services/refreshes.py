@@ -1,7 +1,6 @@
 """Refreshes: jobs that observe tables for a report, a preview, drift, or a waiting command."""
 
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from typing import Any
 
 from django.db import transaction
@@ -10,7 +9,7 @@ from django.db.models import QuerySet
 from architecture.domain.report import Scope
 from architecture.domain.workflow import Refused
 from architecture.models import ChangeReport, Environment, Refresh
-from architecture.permissions import BUILDERS, here, must_be_permitted, place_of_report
+from architecture.permissions import BUILDERS, must_be_permitted, place_of_report
 from architecture.services.states import Seen, current_environment, last_seen
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission, Place
@@ -21,7 +20,7 @@ from elevata.jobs.models import Job
 from elevata.jobs.registry import live_workers
 from elevata.jobs.services import Submitted, withdraw
 from elevata.jobs.waiting import NoWorker, follow_job
-from metadata.models import TargetSchema
+from metadata.permissions import here, place_of_schemas
 
 _NOT_DONE = "the warehouse was not observed"
 
@@ -84,9 +83,8 @@ def _must_be_allowed(user: Any, scope: Scope | None, report: ChangeReport | None
 
 def _place_of_scope(scope: Scope) -> Place:
     """Return the environment, and the schemas of the datasets that a scope names."""
-    names = set() if scope.everything else {name.partition(".")[0] for name in scope.name.split()}
-    layers = dict(TargetSchema.objects.filter(name__in=names).values_list("name", "layer"))
-    return replace(here(), schemas=frozenset((name, layers.get(name, "")) for name in names))
+    names = () if scope.everything else (name.partition(".")[0] for name in scope.name.split())
+    return place_of_schemas(names, settings.ENVIRONMENT)
 
 
 def refreshes_of(user: Any) -> QuerySet[Refresh]:

@@ -24,7 +24,8 @@ from architecture.services.change_policy import (
 )
 from architecture.services.states import current_environment
 from architecture.views.refusals import as_shown
-from elevata.accounts.permissions import may, users_who_may
+from elevata.accounts.access import holders
+from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.audit.selectors import entries
 from elevata.core.errors import ProductError
@@ -103,7 +104,7 @@ class PolicyPage(RowPage):
         changes = entries().filter(subject_kind="policy", subject_key=self.row.name)[:LATEST]
         place = place_of_environment(self.row)
         proposal = open_proposal(self.row)
-        deciding = users_who_may(Permission.MANAGE_POLICIES, place) if proposal is not None else []
+        deciding = holders(Permission.MANAGE_POLICIES, place) if proposal is not None else []
         return self.render(
             status=refused.status if refused is not None else status,
             tab="policies",

@@ -10,7 +10,6 @@ from django.shortcuts import redirect
 from architecture.domain.states.current_state import DRIFTED, IN_SYNC, UNKNOWN
 from architecture.forms import AdoptForm
 from architecture.models import Environment
-from architecture.permissions import here
 from architecture.services.drift import adopt_as_baseline, current_drift, known_drift
 from architecture.services.states import current_environment
 from architecture.views.refusals import as_shown
@@ -20,6 +19,7 @@ from elevata.core.errors import ProductError
 from elevata.web.paging import one_page
 from elevata.web.views import Page
 from metadata.models import TargetDataset
+from metadata.permissions import here
 
 # Number of datasets up to which they are compared before the page is sent.
 AT_ONCE = 200

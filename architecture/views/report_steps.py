@@ -15,7 +15,6 @@ from architecture.domain.report import Scope
 from architecture.domain.workflow import Refused
 from architecture.forms import DecisionForm, ScopeForm
 from architecture.models import ChangeReport, DryRun, Refresh
-from architecture.permissions import here
 from architecture.services.executions import approve, reject, request_execution
 from architecture.services.previews import (
     build_previewed_report,
@@ -35,6 +34,7 @@ from elevata.core.errors import MetadataError, ProductError
 from elevata.jobs import states
 from elevata.jobs.registry import live_workers
 from elevata.web.views import Page, RowPage
+from metadata.permissions import here
 
 EXECUTE = Permission.EXECUTE_REPORTS
 REPORT, PREVIEW, DRIFT = Refresh.Purpose.REPORT, Refresh.Purpose.PREVIEW, Refresh.Purpose.DRIFT

@@ -35,7 +35,10 @@ class Ground:
 
 
 def holders(permission: Permission, place: Place | None = None) -> QuerySet:
-    """Return the active users with a permission at a place; without a place, anywhere."""
+    """Return the active users with a permission at a place, by name; without a place, anywhere.
+
+    Only roles for everything count at an unlimited ``Place()``.
+    """
     users = get_user_model().objects
     by_role = users.with_perm(str(permission), backend=MODEL_BACKEND, include_superusers=False)
     if permission is Permission.READ_SENSITIVE:
@@ -44,7 +47,7 @@ def holders(permission: Permission, place: Place | None = None) -> QuerySet:
         everywhere = Q(is_superuser=False, pk__in=by_role.values("pk")) | has_role
     else:
         everywhere = Q(is_superuser=True) | Q(pk__in=by_role.values("pk"))
-    permitted = users.filter(everywhere | _granted(permission, place), is_active=True)
+    permitted = users.filter(everywhere | _granted(permission, place), is_active=True).order_by("username")
     return permitted.filter(service_account=None) if permission in USERS_ONLY else permitted
 
 

@@ -169,21 +169,6 @@ def _is_refused(user: Any, permission: Permission | str) -> bool:
     return permission in USERS_ONLY and is_service_account(user)
 
 
-def users_who_may(permission: Permission, place: Place | None = None) -> list[Any]:
-    """Return the active users with a permission, by a global role or a grant for ``place``, sorted by name."""
-    users = get_user_model().objects
-    users_only = {"service_account": None} if permission in USERS_ONLY else {}
-    # Only this backend has roles.
-    everywhere = list(users.with_perm(str(permission), backend=MODEL_BACKEND).filter(**users_only))
-    if place is None:
-        return sorted(everywhere, key=lambda user: user.get_username())
-    granted = users.filter(is_active=True, role_grants__isnull=False, **users_only).exclude(
-        pk__in=[known.pk for known in everywhere]
-    )
-    at_place = [user for user in granted.distinct() if may(user, permission, place)]
-    return sorted([*everywhere, *at_place], key=lambda user: user.get_username())
-
-
 def readers() -> QuerySet:
     """Return the active users who read metadata: by a role for everything, or one for any place, as each has it."""
     users = get_user_model().objects

@@ -20,9 +20,10 @@ from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, When
 from django.urls import reverse
 from django.utils import timezone
 
+from elevata.accounts.access import holders
 from elevata.accounts.models import ServiceAccount
-from elevata.accounts.permissions import current_actor, may, may_somewhere, users_who_may
-from elevata.accounts.roles import Permission
+from elevata.accounts.permissions import current_actor, may, may_somewhere
+from elevata.accounts.roles import Permission, Place
 from elevata.audit.services.change_log import assign, check_fields, claim, record_change, record_why, writing
 from elevata.audit.services.row_seals import Sealed
 from elevata.core.canonical_json import sha256_hex
@@ -115,7 +116,7 @@ def tell_account_changed(*, user: Any, done: str, new: bool = False, facts: Mapp
     """
     actor, name = current_actor(), user.get_username()
     account = ServiceAccount.objects.filter(user=user).select_related("owner").first()
-    users = [account.owner if account is not None else user, *users_who_may(Permission.MANAGE_USERS)]
+    users = [account.owner if account is not None else user, *holders(Permission.MANAGE_USERS, Place())]
     tell(
         event=Kind.ACCOUNT_CHANGED,
         subject_kind="user",

@@ -7,7 +7,6 @@ version must not be older than the server's.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -28,6 +27,7 @@ from django.utils import timezone
 from elevata.audit.domain import Head, parse_head
 from elevata.audit.services import chain, recorded_heads
 from elevata.audit.services.change_log import record_change, unit_of_work
+from elevata.audit.services.export_files import file_digest
 from elevata.core.errors import MetadataError
 from elevata.jobs.registry import live_workers
 
@@ -71,7 +71,7 @@ def back_up(path: Path) -> Backup:
         # The file is private from the start, because it has hashes of passwords and tokens.
         os.close(os.open(pending, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600))
         _copy_sqlite(pending) if connection.vendor == "sqlite" else _dump_postgresql(pending)
-        backup = Backup(path, connection.vendor, made_at, _digest(pending), head)
+        backup = Backup(path, connection.vendor, made_at, file_digest(pending), head)
         _manifest_path(path).write_text(json.dumps(backup.as_json(), indent=2) + "\n", encoding="utf-8")
         pending.rename(path)
     except OSError as error:
@@ -142,7 +142,7 @@ def _manifest_path(path: Path) -> Path:
 
 def _read_manifest(path: Path, force: bool) -> Backup:
     try:
-        digest = _digest(path)
+        digest = file_digest(path)
         try:
             manifest = json.loads(_manifest_path(path).read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -159,11 +159,6 @@ def _read_manifest(path: Path, force: bool) -> Backup:
     if manifest.get("sha256") != digest:
         raise MetadataError("backup_changed", "is not what was backed up: its SHA-256 differs", place=str(path))
     return Backup(path, str(manifest.get("vendor")), str(manifest.get("made_at")), digest, parse_head(manifest))
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _worker_is_alive() -> bool:

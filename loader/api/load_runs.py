@@ -13,7 +13,6 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
-from architecture.permissions import here
 from elevata.accounts.roles import Permission
 from elevata.api.progress import LINES_AT_ONCE, Work, as_followed, is_wanted, line_after, stream
 from elevata.api.requests import ChangeSerializer, StrictSerializer
@@ -38,6 +37,7 @@ from loader.selectors.runs import load_run_detail, load_runs, run_events, schedu
 from loader.services.loads.load_runs import request_cancel, request_load_run
 from loader.services.maintenance.approvals import approve_maintenance
 from loader.services.schedules import create_schedule, delete_schedule, run_now, timetable_of, update_schedule
+from metadata.permissions import here
 
 REASON_LENGTH = 500
 _FULL = "Read sources with a watermark whole."

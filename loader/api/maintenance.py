@@ -16,7 +16,6 @@ from rest_framework.response import Response
 from rest_framework.reverse import reverse
 from rest_framework.viewsets import GenericViewSet
 
-from architecture.permissions import here
 from elevata.accounts.roles import Permission
 from elevata.api.requests import ChangeSerializer
 from elevata.api.resources import Resource, permitted_to
@@ -41,6 +40,7 @@ from loader.services.reads.manifests import historized
 from loader.services.reads.read_requests import CHECK, CHECK_SAMPLES, MOST_CHECK_SAMPLES, request_read
 from loader.services.uploads import KeptBatch, SentFile, keep_batch
 from metadata.models import TargetDataset
+from metadata.permissions import here
 
 
 def _dataset() -> serializers.SlugRelatedField:

@@ -17,7 +17,7 @@ import grpc
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connections
 
-from architecture.permissions import here, must_be_permitted
+from architecture.permissions import must_be_permitted
 from elevata.accounts.permissions import acting_as, current_actor
 from elevata.accounts.roles import Permission
 from elevata.accounts.services.tokens import authenticate_token
@@ -30,6 +30,7 @@ from loader.domain.refusals import Refusal
 from loader.fivetran import migrations, tables, writes
 from loader.fivetran.files import PackedFile
 from loader.fivetran.protocol import messages, services
+from metadata.permissions import here
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from typing import Any, TextIO
 from django.db import connection
 
 from architecture.domain.workflow import Refused
-from architecture.permissions import here, must_be_permitted
+from architecture.permissions import must_be_permitted
 from elevata.accounts.cli import FAILED, REFUSED, CommandExit, ProductCommand
 from elevata.accounts.permissions import current_actor
 from elevata.accounts.roles import Permission
@@ -34,6 +34,7 @@ from loader.services.loads.load_work import perform_load_run
 from loader.services.reads.attempts import perform_read
 from loader.services.reads.read_requests import RequestedRead, withdraw_read
 from loader.services.runner.supervisor import Runner
+from metadata.permissions import here
 
 # The terminal shows a load run as a table that is updated in place, or as plain lines.
 

@@ -101,7 +101,7 @@ def _connection(base: type, gate: Gate, *, tls: bool) -> type:
             self.duplicate = gate.watch(opened)
             return opened
         except NotResolved as error:
-            raise NameResolutionError(self.host, self, error) from error  # type: ignore[arg-type]
+            raise NameResolutionError(self.host, self, socket.gaierror(f"{error}")) from error
         except OSError as error:
             raise NewConnectionError(self, f"{error}") from error
 

@@ -5,12 +5,11 @@ from functools import cached_property
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.db.models import Q
 from django.db.models.functions import Lower
 
 from elevata.accounts.permissions import may
-from elevata.accounts.roles import Permission, Place
+from elevata.accounts.roles import Permission
 from elevata.core.errors import ProductError
 from loader.domain.quality.checks import CheckSpec, is_sensitive
 from loader.domain.quality.results import OF_VALUES, without_number
@@ -18,6 +17,7 @@ from loader.models import CheckResult
 from loader.services.reads.read_permissions import SensitiveNames, hidden_names, may_read_sensitive
 from metadata.domain.quality.check_kinds import CONDITION, QUERY
 from metadata.models import QualityCheck, TargetDataset
+from metadata.permissions import here
 from metadata.selectors.classification import classifications, has_classified_columns
 from metadata.selectors.datasets import dataset_states
 
@@ -103,7 +103,7 @@ class _RevealedDatasets:
     def may_read_all(self, user: Any) -> bool:
         """Return True if a user may read the sensitive values of every dataset, by a role for the environment."""
         if self._may_read_all is None:
-            self._may_read_all = may(user, Permission.READ_SENSITIVE, on=Place(environment=settings.ENVIRONMENT))
+            self._may_read_all = may(user, Permission.READ_SENSITIVE, on=here)
         return self._may_read_all
 
     @cached_property

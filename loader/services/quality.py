@@ -14,7 +14,7 @@ from django.utils import timezone
 from architecture.domain.tables import TableSpec, history_table, raw_table, rawcore_table
 from architecture.models import Environment
 from architecture.selectors.environments import described_states
-from elevata.accounts.permissions import users_who_may
+from elevata.accounts.access import holders
 from elevata.accounts.roles import Permission, Place
 from elevata.core.errors import ProductError
 from elevata.core.words import counted
@@ -37,7 +37,7 @@ from metadata.domain.quality import check_kinds
 from metadata.domain.quality.check_kinds import DEFAULT_RUNS
 from metadata.domain.state import DatasetState
 from metadata.models import QualityCheck, TargetDataset
-from metadata.services.rows.data_reads import datasets_by_name
+from metadata.selectors.datasets import datasets_by_name
 
 
 def check_specs(
@@ -223,7 +223,7 @@ def _tell_failed(run: LoadRun, dataset: TargetDataset | None, name: str, rows: S
         subject_name=name,
         title=f"{counted(len(failed), 'check')} of {name} failed in load run {run.run_id} in {environment}",
         link=reverse("dataset_quality", args=[dataset.key]) if dataset is not None else run_page,
-        users=[*users_who_may(Permission.START_LOAD, Place(environment=environment)), run.requested_by],
+        users=[*holders(Permission.START_LOAD, Place(environment=environment)), run.requested_by],
         environment=environment,
         facts={"run": run.run_id, "checks": [row.check_name for row in failed]},
     )
@@ -239,7 +239,8 @@ def quality_arguments(state: DatasetState, *, environment: Environment, user: An
     """
     states = {item.key: item for item in described_states(environment=environment)}
     specs = check_specs([state], states, environment=environment).get(state.key, ())
-    for row in datasets_by_name(states[key].qualified_name.lower() for key in datasets_read(specs)):
+    names = (states[key].qualified_name for key in datasets_read(specs))
+    for row in datasets_by_name(*names).select_related("history_of__schema"):
         must_read(user, row)
     return {"checks": [to_json(spec) for spec in specs], "at": timezone.now().isoformat()}
 

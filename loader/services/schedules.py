@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from architecture.services.outdated import check_reports
 from architecture.services.states import current_environment
-from elevata.accounts.permissions import users_who_may
+from elevata.accounts.access import holders
 from elevata.accounts.roles import Permission, Place
 from elevata.api.services import delete_old_responses
 from elevata.audit.services import chain
@@ -352,7 +352,7 @@ def _tell_late(row: Schedule, wait: Wait, answer: Answer) -> None:
         subject_name=row.name,
         title=f"Schedule {row.name} in {environment} waited {wait.minutes:,} minutes for its data; {result}",
         link=reverse("schedule_page", args=[row.key]),
-        users=users_who_may(Permission.START_LOAD, Place(environment=environment)),
+        users=holders(Permission.START_LOAD, Place(environment=environment)),
         environment=environment,
         facts={"answer": answer.text, "then": wait.then},
     )

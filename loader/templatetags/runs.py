@@ -5,7 +5,6 @@ from typing import Any
 from django import template
 from django.urls import reverse
 
-from architecture.permissions import here
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from loader.domain.dependencies import LOADED_LAYERS
@@ -19,6 +18,7 @@ from loader.services.sources.uploads import takes_uploads
 from metadata.domain.history.history_policy import BATCH_FILES
 from metadata.domain.sources.option_kinds import QUARANTINE
 from metadata.models import TargetDataset
+from metadata.permissions import here
 
 register = template.Library()
 

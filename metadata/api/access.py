@@ -16,26 +16,17 @@ from elevata.accounts.roles import Permission, Place
 from elevata.api.resources import Resource, permitted_to
 from metadata.selectors import access as selectors
 
-_ACTIONS = {
-    selectors.READ: "Read data",
-    selectors.UNMASK: "Read sensitive values",
-    selectors.EDIT: "Edit metadata",
-    selectors.APPROVE: "Approve reports",
-    selectors.EXECUTE: "Execute reports",
-    selectors.LOAD: "Start loads",
-}
-_OF_USERS = _ACTIONS | {
-    selectors.POLICIES: "Manage policies",
-    selectors.USERS: "Manage users",
-    selectors.WEBHOOKS: "Manage webhooks",
-}
+_LABELS = {name: label for name, (label, _) in selectors.ACTIONS.items()}
 
 
 class AccessRequest(serializers.Serializer):
     """Action that the listed users may do."""
 
     may = serializers.ChoiceField(
-        choices=tuple(_ACTIONS.items()), required=False, default="", help_text="Only users who may do this."
+        choices=[(name, _LABELS[name]) for name in selectors.PLACED],
+        required=False,
+        default="",
+        help_text="Only users who may do this.",
     )
 
 
@@ -49,7 +40,7 @@ class GroundSerializer(serializers.Serializer):
 class PermittedSerializer(serializers.Serializer):
     """Permitted action, and the reasons."""
 
-    action = serializers.ChoiceField(choices=tuple(_OF_USERS.items()), source="action.name")
+    action = serializers.ChoiceField(choices=tuple(_LABELS.items()), source="action.name")
     grounds = GroundSerializer(many=True)
 
 

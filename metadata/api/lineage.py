@@ -23,7 +23,8 @@ from metadata.models import Reference, TargetColumn, TargetDataset
 from metadata.selectors import dependents
 from metadata.selectors.column_lineage import MOST_STEPS, column_lineage
 from metadata.selectors.columns import stable_keys
-from metadata.selectors.datasets import Lineage, LineageNode, lineage, references
+from metadata.selectors.dataset_lineage import Lineage, LineageNode, lineage
+from metadata.selectors.datasets import references
 from metadata.selectors.impact import impact_of
 from metadata.services.references import create_reference, retire_reference, unretire_reference, update_reference
 

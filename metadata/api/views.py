@@ -55,8 +55,8 @@ from metadata.filtersets import (
 )
 from metadata.models import SourceColumn, SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
 from metadata.selectors.columns import details, stable_keys
+from metadata.selectors.dataset_lineage import lineage
 from metadata.selectors.datasets import (
-    lineage,
     schemas,
     source_columns,
     source_dataset_detail,

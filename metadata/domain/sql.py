@@ -196,14 +196,20 @@ def columns_in(text: str) -> frozenset[str]:
 @lru_cache(maxsize=4096)
 def conditions_in(text: str) -> tuple[frozenset[str], ...]:
     """Return the columns of each condition that AND combines in an accepted text, in lower case."""
-    pending, found = [sqlglot.parse_one(_PLACEHOLDER.sub("NULL", text), read="spark")], []
+    tree = sqlglot.parse_one(_PLACEHOLDER.sub("NULL", text), read="spark")
+    return tuple(frozenset(column.name.lower() for column in part.find_all(exp.Column)) for part in conjuncts(tree))
+
+
+def conjuncts(node: exp.Expression | None) -> list[exp.Expression]:
+    """Return the conditions that AND combines, without parentheses around them."""
+    pending, found = [node] if node is not None else [], []
     while pending:
-        node = pending.pop().unnest()
-        if isinstance(node, exp.And):
-            pending += [node.this, node.expression]
+        part = pending.pop().unnest()
+        if isinstance(part, exp.And):
+            pending += [part.expression, part.this]
         else:
-            found.append(frozenset(column.name.lower() for column in node.find_all(exp.Column)))
-    return tuple(found)
+            found.append(part)
+    return found
 
 
 def put_columns(text: str, sql_of: Mapping[str, str]) -> str:

@@ -12,6 +12,7 @@ from metadata.domain import naming
 from metadata.domain.quality import unknown_parents
 from metadata.forms.base import QuotedName, sensitivity_field
 from metadata.models import SourceDataset, TargetColumn, TargetDataset, TargetSchema
+from metadata.selectors.datasets import dataset_called, datasets_by_name
 
 # The same limit as in the API.
 MOST_INPUTS = 100
@@ -30,9 +31,6 @@ class DatasetNamesField(TextField):
 
     def prepare_value(self, value: Any) -> str:
         return "\n".join(value) if isinstance(value, list) else value
-
-    def has_changed(self, initial: Any, data: Any) -> bool:
-        return self.to_python(initial) != self.to_python(data)
 
 
 class DatasetFields(DescribedFields):
@@ -226,7 +224,7 @@ def datasets_called(
     """
     if len(names) > MOST_INPUTS:
         raise forms.ValidationError(f"A dataset reads at most {MOST_INPUTS} others; these are {len(names)}.")
-    rows = {name: (known or {}).get(name) or _named(name) for name in names}
+    rows = {name: (known or {}).get(name) or dataset_called(name) for name in names}
     missing = [name for name, row in rows.items() if row is None]
     if missing:
         raise forms.ValidationError([f"There is no dataset or source {name!r}.{_like(name)}" for name in missing])
@@ -257,19 +255,6 @@ class SchemaForm(SchemaFields, EditForm):
 
 class NewSchemaForm(SchemaFields, ProductForm):
     field_order = ("name", "layer", "ordinal", "description", "owner", "tags")
-
-
-def targets_called(name: str) -> QuerySet[TargetDataset]:
-    """Return the target datasets named ``schema.name``, case-insensitively."""
-    schema, _, rest = name.partition(".")
-    return TargetDataset.objects.select_related("schema").filter(schema__name__iexact=schema, name__iexact=rest)
-
-
-def _named(name: str) -> SourceDataset | TargetDataset | None:
-    """Return the target dataset ``schema.name``, else the source ``system.name``, case-insensitively."""
-    first, _, rest = name.partition(".")
-    source = SourceDataset.objects.select_related("system").filter(system__short_name__iexact=first, name__iexact=rest)
-    return targets_called(name).first() or source.first()
 
 
 def _like(name: str) -> str:
@@ -335,7 +320,7 @@ class ReferenceForm(UnknownParentField, ProductForm):
     def __init__(self, *args: Any, child: TargetDataset, **options: Any) -> None:
         super().__init__(*args, **options)
         given = self.data.get("parent") if self.is_bound else self.initial.get("parent")
-        self.named = targets_called(str(given or "").strip()).filter(history_of__isnull=True, active=True).first()
+        self.named = datasets_by_name(str(given or "").strip()).filter(history_of__isnull=True, active=True).first()
         self._mine = list(child.columns.filter(active=True).order_by("ordinal", "id"))
         self._keyed = _business_key(self.named) if self.named is not None else []
         for column in self._keyed:

@@ -12,13 +12,25 @@ from elevata.accounts.permissions import known_places, may
 from elevata.accounts.roles import Permission, Place
 from metadata.domain.column_lineage import SOURCE
 from metadata.models import System, TargetDataset, TargetSchema
-from metadata.permissions import place_of
+from metadata.permissions import here, place_of, place_of_data
 from metadata.selectors.sensitive_columns import counts_by_schema, counts_by_system
 
 READ, UNMASK, EDIT, APPROVE, EXECUTE, LOAD = "read", "unmask", "edit", "approve", "execute", "load"
 POLICIES, USERS, WEBHOOKS = "policies", "users", "webhooks"
-# Actions at a schema, without the start of loads, which is the same in the whole environment.
-_PLACED = 5
+# Label and permission of each action. A system, schema or dataset has those of ``PLACED`` only.
+ACTIONS: Mapping[str, tuple[str, Permission]] = {
+    READ: ("Read data", Permission.READ_DATA),
+    UNMASK: ("Sensitive values", Permission.READ_SENSITIVE),
+    EDIT: ("Edit metadata", Permission.CHANGE_METADATA),
+    APPROVE: ("Approve reports", Permission.APPROVE_REPORTS),
+    EXECUTE: ("Execute reports", Permission.EXECUTE_REPORTS),
+    LOAD: ("Start loads", Permission.START_LOAD),
+    POLICIES: ("Manage policies", Permission.MANAGE_POLICIES),
+    USERS: ("Manage users", Permission.MANAGE_USERS),
+    WEBHOOKS: ("Manage webhooks", Permission.MANAGE_WEBHOOKS),
+}
+PLACED = (READ, UNMASK, EDIT, APPROVE, EXECUTE, LOAD)
+_IN_ENVIRONMENT = (APPROVE, EXECUTE, LOAD, POLICIES)
 
 
 @dataclass(frozen=True)
@@ -73,27 +85,16 @@ def actions_at(row: System | TargetSchema | TargetDataset) -> tuple[Action, ...]
 
     Systems are outside of the warehouse: no report changes them, and only a role everywhere edits them.
     """
-    described = place_of(row)
-    data = replace(described, environment=settings.ENVIRONMENT)
-    return _actions(described, data)
+    return _actions(place_of(row), place_of_data(row))
 
 
-def _reports(place: Place) -> tuple[Action, ...]:
-    return (
-        Action(APPROVE, "Approve reports", Permission.APPROVE_REPORTS, place),
-        Action(EXECUTE, "Execute reports", Permission.EXECUTE_REPORTS, place),
-    )
+def _at(place: Place, *names: str) -> tuple[Action, ...]:
+    return tuple(Action(name, *ACTIONS[name], place) for name in names)
 
 
 def _actions(described: Place, data: Place) -> tuple[Action, ...]:
-    here = Place(environment=settings.ENVIRONMENT)
-    return (
-        Action(READ, "Read data", Permission.READ_DATA, data),
-        Action(UNMASK, "Sensitive values", Permission.READ_SENSITIVE, data),
-        Action(EDIT, "Edit metadata", Permission.CHANGE_METADATA, described),
-        *(_reports(data) if described.schemas else ()),
-        Action(LOAD, "Start loads", Permission.START_LOAD, here),
-    )
+    reports = _at(data, APPROVE, EXECUTE) if described.schemas else ()
+    return (*_at(data, READ, UNMASK), *_at(described, EDIT), *reports, *_at(here(), LOAD))
 
 
 def users_at(actions: Collection[Action], action: str = "") -> QuerySet:
@@ -121,8 +122,7 @@ def sees_others(user: Any, row: System | TargetSchema | TargetDataset) -> bool:
     """Return True if a user sees the access of all users: administrators, stewards of the place, and owners."""
     if may(user, Permission.MANAGE_USERS, on=Place):
         return True
-    data = replace(place_of(row), environment=settings.ENVIRONMENT)
-    return may(user, Permission.READ_SENSITIVE, on=data) or user.get_username() in owners_of(row)
+    return may(user, Permission.READ_SENSITIVE, on=place_of_data(row)) or user.get_username() in owners_of(row)
 
 
 def owners_of(row: System | TargetSchema | TargetDataset) -> list[str]:
@@ -158,18 +158,6 @@ class Reach:
     manages: UserAccess
 
 
-_IN_ENVIRONMENT: Mapping[str, tuple[str, Permission]] = {
-    APPROVE: ("Approve reports", Permission.APPROVE_REPORTS),
-    EXECUTE: ("Execute reports", Permission.EXECUTE_REPORTS),
-    LOAD: ("Start loads", Permission.START_LOAD),
-    POLICIES: ("Manage policies", Permission.MANAGE_POLICIES),
-}
-_MANAGED: Mapping[str, tuple[str, Permission]] = {
-    USERS: ("Manage users", Permission.MANAGE_USERS),
-    WEBHOOKS: ("Manage webhooks", Permission.MANAGE_WEBHOOKS),
-}
-
-
 def reach_of(pk: int) -> Reach:
     """Return all that the user with this primary key reaches."""
     user = all_users().get(pk=pk)
@@ -178,24 +166,20 @@ def reach_of(pk: int) -> Reach:
     places = [Reached("", SOURCE, _of_sources(user), total, System.objects.count())]
     for schema in TargetSchema.objects.all():
         count = schemas.get(schema.name)
-        access = access_of(user, actions_at(schema)[:_PLACED])
+        # The start of loads is the same in the whole environment.
+        access = access_of(user, [action for action in actions_at(schema) if action.name != LOAD])
         places.append(Reached(schema.name, schema.layer, access, count.columns if count else 0))
     environments = dict.fromkeys([settings.ENVIRONMENT, *known_places("environment")])
     return Reach(
         user,
         tuple(places),
-        tuple((name, _access(user, _IN_ENVIRONMENT, Place(environment=name))) for name in environments),
-        _access(user, _MANAGED, Place()),
+        tuple((name, access_of(user, _at(Place(environment=name), *_IN_ENVIRONMENT))) for name in environments),
+        access_of(user, _at(Place(), USERS, WEBHOOKS)),
     )
 
 
 def _of_sources(user: Any) -> UserAccess:
     """Return the access to all sources, with the same actions as for schemas."""
-    here = Place(environment=settings.ENVIRONMENT)
-    found = access_of(user, _actions(Place(), here))
-    reports = (Cell(action, (), applies=False) for action in _reports(here))
+    found = access_of(user, _actions(Place(), here()))
+    reports = (Cell(action, (), applies=False) for action in _at(here(), APPROVE, EXECUTE))
     return replace(found, cells=(*found.cells[:-1], *reports))
-
-
-def _access(user: Any, actions: Mapping[str, tuple[str, Permission]], place: Place) -> UserAccess:
-    return access_of(user, [Action(name, label, needed, place) for name, (label, needed) in actions.items()])

@@ -31,6 +31,7 @@ from metadata.models import (
     TargetColumn,
     TargetDataset,
 )
+from metadata.selectors.datasets import dataset_called
 from metadata.selectors.row_inputs import row_inputs
 
 MOST_STEPS = 100
@@ -297,23 +298,14 @@ def starts_at(node_id: str) -> list[_Id]:
 
 def starts_named(name: str) -> list[_Id]:
     """Return the columns of the dataset with a qualified name, or the column; [] for an unknown name."""
-    for parts in (name.split(".", 1), name.rsplit(".", 1)[0].split(".", 1)):
-        if len(parts) < 2:
-            continue
-        ids = _of_dataset(*parts)
-        if ids and ".".join(parts) != name:
-            ids = _called(ids, name.rsplit(".", 1)[1])
+    for of_dataset in (name, name.rpartition(".")[0]):
+        dataset = dataset_called(of_dataset) if "." in of_dataset else None
+        ids = dataset_columns(dataset) if dataset is not None else []
+        if ids and of_dataset != name:
+            ids = _called(ids, name.rpartition(".")[2])
         if ids:
             return ids
     return []
-
-
-def _of_dataset(first: str, name: str) -> list[_Id]:
-    targets = TargetDataset.objects.filter(schema__name__iexact=first, name__iexact=name)
-    dataset = targets.select_related("history_of").first()
-    if dataset is None:
-        dataset = SourceDataset.objects.filter(system__short_name__iexact=first, name__iexact=name).first()
-    return dataset_columns(dataset) if dataset is not None else []
 
 
 def _called(ids: list[_Id], name: str) -> list[_Id]:

@@ -11,8 +11,8 @@ from metadata.domain import naming
 from metadata.domain.grid import CELLS, Cell, cell_text, role_choices
 from metadata.filtersets import called
 from metadata.models import ColumnInput, SourceDataset, TargetColumn, TargetDataset, TargetSchema
+from metadata.selectors.dataset_lineage import Lineage
 from metadata.selectors.datasets import (
-    Lineage,
     ShownColumn,
     described_columns,
     history_columns,

@@ -1,6 +1,6 @@
-"""Queries of sources, target datasets, their states and lineage."""
+"""Queries of sources, target datasets and their states."""
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -71,10 +71,31 @@ def schemas() -> QuerySet[TargetSchema]:
     return TargetSchema.objects.annotate(dataset_count=_count_of(TargetDataset, "schema"))
 
 
+def schema_names() -> list[str]:
+    """Return the names of the schemas, in their order."""
+    return list(TargetSchema.objects.values_list("name", flat=True))
+
+
 def target_datasets() -> QuerySet[TargetDataset]:
     """Return target datasets with their number of active columns; 0 for histories, which have their base's columns."""
     rows = TargetDataset.objects.annotate(column_count=_count_of(TargetColumn, "dataset", active=True))
     return rows.select_related("schema", "generated_from__system", "history_of__schema")
+
+
+def datasets_by_name(*names: str) -> QuerySet[TargetDataset]:
+    """Return the target datasets and histories of these qualified names, ignoring case."""
+    wanted = Q(pk__in=())
+    for name in names:
+        schema, _, own = name.partition(".")
+        wanted |= Q(schema__name__iexact=schema, name__iexact=own)
+    return TargetDataset.objects.filter(wanted).select_related("schema")
+
+
+def dataset_called(name: str) -> TargetDataset | SourceDataset | None:
+    """Return the target dataset ``schema.name``, else the source ``system.name``, ignoring case."""
+    system, _, own = name.partition(".")
+    sources = SourceDataset.objects.filter(system__short_name__iexact=system, name__iexact=own)
+    return datasets_by_name(name).select_related("history_of").first() or sources.select_related("system").first()
 
 
 def source_columns() -> QuerySet[SourceColumn]:
@@ -356,154 +377,3 @@ def described_columns(dataset: TargetDataset) -> tuple[ShownColumn, ...]:
         ShownColumn(naming.foreign_key_name(reference.role_name, reference.parent.name), "string", "foreign key")
         for reference in used
     )
-
-
-# --- lineage ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class LineageNode:
-    """Dataset in a lineage graph. ``kind`` is source, target or history; ``distance`` is negative upstream."""
-
-    id: str
-    kind: str
-    label: str
-    layer: str
-    pk: int
-    active: bool
-    distance: int
-
-
-@dataclass(frozen=True)
-class LineageEdge:
-    """Edge of kind input (rows flow), history (rows are historized) or reference (child to parent)."""
-
-    start: str
-    end: str
-    kind: str
-    label: str = ""
-
-
-@dataclass(frozen=True)
-class Lineage:
-    nodes: tuple[LineageNode, ...]
-    edges: tuple[LineageEdge, ...]
-
-
-def lineage(dataset: TargetDataset | SourceDataset) -> Lineage:
-    """Return the datasets upstream and downstream of a dataset, with their references, in five queries."""
-    start = f"{'source' if isinstance(dataset, SourceDataset) else 'target'}:{dataset.pk}"
-    flows = _flows()
-    upstream = _distances([start], _neighbours((end, begin) for begin, end in flows), -1)
-    distances = upstream | _distances([start], _neighbours(flows), 1)
-    edges = _edges_within(flows, distances)
-    edges += _reference_edges(distances)
-    return Lineage(_nodes(distances), tuple(edges))
-
-
-def downstream(keys: Collection[str]) -> Lineage:
-    """Return the target datasets with these stable keys, at distance 0, and all their readers, in four queries.
-
-    Unknown keys are ignored.
-    """
-    starts = [f"target:{pk}" for pk in TargetDataset.objects.filter(key__among=keys).values_list("pk", flat=True)]
-    flows = _flows()
-    distances = _distances(starts, _neighbours(flows), 1)
-    return Lineage(_nodes(distances), tuple(_edges_within(flows, distances)))
-
-
-def neighbourhood(datasets: Collection[int]) -> QuerySet[TargetDataset]:
-    """Return target datasets with all their readers, everything that these read, and the parents of their references.
-
-    A change of the datasets has no effect on what is planned for others.
-    """
-    flows = _flows()
-    readers = _distances((f"target:{pk}" for pk in datasets), _neighbours(flows), 1)
-    read = _distances(readers, _neighbours((end, begin) for begin, end in flows), -1)
-    pks = [int(node.partition(":")[2]) for node in read if node.startswith("target:")]
-    parents = Reference.objects.filter(child__id__among=pks, active=True).values_list("parent_id", flat=True)
-    return TargetDataset.objects.filter(pk__among=[*pks, *parents])
-
-
-def _distances(starts: Iterable[str], follow: Mapping[str, Iterable[str]], step: int) -> dict[str, int]:
-    """Return the distance of each reachable node from the starts, in multiples of ``step``."""
-    distances = dict.fromkeys(starts, 0)
-    queue = deque(distances)
-    while queue:
-        node = queue.popleft()
-        for neighbour in follow.get(node, ()):
-            if neighbour not in distances:
-                distances[neighbour] = distances[node] + step
-                queue.append(neighbour)
-    return distances
-
-
-def _edges_within(flows: Mapping[tuple[str, str], str], nodes: Collection[str]) -> list[LineageEdge]:
-    return [LineageEdge(begin, end, kind) for (begin, end), kind in flows.items() if begin in nodes and end in nodes]
-
-
-def _flows() -> dict[tuple[str, str], str]:
-    """Return all flows of rows: (from, to) and the kind."""
-    inputs = DatasetInput.objects.order_by("dataset_id", "ordinal", "id")
-    flows = {
-        (f"source:{source}" if source else f"target:{upstream}", f"target:{target}"): "input"
-        for source, upstream, target in inputs.values_list("source_id", "upstream_id", "dataset_id")
-    }
-    histories = TargetDataset.objects.filter(history_of__isnull=False).order_by("id")
-    for base, history in histories.values_list("history_of_id", "id"):
-        flows[f"target:{base}", f"target:{history}"] = "history"
-    return flows
-
-
-def _neighbours(flows: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    follow: dict[str, list[str]] = {}
-    for begin, end in flows:
-        follow.setdefault(begin, []).append(end)
-    return follow
-
-
-def _reference_edges(distances: dict[str, int]) -> list[LineageEdge]:
-    """Return the references from and to datasets in the graph, and add the datasets at their other ends to it."""
-    edges = []
-    known = dict(distances)
-    used = Reference.objects.filter(active=True).order_by("id")
-    for child_pk, parent_pk, role_name, parent_name in used.values_list(
-        "child_id", "parent_id", "role_name", "parent__name"
-    ):
-        child, parent = f"target:{child_pk}", f"target:{parent_pk}"
-        if child not in known and parent not in known:
-            continue
-        distances.setdefault(parent, known.get(child, 0) - 1)
-        distances.setdefault(child, known.get(parent, 0) + 1)
-        label = naming.foreign_key_name(role_name, parent_name)
-        edges.append(LineageEdge(child, parent, "reference", label))
-    return edges
-
-
-def _nodes(distances: dict[str, int]) -> tuple[LineageNode, ...]:
-    ids = {kind: [int(node.split(":")[1]) for node in distances if node.startswith(kind)] for kind in _KINDS}
-    nodes = [
-        LineageNode(f"source:{row.pk}", "source", str(row), "source", row.pk, row.active, 0)
-        for row in SourceDataset.objects.select_related("system").filter(pk__among=ids["source"])
-    ] + [
-        LineageNode(
-            f"target:{row.pk}",
-            "history" if row.history_of_id else "target",
-            str(row),
-            row.schema.layer,
-            row.pk,
-            row.active,
-            0,
-        )
-        for row in TargetDataset.objects.select_related("schema").filter(pk__among=ids["target"])
-    ]
-    nodes = [LineageNode(**{**vars(node), "distance": distances[node.id]}) for node in nodes]
-    return tuple(sorted(nodes, key=lambda node: (node.distance, node.label)))
-
-
-_KINDS = ("source", "target")
-
-
-def schema_names() -> list[str]:
-    """Return the names of the schemas, in their order."""
-    return list(TargetSchema.objects.values_list("name", flat=True))

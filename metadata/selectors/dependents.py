@@ -23,8 +23,8 @@ from metadata.models import (
     TargetDataset,
 )
 from metadata.selectors import model_dependents
-from metadata.selectors.datasets import LineageNode, lineage
-from metadata.selectors.datasets import downstream as everything_after
+from metadata.selectors.dataset_lineage import LineageNode, lineage
+from metadata.selectors.dataset_lineage import downstream as everything_after
 from metadata.selectors.model_dependents import Dependent
 from metadata.services.quality import checks_naming
 from metadata.services.rows.checks import column_names_of, refuse_if_policy_names

@@ -8,7 +8,7 @@ from elevata.web.graph import HISTORY, INPUT, Edge, Graph, Node, Port
 from metadata.domain import column_lineage
 from metadata.domain.column_lineage import ColumnLineage, ColumnNode, ExposureNode
 from metadata.domain.exposures import KINDS as EXPOSURE_KINDS
-from metadata.selectors.datasets import Lineage, LineageNode
+from metadata.selectors.dataset_lineage import Lineage, LineageNode
 
 
 def layer_of(node: LineageNode) -> str:

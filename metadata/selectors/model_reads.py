@@ -1,12 +1,12 @@
 """Columns that models and filters depend on, as rows of the classification, including columns that loads add."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from elevata.core.errors import MetadataError
 from metadata.domain import naming
-from metadata.domain.history.history_columns import VALID_FROM, VALID_TO, layout_of, version_columns
+from metadata.domain.added_columns import Added, Part, added_columns
 from metadata.domain.history.history_policy import APPEND, HistoryPolicy
 from metadata.domain.models.dependencies import Readable, dependencies
 from metadata.domain.models.dependency_scopes import ROWS, VARYING, Choice, Column, Dependency, columns_of
@@ -23,18 +23,6 @@ OF_ROWS, OF_NOTHING = "rows", "varying"
 DATASET_FIELDS = ("name", "schema_id", "select", "filter", "history_policy", "materialization")
 COLUMN_FIELDS = ("role", "ordinal", "active")
 
-_DATED = ("started_at", "ended_at", "updated_at", "event_at")
-
-
-@dataclass(frozen=True)
-class Described:
-    """Column of a dataset as it is described; retired ones are not readable."""
-
-    id: Id
-    name: str
-    is_key: bool
-    ordinal: int
-
 
 @dataclass
 class Table:
@@ -46,10 +34,10 @@ class Table:
     pk: int
     name: str
     history: str
-    columns: list[Described]
-    added: dict[str, list[Id]]
-    added_to_history: dict[str, list[Id]]
-    keys: tuple[str, str]
+    columns: list[Part[Id]]
+    added: Added[Id]
+    added_to_history: Added[Id]
+    keys: tuple[str, ...]
     is_unique: bool
 
     def readable(self, names: Collection[str], *, of_history: bool) -> Readable:
@@ -63,13 +51,13 @@ class Table:
             (key, frozenset(self.keys[-1:])) if key and self.is_unique and not of_history else (),
         )
 
-    def ids_of(self, name: str) -> list[Id]:
+    def ids_of(self, name: str) -> Sequence[Id]:
         """Return the columns that a column is or is made of; all for an unknown one."""
-        own = [column.id for column in self.columns if column.name == name]
+        own = [part.column for part in self.columns if part.name == name]
         for added in (self.added, self.added_to_history):
             if not own and name in added:
                 return added[name]
-        return own or [column.id for column in self.columns]
+        return own or [part.column for part in self.columns]
 
 
 @dataclass
@@ -115,7 +103,7 @@ class ModelReads:
     def everything_of(self, pk: int) -> Reads:
         """Return all columns and rows that a model may depend on."""
         tables = self._read_by(pk)
-        columns = [column.id for table in tables for column in table.columns]
+        columns = [part.column for table in tables for part in table.columns]
         return Reads([*columns, *((OF_ROWS, table.pk) for table in tables)])
 
     def filter_of(self, pk: int) -> list[frozenset[str]] | None:
@@ -133,21 +121,21 @@ class ModelReads:
         """Describe the datasets. ``columns`` are target columns: id, dataset, name in lower case, and row."""
         if not self.models:
             return
-        own: dict[int, list[Described]] = {pk: [] for pk in self._datasets}
-        for one, dataset, name, row in columns:
+        own: dict[int, list[Part[Id]]] = {pk: [] for pk in self._datasets}
+        for one, dataset, name, row in sorted(columns, key=_place):
             if row["active"] and dataset in own:
-                own[dataset].append(Described(one, name, row["role"] == TargetColumn.Role.BUSINESS_KEY, row["ordinal"]))
+                own[dataset].append(Part(one, name, row["role"] == TargetColumn.Role.BUSINESS_KEY))
         schemas = self._rows(TargetSchema, "id", {row["schema_id"] for row in self._datasets.values()}, "name", "layer")
         layers = {row["id"]: (row["name"], row["layer"]) for row in schemas}
         foreign = self._foreign_keys()
         for pk, row in self._datasets.items():
             schema, layer = layers.get(row["schema_id"], ("", ""))
-            ordered = sorted(own[pk], key=lambda column: (not column.is_key, column.ordinal, column.id))
-            self._tables[pk] = _table(row, schema, layer, ordered, foreign.get(pk, {}))
+            self._tables[pk] = _table(row, schema, layer, own[pk], foreign.get(pk, {}))
 
     def _foreign_keys(self) -> dict[int, dict[str, list[Id]]]:
-        """Return the foreign keys of datasets by name in lower case, with the columns that they are hashes of."""
-        references = self._rows(Reference, "child_id", list(self._datasets), "parent_id", "role_name")
+        """Return the foreign keys of datasets by name, with the columns that they are hashes of."""
+        rows = self._rows(Reference, "child_id", list(self._datasets), "parent_id", "role_name", "active")
+        references = [row for row in rows if row["active"]]
         parents = self._rows(TargetDataset, "id", {row["parent_id"] for row in references}, "name")
         names = {row["id"]: row["name"] for row in parents}
         pairs: dict[int, list[Id]] = {}
@@ -157,7 +145,7 @@ class ModelReads:
         found: dict[int, dict[str, list[Id]]] = {}
         for row in references:
             name = naming.foreign_key_name(row["role_name"], names.get(row["parent_id"], ""))
-            found.setdefault(row["child_id"], {})[name.lower()] = pairs.get(row["id"], [])
+            found.setdefault(row["child_id"], {})[name] = pairs.get(row["id"], [])
         return found
 
     def _read_by(self, pk: int) -> list[Table]:
@@ -184,15 +172,15 @@ class ModelReads:
         return Reads(_nodes(values, tables), [made[each] for each in choices])
 
 
-def _table(row: Values, schema: str, layer: str, columns: list[Described], foreign: dict[str, list[Id]]) -> Table:
-    key, every = [column.id for column in columns if column.is_key], [column.id for column in columns]
+def _place(column: tuple[Id, int, str, Values]) -> tuple[bool, int, Id]:
+    """Return the place of a column in its dataset: the business key is first."""
+    one, _, _, row = column
+    return row["role"] != TargetColumn.Role.BUSINESS_KEY, row["ordinal"], one
+
+
+def _table(row: Values, schema: str, layer: str, columns: list[Part[Id]], foreign: dict[str, list[Id]]) -> Table:
     policy = HistoryPolicy.from_dict(row["history_policy"])
-    time = [column.id for column in columns if column.name == (policy.time_column or "").lower()]
-    entity_key = naming.entity_key_name(row["name"]).lower()
-    added = {entity_key: key, **foreign, "row_hash": every, **{name: [] for name in naming.LOAD_COLUMNS}}
-    versions = {name.lower(): time if purpose in _DATED else [] for purpose, name, _ in version_columns(policy, "")}
-    versions |= {VALID_FROM: time, VALID_TO: time}
-    history_key = layout_of(policy).history_key.format(table=row["name"]).lower()
+    added, added_to_history = added_columns(row["name"], policy, columns, foreign)
     is_table = row["materialization"] == TargetDataset.Materialization.TABLE
     is_merged = layer not in (TargetSchema.Layer.RAW, TargetSchema.Layer.STAGE) and policy.input != APPEND
     return Table(
@@ -201,8 +189,8 @@ def _table(row: Values, schema: str, layer: str, columns: list[Described], forei
         f"{schema}.{naming.history_name(row['name'])}".lower(),
         columns,
         added,
-        {history_key: [*key, *time], entity_key: key, **foreign, "row_hash": every, **versions},
-        (history_key, entity_key),
+        added_to_history,
+        tuple(added_to_history)[:2],
         is_unique=is_table and is_merged,
     )
 

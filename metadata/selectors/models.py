@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from django.db.models import Prefetch, Q, QuerySet
 
 from metadata.domain import naming
+from metadata.domain.added_columns import Part, added_columns
 from metadata.domain.history.history_columns import VALID_FROM, VALID_TO, time_type
 from metadata.domain.history.history_policy import APPEND, HistoryPolicy
 from metadata.domain.models import ModelProblem, ReadColumn, reads_of, versions_of
 from metadata.domain.models.statement import parse_model
 from metadata.models import DatasetInput, Reference, TargetColumn, TargetDataset, TargetSchema
-from metadata.selectors.datasets import ShownColumn, described_columns, history_columns
+from metadata.selectors.datasets import ShownColumn, datasets_by_name, described_columns, history_columns
 
 _KEYS = ("entity key", "history key", "row hash", "load run", "load time", "start of the version", "partition")
 _DATA = ("entity key", "foreign key")
@@ -23,7 +24,7 @@ class Readable:
 
     ``name`` is its qualified name, and ``active`` its state, when it was read. ``rows`` are its described columns by
     name in lower case; ``identities`` are the names of all columns by a value that a rename does not change.
-    ``hash_inputs`` are the described columns that hashes are computed from, by the name of the hash in lower case.
+    ``made_of`` are the described columns that columns added by loads are made of, by the name of the added one.
     """
 
     dataset: TargetDataset
@@ -33,12 +34,12 @@ class Readable:
     versions: tuple[ReadColumn, ...] = ()
     rows: Mapping[str, TargetColumn] = field(default_factory=dict)
     identities: Mapping[object, str] = field(default_factory=dict)
-    hash_inputs: Mapping[str, tuple[TargetColumn, ...]] = field(default_factory=dict)
+    made_of: Mapping[str, tuple[TargetColumn, ...]] = field(default_factory=dict)
 
     def columns_behind(self, name: str) -> tuple[TargetColumn, ...]:
-        """Return the described columns behind a name: the column itself, or those that a hash is computed from."""
+        """Return the described columns behind a name: the column itself, or those that an added one is made of."""
         row = self.rows.get(name.lower())
-        return (row,) if row is not None else self.hash_inputs.get(name.lower(), ())
+        return (row,) if row is not None else self.made_of.get(name.lower(), ())
 
 
 def readable_datasets(text: str) -> dict[str, Readable]:
@@ -107,8 +108,7 @@ def readable(dataset: TargetDataset) -> Readable:
     head = (dataset, str(dataset), dataset.active)
     if dataset.history_of is None:
         shown = _shown(dataset)
-        hashes = _hashes(dataset, shown, rows)
-        return Readable(*head, tuple(map(_of_table, shown)), (), rows, _identities(shown), hashes)
+        return Readable(*head, tuple(map(_of_table, shown)), (), rows, _identities(shown), _made_of(dataset, rows))
     shown = history_columns(dataset)
     dated = time_type(
         HistoryPolicy.from_dict(described.history_policy),
@@ -116,8 +116,8 @@ def readable(dataset: TargetDataset) -> Readable:
     )
     data = tuple(_of_history(each) for each in shown if each.column is not None or each.purpose in _DATA)
     versions = (*data, ReadColumn(VALID_FROM, dated, False, True), ReadColumn(VALID_TO, dated, True, True))
-    hashes = _hashes(described, shown, rows)
-    return Readable(*head, tuple(map(_of_history, shown)), versions, rows, _identities(shown), hashes)
+    made_of = _made_of(described, rows, of_history=True)
+    return Readable(*head, tuple(map(_of_history, shown)), versions, rows, _identities(shown), made_of)
 
 
 def _identities(shown: Sequence[ShownColumn]) -> dict[object, str]:
@@ -130,30 +130,25 @@ def _identities(shown: Sequence[ShownColumn]) -> dict[object, str]:
     return identities
 
 
-def _hashes(
-    dataset: TargetDataset, shown: Sequence[ShownColumn], rows: Mapping[str, TargetColumn]
+def _made_of(
+    dataset: TargetDataset, rows: Mapping[str, TargetColumn], *, of_history: bool = False
 ) -> dict[str, tuple[TargetColumn, ...]]:
-    """Return the described columns that each hash of a table is made of, by name in lower case."""
+    """Return the described columns that each added column is made of, by name in lower case."""
     by_pk = {row.pk: row for row in rows.values()}
     foreign = {
-        naming.foreign_key_name(each.role_name, each.parent.name).lower(): tuple(
+        naming.foreign_key_name(each.role_name, each.parent.name): [
             by_pk[pair.child_column_id] for pair in each.pairs.all() if pair.child_column_id in by_pk
-        )
+        ]
         for each in dataset.references.all()
         if each.active
     }
-    key = tuple(row for row in rows.values() if row.role == TargetColumn.Role.BUSINESS_KEY)
-    parts = {"entity key": key, "history key": key, "row hash": tuple(rows.values())}
-    found = {each.name.lower(): parts[each.purpose] for each in shown if each.purpose in parts}
-    return found | {each.name.lower(): foreign[each.name.lower()] for each in shown if each.purpose == "foreign key"}
+    parts = [Part(row, row.name, row.role == TargetColumn.Role.BUSINESS_KEY) for row in rows.values()]
+    added = added_columns(dataset.name, HistoryPolicy.from_dict(dataset.history_policy), parts, foreign)[of_history]
+    return {name: columns for name, columns in added.items() if columns and name not in rows}
 
 
 def _named(names: Iterable[str]) -> Iterable[TargetDataset]:
-    wanted = Q()
-    for name in names:
-        schema, _, own = name.partition(".")
-        wanted |= Q(schema__name__iexact=schema, name__iexact=own)
-    return _with_columns(TargetDataset.objects.filter(wanted)) if wanted else []
+    return _with_columns(datasets_by_name(*names))
 
 
 def _with_columns(rows: QuerySet[TargetDataset]) -> QuerySet[TargetDataset]:

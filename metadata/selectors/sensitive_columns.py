@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import django_filters as filters
-from django.conf import settings
 from django.core.cache import cache
 from django.db.models import CharField, Count, F, Max, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce, NullIf
@@ -19,6 +18,7 @@ from metadata.domain.column_lineage import SOURCE, TARGET
 from metadata.domain.sensitivity import CONFIDENTIAL, RESTRICTED, propagate_sensitivity
 from metadata.filtersets import called
 from metadata.models import SourceColumn, System, TargetColumn, TargetDataset, TargetSchema
+from metadata.permissions import here
 from metadata.selectors.classification import classification, column_reads
 from metadata.services.rows.subjects import KINDS
 
@@ -40,12 +40,11 @@ class Sensitivity:
     """Classes of all sensitive columns, and the columns that read each of them, by kind and primary key.
 
     ``classes`` are those of a column itself and of all that it reads. ``readers`` also has nodes for the rows of
-    datasets, which a column reads that counts them. ``keys`` are the stable keys of target columns.
+    datasets, which a column reads that counts them.
     """
 
     classes: Mapping[ColumnId, tuple[str, ...]]
     readers: Mapping[ColumnId, tuple[ColumnId, ...]]
-    keys: frozenset[str]
 
     def downstream(self, column: ColumnId) -> set[ColumnId]:
         """Return all columns that read a column or are chosen by it, also indirectly, without the column itself."""
@@ -78,12 +77,9 @@ def _sensitivity() -> Sensitivity:
     for reader in classes:
         for column in dict.fromkeys(reads.get(reader, ())):
             readers[column].append(reader)
-    pks = [pk for kind, pk in classes if kind == TARGET]
-    keys = TargetColumn.objects.filter(pk__among=pks).order_by().values_list("key", flat=True)
     return Sensitivity(
         {column: own for column, own in classes.items() if column[0] in (TARGET, SOURCE)},
         {column: tuple(found) for column, found in readers.items()},
-        frozenset(map(str, keys)),
     )
 
 
@@ -143,7 +139,6 @@ def source_columns(user: Any) -> QuerySet[SourceColumn]:
 
 def sees_all(user: Any) -> bool:
     """Return True for administrators, and for stewards of everything in the environment."""
-    here = Place(environment=settings.ENVIRONMENT)
     return may(user, Permission.MANAGE_USERS, on=Place) or may(user, Permission.READ_SENSITIVE, on=here)
 
 
@@ -228,7 +223,14 @@ class SensitiveColumnFilter(filters.FilterSet):
     owner = filters.CharFilter(method="of_owner", label="Owner")
     active = YesNoFilter(field_name="active", label="Active")
     ordering = StableOrdering(
-        fields=("name", ("dataset__name", "dataset"), ("dataset__schema__name", "schema")),
+        fields=(
+            "name",
+            ("dataset__name", "dataset"),
+            ("dataset__schema__name", "schema"),
+            ("dataset__schema__layer", "layer"),
+            "active",
+        ),
+        computed={"owner": OWNER_OF_TARGET},
         default=("dataset__schema__ordinal", "dataset__schema__name", "dataset__name", "ordinal"),
     )
 
@@ -251,16 +253,6 @@ class SensitiveColumnFilter(filters.FilterSet):
         return queryset.alias(named_owner=OWNER_OF_TARGET).filter(named_owner__icontains=value)
 
 
-class SensitiveColumnListFilter(SensitiveColumnFilter):
-    """Filter of the page, which can also be sorted by what is computed."""
-
-    ordering = StableOrdering(
-        fields=("name", ("dataset__schema__layer", "layer"), "active"),
-        computed={"owner": OWNER_OF_TARGET},
-        default=("dataset__schema__ordinal", "dataset__schema__name", "dataset__name", "ordinal"),
-    )
-
-
 class SensitiveSourceColumnFilter(filters.FilterSet):
     """Filter of sensitive source columns."""
 
@@ -270,7 +262,8 @@ class SensitiveSourceColumnFilter(filters.FilterSet):
     owner = filters.CharFilter(method="of_owner", label="Owner")
     active = YesNoFilter(field_name="active", label="Active")
     ordering = StableOrdering(
-        fields=("name", ("dataset__name", "dataset"), ("dataset__system__short_name", "system")),
+        fields=("name", ("dataset__name", "dataset"), ("dataset__system__short_name", "system"), "active"),
+        computed={"owner": OWNER_OF_SOURCE},
         default=("dataset__system__short_name", "dataset__name", "ordinal"),
     )
 
@@ -289,13 +282,3 @@ class SensitiveSourceColumnFilter(filters.FilterSet):
 
     def of_owner(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
         return queryset.alias(named_owner=OWNER_OF_SOURCE).filter(named_owner__icontains=value)
-
-
-class SensitiveSourceColumnListFilter(SensitiveSourceColumnFilter):
-    """Filter of the page, which can also be sorted by what is computed."""
-
-    ordering = StableOrdering(
-        fields=("name", ("dataset__system__short_name", "system"), "active"),
-        computed={"owner": OWNER_OF_SOURCE},
-        default=("dataset__system__short_name", "dataset__name", "ordinal"),
-    )

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.conf import settings
-
 from elevata.accounts.access import grounds, holders, with_grounds
 from elevata.accounts.roles import Permission, Place
 from elevata.audit.models import ChangeLogEntry
 from metadata.domain.column_lineage import HISTORY, SOURCE, TARGET
 from metadata.domain.sensitivity import SENSITIVE
 from metadata.models import SourceColumn, TargetColumn, TargetDataset
+from metadata.permissions import place_of_data
 from metadata.selectors.sensitive_columns import INHERITED, PERSONAL, Sensitivity, sensitivity
 
 # Recorded reads of sensitive values that are searched for the last read of a column.
@@ -78,7 +77,7 @@ def detailed(columns: Sequence[TargetColumn | SourceColumn]) -> list[SensitiveCo
         return []
     known = sensitivity()
     copies = _copies(columns, known)
-    readers = readers_by_place({_place_of(column) for column in columns})
+    readers = readers_by_place({place_of_data(column) for column in columns})
     reads, searched = _last_reads(columns)
     return [
         SensitiveColumn(
@@ -86,7 +85,7 @@ def detailed(columns: Sequence[TargetColumn | SourceColumn]) -> list[SensitiveCo
             _classes_of(column, known),
             _owner_of(column),
             copies[column.pk],
-            readers[_place_of(column)],
+            readers[place_of_data(column)],
             reads.get(column.pk),
             searched or column.pk in reads,
         )
@@ -124,13 +123,6 @@ def _owner_of(column: TargetColumn | SourceColumn) -> str:
     return next((each.owner for each in (column, dataset, within) if each.owner), "")
 
 
-def _place_of(column: TargetColumn | SourceColumn) -> Place:
-    if isinstance(column, SourceColumn):
-        return Place(environment=settings.ENVIRONMENT)
-    schema = column.dataset.schema
-    return Place(settings.ENVIRONMENT, frozenset({(schema.name, schema.layer)}))
-
-
 def _copies(columns: Iterable[TargetColumn | SourceColumn], known: Sensitivity) -> dict[int, tuple[Copy, ...]]:
     """Return the copies of columns: the columns downstream, and histories, also of the columns themselves."""
     downstream = {column.pk: known.downstream((_kind(column), column.pk)) for column in columns}
@@ -153,7 +145,7 @@ def _copies(columns: Iterable[TargetColumn | SourceColumn], known: Sensitivity) 
 def readers_by_place(places: Collection[Place]) -> dict[Place, tuple[str, ...]]:
     """Return the names of the users who may read sensitive values at each place, without a mask."""
     wanted = (Permission.READ_DATA, Permission.READ_SENSITIVE)
-    users = list(with_grounds(holders(Permission.READ_SENSITIVE)).order_by("username"))
+    users = list(with_grounds(holders(Permission.READ_SENSITIVE)))
     return {
         place: tuple(
             user.get_username() for user in users if all(grounds(user, permission, place) for permission in wanted)

@@ -11,6 +11,7 @@ from elevata.core.errors import MetadataError
 from metadata.domain import naming
 from metadata.domain.quality.check_kinds import WARN, QualityRule, check_severity
 from metadata.models import QualityCheck, TargetColumn, TargetDataset, TargetSchema
+from metadata.selectors.datasets import datasets_by_name
 from metadata.services.rows.row_changes import free_key, remove, store
 
 CHECK_FIELDS = ("name", "arguments", "severity", "description")
@@ -113,9 +114,7 @@ def _check_other(rule: QualityRule, where: str) -> None:
 
 def named_dataset(name: str) -> TargetDataset | None:
     """Return the dataset called ``schema.name``, case-insensitively; None if there is none."""
-    schema, _, own = name.partition(".")
-    rows = TargetDataset.objects.filter(schema__name__iexact=schema, name__iexact=own, history_of=None)
-    return rows.select_related("schema").first()
+    return datasets_by_name(name).filter(history_of=None).first()
 
 
 def check_dataset_checks(dataset: TargetDataset, field: str) -> None:

@@ -27,7 +27,8 @@ from metadata.forms.datasets import (
 from metadata.models import TargetColumn, TargetDataset, TargetSchema
 from metadata.permissions import may_change
 from metadata.selectors.columns import details, may_refer, retired_columns, shown_columns, stable_keys
-from metadata.selectors.datasets import LineageNode, lineage, schemas
+from metadata.selectors.dataset_lineage import LineageNode, lineage
+from metadata.selectors.datasets import schemas
 from metadata.selectors.lineage import layer_of, of_lineage
 from metadata.services.datasets.cloning import clone_dataset
 from metadata.services.datasets.targets import (

@@ -12,9 +12,9 @@ from metadata.models import SourceColumn, TargetColumn
 from metadata.selectors import sensitive_columns as selectors
 from metadata.selectors import sensitive_details
 from metadata.selectors.sensitive_columns import (
-    SensitiveColumnListFilter,
+    SensitiveColumnFilter,
     SensitiveCount,
-    SensitiveSourceColumnListFilter,
+    SensitiveSourceColumnFilter,
     counts_by_schema,
     counts_by_system,
 )
@@ -65,7 +65,7 @@ class SensitiveList(ListPage):
 class SensitiveColumnList(SensitiveList):
     """Sensitive columns of the warehouse."""
 
-    filterset, file_name = SensitiveColumnListFilter, "sensitive_columns"
+    filterset, file_name = SensitiveColumnFilter, "sensitive_columns"
     counts, side = staticmethod(counts_by_schema), "schema"
     columns: ClassVar = (
         Column("Column", {"column": "column.name", "dataset": "column.dataset"}, sort="name"),
@@ -76,10 +76,11 @@ class SensitiveColumnList(SensitiveList):
     def listed(self) -> QuerySet[TargetColumn]:
         return selectors.target_columns(self.request.user)
 
+
 class SensitiveSourceColumnList(SensitiveList):
     """Sensitive columns of the sources."""
 
-    filterset, file_name = SensitiveSourceColumnListFilter, "sensitive_source_columns"
+    filterset, file_name = SensitiveSourceColumnFilter, "sensitive_source_columns"
     counts, side = staticmethod(counts_by_system), "system"
     columns: ClassVar = (
         Column("Column", {"column": "column.name", "dataset": "column.dataset"}, sort="name"),

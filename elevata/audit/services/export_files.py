@@ -93,7 +93,7 @@ def wrong_exports(folder: Path, *, complete: bool = True) -> Problem | None:
             if not complete:
                 continue
             return Problem("export_missing", f"the export of {segment} ({segment.file}) is not in {folder}", **at)
-        if _digest(path) != segment.digest:
+        if file_digest(path) != segment.digest:
             return Problem("export_changed", f"the export of {segment} ({path}) has changed since it was written", **at)
     return None
 
@@ -119,6 +119,7 @@ def wrong_files(restores: Iterable[Restore] = ()) -> Problem | None:
     return wrong_exports(folder, complete=False)
 
 
-def _digest(path: Path) -> str:
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -99,7 +99,7 @@ class MarkLimits:
                 limit = self._first_limit(name, lowest, value, measure)
             else:
                 limit = self._limit(name)
-            if limit is None or not limit < value:  # type: ignore[operator]  # both are of the column's kind
+            if limit is None or not _is_above(value, limit):
                 continue
             split = measure.split(name, limit)
             limits[name], ahead[name] = limit, split.ahead
@@ -133,3 +133,12 @@ class MarkLimits:
                 break
             limit, highest, ahead = trial, split.highest, split.ahead
         return limit
+
+
+def _is_above(value: Value, limit: Value) -> bool:
+    """Return True if a value of a column is above the column's limit."""
+    if isinstance(value, Decimal):
+        assert isinstance(limit, Decimal)
+        return value > limit
+    assert not isinstance(limit, Decimal)
+    return value > limit

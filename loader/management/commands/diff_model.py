@@ -14,6 +14,7 @@ from loader.domain.refusals import Refusal
 from loader.management.run_command import ReadingCommand
 from loader.services.reads.read_requests import request_trial
 from metadata.models import TargetDataset
+from metadata.selectors.datasets import datasets_by_name
 
 
 class Command(ReadingCommand):
@@ -52,9 +53,7 @@ class Command(ReadingCommand):
 
 
 def _model(name: str) -> TargetDataset:
-    schema, _, own = name.partition(".")
-    rows = TargetDataset.objects.select_related("schema").exclude(select="")
-    model = rows.filter(schema__name__iexact=schema, name__iexact=own).first()
+    model = datasets_by_name(name).exclude(select="").first()
     if model is None:
         raise Refusal("UNKNOWN_DATASET", f"there is no model {name}", hint="Name a model with its schema.")
     return model

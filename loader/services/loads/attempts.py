@@ -17,7 +17,7 @@ from architecture.domain import artifacts
 from architecture.models import Execution
 from architecture.services.leases import Held
 from architecture.services.proof import link_of, software
-from elevata.accounts.permissions import users_who_may
+from elevata.accounts.access import holders
 from elevata.accounts.roles import Permission, Place
 from elevata.audit.services import chain
 from elevata.core.canonical_json import sha256_hex
@@ -155,7 +155,7 @@ def tell_run_ended(run_pk: int) -> None:
     tell(
         event=Kind.LOAD_FAILED,
         title=f"{_name(run)} {run.run_id} in {environment} {_BECAME[run.status]}{message}",
-        users=[*users_who_may(Permission.START_LOAD, Place(environment=environment)), run.requested_by],
+        users=[*holders(Permission.START_LOAD, Place(environment=environment)), run.requested_by],
         **run_end,
     )
 

@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from architecture.domain.workflow import Refused
 from architecture.models import Environment, Lease
-from architecture.permissions import here, must_be_permitted, must_still_be_permitted
+from architecture.permissions import must_be_permitted, must_still_be_permitted
 from architecture.services.automatic_changes import finish_execution
 from architecture.services.leases import Holder, break_lease, release_leases
 from architecture.services.states import current_environment
@@ -36,6 +36,7 @@ from loader.services.loads.plans import LoadPlan, plan_load
 from loader.services.maintenance.approvals import missing_approvals, refuse_unapproved
 from loader.services.sources.specs import source_datasets
 from metadata.domain.sources.formats import reads_changes
+from metadata.permissions import here
 
 # Holder kind of the leases of a load run; the holder id is the run id.
 LOAD_RUN = "load run"

@@ -12,7 +12,7 @@ from django.db import transaction
 from architecture.domain import workflow
 from architecture.domain.workflow import Decided, Need, Refused
 from architecture.models import Environment
-from architecture.permissions import here, must_be_permitted, on_behalf_of, role_names, who_answers
+from architecture.permissions import must_be_permitted, on_behalf_of, role_names, who_answers
 from architecture.services.change_policy import policy_in_force
 from elevata.accounts.roles import Permission
 from elevata.audit.models import ChangeLogEntry
@@ -26,6 +26,7 @@ from elevata.jobs.models import Job
 from elevata.jobs.services import Submitted
 from loader.domain.run_states import APPROVED
 from loader.models import LoadRun
+from metadata.permissions import here
 
 SUBJECT, ACTION = "maintenance", "approved"
 

@@ -23,8 +23,8 @@ from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.state import ColumnState, DatasetState
-from metadata.models import SourceDataset, System, TargetDataset, TargetSchema
-from metadata.permissions import place_of_data
+from metadata.models import SourceDataset, System, TargetDataset
+from metadata.permissions import place_of_data, place_of_schemas
 from metadata.selectors.classification import Classification, classification, classifications
 
 _NAME = 200
@@ -63,11 +63,7 @@ def readable_error(user: Any, error: dict[str, Any] | None, name: str) -> dict[s
         return None
     schema, _, own = name.rpartition(".")
 
-    def place() -> Place:
-        layers = TargetSchema.objects.filter(name=schema).values_list("layer", flat=True)
-        return Place(environment=settings.ENVIRONMENT, schemas=frozenset({(schema, layers.first() or "")}))
-
-    if not may(user, Permission.READ_DATA, on=place):
+    if not may(user, Permission.READ_DATA, on=lambda: place_of_schemas([schema], settings.ENVIRONMENT)):
         return without_examples(error, name)
     if not may_hold_values(error):
         return error

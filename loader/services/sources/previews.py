@@ -18,7 +18,7 @@ from loader.domain.sources.schema_changes import GONE, SchemaChange
 from loader.models import SourceProposal
 from loader.services.sources.proposals import Applied, apply_changes, claim_proposal
 from metadata.models import SourceDataset, TargetColumn, TargetDataset
-from metadata.selectors.datasets import neighbourhood
+from metadata.selectors.dataset_lineage import neighbourhood
 from metadata.selectors.dependents import Dependent, of_column_retirement
 from metadata.services.datasets.generation_preview import DatasetPreview
 

@@ -10,8 +10,9 @@ from django.utils import timezone
 
 from architecture.domain.report import DATASET, Scope
 from architecture.services.states import current_environment
-from elevata.accounts.permissions import current_actor, may, users_who_may
-from elevata.accounts.roles import Permission
+from elevata.accounts.access import holders
+from elevata.accounts.permissions import current_actor, may
+from elevata.accounts.roles import Permission, Place
 from elevata.audit.services.change_log import record_change, writing
 from elevata.core.canonical_json import sha256_hex
 from elevata.core.errors import MetadataError
@@ -235,7 +236,7 @@ def tell_editors(proposal: SourceProposal, title: str) -> None:
         subject_name=str(proposal),
         title=title,
         link=reverse("source_proposal", args=[proposal.key]),
-        users=users_who_may(Permission.CHANGE_METADATA),
+        users=holders(Permission.CHANGE_METADATA, Place()),
         environment=current_environment().name,
         facts={
             "source": str(source),

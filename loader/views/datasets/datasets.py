@@ -17,7 +17,6 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from architecture.domain.tables import TableSpec
-from architecture.permissions import here
 from architecture.selectors.report_details import may_build
 from elevata.accounts.permissions import may, may_somewhere, permitted
 from elevata.accounts.roles import Permission, needed_role
@@ -48,6 +47,7 @@ from metadata.domain.bulk_edits import ACTIONS
 from metadata.domain.column_lineage import UPSTREAM, ColumnLineage
 from metadata.forms.lineage import LineageForm
 from metadata.models import TargetDataset, TargetSchema
+from metadata.permissions import here
 from metadata.selectors.column_lineage import column_lineage, requested
 from metadata.selectors.columns import found_by
 from metadata.selectors.datasets import schemas, target_datasets

@@ -14,7 +14,6 @@ from django.views.decorators.http import require_safe
 
 from architecture.forms import ReasonForm
 from architecture.models import Environment, Lease
-from architecture.permissions import here
 from architecture.selectors.environments import dataset_names, leases_held
 from architecture.services.states import current_environment
 from elevata.accounts.permissions import may
@@ -33,6 +32,7 @@ from loader.services.loads.load_runs import request_cancel, request_load_run, sh
 from loader.services.maintenance.approvals import approve_maintenance
 from loader.views.runs.run_status import RunState, live_part, request_details
 from metadata.models import TargetDataset
+from metadata.permissions import here
 from metadata.selectors.datasets import target_datasets
 
 START = Permission.START_LOAD

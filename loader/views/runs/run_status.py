@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from architecture.domain.workflow import Refused
 from architecture.models import Execution
-from architecture.permissions import here, who_answers
+from architecture.permissions import who_answers
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.jobs import states
@@ -34,6 +34,7 @@ from loader.selectors.quality_results import results_of_run
 from loader.selectors.run_picture import Part, RunPicture, parts_of
 from loader.selectors.runs import executions_of, run_events, usual_seconds
 from loader.services.maintenance.approvals import missing_approvals
+from metadata.permissions import here
 
 LINES = 300
 PER_PAGE = 100

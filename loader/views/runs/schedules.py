@@ -11,7 +11,6 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from architecture.permissions import here
 from elevata.accounts.permissions import may
 from elevata.audit.selectors import of_row
 from elevata.core.errors import MetadataError, as_sentence
@@ -38,6 +37,7 @@ from loader.services.schedule_waits import sources_of_waits
 from loader.services.schedules import create_schedule, delete_schedule, run_now, timetable_of, update_schedule
 from loader.views.runs.load_runs import START, ForStarters, loadable_names, run_address
 from metadata.models import SourceDataset
+from metadata.permissions import here
 from metadata.selectors.change_log import shown_entries
 
 TIMES = 5

@@ -12,8 +12,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 
-from architecture.permissions import here
-from elevata.accounts.permissions import may, users_who_may
+from elevata.accounts.access import holders
+from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.comments.forms import NewCommentForm
 from elevata.core.errors import MetadataError, ProductError, as_sentence
@@ -39,6 +39,7 @@ from metadata.domain.sources.reading_options import shown_options
 from metadata.forms.load_type import LoadTypeForm
 from metadata.forms.systems import KIND_SENTENCES, NewSystemForm
 from metadata.models import System
+from metadata.permissions import here
 from metadata.selectors.datasets import source_dataset_detail, systems
 from metadata.services.datasets.generation_preview import import_and_generate, preview_import
 from metadata.services.sources import create_system
@@ -270,7 +271,7 @@ class SourceHandover(SourceFirstLoad):
         return self.render(**self._question())
 
     def _question(self) -> dict[str, Any]:
-        names = [user.get_username() for user in users_who_may(Permission.START_LOAD, here())]
+        names = [user.get_username() for user in holders(Permission.START_LOAD, here())]
         dataset = loaded_dataset(self.row)
         asked = " ".join(f"@{name}" for name in names[:ASKED])
         text = f"{asked} {self.row} and its targets are created. Please start the first load of {dataset}."

@@ -6,7 +6,6 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
-from architecture.permissions import here
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.web.views import ActionPage, DetailPage
@@ -27,6 +26,7 @@ from loader.services.sources.uploads import takes_uploads
 from metadata.domain.sources.reading_options import shown_options
 from metadata.forms.imports import NewColumnForm
 from metadata.models import SourceDataset
+from metadata.permissions import here
 from metadata.selectors.change_log import shown_entries
 from metadata.selectors.datasets import source_dataset_detail
 from metadata.services.sources import ContractChanges, ImportedColumn, change_contract

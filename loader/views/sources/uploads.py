@@ -9,7 +9,6 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 
-from architecture.permissions import here
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.web.views import REFUSED, ButtonPage, DetailPage
@@ -21,6 +20,7 @@ from loader.services.sources.uploads import store_delivery, store_upload, takes_
 from loader.views.sources.source_steps import step_address
 from loader.views.sources.systems import SystemDiscover
 from metadata.models import SourceDataset
+from metadata.permissions import here
 from metadata.selectors.change_log import shown_entries
 from metadata.selectors.datasets import source_dataset_detail
 from metadata.views.base import SourceEditing

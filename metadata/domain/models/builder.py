@@ -13,7 +13,7 @@ from decimal import Decimal, InvalidOperation
 from sqlglot import exp
 
 from metadata.domain.models.statement import ModelProblem, ModelSql, parse_model
-from metadata.domain.sql import quote_identifier, quote_text
+from metadata.domain.sql import conjuncts, quote_identifier, quote_text
 from metadata.domain.types import BOOLEAN, DATE, TIMESTAMP, parse
 
 INNER, LEFT = "inner", "left"
@@ -159,11 +159,7 @@ def _build(tree: exp.Expression) -> Build:
     dataset, alias = _source(tree.args["from_"].this)
     joins = tuple(_join(join) for join in tree.args.get("joins") or ())
     where = tree.args.get("where")
-    conditions = (
-        tuple(map(_condition_of, where.this.flatten() if isinstance(where.this, exp.And) else [where.this]))
-        if where
-        else ()
-    )
+    conditions = tuple(map(_condition_of, conjuncts(where.this if where else None)))
     return Build(dataset, alias, joins, tuple(map(_pick_of, tree.expressions)), conditions)
 
 

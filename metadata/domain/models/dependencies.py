@@ -26,6 +26,7 @@ from sqlglot import exp
 from metadata.domain.models import functions
 from metadata.domain.models.dependency_scopes import NONE, ROWS, VARYING, Dependency, Relation, Scope, Source, Tagged
 from metadata.domain.models.statement import Statement, parse_model
+from metadata.domain.sql import conjuncts
 
 # Nine grouped queries, each in the results of the next one, are read that often.
 _MOST_TIMES_READ = 256
@@ -146,13 +147,13 @@ class _Reader:
             for source in self._add(node.args["from_"].this, scope):
                 scope.rows |= source.rows
         self._joins(node, scope)
-        for part in _conjuncts(node.args["where"].this if node.args.get("where") else None):
+        for part in conjuncts(node.args["where"].this if node.args.get("where") else None):
             scope.decide(self.read([part], scope))
         columns = self._projections(node, scope)
         for compared in self._groups(node, columns, scope):
             scope.leave_out(compared)
         having, scope.leaves_out = node.args.get("having"), True
-        for part in _conjuncts(having.this if having else None):
+        for part in conjuncts(having.this if having else None):
             scope.leave_out(self.read([part], scope))
         scope.leaves_out = False
         if having or node.args.get("group"):
@@ -266,7 +267,7 @@ class _Reader:
         added = self._add(join.this, scope)
         side, kind = join.side.upper(), join.kind.upper()
         is_filter = kind in ("SEMI", "ANTI")
-        parts = [(self.read([part], scope), part) for part in _conjuncts(join.args.get("on"))]
+        parts = [(self.read([part], scope), part) for part in conjuncts(join.args.get("on"))]
         parts += [(self._using(name, before, added, side, scope), name) for name in join.args.get("using") or ()]
         is_unique = side in ("", "LEFT") and self._is_unique(added, [part for _, part in parts], scope)
         if side and not is_filter:
@@ -384,12 +385,3 @@ def _renamed(found: Relation, alias: exp.Expression | None) -> Relation:
         return found
     pairs = zip(names, found.columns, strict=False)
     return Relation(tuple((name.name.lower(), tagged) for name, (_, tagged) in pairs), found.rows)
-
-
-def _conjuncts(node: exp.Expression | None) -> list[exp.Expression]:
-    """Return the conditions that AND combines."""
-    if node is None:
-        return []
-    node = node.unnest()
-    return [*_conjuncts(node.this), *_conjuncts(node.expression)] if isinstance(node, exp.And) else [node]
-

@@ -4,11 +4,8 @@ Rows that a load copies into another schema can be read there, and a check or a 
 has. So who saves one must be permitted to read the data that it reads, in this environment.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
-
-from django.db.models import Q
-from django.db.models.functions import Lower
 
 from elevata.accounts.permissions import current_actor, may
 from elevata.accounts.roles import Permission
@@ -24,6 +21,7 @@ from metadata.models import (
     TargetDataset,
 )
 from metadata.permissions import must_read_data
+from metadata.selectors.datasets import datasets_by_name
 from metadata.services.rows.subjects import Model, Values, read
 
 # Before-images of changed rows by model and primary key, None for new rows.
@@ -87,7 +85,7 @@ def _checks(before: Before) -> Iterator[tuple[str, list[TargetDataset]]]:
     """Yield the changed checks, with the datasets that they name."""
     changed = [row["id"] for row, _ in _written(before, QualityCheck, "arguments", "kind")]
     for check in QualityCheck.objects.filter(pk__in=changed, active=True).select_related("dataset__schema"):
-        yield str(check), datasets_by_name(check.rule.tables)
+        yield str(check), list(datasets_by_name(*check.rule.tables).select_related("history_of__schema"))
 
 
 def _references(before: Before) -> Iterator[tuple[str, list[TargetDataset]]]:
@@ -96,13 +94,3 @@ def _references(before: Before) -> Iterator[tuple[str, list[TargetDataset]]]:
     rows = Reference.objects.filter(pk__in=changed).exclude(unknown_parent=unknown_parents.KEEP)
     for row in rows.select_related("child__schema", "parent__schema"):
         yield str(row), [row.parent]
-
-
-def datasets_by_name(names: Iterable[str]) -> list[TargetDataset]:
-    """Return the datasets and histories of these qualified names, in lower case."""
-    wanted = Q(pk__in=())
-    for name in names:
-        schema, _, own = name.partition(".")
-        wanted |= Q(lower_schema=schema, lower_name=own)
-    rows = TargetDataset.objects.annotate(lower_schema=Lower("schema__name"), lower_name=Lower("name"))
-    return list(rows.filter(wanted).select_related("schema", "history_of__schema"))

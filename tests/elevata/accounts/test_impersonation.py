@@ -3,9 +3,10 @@
 import pytest
 from django.contrib.auth.models import Group, User
 
+from elevata.accounts.access import holders
 from elevata.accounts.models import PersonalToken, TemporaryPassword
-from elevata.accounts.permissions import SYSTEM_KIND, Actor, acting_as, may, may_somewhere, users_who_may
-from elevata.accounts.roles import ROLES, USERS_ONLY, Permission, Role
+from elevata.accounts.permissions import SYSTEM_KIND, Actor, acting_as, may, may_somewhere
+from elevata.accounts.roles import ROLES, USERS_ONLY, Permission, Place, Role
 from elevata.accounts.services.tokens import create_token, revoke_token, revoke_tokens
 from elevata.accounts.services.users import (
     activate_user,
@@ -129,7 +130,7 @@ def test_whatever_a_service_account_got_by_other_means_it_may_not_do_what_people
     for known in (robot, User.objects.get(pk=robot.pk)):
         assert not may(known, permission)
         assert not may_somewhere(known, permission)
-    assert robot not in users_who_may(permission)
+    assert robot not in holders(permission, Place())
     assert may(robot, Permission.CHANGE_METADATA)
 
 

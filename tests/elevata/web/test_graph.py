@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elevata.web.graph import LAYERS, Edge, Graph, Node
-from metadata.selectors.datasets import Lineage, LineageEdge, LineageNode
+from metadata.selectors.dataset_lineage import Lineage, LineageEdge, LineageNode
 from metadata.selectors.lineage import of_lineage
 
 

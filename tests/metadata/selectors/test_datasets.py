@@ -6,6 +6,7 @@ from pytest_django import DjangoAssertNumQueries
 from architecture.domain.tables import history_table
 from metadata.models import TargetDataset
 from metadata.selectors import datasets
+from metadata.selectors.dataset_lineage import lineage
 from metadata.services.datasets.generation import generate_targets
 from metadata.services.datasets.targets import create_target_column, update_target_dataset
 from metadata.services.lifecycle import retire_column, retire_dataset
@@ -109,7 +110,7 @@ def test_historys_columns_are_those_of_its_table(rawcore: TargetDataset, policy:
 
 
 def test_lineage_reaches_from_the_source_to_history(rawcore: TargetDataset) -> None:
-    found = datasets.lineage(rawcore)
+    found = lineage(rawcore)
     assert [(node.label, node.distance) for node in found.nodes] == [
         ("air.airport", -3),
         ("raw.raw_air_airport", -2),
@@ -120,12 +121,12 @@ def test_lineage_reaches_from_the_source_to_history(rawcore: TargetDataset) -> N
 
 
 def test_lineage_looks_the_same_from_a_source(rawcore: TargetDataset) -> None:
-    assert len(datasets.lineage(rawcore.generated_from).nodes) == 5
+    assert len(lineage(rawcore.generated_from).nodes) == 5
 
 
 def test_lineage_shows_who_refers(rawcore: TargetDataset) -> None:
     add_routes(rawcore)
-    references = [edge for edge in datasets.lineage(rawcore).edges if edge.kind == "reference"]
+    references = [edge for edge in lineage(rawcore).edges if edge.kind == "reference"]
     assert [edge.label for edge in references] == ["origin_key"]
 
 
@@ -134,7 +135,7 @@ def test_lineage_takes_a_constant_number_of_queries(
 ) -> None:
     add_routes(rawcore)
     with django_assert_max_num_queries(5):
-        datasets.lineage(rawcore)
+        lineage(rawcore)
 
 
 def test_a_dataset_page_takes_a_constant_number_of_queries(

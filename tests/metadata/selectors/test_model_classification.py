@@ -87,6 +87,18 @@ def test_a_hash_of_a_sensitive_key_is_sensitive(person, bizcore, select: str) ->
     assert sensitive(model) == {"k"}
 
 
+@pytest.mark.parametrize(("used", "chosen"), [("person", {"ch"}), ("letter", set())])
+def test_foreign_key_is_made_of_the_columns_of_the_active_reference(person, letters, bizcore, used, chosen) -> None:
+    orders = TargetDatasetFactory(name="orders")
+    buyer = TargetColumnFactory(dataset=orders, name="buyer", pii=True)
+    number = TargetColumnFactory(dataset=orders, name="number")
+    for parent, child in ((person, buyer), (letters, number)):
+        reference = ReferenceFactory(child=orders, parent=parent, role_name="x", active=parent.name == used)
+        reference.pairs.create(child_column=child, parent_column=parent.columns.first())
+    select = "SELECT l.ch FROM rawcore.letter l JOIN rawcore.orders o ON o.x_key = l.ch"
+    assert sensitive(targets.create_target_dataset(schema=bizcore, name="joined", select=select)) == chosen
+
+
 def test_an_editor_does_not_make_a_chosen_column_readable_by_another_select(person, letters, bizcore) -> None:
     select = "SELECT a.ch FROM rawcore.person p JOIN rawcore.letter a ON a.ch = substr(p.email, 1, 1)"
     model = targets.create_target_dataset(schema=bizcore, name="initial", select=select)

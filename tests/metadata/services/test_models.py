@@ -348,6 +348,21 @@ def test_the_lineage_of_hashes_is_stored_with_their_model_only(orders, bizcore) 
     assert lineage(old)["orders_key"] == ("orders_key", ["number"])
 
 
+def test_lineage_of_a_history_key_and_of_dates_has_the_time_column(orders, bizcore) -> None:
+    TargetColumnFactory(dataset=orders, name="changed", data_type="timestamp", nullable=False)
+    policy = {"input": "effective", "time": "changed"}
+    change(orders, historize=True, history_policy=policy)
+    selected = "orders_hist_key AS k, version_started_at AS start, closed_by_run_id AS run"
+    versions = model(bizcore, "versions", f"SELECT {selected} FROM rawcore.orders_hist")
+    assert lineage(versions) == {
+        "k": ("orders_hist_key", ["id", "changed"]),
+        "start": ("version_started_at", ["changed"]),
+        "run": ("", []),
+    }
+    since = model(bizcore, "since", "SELECT id, __valid_from AS since FROM current(rawcore.orders_hist)")
+    assert lineage(since)["since"] == ("__valid_from", ["changed"])
+
+
 def test_a_new_column_is_refused_by_a_model_of_a_model(orders, bizcore) -> None:
     model(bizcore, select="SELECT * FROM rawcore.orders")
     model(bizcore, "last", "SELECT DISTINCT * FROM bizcore.sales")

@@ -7,7 +7,8 @@ import pytest
 from elevata.audit.models import ChangeLogEntry
 from elevata.core.errors import MetadataError
 from metadata.models import Reference, TargetDataset
-from metadata.selectors.datasets import dataset_state, lineage
+from metadata.selectors.dataset_lineage import lineage
+from metadata.selectors.datasets import dataset_state
 from metadata.services import lifecycle
 from metadata.services.datasets.targets import update_target_column, update_target_dataset
 from metadata.services.references import create_reference, retire_reference, unretire_reference, update_reference

@@ -7,14 +7,13 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from architecture.permissions import here
 from elevata.accounts.models import RoleGrant
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission, Place, Role
 from elevata.accounts.services.users import create_service_account, ensure_user, grant_role
 from loader.services.reads.read_permissions import may_read, may_read_sensitive
 from metadata.models import System, TargetDataset, TargetSchema
-from metadata.permissions import may_change, place_of_data
+from metadata.permissions import here, may_change, place_of_data
 from metadata.selectors.access import access_of, actions_at, reach_of, sees_others, users_at
 from metadata.services.datasets.targets import update_target_dataset
 from tests.elevata.web.pages import read, section, signed_in, words

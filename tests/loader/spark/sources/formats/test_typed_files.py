@@ -209,6 +209,7 @@ def test_json_lines_keep_the_digits_of_a_value_inside_an_object(spark, put):
 
 # Avro: types that Spark's reader does not know
 
+
 def avro_of(path, types, rows, **options):
     """Write a file with the key and a column of each type."""
     fields = [{"name": "id", "type": "string"}, *({"name": name, "type": kind} for name, kind in types.items())]
