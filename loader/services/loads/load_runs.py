@@ -310,10 +310,17 @@ def claim(*, run_pk: int, worker: str) -> LoadRun | None:
 
 
 def must_still_start(run: LoadRun) -> None:
-    """Raise Refused NOT_PERMITTED if the user who requested or repeated the run may not start loads any more."""
+    """Raise Refused NOT_PERMITTED if the user who requested or repeated the run may not start loads any more.
+
+    The same holds for a user who repeated it and does not exist any more, under this name.
+    """
     user = run.requested_by
     if "repeated_by" in run.details:
-        user = get_user_model().objects.filter(username=run.details["repeated_by"]).first()
+        name = run.details["repeated_by"]
+        user = get_user_model().objects.filter(username=name).first()
+        if user is None and name is not None:
+            message = f"{name}, who requested it again, is no user any more"
+            raise Refused("NOT_PERMITTED", message, "have a user with the permission start it again")
     if user is not None:
         must_still_be_permitted(user, Permission.START_LOAD, on=here)
 
