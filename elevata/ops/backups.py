@@ -168,7 +168,7 @@ def _digest(path: Path) -> str:
 
 def _worker_is_alive() -> bool:
     try:
-        return live_workers().exists()
+        return bool(live_workers())
     except DatabaseError:  # the database does not exist yet: the restore creates it
         return False
 
