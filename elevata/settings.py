@@ -147,7 +147,7 @@ ROLE_PLACES = {
 # Function that performs a job in the calling process, without a worker; it returns why it cannot, or "".
 LOCAL_WORKER = "loader.management.waiting.perform_here"
 # Function that returns the load runs that wrote rows into datasets after a time (architecture.services.undo).
-WRITING_RUNS = "loader.services.loads.load_runs.runs_that_wrote"
+WRITING_RUNS = "loader.services.loads.applied_runs.runs_that_wrote"
 # Functions that follow changes of metadata, in their transaction (metadata.services.rows.row_changes).
 METADATA_FOLLOWERS = ["architecture.services.health.follow_changes"]
 # Function that returns True if an environment has the name of a dataset or column (metadata.services.rows.row_changes).

@@ -1,4 +1,4 @@
-"""Steps: changes of one table each, with their preconditions and inverses.
+"""Steps: changes of one table each, with their preconditions and results.
 
 A step refers to a table's *shape*: its name in the catalog and its columns with types and stable keys, as the Delta
 log has them. It never refers to table versions, so a load between planning and execution does not outdate it.

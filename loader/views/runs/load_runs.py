@@ -29,7 +29,8 @@ from loader.forms.load_runs import NoteForm, StartLoadForm
 from loader.models import LoadRun
 from loader.selectors.charts import run_charts
 from loader.selectors.runs import RunTotals, load_runs, newest_runs, with_totals
-from loader.services.loads.load_runs import request_cancel, request_load_run, shut_out_holder
+from loader.services.loads.broken_leases import shut_out_holder
+from loader.services.loads.load_runs import request_cancel, request_load_run
 from loader.services.maintenance.approvals import approve_maintenance
 from loader.views.runs.run_status import RunState, live_part, request_details
 from metadata.models import TargetDataset
