@@ -90,7 +90,6 @@ def _shows_dates(number_format: str) -> bool:
     return bool(re.search("[dmyhs]", _NO_CODES.sub("", number_format.partition(";")[0]).lower()))
 
 
-
 def _number(content: bytes, at: int, longest: int) -> tuple[int, int]:
     """Return a number of seven bits a byte, and the position after it."""
     number = 0

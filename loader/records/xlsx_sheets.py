@@ -38,8 +38,6 @@ class _Columns(dict[str, int | None]):
         return self[letters]
 
 
-
-
 _columns = _Columns()
 
 

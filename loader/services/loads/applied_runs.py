@@ -63,7 +63,8 @@ def runs_that_wrote(
 ) -> Mapping[str, Sequence[str]]:
     """Return ids of the runs that changed rows of a dataset after a time, oldest first, by dataset key.
 
-    ``architecture`` reads them before it restores a table to an older version. Compactions and vacuums are left out, because they change no rows.
+    ``architecture`` reads them before it restores a table to an older version. Compactions and vacuums are left out,
+    because they change no rows.
     """
     moved = Q(table_version_before__isnull=True) | Q(table_version_after__gt=F("table_version_before"))
     rows = DatasetRun.objects.filter(

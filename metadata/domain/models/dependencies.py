@@ -392,4 +392,3 @@ def _conjuncts(node: exp.Expression | None) -> list[exp.Expression]:
         return []
     node = node.unnest()
     return [*_conjuncts(node.this), *_conjuncts(node.expression)] if isinstance(node, exp.And) else [node]
-

@@ -159,7 +159,6 @@ def test_results_that_read_a_masked_column_are_known_by_lineage(text: str, maske
     assert masked_results(check_query(text, PUBLISHED), COLUMNS, MASKED) == masked
 
 
-
 LINEAGE = (
     ("SELECT id, e FROM rawcore.rc_a LATERAL VIEW explode(split(email, '@')) t AS e", {1}),
     ("SELECT id, e FROM rawcore.rc_a LATERAL VIEW explode(split(city, ' ')) t AS e", set()),
