@@ -6,7 +6,7 @@ import gzip
 import pytest
 
 from loader.spark.sources.deliveries import read_delivery
-from tests.loader.spark.sources.delivered import refused, rows_of, source_of
+from tests.loader.spark.sources.deliveries import refused, rows_of, source_of
 
 pytestmark = pytest.mark.spark
 

@@ -10,7 +10,7 @@ from loader.domain.manifest.sources import DeliveredColumn
 from loader.domain.refusals import Refusal
 from loader.spark.sources.deliveries import discover, read_delivery
 from tests.fixtures.spark import held_in_memory
-from tests.loader.spark.sources.delivered import CONTRACT, KEY, refused, rows_of, source_of, tuples_of
+from tests.loader.spark.sources.deliveries import CONTRACT, KEY, refused, rows_of, source_of, tuples_of
 
 pytestmark = pytest.mark.spark
 

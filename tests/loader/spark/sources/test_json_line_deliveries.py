@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 from loader.domain.manifest.sources import DeliveredColumn
 from loader.spark.sources.deliveries import read_delivery
 from loader.spark.sources.formats import json_lines
-from tests.loader.spark.sources.delivered import KEY, refused, rows_of, source_of, tuples_of
+from tests.loader.spark.sources.deliveries import KEY, refused, rows_of, source_of, tuples_of
 
 pytestmark = pytest.mark.spark
 
