@@ -371,7 +371,7 @@ def _active_work(request: HttpRequest) -> dict[str, Any]:
         "coming": list(due[:COMING]),
         "troubles": troubles(),
         "failing": failing_schedules(environment),
-        "alive": live_workers().exists(),
+        "alive": bool(live_workers()),
     }
     html = render_to_string("home/state.html", context, request=request)
     seen = hashlib.sha256(html.encode()).hexdigest()[:16]

@@ -18,7 +18,7 @@ class LoaderConfig(AppConfig):
         from loader.selectors.reads import saved_query_subject
         from loader.selectors.runs import schedule_subject
         from loader.selectors.source_state import held_marks
-        from loader.services.loads.load_runs import runs_that_wrote
+        from loader.services.loads.applied_runs import runs_that_wrote
         from loader.services.schedule_overlaps import overlapping_schedules
         from loader.services.sealed_rows import SEALED
 

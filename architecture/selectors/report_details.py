@@ -315,7 +315,6 @@ def _sum(tables: list[TableSteps], what: str) -> int | None:
 
 # Effects of a report's operations on columns downstream.
 
-
 # Columns with effects that the part of a report lists.
 IMPACTS_SHOWN = 30
 _IMPACTS = {
@@ -356,7 +355,6 @@ def _impact(operation: Operation, column: TargetColumn) -> list[Dependent]:
 
 
 # Lineage graph of a report's datasets and all datasets downstream of them.
-
 
 # Larger graphs are unreadable; their datasets are only listed.
 DRAWN = 300

@@ -23,7 +23,7 @@ from architecture.services.states import apply_finished, store_observations
 from elevata.accounts.roles import Permission
 from elevata.audit.services import chain
 from elevata.audit.services.change_log import record_change
-from elevata.core.database import ahead_of, silent_before, stays_ahead
+from elevata.core.database import silent
 from elevata.jobs import states
 from elevata.jobs.services import Attempt, Fenced
 
@@ -81,7 +81,7 @@ def take_leases(
         [Lease(environment=environment, dataset_key=key) for key in keys if key not in known], ignore_conflicts=True
     )
     own = Q(holder_kind=holder.kind, holder_id=holder.id, holder_attempt__lte=holder.attempt)
-    available = Q(holder_kind="") | _silent(_leases(environment, keys), silent_after) | own
+    available = Q(holder_kind="") | silent(_leases(environment, keys), silent_after) | own
     for key in keys:
         taken = (
             _leases(environment, [key])
@@ -109,18 +109,9 @@ def _refuse_held_beside(environment: Environment, keys: Collection[str], silent_
     list(same.select_for_update().order_by("pk").values_list("pk", flat=True))
     beside = Lease.objects.filter(environment__in=same, dataset_key__among=keys).exclude(holder_kind="")
     beside = beside.exclude(environment=environment)
-    row = beside.exclude(_silent(beside, silent_after)).select_related("environment").first()
+    row = beside.exclude(silent(beside, silent_after)).select_related("environment").first()
     if row is not None:
         raise _refused(row)
-
-
-def _silent(leases: QuerySet[Lease], after: timedelta) -> Q:
-    """Return the condition of leases whose last heartbeat is too old, or stays in the future."""
-    silent = Q(heartbeat_at__lt=silent_before(after))
-    for lease in leases.filter(heartbeat_at__gt=ahead_of(after)):
-        if stays_ahead(("lease", lease.pk), lease.heartbeat_at, after):
-            silent |= Q(pk=lease.pk, heartbeat_at=lease.heartbeat_at)
-    return silent
 
 
 def release_leases(*, environment: Environment, holder: Holder) -> int:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
 
@@ -110,7 +111,7 @@ LOCAL_WORKER: Provided[Callable[[int], str]] = Provided("LOCAL_WORKER")
 
 def observe(*, keys: Collection[str], sizes: bool, local: bool | None) -> None:
     """Observe tables by a worker or in this process, and wait. Raise CannotRefresh."""
-    here = not live_workers().exists() if local is None else local
+    here = not live_workers() if local is None else local
     submitted = request_refresh(keys=keys, sizes=sizes, wake_worker=not here)
     pk = submitted.job.pk
     problem = LOCAL_WORKER.get()(pk) if here else _no_worker(submitted)
@@ -129,4 +130,4 @@ def _no_worker(submitted: Submitted[Refresh]) -> str:
     """Return the reason why no worker will run the job; empty if one will."""
     if submitted.wakeup_sent is False:
         return f"the broker does not answer: {submitted.reason}"
-    return "" if live_workers().exists() else NoWorker().one_line()
+    return "" if live_workers() else NoWorker().one_line()

@@ -14,7 +14,8 @@ from architecture.domain.operations import CHANGE_CONTRACT, Operation, Warning, 
 from architecture.domain.report import ALL, DATASET, Scope
 from architecture.domain.states.state_files import as_row, of_row, with_references
 from architecture.domain.steps import report_steps
-from architecture.domain.steps.step import Step, inverse, shape_of
+from architecture.domain.steps.inverses import inverse
+from architecture.domain.steps.step import Step, shape_of
 from architecture.domain.undo import undo
 from architecture.domain.undo.undo import (
     Answered,

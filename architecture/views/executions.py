@@ -200,7 +200,7 @@ class ExecutionUndo(ForBuilders, ExecutionDetail):
 
 
 def _live(request: HttpRequest, execution: Execution) -> tuple[str, str, str]:
-    workers = live_workers().count() if execution.status in states.ACTIVE else 0
+    workers = len(live_workers()) if execution.status in states.ACTIVE else 0
     wait = states.wait_of(
         status=execution.status,
         queued_at=execution.queued_at,

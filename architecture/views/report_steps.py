@@ -223,7 +223,7 @@ class RefreshPage(RowPage, Page):
     @property
     def seen(self) -> str:
         """Show the state of the report; 204 until it changes."""
-        return f"{self.row.status}-{'alive' if live_workers().exists() else 'alone'}"
+        return f"{self.row.status}-{'alive' if live_workers() else 'alone'}"
 
     def context(self) -> dict[str, Any]:
         refresh = self.row
@@ -255,5 +255,5 @@ def dry_run_live(request: HttpRequest, pk: int) -> HttpResponse:
     if request.GET.get("seen") == dry_run.status:
         return HttpResponse(status=204)
     result = dry_run_result(dry_run, request.user)
-    context = {"dry_run": dry_run, "dry_run_result": result, "alone": not live_workers().exists()}
+    context = {"dry_run": dry_run, "dry_run_result": result, "alone": not live_workers()}
     return render(request, "architecture/dry_run.html", context)

@@ -39,14 +39,15 @@ def parts_digest(parts: Mapping[str, Iterable[Any]]) -> str:
 
     Empty kinds count as missing.
     """
-    filled = {kind: sorted(items, key=_id_of) for kind, items in parts.items() if items}
+    filled = {kind: sorted(items, key=id_of) for kind, items in parts.items() if items}
     return sha256_hex(filled) if filled else _NO_PARTS
 
 
 _NO_PARTS = sha256_hex({})
 
 
-def _id_of(item: Any) -> int:
+def id_of(item: Any) -> int:
+    """Return the id of a part: an id, or a canonical form with one."""
     return item["id"] if isinstance(item, dict) else item
 
 

@@ -15,7 +15,7 @@ from django.core.exceptions import EmptyResultSet
 from django.db import InterfaceError, OperationalError, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.operations.base import Operation
-from django.db.models import FloatField, Func, Lookup
+from django.db.models import FloatField, Func, Lookup, Model, Q, QuerySet
 from django.db.models.functions import Upper
 from django.db.models.sql.compiler import SQLCompiler
 from django.utils import timezone
@@ -97,27 +97,38 @@ def silent_before(limit: timedelta) -> datetime:
 def ahead_of(limit: timedelta) -> datetime:
     """Return the time after which heartbeats are in the future by more than ``limit``.
 
-    Such heartbeats were written before the clock was set back, or by a machine whose clock is ahead (``stays_ahead``).
+    Such heartbeats were written before the clock was set back, or by a machine whose clock is ahead (``is_silent``).
     """
     return _LATEST if _was_out(limit) else timezone.now() + limit
 
 
-def stays_ahead(key: tuple[str, int], heartbeat: datetime, limit: timedelta) -> bool:
-    """Return True if a heartbeat in the future has not changed for longer than ``limit``.
+def is_silent(row: Model, limit: timedelta) -> bool:
+    """Return True if the heartbeat (``heartbeat_at``) of a row is older than ``limit``, or stays in the future.
 
-    The time counts from when this process first saw it.
-
-    A process that lives has written another one since, though its clock is ahead. ``key`` is the row's; heartbeats are
-    remembered by this process.
+    A heartbeat that is in the future by more than ``limit`` may stay the same for ``limit`` after this process first
+    saw it: a process that lives has written another one since, though its clock is ahead.
     """
+    heartbeat = row.heartbeat_at
+    if heartbeat <= ahead_of(limit):
+        return heartbeat < silent_before(limit)
     now = time.monotonic()
     if len(_seen_ahead) > _MOST_AHEAD:
         _seen_ahead.clear()
+    key = (row._meta.label, row.pk)
     seen, since = _seen_ahead.setdefault(key, (heartbeat, now))
     if seen != heartbeat:
         _seen_ahead[key] = heartbeat, now
         return False
     return now - since > limit.total_seconds()
+
+
+def silent(rows: QuerySet, limit: timedelta) -> Q:
+    """Return the condition of the rows that are silent (``is_silent``)."""
+    condition = Q(heartbeat_at__lt=silent_before(limit))
+    for row in rows.filter(heartbeat_at__gt=ahead_of(limit)):
+        if is_silent(row, limit):
+            condition |= Q(pk=row.pk, heartbeat_at=row.heartbeat_at)
+    return condition
 
 
 def _was_out(limit: timedelta) -> bool:

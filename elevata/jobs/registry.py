@@ -11,7 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from elevata.core.database import silent_before
+from elevata.core.database import is_silent
 from elevata.core.registry import Registered
 from elevata.jobs import states
 from elevata.jobs.models import Job, Worker
@@ -133,6 +133,6 @@ def queued_for(age: timedelta) -> QuerySet[Job]:
     return claimable().filter(~recent).order_by("requested_at", "pk")
 
 
-def live_workers(*, silent_after: timedelta = states.WORKER_SILENT_AFTER) -> QuerySet[Worker]:
-    """Return the workers whose last heartbeat is recent."""
-    return Worker.objects.filter(heartbeat_at__gte=silent_before(silent_after))
+def live_workers(*, silent_after: timedelta = states.WORKER_SILENT_AFTER) -> list[Worker]:
+    """Return the workers that are not silent."""
+    return [worker for worker in Worker.objects.all() if not is_silent(worker, silent_after)]

@@ -15,7 +15,7 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from elevata.core.database import ahead_of, retried, silent_before, stays_ahead
+from elevata.core.database import is_silent, retried
 from elevata.core.processes import is_gone
 from elevata.jobs import states
 from elevata.jobs.models import Job, Worker
@@ -220,14 +220,7 @@ def mark_lost(
         jobs = jobs.filter(kind__in=tuple(kinds))
     if job_pk is not None:
         jobs = jobs.filter(pk=job_pk)
-    earliest, latest = silent_before(older_than), ahead_of(older_than)
-
-    def is_silent(job: Job) -> bool:
-        if job.heartbeat_at > latest:
-            return stays_ahead(("job", job.pk), job.heartbeat_at, older_than)
-        return job.heartbeat_at < earliest
-
-    silent = (job for job in jobs if is_silent(job) or is_gone(job.claimed_by))
+    silent = (job for job in jobs if is_silent(job, older_than) or is_gone(job.claimed_by))
     return [job for job in silent if give_up(job=job, error=_worker_lost(job), heartbeat_at=job.heartbeat_at)]
 
 

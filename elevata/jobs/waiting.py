@@ -30,8 +30,8 @@ def follow_job(job: J) -> J:
     last_alive = time.monotonic()
     try:
         while not job.is_finished:
-            workers = live_workers()
-            if retried((workers.filter(name=job.claimed_by) if job.claimed_by else workers).exists):
+            names = [worker.name for worker in retried(live_workers)]
+            if job.claimed_by in names if job.claimed_by else names:
                 last_alive = time.monotonic()
             elif time.monotonic() - last_alive > states.WORKER_SILENT_AFTER.total_seconds():
                 raise NoWorker

@@ -163,7 +163,7 @@ def _read_manifest(path: Path, force: bool) -> Backup:
 
 def _worker_is_alive() -> bool:
     try:
-        return live_workers().exists()
+        return bool(live_workers())
     except DatabaseError:  # the database does not exist yet: the restore creates it
         return False
 

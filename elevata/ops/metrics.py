@@ -26,6 +26,7 @@ from architecture.models import DryRun, Execution, Lease, Refresh
 from elevata.audit.services import chain, recorded_heads
 from elevata.jobs import states
 from elevata.jobs.models import Worker
+from elevata.jobs.registry import live_workers
 from elevata.notifications.models import Delivery
 from loader.models import DatasetRun, LoadRun, ReadRequest
 from loader.selectors.runs import CHANGES, sum_of
@@ -169,8 +170,7 @@ def _leases(now: datetime) -> Iterator[GaugeMetricFamily]:
 
 def _workers(now: datetime) -> Iterator[GaugeMetricFamily]:
     totals = Worker.objects.order_by().aggregate(newest=Max("heartbeat_at"))
-    alive = Worker.objects.filter(heartbeat_at__gte=now - states.WORKER_SILENT_AFTER).count()
-    yield _gauge("elevata_workers_alive", "Workers with a fresh heartbeat.", alive)
+    yield _gauge("elevata_workers_alive", "Workers with a fresh heartbeat.", len(live_workers()))
     if totals["newest"] is not None:
         age = _since(totals["newest"], now)
         yield _gauge("elevata_worker_heartbeat_age_seconds", "The newest heartbeat of any worker.", age)

@@ -81,7 +81,7 @@ def _broker() -> None:
 
 
 def _worker() -> None:
-    if not live_workers().exists():
+    if not live_workers():
         raise NotReady("no worker has a fresh heartbeat")
 
 
@@ -89,7 +89,7 @@ def _warehouse() -> None:
     """Check that the warehouse's folder is readable; of a location that only Spark can read, that a runner exists."""
     place = settings.WAREHOUSE
     if urlsplit(place).scheme not in ("", "file"):
-        if not live_workers().filter(runner_pid__isnull=False).exists():
+        if all(worker.runner_pid is None for worker in live_workers()):
             raise NotReady("no worker has a runner")
         return
     folder = Path(urlsplit(place).path)

@@ -143,7 +143,7 @@ class Destination(services.DestinationConnectorServicer):
             raise Refusal("UNKNOWN_TEST", f"there is no test {request.name}")
         if request.name == "permission":
             must_be_permitted(current_actor().user, Permission.CHANGE_METADATA)
-        if request.name == "worker" and not live_workers().exists():
+        if request.name == "worker" and not live_workers():
             raise Refusal("NO_WORKER", NoWorker().one_line())
 
     @answering(messages.DescribeResponse)

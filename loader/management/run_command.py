@@ -169,7 +169,7 @@ class ReadingCommand(ProductCommand):
     def reading(self, *, local: bool) -> Iterator[Callable[[Callable[..., RequestedRead]], ReadRequest]]:
         """Yield a function that calls a request with ``wake_worker`` and returns the finished read."""
         if not local:
-            if not live_workers().exists():
+            if not live_workers():
                 raise NoWorker
             yield _read_by_worker
             return
@@ -219,7 +219,7 @@ class RunningCommand(ProductCommand):
         self.say(ending(run))
 
     def _in_worker(self, request: Request, progress: PlainLines | LiveTable) -> LoadRun:
-        if not live_workers().exists():
+        if not live_workers():
             raise NoWorker
         requested = request(wake_worker=True)
         if requested.notice:

@@ -29,7 +29,7 @@ def follow(
     run: LoadRun,
     show: Callable[[LoadRun, list], None],
     *,
-    has_worker: Callable[[], bool] = lambda: live_workers().exists(),
+    has_worker: Callable[[], bool] = lambda: bool(live_workers()),
 ) -> LoadRun:
     """Show a load run and its datasets until it is finished, and return it, as ``_follow`` does."""
 
@@ -44,7 +44,7 @@ def follow_execution(
     show: Callable[[Execution, list], None],
     *,
     user: Any,
-    has_worker: Callable[[], bool] = lambda: live_workers().exists(),
+    has_worker: Callable[[], bool] = lambda: bool(live_workers()),
 ) -> Execution:
     """Show an execution and its steps until it is finished, and return it, as ``_follow`` does."""
 

@@ -5,19 +5,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from django.db.models import (
-    Count,
-    Max,
-    Q,
-    QuerySet,
-)
-from django.utils import timezone
+from django.db.models import Max, QuerySet
 
 from architecture.domain.states.current_state import DRIFTED, IN_SYNC, UNKNOWN
 from architecture.models import Environment
 from architecture.selectors.environments import leases_held
 from architecture.services.drift import current_drift
 from architecture.services.states import current_environment
+from elevata.core.database import is_silent
 from elevata.jobs import states
 from loader.domain.run_states import BRINGING, OF_FILES, VACUUM
 from loader.models import DatasetRun, LoadRun
@@ -199,9 +194,9 @@ class LeasesHeld:
 
 
 def leases_in_force(environment: Environment) -> LeasesHeld:
-    quiet = Q(heartbeat_at__lt=timezone.now() - states.LOST_AFTER)
-    leases = leases_held(environment=environment).order_by()
-    return LeasesHeld(**leases.aggregate(count=Count("pk"), quiet=Count("pk", filter=quiet)))
+    leases = leases_held(environment=environment).only("heartbeat_at")
+    quiet = [is_silent(lease, states.LOST_AFTER) for lease in leases]
+    return LeasesHeld(len(quiet), sum(quiet))
 
 
 def table_versions(dataset: TargetDataset, limit: int = 50) -> list[tuple[int, str]]:

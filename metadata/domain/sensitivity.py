@@ -1,8 +1,8 @@
 """Sensitivity classification of tables and columns; empty if unclassified."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from elevata.core.errors import MetadataError
 
@@ -46,7 +46,7 @@ def propagate_sensitivity(sensitive: Iterable[_Key], reads: Mapping[_Key, Collec
 
 
 @dataclass(frozen=True)
-class Choice(Generic[_Key]):
+class Condition(Generic[_Key]):
     """Condition that leaves out rows by the values of ``columns``, and by which ``rows`` other datasets have.
 
     ``within`` are the conditions of a query beneath it, which several conditions share.
@@ -54,13 +54,28 @@ class Choice(Generic[_Key]):
 
     columns: frozenset[_Key]
     rows: frozenset[_Key] = frozenset()
-    within: "frozenset[Choice[_Key]]" = frozenset()
+    within: "frozenset[Condition[_Key]]" = frozenset()
+
+
+def innermost_first(conditions: Iterable[Any], known: Container[Any]) -> Iterator[Any]:
+    """Yield the conditions, and those ``within`` them, that are not ``known``: each after those within it.
+
+    The caller makes each one known before it takes the next one.
+    """
+    pending = list(conditions)
+    while pending:
+        if pending[-1] in known:
+            pending.pop()
+        elif missing := [each for each in pending[-1].within if each not in known]:
+            pending += missing
+        else:
+            yield pending[-1]
 
 
 def propagate_with_choices(
     sensitive: Iterable[_Key],
     reads: Mapping[_Key, Collection[_Key]],
-    choices: Mapping[_Key, Collection[Choice[_Key]]],
+    choices: Mapping[_Key, Collection[Condition[_Key]]],
     computed: Collection[_Key],
 ) -> frozenset[_Key]:
     """Return the sensitive columns, all that read one, and all whose rows a condition chooses by one.
@@ -83,7 +98,7 @@ def propagate_with_choices(
 def reads_with_choices(
     found: frozenset[_Key],
     reads: Mapping[_Key, Collection[_Key]],
-    choices: Mapping[_Key, Collection[Choice[_Key]]],
+    choices: Mapping[_Key, Collection[Condition[_Key]]],
     computed: Collection[_Key],
 ) -> dict[_Key, Collection[_Key]]:
     """Return what columns read, with the columns of the conditions that make them sensitive.
@@ -103,24 +118,17 @@ class _Revealing(Generic[_Key]):
     def __init__(self, found: frozenset[_Key], reads: Mapping[_Key, Collection[_Key]], computed: frozenset) -> None:
         self._found, self._reads, self._computed = found, reads, computed
         self._mixed: dict[_Key, bool] = {}
-        self._revealed: dict[Choice[_Key], frozenset[_Key]] = {}
+        self._revealed: dict[Condition[_Key], frozenset[_Key]] = {}
 
-    def revealed(self, choice: Choice[_Key]) -> frozenset[_Key]:
+    def revealed(self, condition: Condition[_Key]) -> frozenset[_Key]:
         """Return the sensitive columns that a condition, or one within it, reveals beyond its rows; empty if none."""
-        pending = [choice]
-        while pending:  # innermost conditions first
-            inner = pending[-1]
-            missing = [each for each in inner.within if each not in self._revealed]
-            pending += missing
-            if not missing:
-                within = (self._revealed[each] for each in inner.within)
-                self._revealed[inner] = self._own(inner).union(*within)
-            while pending and pending[-1] in self._revealed:
-                pending.pop()
-        return self._revealed[choice]
+        for inner in innermost_first([condition], self._revealed):
+            within = (self._revealed[each] for each in inner.within)
+            self._revealed[inner] = self._own(inner).union(*within)
+        return self._revealed[condition]
 
-    def _own(self, choice: Choice[_Key]) -> frozenset[_Key]:
-        compared = choice.columns | (choice.rows & self._found)
+    def _own(self, condition: Condition[_Key]) -> frozenset[_Key]:
+        compared = condition.columns | (condition.rows & self._found)
         sensitive = compared & self._found
         return sensitive if len(compared) > 1 or any(map(self._is_mixed, compared)) else frozenset()
 

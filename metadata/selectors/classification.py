@@ -18,7 +18,7 @@ from elevata.core.errors import MetadataError
 from metadata.domain.quality.unknown_parents import GHOST
 from metadata.domain.sensitivity import (
     SENSITIVE,
-    Choice,
+    Condition,
     is_sensitive,
     propagate_with_choices,
     reads_with_choices,
@@ -71,7 +71,7 @@ class _Column:
     sensitive: bool
     expression: str = ""
     reads: list[_Id] = field(default_factory=list)
-    choices: list[Choice] = field(default_factory=list)
+    choices: list[Condition] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class ColumnReads:
 
     columns: Mapping[_Id, _Column]
     reads: Mapping[_Id, Collection[_Id]]
-    choices: Mapping[_Id, Collection[Choice]]
+    choices: Mapping[_Id, Collection[Condition]]
     computed: Collection[_Id]
 
     def sensitive(self) -> frozenset[_Id]:
@@ -285,7 +285,7 @@ class _Reader:
         for names in (by_name.get(each, {}) for each in read):
             of_input = [set(names)] if conditions is None else conditions
             found = [frozenset(column_id for name in each for column_id in names.get(name, ())) for each in of_input]
-            choices += [Choice(each) for each in found if each]
+            choices += [Condition(each) for each in found if each]
             compared.update(*found)
         self._rows_read[node] = [*compared, *((OF_ROWS, pk) for kind, pk in read if kind == _TARGET)]
         for own in by_name.get(dataset, {}).values():

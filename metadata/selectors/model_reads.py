@@ -11,7 +11,7 @@ from metadata.domain.history.history_policy import APPEND, HistoryPolicy
 from metadata.domain.models.dependencies import Readable, dependencies
 from metadata.domain.models.dependency_scopes import ROWS, VARYING, Choice, Column, Dependency, columns_of
 from metadata.domain.models.statement import parse_model
-from metadata.domain.sensitivity import Choice as Condition
+from metadata.domain.sensitivity import Condition, innermost_first
 from metadata.domain.sql import check_expression, conditions_in
 from metadata.models import Reference, ReferencePair, TargetColumn, TargetDataset, TargetSchema
 
@@ -156,18 +156,11 @@ class ModelReads:
     ) -> Reads:
         """Return dependencies as rows. ``made`` are the conditions of choices that were read before."""
         choices = [each for each in depends if isinstance(each, Choice)]
-        pending = list(choices)
-        while pending:  # innermost choices first
-            choice = pending[-1]
-            missing = [each for each in choice.within if each not in made]
-            pending += missing
-            if not missing:
-                nodes = frozenset(_nodes(choice.columns, tables))
-                rows = frozenset(node for node in nodes if node[0] == OF_ROWS)
-                condition = Condition(nodes - rows, rows, frozenset(made[each] for each in choice.within))
-                made[choice] = self._conditions.setdefault(condition, condition)
-            while pending and pending[-1] in made:
-                pending.pop()
+        for choice in innermost_first(choices, made):
+            nodes = frozenset(_nodes(choice.columns, tables))
+            rows = frozenset(node for node in nodes if node[0] == OF_ROWS)
+            condition = Condition(nodes - rows, rows, frozenset(made[each] for each in choice.within))
+            made[choice] = self._conditions.setdefault(condition, condition)
         values = [each for each in depends if not isinstance(each, Choice)]
         return Reads(_nodes(values, tables), [made[each] for each in choices])
 

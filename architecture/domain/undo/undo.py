@@ -11,7 +11,8 @@ from functools import cached_property
 
 from architecture.domain.operations import BASE, HISTORY, Operation
 from architecture.domain.steps.features import OPEN, SPARK
-from architecture.domain.steps.step import KEPT, PUBLISH_VIEW, RENAME_TABLE, Step, StoodOn, TableShape, Unwinding
+from architecture.domain.steps.inverses import KEPT, StoodOn, Unwinding
+from architecture.domain.steps.step import PUBLISH_VIEW, RENAME_TABLE, Step, TableShape
 from architecture.domain.tables import TableSpec
 from architecture.domain.undo.undo_groups import (
     BEFORE,

@@ -13,7 +13,8 @@ from architecture.domain import change_policy
 from architecture.domain import operations as ops
 from architecture.domain.operations import BASE, HISTORY, Operation
 from architecture.domain.states.applied_state import LOGIC_FIELDS
-from architecture.domain.steps.step import RENAME_COLUMN, Step, goes_to_version, inverse
+from architecture.domain.steps.inverses import goes_to_version, inverse
+from architecture.domain.steps.step import RENAME_COLUMN, Step
 from elevata.core.errors import MetadataError
 from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.sql import ExpressionProblem, check_expression

@@ -18,7 +18,7 @@ from django.db.models import Max, Model, QuerySet
 
 from elevata.audit.domain import Signature
 from elevata.audit.models import ChangeLogEntry, RowSeal
-from elevata.audit.row_digests import Fields, canonical_row, parts_digest, row_digest
+from elevata.audit.row_digests import Fields, canonical_row, id_of, parts_digest, row_digest
 from elevata.audit.services.signing import keyring
 from elevata.core.registry import Registered
 
@@ -123,7 +123,7 @@ class _Batch:
         self._model, self._rules, self._pks, self._images = model, sealed_models()[model], pks, images
         self._owners = frozenset(owners).intersection(pks)
         # Locked first: two transactions that add rows to one owner seal it one after the other.
-        rows = RowSeal.objects.select_for_update().filter(table=table_of(model), row_id__in=pks).order_by("pk")
+        rows = RowSeal.objects.select_for_update().filter(table=table_of(model), row_id__among=pks).order_by("pk")
         self._seals = {seal.row_id: seal for seal in map(Seal._make, rows.values_list(*Seal._fields))}
         self._now = _values(model, pks)
         self._parts = parts_of(self._rules, self._owners) if self._owners else {}
@@ -142,7 +142,7 @@ class _Batch:
         _store(written)
         gone = [pk for pk in self._pks if pk not in self._now]
         if gone:
-            RowSeal.objects.filter(table=table_of(self._model), row_id__in=gone).delete()
+            RowSeal.objects.filter(table=table_of(self._model), row_id__among=gone).delete()
 
     def _was_intact(self, pk: int, row: Values, stored: Seal | None) -> bool:
         """Return True if the row, and the touched rows that belong to it, matched the seal before the transaction."""
@@ -155,7 +155,7 @@ class _Batch:
         parts: dict[str, list[Any]] = {}
         for part in self._rules.parts:
             kind, images = part.model.__name__, self._images.of(part.model)
-            unchanged = [item for item in self._parts.get(pk, {}).get(kind, ()) if _id(item) not in images]
+            unchanged = [item for item in self._parts.get(pk, {}).get(kind, ()) if id_of(item) not in images]
             parts[kind] = unchanged + [_part(part, image) for image in self._images.owned(part, pk)]
         return parts_digest(parts)
 
@@ -253,11 +253,8 @@ def _default(field: Any) -> Any:
 def _values(model: Kind, pks: Collection[int], *fields: str) -> dict[int, Values]:
     """Return the stored rows, or these fields of them, by primary key; missing rows are left out."""
     names = fields or tuple(field.attname for field in model._meta.concrete_fields)
-    found, wanted = {}, list(pks)
-    for start in range(0, len(wanted), _BATCH):
-        rows = model._base_manager.filter(pk__in=wanted[start : start + _BATCH])
-        found.update((pk, dict(zip(names, row, strict=True))) for pk, row in stored_rows(model, rows, names))
-    return found
+    rows = stored_rows(model, rows_among(model, list(pks)), names)
+    return {pk: dict(zip(names, row, strict=True)) for pk, row in rows}
 
 
 def stored_rows(model: Kind, rows: QuerySet | None, names: tuple[str, ...]) -> Iterator[tuple[int, tuple]]:
@@ -301,7 +298,3 @@ def _part(part: Part, row: Values) -> Any:
         return row["id"]
     fields = sealed_fields(part.model, _AS_PART)
     return {"id": row["id"]} | canonical_row(fields, (row[name] for name in fields.names))
-
-
-def _id(item: Any) -> int:
-    return item["id"] if isinstance(item, dict) else item

@@ -167,7 +167,7 @@ def _worker(folder: Path) -> Iterator[Family]:
 
 def _wait_for(worker: Family, folder: Path) -> None:
     deadline = time.monotonic() + _WORKER_TIMEOUT
-    while not live_workers().exists():
+    while not live_workers():
         if worker.ended(timeout=_POLL_SECONDS) is not None or time.monotonic() > deadline:
             raise CommandExit(1, f"the worker did not start; its log is {folder / 'logs' / 'worker.log'}")
 
@@ -240,5 +240,5 @@ def _memory(peak: int) -> str:
 
 
 def _runner_peak() -> int:
-    worker = live_workers().exclude(runner_pid=None).first()
-    return peak_bytes(worker.runner_pid) if worker else 0
+    runners = [worker.runner_pid for worker in live_workers() if worker.runner_pid is not None]
+    return peak_bytes(runners[0]) if runners else 0

@@ -68,7 +68,7 @@ class Command(ProductCommand):
 
     def _in_worker(self, report: ChangeReport, user: Any, preview: str, lines: StepLines) -> tuple[Execution, bool]:
         """Return the finished execution, and True if this call requested it, not an earlier one."""
-        if not live_workers().exists():
+        if not live_workers():
             raise NoWorker
         submitted = request_execution(
             report=report, user=user, preview_fingerprint=preview, command="manage.py execute"

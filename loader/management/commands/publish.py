@@ -50,7 +50,7 @@ class Command(ProductCommand):
         self.say(f"{read.answer['names']} names are in the catalog")
 
     def _in_worker(self, check: bool) -> ReadRequest:
-        if not live_workers().exists():
+        if not live_workers():
             raise NoWorker
         requested = request_read(kind=PUBLISH, arguments={"check": check})
         if requested.reason:

@@ -18,12 +18,10 @@ class Command(ProductCommand):
         parser.add_argument("--any", action="store_true", help="accept a worker of any host")
 
     def run(self, **options: Any) -> None:
-        alive = live_workers()
-        if not options["any"]:
-            alive = alive.filter(name__startswith=f"{gethostname()}:")
         workers = [
             {"name": worker.name, "heartbeat_at": worker.heartbeat_at.isoformat(), "runner_pid": worker.runner_pid}
-            for worker in alive
+            for worker in live_workers()
+            if options["any"] or worker.name.startswith(f"{gethostname()}:")
         ]
         if not workers:
             raise CommandExit(1, "no worker is answering", "no_worker")

@@ -1,14 +1,14 @@
-"""Runs that are applied to datasets: the newest one and its sequence number."""
+"""Runs in tables: the newest one that is applied to a dataset, its sequence number, and those that wrote rows."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Max, QuerySet
+from django.db.models import F, Max, Q, QuerySet
 
 from architecture.models import Environment
 from architecture.selectors.environments import tables_created_at
-from loader.domain.run_states import BRINGING
+from loader.domain.run_states import BRINGING, OF_FILES
 from loader.models import DatasetRun, LoadRun
 from metadata.domain.state import DatasetState
 
@@ -56,3 +56,25 @@ def applied_rows() -> QuerySet[DatasetRun]:
         sequence__isnull=False,
         reverted_by__isnull=True,
     )
+
+
+def runs_that_wrote(
+    *, environment: Environment, dataset_keys: Collection[str], after: datetime
+) -> Mapping[str, Sequence[str]]:
+    """Return ids of the runs that changed rows of a dataset after a time, oldest first, by dataset key.
+
+    ``architecture`` reads them before it restores a table to an older version. Compactions and vacuums are left out,
+    because they change no rows.
+    """
+    moved = Q(table_version_before__isnull=True) | Q(table_version_after__gt=F("table_version_before"))
+    rows = DatasetRun.objects.filter(
+        moved,
+        dataset_key__among=dataset_keys,
+        run__environment=environment,
+        table_version_after__isnull=False,
+        finished_at__gt=after,
+    ).exclude(run__kind__in=OF_FILES)
+    run_ids: dict[str, list[str]] = {}
+    for key, run_id in rows.order_by("finished_at", "pk").values_list("dataset_key", "run__run_id"):
+        run_ids.setdefault(str(key), []).append(run_id)
+    return run_ids

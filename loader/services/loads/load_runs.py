@@ -1,35 +1,33 @@
-"""Life cycle of a load run: request, claim, cancel, loss, broken leases.
+"""Life cycle of a load run: request, claim, cancel, loss.
 
 ``elevata.jobs`` changes the states of its job.
 """
 
 import re
 import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.db import IntegrityError, transaction
-from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from architecture.domain.workflow import Refused
-from architecture.models import Environment, Lease
 from architecture.permissions import must_be_permitted, must_still_be_permitted
 from architecture.services.automatic_changes import finish_execution
-from architecture.services.leases import Holder, break_lease, release_leases
+from architecture.services.leases import Holder, release_leases
 from architecture.services.states import current_environment
 from elevata.accounts.permissions import current_actor
 from elevata.accounts.roles import Permission
 from elevata.jobs import services as jobs
 from elevata.jobs import states
 from elevata.jobs.models import Job
-from elevata.jobs.services import Submitted, give_up
+from elevata.jobs.services import Submitted
 from loader.domain.dependencies import Scope
 from loader.domain.refusals import Refusal
-from loader.domain.run_states import COMPACT, LOAD, MAINTENANCE, OF_FILES
+from loader.domain.run_states import COMPACT, LOAD, MAINTENANCE
 from loader.models import DatasetRun, LoadRun, RunEvent
 from loader.services.loads.attempts import LoadAttempt, end_datasets, seal_end, tell_run_ended
 from loader.services.loads.plans import LoadPlan, plan_load
@@ -311,10 +309,17 @@ def claim(*, run_pk: int, worker: str) -> LoadRun | None:
 
 
 def must_still_start(run: LoadRun) -> None:
-    """Raise Refused NOT_PERMITTED if the user who requested or repeated the run may not start loads any more."""
+    """Raise Refused NOT_PERMITTED if the user who requested or repeated the run may not start loads any more.
+
+    The same holds for a user who repeated it and does not exist any more, under this name.
+    """
     user = run.requested_by
     if "repeated_by" in run.details:
-        user = get_user_model().objects.filter(username=run.details["repeated_by"]).first()
+        name = run.details["repeated_by"]
+        user = get_user_model().objects.filter(username=name).first()
+        if user is None and name is not None:
+            message = f"{name}, who requested it again, is no user any more"
+            raise Refused("NOT_PERMITTED", message, "have a user with the permission start it again")
     if user is not None:
         must_still_be_permitted(user, Permission.START_LOAD, on=here)
 
@@ -353,63 +358,3 @@ def log_failed_wakeup(job: Job, reason: str) -> None:
     """Log in a run that no worker could be woken for it."""
     message = f"queued: the broker does not respond ({reason}); nothing started"
     RunEvent.objects.create(run_id=job.pk, attempt=job.attempt, level="warning", message=message)
-
-
-# Runs that wrote rows; ``architecture`` reads them before it restores a table to an older version.
-
-
-def runs_that_wrote(
-    *, environment: Environment, dataset_keys: Collection[str], after: datetime
-) -> Mapping[str, Sequence[str]]:
-    """Return ids of the runs that changed rows of a dataset after a time, oldest first, by dataset key.
-
-    Compactions and vacuums are left out, because they change no rows.
-    """
-    moved = Q(table_version_before__isnull=True) | Q(table_version_after__gt=F("table_version_before"))
-    rows = DatasetRun.objects.filter(
-        moved,
-        dataset_key__among=dataset_keys,
-        run__environment=environment,
-        table_version_after__isnull=False,
-        finished_at__gt=after,
-    ).exclude(run__kind__in=OF_FILES)
-    run_ids: dict[str, list[str]] = {}
-    for key, run_id in rows.order_by("finished_at", "pk").values_list("dataset_key", "run__run_id"):
-        run_ids.setdefault(str(key), []).append(run_id)
-    return run_ids
-
-
-# Breaking of leases: the holder's writes are refused at once, not only after its next heartbeat.
-
-
-LEASE_BROKEN = "LEASE_BROKEN"
-
-
-@transaction.atomic
-def shut_out_holder(*, lease: Lease, fence: int, user: Any, reason: str) -> Lease:
-    """Break a lease, and mark its holder (run or execution) as lost, which frees its other leases.
-
-    ``fence`` is the lease's number on the user's page: raise Refusal LEASE_MOVED if it was released or taken since.
-    Raise Refused for a user without the permission, and without a reason. Write a change-log entry. The holder's
-    commits stay; it can be started again and continues after them.
-    """
-    current = Lease.objects.select_for_update(of=("self",)).select_related("environment").get(pk=lease.pk)
-    if not current.holder_kind or current.fence != fence:
-        now = f"{current.holder_kind} {current.holder_id} has it" if current.holder_kind else "it is free"
-        raise Refusal("LEASE_MOVED", f"the lease is not what you have seen: {now} by now", hint="nothing was broken")
-    kind, name, attempt = current.holder_kind, current.holder_id, current.holder_attempt
-    broken = break_lease(lease=current, user=user, reason=reason)
-    error = {
-        "code": LEASE_BROKEN,
-        "message": f"{user.get_username()} broke one of its leases: {reason.strip()}",
-        "hint": "remove the cause, then start it again; finished parts are not repeated",
-    }
-    for job in _jobs_of(kind, name, attempt):
-        give_up(job=job, error=error)
-    return broken
-
-
-def _jobs_of(kind: str, name: str, attempt: int) -> QuerySet[Job]:
-    """Return the job of a lease's holder; empty if the job has another attempt by now."""
-    jobs = Job.objects.filter(attempt=attempt)
-    return jobs.filter(load_run_row__run_id=name) if kind == LOAD_RUN else jobs.filter(execution_row__pk=int(name))

@@ -350,4 +350,3 @@ def _secrets_for(manifest: Any) -> dict[str, dict[str, str]]:
 def _java() -> dict[str, str]:
     """Return JAVA_HOME for the runner; nothing if neither the environment nor set-up names one."""
     return {"JAVA_HOME": settings.JAVA_HOME} if settings.JAVA_HOME else {}
-

@@ -46,15 +46,7 @@ def rebuild(step: Step, table: DeltaTable) -> int:
     frame = _with_new_hashes(table.frame().selectExpr(*rebuilt_columns(step)), step)
     frame = _with_lengths(frame, shape)
     _overwrite(frame, shape, table)
-    written, stored = _rows_written(table, before), table.rows()
-    if (written, stored) != (rows, rows):
-        table.spark.sql(f"RESTORE TABLE {table.sql_name} TO VERSION AS OF {before}")
-        raise Refusal(
-            "REBUILD_MISMATCH",
-            f"{step.describe()}: {rows} rows before, {written} written, {stored} after; "
-            f"the table is back at what version {before} held",
-            hint="see the runner's log; nothing was changed",
-        )
+    _restore_unless(rows, table, before, step, _rows_written(table, before))
     return rows
 
 
@@ -75,14 +67,18 @@ def rewrite_without_features(step: Step, table: DeltaTable) -> int:
     return rows
 
 
-def _restore_unless(rows: int, table: DeltaTable, before: int, step: Step) -> None:
-    """Restore the version ``before`` and raise Refusal REBUILD_MISMATCH if the table has another number of rows."""
-    if table.rows() != rows:
+def _restore_unless(rows: int, table: DeltaTable, before: int, step: Step, *written: int | None) -> None:
+    """Restore the version ``before`` and raise Refusal REBUILD_MISMATCH unless the table has as many rows as before.
+
+    ``written`` is the number of rows that a rebuild wrote, which must be the same.
+    """
+    stored = table.rows()
+    if {*written, stored} != {rows}:
         table.spark.sql(f"RESTORE TABLE {table.sql_name} TO VERSION AS OF {before}")
+        after = ", ".join([*(f"{count} written" for count in written), f"{stored} after"])
         raise Refusal(
             "REBUILD_MISMATCH",
-            f"{step.describe()}: {rows} rows before, another number after; "
-            f"the table is back at what version {before} held",
+            f"{step.describe()}: {rows} rows before, {after}; the table is back at what version {before} held",
             hint="see the runner's log; nothing was changed",
         )
 

@@ -197,7 +197,7 @@ def read_part(request: HttpRequest, pk: int) -> HttpResponse:
 def _seen(read: ReadRequest) -> str:
     """Return the state of a read that a waiting page shows; while it is the same, the response is 204."""
     given_up = read.kind not in LONG and timezone.now() - read.requested_at > GIVE_UP_AFTER
-    return f"{read.status}-{'given-up' if given_up else 'alive' if live_workers().exists() else 'alone'}"
+    return f"{read.status}-{'given-up' if given_up else 'alive' if live_workers() else 'alone'}"
 
 
 def _part(request: HttpRequest, dataset: TargetDataset, template: str, context: dict) -> HttpResponse:
@@ -250,7 +250,7 @@ def _state_template(read: ReadRequest, notice: str = "") -> tuple[str, dict]:
         context |= {
             "seen": seen,
             "notice": notice,
-            "alone": seen.endswith("alone") or not live_workers().exists(),
+            "alone": seen.endswith("alone") or not live_workers(),
             "given_up": seen.endswith("given-up"),
         }
         return "loader/queries/read_waiting.html", context

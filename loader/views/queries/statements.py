@@ -18,7 +18,7 @@ REFUSED = "loader/queries/sql_refused.html"
 
 def seen(read: ReadRequest) -> str:
     """Return the state that a page shows for an unfinished read; a poll with the same state needs no new fragment."""
-    return f"{read.status}-{'alive' if live_workers().exists() else 'alone'}"
+    return f"{read.status}-{'alive' if live_workers() else 'alone'}"
 
 
 def waiting(read: ReadRequest, what: str, poll: str, cancel: str = "", notice: str = "") -> tuple[str, dict[str, Any]]:
@@ -37,7 +37,7 @@ def waiting(read: ReadRequest, what: str, poll: str, cancel: str = "", notice: s
         "poll": reverse(poll, args=[read.pk]),
         "cancel": reverse(cancel, args=[read.pk]) if cancel else "",
         "seen": seen(read),
-        "alone": not live_workers().exists(),
+        "alone": not live_workers(),
         "late": timezone.now() - read.requested_at > GIVE_UP_AFTER,
         "notice": notice,
     }

@@ -9,7 +9,6 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from architecture.forms import ReasonForm
@@ -18,6 +17,7 @@ from architecture.selectors.environments import dataset_names, leases_held
 from architecture.services.states import current_environment
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
+from elevata.core.database import is_silent
 from elevata.jobs import states
 from elevata.lists.columns import Column
 from elevata.web.views import ActionPage, ButtonPage, ListPage, Page, RowPage
@@ -28,7 +28,8 @@ from loader.forms.load_runs import NoteForm, StartLoadForm
 from loader.models import LoadRun
 from loader.selectors.charts import run_charts
 from loader.selectors.runs import RunTotals, load_runs, newest_runs, with_totals
-from loader.services.loads.load_runs import request_cancel, request_load_run, shut_out_holder
+from loader.services.loads.broken_leases import shut_out_holder
+from loader.services.loads.load_runs import request_cancel, request_load_run
 from loader.services.maintenance.approvals import approve_maintenance
 from loader.views.runs.run_status import RunState, live_part, request_details
 from metadata.models import TargetDataset
@@ -275,13 +276,12 @@ def _lease_rows(leases: Sequence[Lease]) -> list[dict[str, Any]]:
     keys = [str(lease.dataset_key) for lease in leases]
     names = dataset_names(keys, environment=leases[0].environment)
     described = set(TargetDataset.objects.filter(key__in=keys).values_list("key", flat=True))
-    quiet_since = timezone.now() - states.LOST_AFTER
     return [
         {
             "lease": lease,
             "name": names[str(lease.dataset_key)],
             "key": lease.dataset_key if lease.dataset_key in described else None,
-            "quiet": lease.heartbeat_at is not None and lease.heartbeat_at < quiet_since,
+            "quiet": lease.heartbeat_at is not None and is_silent(lease, states.LOST_AFTER),
         }
         for lease in leases
     ]

@@ -81,7 +81,7 @@ class RunState:
     def of(cls, run: LoadRun) -> "RunState":
         rows = DatasetRun.objects.filter(run=run).order_by("ordinal", "pk").values(*_LIGHT)
         newest = run_events(run=run).order_by("-pk").values_list("pk", flat=True).first()
-        workers = 0 if run.is_finished else live_workers().count()
+        workers = 0 if run.is_finished else len(live_workers())
         wait = states.wait_of(
             status=run.status,
             queued_at=run.queued_at,

@@ -202,4 +202,4 @@ def _times(timetable: Timetable) -> list[tuple[datetime, datetime]]:
 
 def _no_worker() -> bool:
     """Return True if no worker is alive, so that due schedules are not started."""
-    return not live_workers().exists()
+    return not live_workers()

@@ -14,7 +14,7 @@ from metadata.domain.models.statement import ModelProblem, Statement, parse_mode
 # A dataset like ``schema.name``, empty where it may be any, and a column, in lower case.
 RowInput = tuple[str, str]
 ANY = "*"
-_DECIDING = (exp.Where, exp.Group, exp.Having, exp.Qualify, exp.Window, exp.Lateral, exp.Exists)
+_DECIDING = (exp.Where, exp.Group, exp.Having, exp.Qualify, exp.Lateral, exp.Exists)
 
 
 def decides_rows(text: str, datasets: Iterable[str], names: Iterable[str]) -> bool:
@@ -33,9 +33,10 @@ def decides_rows(text: str, datasets: Iterable[str], names: Iterable[str]) -> bo
 def row_inputs(text: str) -> frozenset[RowInput]:
     """Return the columns that decide the rows of a SELECT. Raise ModelProblem if a model cannot have it.
 
-    These are the columns in conditions, joins, groupings, orders before a limit, windows and arguments of helpers,
-    those of a DISTINCT and of a set operation that drops repeated rows, and all in a subquery that is part of an
-    expression. A derived column stands for the columns that it is computed from. ANY stands for all columns.
+    These are the columns in conditions, joins, groupings, orders before a limit and arguments of helpers, those of a
+    DISTINCT and of a set operation that drops repeated rows, and all in a subquery that is part of an expression. A
+    derived column or a named window stands for the columns that it is computed from, ANY for all columns. A window that
+    is only selected decides no rows: its columns are inputs of the selected one.
     """
     statement = parse_model(text)
     datasets = _datasets_by_alias(statement)
@@ -96,7 +97,9 @@ def _columns(node: exp.Expression, datasets: Mapping[str, str]) -> Iterator[RowI
     if isinstance(node, exp.Identifier):  # of USING
         yield ("", node.name.lower())
     for each in node.walk():
-        if isinstance(each, exp.Star) and not isinstance(each.parent, exp.Count | exp.Anonymous):
+        if isinstance(each, exp.Window) and each.args.get("alias"):
+            yield ("", each.alias.lower())
+        elif isinstance(each, exp.Star) and not isinstance(each.parent, exp.Count | exp.Anonymous):
             yield ("", ANY)
         elif isinstance(each, exp.Column) and not each.is_star:
             *qualifiers, name = (part.name.lower() for part in each.parts)
@@ -106,8 +109,11 @@ def _columns(node: exp.Expression, datasets: Mapping[str, str]) -> Iterator[RowI
 
 
 def _derived(tree: exp.Expression, datasets: Mapping[str, str]) -> dict[str, set[RowInput]]:
-    """Return the columns that each name of a derived column is computed from."""
+    """Return the columns that each name of a derived column or a window is computed from."""
     derived: dict[str, set[RowInput]] = {}
+    for window in tree.find_all(exp.Window):
+        if isinstance(window.this, exp.Identifier):  # of the WINDOW clause
+            derived.setdefault(window.name.lower(), set()).update(_columns(window, datasets))
     for alias in tree.find_all(exp.Alias):
         derived.setdefault(alias.alias.lower(), set()).update(_columns(alias.this, datasets))
     for operation in tree.find_all(exp.SetOperation):

@@ -4,6 +4,7 @@ from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
+from django.db.models import F
 from django.utils import timezone
 
 from architecture.domain.workflow import Refused
@@ -11,9 +12,12 @@ from architecture.models import Lease
 from architecture.services.leases import Holder, take_leases
 from architecture.services.states import current_environment
 from elevata.core import database
+from elevata.jobs.models import Worker
+from elevata.jobs.registry import live_workers
 from elevata.jobs.services import mark_lost
 from elevata.jobs.states import LOST_AFTER
 from loader.models import LoadRun
+from loader.selectors.loads import leases_in_force
 from tests.loader.factories import LoadRunFactory
 
 ELSEWHERE = "another-machine:1"
@@ -91,3 +95,25 @@ def test_worker_whose_clock_is_ahead_keeps_its_work_and_leases_while_it_sends_he
         Lease.objects.update(heartbeat_at=beat)
         assert (mark_lost(), takes_lease()) == ([], False)
         clock.wall, clock.steady = clock.wall + 20, clock.steady + 20
+
+
+@pytest.mark.django_db
+def test_worker_with_a_heartbeat_in_the_future_is_alive_while_it_changes_and_silent_when_it_does_not(clock):
+    worker = Worker.objects.create(name="w", started_at=timezone.now(), heartbeat_at=timezone.now() + FUTURE)
+    for _ in range(4):
+        assert live_workers() == [worker]
+        clock.wall, clock.steady = clock.wall + 15, clock.steady + 15
+        Worker.objects.update(heartbeat_at=F("heartbeat_at") + timedelta(seconds=15))
+    assert live_workers() == [worker]
+    clock.wall, clock.steady = clock.wall + 21, clock.steady + 21
+    assert not live_workers()
+    Worker.objects.update(heartbeat_at=timezone.now())
+    assert live_workers() == [worker]
+
+
+@pytest.mark.django_db
+def test_lease_with_an_unchanged_heartbeat_in_the_future_is_counted_as_quiet(clock):
+    work_in_future()
+    assert leases_in_force(current_environment()).quiet == 0
+    clock.wall, clock.steady = clock.wall + 31, clock.steady + 31
+    assert leases_in_force(current_environment()).quiet == 1

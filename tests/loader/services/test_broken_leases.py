@@ -13,7 +13,8 @@ from elevata.audit.models import ChangeLogEntry
 from elevata.jobs.services import Fenced
 from loader.domain.refusals import Refusal
 from loader.models import DatasetRun, LoadRun
-from loader.services.loads.load_runs import attempt_of, request_load_run, shut_out_holder
+from loader.services.loads.broken_leases import shut_out_holder
+from loader.services.loads.load_runs import attempt_of, request_load_run
 from loader.services.loads.load_work import claim_with_leases
 from tests.architecture.services.test_reports import rename
 from tests.architecture.world import customers, make_world

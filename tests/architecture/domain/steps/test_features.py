@@ -14,9 +14,10 @@ from architecture.domain.steps.features import (
     protocol_properties,
     switches,
 )
+from architecture.domain.steps.inverses import inverse
 from architecture.domain.steps.report_steps import as_row, of_row, plan_steps
 from architecture.domain.steps.statements import CHANGE, FEATURES, KEYS, statements
-from architecture.domain.steps.step import Step, becomes, done_by, inverse, steps_done
+from architecture.domain.steps.step import Step, becomes, done_by, steps_done
 from architecture.domain.tables import ObservedTable, TableSpec
 from tests.architecture.tables import column, observed, report_on, seen, table
 

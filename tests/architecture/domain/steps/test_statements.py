@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from architecture.domain.operations import BLOCKED, METADATA_ONLY
+from architecture.domain.steps.inverses import inverse
 from architecture.domain.steps.report_steps import check_belongs, plan_steps
 from architecture.domain.steps.statements import statement_text, statements
 from architecture.domain.steps.step import (
@@ -14,7 +15,6 @@ from architecture.domain.steps.step import (
     becomes,
     done_by,
     half_done_by,
-    inverse,
     shape_of,
     steps_done,
 )

@@ -8,8 +8,9 @@ import pytest
 from architecture.domain.operations import METADATA_ONLY
 from architecture.domain.report import ChangeReport
 from architecture.domain.states.state_files import ArchitectureState, flat
+from architecture.domain.steps.inverses import inverses
 from architecture.domain.steps.report_steps import plan_steps
-from architecture.domain.steps.step import Step, TableShape, becomes, inverses, shape_of
+from architecture.domain.steps.step import Step, TableShape, becomes, shape_of
 from architecture.domain.tables import ObservedTable
 from architecture.domain.undo.undo import (
     Answered,

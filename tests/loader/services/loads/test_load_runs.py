@@ -6,9 +6,11 @@ from datetime import UTC, datetime, timedelta
 from socket import gethostname
 
 import pytest
+from django.contrib.auth.models import User
 from django.db import OperationalError
 from django.utils import timezone
 
+from architecture.domain.workflow import Refused
 from architecture.selectors.environments import described_states
 from architecture.services.states import current_environment
 from elevata.accounts.services.users import ensure_user
@@ -21,7 +23,14 @@ from loader.domain.refusals import Refusal
 from loader.models import LoadRun, ReadRequest, RunEvent
 from loader.services.loads import load_runs
 from loader.services.loads.attempts import LoadAttempt
-from loader.services.loads.load_runs import attempt_of, claim, new_run_id, request_cancel, request_load_run
+from loader.services.loads.load_runs import (
+    attempt_of,
+    claim,
+    must_still_start,
+    new_run_id,
+    request_cancel,
+    request_load_run,
+)
 from loader.services.loads.plans import LoadPlan, plan_load
 from loader.services.reads.read_requests import request_read
 from loader.services.schedules import sweep
@@ -110,6 +119,18 @@ def test_a_silent_run_is_given_up_when_it_is_asked_for_again(airports, sent):
     LoadRun.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=1))
     asked = request_load_run(run_id="r")
     assert (asked.requested, asked.run.status, asked.run.attempt) == (True, "queued", 1)
+
+
+def test_a_repetition_by_a_user_who_was_renamed_meanwhile_is_refused(airports, sent):
+    run, otto = request_load_run(run_id="r").run, ensure_user(name="otto", roles=["operator"])
+    LoadRun.objects.update(status="failed")
+    run = request_load_run(run_id="r", user=otto).run
+    must_still_start(run)
+    User.objects.filter(pk=otto.pk).update(username="otto2")
+    with pytest.raises(Refused, match="otto, who requested it again, is no user any more"):
+        must_still_start(run)
+    LoadRun.objects.update(status="failed")
+    must_still_start(request_load_run(run_id="r").run)
 
 
 def test_an_id_that_stands_for_another_run_is_refused(airports, sent):

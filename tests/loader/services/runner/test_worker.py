@@ -142,11 +142,11 @@ def test_a_worker_without_a_warehouse_leaves_runs_to_the_one_that_has_it(airport
 def test_a_worker_is_there_from_open_to_close(airports, workplace, monkeypatch):
     monkeypatch.setattr(worker.states, "WORKER_BEAT_SECONDS", 0.05)
     workplace.open()
-    assert live_workers().get().name == workplace.name
+    assert [worker.name for worker in live_workers()] == [workplace.name]
     Worker.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=5))
-    assert not live_workers().exists()
-    wait_until(lambda: live_workers().exists())
-    wait_until(lambda: live_workers().get().runner_pid == workplace.runner.pid)
+    assert not live_workers()
+    wait_until(live_workers)
+    wait_until(lambda: [worker.runner_pid for worker in live_workers()] == [workplace.runner.pid])
     assert workplace.runner.wait_until_ready(10)
     workplace.close()
     assert not Worker.objects.exists()
@@ -176,7 +176,7 @@ def test_a_worker_goes_on_if_the_names_cannot_be_asked_for(airports, workplace, 
     workplace.open()
     wait_until(lambda: said)
     Worker.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=5))
-    wait_until(lambda: live_workers().exists())
+    wait_until(live_workers)
     assert said == ["the names were not published in the new runner"]
 
 
@@ -189,7 +189,7 @@ def test_a_worker_opens_even_if_its_runner_cannot_start(airports, workplace, mak
     monkeypatch.setattr(workplace.runner, "start", refuse)
     monkeypatch.setattr(worker.log, "error", lambda text, *values: said.append(text % values))
     workplace.open()
-    assert live_workers().exists()
+    assert live_workers()
     assert "somebody has it" in said[0]
 
 

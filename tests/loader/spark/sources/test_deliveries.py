@@ -5,44 +5,14 @@ import gzip
 import json
 
 import pytest
-from pyspark.sql import functions as F
 
-from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
+from loader.domain.manifest.sources import DeliveredColumn
 from loader.domain.refusals import Refusal
-from loader.domain.sources.provenance import SOURCE_ROW
-from loader.spark.sources.checks.rejections import REASONS, RECORD, RejectedRows
 from loader.spark.sources.deliveries import discover, read_delivery
-from loader.spark.sources.formats import json_lines
 from tests.fixtures.spark import held_in_memory
+from tests.loader.spark.sources.deliveries import CONTRACT, KEY, refused, rows_of, source_of, tuples_of
 
 pytestmark = pytest.mark.spark
-
-KEY = DeliveredColumn("k-id", "id", "string", nullable=False, business_key=True)
-CONTRACT = (KEY, DeliveredColumn("k-name", "name", "string"), DeliveredColumn("k-n", "n", "integer"))
-
-
-def source_of(location, columns=CONTRACT, format_name="csv", **options):
-    return SourceSpec("src", str(location), format_name, tuple(columns), options)
-
-
-def rows_of(spark, *args, **kwargs):
-    """Return a delivery's rows as unordered tuples, and release it."""
-    delivery = read_delivery(spark, source_of(*args, **kwargs))
-    rows = sorted((tuple(row) for row in delivery.frame.collect()), key=repr)
-    assert len(rows) == delivery.rows - delivery.duplicates
-    delivery.release()
-    return rows
-
-
-def refused(spark, *args, **kwargs) -> Refusal:
-    with pytest.raises(Refusal) as caught:
-        read_delivery(spark, source_of(*args, **kwargs))
-    refusal = caught.value
-    assert refusal.hint
-    assert len(refusal.samples) <= 5
-    assert not held_in_memory(spark), "a refused delivery gives its memory back"
-    return refusal
-
 
 # Local times, where summer time begins and ends
 
@@ -63,178 +33,6 @@ def test_ambiguous_local_times_are_counted(spark, put):
     delivery.release()
     (warning,) = delivery.warnings
     assert warning.startswith("2 values of at are ambiguous local times in Europe/Berlin")
-
-
-# CSV that is taken
-
-
-@pytest.mark.core
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [
-        ("id,name,n\na,x,1\n", [("a", "x", "1")]),
-        ("id,name,n\na,x,1", [("a", "x", "1")]),
-        ("id,name,n\r\na,x,1\r\nb,,\r\n", [("a", "x", "1"), ("b", None, None)]),
-        ('id,name,n\r\na,"x\r\ny\nz","1"\r\n', [("a", "x\r\ny\nz", "1")]),
-        ("id,name,n\ra,x,1\rb,,\r", [("a", "x", "1"), ("b", None, None)]),
-        ("id,name,n\na,x,1\r\nb,y,2\n", [("a", "x", "1"), ("b", "y", "2")]),
-        ("id,name,n\r\na,x,1\nb,y,2\r\n", [("a", "x", "1"), ("b", "y", "2")]),
-        ('id,name,n\na,"line 1\nline 2",1\nb,"q""q, z",2\n', [("a", "line 1\nline 2", "1"), ("b", 'q"q, z', "2")]),
-        ("\ufeffid,name,n\na,x,1\n", [("a", "x", "1")]),
-        ('\ufeff"id","name","n"\r\n"a","x",1\r\n', [("a", "x", "1")]),
-        ("id,name,n\n\na,x,1\n\n\nb,y,2\n\n", [("a", "x", "1"), ("b", "y", "2")]),
-        ("id,name,n\r\n\r\na,x,1\r\n\r\n", [("a", "x", "1")]),
-        ("\r\n\r\nid,name,n\r\na,x,1\r\n", [("a", "x", "1")]),
-        ('id,name,n\na,"",\n', [("a", None, None)]),
-        ("id, name ,n\na, x ,1\n", [("a", " x ", "1")]),
-        ('"id","na\nme","n",name\na,?,1,x\n', [("a", "x", "1")]),
-        ("n,id,name\n1,a,x\n", [("a", "x", "1")]),
-        ("id,name,n\na,\ufffd genuine,1\n", [("a", "\ufffd genuine", "1")]),
-        ("id,name,n\n", []),
-    ],
-)
-def test_csv(spark, put, content, expected):
-    assert rows_of(spark, put("a.csv", content)) == expected
-
-
-@pytest.mark.parametrize(
-    ("options", "content", "expected"),
-    [
-        ({"delimiter": ";"}, "id;name;n\na;x,y;1\n", [("a", "x,y", "1")]),
-        ({"delimiter": "\t"}, "id\tname\tn\na\tx\t1\n", [("a", "x", "1")]),
-        ({"quote": "'"}, "id,name,n\na,'x, ''y''',1\n", [("a", "x, 'y'", "1")]),
-        ({"escape": "\\"}, 'id,name,n\na,"x \\"y\\"",1\n', [("a", 'x "y"', "1")]),
-        ({"quote": ""}, 'id,name,n\na,"x,1\n', [("a", '"x', "1")]),
-        ({"escape": ""}, 'id,name,n\na,"x,\\",1\n', [("a", "x,\\", "1")]),
-        ({"header": False}, "a,x,1\nb,y,2\n", [("a", "x", "1"), ("b", "y", "2")]),
-        ({"header": False}, '\ufeff"a",x,1\r\n', [("a", "x", "1")]),
-        ({"header": False}, "", []),
-        ({"empty_is_null": False}, 'id,name,n\na,"",\nb,,"1"\n', [("a", "", None), ("b", None, "1")]),
-        ({"empty_is_null": False}, 'n,id,name\r\n,a,""\r\n1,b,\r\n', [("a", "", None), ("b", None, "1")]),
-        ({"null_string": "NULL"}, 'id,name,n\na,"NULL",NULL\nb,,2\n', [("a", None, None), ("b", None, "2")]),
-        ({"encoding": "ISO-8859-1"}, "id,name,n\na,Zürich,1\n".encode("latin-1"), [("a", "Zürich", "1")]),
-        ({"encoding": "windows-1252"}, "id,name,n\na,5 €,1\n".encode("cp1252"), [("a", "5 €", "1")]),
-        ({"encoding": "UTF-16"}, "id,name,n\r\na,Zürich,1\r\n".encode("utf-16"), [("a", "Zürich", "1")]),
-    ],
-)
-def test_csv_options(spark, put, options, content, expected):
-    assert rows_of(spark, put("a.csv", content), **options) == expected
-
-
-KEPT = {"quotes_inside": "keep"}
-GOOD_QUOTES = [
-    (KEPT, 'id,name,n\na,5" pipe,1\nb,a "b" c,2\n', [("a", '5" pipe', "1"), ("b", 'a "b" c', "2")]),
-    (KEPT, 'id,name,n\na, "x",1\n', [("a", ' "x"', "1")]),
-    ({}, 'id,name,n\na,"x" ,1\n', [("a", "x", "1")]),
-    ({}, 'id,name,n\na,"""","1"', [("a", '"', "1")]),
-    ({}, 'n,id,name\r\n1,a,"x\r\n"\r\n', [("a", "x\r\n", "1")]),
-    ({"escape": "\\"}, 'id,name,n\na,"\\"x\\\\",1\n', [("a", '"x\\', "1")]),
-    ({"quote": "'"}, 'id,name,n\na,"x,1\n', [("a", '"x', "1")]),
-    ({"encoding": "UTF-16"}, 'id,name,n\r\na,"Zü\r\nrich",1\r\n'.encode("utf-16"), [("a", "Zü\r\nrich", "1")]),
-]
-
-
-@pytest.mark.parametrize(("options", "content", "expected"), GOOD_QUOTES)
-def test_quotes_that_are_closed_or_inside_a_plain_value_are_taken(spark, put, options, content, expected):
-    assert rows_of(spark, put("a.csv", content), **options) == expected
-
-
-UNCLOSED = 'id,n,name\na,1,x\nb,2,"y\nc,3,z\n'
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "content"),
-    [
-        ("a.csv", {}, UNCLOSED),
-        ("a.csv", {}, UNCLOSED.removesuffix("\n")),
-        ("a.csv", {}, UNCLOSED.replace("n,name", "name,n").replace('2,"y', '"y,2')),
-        ("a.csv", {}, UNCLOSED.replace("\n", "\r\n")),
-        ("a.csv", {}, UNCLOSED.replace("\n", "\r")),
-        ("a.csv", {}, UNCLOSED.replace('"y', '"y""')),
-        ("a.csv", {"escape": "\\"}, UNCLOSED.replace('"y', '"y\\"')),
-        ("a.csv", {"quote": "'", "delimiter": ";"}, UNCLOSED.replace('"', "'").replace(",", ";")),
-        ("a.csv", {"encoding": "UTF-16"}, UNCLOSED.encode("utf-16")),
-        ("a.csv", {"encoding": "windows-1252"}, UNCLOSED.replace("x", "€").encode("cp1252")),
-        ("a.csv.gz", {}, gzip.compress(UNCLOSED.encode())),
-        ("a.csv.bz2", {}, bz2.compress(UNCLOSED.encode())),
-    ],
-)
-def test_a_quote_that_the_end_of_the_file_leaves_open_is_refused_with_its_line(spark, put, name, options, content):
-    refusal = refused(spark, put(name, content), **options)
-    assert (refusal.code, refusal.row) == ("UNCLOSED_QUOTE", 3)
-    assert refusal.file.endswith(name)
-
-
-def test_a_quote_left_open_in_one_of_several_files_names_that_file(spark, put, tmp_path):
-    put("day/1.csv", "id,name,n\na,x,1\n")
-    put("day/2.csv", 'n,id,name\n1,b,"x\ny"\n2,c,"z\n3,d,w\n')
-    refusal = refused(spark, tmp_path / "day")
-    assert (refusal.code, refusal.row, refusal.file[-9:]) == ("UNCLOSED_QUOTE", 4, "day/2.csv")
-
-
-@pytest.mark.parametrize(
-    ("options", "content", "line"),
-    [
-        ({}, 'id,name,n\na,"x"y,1\n', 2),
-        # The quote that opens in line 3 is closed by the next row's first.
-        ({}, 'id,n,name\na,1,x\nb,2,"y\nc,3,"z"\nd,4,w\n', 3),
-        ({"escape": "\\"}, 'id,name,n\na,"x ""y""",1\n', 2),
-    ],
-)
-def test_text_after_a_closing_quote_is_refused_with_its_line(spark, put, options, content, line):
-    refusal = refused(spark, put("a.csv", content), **options)
-    assert (refusal.code, refusal.row) == ("STRAY_QUOTE", line)
-
-
-@pytest.mark.parametrize(
-    ("options", "content", "line", "column"),
-    [
-        ({}, 'id,name,n\na,"x, y",1\nb,2.00"x, y",2\n', 3, "name"),
-        ({}, 'id,name,n\n"a\n,",x,1\nb,5" pipe,2\n', 4, "name"),
-        ({}, 'id,name,n\r\na,x,1\r\nb, "y",2\r\n', 3, "name"),
-        ({}, 'id,name,n\ra,x,1\rb"",y,2\r', 3, "id"),
-        ({"escape": "\\"}, 'id,name,n\na,"x \\"y\\", ",1\nb,y"2",2\n', 3, "name"),
-        ({"quote": "'", "delimiter": ";"}, "id;name;n\na;it's;1\n", 2, "name"),
-        ({"encoding": "UTF-16"}, 'id,name,n\na,5" pipe,1\n'.encode("utf-16"), 2, "name"),
-    ],
-)
-def test_quote_inside_of_an_unquoted_field_is_refused_with_line_and_field(spark, put, options, content, line, column):
-    refusal = refused(spark, put("a.csv", content), **options)
-    assert (refusal.code, refusal.row, refusal.column) == ("STRAY_QUOTE", line, column)
-    assert "quotes_inside" in refusal.hint
-
-
-def test_quotes_that_a_source_keeps_are_named_by_a_warning(spark, put):
-    delivery = read_delivery(spark, source_of(put("a.csv", 'id,name,n\na,x,1\nb,5" pipe,2\nc,7" pipe,3\n'), **KEPT))
-    delivery.release()
-    (warning,) = delivery.warnings
-    assert "a.csv, line 3, field 2 (name): the first quote inside of a field" in warning
-    assert "pipe" not in warning
-
-
-def test_quote_inside_of_an_unquoted_field_of_a_packed_file_is_refused(spark, put):
-    refusal = refused(spark, put("a.csv.gz", gzip.compress(b'id,name,n\na,5" pipe,1\n')))
-    assert (refusal.code, refusal.row) == ("STRAY_QUOTE", 2)
-
-
-@pytest.mark.parametrize(
-    ("content", "options", "rows"),
-    [
-        ("id,name,n\na,5 \x80,1\nb,\u20ac,2\nc,\x9f,\n", {}, "2 rows"),
-        ("id,name,n\na,5 €,1\n".encode("cp1252"), {"encoding": "ISO-8859-1"}, "1 row"),
-    ],
-)
-def test_control_characters_of_a_wrong_encoding_are_loaded_with_a_warning(spark, put, content, options, rows):
-    delivery = read_delivery(spark, source_of(put("a.csv", content), **options))
-    names = {row["name"] for row in delivery.frame.collect()}
-    delivery.release()
-    assert "5 \x80" in names
-    (warning,) = delivery.warnings
-    assert warning.startswith(f"{rows} with control characters")
-    assert "windows-1252" in warning
-    delivery = read_delivery(spark, source_of(put("b.csv", "id,name,n\na,Zürich €,1\n")))
-    delivery.release()
-    assert delivery.warnings == ()
 
 
 MANY = b"id,name,n\n" + b"".join(b"%d,name %d,1\n" % (n, n * 7919 % 1_000_003) for n in range(30_000))
@@ -279,17 +77,6 @@ def test_a_folder_whose_writer_has_not_finished_is_refused(spark, put, tmp_path)
     put("day/part-00000.csv", "id,name,n\na,x,1\n")
     put("day/_temporary/0/part-00001.csv", "id,name,n\nb,x,1\n")
     assert refused(spark, tmp_path / "day").code == "UNFINISHED_FOLDER"
-
-
-@pytest.mark.parametrize(("cut", "rows"), [(1, None), (10, None), (0, 3)])
-def test_json_lines_cut_in_the_last_line_are_refused(spark, put, cut, rows):
-    text = "".join(json.dumps({"id": key, "name": "x", "n": 1}) + "\n" for key in "abc").rstrip()
-    path = put("a.jsonl", text[: len(text) - cut])
-    if rows:
-        assert len(rows_of(spark, path, format_name="jsonl")) == rows
-    else:
-        refusal = refused(spark, path, format_name="jsonl")
-        assert (refusal.code, refusal.row) == ("BAD_JSON", 3)
 
 
 def test_a_parquet_file_that_was_cut_is_refused(spark, put, tmp_path):
@@ -361,43 +148,7 @@ def test_names_of_any_kind(spark, put):
     assert rows_of(spark, path, columns) == [("x", "2.5")]
 
 
-# JSON lines and Parquet that are taken
-
-
-@pytest.mark.core
-def test_json_lines_keep_the_literal_text(spark, put):
-    lines = ['{"id":"a","name":"x\\ny","n":1}', "", '{"n":1e0,"id":"b","name":null}', ' {"id":"c"} ']
-    assert rows_of(spark, put("a.jsonl", "\r\n".join(lines)), format_name="jsonl") == [
-        ("a", "x\ny", "1"),
-        ("b", None, "1e0"),
-        ("c", None, None),
-    ]
-    columns = [KEY, DeliveredColumn("d", "d", "decimal(10,2)"), DeliveredColumn("j", "j", "json")]
-    path = put("b.jsonl", '\ufeff{"id":"a","d":1.10,"j":{"x":1.50,"y":[true]}}\n{"id":"","d":1.00,"j":[]}\n')
-    assert rows_of(spark, path, columns, format_name="jsonl") == [
-        ("", "1.00", "[]"),
-        ("a", "1.10", '{"x":1.50,"y":[true]}'),
-    ]
-
-
-def test_json_lines_options(spark, put):
-    path = put("a.jsonl", '{"id":"a","name":"","n":"-"}\n')
-    assert rows_of(spark, path, format_name="jsonl", empty_is_null=True, null_string="-") == [("a", None, None)]
-
-
-def test_unknown_json_keys_are_described(spark, put):
-    path = put("a.jsonl", '{"id":"a","name":"x","n":1,"f":1.5}\n{"id":"b","zip":"12345","ID":2,"o":{"x":1}}\n')
-    delivery = read_delivery(spark, source_of(path, format_name="jsonl"))
-    assert {c["name"]: c["type"] for c in delivery.unknown}.keys() == {"f", "zip", "ID", "o"}
-    delivery.release()
-    path = put("b.jsonl", '{"id":"a","name":"x","n":1,"f":1.5}\n{"id":"b","zip":"12345","o":{"x":1}}\n')
-    delivery = read_delivery(spark, source_of(path, format_name="jsonl"))
-    assert {c["name"]: c["type"] for c in delivery.unknown} == {"f": "float", "zip": "string", "o": "json"}
-    delivery.release()
-
-
-def test_an_empty_json_file_is_a_delivery_without_rows(spark, put):
-    assert rows_of(spark, put("a.jsonl", ""), format_name="jsonl") == []
+# Parquet that is taken
 
 
 @pytest.mark.core
@@ -624,7 +375,7 @@ def test_all_faults_of_a_delivery_are_found_in_one_pass(spark, put):
     lines = ["a,x,1,2024-01-01", "b", ",y,z,", "c,,2,tomorrow", "e,x,1,", "e,x,2,", "f,x,7,", "f,x,7,"]
     path, rejected = put("a.csv", "\n".join(["id,name,n,d", *lines])), []
     with pytest.raises(Refusal) as caught:
-        read_delivery(spark, source_of(path, columns), reject=lambda given: rejected.extend(_named(given)) or 0)
+        read_delivery(spark, source_of(path, columns), reject=lambda given: rejected.extend(tuples_of(given)) or 0)
     assert [(fault.code, fault.column, fault.count, fault.row) for fault in caught.value.faults] == [
         ("RAGGED_ROW", "", 1, 3),
         ("VALUE_DOES_NOT_FIT", "n", 1, 4),
@@ -644,99 +395,6 @@ def test_all_faults_of_a_delivery_are_found_in_one_pass(spark, put):
         (5, ["CONFLICTING_ROWS"], None, "e", "1"),
         (6, ["CONFLICTING_ROWS"], None, "e", "2"),
     ]
-
-
-JSON_LINES = [
-    b'{"id": "a", "name": "x", "n": 1.0}',
-    b'{"id": "b"} {"id": "c"}',
-    b"[1]",
-    b'{"id": "d", "n": 1, "n": 2}',
-    b'{"id": "e", "name": "\xff"}',
-    b"",
-    b'{"id": "f", "n": "much"}',
-    b'{"id": ',
-    b'{"n": 3}',
-    b'{"id": "g", "name": {"p":  1.10}, "n": 4}',
-]
-
-
-def test_malformed_json_lines_are_rows_with_faults_like_all_others(spark, put):
-    path, rejected = put("a.jsonl", b"\n".join(JSON_LINES)), []
-    source = source_of(path, format_name="jsonl", faulty_rows="quarantine")
-    delivery = read_delivery(spark, source, reject=lambda given: rejected.extend(_named(given)) or len(rejected))
-    assert [(fault.code, fault.column, fault.count, fault.row) for fault in delivery.faults.faults] == [
-        ("BAD_JSON", "", 3, 2),
-        ("WRONG_ENCODING", "", 1, 5),
-        ("DUPLICATE_COLUMN", "", 1, 4),
-        ("VALUE_DOES_NOT_FIT", "n", 1, 6),
-        ("NULL_KEY", "id", 1, 8),
-    ]
-    assert (delivery.rows, delivery.quarantined) == (9, 7)
-    assert sorted(map(tuple, delivery.frame.collect())) == [("a", "x", "1.0"), ("g", '{"p":  1.10}', "4")]
-    delivery.release()
-    assert sorted(rejected, key=lambda row: row[0]) == [
-        (2, ["BAD_JSON"], '{"id": "b"} {"id": "c"}', None, None),
-        (3, ["BAD_JSON"], "[1]", None, None),
-        (4, ["DUPLICATE_COLUMN"], '{"id": "d", "n": 1, "n": 2}', None, None),
-        (5, ["WRONG_ENCODING"], '{"id": "e", "name": "\ufffd"}', None, None),
-        (6, ["VALUE_DOES_NOT_FIT n"], None, "f", "much"),
-        (7, ["BAD_JSON"], '{"id": ', None, None),
-        (8, ["NULL_KEY id"], None, None, "3"),
-    ]
-
-
-ODD_LINES = [
-    *(b"null", b"true", b"1", b'"x"', b"[1]", b"[[]]", b"[1,2", b"[", b"]", b"{", b"}", b"{}{}", b",", b"//c", b"# x"),
-    *(b"/* c */", b"{'id':'q'}", b'{"id":NaN}', b'{"id":"q",}', b'{"id":"q"} x', b'{"id":"q","id":"r"}', b" \t"),
-    *(b"\xff", b'\xff{"id":"q"}', b"\xc2\xa0", b"\xe2\x80\xa8", b"\xc2\x85", b"\x0b", b"\x0c", b"\x1c", b"\x7f"),
-    *(b'\xef\xbb\xbf{"id":"q","name":"x","n":1}', b"\xef\xbb\xbf[1]"),
-]
-
-
-def test_no_odd_line_hides_another_or_loads_itself(spark, put):
-    """Each good line stands between two odd ones, and a task reads a few lines."""
-    good = [f'{{"id":"g{n}","name":"x","n":{n}}}'.encode() for n in range(len(ODD_LINES))]
-    path = put("a.jsonl", b"\n".join(line for pair in zip(ODD_LINES, good, strict=True) for line in pair))
-    size = "spark.sql.files.maxPartitionBytes"
-    before = spark.conf.get(size)
-    spark.conf.set(size, "200")
-    try:
-        source = source_of(path, format_name="jsonl", faulty_rows="quarantine")
-        delivery = read_delivery(spark, source, reject=lambda given: given.rows.count())
-        loaded = sorted(row["id"] for row in delivery.frame.collect())
-        delivery.release()
-    finally:
-        spark.conf.set(size, before)
-    assert loaded == sorted(f"g{n}" for n in range(len(ODD_LINES)))
-
-
-@pytest.mark.parametrize(
-    ("content", "code"),
-    [
-        (b'{"id":"a","name":"x","n":1}\n[{"id":"b"},{"id":"c"}]\n', "BAD_JSON"),
-        (b'{"id":"a","name":"x","n":1}\n[]\n', "BAD_JSON"),
-        (b'{"id":"a","name":"x","n":1}\n\xef\xbb\xbf \n{"id":"b","name":"x","n":1}\n{"id": \n', "BAD_JSON"),
-        ('{"id":"a","name":"x","n":1}\n'.encode("utf-16"), "WRONG_ENCODING"),
-        ('{"id":"\xe4"}\n'.encode("latin-1"), "WRONG_ENCODING"),
-    ],
-)
-def test_a_file_that_is_no_json_lines_at_all_is_refused_whatever_the_source_allows(spark, put, content, code):
-    refusal = refused(spark, put("a.jsonl", content), format_name="jsonl", faulty_rows="quarantine")
-    assert (refusal.code, refusal.faults) == (code, ())
-
-
-@pytest.mark.parametrize("line", [b"\xef\xbb\xbf ", b"[]", b'[{"id":"b"},{"id":"c"}]'])
-def test_a_file_of_which_spark_reads_another_number_of_rows_than_lines_is_refused(spark, put, monkeypatch, line):
-    """If Spark takes a line otherwise than expected, no row is marked in place of another one."""
-    monkeypatch.setattr(json_lines, "_has_other_rows", lambda _: F.lit(False))
-    content = b'{"id":"a","name":"x","n":1}\n' + line + b'\n{"id": \n'
-    refusal = refused(spark, put("a.jsonl", content), format_name="jsonl", faulty_rows="quarantine")
-    assert (refusal.code, "another number of rows" in refusal.message) == ("BAD_JSON", True)
-
-
-def _named(rejected: RejectedRows) -> list[tuple]:
-    rows = rejected.rows.select(SOURCE_ROW, REASONS, RECORD, "id", "n").collect()
-    return [tuple(row) for row in rows]
 
 
 def test_a_value_that_moved_to_the_next_column_is_a_conflict(spark, put):

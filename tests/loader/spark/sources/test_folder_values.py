@@ -11,7 +11,7 @@ from loader.sources.files import list_folder
 from loader.spark.sources.deliveries import read_delivery
 from metadata.domain.sources.locations import Roots
 from tests.loader.parquet_bytes import written
-from tests.loader.spark.sources.test_deliveries import KEY, refused, source_of
+from tests.loader.spark.sources.deliveries import KEY, refused, source_of
 
 CITY, DAY = DeliveredColumn("k-city", "city", "string"), DeliveredColumn("k-day", "day", "date")
 FOLDERS = ("city=K%C3%B6ln+%25/day=2024-01-31", "city=Bonn/day=__HIVE_DEFAULT_PARTITION__")

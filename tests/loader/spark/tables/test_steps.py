@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from architecture.domain.operations import Operation
+from architecture.domain.steps.inverses import inverses
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.steps.statements import DROPPED_FOLDER, does_not_survive, place_of
-from architecture.domain.steps.step import Step, inverses, steps_done
+from architecture.domain.steps.step import Step, steps_done
 from architecture.domain.tables import ColumnSpec, ObservedTable, TableSpec
 from loader.domain.manifest.executions import DownstreamQuery, DryRunManifest
 from loader.domain.refusals import Refusal

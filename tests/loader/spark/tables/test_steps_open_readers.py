@@ -7,9 +7,10 @@ import pytest
 
 from architecture.domain.operations import DROP_FEATURES, Operation
 from architecture.domain.steps.features import COLUMN_MAPPING, DELETION_VECTORS, OPEN, TYPE_WIDENING
+from architecture.domain.steps.inverses import Unwinding
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.steps.statements import COLUMN
-from architecture.domain.steps.step import Unwinding, becomes, shape_of, steps_done
+from architecture.domain.steps.step import becomes, shape_of, steps_done
 from architecture.domain.tables import TableSpec
 from loader.domain.refusals import Refusal
 from loader.spark.tables import rebuilds, steps

@@ -5,8 +5,7 @@ import pytest
 from metadata.domain.models.dependencies import Readable, dependencies
 from metadata.domain.models.dependency_scopes import ROWS, VARYING, Choice, Dependency, columns_of
 from metadata.domain.models.statement import ModelProblem
-from metadata.domain.sensitivity import Choice as Condition
-from metadata.domain.sensitivity import propagate_with_choices
+from metadata.domain.sensitivity import Condition, propagate_with_choices
 
 DATASETS = {
     "s.person": Readable(("id", "city", "name", "salary"), (frozenset({"id"}),)),

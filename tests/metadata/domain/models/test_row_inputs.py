@@ -3,6 +3,8 @@
 import pytest
 
 from metadata.domain.models import ModelProblem
+from metadata.domain.models.dependencies import Readable, dependencies
+from metadata.domain.models.dependency_scopes import ROWS, columns_of
 from metadata.domain.models.row_inputs import decides_rows, row_inputs
 
 
@@ -37,6 +39,28 @@ from metadata.domain.models.row_inputs import decides_rows, row_inputs
 )
 def test_columns_that_decide_rows_are_named_and_others_are_not(text: str, inputs: set[tuple[str, str]]) -> None:
     assert row_inputs(text) == inputs
+
+
+_WINDOW = "WINDOW v AS (PARTITION BY city), w AS (v ORDER BY salary)"
+_TABLES = {"s.a": Readable(("id", "city", "salary", "flag"))}
+
+
+@pytest.mark.parametrize(
+    ("text", "inputs"),
+    [
+        ("SELECT id, row_number() OVER (PARTITION BY city ORDER BY salary) AS n FROM s.a", set()),
+        (f"SELECT id, row_number() OVER w AS n FROM s.a WHERE flag = 1 {_WINDOW}", {"flag"}),
+        ("SELECT id FROM (SELECT id, rank() OVER (ORDER BY salary) AS n FROM s.a) WHERE n = 1", {"salary"}),
+        (f"SELECT id FROM (SELECT id, rank() OVER w AS n FROM s.a {_WINDOW}) WHERE n = 1", {"city", "salary"}),
+        (f"SELECT DISTINCT rank() OVER w AS n FROM s.a {_WINDOW}", {"city", "salary"}),
+        ("SELECT id FROM s.a ORDER BY rank() OVER (ORDER BY salary) LIMIT 1", {"salary"}),
+    ],
+)
+def test_columns_of_a_window_decide_rows_where_its_values_do(text: str, inputs: set[str]) -> None:
+    """Planning and lineage agree; columns of a window that is only selected are inputs of the selected column."""
+    in_lineage = columns_of(dependencies(text, _TABLES).rows)
+    assert {name for dataset, name in in_lineage if dataset and name != ROWS} == inputs
+    assert {name for name in _TABLES["s.a"].columns if decides_rows(text, ["s.a"], [name])} == inputs
 
 
 @pytest.mark.parametrize(

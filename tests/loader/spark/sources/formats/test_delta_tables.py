@@ -5,7 +5,7 @@ import pytest
 from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.spark.sources.deliveries import read_delivery
-from tests.loader.spark.sources.test_deliveries import KEY
+from tests.loader.spark.sources.deliveries import KEY
 
 pytestmark = pytest.mark.spark
 

@@ -25,7 +25,7 @@ from tests.loader.parquet_bytes import (
     with_logical_type,
     written,
 )
-from tests.loader.spark.sources.test_deliveries import source_of
+from tests.loader.spark.sources.deliveries import source_of
 
 PAGE = Path(__file__).resolve().parents[5] / "docs" / "understand" / "file_formats.md"
 TABLE = re.search(r"<!-- typed -->(.*)<!-- /typed -->", PAGE.read_text(encoding="utf-8"), re.DOTALL)[1]

@@ -23,7 +23,7 @@ from tests.loader.parquet_bytes import (
     with_logical_type,
     written,
 )
-from tests.loader.spark.sources.test_deliveries import refused, source_of
+from tests.loader.spark.sources.deliveries import refused, source_of
 
 pytestmark = pytest.mark.spark
 

@@ -8,7 +8,7 @@ from loader.spark.sources.deliveries import discover, read_delivery
 from loader.spark.sources.formats import record_files
 from tests.loader.records.binary_workbooks import Error, Formula, ods, xls, xlsb
 from tests.loader.records.workbook_files import workbook
-from tests.loader.spark.sources.test_deliveries import CONTRACT, KEY, refused, rows_of, source_of
+from tests.loader.spark.sources.deliveries import CONTRACT, KEY, refused, rows_of, source_of
 
 pytestmark = pytest.mark.spark
 

@@ -11,7 +11,7 @@ from loader.domain.refusals import Refusal
 from loader.sources.file_samples import sample_files
 from loader.spark.sources.deliveries import discover, read_delivery
 from metadata.domain.sources.locations import Roots
-from tests.loader.spark.sources.test_deliveries import KEY, refused, rows_of, source_of
+from tests.loader.spark.sources.deliveries import KEY, refused, rows_of, source_of
 
 pytestmark = pytest.mark.spark
 

@@ -1,0 +1,15 @@
+"""Fixtures of pages of datasets."""
+
+import pytest
+
+from architecture.services.states import current_environment, write_applied
+from metadata.models import TargetDataset
+from metadata.selectors.datasets import dataset_states
+
+
+@pytest.fixture
+def view(airport: TargetDataset) -> TargetDataset:
+    """The view of stage over the airports' raw table, as if an execution had created both."""
+    for state in dataset_states():
+        write_applied(environment=current_environment(), state=state, versions={}, execution=None, through=0)
+    return TargetDataset.objects.get(name="stg_air_airport")
