@@ -184,7 +184,7 @@ def _artifact(file_name: str) -> str:
 
 
 def _spark_home() -> Path:
-    return next(VENV.glob("lib/python*/site-packages/pyspark"))
+    return next(VENV.glob("lib*/python*/*-packages/pyspark"))
 
 
 def _spark_environment() -> dict[str, str]:
