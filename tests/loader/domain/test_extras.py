@@ -44,7 +44,7 @@ def test_workbook_is_refused_without_its_package(monkeypatch):
     monkeypatch.delitem(sys.modules, "loader.records.workbooks", raising=False)
     monkeypatch.setitem(sys.modules, "python_calamine", None)
     with pytest.raises(Refusal) as refused:
-        next(READERS[XLSX](io.BytesIO(b""), "prices.xlsx", ReadingOptions(), ()))
+        next(READERS[XLSX](io.BytesIO(b""), "prices.xlsx", ReadingOptions.of(XLSX, {}), ()))
     assert refused.value.code == "PACKAGE_MISSING"
 
 
