@@ -40,6 +40,7 @@ def environment(folder: Path) -> dict[str, str]:
         "DJANGO_SETTINGS_MODULE": "elevata.settings",
         "ELEVATA_DATA_DIR": str(folder),
         "ELEVATA_AUDIT_KEY": AUDIT_KEY,
+        "ELEVATA_WAREHOUSE": "/srv/elevata/warehouse",
     }
 
 
