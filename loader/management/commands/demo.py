@@ -130,7 +130,8 @@ class Command(ProductCommand):
             answer = _query_duckdb(folder)
             self.say(f"\none airport's versions, read by DuckDB ({DUCKDB}):\n\n{QUERY}\n\n{answer}\n")
         else:
-            self.say(f"\nto query the tables without Spark: pip install 'elevata[duckdb]', then {DUCKDB}\n")
+            program = f"{sys.executable} {settings.BASE_DIR / DUCKDB} 'SELECT …'"
+            self.say(f"\nto query the tables without Spark: pip install 'elevata[duckdb]', then {program}\n")
 
     def _say_end(self, folder: Path, people: DemoUsers, work: Work) -> None:
         """Print the users with their passwords, the prepared work, and the product's address."""
