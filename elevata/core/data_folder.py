@@ -6,22 +6,12 @@ copied, moved or deleted as one folder.
 
 import os
 import stat
-import sys
 from pathlib import Path
 
-from elevata.core.installation import IS_INSTALLED, PROJECT_DIR
-
-
-def _user_folder() -> Path:
-    """Return the folder for the data of this user's programs, where the operating system has one."""
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support"
-    configured = os.environ.get("XDG_DATA_HOME", "")
-    return Path(configured) if Path(configured).is_absolute() else Path.home() / ".local" / "share"
-
+from elevata.core.installation import IS_INSTALLED, PROJECT_DIR, user_folder
 
 # Folder of the data folders that have a name.
-ROOT = _user_folder() / "elevata" if IS_INSTALLED else PROJECT_DIR / ".data"
+ROOT = user_folder() / "elevata" if IS_INSTALLED else PROJECT_DIR / ".data"
 ACTIVE_FILE = ROOT / "active"
 # File mode mask of every process of the product: other users cannot read its files.
 UMASK = 0o077

@@ -4,6 +4,8 @@ A wheel has the files of a checkout that are in no package (templates, static fi
 ``elevata/bundle``, under the same paths. A checkout has no such folder.
 """
 
+import os
+import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -27,3 +29,12 @@ def version() -> str:
 def user_command(name: str) -> str:
     """Return the text by which a user runs setup, demo or serve: ``make NAME``, or ``elevata NAME`` of a wheel."""
     return f"{'elevata' if IS_INSTALLED else 'make'} {name}"
+
+
+def user_folder() -> Path:
+    """Return the folder for the data of this user's programs, where the operating system has one."""
+    home = Path(os.path.expanduser("~"))  # no error where a user has no home, but sets ELEVATA_DATA_DIR
+    if sys.platform == "darwin":
+        return home / "Library" / "Application Support"
+    configured = os.environ.get("XDG_DATA_HOME", "")
+    return Path(configured) if Path(configured).is_absolute() else home / ".local" / "share"

@@ -36,6 +36,12 @@ def test_pyproject_declares_every_extra():
     assert set(declared) == set(EXTRAS)
 
 
+def test_wheel_is_built_by_the_backend_that_tests_use():
+    described = requirements.project()
+    (backend,) = described["build-system"]["requires"]
+    assert backend in described["dependency-groups"]["dev"]
+
+
 def test_changelog_begins_with_the_version_of_pyproject():
     releases = re.findall(r"^## \[(\d+\.\d+\.\d+)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
     assert releases[0] == requirements.project()["project"]["version"] == version()

@@ -151,7 +151,8 @@ def test_wheel_runs_the_demo_in_a_fresh_environment(wheel, tmp_path, extras):
     venv.create(tmp_path / "env", with_pip=True)
     program = tmp_path / "env" / "bin"
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("ELEVATA_", "XDG_", "DATABASE_"))}
-    environment = {**kept, "HOME": str(tmp_path / "home")}
+    # The home stays, since pip's configuration may be there.
+    environment = {**kept, "XDG_DATA_HOME": str(tmp_path / "share"), "ELEVATA_DATA_DIR": str(tmp_path / "data")}
 
     def run(*words: str | Path) -> str:
         done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True)
@@ -160,8 +161,6 @@ def test_wheel_runs_the_demo_in_a_fresh_environment(wheel, tmp_path, extras):
 
     run(program / "python", "-m", "pip", "install", "--quiet", f"{wheel}{extras}")
     assert run(program / "elevata", "--version").strip() == project()["project"]["version"]
-    data = {"ELEVATA_DATA_DIR": str(tmp_path / "data")}
-    environment |= data
     assert "no issues" in run(program / "elevata", "check")
     printed = run(program / "elevata", "demo", "--releases", "20201205", "20210926")
     assert "sign in as one of:" in printed
