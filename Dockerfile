@@ -19,8 +19,8 @@ ENV PYTHONUNBUFFERED=1 \
 
 # Packages, jars and front-end files first: this layer stays when only the code changed.
 COPY --chown=elevata:elevata requirements.txt requirements-dev.txt package.json package-lock.json .npmrc ./
-COPY --chown=elevata:elevata elevata/__init__.py elevata/core/data_folder.py elevata/
-COPY --chown=elevata:elevata elevata/core/properties.py elevata/core/
+COPY --chown=elevata:elevata elevata/__init__.py elevata/
+COPY --chown=elevata:elevata elevata/core/__init__.py elevata/core/data_folder.py elevata/core/installation.py elevata/core/properties.py elevata/core/
 COPY --chown=elevata:elevata elevata/bootstrap elevata/bootstrap
 # Further packages for Spark, by coordinates: docs/operate/spark.md
 ARG ELEVATA_SPARK_PACKAGES=

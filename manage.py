@@ -1,19 +1,7 @@
 #!/usr/bin/env python
-"""Entry point of every command of the product."""
+"""Entry point of every command of the product in a checkout."""
 
-import os
-import sys
-
-
-def main() -> None:
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "elevata.settings")
-    from django.core.management import execute_from_command_line
-
-    from elevata.core.processes import collect_less
-
-    collect_less()
-    execute_from_command_line(sys.argv)
-
+from elevata.command_line import main
 
 if __name__ == "__main__":
     main()

@@ -32,6 +32,7 @@ from elevata.accounts.permissions import may_somewhere
 from elevata.accounts.roles import Permission
 from elevata.audit.models import ChangeLogEntry
 from elevata.audit.selectors import entries
+from elevata.core.installation import user_command
 from elevata.jobs.registry import live_workers
 from elevata.lists.selectors import favourite_rows, favourites_of
 from elevata.web import middleware
@@ -116,7 +117,7 @@ class Shell:
         """Return the state of the workers; queried once for a page."""
         names = [worker.name for worker in live_workers()]
         if not names:
-            return WorkerState(False, "No worker is running. Start one with: make serve")
+            return WorkerState(False, f"No worker is running. Start one with: {user_command('serve')}")
         return WorkerState(True, f"Answering: {', '.join(names)}")
 
     @cached_property

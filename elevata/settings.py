@@ -17,6 +17,7 @@ from elevata.audit.domain import SHORTEST
 from elevata.bootstrap import java
 from elevata.core import data_folder
 from elevata.core.errors import MetadataError
+from elevata.core.installation import IS_INSTALLED
 from elevata.notifications import mail
 from elevata.ops.logging import logging_settings
 from loader.domain.catalogs.catalog_setting import EMBEDDED, is_catalog, is_prefix
@@ -236,10 +237,10 @@ USE_I18N = True
 USE_TZ = True
 
 STATIC_URL = "static/"
-STATIC_ROOT = BASE_DIR / "staticfiles"
 STATICFILES_DIRS = [BASE_DIR / "static"]
-# Hashed, compressed names once static files were collected; plain ones before.
+# Hashed, compressed names once static files were collected; plain ones before, and always in a wheel.
 _collecting = sys.argv[1:2] == ["collectstatic"]
+STATIC_ROOT = None if IS_INSTALLED and not _collecting else BASE_DIR / "staticfiles"
 _collected = (BASE_DIR / "staticfiles" / "staticfiles.json").is_file() and not DEBUG
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from elevata.accounts.roles import Role
 from elevata.core.errors import ProductError
+from elevata.core.installation import user_command
 from elevata.core.words import counted
 from elevata.jobs import states
 
@@ -120,7 +121,10 @@ CODES: Mapping[str, tuple[str, str]] = {
     "UNKNOWN_RECORD": ("there is no such record", "'manage.py records' lists them"),
     "UNKNOWN_DATASET": ("there is no such dataset", "see the list of datasets"),
     "UNKNOWN_ENVIRONMENT": ("there is no such environment", "see the list of environments"),
-    "NOT_OBSERVED": ("the warehouse was not scanned yet", "start a worker with 'make serve', then refresh"),
+    "NOT_OBSERVED": (
+        "the warehouse was not scanned yet",
+        f"start a worker with '{user_command('serve')}', then refresh",
+    ),
     "NO_REASON": ("this needs a reason", "enter a reason"),
     "NOTHING_TO_UNDO": ("nothing of the record can be undone", "make the change by metadata"),
     "UNKNOWN_OPERATION": ("the record has no such operation", "see the operations of the record"),

@@ -21,6 +21,7 @@ from django.db import InterfaceError, OperationalError, ProgrammingError, connec
 from elevata.accounts.permissions import SYSTEM_KIND, Actor, acting_as
 from elevata.core.database import is_disk_full
 from elevata.core.errors import ProductError
+from elevata.core.installation import user_command
 
 FAILED = 1
 REFUSED = 2
@@ -177,7 +178,7 @@ def printable(text: str, out: Any) -> str:
 def _database_problem(error: Exception) -> str:
     message = " ".join(str(error).split())
     if "no such table" in message or "does not exist" in message and "relation" in message:
-        return "the control database has no tables yet: run `make setup` (or `manage.py migrate`) first"
+        return f"the control database has no tables yet: run `{user_command('setup')}` (or `manage.py migrate`) first"
     if is_disk_full(error):
         return f"no space is left on the disk of the control database, nothing was changed: {message}"
     return f"the control database does not answer: {message}"

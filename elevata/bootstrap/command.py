@@ -1,4 +1,4 @@
-"""Command ``setup``: run its steps, independent ones in parallel, under a lock on the checkout."""
+"""Command ``setup``: run its steps, independent ones in parallel, under a lock on the checkout or the wheel."""
 
 import argparse
 import contextlib
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from elevata.bootstrap import environment, frontend, jars, java, programs, project
 from elevata.bootstrap.console import Problem, step
 from elevata.bootstrap.places import LOG, ROOT
+from elevata.core.installation import IS_INSTALLED
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,8 @@ STEPS: dict[str, Step] = {
     "database": Step(project.database, after=("packages",)),
     "static": Step(project.static_files, after=("packages", "front-end")),
 }
+# Steps that are left to do where pip has installed the wheel with its packages and its front-end files.
+STEPS_OF_A_WHEEL = ("java", "jars", "database")
 TEST_STEPS: dict[str, Step] = {
     "test tools": Step(environment.test_packages, after=("packages",)),
     "page checks": Step(frontend.page_checks, after=("front-end",)),
@@ -58,7 +61,8 @@ OBJECT_STORE_STEPS: dict[str, Step] = {
 def main(arguments: list[str]) -> int:
     """Run the command and return its exit code: 0, or 1 after a line about the failure."""
     options = _parser().parse_args(arguments)
-    steps = {name: chosen for name, chosen in STEPS.items() if name not in options.without}
+    own = STEPS_OF_A_WHEEL if IS_INSTALLED else tuple(STEPS)
+    steps = {name: STEPS[name] for name in own if name not in options.without}
     if options.with_tests:
         steps |= TEST_STEPS
     if options.with_servers:
@@ -107,18 +111,25 @@ def run_steps(steps: Mapping[str, Step]) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python3 -m elevata.bootstrap", description=__doc__)
+    program = "elevata" if IS_INSTALLED else "python3 -m elevata.bootstrap"
+    parser = argparse.ArgumentParser(prog=program, description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     setup = commands.add_parser("setup", help="environment, packages, jars, front-end files, database")
+    setup.set_defaults(with_tests=False, with_servers=False, with_object_store=False)
+    if not IS_INSTALLED:
+        _add_test_options(setup)
+    setup.add_argument(
+        "--without", nargs="*", choices=list(STEPS), default=[], metavar="STEP", help="steps to leave out"
+    )
+    return parser
+
+
+def _add_test_options(setup: argparse.ArgumentParser) -> None:
     setup.add_argument("--with-tests", action="store_true", help="also the tests' packages, axe and the linter")
     setup.add_argument("--with-servers", action="store_true", help="also PostgreSQL, Redis and Chromium")
     setup.add_argument(
         "--with-object-store", action="store_true", help="also an S3 server, MariaDB, a Kafka broker and their jars"
     )
-    setup.add_argument(
-        "--without", nargs="*", choices=list(STEPS), default=[], metavar="STEP", help="steps to leave out"
-    )
-    return parser
 
 
 @contextlib.contextmanager

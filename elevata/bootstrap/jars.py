@@ -41,6 +41,8 @@ KAFKA_SERVER_LOG = "org.slf4j:slf4j-simple:1.7.36"
 COORDINATES = "coordinates"
 # Variables that name places of the warehouse and its sources.
 _PLACES = ("ELEVATA_WAREHOUSE", "ELEVATA_SOURCE_ROOTS", "ELEVATA_BATCH_FOLDER")
+# Line of the resolver about a description of a package (POM) that its host did not send.
+_UNREAD = re.compile(r"Server access error at url \S+/(\S+)\.pom \((.*)\)")
 _COORDINATE = re.compile(r"[\w.-]+:[\w.-]+:[\w.-]+")
 
 
@@ -146,7 +148,7 @@ def fetch(wanted: list[str], folder: Path, options: Iterable[str] = (), *, of_sp
     with tempfile.TemporaryDirectory(prefix="elevata-jars-", dir=folder.parent) as scratch:
         nothing = Path(scratch, "nothing.py")
         nothing.write_text("")
-        run(
+        output = run(
             [
                 VENV / "bin" / "spark-submit",
                 *("--packages", ",".join(wanted)),
@@ -157,6 +159,8 @@ def fetch(wanted: list[str], folder: Path, options: Iterable[str] = (), *, of_sp
             failure=f"the jars of {', '.join(wanted)} could not be fetched",
             env=_spark_environment(),
         )
+        if not options:  # a package that one of several repositories does not give may come from another
+            _check_dependencies(output)
         found = sorted(Path(scratch, "ivy", "jars").glob("*.jar"))
         for name in wanted:
             group, artifact, version = name.split(":")
@@ -168,6 +172,16 @@ def fetch(wanted: list[str], folder: Path, options: Iterable[str] = (), *, of_sp
         new = beyond(found, (_spark_home() / "jars").glob("*.jar")) if of_spark else found
         _keep(new, wanted, folder)
     return f"{len(new)} jars of {', '.join(wanted)}"
+
+
+def _check_dependencies(output: str) -> None:
+    """Raise Problem if the connection broke while a package's dependencies were read.
+
+    The resolver goes on without them and succeeds.
+    """
+    unread = _UNREAD.search(output)
+    if unread:
+        raise Problem(f"the dependencies of {unread[1]} could not be read: {unread[2]}", "run it again")
 
 
 def beyond(resolved: Iterable[Path], shipped: Iterable[Path]) -> list[Path]:
@@ -184,7 +198,7 @@ def _artifact(file_name: str) -> str:
 
 
 def _spark_home() -> Path:
-    return next(VENV.glob("lib/python*/site-packages/pyspark"))
+    return next(VENV.glob("lib*/python*/*-packages/pyspark"))
 
 
 def _spark_environment() -> dict[str, str]:

@@ -1,11 +1,18 @@
-"""Paths of set-up. All its files are in the checkout and ignored by git."""
+"""Paths of set-up.
 
+In a checkout its files are below it and ignored by git. A wheel has no files of its own to set up except Java's
+location and jars, which are in the environment where it is installed.
+"""
+
+import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from elevata.core.installation import CODE_DIR, IS_INSTALLED, PROJECT_DIR
 
-VENV = ROOT / ".venv"
-PYTHON = VENV / "bin" / "python"
+ROOT = PROJECT_DIR
+
+VENV = Path(sys.prefix) if IS_INSTALLED else ROOT / ".venv"
+PYTHON = Path(sys.executable) if IS_INSTALLED else VENV / "bin" / "python"
 STAMPS = VENV / ".stamps"
 JAVA_HOME_FILE = VENV / "java-home"
 SPARK_JARS = VENV / "spark-jars"
@@ -17,7 +24,10 @@ STATIC_ROOT = ROOT / "staticfiles"
 OBJECT_STORE = ROOT / "build" / "object-store"
 DATABASE_DRIVERS = ROOT / "build" / "database-drivers"
 KAFKA_BROKER = ROOT / "build" / "kafka-broker"
-LOG = ROOT / "build" / "setup.log"
+LOG = VENV / "elevata-setup.log" if IS_INSTALLED else ROOT / "build" / "setup.log"
+# Sources that decide whether the database and the static files are up to date.
+SETTINGS = CODE_DIR / "elevata" / "settings.py"
+STORAGE = CODE_DIR / "elevata" / "web" / "storage.py"
 
 
 def relative(path: Path) -> str:

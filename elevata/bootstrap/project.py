@@ -6,12 +6,12 @@ import shutil
 
 from elevata.bootstrap.console import run
 from elevata.bootstrap.environment import RUNTIME
-from elevata.bootstrap.places import PYTHON, ROOT, STATIC_ROOT
+from elevata.bootstrap.places import PYTHON, ROOT, SETTINGS, STATIC_ROOT, STORAGE
 from elevata.bootstrap.stamps import digest, once
 from elevata.core import data_folder
+from elevata.core.installation import CODE_DIR
 
-SETTINGS = ROOT / "elevata" / "settings.py"
-STORAGE = ROOT / "elevata" / "web" / "storage.py"
+_PACKAGES = ("elevata", "metadata", "architecture", "loader")
 SQLITE = "control.sqlite3"
 
 
@@ -23,7 +23,8 @@ def database() -> str:
     """
     if os.environ.get("DATABASE_URL"):
         return _migrate()
-    migrations = sorted((*ROOT.glob("*/migrations/*.py"), *ROOT.glob("*/*/migrations/*.py")))
+    packages = [CODE_DIR / name for name in _PACKAGES]
+    migrations = sorted(path for package in packages for path in package.glob("**/migrations/*.py"))
     folder = data_folder.data_dir()
     return once(
         ".migrated",

@@ -8,15 +8,17 @@ import os
 import stat
 from pathlib import Path
 
-PROJECT_DIR = Path(__file__).resolve().parents[2]
-ROOT = PROJECT_DIR / ".data"
+from elevata.core.installation import IS_INSTALLED, PROJECT_DIR, user_folder
+
+# Folder of the data folders that have a name.
+ROOT = user_folder() / "elevata" if IS_INSTALLED else PROJECT_DIR / ".data"
 ACTIVE_FILE = ROOT / "active"
 # File mode mask of every process of the product: other users cannot read its files.
 UMASK = 0o077
 
 
 def active_name() -> str:
-    """Return the name of the folder under ``.data`` that commands use if ELEVATA_DATA_DIR is not set."""
+    """Return the name of the folder under ``ROOT`` that commands use if ELEVATA_DATA_DIR is not set."""
     if ACTIVE_FILE.is_file():
         name = ACTIVE_FILE.read_text().strip()
         if name and (ROOT / name).is_dir():
@@ -25,13 +27,13 @@ def active_name() -> str:
 
 
 def data_dir() -> Path:
-    """Return the data folder: ELEVATA_DATA_DIR, or else the active folder under ``.data``."""
+    """Return the data folder: ELEVATA_DATA_DIR, or else the active folder under ``ROOT``."""
     configured = os.environ.get("ELEVATA_DATA_DIR")
     return Path(configured).expanduser().resolve() if configured else ROOT / active_name()
 
 
 def activate(name: str) -> None:
-    """Set ``.data/<name>`` as the folder that later commands use."""
+    """Set the folder of this name under ``ROOT`` as the folder that later commands use."""
     ROOT.mkdir(parents=True, exist_ok=True)
     pending = ACTIVE_FILE.with_suffix(".new")
     pending.write_text(name + "\n")

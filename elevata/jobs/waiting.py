@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from elevata.core.database import retried
 from elevata.core.errors import ProductError
+from elevata.core.installation import user_command
 from elevata.jobs import states
 from elevata.jobs.models import Job
 from elevata.jobs.registry import live_workers
@@ -21,7 +22,7 @@ class NoWorker(ProductError):
     """Error raised if no worker is alive; the job was withdrawn."""
 
     code = "no_worker"
-    message = "no worker is running: start one with 'make serve', or use --local"
+    message = f"no worker is running: start one with '{user_command('serve')}', or use --local"
 
 
 def follow_job(job: J) -> J:

@@ -14,6 +14,7 @@ from django.db import DEFAULT_DB_ALIAS, connection
 from elevata.bootstrap import jars
 from elevata.bootstrap.console import Problem
 from elevata.core.errors import MetadataError
+from elevata.core.installation import user_command
 from elevata.jobs import registry
 from loader.domain.catalogs.catalog_setting import spark_catalog
 from loader.domain.refusals import Refusal
@@ -119,7 +120,8 @@ def packages_were_fetched(**_: Any) -> list[CheckMessage]:
     except Problem as error:
         return [Error(str(error), id="elevata.E003")]
     message = f"Packages that Spark is to have were not fetched: {', '.join(missing)}."
-    return [Warning(message, hint="Run make setup with the same variables.", id="elevata.W006")] if missing else []
+    hint = f"Run {user_command('setup')} with the same variables."
+    return [Warning(message, hint=hint, id="elevata.W006")] if missing else []
 
 
 @register(Tags.database)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from dataclasses import field as dataclass_field
 
 from elevata.core.errors import ProductError
+from elevata.core.installation import user_command
 
 # The runner of reads ended while it answered.
 READS_ENDED = "READS_ENDED"
@@ -114,7 +115,7 @@ _CAUSES = (
         "S3_CLIENT_MISSING",
         r"S3AFileSystem not found|No FileSystem for scheme \"s3a\"",
         "Hadoop's S3 client is not installed",
-        "Run make setup with the variables of this installation (docs/operate/spark.md), then run again.",
+        f"Run {user_command('setup')} with the variables of this installation (docs/operate/spark.md), then run again.",
     ),
     _cause(
         "CREDENTIALS_EXPIRED",

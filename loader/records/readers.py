@@ -6,10 +6,10 @@ from io import BytesIO
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
+from loader.domain.extras import extra
 from loader.domain.refusals import Refusal
 from loader.records.json_documents import read_json
 from loader.records.values import Record
-from loader.records.workbooks import read_workbook
 from loader.records.xml_documents import mixed_kinds, read_xml
 from metadata.domain.sources.formats import JSON, XLSX, XML
 from metadata.domain.sources.reading_options import ReadingOptions
@@ -17,7 +17,17 @@ from metadata.domain.sources.reading_options import ReadingOptions
 # Arguments: the stored content, the file's name (its ending gives the compression), the options, and the columns that
 # the contract wants.
 Reader = Callable[[BinaryIO, str, ReadingOptions, Sequence[str]], Iterator[Record]]
-READERS: dict[str, Reader] = {JSON: read_json, XML: read_xml, XLSX: read_workbook}
+
+
+def _read_workbook(
+    stored: BinaryIO, shown: str, options: ReadingOptions, wanted: Sequence[str]
+) -> Iterator[Record]:
+    with extra("excel"):
+        from loader.records.workbooks import read_workbook
+    return read_workbook(stored, shown, options, wanted)
+
+
+READERS: dict[str, Reader] = {JSON: read_json, XML: read_xml, XLSX: _read_workbook}
 LOCAL = "file:"
 
 

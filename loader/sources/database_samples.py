@@ -8,6 +8,9 @@ from loader.sources.files import ConnectionResult, Sample, sampled
 from loader.sources.limits import MAX_COLUMNS
 from metadata.domain.sources.locations import DatabasePlace
 
+# Kinds of databases that loader.sources.mariadb reads.
+MARIADB_KINDS = ("mariadb", "mysql")
+
 
 def connection_result(
     place: DatabasePlace, *, server: str, user: str, tables: int, is_encrypted: bool

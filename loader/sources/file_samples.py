@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from elevata.core.errors import MetadataError
+from loader.domain.extras import extra
 from loader.domain.refusals import Refusal
 from loader.domain.sources.folders import shared_columns, values_in
 from loader.domain.sources.provenance import folder_of, name_below
@@ -30,6 +31,9 @@ from metadata.domain.sources.locations import Roots
 from metadata.domain.sources.reading_options import ReadingOptions, check_options
 from metadata.domain.sources.value_formats import STANDARD, ValueFormats
 from metadata.domain.types import DataType
+
+if TYPE_CHECKING:
+    from loader.sources.typed_files import TypedRows
 
 _Reader = Callable[[Path, dict[str, Any] | None, int], Sample]
 
@@ -155,16 +159,23 @@ def _typed_reader(name: str) -> _Reader:
     """Return the reader of a format whose files have their own types."""
 
     def read(path: Path, options: dict[str, Any] | None, rows: int) -> Sample:
-        # Arrow takes a while to import, and only these formats need it.
-        from loader.sources import avro_files, typed_files
-
-        readers = {PARQUET: typed_files.read_parquet, ORC: typed_files.read_orc, AVRO: avro_files.read_avro}
-        typed_rows = readers[name](path, rows)
+        typed_rows = _read_typed(name, path, rows)
         _check_width(path, [column[0] for column in typed_rows.columns])
         columns = [_column_of_type(*column) for column in typed_rows.columns]
         return sampled(columns, typed_rows.values, whole=typed_rows.whole, typed=True, where=path.name)
 
     return read
+
+
+def _read_typed(name: str, path: Path, rows: int) -> "TypedRows":
+    # Arrow takes a while to import, and only these formats need it.
+    if name == AVRO:
+        with extra("avro"):
+            from loader.sources.avro_files import read_avro
+        return read_avro(path, rows)
+    from loader.sources.typed_files import read_orc, read_parquet
+
+    return {PARQUET: read_parquet, ORC: read_orc}[name](path, rows)
 
 
 def _column_of_type(name: str, file_type: str, known_type: DataType | None, problem: str) -> SampledColumn:

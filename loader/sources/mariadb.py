@@ -14,14 +14,13 @@ from loader.domain.refusals import Refusal
 from loader.domain.sources.database_errors import DatabaseError, explain
 from loader.domain.sources.databases import DescribedColumn, TableOptions
 from loader.domain.sources.sampling import SampledColumn
-from loader.sources.database_samples import check_columns, connection_result, sample_of_table
+from loader.sources.database_samples import MARIADB_KINDS, check_columns, connection_result, sample_of_table
 from loader.sources.files import ConnectionResult, ListedItem, Listing, Sample
 from loader.sources.limits import CONNECT_SECONDS, LONGEST_VALUE, STATEMENT_SECONDS, database_of, password_of
 from metadata.domain.sources.locations import DatabasePlace
 from metadata.domain.types import BINARY, DataType, TypeProblem, parse
 from metadata.models import System
 
-KINDS = ("mariadb", "mysql")
 # SQLSTATE by MariaDB's error number, as the JDBC driver reports it; pymysql reports only the number.
 _STATES = {
     1045: "28000", 1698: "28000", 1044: "42000-1044", 1049: "42000-1049", 1142: "42000-1142", 1143: "42000-1143",
@@ -60,7 +59,7 @@ def reach_mariadb(system: System) -> ConnectionResult:
         cursor.execute(_COUNT, {"search": ""})
         (tables,) = cursor.fetchone() or (0,)
     return connection_result(
-        database_of(system, KINDS),
+        database_of(system, MARIADB_KINDS),
         server=version if "MariaDB" in version else f"MySQL {version}",
         user=user,
         tables=tables,
@@ -96,7 +95,7 @@ def list_mariadb(system: System, *, search: str = "", start: int = 0, count: int
 
 def sample_mariadb(system: System, location: str, rows: int) -> Sample:
     """Return the columns of a table from the catalog, and its first rows. Raise Refusal MISSING_TABLE."""
-    place = database_of(system, KINDS)
+    place = database_of(system, MARIADB_KINDS)
     schema, table = engine_of(place).names(location, place)
     names = {"schema": schema, "table": table}
     with _connection(system) as cursor:
@@ -154,7 +153,7 @@ def _first_rows(
 @contextmanager
 def _connection(system: System) -> Iterator[Cursor]:
     """Yield a cursor of a read-only connection. Raise Refusal if the connection or a statement fails."""
-    place, password = database_of(system, KINDS), password_of(system)
+    place, password = database_of(system, MARIADB_KINDS), password_of(system)
     session = engine_of(place).session(TableOptions(timeout=STATEMENT_SECONDS))
     try:
         connection = pymysql.connect(

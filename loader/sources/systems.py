@@ -1,17 +1,19 @@
 """Connection test, discovery and sampling of systems, by kind: folders, databases, clusters and APIs."""
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from elevata.core.errors import MetadataError, as_sentence
+from loader.domain.extras import extra
 from loader.domain.refusals import Refusal
 from loader.services.sources.specs import database_place, source_roots
 from loader.sources import files
 from loader.sources.apis import list_endpoints, reach_api, sample_endpoint
+from loader.sources.database_samples import MARIADB_KINDS
 from loader.sources.file_samples import sample_files
 from loader.sources.files import ConnectionResult, Delivery, Listing, Sample
 from loader.sources.limits import SECONDS, folder_of, local, place_in, within
-from loader.sources.mariadb import KINDS, list_mariadb, reach_mariadb, sample_mariadb
 from loader.sources.postgresql import list_postgresql, reach_postgresql, sample_postgresql
 from loader.sources.text_files import ROWS
 from loader.sources.topics import list_topics, reach_cluster, sample_topic
@@ -56,7 +58,9 @@ def sample(system: System, location: str, format_name: str, options: dict[str, A
         return sample_endpoint(system, location, options or {})
     if system.kind != System.Kind.FILES:
         return (
-            sample_mariadb(system, location, ROWS) if _is_mariadb(system) else sample_postgresql(system, location, ROWS)
+            _mariadb().sample_mariadb(system, location, ROWS)
+            if _is_mariadb(system)
+            else sample_postgresql(system, location, ROWS)
         )
     path = local(place_in(system, location))
     try:
@@ -68,15 +72,21 @@ def sample(system: System, location: str, format_name: str, options: dict[str, A
 
 
 def _is_mariadb(system: System) -> bool:
-    return system.kind == System.Kind.JDBC and database_place(system).kind in KINDS
+    return system.kind == System.Kind.JDBC and database_place(system).kind in MARIADB_KINDS
+
+
+def _mariadb() -> ModuleType:
+    with extra("mariadb"):
+        from loader.sources import mariadb
+    return mariadb
 
 
 def _reach_jdbc(system: System) -> ConnectionResult:
-    return reach_mariadb(system) if _is_mariadb(system) else reach_postgresql(system)
+    return _mariadb().reach_mariadb(system) if _is_mariadb(system) else reach_postgresql(system)
 
 
 def _list_jdbc(system: System, **page: Any) -> Listing:
-    return list_mariadb(system, **page) if _is_mariadb(system) else list_postgresql(system, **page)
+    return _mariadb().list_mariadb(system, **page) if _is_mariadb(system) else list_postgresql(system, **page)
 
 
 # Connection test and listing of each kind of system outside of this machine.

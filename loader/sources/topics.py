@@ -3,18 +3,18 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 
 from elevata.core import strict_json
 from elevata.core.words import counted
+from loader.domain.extras import extra
 from loader.domain.refusals import Refusal
 from loader.domain.sources.debezium import PLAIN as PLAIN_VALUE
 from loader.domain.sources.debezium import UNREAD, Encoding, encodings, type_of
 from loader.domain.sources.kafka import OPERATIONS, event_of, fields_of, row_of, sequence_of
 from loader.domain.sources.sampling import SampledColumn
-from loader.kafka.client import Cluster, Message
 from loader.records.debezium import text_of_value, unwrapped
 from loader.records.values import Number, text_of
 from loader.services.sources.specs import cluster_place
@@ -27,6 +27,9 @@ from metadata.domain.sources.formats import KAFKA, OP, SEQUENCE
 from metadata.domain.sources.option_kinds import DEBEZIUM, LSN, PLAIN
 from metadata.domain.types import parse
 from metadata.models import System
+
+if TYPE_CHECKING:
+    from loader.kafka.client import Cluster, Message
 
 _SECONDS = 5
 _PLAIN = Encoding(PLAIN_VALUE)
@@ -106,7 +109,7 @@ def sample_topic(system: System, location: str, options: dict[str, Any] | None) 
     return replace(result, columns=result.columns + named, values=result.values + more)
 
 
-def _row(topic: str, message: Message, event: Mapping[str, Any]) -> Mapping[str, Any]:
+def _row(topic: str, message: "Message", event: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the columns of an event; those of MongoDB are in the JSON text of a document."""
     row = event.get("before" if event.get("op") == "d" else "after")
     if not isinstance(row, str):
@@ -114,7 +117,7 @@ def _row(topic: str, message: Message, event: Mapping[str, Any]) -> Mapping[str,
     return unwrapped(_object(topic, replace(message, value=row.encode())))
 
 
-def _message_key(messages: list[Message], names: list[str]) -> tuple[str, ...]:
+def _message_key(messages: "list[Message]", names: list[str]) -> tuple[str, ...]:
     """Return the columns in the keys of all messages, if these are JSON objects with columns of the rows."""
     keys = set()
     for message in messages:
@@ -128,11 +131,13 @@ def _message_key(messages: list[Message], names: list[str]) -> tuple[str, ...]:
     return key if set(key) <= set(names) else ()
 
 
-def _cluster(system: System) -> Cluster:
+def _cluster(system: System) -> "Cluster":
+    with extra("kafka"):
+        from loader.kafka.client import Cluster
     return Cluster(cluster_place(system), settings.SOURCE_HOSTS, system.secret, password_of(system), _SECONDS)
 
 
-def _object(topic: str, message: Message) -> Mapping[str, Any]:
+def _object(topic: str, message: "Message") -> Mapping[str, Any]:
     place = f"{topic}, partition {message.partition}, offset {message.offset}"
     try:
         value = strict_json.loads((message.value or b"").decode(), parse_int=Number, parse_float=Number)
@@ -151,7 +156,7 @@ def _object(topic: str, message: Message) -> Mapping[str, Any]:
     )
 
 
-def _about(message: Message, event: Mapping[str, Any] | None, sequence: str) -> dict[str, Any]:
+def _about(message: "Message", event: Mapping[str, Any] | None, sequence: str) -> dict[str, Any]:
     event = event or {}
     number = sequence_of(event, message.offset, sequence)
     return {

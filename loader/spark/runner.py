@@ -22,6 +22,7 @@ from pathlib import Path
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from elevata.core.installation import user_command
 from loader.domain.manifest.codec import from_json
 from loader.domain.manifest.executions import DryRunManifest, ExecuteManifest, ObserveManifest, SizesManifest
 from loader.domain.manifest.loads import LoadManifest
@@ -288,7 +289,7 @@ def _java_problem() -> str:
     version = re.search(r'version "(\d+)', printed.stderr) if printed is not None else None
     if version is not None and int(version[1]) >= _JAVA:
         return ""
-    return f"Java {_JAVA} or newer must be on the PATH or in JAVA_HOME; run 'make setup'."
+    return f"Java {_JAVA} or newer must be on the PATH or in JAVA_HOME; run '{user_command('setup')}'."
 
 
 def _end_first() -> None:

@@ -7,6 +7,7 @@ port is found here and not at the first start.
 import importlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -127,6 +128,22 @@ def test_the_example_lists_what_settings_read_and_nothing_else():
     compose_only = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / "docker-compose.yml").read_text()))
     assert sorted(SETTINGS_VARIABLES - EXAMPLE_VARIABLES) == []
     assert sorted(EXAMPLE_VARIABLES - SETTINGS_VARIABLES - compose_only) == []
+
+
+def test_first_layer_of_the_image_has_every_module_of_set_up(tmp_path):
+    """Set-up runs in a layer of its own, before the code is copied."""
+    layer = DOCKERFILE.split("RUN python3 -m elevata.bootstrap", 1)[0]
+    for line in re.findall(r"^COPY (?:--\S+ )*(.+)$", layer, re.M):
+        *sources, target = line.split()
+        for source in sources:
+            if (ROOT / source).is_dir():
+                shutil.copytree(ROOT / source, tmp_path / target, dirs_exist_ok=True)
+            else:
+                (tmp_path / target).mkdir(parents=True, exist_ok=True)
+                shutil.copy(ROOT / source, tmp_path / target)
+    command = [sys.executable, "-S", "-m", "elevata.bootstrap", "--help"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_no_secret_has_a_default():

@@ -11,6 +11,7 @@ from elevata.bootstrap.places import ROOT
 TARGETS = (
     *("help", "setup", "demo", "serve", "pictures", "clean"),
     *("test", "test-full", "test-rest", "test-changed", "test-services", "test-fast", "test-nightly", "bench", "lint"),
+    *("coverage", "wheel", "audit", "openapi"),
 )
 
 

@@ -7,6 +7,9 @@ import pytest
 
 from elevata.bootstrap import frontend, jars
 from elevata.bootstrap.places import ROOT
+from elevata.core.installation import version
+from loader.domain.extras import EXTRAS
+from tests.repository import requirements
 
 REGISTRY_HOSTS = re.compile(
     r"registry\.npm|npmjs\.|pypi\.org|pythonhosted|repo1?\.maven|maven\.org|deb\.debian|unpkg|jsdelivr"
@@ -19,6 +22,29 @@ def test_python_packages_are_pinned_exactly(name):
     named = [line for line in lines if line and not line.startswith("-r ")]
     assert named
     assert [line for line in named if not re.fullmatch(r"[\w.\[\]-]+==[\w.]+", line)] == []
+
+
+def test_requirements_have_the_pins_of_pyproject():
+    hint = "python -m tests.repository.requirements"
+    assert requirements.RUNTIME.read_text(encoding="utf-8") == requirements.runtime(), hint
+    assert requirements.DEVELOPMENT.read_text(encoding="utf-8") == requirements.development(), hint
+
+
+def test_pyproject_declares_every_extra():
+    declared = requirements.project()["project"]["optional-dependencies"]
+    assert declared.pop("all") == [f"elevata[{','.join(sorted(EXTRAS))}]"]
+    assert set(declared) == set(EXTRAS)
+
+
+def test_wheel_is_built_by_the_backend_that_tests_use():
+    described = requirements.project()
+    (backend,) = described["build-system"]["requires"]
+    assert backend in described["dependency-groups"]["dev"]
+
+
+def test_changelog_begins_with_the_version_of_pyproject():
+    releases = re.findall(r"^## \[(\d+\.\d+\.\d+)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
+    assert releases[0] == requirements.project()["project"]["version"] == version()
 
 
 def test_front_end_packages_are_pinned_exactly():

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from elevata.core.installation import user_command
 from loader.domain.engines import engine_of
 from loader.domain.manifest.sources import SourceSpec
 from loader.domain.refusals import Refusal
@@ -61,7 +62,8 @@ def explain(
     if error.no_driver:
         engine = engine_of(place)
         message = f"Spark has no JDBC driver of {engine.title}"
-        return "DRIVER_MISSING", message, f"Name {engine.package} in ELEVATA_SPARK_PACKAGES and run make setup."
+        hint = f"Name {engine.package} in ELEVATA_SPARK_PACKAGES and run {user_command('setup')}."
+        return "DRIVER_MISSING", message, hint
     if lost:
         message = f"the connection to {place} was lost while rows were read: {first}"
         return "SOURCE_GONE", message, "Nothing was loaded. Run again under the same id once the database is back."

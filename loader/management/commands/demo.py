@@ -1,6 +1,7 @@
 """Command that runs the demo: the world's airports over six years, and a year of flights from New York."""
 
 import csv
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -21,6 +22,7 @@ from architecture.domain.report import Scope as ReportScope
 from elevata.accounts.cli import CommandExit, ProductCommand
 from elevata.accounts.permissions import acting_as
 from elevata.core import data_folder
+from elevata.core.installation import IS_INSTALLED, user_command
 from elevata.jobs import states
 from elevata.jobs.registry import live_workers
 from loader.domain.dependencies import Scope
@@ -64,11 +66,11 @@ class Command(ProductCommand):
 
     def arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--releases", nargs="+", metavar="R", default=list(DEFAULT_RELEASES), help="in any order")
-        parser.add_argument("--data-dir", type=Path, metavar="DIR", help="default: .data/demo")
+        parser.add_argument("--data-dir", type=Path, metavar="DIR", help=f"default: {_default_folder()}")
 
     def run(self, **options: Any) -> None:
         chosen = demo_data.sorted_releases(options["releases"])
-        folder = (options["data_dir"] or data_folder.ROOT / "demo").expanduser().resolve()
+        folder = (options["data_dir"] or _default_folder()).expanduser().resolve()
         if not demo_data.is_prepared(folder):
             demo_data.prepare(folder)
             demo_data.start_again(folder)
@@ -89,7 +91,7 @@ class Command(ProductCommand):
             finally:
                 fetching.shutdown(wait=False, cancel_futures=True)
         self.print_json(table)
-        self.say(f"\none airport's versions, read by DuckDB ({DUCKDB}):\n\n{QUERY}\n\n{_query_duckdb(folder)}\n")
+        self._say_query(folder)
         self.say(f"loaded in {loading:.1f} s, {time.monotonic() - started:.1f} s since the start; " + _memory(peak))
         self._say_end(folder, people, work)
 
@@ -122,6 +124,15 @@ class Command(ProductCommand):
         if record is not None:
             self.say(demo_work.change_summary(columns, record))
 
+    def _say_query(self, folder: Path) -> None:
+        """Print the result of the DuckDB example, or the extra that a wheel needs for it."""
+        if importlib.util.find_spec("duckdb") and importlib.util.find_spec("duckdb_extension_delta"):
+            answer = _query_duckdb(folder)
+            self.say(f"\none airport's versions, read by DuckDB ({DUCKDB}):\n\n{QUERY}\n\n{answer}\n")
+        else:
+            program = f"{sys.executable} {settings.BASE_DIR / DUCKDB} 'SELECT …'"
+            self.say(f"\nto query the tables without Spark: pip install 'elevata[duckdb]', then {program}\n")
+
     def _say_end(self, folder: Path, people: DemoUsers, work: Work) -> None:
         """Print the users with their passwords, the prepared work, and the product's address."""
         self.say("\nsign in as one of:")
@@ -132,10 +143,18 @@ class Command(ProductCommand):
             self.say(f"  {user_name:<6}{line}")
         if folder.parent == data_folder.ROOT:
             data_folder.activate(folder.name)
-            command = "make serve"
+            command = user_command("serve")
         else:
-            command = f"ELEVATA_DATA_DIR={folder} make serve"
+            command = f"ELEVATA_DATA_DIR={folder} {user_command('serve')}"
         self.say(f"\nto look at it: {command}, then open http://localhost:8000/")
+
+
+def _default_folder() -> Path:
+    """Return the demo's data folder; for a wheel, below the folder that ELEVATA_DATA_DIR names."""
+    if prepared := os.environ.get(demo_data.PREPARED):
+        return Path(prepared)
+    configured = os.environ.get("ELEVATA_DATA_DIR")
+    return Path(configured) / "demo" if IS_INSTALLED and configured else data_folder.ROOT / "demo"
 
 
 def _set_up(folder: Path) -> DemoUsers:

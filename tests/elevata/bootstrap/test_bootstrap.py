@@ -251,10 +251,18 @@ class TestJars:
         kept = tmp_path / "jars"
         kept.mkdir()
         (kept / "old.jar").touch()
-        monkeypatch.setattr(jars, "run", lambda *_, **__: None)
+        monkeypatch.setattr(jars, "run", lambda *_, **__: "")
         with pytest.raises(Problem, match="there is no jar of org.example:thing:1"):
             jars.fetch(["org.example:thing:1"], kept)
         assert [path.name for path in kept.iterdir()] == ["old.jar"]
+
+    def test_jars_without_their_dependencies_are_a_problem(self, tmp_path, monkeypatch):
+        place = "https://maven.example.org/org/example/thing/1/thing-1.pom"
+        broken = f"\tServer access error at url {place} (java.net.SocketException: Connection reset by peer)\n"
+        monkeypatch.setattr(jars, "run", lambda *_, **__: broken)
+        with pytest.raises(Problem, match="dependencies of thing-1 could not be read: java.net.SocketException"):
+            jars.fetch(["org.example:thing:1"], tmp_path / "jars")
+        assert not (tmp_path / "jars").exists()
 
 
 class TestFrontEnd:

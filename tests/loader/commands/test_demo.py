@@ -15,6 +15,7 @@ from architecture.selectors.inbox import tasks_of
 from architecture.services.reports import operations_of
 from elevata.accounts.permissions import acting_as
 from elevata.celery import app
+from elevata.core import data_folder
 from loader import tasks
 from loader.domain.refusals import Refusal
 from loader.management import demo_data, demo_work
@@ -47,6 +48,24 @@ def test_the_nth_release_of_a_day_is_n_minus_one_hours_later():
 def test_what_is_no_release_is_refused(name):
     with pytest.raises(ReleaseProblem, match="is not a release of airportsdata"):
         sorted_releases([name])
+
+
+def test_folder_of_the_demo_is_the_one_that_was_prepared_or_the_default(monkeypatch, tmp_path):
+    monkeypatch.delenv(demo_data.PREPARED, raising=False)
+    monkeypatch.setenv("ELEVATA_DATA_DIR", str(tmp_path))
+    assert demo._default_folder() == data_folder.ROOT / "demo"
+    monkeypatch.setattr(demo, "IS_INSTALLED", True)
+    assert demo._default_folder() == tmp_path / "demo"
+    monkeypatch.setenv(demo_data.PREPARED, str(tmp_path / "other"))
+    assert demo._default_folder() == tmp_path / "other"
+
+
+def test_demo_without_duckdb_names_its_extra(monkeypatch, tmp_path):
+    said = []
+    monkeypatch.setattr(demo.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(demo.Command, "say", lambda self, line: said.append(line))
+    demo.Command()._say_query(tmp_path)
+    assert "pip install 'elevata[duckdb]'" in said[0]
 
 
 CSV = b"icao,name\nEDDF,Frankfurt\n"

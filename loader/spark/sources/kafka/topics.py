@@ -22,7 +22,7 @@ SOURCE_GONE            the connection was lost while messages were read
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -30,12 +30,12 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from elevata.core.words import counted
+from loader.domain.extras import extra
 from loader.domain.manifest.loads import RawLoad
 from loader.domain.manifest.sources import ClusterSpec, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.domain.sources.feeds import FeedChoice, FeedLog, FeedRange, Topic, choose_messages
 from loader.domain.sources.kafka import MESSAGES_OF_TASK, TopicOptions, spark_options
-from loader.kafka.client import Cluster
 from loader.spark.session import source_hosts, thrown_by
 from loader.spark.sources.files import JAVA_ERRORS
 from loader.spark.sources.kafka.messages import (
@@ -53,6 +53,9 @@ from loader.spark.sources.opened import FileFormat, Opened, Place
 from metadata.domain.sources.formats import KAFKA
 from metadata.domain.sources.locations import Roots
 from metadata.domain.types import STRING, parse, spark_type
+
+if TYPE_CHECKING:
+    from loader.kafka.client import Cluster
 
 _SAMPLED_FOR_TYPES = 10_000
 
@@ -198,7 +201,9 @@ def open_topic(
     return replace(opened, rows=in_log_order(keyed, opened.names, opened.keys, layout.numbers, earlier))
 
 
-def _cluster(spark: SparkSession, source: SourceSpec) -> Cluster:
+def _cluster(spark: SparkSession, source: SourceSpec) -> "Cluster":
+    with extra("kafka"):
+        from loader.kafka.client import Cluster
     source.check_password()
     system = _spec(source)
     return Cluster(system.place, source_hosts(spark), system.secret, system.password)
