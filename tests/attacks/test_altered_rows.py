@@ -109,7 +109,7 @@ def test_a_row_inserted_or_removed_with_its_seal_is_found(installation: World) -
     assert altered() == ["metadata_targetcolumn rawcore.rc_crm_customer.balance unsealed"]
 
 
-def test_an_altered_row_is_in_no_report_and_no_load(built: World) -> None:
+def test_report_and_load_refuse_an_altered_row(built: World) -> None:
     sql("UPDATE metadata_targetcolumn SET expression = '2' WHERE name = 'balance'")
     assert code_of(built.report) == "CHANGED_OUTSIDE"
     states = dataset_states()
@@ -118,7 +118,7 @@ def test_an_altered_row_is_in_no_report_and_no_load(built: World) -> None:
     assert code_of(pending_changes, **load, seen=seen, through=0) == "CHANGED_OUTSIDE"
 
 
-def test_an_edit_does_not_cover_an_altered_row_up(built: World) -> None:
+def test_edit_of_an_altered_row_leaves_it_detected(built: World) -> None:
     sql("UPDATE metadata_targetcolumn SET expression = '2' WHERE name = 'balance'")
     column = TargetColumn.objects.get(name="balance")
     with acting_as(built.author):
@@ -156,7 +156,7 @@ def test_verify_audit_lists_altered_rows(built: World, capsys: Any) -> None:
     assert "rawcore.rc_crm_customer.balance): its values were changed outside" in capsys.readouterr().out
 
 
-def test_a_row_put_back_with_its_seal_is_found_by_verifying_only(built: World) -> None:
+def test_row_restored_with_its_former_seal_is_found_only_by_verification(built: World) -> None:
     column = TargetColumn.objects.get(name="balance")
     seals = RowSeal.objects.filter(table="metadata_targetcolumn", row_id=column.pk)
     former = seals.values("digest", "parts", "entry_id", "signature").get()
@@ -176,7 +176,7 @@ def test_a_check_removed_with_all_seals_is_found_by_its_entry(installation: Worl
     assert [(row.key, row.problem) for row in outdated_rows()] == [(str(check.key), "removed")]
 
 
-def test_not_refused_a_source_changed_by_sql(built: World) -> None:
+def test_source_changed_by_sql_is_found_but_not_refused(built: World) -> None:
     with acting_as(built.author):
         system = create_system(name="Air", short_name="air", location="{{ data_dir }}/landing")
     sql("UPDATE metadata_system SET owner = 'nobody'")
@@ -184,7 +184,7 @@ def test_not_refused_a_source_changed_by_sql(built: World) -> None:
     assert built.report().status == "no_changes"
 
 
-def test_not_detected_a_row_sealed_with_the_audit_key(built: World) -> None:
+def test_row_sealed_with_the_audit_key_is_not_detected(built: World) -> None:
     column = TargetColumn.objects.get(name="balance")
     sql("UPDATE metadata_targetcolumn SET expression = '2' WHERE name = 'balance'")
     entry = RowSeal.objects.get(table="metadata_targetcolumn", row_id=column.pk).entry_id
@@ -199,7 +199,7 @@ def test_rows_of_an_existing_installation_are_sealed_by_its_migration(installati
     assert (altered(), list(outdated_rows())) == ([], [])
 
 
-def test_rows_sealed_with_a_key_that_is_not_listed_have_a_problem_of_their_own(built: World, settings: Any) -> None:
+def test_rows_sealed_with_an_unlisted_key_are_reported_as_key_unknown(built: World, settings: Any) -> None:
     former, settings.AUDIT_KEY = settings.AUDIT_KEY, "5" * 64
     assert {row.problem for row in altered_rows()} == {"key_unknown"}
     with pytest.raises(Refused, match="a key that is not listed") as caught:
@@ -215,7 +215,7 @@ def test_rows_sealed_with_a_key_that_is_not_listed_have_a_problem_of_their_own(b
 @pytest.mark.parametrize(
     "statement", ["DELETE FROM architecture_executionevent", "UPDATE architecture_executionevent SET message = ''"]
 )
-def test_a_changed_or_removed_line_of_an_execution_is_found(built: World, statement: str) -> None:
+def test_changed_or_deleted_execution_log_line_is_found(built: World, statement: str) -> None:
     committed()
     assert ExecutionEvent.objects.exists()
     assert verify_chain(recorded=False).problem is None
@@ -226,7 +226,7 @@ def test_a_changed_or_removed_line_of_an_execution_is_found(built: World, statem
     assert problem.kind == "execution_event"
 
 
-def test_lines_of_an_existing_installation_are_chained_by_its_migration(built: World) -> None:
+def test_execution_log_lines_of_an_existing_installation_are_chained_by_its_migration(built: World) -> None:
     committed()
     event = ExecutionEvent.objects.create(execution=ExecutionEvent.objects.first().execution, attempt=1, message="x")
     assert verify_chain(recorded=False).problem.subject == event.pk

@@ -49,7 +49,7 @@ def test_a_hostile_yaml_file_is_refused_by_rest(operator: Client, content: str, 
     assert not System.objects.exists()
 
 
-def test_a_zip_file_is_no_metadata(operator: Client):
+def test_metadata_import_refuses_a_zip_file(operator: Client):
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("../../etc/cron.d/x", "0" * 1_000_000)
@@ -57,7 +57,7 @@ def test_a_zip_file_is_no_metadata(operator: Client):
     must_be_refused(answer, "parse_error")
 
 
-def test_a_packed_body_is_not_unpacked(operator: Client):
+def test_compressed_request_body_is_refused(operator: Client):
     bomb = gzip.compress(b"[" + b"0," * 5_000_000 + b"0]")
     answer = operator.post(
         "/api/v1/systems/", bomb, content_type="application/json", headers={"Content-Encoding": "gzip"}
@@ -65,32 +65,32 @@ def test_a_packed_body_is_not_unpacked(operator: Client):
     must_be_refused(answer, "parse_error")
 
 
-def test_a_body_larger_than_allowed_is_not_read(operator: Client):
+def test_request_body_over_the_size_limit_is_refused(operator: Client):
     must_be_refused(bring(operator, "a: " + "x" * (9 * 1024 * 1024)), "body_too_big")
 
 
-def test_a_body_nested_without_bottom_is_refused(operator: Client):
+def test_deeply_nested_request_body_is_refused(operator: Client):
     body = "[" * 200_000
     must_be_refused(operator.post("/api/v1/systems/", body, content_type="application/json"), "parse_error")
 
 
-def test_the_name_of_a_file_writes_nothing(operator: Client, tmp_path):
+def test_file_name_in_an_import_writes_no_file(operator: Client, tmp_path):
     for name in ("../../../../tmp/canary.yaml", str(tmp_path / "canary.yaml")):
         assert bring(operator, "format: metadata/v1\n", name=name).status_code == 200
     assert not (tmp_path / "canary.yaml").exists()
 
 
 @pytest.mark.parametrize("page", ["999999999999999999999", "-1", "0", "1e9", "x"])
-def test_a_page_beyond_all_is_refused_or_empty(operator: Client, page: str):
+def test_invalid_page_number_causes_no_server_error(operator: Client, page: str):
     assert operator.get("/api/v1/systems/", {"page": page}).status_code in (200, 400, 404)
 
 
-def test_a_page_of_everything_is_not_given(operator: Client):
+def test_huge_page_size_causes_no_server_error(operator: Client):
     answer = operator.get("/api/v1/systems/", {"page_size": "1000000"})
     assert answer.status_code in (200, 400)
 
 
-def test_an_expression_of_patience_is_answered_at_once(operator: Client, airport):
+def test_long_or_deeply_nested_expression_is_refused_before_parsing(operator: Client, airport):
     """Check that long or nested expressions are refused by their size or depth, before parsing."""
     column = airport.columns.get(name="name")
     long, deep = "Ensure this field has no more than 10000 characters.", "is nested too deeply"

@@ -111,7 +111,7 @@ def test_a_select_over_another_schema_is_neither_described_nor_saved(ed: User, s
     assert not TargetDataset.objects.filter(name="pay").exists()
 
 
-def test_editor_saves_no_row_that_reads_data_of_another_schema(ed: User, own: TargetDataset, secret: TargetDataset):
+def test_editor_cannot_save_rows_that_read_data_of_another_schema(ed: User, own: TargetDataset, secret: TargetDataset):
     note = own.columns.get(name="note")
     hidden = create_check(dataset=own, name="old", kind="relationship", arguments=UNKNOWN_KEYS)
     hidden = retire_check(check=hidden, expected_version=hidden.version)
@@ -164,7 +164,7 @@ def test_reader_of_the_other_schema_saves_models_and_checks_over_it(ed: User, se
         )
 
 
-def test_columns_that_models_with_secrets_do_not_read_change(orders: TargetDataset):
+def test_columns_not_read_by_models_over_other_schemas_can_be_changed(orders: TargetDataset):
     """An editor of one schema changes it while a model of another one reads it beside data of a third."""
     retire_dataset(dataset=stored("all_paid"), expected_version=stored("all_paid").version)
     user = person("sales")
@@ -194,7 +194,7 @@ def test_rename_of_an_own_column_updates_models_expressions_filters_and_checks(e
     assert {check.arguments["where"] for check in orders.checks.all()} == {"`total` > 1"}
 
 
-def test_a_rename_that_readers_followed_is_undone(ed: User, orders: TargetDataset):
+def test_undo_of_a_rename_restores_the_texts_of_its_readers(ed: User, orders: TargetDataset):
     amount = orders.columns.get(name="amount")
     texts = [stored("paid").select, stored("all_paid").select, stored("staff").filter]
     with acting_as(ed):
@@ -204,7 +204,7 @@ def test_a_rename_that_readers_followed_is_undone(ed: User, orders: TargetDatase
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_an_edit_beside_a_rename_that_it_follows_is_refused(ed: User, orders: TargetDataset, is_first: bool):
+def test_edit_of_a_model_in_the_transaction_of_a_rename_is_refused(ed: User, orders: TargetDataset, is_first: bool):
     """A unit of work renames a column, and edits the model that follows it."""
     model, amount = stored("paid"), orders.columns.get(name="amount")
 

@@ -16,7 +16,7 @@ __all__ = ["built", "world"]
 pytestmark = [pytest.mark.django_db, pytest.mark.embedded]
 
 
-def test_an_author_who_is_removed_by_sql_is_found_by_verifying_only(built: World) -> None:
+def test_author_removed_by_sql_is_found_only_by_verification(built: World) -> None:
     report = needing_approval(built)
     assert report.authors == ["ada"]
     committed()

@@ -96,7 +96,7 @@ def ask(world: World, report: ChangeReport) -> Any:
     return request_execution(report=report, user=world.operator)
 
 
-def test_an_approval_inserted_by_sql_counts_for_nothing(built: World) -> None:
+def test_approval_inserted_by_sql_is_refused(built: World) -> None:
     report = needing_approval(built)
     forge_approval(report, built.approver)
     assert (decisions_on(report), approvals_missing(report)) == ((), 1)
@@ -105,7 +105,7 @@ def test_an_approval_inserted_by_sql_counts_for_nothing(built: World) -> None:
     assert code_of(approve, report=report, user=person("carl", Role.APPROVER)) == "APPROVAL_UNPROVEN"
 
 
-def test_sealing_does_not_make_it_count(built: World) -> None:
+def test_sealing_does_not_validate_an_inserted_approval(built: World) -> None:
     report = needing_approval(built)
     forge_approval(report, built.approver)
     assert chain.seal() >= 0
@@ -113,7 +113,7 @@ def test_sealing_does_not_make_it_count(built: World) -> None:
     assert verify_chain(recorded=False).problem.code == "signature_wrong"
 
 
-def test_a_forged_link_does_not_make_it_count(built: World) -> None:
+def test_forged_chain_link_does_not_validate_an_inserted_approval(built: World) -> None:
     report = needing_approval(built)
     approval = forge_approval(report, built.approver)
     sql(
@@ -131,21 +131,21 @@ def test_a_forged_link_does_not_make_it_count(built: World) -> None:
 @pytest.mark.parametrize(
     ("column", "value"), [("fingerprint", "0" * 64), ("roles", '["admin"]'), ("person_name", "zoe"), ("note", "x")]
 )
-def test_an_approval_changed_by_sql_counts_for_nothing(built: World, column: str, value: str) -> None:
+def test_approval_changed_by_sql_is_refused(built: World, column: str, value: str) -> None:
     report = built.approved() if needing_approval(built) else None
     chain.seal()
     sql(f"UPDATE architecture_approval SET {column} = %s", value)
     assert code_of(ask, world=built, report=report) == "APPROVAL_UNPROVEN"
 
 
-def test_an_approval_given_to_another_user_by_sql_counts_for_nothing(built: World) -> None:
+def test_approval_assigned_to_another_user_by_sql_is_refused(built: World) -> None:
     needing_approval(built)
     report = built.approved()
     sql("UPDATE architecture_approval SET person_id = %s", person("zoe", Role.APPROVER).pk)
     assert code_of(ask, world=built, report=report) == "APPROVAL_UNPROVEN"
 
 
-def test_an_approval_counts_before_and_after_it_is_sealed(built: World) -> None:
+def test_approval_is_valid_before_and_after_sealing(built: World) -> None:
     needing_approval(built)
     report = built.approved()
     assert [one.user for one in decisions_on(report)] == ["bob"]
@@ -153,7 +153,7 @@ def test_an_approval_counts_before_and_after_it_is_sealed(built: World) -> None:
     assert [one.user for one in decisions_on(report)] == ["bob"]
 
 
-def test_an_approval_of_a_key_that_is_not_known_counts_for_nothing(built: World, settings) -> None:
+def test_approval_signed_with_an_unknown_key_is_refused(built: World, settings) -> None:
     needing_approval(built)
     report = built.approved()
     settings.AUDIT_KEYS_FORMER, settings.AUDIT_KEY = (settings.AUDIT_KEY,), "k" * 40
@@ -162,7 +162,7 @@ def test_an_approval_of_a_key_that_is_not_known_counts_for_nothing(built: World,
     assert code_of(ask, world=built, report=report) == "APPROVAL_UNPROVEN"
 
 
-def test_a_rejection_undone_by_sql_still_counts(built: World) -> None:
+def test_rejection_undone_by_sql_still_blocks_execution(built: World) -> None:
     report = needing_approval(built)
     reject(report=report, user=person("carl", Role.APPROVER))
     ChangeReport.objects.filter(pk=report.pk).update(status="open")
@@ -194,7 +194,7 @@ def test_statements_changed_by_sql_are_not_executed(renamed: World) -> None:
     assert code_of(ask, world=renamed, report=preview.report) == "PREVIEW_UNPROVEN"
 
 
-def test_an_execution_whose_preview_changed_meanwhile_runs_nothing(renamed: World) -> None:
+def test_queued_execution_with_a_preview_changed_by_sql_is_refused(renamed: World) -> None:
     execution = renamed.queued()
     document = json.loads(json.dumps(execution.preview.document))
     document["steps"][0]["statement"] = "DROP TABLE x"
@@ -204,7 +204,7 @@ def test_an_execution_whose_preview_changed_meanwhile_runs_nothing(renamed: Worl
     assert code_of(verify, execution=execution) == "PREVIEW_UNPROVEN"
 
 
-def test_not_detected_a_role_given_by_sql(built: World) -> None:
+def test_role_granted_by_sql_is_not_detected(built: World) -> None:
     """Check the known limit that SQL access can create another user with a role, and act as that user."""
     from django.contrib.auth.models import Group, User
 
@@ -232,7 +232,7 @@ def strict(built: World) -> World:
     return built
 
 
-def test_a_policy_changed_by_sql_decides_nothing(strict: World) -> None:
+def test_policy_changed_by_sql_is_refused(strict: World) -> None:
     report = needing_approval(strict)
     Environment.objects.update(policies=OPEN)
     report.refresh_from_db()
@@ -252,12 +252,12 @@ def test_a_queued_execution_does_not_run_under_a_policy_changed_by_sql(strict: W
     assert code_of(verify, execution=Execution.objects.get(pk=execution.pk)) == "POLICY_UNPROVEN"
 
 
-def test_a_first_policy_written_by_sql_decides_nothing(built: World) -> None:
+def test_first_policy_written_by_sql_is_refused(built: World) -> None:
     Environment.objects.update(policies=OPEN)
     assert code_of(built.report) == "POLICY_UNPROVEN"
 
 
-def test_a_policy_written_by_sql_with_its_record_decides_nothing(strict: World) -> None:
+def test_policy_written_by_sql_with_a_record_is_refused(strict: World) -> None:
     last = PolicyRecord.objects.latest("pk")
     values = {field.attname: getattr(last, field.attname) for field in PolicyRecord._meta.concrete_fields}
     PolicyRecord.objects.create(**values | {"id": None, "policies": OPEN, "version": last.version + 1})
@@ -265,18 +265,18 @@ def test_a_policy_written_by_sql_with_its_record_decides_nothing(strict: World) 
     assert code_of(strict.report) == "POLICY_UNPROVEN"
 
 
-def test_a_policy_changed_by_sql_is_found(strict: World) -> None:
+def test_verification_finds_a_policy_changed_by_sql(strict: World) -> None:
     Environment.objects.update(policies=OPEN)
     assert verify_chain(recorded=False).problem.code == "policy_differs"
 
 
-def test_a_first_policy_written_by_sql_is_found(built: World) -> None:
+def test_verification_finds_a_first_policy_written_by_sql(built: World) -> None:
     Environment.objects.update(policies=OPEN)
     chain.seal()
     assert verify_chain(recorded=False).problem.code == "policy_differs"
 
 
-def test_saving_a_policy_changed_by_sql_again_is_compared_with_the_one_in_force(strict: World) -> None:
+def test_saving_a_policy_changed_by_sql_is_a_proposal_against_the_recorded_one(strict: World) -> None:
     Environment.objects.update(policies=OPEN)
     asked = {"environment": strict.environment, "user": person("root", Role.ADMIN), "expected_version": 2}
     assert update_policies(**asked, policies=OPEN) is not None
@@ -319,14 +319,14 @@ def test_a_proposal_written_by_sql_is_not_accepted(strict: World) -> None:
     assert code_of(accept_policy, proposal=forged, user=rita) == "PROPOSAL_UNPROVEN"
 
 
-def test_saving_the_policy_in_force_again_is_the_way_on(strict: World) -> None:
+def test_saving_the_recorded_policy_repairs_one_changed_by_sql(strict: World) -> None:
     Environment.objects.update(policies=OPEN)
     asked = {"environment": strict.environment, "user": person("root", Role.ADMIN), "expected_version": 2}
     assert update_policies(**asked, policies={"approvals": {"review": {"count": 2}}}) is None
     assert approvals_missing(needing_approval(strict)) == 2
 
 
-def test_not_refused_an_older_policy_whose_successor_was_removed_by_sql(strict: World) -> None:
+def test_older_policy_whose_successor_was_deleted_by_sql_is_found_but_not_refused(strict: World) -> None:
     """Check the known limit that the previous policy applies after its successor's record and link are removed.
 
     Verifying the chain detects it.
@@ -393,14 +393,14 @@ def test_applied_state_changed_by_sql_is_refused_and_found(renamed: World, colum
     assert (problem.code, problem.kind) == ("applied_unproven", "applied-dataset")
 
 
-def test_a_mark_raised_by_sql_sheds_no_author(renamed: World) -> None:
+def test_mark_raised_by_sql_removes_no_author(renamed: World) -> None:
     key = str(AppliedDataset.objects.get().dataset_key)
     assert carried_out(renamed.environment, [key])[key] > 0
     forge_applied("through")
     assert carried_out(renamed.environment, [key]) == {key: 0}
 
 
-def test_a_row_of_another_dataset_does_not_count(renamed: World) -> None:
+def test_applied_state_moved_to_another_dataset_by_sql_is_refused(renamed: World) -> None:
     change_applied(dataset_key=UUID(int=7))
     assert code_of(renamed.report) == "APPLIED_UNPROVEN"
 
@@ -414,7 +414,7 @@ def test_applied_state_changed_by_sql_while_an_execution_runs_is_refused(renamed
     assert code_of(finish_all, todo=todo, attempt=attempt) == "APPLIED_UNPROVEN"
 
 
-def test_adopting_the_dataset_is_the_way_on_and_every_author_counts(renamed: World) -> None:
+def test_adopting_a_dataset_repairs_its_forged_applied_state_and_keeps_all_authors(renamed: World) -> None:
     forge_applied("through")
     row = AppliedDataset.objects.get()
     asked = {"environment": renamed.environment, "user": renamed.operator, "reason": "changed by SQL"}
@@ -441,7 +441,7 @@ def test_a_kept_history_changed_by_sql_is_refused_and_found(built: World, column
     assert approvals_missing(built.report()) == 1
 
 
-def test_not_detected_applied_state_put_back_to_an_older_one_by_sql(renamed: World) -> None:
+def test_applied_state_restored_to_an_older_row_by_sql_is_not_detected(renamed: World) -> None:
     """Check the known limit that an older signed row can be restored, because its signature stays valid."""
     columns = ("state", "table_versions", "execution_id", "through", "digest", "signature", "qualified_name")
     before = AppliedDataset.objects.values(*columns).get()
@@ -452,7 +452,7 @@ def test_not_detected_applied_state_put_back_to_an_older_one_by_sql(renamed: Wor
     assert renamed.report() is not None
 
 
-def test_not_detected_applied_state_removed_by_sql(built: World) -> None:
+def test_applied_state_deleted_by_sql_is_not_detected(built: World) -> None:
     """Check the known limit of a removed applied state: the dataset counts as never applied.
 
     All its editors then count as authors, and changed logic is not detected.
@@ -526,7 +526,7 @@ def test_a_plan_changed_by_sql_is_not_undone(renamed: World) -> None:
     assert code_of(undo_report, record=record, user=renamed.operator) == "EXECUTION_UNPROVEN"
 
 
-def test_steps_that_are_about_something_else_run_nothing(renamed: World) -> None:
+def test_execution_with_steps_changed_by_sql_is_refused(renamed: World) -> None:
     execution = renamed.queued()
     execution.operations.update(op="ADD_COLUMN")
     assert claim_execution(execution_pk=execution.pk, worker="w1") is not None
@@ -534,7 +534,7 @@ def test_steps_that_are_about_something_else_run_nothing(renamed: World) -> None
     assert code_of(verify, execution=Execution.objects.get(pk=execution.pk)) == "EXECUTION_UNPROVEN"
 
 
-def test_not_detected_an_execution_put_into_the_queue_again_by_sql(renamed: World) -> None:
+def test_execution_requeued_by_sql_is_not_detected(renamed: World) -> None:
     """Check the known limit that a cancelled execution can be queued again; it passes the same checks."""
     execution = renamed.queued()
     cancel_execution(execution=execution, user=renamed.operator)
@@ -544,7 +544,7 @@ def test_not_detected_an_execution_put_into_the_queue_again_by_sql(renamed: Worl
     assert verify_chain(recorded=False).problem is None
 
 
-def test_not_detected_a_step_marked_as_done_by_sql(renamed: World) -> None:
+def test_step_marked_as_done_by_sql_is_not_detected(renamed: World) -> None:
     """Check the known limit that a pending execution's steps are unsigned and can be marked as done."""
     execution = renamed.queued()
     execution.operations.update(status="succeeded")
@@ -552,7 +552,7 @@ def test_not_detected_a_step_marked_as_done_by_sql(renamed: World) -> None:
     assert verify_chain(recorded=False).problem is None
 
 
-def test_not_detected_triggers_taken_away_and_put_back(renamed: World) -> None:
+def test_triggers_removed_and_restored_are_not_detected(renamed: World) -> None:
     """Check the known limit that removed and restored triggers are not detected, only changes made meanwhile."""
     with triggers_lifted([Approval]):
         pass
@@ -560,7 +560,7 @@ def test_not_detected_triggers_taken_away_and_put_back(renamed: World) -> None:
     assert verify_chain(recorded=False).problem is None
 
 
-def test_a_plan_changed_by_sql_sheds_no_author_of_a_history_taken_up_again(built: World) -> None:
+def test_plan_changed_by_sql_removes_no_author_of_a_resumed_history(built: World) -> None:
     describe(historize=False)
     execution = built.executed()
     row = customer()

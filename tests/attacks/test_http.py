@@ -99,7 +99,7 @@ def quiet(operator: Client) -> Client:
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
-def test_odd_methods(quiet: Client, airport: TargetDataset, address: str):
+def test_unusual_http_methods_cause_no_server_error(quiet: Client, airport: TargetDataset, address: str):
     for method in ("HEAD", "OPTIONS", "TRACE", "PUT", "PATCH", "DELETE", "PROPFIND", "get", "G=T"):
         must_be_sound(quiet.generic(method, f"/api/v1/{address.format(key=airport.key)}"))
 
@@ -107,7 +107,7 @@ def test_odd_methods(quiet: Client, airport: TargetDataset, address: str):
 @pytest.mark.parametrize(
     "tag", ["*", 'W/"1"', '"1", "2"', "1", '"', "", " ", ",,,", '"\x00"', '"é"', '"' + "1" * 5000 + '"', '"1" garbage']
 )
-def test_odd_preconditions(quiet: Client, airport: TargetDataset, tag: str):
+def test_unusual_preconditions_cause_no_server_error(quiet: Client, airport: TargetDataset, tag: str):
     path = f"datasets/{airport.key}/"
     for header in ("If-Match", "If-None-Match"):
         must_be_sound(quiet.get(f"/api/v1/{path}", headers={header: tag}))
@@ -116,11 +116,11 @@ def test_odd_preconditions(quiet: Client, airport: TargetDataset, tag: str):
 
 
 @pytest.mark.parametrize("key", ["", " ", "k" * 255, "k" * 256, "k" * 4000, "ключ", "a\x00b", "a\tb", "'; --", "\x7f"])
-def test_odd_idempotency_keys(quiet: Client, key: str):
+def test_unusual_idempotency_keys_are_accepted_or_refused(quiet: Client, key: str):
     must_be_sound(send(quiet, "post", "schemas/", MART, **{"Idempotency-Key": key}), 201, 400)
 
 
-def test_a_key_of_another_user_is_another_key(quiet: Client):
+def test_idempotency_key_of_another_user_is_independent(quiet: Client):
     assert send(quiet, "post", "schemas/", MART, **{"Idempotency-Key": "k"}).status_code == 201
     other = Client()
     other.force_login(person("ed", Role.EDITOR))
@@ -130,7 +130,7 @@ def test_a_key_of_another_user_is_another_key(quiet: Client):
 
 
 @pytest.mark.parametrize("path", ["schemas/", "schemas/bulk/", "metadata/import/", "reads/", "load-runs/", "users/"])
-def test_odd_bodies(quiet: Client, path: str):
+def test_malformed_request_bodies_cause_no_server_error(quiet: Client, path: str):
     for number, body in enumerate(BODIES):
         for headers in ({}, {"Idempotency-Key": f"k{number}"}):
             answer = quiet.generic("POST", f"/api/v1/{path}", body, content_type="application/json", headers=headers)
@@ -154,13 +154,13 @@ def test_odd_bodies(quiet: Client, path: str):
     ],
 )
 @pytest.mark.parametrize("path", ["schemas/", "history-batches/"])
-def test_odd_media_types(quiet: Client, path: str, kind: str):
+def test_unusual_media_types_are_refused(quiet: Client, path: str, kind: str):
     for body in (b"{}", b"--b\r\n", b"--b\r\nContent-Disposition: form-data; name*=utf-9''a\r\n\r\nx\r\n--b--\r\n"):
         must_be_sound(quiet.generic("POST", f"/api/v1/{path}", body, content_type=kind), 400, 415, 422)
 
 
 @pytest.mark.parametrize("path", ["", "systems/", "schema/", "nowhere/", "changes/export/"])
-def test_odd_accepts(quiet: Client, path: str):
+def test_unusual_accept_headers_cause_no_server_error(quiet: Client, path: str):
     for accept in ("text/html", "application/xml", "*/*;q=0", "", "a/b/c", ";;;", "application/yaml", "x" * 3000):
         must_be_sound(quiet.get(f"/api/v1/{path}", headers={"Accept": accept}))
 
@@ -169,7 +169,7 @@ def test_odd_accepts(quiet: Client, path: str):
     "path",
     ["systems", "schemas", "datasets", "changes", "notices", "executions", "load-runs", "reads", "users", "records"],
 )
-def test_odd_keys_in_addresses(quiet: Client, path: str):
+def test_unusual_keys_in_addresses_are_redirected_or_not_found(quiet: Client, path: str):
     for key in KEYS:
         for address in (f"/api/v1/{path}/{key}/", f"/api/v1/{path}/{key}", f"/api/v1/{path}//{key}/"):
             must_be_sound(quiet.get(address), 301, 404)
@@ -196,7 +196,7 @@ def test_odd_keys_in_addresses(quiet: Client, path: str):
         {"Cookie": "sessionid=\x00; csrftoken=x"},
     ],
 )
-def test_odd_headers(quiet: Client, airport: TargetDataset, headers: dict[str, str]):
+def test_unusual_headers_are_ignored_or_refused(quiet: Client, airport: TargetDataset, headers: dict[str, str]):
     answer = quiet.get("/api/v1/columns/?page_size=1", headers=headers)
     must_be_sound(answer, 200, 401)
     if answer.status_code == 200:
@@ -204,7 +204,7 @@ def test_odd_headers(quiet: Client, airport: TargetDataset, headers: dict[str, s
 
 
 @pytest.mark.parametrize("host", ["evil.example", "testserver:x", "[::1", "a b", "", "testserver.", "é.example"])
-def test_odd_hosts(quiet: Client, settings: Any, host: str):
+def test_unusual_host_headers_are_accepted_or_refused(quiet: Client, settings: Any, host: str):
     settings.ALLOWED_HOSTS = ["testserver"]
     must_be_sound(quiet.get("/api/v1/systems/", headers={"Host": host}), 200, 400)
 
@@ -212,7 +212,7 @@ def test_odd_hosts(quiet: Client, settings: Any, host: str):
 @pytest.mark.parametrize(
     "ordering", ["name", "-name", "short_name,name", "name,name", ",", "-", "--name", "?", "pk", "name__x"]
 )
-def test_odd_orders_and_cursors(quiet: Client, airport: TargetDataset, ordering: str):
+def test_unusual_orders_and_cursors_are_accepted_or_refused(quiet: Client, airport: TargetDataset, ordering: str):
     for cursor in ("", "x", ":", "a:b:c", "=" * 3000, quote("\x00"), quote("ü"), ".eJx:1t:sig"):
         must_be_sound(quiet.get(f"/api/v1/datasets/?ordering={ordering}&cursor={cursor}"), 200, 400)
 

@@ -173,7 +173,7 @@ def test_a_hostile_name_of_a_schema_is_refused(operator: Client):
 
 
 @pytest.mark.parametrize("name", COLUMN_NAMES)
-def test_whatever_a_column_is_called_it_stays_one_name_in_one_statement(
+def test_column_name_is_quoted_as_one_identifier_in_sql(
     operator: Client, airport: TargetDataset, source: SourceDataset, name: str
 ):
     """Check that any deliverable column name is quoted, so that it is only a name in SQL."""
@@ -194,7 +194,7 @@ def test_whatever_a_column_is_called_it_stays_one_name_in_one_statement(
 
 
 @pytest.mark.parametrize("name", ["${env:HOME}", "a ${system:user.name}", "${spark.app.id}"])
-def test_a_name_of_a_column_holds_no_variable(
+def test_column_name_with_a_variable_is_refused(
     operator: Client, airport: TargetDataset, source: SourceDataset, column: TargetColumn, name: str
 ):
     body = {"source_dataset": str(source.key), "name": name, "type": "string"}
@@ -216,7 +216,7 @@ def test_a_name_of_a_column_holds_no_variable(
         {"input": "batch_files", "time": "_fivetran_start", "unmodified_string": "${env:HOME}"},
     ],
 )
-def test_a_history_policy_holds_no_variable(operator: Client, airport: TargetDataset, policy: dict[str, Any]):
+def test_history_policy_with_a_variable_is_refused(operator: Client, airport: TargetDataset, policy: dict[str, Any]):
     answer = send(operator, "patch", f"datasets/{airport.key}/", {"history_policy": policy})
     must_be_refused(answer, "bad_history_policy")
     assert "${" in answer.json()["detail"]
@@ -240,7 +240,7 @@ def test_a_history_policy_holds_no_variable(operator: Client, airport: TargetDat
         {"columnNameOfCorruptRecord": "x"},
     ],
 )
-def test_options_that_a_format_does_not_have_are_refused(
+def test_source_options_unknown_to_the_format_are_refused(
     operator: Client, source: SourceDataset, options: dict[str, Any]
 ):
     must_be_refused(send(operator, "patch", f"source-datasets/{source.key}/", {"options": options}), "bad_option")
@@ -259,7 +259,7 @@ def test_options_that_a_format_does_not_have_are_refused(
         "postgresql://db:99999/erp",
     ],
 )
-def test_options_of_a_connection_are_refused(operator: Client, location: str):
+def test_connection_options_in_a_location_are_refused(operator: Client, location: str):
     body = {"short_name": "erp", "name": "ERP", "kind": "jdbc", "location": location}
     must_be_refused(send(operator, "post", "systems/", body), "bad_location")
 
@@ -267,13 +267,13 @@ def test_options_of_a_connection_are_refused(operator: Client, location: str):
 @pytest.mark.parametrize(
     "path", ["datasets/", "columns/", "systems/", "source-datasets/", "notices/", "webhooks/", "deliveries/"]
 )
-def test_a_search_is_only_text(operator: Client, airport: TargetDataset, path: str):
+def test_search_with_sql_returns_no_results(operator: Client, airport: TargetDataset, path: str):
     for q in ("' OR 1=1 --", "a' UNION SELECT password FROM auth_user --", "%' --", "\\' OR 1 --"):
         answer = operator.get(f"/api/v1/{path}", {"q": q})
         assert (answer.status_code, answer.json()["results"]) == (200, [])
     assert operator.get(f"/api/v1/{path}", {"q": "\x00"}).status_code in (200, 400)
 
 
-def test_an_order_is_one_of_those_that_there_are(operator: Client, airport: TargetDataset):
+def test_unknown_order_is_refused(operator: Client, airport: TargetDataset):
     orders = ["password", "person__password", "name; DROP TABLE x", "?", "schema__datasets__name"]
     assert taken(lambda order: operator.get("/api/v1/datasets/", {"ordering": order}), orders) == []

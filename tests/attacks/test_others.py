@@ -21,11 +21,11 @@ def theirs(starter: User) -> Notice:
 
 
 @pytest.mark.parametrize("path", ["/notices/", "/notices/?q=canary", "/api/v1/notices/", "/api/v1/notices/?q=canary"])
-def test_others_notices_are_in_no_list(reader: Client, theirs: Notice, path: str):
+def test_notice_lists_omit_notices_of_other_users(reader: Client, theirs: Notice, path: str):
     assert "canary" not in reader.get(path).content.decode().replace("q=canary", "").replace('value="canary"', "")
 
 
-def test_others_notices_cannot_be_guessed(reader: Client, theirs: Notice):
+def test_notice_of_another_user_returns_404(reader: Client, theirs: Notice):
     for path in (f"/notices/{theirs.pk}/", f"/api/v1/notices/{theirs.pk}/"):
         assert reader.get(path).status_code == 404
     assert send(reader, "post", f"notices/{theirs.pk}/read/").status_code == 404
@@ -34,14 +34,14 @@ def test_others_notices_cannot_be_guessed(reader: Client, theirs: Notice):
     assert theirs.read_at is None
 
 
-def test_reading_all_reads_ones_own(reader: Client, theirs: Notice):
+def test_reading_all_notices_leaves_those_of_other_users(reader: Client, theirs: Notice):
     assert send(reader, "post", "notices/read/").json() == {"read": 0}
     reader.post("/notices/read/")
     theirs.refresh_from_db()
     assert theirs.read_at is None
 
 
-def test_choosing_is_for_oneself(reader: Client, starter: User):
+def test_notification_settings_of_another_user_cannot_be_changed(reader: Client, starter: User):
     choose_events(user=starter, listed=["load.failed"], emailed=[])
     reader.post("/notices/settings/", {"person": starter.pk, "listed": [], "emailed": []})
     assert set(choices_of(starter).listed) == {"load.failed", *ALWAYS_LISTED}
@@ -61,7 +61,7 @@ def test_choosing_is_for_oneself(reader: Client, starter: User):
         ("post", "deliveries/{pk}/replay/"),
     ],
 )
-def test_webhooks_and_deliveries_are_for_administrators(reader: Client, editor: Client, method: str, path: str):
+def test_webhooks_and_deliveries_require_an_administrator(reader: Client, editor: Client, method: str, path: str):
     delivery = DeliveryFactory(webhook=WebhookFactory(url="https://hooks.example.org/canary"), status="failed")
     path = path.replace("{key}", str(delivery.webhook.key)).replace("{pk}", str(delivery.pk))
     for client in (reader, editor):
@@ -95,27 +95,27 @@ def of_policies(db: None) -> Client:
 @pytest.mark.parametrize(
     "path", ["/webhooks/", "/deliveries/", "/users/", "/api/v1/webhooks/", "/api/v1/deliveries/", "/api/v1/users/"]
 )
-def test_who_manages_policies_sees_neither_webhooks_nor_people(request: pytest.FixtureRequest, who: str, path: str):
+def test_policy_manager_cannot_read_webhooks_or_users(request: pytest.FixtureRequest, who: str, path: str):
     WebhookFactory(url="https://hooks.example.org/canary")
     answer = request.getfixturevalue(who).get(path)
     assert (answer.status_code, b"canary" in answer.content) == (403, False)
 
 
 @pytest.mark.parametrize("field", ["version", "key", "id", "created_at", "waiting", "deliveries"])
-def test_only_what_is_a_webhooks_to_say_can_be_set(operator: Client, field: str):
+def test_webhook_refuses_read_only_fields(operator: Client, field: str):
     row = WebhookFactory()
     answer = send(operator, "patch", f"webhooks/{row.key}/", {field: "1"})
     assert answer.status_code == 400
     assert Webhook.objects.get().version == 1
 
 
-def test_a_link_of_a_notice_does_not_lead_out(reader: Client, person: User):
+def test_notice_link_to_another_site_is_not_followed(reader: Client, person: User):
     for link in ("https://evil.example.org/", "//evil.example.org/", "javascript:alert(1)", "/\\evil.example.org"):
         notice = NoticeFactory(user=person, event__link=link)
         assert reader.get(f"/notices/{notice.pk}/").url == "/notices/"
 
 
-def test_a_title_is_only_text(reader: Client, operator: Client, person: User):
+def test_notice_titles_and_webhook_answers_are_escaped(reader: Client, operator: Client, person: User):
     title = "<script>alert(1)</script>"
     NoticeFactory(user=person, event__title=title)
     delivery = DeliveryFactory(event__title=title)

@@ -122,7 +122,7 @@ def test_a_system_outside_of_the_folders_is_refused_by_the_form(operator: Client
 
 
 @pytest.mark.parametrize("location", UPWARDS)
-def test_a_source_that_leads_out_of_its_system_is_refused_by_rest(operator: Client, landing: Path, location: str):
+def test_source_outside_its_system_is_refused_by_rest(operator: Client, landing: Path, location: str):
     SystemFactory(short_name="shop", location=str(landing))
     body = {"system": "shop", "name": "orders", "location": location}
     must_be_refused(send(operator, "post", "source-datasets/", body), "place_not_allowed", "parse_error")
@@ -130,7 +130,7 @@ def test_a_source_that_leads_out_of_its_system_is_refused_by_rest(operator: Clie
 
 
 @pytest.mark.parametrize("location", UPWARDS)
-def test_a_file_outside_is_not_shown_by_the_import_page(operator: Client, landing: Path, location: str):
+def test_import_page_shows_no_file_outside_the_system(operator: Client, landing: Path, location: str):
     SystemFactory(short_name="shop", location=str(landing))
     text = operator.get("/systems/shop/import/", {"location": location, "show": "now"}).content.decode()
     assert "BAD_LOCATION" in text or "OUTSIDE_ROOTS" in text
@@ -138,7 +138,7 @@ def test_a_file_outside_is_not_shown_by_the_import_page(operator: Client, landin
 
 
 @pytest.mark.parametrize("location", HIDDEN_WAYS)
-def test_a_way_out_is_refused_wherever_metadata_is_written(landing: Path, location: str, tmp_path: Path):
+def test_services_and_import_refuse_a_location_outside_its_folder(landing: Path, location: str, tmp_path: Path):
     """Check that services and imported files refuse such a location, although they do not check the roots."""
     system = SystemFactory(short_name="shop", location=str(landing))
     with pytest.raises(MetadataError):
@@ -155,7 +155,7 @@ def test_a_way_out_is_refused_wherever_metadata_is_written(landing: Path, locati
     assert not SourceDataset.objects.exists()
 
 
-def test_a_root_does_not_open_the_data_folder_inside_of_it(operator: Client, landing: Path, settings: Any):
+def test_source_root_does_not_permit_the_data_folder_inside_it(operator: Client, landing: Path, settings: Any):
     data = landing / "data"
     data.mkdir()
     (data / "export.csv").write_text("key,value\ncanary-of-a-file,1\n")
@@ -193,7 +193,7 @@ def test_a_link_out_of_the_folder_is_not_followed(operator: Client, landing: Pat
     assert ("OUTSIDE_ROOTS" in text, "canary-of-a-file" in text) == (True, False)
 
 
-def test_a_source_outside_is_refused_in_imported_files_too(operator: Client, landing: Path):
+def test_import_refuses_a_system_outside_the_permitted_folders(operator: Client, landing: Path):
     file = (
         "format: metadata/v1\nsystem:\n  short_name: shop\n  name: Shop\n  location: /etc\n"
         "  datasets:\n  - name: passwd\n    location: passwd\n    columns:\n    - {name: line, type: string}\n"
@@ -204,7 +204,7 @@ def test_a_source_outside_is_refused_in_imported_files_too(operator: Client, lan
     assert not System.objects.exists()
 
 
-def test_a_key_list_outside_is_refused_in_imported_files_too(operator: Client, landing: Path):
+def test_import_refuses_a_key_list_outside_the_permitted_folders(operator: Client, landing: Path):
     file = (
         f"format: metadata/v1\nsystem:\n  short_name: shop\n  name: Shop\n  location: {landing}\n"
         "  datasets:\n  - name: orders\n    location: orders.csv\n"
@@ -219,14 +219,14 @@ def test_a_key_list_outside_is_refused_in_imported_files_too(operator: Client, l
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "169.254.169.254", "[::1]", "db", "2130706433"])
-def test_a_database_on_a_host_that_is_not_listed_is_not_asked(operator: Client, host: str):
+def test_database_on_an_unlisted_host_is_not_connected(operator: Client, host: str):
     SystemFactory(short_name="erp", kind="jdbc", location=f"postgresql://reader@{host}/erp")
     text = operator.post("/systems/erp/test/").content.decode()
     assert "no host that may be asked" in text or "BAD_LOCATION" in text
 
 
 @pytest.mark.parametrize("host", ["localhost", "169.254.169.254", "[::1]", "one,127.0.0.1"])
-def test_a_cluster_on_a_host_that_is_not_listed_is_not_asked(operator: Client, host: str):
+def test_kafka_cluster_on_an_unlisted_host_is_not_connected(operator: Client, host: str):
     SystemFactory(short_name="shop", kind="kafka", location=f"kafka://{host}")
     assert "no host that may be asked" in operator.post("/systems/shop/test/").content.decode()
 
@@ -259,7 +259,7 @@ NO_ADDRESS = [
 
 
 @pytest.mark.parametrize("url", INSIDE)
-def test_a_webhook_into_the_network_is_never_connected(url: str, monkeypatch: pytest.MonkeyPatch):
+def test_webhook_to_a_private_address_is_never_connected(url: str, monkeypatch: pytest.MonkeyPatch):
     """Check that a webhook's address is refused when it is used, not when it is saved.
 
     A name may resolve to another address later.
@@ -277,14 +277,14 @@ def _never(*_: Any, **__: Any) -> None:
 
 
 @pytest.mark.parametrize("url", NO_ADDRESS)
-def test_what_is_no_address_of_a_webhook_is_refused_by_rest(operator: Client, url: str):
+def test_invalid_webhook_url_is_refused_by_rest(operator: Client, url: str):
     body = {"name": "x", "url": url, "events": ["load.failed"], "secret": "ELEVATA_WEBHOOK_SECRET_X"}
     must_be_refused(send(operator, "post", "webhooks/", body), "bad_url")
     assert not Webhook.objects.exists()
 
 
 @pytest.mark.parametrize("url", NO_ADDRESS)
-def test_what_is_no_address_of_a_webhook_is_refused_by_the_form(operator: Client, url: str):
+def test_invalid_webhook_url_is_refused_by_the_form(operator: Client, url: str):
     fields = {"name": "x", "format": "signed", "events": ["load.failed"], "secret": "ELEVATA_WEBHOOK_SECRET_X"}
     assert operator.post("/webhooks/new/", fields | {"url": url}).status_code == 422
     assert not Webhook.objects.exists()
@@ -292,12 +292,12 @@ def test_what_is_no_address_of_a_webhook_is_refused_by_the_form(operator: Client
 
 
 @pytest.mark.parametrize("name", ["ELEVATA_SECRET_KEY", "DATABASE_URL", "PATH", "ELEVATA_SOURCE_ERP_PASSWORD"])
-def test_a_webhook_cannot_sign_with_the_products_own_secrets(operator: Client, name: str):
+def test_webhook_refuses_secrets_of_the_product(operator: Client, name: str):
     body = {"name": "x", "url": "https://hooks.example.org/", "events": ["load.failed"], "secret": name}
     must_be_refused(send(operator, "post", "webhooks/", body), "bad_secret")
 
 
-def test_an_answer_that_refuses_says_nothing_of_what_is_inside(monkeypatch: pytest.MonkeyPatch):
+def test_refused_webhook_delivery_stores_no_internal_address(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ELEVATA_WEBHOOK_SECRET_TEAM", "x")
     monkeypatch.setattr(deliveries, "post", _inside)
     DeliveryFactory()

@@ -62,7 +62,7 @@ def forged() -> SimpleUploadedFile:
         ("post", "/add-source/jdbc/test/"),
     ],
 )
-def test_pages_of_sources_are_refused(eds: Client, source: SourceDataset, landing: Path, method: str, address: str):
+def test_source_pages_refuse_schema_roles(eds: Client, source: SourceDataset, landing: Path, method: str, address: str):
     sent = {"file": forged(), "location": "orders.csv"} if method == "post" else {}
     answer = getattr(eds, method)(address.format(source=source), sent) if sent else eds.get(address)
     assert answer.status_code == 403, answer.content[:300]
@@ -71,13 +71,13 @@ def test_pages_of_sources_are_refused(eds: Client, source: SourceDataset, landin
 
 
 @pytest.mark.django_db
-def test_a_check_by_rest_is_refused(eds: Client, source: SourceDataset):
+def test_source_check_by_rest_refuses_schema_roles(eds: Client, source: SourceDataset):
     assert send(eds, "post", "source-checks/", {"source": str(source.key)}).status_code == 403
     assert not SourceProposal.objects.exists()
 
 
 @pytest.mark.django_db
-def test_services_refuse_too(eds: Client, source: SourceDataset, landing: Path):
+def test_source_services_refuse_schema_roles(eds: Client, source: SourceDataset, landing: Path):
     user = eds.get("/").wsgi_request.user
     for act in (
         lambda: store_upload(system=source.system, name="new.csv", chunks=[b"id\n1\n"]),

@@ -96,7 +96,7 @@ PAGES = [
 ]
 
 
-def test_a_failing_connection_tells_nobody_the_password(
+def test_failed_connection_reveals_no_password(
     operator: Client, erp: System, caplog: pytest.LogCaptureFixture
 ):
     caplog.set_level("DEBUG")
@@ -105,7 +105,7 @@ def test_a_failing_connection_tells_nobody_the_password(
     must_hold_none(said + caplog.text, of="the answer and the log")
 
 
-def test_pages_and_answers_hold_no_secret(operator: Client, erp: System, caplog: pytest.LogCaptureFixture):
+def test_pages_and_api_responses_reveal_no_secret(operator: Client, erp: System, caplog: pytest.LogCaptureFixture):
     caplog.set_level("DEBUG")
     create_webhook(
         name="team",
@@ -117,7 +117,7 @@ def test_pages_and_answers_hold_no_secret(operator: Client, erp: System, caplog:
     must_hold_none(seen_by(operator, PAGES) + caplog.text, of="pages, answers and the log")
 
 
-def test_what_could_not_be_sent_keeps_no_secret(caplog: pytest.LogCaptureFixture):
+def test_failed_webhook_delivery_and_mail_store_no_secret(caplog: pytest.LogCaptureFixture):
     caplog.set_level("DEBUG")
     DeliveryFactory(webhook__url="https://127.0.0.1/")
     ada = User.objects.create_user("ada", email="ada@example.org")
@@ -126,7 +126,7 @@ def test_what_could_not_be_sent_keeps_no_secret(caplog: pytest.LogCaptureFixture
     must_hold_none(everything_stored() + caplog.text, of="rows and the log")
 
 
-def test_a_password_typed_into_a_location_is_stored_and_told_nowhere(
+def test_password_in_a_location_is_neither_stored_nor_shown(
     operator: Client, erp: System, caplog: pytest.LogCaptureFixture
 ):
     caplog.set_level("DEBUG")
@@ -142,7 +142,7 @@ def test_a_password_typed_into_a_location_is_stored_and_told_nowhere(
     must_hold_none(said + everything_stored() + caplog.text, of="refusals, rows and the log")
 
 
-def test_a_password_typed_as_a_secrets_name_is_stored_and_told_nowhere(operator: Client, erp: System):
+def test_password_in_place_of_a_secret_name_is_neither_stored_nor_shown(operator: Client, erp: System):
     said = send(operator, "patch", "systems/erp/", {"secret": TYPED}).content.decode()
     body = {"name": "x", "url": "https://hooks.example.org/", "events": ["load.failed"], "secret": TYPED}
     said += send(operator, "post", "webhooks/", body).content.decode()
@@ -166,14 +166,14 @@ def test_commands_write_no_secret(erp: System, tmp_path: Path, capsys: pytest.Ca
     must_hold_none(said.getvalue() + written + captured.out + captured.err, of="what commands say and write")
 
 
-def test_a_token_is_stored_as_a_hash_and_told_once(starter: User, operator: Client):
+def test_token_is_neither_stored_as_text_nor_shown_again(starter: User, operator: Client):
     with acting_as(starter):
         _, text = create_token(user=starter, name="laptop")
     must_hold_none(everything_stored(), of="rows", canaries=(text,))
     must_hold_none(seen_by(operator, ["/changes/", "/me/"]), of="pages", canaries=(text,))
 
 
-def test_an_error_that_nobody_expected_shows_nothing_of_the_inside(
+def test_unexpected_error_reveals_no_internal_message(
     operator: Client, erp: System, monkeypatch: pytest.MonkeyPatch
 ):
     def breaks(*_: Any, **__: Any) -> None:
@@ -188,7 +188,7 @@ def test_an_error_that_nobody_expected_shows_nothing_of_the_inside(
         must_hold_none(answer.content.decode(), of=path)
 
 
-def test_a_system_sends_no_variable_that_is_not_listed(monkeypatch: pytest.MonkeyPatch, settings):
+def test_system_with_an_unlisted_secret_variable_is_refused(monkeypatch: pytest.MonkeyPatch, settings):
     """A system that was saved before, or while the variable was listed, is refused when its source is read."""
     monkeypatch.setenv("VAULT_TOKEN", "canary-vault-7x")
     system = SystemFactory(

@@ -32,7 +32,7 @@ class Played:
         return RIGHT
 
 
-def test_entries_alternate_and_the_first_round_is_not_counted():
+def test_engines_alternate_and_the_first_round_is_not_measured():
     bench = Played({"ours": RIGHT, "limit": RIGHT})
     ours, limit = run_case(bench, [Entry("ours", "ours", 3), Entry("limit", "limit", 3)], 5, {})
     assert [name for name, *_ in bench.asked] == ["ours", "limit", "limit", "ours"] * 3
@@ -42,7 +42,7 @@ def test_entries_alternate_and_the_first_round_is_not_counted():
     assert "wrong" not in ours
 
 
-def test_a_wrong_engine_is_timed_like_the_others_and_says_why():
+def test_engine_with_a_wrong_result_is_measured_and_reported_with_its_fault():
     bench = Played({"ours": RIGHT, "koheesio": RIGHT | {"open": 11, "shortcoming": "does not close"}})
     ours, peer = run_case(bench, [Entry("ours", "ours", 0), Entry("koheesio", "koheesio", 0)], 5, {})
     assert len(peer["seconds"]) == 5
@@ -50,7 +50,7 @@ def test_a_wrong_engine_is_timed_like_the_others_and_says_why():
     assert len(ours["seconds"]) == 5
 
 
-def test_what_fails_leaves_and_the_others_go_on():
+def test_failed_engine_is_excluded_and_the_others_are_measured():
     bench = Played({"ours": RIGHT}, failing=("four_step",))
     entries = [Entry(name, name, 0) for name in ("ours", "four_step", "dbt_snapshot")]
     ours, four_step, dbt = run_case(bench, entries, 1, {"dbt_snapshot": "failed: no history"})

@@ -34,17 +34,17 @@ def test_wrong_usage_is_one_line_and_exit_4(capsys, arguments, said):
     assert shown.err.count("\n") == 1
 
 
-def test_with_json_an_error_is_a_document(capsys):
+def test_json_option_prints_an_error_as_a_document(capsys):
     assert cli.main(["--json", "--rows", "0"]) == 4
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "usage"
 
 
-def test_without_names_every_engine_is_measured():
+def test_command_without_engines_measures_all():
     options = cli.parse([])
     assert (options.only, options.rows, options.depth, options.changed) == (list(NAMES), 1_000_000, 5, 10.0)
 
 
-def test_a_full_run_takes_the_cases_that_are_named_or_all_but_the_limits_of_size():
+def test_full_run_measures_named_cases_or_the_default_ones():
     taken = {
         line: cli._cases(cli.parse(line.split())) for line in ("--full", "--full --files", "--full --cases files small")
     }
@@ -61,7 +61,7 @@ def test_help_names_the_engines():
     assert "datacoolie" in done.stdout
 
 
-def test_two_benchmarks_do_not_measure_each_other(capsys, tmp_path, monkeypatch):
+def test_second_benchmark_is_refused_while_another_is_running(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(cli, "PLACE", tmp_path)
     with cli._alone():
         assert cli.main(["--only", "limit", "--rows", "500"]) == 1

@@ -19,7 +19,7 @@ def results(tmp_path_factory):
         yield {result["name"]: result for result in measure(bench, entries, 1)}, bench.plans["main"]
 
 
-def test_all_end_with_the_expected_history(results):
+def test_engines_end_with_the_expected_history(results):
     found, plan = results
     assert {name: result.get("wrong") for name, result in found.items()} == dict.fromkeys(
         ("ours", "whole_load", "ours_public", "limit", "four_step")
@@ -28,7 +28,7 @@ def test_all_end_with_the_expected_history(results):
         assert (result["versions"], result["open"]) == (plan.versions(2), plan.live(2))
 
 
-def test_loads_are_measured(results):
+def test_loads_have_times_bytes_and_ratios(results):
     found, _ = results
     for result in found.values():
         assert len(result["seconds"]) == 1
@@ -40,7 +40,7 @@ def test_loads_are_measured(results):
     )
 
 
-def test_a_data_folder_is_thrown_away(tmp_path):
+def test_bench_deletes_its_data_folder(tmp_path):
     with Bench(plans(ROWS, 10, 0), tmp_path / "data"):
         assert (tmp_path / "data").is_dir()
     assert not (tmp_path / "data").exists()

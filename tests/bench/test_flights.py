@@ -12,7 +12,7 @@ def test_models_are_built_after_those_that_they_read():
     assert set(names[1:]) == {"mart.airline_delay", "mart.daily_delay", "mart.weather_delay"}
 
 
-def test_an_incremental_model_of_dbt_reads_the_rows_from_the_newest_key_on():
+def test_incremental_dbt_model_filters_rows_from_the_newest_key_on():
     daily = next(model for model in FLIGHTS.models if model.name == "daily_delay")
     text = _dbt_model(FLIGHTS, daily)
     assert "materialized='incremental'" in text

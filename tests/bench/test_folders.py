@@ -3,7 +3,7 @@
 from bench.history.folders import link_copy
 
 
-def test_the_log_is_copied_and_data_is_linked(tmp_path):
+def test_link_copy_copies_the_delta_log_and_links_data_files(tmp_path):
     table, saved = tmp_path / "tables", tmp_path / "saved" / "0"
     log = table / "t" / "_delta_log"
     log.mkdir(parents=True)

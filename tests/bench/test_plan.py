@@ -34,7 +34,7 @@ def test_every_load_changes_deletes_and_adds_exactly_what_is_planned(rows, per_c
 
 
 @given(rows=st.integers(60, 300), steps=st.lists(st.tuples(*[st.integers(0, 5)] * 3), max_size=4))
-def test_versions_and_open_ones_are_what_the_rows_say(rows, steps):
+def test_planned_numbers_of_versions_and_live_rows_match_the_rows(rows, steps):
     plan = Plan(rows, tuple(Step(*step) for step in steps))
     versions = {(row, since) for load in range(plan.last + 1) for row, since in rows_after(plan, load).items()}
     assert len(versions) == plan.versions(plan.last)
@@ -47,7 +47,7 @@ def test_changes_are_spread_over_the_table():
     assert all(50 < per_tenth[tenth] < 150 for tenth in range(10))
 
 
-def test_a_load_that_takes_more_rows_than_there_are_is_refused():
+def test_plan_refuses_a_load_that_changes_and_deletes_more_rows_than_exist():
     with pytest.raises(BenchProblem, match="load 1 would change and delete more rows than there are"):
         Plan(10, (Step(8, 3, 0),))
 

@@ -19,7 +19,7 @@ def timed(name: str, seconds: float, **more) -> dict:
     return {"name": name, "median": seconds} | more
 
 
-def test_a_result_has_the_contract_s_fields():
+def test_result_has_the_fields_of_the_contract():
     assert result("ours", LOADS, END, None) == {
         "name": "ours",
         "seconds": [3.0, 1.0, 2.0, 5.0, 4.0],
@@ -32,7 +32,7 @@ def test_a_result_has_the_contract_s_fields():
     }
 
 
-def test_what_failed_has_a_reason_and_no_numbers():
+def test_failed_result_has_a_reason_and_no_numbers():
     found = result("dbt_snapshot", [], None, "failed: no")
     assert (found["seconds"], found["median"], found["versions"], found["wrong"]) == ([], None, None, "failed: no")
 
@@ -41,26 +41,26 @@ def test_unknown_bytes_are_null():
     assert result("ours", [LOADS[0] | {"bytes_read": None}], END, None)["bytes_read"] is None
 
 
-def test_ratios_are_those_of_medians_that_were_measured():
+def test_ratios_use_only_measured_medians():
     found = ratios([timed("ours", 2.0), timed("limit", 1.0), timed("four_step", 7.0), timed("koheesio", None)])
     assert found == {"ours_vs_limit": 2.0, "four_step_vs_ours": 3.5}
 
 
-def test_a_case_has_the_contract_s_fields():
+def test_case_report_has_the_fields_of_the_contract():
     report = case_report(500, 2, 10.0, [result("ours", LOADS, END, None)])
     assert list(report) == ["rows", "depth", "changed_pct", "machine", "results", "ratios"]
     assert json.loads(json.dumps(report)) == report
     assert report["machine"]["cpus"] >= 1
 
 
-def test_a_history_is_wrong_by_versions_open_ones_or_values():
+def test_difference_reports_wrong_versions_open_versions_or_values():
     assert difference(END, END) is None
     assert difference(END | {"open": 11}, END) == "11 open versions, should be 10"
     assert difference(END | {"versions": 9, "shortcoming": "loses"}, END) == "loses: 9 versions, should be 12"
     assert "other keys, intervals or values" in difference(END | {"checksum": "8"}, END)
 
 
-def test_the_whole_load_stands_beside_ours_and_needs_rawcore():
+def test_whole_load_entry_is_added_after_ours():
     assert plain_entries(["limit", "ours"], 3) == [
         Entry("ours", "ours", 3),
         Entry("whole_load", "ours", 3, how="whole", kind="source", label="3-whole"),
@@ -79,7 +79,7 @@ def test_measures_are_met_missed_or_open():
     assert len(found) == len(MEASURES)
 
 
-def test_a_wrong_peer_is_no_peer_and_a_wrong_engine_of_ours_has_missed():
+def test_measure_ignores_a_wrong_peer_and_fails_for_a_wrong_engine_of_ours():
     results = [timed("ours", 1.0, wrong="x"), timed("limit", 1.0), timed("koheesio", 9.0, wrong="y")]
     case = {"results": results, "ratios": ratios(results)}
     found = {measure["measure"]: measure["met"] for measure in held({DEEP: case})}
@@ -87,7 +87,7 @@ def test_a_wrong_peer_is_no_peer_and_a_wrong_engine_of_ours_has_missed():
     assert found["ours against the limit, depth 5"] is False
 
 
-def test_results_are_there_after_every_case(tmp_path):
+def test_results_file_is_written_after_every_case(tmp_path):
     record = Record(tmp_path / "results.json")
     for number, name in enumerate(("shallow", "deep"), start=1):
         record.add(name, case_report(500, number, 10.0, []))
@@ -97,7 +97,7 @@ def test_results_are_there_after_every_case(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
 
 
-def test_a_case_that_is_measured_again_takes_its_place_and_leaves_the_others(tmp_path):
+def test_repeated_case_replaces_its_results_and_keeps_the_others(tmp_path):
     first = Record(tmp_path / "results.json")
     for name in ("deep", "shallow"):
         first.add(name, case_report(500, 0, 10.0, []))
@@ -106,25 +106,25 @@ def test_a_case_that_is_measured_again_takes_its_place_and_leaves_the_others(tmp
     assert [(case["case"], case["rows"]) for case in written["cases"]] == [("shallow", 500), ("deep", 700)]
 
 
-def test_a_file_that_holds_no_results_is_not_gone_on_with(tmp_path):
+def test_record_refuses_to_continue_a_file_without_results(tmp_path):
     (tmp_path / "results.json").write_text("[]")
     with pytest.raises(BenchProblem, match="is no results file"):
         Record(tmp_path / "results.json", go_on=True)
 
 
-def test_tables_show_what_is_wrong_and_what_was_not_measured():
+def test_tables_show_failures_and_missing_measures():
     shown = table([result("ours", LOADS, END, None), result("koheesio", [], None, "failed: no")])
     assert shown.splitlines()[1].split() == ["ours", "3.00", "1.00", "6.00", "0.00", "12", "10"]
     assert shown.endswith("wrong: failed: no")
     assert "not measured" in measure_table(held({}))
 
 
-def test_times_of_few_and_many_are_compared_for_each():
+def test_time_ratio_compares_times_per_table():
     assert time_ratio([{"tables": 50, "median": 25.0}, {"tables": 500, "median": 300.0}], "tables") == 1.2
 
 
 @pytest.mark.parametrize("last", [{"median": None}, {"median": 9.0, "wrong": "8 versions, should be 9"}])
-def test_what_failed_or_is_wrong_is_not_compared(last):
+def test_time_ratio_is_none_for_a_failed_or_wrong_result(last):
     assert time_ratio([{"rows": 10, "median": 1.0}, {"rows": 20} | last], "rows") is None
 
 

@@ -55,32 +55,32 @@ def problems(row: models.Model) -> dict:
 
 
 @pytest.mark.full
-def test_it_has_as_many_datasets_and_columns_as_wanted(control: Control):
+def test_control_database_has_the_wanted_numbers_of_datasets_and_columns(control: Control):
     datasets = TargetDataset.objects.filter(history_of__isnull=True)
     assert datasets.count() == SMALL.datasets
     assert {dataset.columns.count() for dataset in datasets} == {SMALL.columns}
 
 
 @pytest.mark.full
-def test_every_row_is_one_that_a_person_might_have_described(control: Control):
+def test_every_row_of_the_control_database_is_valid(control: Control):
     found = {str(row): problems(row) for model in DESCRIBED for row in model.objects.all()}
     assert {name: said for name, said in found.items() if said} == {}
 
 
-def test_its_chain_is_whole(control: Control):
+def test_chain_of_the_control_database_is_intact(control: Control):
     chain.seal()
     assert verify_chain().problem is None
 
 
-def test_the_open_report_is_about_what_was_edited_or_changed_in_the_warehouse(control: Control):
+def test_open_report_covers_pending_and_drifted_datasets(control: Control):
     rows = control.everything.document["operations"]
     assert control.everything.status == ChangeReport.Status.OPEN
     assert len({row["dataset"].removesuffix("_hist") for row in rows}) == SMALL.pending + SMALL.drifted
 
 
-def test_what_was_changed_in_the_warehouse_drifts(control: Control):
+def test_datasets_changed_in_the_warehouse_are_drifted(control: Control):
     assert drift_of(current_environment()).count(DRIFTED) == SMALL.drifted
 
 
-def test_one_run_is_under_way(control: Control):
+def test_control_database_has_one_running_load(control: Control):
     assert LoadRun.objects.filter(status="running").get() == control.busy

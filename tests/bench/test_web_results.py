@@ -19,12 +19,12 @@ def document(*pages: dict, paint: int = 400) -> dict:
     return found | {"measures": held(found)}
 
 
-def test_a_page_that_takes_too_long_is_named():
+def test_measure_names_the_slowest_page_over_the_limit():
     server, *_ = document(page("home", 80), page("drift_page", 310))["measures"]
     assert (server["met"], server["value"]) == (False, "310 ms (drift_page); 1 are over it")
 
 
-def test_parts_that_follow_a_page_may_take_their_time():
+def test_measure_excludes_parts_loaded_after_a_page():
     server, *_ = document(page("home", 80), page("report_status", 4000))["measures"]
     assert (server["met"], server["value"]) == (True, "80 ms (home)")
 
@@ -43,7 +43,7 @@ def test_search_lineage_health_and_charts_have_limits_of_their_own():
     ]
 
 
-def test_the_slowest_paint_counts():
+def test_measure_takes_the_slowest_paint():
     assert [one["met"] for one in document(page("home", 80), paint=1200)["measures"]] == [True, True, False]
 
 
@@ -60,7 +60,7 @@ def test_tables_are_put_between_their_marks(tmp_path: Path):
     assert file.read_text() == "before\n<!-- bench.web: begin -->\nnew\n<!-- bench.web: end -->\nafter\n"
 
 
-def test_a_file_without_a_place_for_them_is_told_of(tmp_path: Path):
+def test_writing_tables_into_a_file_without_marks_is_refused(tmp_path: Path):
     file = tmp_path / "other.md"
     file.write_text("nothing\n")
     with pytest.raises(BenchProblem, match="other.md has no place for the tables"):

@@ -6,7 +6,7 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.mark.core
-def test_a_page_shows_what_it_is_given(page):
+def test_browser_shows_a_page_and_clicks_its_button(page):
     page.set_content("<button onclick=\"this.textContent = 'done'\">go</button>")
     page.get_by_role("button", name="go").click()
     assert page.get_by_role("button").inner_text() == "done"

@@ -73,7 +73,7 @@ def pixels(page: Page) -> list[int]:
 
 
 @pytest.mark.core
-def test_a_chart_is_drawn_with_its_table_and_named_by_its_summary(shown: Page):
+def test_chart_is_drawn_with_a_table_and_an_accessible_name(shown: Page):
     chart = shown.get_by_role("img", name="Rows. 20 points").first
     expect(chart).to_be_visible()
     assert len(pixels(shown)) > 1
@@ -96,7 +96,7 @@ def test_the_colours_follow_light_and_dark(shown: Page):
 
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing(shown: Page, theme: str, width: int):
+def test_charts_have_no_serious_axe_violations(shown: Page, theme: str, width: int):
     shown.set_viewport_size({"width": width, "height": 844})
     shown.evaluate(f"document.documentElement.setAttribute('data-bs-theme', '{theme}')")
     shown.wait_for_timeout(200)

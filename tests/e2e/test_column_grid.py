@@ -74,7 +74,7 @@ def names(page: Page) -> list[str]:
     return [line.get_attribute("data-name") for line in page.locator("tr[data-name]").all()]
 
 
-def test_arrows_move_and_the_grid_is_one_tab_stop(grid: Page, cell: Callable):
+def test_arrow_keys_move_in_the_grid_and_tab_leaves_it(grid: Page, cell: Callable):
     cell("icao", "type").click()
     grid.keyboard.press("ArrowDown")
     expect(cell("name", "type")).to_be_focused()
@@ -91,7 +91,7 @@ def test_arrows_move_and_the_grid_is_one_tab_stop(grid: Page, cell: Callable):
 
 
 @pytest.mark.core
-def test_typing_edits_enter_saves_and_goes_down_tab_saves_and_goes_on(grid: Page, cell: Callable):
+def test_grid_typing_edits_a_cell_and_enter_or_tab_saves_it(grid: Page, cell: Callable):
     cell("icao", "owner").click()
     grid.keyboard.type("Kim")
     grid.keyboard.press("Enter")
@@ -134,7 +134,7 @@ def test_the_last_save_is_undone_by_keyboard(grid: Page, cell: Callable):
     assert column("icao").owner == ""
 
 
-def test_esc_gives_up(grid: Page, cell: Callable):
+def test_escape_discards_the_edit_of_a_cell(grid: Page, cell: Callable):
     cell("name", "owner").click()
     grid.keyboard.type("Kim")
     grid.keyboard.press("Escape")
@@ -143,7 +143,7 @@ def test_esc_gives_up(grid: Page, cell: Callable):
     assert column("name").version == 1
 
 
-def test_a_refused_text_stays_in_its_editor_with_the_reason(grid: Page, cell: Callable):
+def test_refused_cell_value_is_kept_in_its_editor_with_the_reason(grid: Page, cell: Callable):
     cell("name", "type").click()
     grid.keyboard.press("Enter")
     grid.keyboard.type("strig")
@@ -159,7 +159,7 @@ def test_a_refused_text_stays_in_its_editor_with_the_reason(grid: Page, cell: Ca
     assert str(column("name").type) == "string(7)"
 
 
-def test_without_an_answer_what_was_typed_is_kept_and_saved_later(grid: Page, cell: Callable):
+def test_cell_value_is_kept_and_saved_later_if_the_server_does_not_respond(grid: Page, cell: Callable):
     grid.route("**/cell/", lambda route: route.abort())
     cell("name", "owner").click()
     grid.keyboard.type("Kim")
@@ -197,7 +197,7 @@ def test_alt_and_arrows_move_a_column_with_the_focus(grid: Page, cell: Callable)
     assert names(grid) == ["icao", "elevation", "name"]
 
 
-def test_a_lines_menu_opens_by_keyboard_and_leads_to_the_verbs(grid: Page, cell: Callable):
+def test_row_menu_opens_by_keyboard_and_links_to_actions(grid: Page, cell: Callable):
     cell("name", "type").click()
     grid.keyboard.press("End")
     grid.keyboard.press("Enter")
@@ -221,13 +221,13 @@ def test_a_block_from_a_spreadsheet_is_shown_and_saved(grid: Page, cell: Callabl
     assert (column("name").description, column("elevation").owner) == ("Who it is", "Lou")
 
 
-def test_one_pasted_text_goes_into_the_cell(grid: Page, cell: Callable):
+def test_pasted_single_value_fills_the_cell_editor(grid: Page, cell: Callable):
     cell("name", "owner").click()
     grid.evaluate(PASTE, "Kim\n")
     expect(grid.locator(".cell-editor")).to_have_value("Kim")
 
 
-def test_the_second_of_two_people_sees_both_and_decides(grid: Page, cell: Callable):
+def test_conflicting_cell_edit_shows_both_values_and_can_overwrite(grid: Page, cell: Callable):
     with acting_as(someone("bob", Role.EDITOR)):
         update_target_column(column=column("name"), expected_version=1, owner="Bob")
     cell("name", "owner").click()
@@ -241,7 +241,7 @@ def test_the_second_of_two_people_sees_both_and_decides(grid: Page, cell: Callab
     assert column("name").owner == "Mia"
 
 
-def test_a_column_can_be_edited_on_a_phone(grid: Page, cell: Callable):
+def test_grid_cell_can_be_edited_at_phone_width(grid: Page, cell: Callable):
     grid.set_viewport_size({"width": 390, "height": 844})
     cell("name", "type").click()
     cell("name", "type").click()

@@ -113,7 +113,7 @@ def test_a_new_state_repaints_and_keeps_drawing_zoom_and_focus(shown: Page):
     expect(shown.get_by_role("link", name="rc_route, rawcore, running")).to_be_focused()
 
 
-def test_a_new_dataset_is_laid_out(shown: Page):
+def test_new_dataset_redraws_the_graph(shown: Page):
     shown.evaluate("document.querySelector('[data-graph] svg').dataset.same = 'yes'")
     swap(shown, part(run("running", Node("b", "bc_traffic", "bizcore", "bizcore"))))
     expect(shown.locator('[data-node="b"]')).to_have_count(1)
@@ -131,7 +131,7 @@ def test_arrow_keys_go_from_dataset_to_dataset(shown: Page):
     expect(shown.get_by_role("link", name="rc_route, rawcore")).to_be_focused()
 
 
-def test_at_a_narrow_width_it_runs_downwards_and_the_page_stays_where_it_is(shown: Page):
+def test_narrow_graph_runs_downwards_without_horizontal_scrolling(shown: Page):
     shown.set_viewport_size({"width": 390, "height": 844})
     expect(shown.locator("svg .head")).to_have_count(0)
     above = shown.locator('[data-node="r"] .box').bounding_box()["y"]
@@ -184,7 +184,7 @@ def test_columns_are_reached_and_chosen_by_the_keyboard(shown: Page):
     expect(shown.locator('[data-port="c.to"]')).to_have_attribute("aria-current", "true")
 
 
-def test_a_column_is_found_and_the_picture_is_a_file(shown: Page):
+def test_graph_search_marks_a_column_and_the_graph_is_downloaded_as_svg(shown: Page):
     swap(shown, part(columns()))
     shown.get_by_role("searchbox").fill("TARG")
     expect(shown.locator('[data-port="c.to"]')).to_have_class(re.compile("found"))

@@ -41,7 +41,7 @@ def sign_in(page: Page, address: str) -> None:
 
 
 @pytest.mark.nightly
-def test_from_sign_in_to_one_airports_history(page: Page, installation: Installation):
+def test_airport_history_is_shown_after_two_loads_in_the_browser(page: Page, installation: Installation):
     installation.deliver_airports([FRANKFURT, TEMPELHOF, HEATHROW])
     sign_in(page, installation.address)
     start_load(page, installation.address)
@@ -126,7 +126,7 @@ def edit(installation: Installation, token: str, folder: Path) -> None:
     installation.manage("import_metadata", str(folder), environment={"ELEVATA_TOKEN": token})
 
 
-def test_a_change_set_goes_from_edit_to_record(browser: Browser, installation: Installation, tmp_path: Path):
+def test_change_set_is_approved_executed_and_recorded(browser: Browser, installation: Installation, tmp_path: Path):
     installation.deliver_airports([FRANKFURT, HEATHROW])
     tokens = people(installation)
     rita = Person(browser, installation, "rita")

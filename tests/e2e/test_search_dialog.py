@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
 @pytest.mark.core
-def test_the_dialog_is_used_by_keyboard_and_gives_the_focus_back(grid: Page):  # noqa: F811
+def test_search_dialog_works_by_keyboard_and_restores_the_focus(grid: Page):  # noqa: F811
     dialog, field = grid.locator("#search-dialog"), grid.locator("#search-text")
     link = grid.get_by_role("link", name="Edit several")
     link.focus()

@@ -26,7 +26,7 @@ def refused(cron: str, zone: str = "UTC") -> MetadataError:
 # --- when ----------------------------------------------------------------------------------------
 
 
-def test_times_count_in_the_time_zone_and_come_back_in_utc():
+def test_due_times_are_computed_in_the_time_zone_and_returned_in_utc():
     assert read("30 6 * * 1-5", "Europe/Berlin").next_after(SATURDAY) == datetime(2026, 11, 23, 5, 30, tzinfo=UTC)
     assert times("30 6 * * 1-5", "Europe/Berlin") == [
         "Mon 2026-11-23 06:30",
@@ -35,32 +35,32 @@ def test_times_count_in_the_time_zone_and_come_back_in_utc():
     ]
 
 
-def test_a_time_comes_after_the_instant_and_not_at_it():
+def test_next_time_is_strictly_after_the_given_instant():
     assert read("0 8 * * *", "UTC").next_after(SATURDAY) == SATURDAY + timedelta(days=1)
     assert read("0 8 * * *", "UTC").next_after(SATURDAY - timedelta(microseconds=1)) == SATURDAY
 
 
-def test_the_last_day_of_a_month_has_a_word():
+def test_letter_l_means_the_last_day_of_the_month():
     assert times("0 22 L * *", count=2) == ["Mon 2026-11-30 22:00", "Thu 2026-12-31 22:00"]
 
 
-def test_space_and_case_are_free():
+def test_cron_line_ignores_spaces_and_case():
     assert read("  0   6 *  * mon ", "UTC").words == read("0 6 * * MON", "UTC").words
 
 
-def test_a_line_is_told_in_words():
+def test_cron_line_is_described_in_words():
     assert read("30 6 * * 1-5", "UTC").words == "At 06:30 on Monday through Friday"
 
 
 # --- clocks that change ---------------------------------------------------------------------------
 
 
-def test_a_time_that_the_night_leaves_out_comes_right_after_the_gap():
+def test_time_inside_the_daylight_saving_gap_moves_to_the_end_of_the_gap():
     before = datetime(2026, 3, 28, 12, tzinfo=UTC)
     assert times("30 2 * * *", "Europe/Berlin", before, 2) == ["Sun 2026-03-29 03:00", "Mon 2026-03-30 02:30"]
 
 
-def test_a_time_that_comes_twice_counts_once():
+def test_time_that_occurs_twice_when_clocks_go_back_is_due_once():
     before = datetime(2026, 10, 24, 12, tzinfo=UTC)
     found = read("30 2 * * *", "Europe/Berlin").first(2, after=before)
     assert [time.astimezone(UTC) for time in found] == [
@@ -69,13 +69,13 @@ def test_a_time_that_comes_twice_counts_once():
     ]
 
 
-def test_between_both_hours_of_one_name_the_first_is_past():
+def test_repeated_hour_does_not_make_a_past_time_due_again():
     """At the second 02:10 of a night, the first 02:30 is past, although its clock time is later."""
     between = datetime(2026, 10, 25, 1, 10, tzinfo=UTC)
     assert read("30 2 * * *", "Europe/Berlin").next_after(between) == datetime(2026, 10, 26, 1, 30, tzinfo=UTC)
 
 
-def test_what_comes_all_the_time_comes_in_both_hours():
+def test_frequent_times_are_due_in_both_repeated_hours():
     before = datetime(2026, 10, 24, 23, 40, tzinfo=UTC)
     found = read("*/30 * * * *", "Europe/Berlin").first(5, after=before)
     assert {later - earlier for earlier, later in pairwise(time.astimezone(UTC) for time in found)} == {
@@ -92,7 +92,7 @@ LINES = ("30 2 * * *", "*/20 * * * *", "0 */3 * * *", "15 1-3 * * SUN", "0 0 1 *
     st.sampled_from(ZONES),
     st.datetimes(datetime(2020, 1, 1), datetime(2040, 1, 1), timezones=st.just(UTC)),
 )
-def test_times_lie_in_the_future_and_grow(line, zone, instant):
+def test_due_times_are_in_the_future_and_increasing(line, zone, instant):
     """A due time in the past would start a run again and again."""
     found = [instant, *(time.astimezone(UTC) for time in read(line, zone).first(4, after=instant))]
     assert all(earlier < later for earlier, later in pairwise(found))
@@ -121,7 +121,7 @@ def test_times_lie_in_the_future_and_grow(line, zone, instant):
         ("² * * * *", 'the minute cannot be "²"'),
     ],
 )
-def test_a_bad_line_is_told_what_is_wrong_with_an_example(cron: str, said: str):
+def test_invalid_cron_line_is_refused_with_the_cause_and_an_example(cron: str, said: str):
     problem = refused(cron)
     assert (problem.code, problem.field) == ("bad_cron", "cron")
     assert said in problem.message
@@ -129,7 +129,7 @@ def test_a_bad_line_is_told_what_is_wrong_with_an_example(cron: str, said: str):
 
 
 @pytest.mark.parametrize(("short", "line"), SHORTHANDS.items())
-def test_a_shorthand_is_told_as_the_line_it_stands_for(short: str, line: str):
+def test_shorthand_is_refused_with_the_equivalent_cron_line(short: str, line: str):
     assert f"{short} is written {line} here" in refused(short).message
     assert read(line, "UTC").first(1, after=SATURDAY)
 
@@ -144,7 +144,7 @@ def test_a_shorthand_is_told_as_the_line_it_stands_for(short: str, line: str):
         ("../etc/passwd", "write it like Europe/Berlin or UTC"),
     ],
 )
-def test_an_unknown_time_zone_is_told_what_is_near(zone: str, said: str):
+def test_unknown_time_zone_is_refused_with_a_suggestion(zone: str, said: str):
     problem = refused("0 6 * * *", zone)
     assert (problem.code, problem.field) == ("bad_time_zone", "time_zone")
     assert said in problem.message

@@ -72,13 +72,13 @@ def test_a_load_run_is_the_parent_of_the_runs_of_its_datasets(events, run):
     assert (dataset["job"]["namespace"], whole["eventTime"]) == (NAMESPACE, "2026-11-21T08:00:12+00:00")
 
 
-def test_each_run_starts_and_ends_under_one_id(events, run):
+def test_start_and_end_events_of_a_run_share_one_id(events, run):
     received = events(run)
     for job in ("load.all", RAWCORE):
         assert named(received, job, "START")["run"]["runId"] == named(received, job)["run"]["runId"]
 
 
-def test_a_dataset_has_its_columns_version_rows_and_history(events, run):
+def test_output_dataset_has_schema_version_row_count_and_history(events, run):
     loaded, history = named(events(run), RAWCORE)["outputs"]
     types = {field["name"]: field["type"] for field in loaded["facets"]["schema"]["fields"]}
     assert types["elevation"] == "float"
@@ -87,13 +87,13 @@ def test_a_dataset_has_its_columns_version_rows_and_history(events, run):
     assert history["name"] == HISTORY
 
 
-def test_columns_name_the_columns_that_they_are_computed_from(events, run):
+def test_column_lineage_names_the_input_columns(events, run):
     loaded = named(events(run), RAWCORE)["outputs"][0]
     (source,) = loaded["facets"]["columnLineage"]["fields"]["elevation"]["inputFields"]
     assert (source["namespace"], source["name"], source["field"]) == (NAMESPACE, "stage.stg_air_airport", "elevation")
 
 
-def test_views_join_a_dataset_with_the_tables_behind_them(events, run):
+def test_view_events_link_a_dataset_to_the_tables_behind_its_views(events, run):
     received = events(run)
     assert [each["name"] for each in named(received, RAWCORE)["inputs"]] == ["stage.stg_air_airport"]
     view = named(received, "stage.stg_air_airport", None)
@@ -138,12 +138,12 @@ def test_a_failed_dataset_has_its_error_without_values(events, airport):
     assert "secret value" not in json.dumps(received)
 
 
-def test_the_secret_is_the_api_key(events, run, endpoint):
+def test_secret_is_sent_as_bearer_token(events, run, endpoint):
     events(run)
     assert {request.headers["authorization"] for request in endpoint.requests} == {f"Bearer {KEY}"}
 
 
-def test_a_secret_that_no_header_can_hold_is_not_sent_and_in_no_row(endpoint, run, monkeypatch):
+def test_secret_that_is_invalid_in_a_header_is_neither_sent_nor_stored(endpoint, run, monkeypatch):
     monkeypatch.setenv(Webhook.objects.get().secret, f"{KEY}\nX-Other: 1")
     tell_run_ended(run.pk)
     send_due()
@@ -153,7 +153,7 @@ def test_a_secret_that_no_header_can_hold_is_not_sent_and_in_no_row(endpoint, ru
     assert endpoint.requests == []
 
 
-def test_after_a_refusal_the_next_attempt_goes_on_with_the_refused_event(endpoint, run):
+def test_retry_after_a_refusal_resumes_with_the_refused_event(endpoint, run):
     endpoint.serve("/api/v1/lineage", Answer.of({}, 201), Answer.of({}, 503), Answer.of({}, 201))
     tell_run_ended(run.pk)
     send_due()
@@ -166,7 +166,7 @@ def test_after_a_refusal_the_next_attempt_goes_on_with_the_refused_event(endpoin
     assert len(set(bodies)) == len(bodies) - 1
 
 
-def test_the_end_of_a_run_that_was_started_again_is_left_to_the_next_one(endpoint, run):
+def test_end_of_a_restarted_run_is_sent_only_after_its_last_attempt(endpoint, run):
     tell_run_ended(run.pk)
     LoadRun.objects.update(status=states.RUNNING, attempt=2)
     send_due()
@@ -188,14 +188,14 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_datasets(
         list(events_of(load_ended(run)))
 
 
-def test_a_test_is_an_event_of_its_own(endpoint):
+def test_webhook_test_sends_an_event_of_type_other(endpoint):
     services.send_test_event(webhook=services.Webhook.objects.get())
     send_due()
     (request,) = endpoint.requests
     assert json.loads(request.body)["eventType"] == "OTHER"
 
 
-def test_an_endpoint_takes_no_event_but_the_end_of_loads():
+def test_openlineage_webhook_accepts_only_the_event_load_ended():
     with pytest.raises(MetadataError, match=r"load\.ended and no other event"):
         services.create_webhook(
             name="catalog",

@@ -29,7 +29,7 @@ PAIRS: list[tuple[type[forms.Form], type[models.Model], type[serializers.Seriali
 
 
 @pytest.mark.parametrize(("form", "model", "serializer"), PAIRS, ids=[form.__name__ for form, _, _ in PAIRS])
-def test_a_form_and_the_api_take_texts_of_one_length(form: Any, model: Any, serializer: Any) -> None:
+def test_text_limits_are_the_same_in_form_api_and_table(form: Any, model: Any, serializer: Any) -> None:
     stored = {field.name: field.max_length for field in model._meta.fields if isinstance(field, models.CharField)}
     taken = {name: field.max_length for name, field in serializer().fields.items() if _is_text(field)}
     limits = {

@@ -10,7 +10,7 @@ from tests.factories import SourceDatasetFactory
 pytestmark = pytest.mark.django_db
 
 
-def test_csv_sources_that_exist_keep_quotes_inside_of_fields():
+def test_migration_sets_quotes_inside_to_keep_for_existing_csv_sources():
     former = SourceDatasetFactory(name="former", format="csv", options={"delimiter": ";"})
     declared = SourceDatasetFactory(name="declared", format="csv", options={"quotes_inside": "refuse"})
     other = SourceDatasetFactory(name="other", format="jsonl", options={})

@@ -174,12 +174,12 @@ def documented() -> dict[tuple[str, str, str, str], str]:
 
 
 @pytest.mark.nightly
-def test_the_documented_matrix_is_what_the_libraries_read(matrix):
+def test_libraries_read_tables_as_in_the_documented_matrix(matrix):
     assert documented() == matrix
 
 
 @pytest.mark.nightly
-def test_with_open_readers_every_library_reads_tables_to_which_everything_was_done(spark, tmp_path):
+def test_libraries_read_tables_for_open_readers_after_every_kind_of_change(spark, tmp_path):
     tables = Tables(tmp_path)
     tables.add(spark, OPEN, *CHANGES)
     found = tables.verdicts(answered(readers_python(), "read_tables.py", tables.listed))
@@ -188,7 +188,7 @@ def test_with_open_readers_every_library_reads_tables_to_which_everything_was_do
 
 
 @pytest.mark.nightly
-def test_tables_that_are_opened_later_are_loaded_on_and_read_by_every_library(spark, tmp_path):
+def test_tables_whose_features_were_dropped_are_loaded_and_read_by_every_library(spark, tmp_path):
     item, tables = loaded(spark, tmp_path / "item", SPARK), Tables(tmp_path)
     item.open_later()
     rows = [{"n": 6, "v": "c", "d": "2.50", "at": "1800-01-01T00:00:00Z", "id": n} for n in (1, 2, 9)]
@@ -201,5 +201,5 @@ def test_tables_that_are_opened_later_are_loaded_on_and_read_by_every_library(sp
 
 
 @pytest.mark.nightly
-def test_with_open_readers_every_library_reads_every_table(matrix):
+def test_libraries_read_every_table_for_open_readers(matrix):
     assert {one for (setting, *_), one in matrix.items() if setting == OPEN} == {YES}

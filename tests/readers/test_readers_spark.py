@@ -100,7 +100,7 @@ def test_sql_reads_every_name(shop: Installation):
         assert [list(row.values()) for row in json.loads(sql(shop, query, "--format", "json"))] == expected
 
 
-def test_values_are_json(shop: Installation):
+def test_sql_command_prints_values_of_every_type_as_json(shop: Installation):
     query = (
         "SELECT 1.10BD AS d, TIMESTAMP '2026-01-02 03:04:05.5' AS t, DATE '2026-01-02' AS day, CAST(NULL AS INT) AS n, "
         "true AS b, 2.5D AS f, double('NaN') AS nan, array(1.0BD, NULL) AS a, struct(TIMESTAMP '2026-01-01') AS s, "
@@ -124,7 +124,7 @@ def test_values_are_json(shop: Installation):
 
 
 @pytest.mark.core
-def test_a_viewer_gets_no_personal_value_however_it_is_asked_for(shop: Installation):
+def test_sql_command_masks_personal_values_for_a_viewer_in_every_query(shop: Installation):
     queries = (
         f"SELECT colour FROM {ITEM}",
         f"SELECT * FROM {ITEM}",
@@ -151,7 +151,7 @@ def test_a_viewer_gets_no_personal_value_however_it_is_asked_for(shop: Installat
     assert json.loads(sql(shop, queries[5], "--format", "json", by="viewer")) == []
 
 
-def test_what_a_steward_reads_in_the_clear_is_in_the_change_log(shop: Installation):
+def test_sql_command_logs_personal_values_read_by_a_steward(shop: Installation):
     assert "black" in sql(shop, f"SELECT lower(colour) FROM {ITEM}")
     sql(shop, f"SELECT id FROM {ITEM}")
     told = json.loads(
@@ -183,7 +183,7 @@ def test_what_a_steward_reads_in_the_clear_is_in_the_change_log(shop: Installati
         ("SELECT id FROM (SELECT id, concat(user, '') AS u FROM rawcore.rc_shop_item)", "is not allowed: it names"),
     ],
 )
-def test_a_query_that_cannot_run_ends_with_4_and_says_where(shop: Installation, query: str, said: str):
+def test_invalid_query_ends_with_4_and_names_its_place(shop: Installation, query: str, said: str):
     error = sql(shop, query, code=4)
     assert said in error
     assert error.count("\n") == 1
@@ -193,7 +193,7 @@ def test_a_query_that_fails_ends_with_1(shop: Installation):
     assert "zero" in sql(shop, f"SELECT id / 0 FROM {ITEM}", code=1)
 
 
-def test_the_limit_says_that_there_are_more_rows(shop: Installation):
+def test_limited_query_reports_further_rows(shop: Installation):
     done = shop.run("sql", f"SELECT id FROM {ITEM} ORDER BY id DESC", "--limit", "2")
     assert done.stdout.splitlines() == ["id", "--", "3", "2"]
     assert "more rows than these 2" in done.stderr

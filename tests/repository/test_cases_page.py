@@ -3,7 +3,7 @@
 from tests.repository.cases_page import ABOUT, HISTORY, PAGE, PLANNING, page
 
 
-def test_the_page_lists_the_cases_as_they_are() -> None:
+def test_cases_page_matches_the_existing_cases() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), f"python -m {page.__module__} > docs/understand/cases.md"
 
 
@@ -11,7 +11,7 @@ def test_every_file_of_planning_cases_is_on_the_page() -> None:
     assert {path.stem for path in PLANNING.glob("*.json")} == set(ABOUT)
 
 
-def test_the_files_that_the_page_names_are_there() -> None:
+def test_files_named_by_the_cases_page_exist() -> None:
     tests = HISTORY.parents[2]
     for name in (
         "architecture/domain/planning/test_cases.py",

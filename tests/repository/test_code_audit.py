@@ -28,11 +28,11 @@ def test_a_vulnerable_package_is_a_finding():
 
 
 @pytest.mark.parametrize("name", ["PYSEC-1", "CVE-1"])
-def test_an_exception_counts_under_any_name_of_it(name: str):
+def test_exception_matches_any_alias_of_a_vulnerability(name: str):
     assert ask_about_packages({name: "not reachable from here"}, answers(VULNERABLE, code=1)).findings == []
 
 
-def test_without_a_network_it_is_said_that_nobody_was_asked():
+def test_audit_without_a_network_reports_that_no_package_was_checked():
     asked = ask_about_packages({}, answers(err="Traceback…\nConnectionError: no route to host\n", code=1))
     assert asked.findings == []
     assert asked.unasked.endswith("ConnectionError: no route to host")
@@ -43,19 +43,19 @@ def test_a_finding_of_bandit_names_its_place():
     assert asked.findings == ["./elevata/x.py:7 B608 SQL by hand"]
 
 
-def test_an_excepted_finding_of_bandit_is_none():
+def test_excepted_finding_of_bandit_is_ignored():
     asked = ask_bandit(
         {"elevata/x.py:B608": "names are quoted by one function"}, answers({"results": [FOUND], "errors": []})
     )
     assert asked.findings == []
 
 
-def test_an_exception_that_fits_nothing_is_a_finding():
+def test_unused_exception_is_a_finding():
     asked = ask_bandit({"elevata/y.py:B608": "it was there once"}, answers({"results": [], "errors": []}))
     assert asked.findings == ["the exception elevata/y.py:B608 fits nothing any more: take it out"]
 
 
-def test_bandit_that_does_not_work_is_a_finding():
+def test_failure_of_bandit_is_a_finding():
     assert ask_bandit({}, answers(err="boom")).findings == ["bandit did not work: boom"]
 
 
@@ -64,11 +64,11 @@ def test_an_exception_without_a_reason_is_refused():
         exceptions('[tool.elevata.audit.packages]\n"CVE-1" = "later"\n')
 
 
-def test_our_exceptions_have_reasons():
+def test_exceptions_of_the_project_have_reasons():
     exceptions((ROOT / "pyproject.toml").read_text())
 
 
-def test_make_test_audits_too():
+def test_make_test_runs_the_audit():
     makefile = (ROOT / "Makefile").read_text()
     needs = makefile.partition("\ntest: ")[2].partition("\n")[0].partition("##")[0].split()
     assert "check" in needs

@@ -69,13 +69,13 @@ def test_a_worker_has_a_thread_for_each_slot_of_its_lanes():
     assert f"worker --pool threads --concurrency {threads}" in (ROOT / "docs/operate/operations.md").read_text()
 
 
-def test_the_processes_of_the_design_are_there():
+def test_compose_has_the_services_of_the_design():
     expected = {"db", "redis", "web", "worker", "scheduler", "spark-master", "spark-worker"}
     assert expected <= set(SERVICES)
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_the_command_exists(name):
+def test_command_of_each_service_exists(name):
     words = command(name)
     check = {"gunicorn": gunicorn, "celery": celery, "python": manage, "spark-class": spark_class}
     check[words[0]](words)
@@ -113,18 +113,18 @@ def known_options(words: list[str], text: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(SERVICES))
-def test_every_variable_is_known(name):
+def test_compose_services_set_only_known_variables(name):
     given = SERVICES[name].get("environment", {})
     known = SETTINGS_VARIABLES if name in OURS else IMAGE_VARIABLES
     assert sorted(set(given) - known) == []
 
 
-def test_every_variable_a_person_may_set_is_in_the_example():
+def test_variables_of_compose_are_in_the_example():
     asked = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / "docker-compose.yml").read_text()))
     assert sorted(asked - EXAMPLE_VARIABLES) == []
 
 
-def test_the_example_lists_what_settings_read_and_nothing_else():
+def test_example_lists_exactly_the_variables_of_settings_and_compose():
     compose_only = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / "docker-compose.yml").read_text()))
     assert sorted(SETTINGS_VARIABLES - EXAMPLE_VARIABLES) == []
     assert sorted(EXAMPLE_VARIABLES - SETTINGS_VARIABLES - compose_only) == []
@@ -157,7 +157,7 @@ def test_no_secret_has_a_default():
     assert "ELEVATA_SECRET_KEY" not in "".join(re.findall(r"^ENV(?:.*\\\n)*.*", DOCKERFILE, re.M))
 
 
-def test_who_uses_secrets_by_reference_has_them_from_a_file_that_need_not_be_there():
+def test_web_and_worker_read_secrets_from_an_optional_file():
     having = {name for name, service in SERVICES.items() if "env_file" in service}
     assert having == {"web", "worker"}
     assert all(SERVICES[name]["env_file"] == [{"path": "secrets.env", "required": False}] for name in having)
@@ -168,7 +168,7 @@ def test_the_file_of_secrets_is_explained_and_never_committed():
     assert {".env", "secrets.env"} <= set((ROOT / ".gitignore").read_text().split())
 
 
-def test_no_variable_of_compose_hides_a_secret_by_reference():
+def test_compose_sets_no_variable_of_a_source_or_webhook_secret():
     prefixes = ("ELEVATA_SOURCE_", "ELEVATA_WEBHOOK_SECRET_")
     named = {variable for name in ("web", "worker") for variable in SERVICES[name]["environment"]}
     settings = {f"ELEVATA_SOURCE_{name}" for name in ("ROOTS", "HOSTS", "SECRETS")}
@@ -198,7 +198,7 @@ def test_addresses_inside_lead_to_services_and_their_ports(name):
 
 
 @pytest.mark.parametrize("name", sorted(SERVICES))
-def test_what_a_service_waits_for_can_be_waited_for(name):
+def test_dependencies_of_a_service_end_or_have_a_health_check(name):
     for other, how in SERVICES[name].get("depends_on", {}).items():
         if how["condition"] == "service_completed_successfully":
             assert SERVICES[other]["restart"] == "no"
@@ -207,13 +207,13 @@ def test_what_a_service_waits_for_can_be_waited_for(name):
             assert "healthcheck" in SERVICES[other]
 
 
-def test_everything_that_goes_on_running_has_a_health_check():
+def test_long_running_services_have_a_health_check():
     running = [name for name in SERVICES if SERVICES[name]["restart"] != "no"]
     assert [name for name in running if "healthcheck" not in SERVICES[name]] == []
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_health_checks_name_what_exists(name):
+def test_health_checks_use_existing_commands_ports_and_paths(name):
     if "healthcheck" not in SERVICES[name]:
         return
     test = SERVICES[name]["healthcheck"]["test"]
@@ -250,18 +250,18 @@ def test_driver_and_executors_see_the_warehouse_at_the_same_place():
 
 
 class TestDockerfile:
-    def test_what_it_copies_exists(self):
+    def test_dockerfile_copies_existing_files(self):
         for line in re.findall(r"^COPY (.*)$", DOCKERFILE, re.M):
             *sources, _ = [word for word in shlex.split(line) if not word.startswith("--")]
             assert [source for source in sources if not (ROOT / source).exists()] == []
 
-    def test_it_has_the_java_that_set_up_wants(self):
+    def test_image_has_the_java_of_the_setup(self):
         assert any(name in DOCKERFILE for name in java.PACKAGE.apt)
 
-    def test_it_does_not_run_as_root(self):
+    def test_image_does_not_run_as_root(self):
         assert re.findall(r"^USER (\w+)$", DOCKERFILE, re.M) == ["elevata"]
 
-    def test_it_starts_the_web_like_compose_does(self):
+    def test_image_starts_the_web_server_like_compose(self):
         written = re.search(r"^CMD (\[.*\])$", DOCKERFILE, re.M)[1]
         assert yaml.safe_load(written) == command("web")
 

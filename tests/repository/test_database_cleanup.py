@@ -52,7 +52,7 @@ def air() -> System:
     return create_system(name="Air", short_name="air")
 
 
-def test_what_was_written_is_deleted(emptier: Emptier) -> None:
+def test_cleanup_deletes_written_rows(emptier: Emptier) -> None:
     empty = everything()
     air()
     emptier(not_again)
@@ -67,14 +67,14 @@ def test_append_only_rows_are_guarded_again_afterwards(emptier: Emptier) -> None
         asked(f'DELETE FROM "{LOG}"')
 
 
-def test_a_row_that_stays_is_back_when_a_test_took_it_away(emptier: Emptier) -> None:
+def test_cleanup_restores_permanent_rows_deleted_by_a_test(emptier: Emptier) -> None:
     names = set(Group.objects.values_list("name", flat=True))
     Group.objects.all().delete()
     emptier(djangos_way)
     assert set(Group.objects.values_list("name", flat=True)) == names
 
 
-def test_a_trigger_is_back_when_a_test_took_it_away(emptier: Emptier) -> None:
+def test_cleanup_restores_a_trigger_dropped_by_a_test(emptier: Emptier) -> None:
     name = trigger_names(connection.vendor)[0]
     asked(f'DROP TRIGGER {name} ON "{LOG}"' if connection.vendor == "postgresql" else f'DROP TRIGGER "{name}_{LOG}"')
     emptier(djangos_way)
@@ -105,7 +105,7 @@ def made(nothing_remembered: None, emptier: Emptier) -> Callable[[], System]:
     return lambda: remembered("air", make)
 
 
-def test_what_is_remembered_comes_back_row_for_row(made: Callable[[], System], emptier: Emptier) -> None:
+def test_cached_rows_are_restored_exactly(made: Callable[[], System], emptier: Emptier) -> None:
     made()
     first = everything()
     emptier(not_again)
@@ -113,7 +113,7 @@ def test_what_is_remembered_comes_back_row_for_row(made: Callable[[], System], e
     assert everything() == first
 
 
-def test_what_is_handed_over_can_be_used_like_the_first(made: Callable[[], System], emptier: Emptier) -> None:
+def test_restored_object_can_be_changed_and_saved(made: Callable[[], System], emptier: Emptier) -> None:
     made()
     emptier(not_again)
     again = made()
@@ -122,13 +122,13 @@ def test_what_is_handed_over_can_be_used_like_the_first(made: Callable[[], Syste
     assert System.objects.get(short_name="air").name == "Airports"
 
 
-def test_what_a_test_does_to_it_is_not_remembered(made: Callable[[], System], emptier: Emptier) -> None:
+def test_changes_of_a_test_to_a_cached_object_are_not_cached(made: Callable[[], System], emptier: Emptier) -> None:
     made().name = "Mine"
     emptier(not_again)
     assert made().name == "Air"
 
 
-def test_over_other_rows_it_is_made_anew(made: Callable[[], System], emptier: Emptier) -> None:
+def test_cached_rows_are_created_again_over_other_rows(made: Callable[[], System], emptier: Emptier) -> None:
     made()
     emptier(not_again)
     create_system(name="Sea", short_name="sea")
@@ -136,7 +136,7 @@ def test_over_other_rows_it_is_made_anew(made: Callable[[], System], emptier: Em
         made()
 
 
-def test_rows_that_were_changed_are_changed_again(nothing_remembered: None) -> None:
+def test_cached_changes_of_rows_are_repeated(nothing_remembered: None) -> None:
     system = air()
 
     def rename() -> None:

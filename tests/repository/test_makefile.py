@@ -29,12 +29,12 @@ def test_help_is_the_default_and_lists_every_target():
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_every_target_can_be_worked_out(target):
+def test_every_target_passes_a_dry_run(target):
     assert make("--dry-run", target)
 
 
 @pytest.mark.parametrize("target", [target for target in TARGETS if target not in {"help", "clean"}])
-def test_set_up_comes_first(target):
+def test_every_target_runs_setup_first(target):
     assert "-m elevata.bootstrap setup" in make("--dry-run", target).strip().splitlines()[0]
 
 
@@ -44,12 +44,12 @@ def test_only_targets_that_need_them_install_servers():
     assert "--with-tests" not in make("--dry-run", "setup")
 
 
-def test_fast_leaves_out_whatever_uses_the_database(request, db):
+def test_make_test_fast_excludes_tests_with_a_database(request, db):
     assert "not database" in make("--dry-run", "test-fast")
     assert request.node.get_closest_marker("database")
 
 
-def test_clean_leaves_data_alone():
+def test_make_clean_keeps_the_data_folder():
     assert ".data" not in make("--dry-run", "clean")
 
 

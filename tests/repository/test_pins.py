@@ -54,7 +54,7 @@ def test_front_end_packages_are_pinned_exactly():
     assert {name: locked[f"node_modules/{name}"]["version"] for name in pins} == pins
 
 
-def test_the_lock_file_proves_contents_without_naming_a_host():
+def test_lock_file_has_hashes_and_no_hosts():
     text = (ROOT / "package-lock.json").read_text()
     packages = [entry for path, entry in json.loads(text)["packages"].items() if path]
     assert all(entry["integrity"].startswith("sha512-") for entry in packages)
@@ -62,7 +62,7 @@ def test_the_lock_file_proves_contents_without_naming_a_host():
     assert "omit-lockfile-registry-resolved=true" in (ROOT / ".npmrc").read_text()
 
 
-def test_no_file_of_the_ground_names_a_registry():
+def test_build_and_dependency_files_name_no_registry():
     names = ["Makefile", "Dockerfile", "docker-compose.yml", ".npmrc", "package.json", "package-lock.json"]
     files = [ROOT / name for name in (*names, "requirements.txt", "requirements-dev.txt", ".ci/run")]
     files += sorted((ROOT / "elevata" / "bootstrap").glob("*.*"))
@@ -83,7 +83,7 @@ def test_every_kept_front_end_file_comes_from_a_locked_package():
         assert f"node_modules/{package}" in locked
 
 
-def test_what_only_tests_need_is_kept_apart_from_what_is_served():
+def test_front_end_files_of_tests_are_not_served():
     locked = json.loads((ROOT / "package-lock.json").read_text())["packages"]
     served = {path.split("/dist/")[0] for path in (*frontend.KEPT, frontend.SPRITE)}
     assert not any(locked.get(f"node_modules/{package}", {}).get("dev") for package in served)

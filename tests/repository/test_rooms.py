@@ -14,14 +14,14 @@ from tests.repository.rooms import RoomContract, room_of
 OURS = {"root_packages": ["metadata", "loader"]}
 
 
-def test_every_room_keeps_to_its_imports():
+def test_every_room_follows_its_import_contract():
     """In a process of its own: it switches off the loggers of the one it runs in."""
     program = Path(sys.executable).with_name("lint-imports")
     done = subprocess.run([program, "--no-cache", "--no-logo"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_no_modules_import_each_other_in_a_circle():
+def test_modules_have_no_import_cycles():
     imports = build_graph("elevata", "metadata", "architecture", "loader")
     TopologicalSorter({name: imports.find_modules_directly_imported_by(name) for name in imports.modules}).prepare()
 
@@ -63,13 +63,13 @@ def test_a_module_belongs_to_the_innermost_room(module, room):
     assert room_of(module) == room
 
 
-def test_a_domain_may_use_the_standard_library_and_what_is_named():
+def test_domain_may_import_the_standard_library_and_listed_packages():
     imports = [("metadata.domain", "json"), ("metadata.domain", "sqlglot"), ("metadata.domain", "django")]
     found = breaches(imports, room="metadata.domain", may_import=["sqlglot"], only="true")
     assert found == ["metadata.domain imports django"]
 
 
-def test_a_room_that_is_not_named_is_shut_out():
+def test_unlisted_room_cannot_be_imported():
     imports = [
         ("loader", "metadata.models"),
         ("loader", "django"),
@@ -80,11 +80,11 @@ def test_a_room_that_is_not_named_is_shut_out():
     assert found == ["loader imports metadata.models", "loader.views imports loader.spark.runner"]
 
 
-def test_what_is_never_allowed_is_named_even_from_outside():
+def test_forbidden_external_package_is_reported():
     assert breaches([("loader", "pyspark.sql")], room="loader", never=["pyspark"]) == ["loader imports pyspark.sql"]
 
 
-def test_a_contract_about_a_room_that_is_gone_is_broken():
+def test_contract_of_a_missing_room_is_broken():
     assert breaches([("loader", "json")], room="loader.domain") == ["there is no room loader.domain"]
 
 

@@ -11,7 +11,7 @@ from tests.factories import SystemFactory
 
 
 @pytest.mark.django_db(transaction=True)
-def test_new_rows_have_numbers_of_their_own_after_rows_were_put_back():
+def test_new_rows_get_unused_ids_after_cached_rows_are_restored():
     made = remembered("a system of this test", SystemFactory)
     System.objects.all().delete()
     for statement in connection.ops.sql_flush(
@@ -23,7 +23,7 @@ def test_new_rows_have_numbers_of_their_own_after_rows_were_put_back():
 
 
 @pytest.mark.django_db
-def test_rows_come_back_into_a_table_whose_columns_stand_in_another_order(monkeypatch: pytest.MonkeyPatch):
+def test_cached_rows_are_restored_into_a_table_with_another_column_order(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(row_cache, "all_tables", lambda: ("letters",))
     for columns in ("a text, b text", "b text, a text"):
         with connection.cursor() as cursor:

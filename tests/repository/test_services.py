@@ -25,7 +25,7 @@ STORES = {
 
 @pytest.mark.embedded
 @pytest.mark.django_db
-def test_the_stores_are_those_of_the_mode():
+def test_session_uses_the_stores_of_its_mode():
     database, broker = STORES[session.mode()]
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
@@ -52,7 +52,7 @@ def test_the_data_folder_is_the_sessions_own():
     assert Path(settings.WAREHOUSE).is_relative_to(settings.DATA_DIR)
 
 
-def test_what_the_shell_has_set_is_put_aside(tmp_path):
+def test_session_ignores_variables_of_the_shell(tmp_path):
     (tmp_path / "test_inside.py").write_text(
         "import os\n"
         "def test_inside():\n"
@@ -78,7 +78,7 @@ def test_the_number_of_examples_reaches_the_tests(tmp_path):
 
 
 @pytest.mark.services
-def test_a_missing_server_fails_the_session_and_says_what_to_do(tmp_path):
+def test_missing_server_fails_the_session_with_a_hint(tmp_path):
     done = run_pytest(tmp_path, mode="postgres_redis", PATH=str(tmp_path))
     assert done.returncode == 4
     # Debian keeps PostgreSQL's programs off the path, so it is Redis that is not found.
@@ -121,11 +121,11 @@ def test_a_failing_session_removes_its_folder(tmp_path):
     assert not Path((tmp_path / "folder").read_text()).parent.exists()
 
 
-def test_free_ports_are_free():
+def test_free_port_returns_an_unprivileged_port():
     assert 1024 < free_port() < 65536
 
 
-def test_the_mode_is_one_that_is_known(monkeypatch):
+def test_session_mode_refuses_an_unknown_value(monkeypatch):
     monkeypatch.setenv(session.CHOICE, "mysql")
     with pytest.raises(ServerProblem, match="not mysql"):
         session.mode()

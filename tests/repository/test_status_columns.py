@@ -37,7 +37,7 @@ def test_a_status_column_has_a_check(model: type[models.Model], name: str):
     assert f"{name}__in" in checked(model)
 
 
-def test_columns_are_found():
+def test_status_columns_of_the_main_models_are_found():
     assert {"Job", "DatasetRun", "Schedule", "ExecutionOperation", "ChangeReport"} <= {
         model.__name__ for model, _ in status_columns()
     }

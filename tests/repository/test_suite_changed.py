@@ -41,5 +41,5 @@ def graph() -> grimp.ImportGraph:
     ],
     ids=["importers", "an outer module", "a test", "a removed module", "a template", "a conftest", "another file"],
 )
-def test_a_change_reaches_the_tests_that_import_it(graph: grimp.ImportGraph, changed: str, tests: set[str]):
+def test_changed_file_selects_the_tests_that_import_it(graph: grimp.ImportGraph, changed: str, tests: set[str]):
     assert reached([changed], TESTS, graph) == tests

@@ -25,32 +25,32 @@ def mark(name: str, **given: object) -> pytest.Mark:
 SPARK = {"spark": mark("spark")}
 
 
-def test_files_of_spark_are_first_with_the_longest_in_front_and_others_last_with_the_longest_at_the_end():
+def test_spark_files_run_first_from_the_longest_and_others_last_to_the_longest():
     short, long = item("tests/test_a.py::test_1", **SPARK), item("tests/test_b.py::test_1", **SPARK)
     pure, database = item("tests/test_c.py::test_1"), item("tests/test_d.py::test_1", "db")
     measured = {long.nodeid: 60.0}
     assert spark_first([database, pure, short, long], measured) == [long, short, pure, database]
 
 
-def test_a_measured_time_counts_more_than_an_estimate():
+def test_order_prefers_a_measured_time_over_an_estimate():
     first, second = item("tests/test_a.py::test_1", "db"), item("tests/test_b.py::test_1")
     assert spark_first([first, second], {}) == [second, first]
     assert spark_first([first, second], {second.nodeid: 9.0}) == [first, second]
 
 
-def test_a_files_tests_stay_together_in_their_order():
+def test_tests_of_a_file_are_ordered_together():
     first, second = item("tests/test_a.py::test_1", "db"), item("tests/test_a.py::test_2")
     other = item("tests/test_b.py::test_1")
     assert spark_first([first, other, second], {}) == [other, first, second]
 
 
-def test_a_file_with_one_test_of_spark_is_one_of_spark():
+def test_file_with_one_spark_test_is_ordered_as_a_spark_file():
     pure, spark = item("tests/test_a.py::test_1"), item("tests/test_a.py::test_2", **SPARK)
     other = item("tests/test_b.py::test_1")
     assert spark_first([other, pure, spark], {}) == [pure, spark, other]
 
 
-def test_the_order_does_not_depend_on_the_one_of_collection():
+def test_order_is_independent_of_the_collection_order():
     tests = [item(f"tests/test_{name}.py::test_1") for name in "cab"]
     assert spark_first(tests, {}) == spark_first(tests[::-1], {})
 

@@ -25,7 +25,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_test_that_passes_at_its_second_try_is_named_as_unstable_and_the_part_passes(project: Path):
+def test_test_that_passes_at_its_second_try_is_listed_as_unstable(project: Path):
     (project / "test_chance.py").write_text(
         "from pathlib import Path\n"
         "def test_chance():\n"
@@ -70,13 +70,13 @@ def test_a_test_that_ends_its_process_is_run_once_more(project: Path):
     assert run_part([EVERY_TEST]).unstable == ["test_crash.py::test_crash"]
 
 
-def test_a_part_without_tests_fails_but_one_of_its_passes_may_have_none(project: Path):
+def test_part_without_tests_fails_and_an_empty_pass_does_not(project: Path):
     assert run_part([EVERY_TEST]).exit_code == 5
     (project / "test_sound.py").write_text("def test_sound():\n    pass\n")
     assert run_part([EVERY_TEST, Pass("none", "nothing")]).exit_code == 0
 
 
-def test_files_that_are_not_begun_in_time_are_left_out_and_named(project: Path, monkeypatch: pytest.MonkeyPatch):
+def test_files_not_started_in_time_are_listed_as_left_out(project: Path, monkeypatch: pytest.MonkeyPatch):
     for name in "abcdef":
         (project / f"test_{name}.py").write_text("def test_first():\n    pass\ndef test_second():\n    pass\n")
     monkeypatch.setenv(run.UNTIL, "1")
@@ -88,13 +88,13 @@ def test_files_that_are_not_begun_in_time_are_left_out_and_named(project: Path, 
     assert f"left out, the time was over: 2 tests of {file}" in result.lines()
 
 
-def test_passes_with_a_word_collect_only_files_with_it():
+def test_pass_with_a_marker_word_collects_only_files_that_contain_it():
     embedded = run.TEST[0]
     assert "tests/elevata/audit/test_chain.py" in embedded.files()
     assert "tests/elevata/core/test_networks.py" not in embedded.files()
 
 
-def test_the_embedded_passes_collect_pages_endpoints_commands_and_attacks():
+def test_embedded_pass_of_the_rest_collects_tests_of_pages():
     assert "tests/metadata/views/test_datasets.py" in run.REST[0].files()
 
 
@@ -130,9 +130,9 @@ def test_the_summary_has_the_time_by_kind_and_the_ten_slowest_files():
         ([], "pure"),
     ],
 )
-def test_the_kind_of_a_test_is_the_most_that_it_needs(marks: list[str], kind: str):
+def test_kind_of_a_test_is_its_largest_requirement(marks: list[str], kind: str):
     assert kind_of(marks) == kind
 
 
-def test_a_run_that_ended_early_has_no_outcomes(tmp_path: Path):
+def test_missing_outcomes_file_is_read_as_no_outcomes(tmp_path: Path):
     assert Outcomes.read(tmp_path / "none.json") == Outcomes()

@@ -19,11 +19,11 @@ from tests.suite.tiers import is_at_a_door
         ("tests/loader/domain/test_spark_settings.py", False),
     ],
 )
-def test_pages_rest_commands_and_attacks_are_doors(file: str, door: bool):
+def test_tests_of_pages_api_commands_and_attacks_are_at_a_door(file: str, door: bool):
     assert is_at_a_door(file) is door
 
 
-def test_make_test_keeps_the_first_test_of_a_file_of_pages(pytester: pytest.Pytester):
+def test_make_test_selects_the_first_test_of_a_file_of_pages(pytester: pytest.Pytester):
     folder = pytester.mkpydir("tests").joinpath("views")
     folder.mkdir()
     folder.joinpath("test_pages.py").write_text(

@@ -8,7 +8,7 @@ MODEL = (ROOT / "docs" / "operate" / "threat_model.md").read_text()
 _TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
 
 
-def test_every_test_that_is_named_is_there():
+def test_every_test_named_in_the_threat_model_exists():
     missing = [
         f"{file}::{name}"
         for file, name in _TEST.findall(MODEL)
@@ -23,7 +23,7 @@ def test_every_guarantee_names_its_test():
     assert [guarantee for guarantee, tests in rows if not _TEST.search(tests)] == []
 
 
-def test_every_attack_checks_a_guarantee():
+def test_every_file_of_attacks_is_named_by_a_guarantee():
     named = {name for file, name in _TEST.findall(MODEL) if file.startswith("tests/attacks/")}
     files = {path.name for path in (ROOT / "tests" / "attacks").glob("test_*.py")}
     assert {file.rsplit("/", 1)[1] for file, _ in _TEST.findall(MODEL) if file.startswith("tests/attacks/")} == files

@@ -46,7 +46,7 @@ def test_no_docstring_opens_with_a_question(folder: str):
     assert {path: lines for path, lines in found.items() if lines} == {}
 
 
-def test_a_question_is_found_wherever_it_is_written():
+def test_questions_finds_docstrings_of_modules_and_methods():
     source = '"""What this is."""\nclass A:\n    """A thing."""\n    def b(self):\n        """Whether it is."""\n'
     assert questions(source) == ["What this is.", "Whether it is."]
 

@@ -30,7 +30,7 @@ def drifted(world: World) -> str:  # noqa: F811
     return key
 
 
-def test_everybody_reads_where_the_warehouse_differs(world: World, drifted: str):  # noqa: F811
+def test_drift_lists_the_differences_of_a_dataset(world: World, drifted: str):  # noqa: F811
     said = get(signed_in(world.author), "drift/")
     assert (said["drifted"], said["observed_at"] is not None) == (1, True)
     (one,) = [one for one in said["datasets"] if one["status"] == "drifted"]
@@ -39,7 +39,7 @@ def test_everybody_reads_where_the_warehouse_differs(world: World, drifted: str)
     assert (difference["what"], difference["column"], difference["observed"]) == ("column_missing", "balance", "")
 
 
-def test_what_is_there_becomes_the_baseline_with_a_reason(world: World, drifted: str):  # noqa: F811
+def test_adopting_drift_requires_a_reason(world: World, drifted: str):  # noqa: F811
     olga = signed_in(world.operator)
     refused = post(olga, "drift/adopt/", 400, datasets=[drifted])
     assert list(refused["errors"]) == ["reason"]
@@ -48,18 +48,18 @@ def test_what_is_there_becomes_the_baseline_with_a_reason(world: World, drifted:
     assert get(signed_in(world.author), "drift/")["drifted"] == 0
 
 
-def test_a_dataset_that_nobody_knows_is_not_adopted(world: World, drifted: str):  # noqa: F811
+def test_adopting_an_unknown_dataset_returns_404(world: World, drifted: str):  # noqa: F811
     olga = signed_in(world.operator)
     assert post(olga, "drift/adopt/", 404, datasets=["nowhere"], reason="why not")["code"] == "UNKNOWN_DATASET"
 
 
-def test_who_may_not_execute_neither_adopts_nor_looks(world: World, drifted: str):  # noqa: F811
+def test_drift_adoption_and_check_require_the_execute_permission(world: World, drifted: str):  # noqa: F811
     ada = signed_in(world.author)
     assert post(ada, "drift/adopt/", 403, datasets=[drifted], reason="mine")["code"] == "permission_denied"
     assert post(ada, "drift/check/", 403)["code"] == "permission_denied"
 
 
-def test_a_check_is_a_look_at_every_table(world: World):  # noqa: F811
+def test_drift_check_queues_a_refresh_of_every_table(world: World):  # noqa: F811
     olga = signed_in(world.operator)
     refresh = post(olga, "drift/check/", 202)
     assert (refresh["status"], refresh["purpose"]) == ("queued", "drift")
@@ -77,7 +77,7 @@ def report(world: World) -> str:  # noqa: F811
     return f"reports/{world.report().report_id}/"
 
 
-def test_a_preview_is_dry_run_once_at_a_time(world: World, report: str):  # noqa: F811
+def test_dry_run_of_a_preview_is_queued_only_once(world: World, report: str):  # noqa: F811
     olga = signed_in(world.operator)
     preview = post(olga, f"{report}preview/", 201)
     answer = olga.post(f"/api/v1/{report}dry-run/", {}, content_type="application/json")
@@ -87,15 +87,15 @@ def test_a_preview_is_dry_run_once_at_a_time(world: World, report: str):  # noqa
     assert post(olga, f"{report}dry-run/", 202)["id"] == made["id"]
 
 
-def test_without_a_preview_there_is_nothing_to_dry_run(world: World, report: str):  # noqa: F811
+def test_dry_run_requires_a_preview(world: World, report: str):  # noqa: F811
     assert post(signed_in(world.operator), f"{report}dry-run/", 409)["code"] == "NO_PREVIEW"
 
 
-def test_who_may_not_execute_does_not_dry_run(world: World, report: str):  # noqa: F811
+def test_dry_run_requires_the_execute_permission(world: World, report: str):  # noqa: F811
     assert post(signed_in(world.author), f"{report}dry-run/", 403)["code"] == "permission_denied"
 
 
-def test_a_dry_run_says_when_to_ask_again_and_then_what_it_saw(world: World, report: str):  # noqa: F811
+def test_unfinished_dry_run_sends_retry_after_and_a_finished_one_its_result(world: World, report: str):  # noqa: F811
     olga = signed_in(world.operator)
     post(olga, f"{report}preview/", 201)
     place = f"dry-runs/{post(olga, f'{report}dry-run/', 202)['id']}/"
@@ -108,7 +108,7 @@ def test_a_dry_run_says_when_to_ask_again_and_then_what_it_saw(world: World, rep
     assert (done.json()["status"], done.json()["result"]) == ("succeeded", seen)
 
 
-def test_dry_runs_are_listed_by_report_without_what_they_saw(world: World, report: str):  # noqa: F811
+def test_dry_runs_are_listed_by_report_without_their_results(world: World, report: str):  # noqa: F811
     olga = signed_in(world.operator)
     post(olga, f"{report}preview/", 201)
     made = post(olga, f"{report}dry-run/", 202)
@@ -137,7 +137,7 @@ def test_records_of_maintenance_runs_are_listed_and_filtered(world: World, recor
     assert get(ada, "maintenance-records/?kind=prune")["count"] == 0
 
 
-def test_a_maintenance_runs_record_is_handed_out_as_a_file_that_verifies(world: World, record: str):  # noqa: F811
+def test_maintenance_record_returns_an_artifact_that_verifies(world: World, record: str):  # noqa: F811
     artifact = get(signed_in(world.author), f"maintenance-records/{record}/")["artifact"]
     assert verify(artifact) == ()
     assert artifact["document"]["run"] == "back"

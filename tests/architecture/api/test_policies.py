@@ -41,7 +41,7 @@ def test_a_stricter_policy_is_in_force_at_once(root: Client):
     assert (answer["policy"]["severities"]["ADD_COLUMN"], answer["proposal"]) == ("block", None)
 
 
-def test_a_looser_policy_is_accepted_and_waits_for_a_second_person(root: Client, rita: Client):
+def test_looser_policy_becomes_a_proposal_that_a_second_administrator_accepts(root: Client, rita: Client):
     answer = patch(root, LOOSE, 202)
     assert answer["policy"]["approvals"]["review"]["count"] == 1
     assert answer["proposal"]["proposed_by"] == "root"
@@ -54,12 +54,12 @@ def test_a_looser_policy_is_accepted_and_waits_for_a_second_person(root: Client,
 
 
 @pytest.mark.parametrize(("deed", "by_rita"), [("reject", True), ("withdraw", False)])
-def test_it_is_rejected_or_withdrawn(root: Client, rita: Client, deed: str, by_rita: bool):
+def test_rejected_or_withdrawn_proposal_changes_no_policy(root: Client, rita: Client, deed: str, by_rita: bool):
     proposal = patch(root, LOOSE, 202)["proposal"]["proposal_id"]
     answer = decide(rita if by_rita else root, deed, proposal, 200)
     assert (answer["policy"]["approvals"]["review"]["count"], answer["proposal"]) == (1, None)
     assert PolicyProposal.objects.get().status.startswith(deed[:6])
 
 
-def test_a_proposal_that_there_is_not_is_not_found(root: Client):
+def test_accepting_an_unknown_proposal_returns_404(root: Client):
     assert decide(root, "accept", "00000000-0000-4000-8000-000000000000", 404)["code"] == "UNKNOWN_PROPOSAL"

@@ -68,7 +68,7 @@ def test_refusals_carry_the_workflows_codes(world: World):
     assert not ChangeReport.objects.filter(approvals__isnull=False).exists()
 
 
-def test_an_author_with_every_role_is_still_refused(world: World):
+def test_approval_refuses_an_author_who_is_a_superuser(world: World):
     world.author.is_superuser = True
     world.author.save()
     ada = signed_in(world.author)
@@ -92,21 +92,21 @@ def sent(client: Client, path: str, seen: str | None = None) -> tuple[int, str, 
 
 @pytest.mark.parametrize("verb", ["approve", "reject", "execute"])
 @pytest.mark.parametrize("seen", [None, "*"])
-def test_what_counts_for_one_state_names_it(world: World, verb: str, seen: str | None):
+def test_approve_reject_and_execute_require_an_if_match_header(world: World, verb: str, seen: str | None):
     report = post(signed_in(world.author), "reports/", 201, kind="all")["report_id"]
     person = world.operator if verb == "execute" else world.approver
     assert sent(signed_in(person), f"reports/{report}/{verb}/", seen)[:2] == (428, "if_match_required")
 
 
 @pytest.mark.parametrize("verb", ["approve", "reject"])
-def test_a_decision_over_another_report_is_not_taken(world: World, verb: str):
+def test_decision_with_the_etag_of_another_report_is_refused(world: World, verb: str):
     report = post(signed_in(world.author), "reports/", 201, kind="all")
     said = sent(signed_in(world.approver), f"reports/{report['report_id']}/{verb}/", '"0123"')
     assert said == (412, "stale_version", f'"{report["fingerprint"]}"')
     assert not ChangeReport.objects.filter(approvals__isnull=False).exists()
 
 
-def test_an_execution_over_another_preview_is_told_which_is_the_newest(world: World):
+def test_execution_of_an_outdated_preview_is_refused_with_the_etag_of_the_newest(world: World):
     ada, bob, olga = (signed_in(one) for one in (world.author, world.approver, world.operator))
     report = f"reports/{post(ada, 'reports/', 201, kind='all')['report_id']}/"
     post(bob, f"{report}approve/", 201, over=report)
@@ -116,13 +116,13 @@ def test_an_execution_over_another_preview_is_told_which_is_the_newest(world: Wo
     assert not Execution.objects.filter(report__isnull=False, status="queued").exists()
 
 
-def test_a_decision_without_a_note_keeps_its_reason(world: World):
+def test_approval_without_a_note_stores_the_changelog_message_as_note(world: World):
     report = f"reports/{post(signed_in(world.author), 'reports/', 201, kind='all')['report_id']}/"
     said = post(signed_in(world.approver), f"{report}approve/", 201, over=report, changelog_message="As agreed on")
     assert said["note"] == "As agreed on"
 
 
-def test_a_step_of_the_workflow_refuses_unknown_fields(world: World):
+def test_approval_refuses_unknown_fields(world: World):
     report = f"reports/{post(signed_in(world.author), 'reports/', 201, kind='all')['report_id']}/"
     assert list(post(signed_in(world.approver), f"{report}approve/", 400, over=report, nite="x")["errors"]) == ["nite"]
 
@@ -130,7 +130,7 @@ def test_a_step_of_the_workflow_refuses_unknown_fields(world: World):
 # --- lists -------------------------------------------------------------------------------------------
 
 
-def test_lists_are_filtered_and_short(world: World):
+def test_report_execution_and_record_lists_are_filtered_and_omit_details(world: World):
     bob = signed_in(world.approver)
     assert get(bob, "reports/?status=blocked")["count"] == 0
     (listed,) = get(bob, "reports/?risk=safe")["results"]
@@ -150,7 +150,7 @@ def record(world: World) -> str:
     return f"records/{world.executed().record.record_id}/"
 
 
-def test_a_record_tells_what_takes_each_operation_back(world: World, record: str):
+def test_record_lists_the_undo_options_of_its_operations(world: World, record: str):
     (option,) = get(signed_in(world.approver), record)["undo_options"]
     assert (option["operations"], option["possible"], option["refused"]) == ([0, 1], True, None)
     assert option["done"][0] == "rename_column rawcore.rc_crm_customer: full_name → display_name"
@@ -158,7 +158,7 @@ def test_a_record_tells_what_takes_each_operation_back(world: World, record: str
 
 
 @pytest.mark.parametrize("body", [{}, {"operations": None}, {"operations": [1]}])
-def test_a_record_is_taken_back_whole_or_by_its_operations(world: World, record: str, body: dict):
+def test_undo_report_covers_linked_operations_for_a_whole_record_or_chosen_ones(world: World, record: str, body: dict):
     made = post(signed_in(world.operator), f"{record}undo/", 201, **body)
     assert made["report"]["undo"]["operations"] == [0, 1]
     assert f"records/{made['undo_of']}/" == record
@@ -168,11 +168,11 @@ def test_a_record_is_taken_back_whole_or_by_its_operations(world: World, record:
 @pytest.mark.parametrize(
     ("operations", "status", "code"), [([7], 404, "UNKNOWN_OPERATION"), ([], 400, "invalid"), (["x"], 400, "invalid")]
 )
-def test_what_cannot_be_taken_back_is_refused(world: World, record: str, operations: list, status: int, code: str):
+def test_undo_refuses_invalid_operations(world: World, record: str, operations: list, status: int, code: str):
     assert post(signed_in(world.operator), f"{record}undo/", status, operations=operations)["code"] == code
 
 
-def test_who_only_reads_takes_nothing_back(world: World, record: str):
+def test_undo_refuses_a_viewer(world: World, record: str):
     post(signed_in(person("vera", Role.VIEWER)), f"{record}undo/", 403)
     assert not ExecutionRecord.objects.filter(undo_reports__isnull=False).exists()
 
@@ -196,7 +196,7 @@ def test_a_report_is_created_after_a_refresh_as_one_job(world: World):
     assert (report["status"], report["created_by"]) == ("open", "ada")
 
 
-def test_a_refresh_that_failed_creates_no_report_and_says_why(world: World):
+def test_failed_refresh_creates_no_report_and_stores_its_error(world: World):
     ada, known = signed_in(world.author), ChangeReport.objects.count()
     asked = post(ada, "refreshes/", 202)["id"]
     observed(world, asked, error={"code": "UNREADABLE_TABLE", "message": "it is damaged"})
@@ -205,7 +205,7 @@ def test_a_refresh_that_failed_creates_no_report_and_says_why(world: World):
     assert ChangeReport.objects.count() == known
 
 
-def test_what_refuses_the_report_is_the_refreshs_error(world: World):
+def test_refused_report_becomes_the_error_of_its_refresh(world: World):
     ada, known = signed_in(world.author), ChangeReport.objects.count()
     asked = post(ada, "refreshes/", 202)["id"]
     world.author.groups.clear()
@@ -226,7 +226,7 @@ def test_a_preview_is_created_after_a_refresh_of_its_report(world: World):
     assert get(olga, f"refreshes/{asked}/")["preview"] == preview["fingerprint"]
 
 
-def test_a_refresh_is_its_askers_alone(world: World):
+def test_refresh_is_visible_only_to_its_requester(world: World):
     ada, olga = signed_in(world.author), signed_in(world.operator)
     asked = post(ada, "refreshes/", 202)["id"]
     get(olga, f"refreshes/{asked}/", 404)
@@ -243,23 +243,23 @@ def test_a_refresh_is_its_askers_alone(world: World):
         ({"kind": "files"}, 400, "invalid"),
     ],
 )
-def test_what_names_no_tables_is_not_refreshed(world: World, body: dict, status: int, code: str):
+def test_refresh_refuses_an_invalid_scope_or_report(world: World, body: dict, status: int, code: str):
     assert post(signed_in(world.operator), "refreshes/", status, **body)["code"] == code
 
 
-def test_who_only_reads_asks_for_no_refresh(world: World):
+def test_refresh_refuses_a_viewer(world: World):
     post(signed_in(person("vera", Role.VIEWER)), "refreshes/", 403)
     assert not Refresh.objects.exists()
 
 
-def test_a_page_follows_a_refresh_that_was_asked_for_by_rest(world: World):
+def test_refresh_page_redirects_to_the_report_of_a_refresh_requested_by_rest(world: World):
     ada = signed_in(world.author)
     asked = post(ada, "refreshes/", 202)["id"]
     report = observed(world, asked).report
     assert ada.get(f"/refreshes/{asked}/").url == f"/reports/{report.report_id}/"
 
 
-def test_an_approver_accepts_lost_readers_only_where_some_are_lost(world: World):
+def test_approval_accepts_lost_readers_only_if_the_report_loses_some(world: World):
     ada, bob, olga = (signed_in(one) for one in (world.author, world.approver, world.operator))
     report = f"reports/{post(ada, 'reports/', 201, kind='all')['report_id']}/"
     refused = post(bob, f"{report}approve/", 409, over=report, readers_lost=True)

@@ -24,19 +24,19 @@ def described() -> tuple:
     return dataset_states()
 
 
-def test_the_desired_state_is_read_back_as_it_was_written(described: tuple, tmp_path: Path) -> None:
+def test_exported_desired_state_is_parsed_and_dumped_unchanged(described: tuple, tmp_path: Path) -> None:
     call_command("export_state", str(tmp_path / "a.json"))
     text = (tmp_path / "a.json").read_text(encoding="utf-8")
     assert dump_state(parse_state(text)) == text
     assert {one.key for one in parse_state(text).datasets} == {one.key for one in described}
 
 
-def test_without_a_path_it_goes_to_standard_output(described: tuple, capsys: pytest.CaptureFixture) -> None:
+def test_export_without_a_path_writes_to_standard_output(described: tuple, capsys: pytest.CaptureFixture) -> None:
     call_command("export_state")
     assert capsys.readouterr().out == dump_state(ArchitectureState(described))
 
 
-def test_what_was_applied_is_another_state(described: tuple, tmp_path: Path, monkeypatch) -> None:
+def test_exported_applied_state_differs_from_the_desired_state(described: tuple, tmp_path: Path, monkeypatch) -> None:
     one = flat(described[0])
     AppliedDataset.objects.create(
         environment=current_environment(),
@@ -53,11 +53,11 @@ def test_what_was_applied_is_another_state(described: tuple, tmp_path: Path, mon
     assert end.value.code == 1
 
 
-def test_an_environment_goes_with_what_was_applied() -> None:
+def test_environment_option_requires_the_applied_option() -> None:
     with pytest.raises(CommandExit, match="goes with --applied"):
         call_command("export_state", "--environment", "prod")
 
 
-def test_a_folder_that_is_not_there_is_said(described: tuple) -> None:
+def test_export_reports_a_missing_folder(described: tuple) -> None:
     with pytest.raises(CommandExit, match="No such file"):
         call_command("export_state", "/nowhere/a.json")

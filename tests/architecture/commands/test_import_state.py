@@ -57,7 +57,7 @@ def operations(report: dict) -> list[tuple]:
 # --- one file, compared ----------------------------------------------------------------------------
 
 
-def test_a_file_alone_as_what_is_there_is_compared_with_the_metadata(built, file):
+def test_plan_compares_a_previous_state_file_with_the_metadata(built, file):
     assert run("plan", "--previous-state", str(file))[1]["status"] == "no_changes"
     rename(built, "full_name", "display_name")
     code, report = run("plan", "--previous-state", str(file), "--source-label", "prod")
@@ -65,7 +65,7 @@ def test_a_file_alone_as_what_is_there_is_compared_with_the_metadata(built, file
     assert report["scope"] == {"kind": "files", "source": "prod", "target": "metadata"}
 
 
-def test_a_file_alone_as_what_should_be_is_compared_with_what_is_there(built, file):
+def test_plan_compares_a_desired_state_file_with_the_warehouse(built, file):
     assert run("plan", "--desired-state", str(file))[1]["status"] == "no_changes"
     for table in built.warehouse.shapes:
         built.warehouse.rename_behind_your_back(table, "balance", "by_hand")
@@ -74,7 +74,7 @@ def test_a_file_alone_as_what_should_be_is_compared_with_what_is_there(built, fi
     assert report["scope"]["source"] == "dev"
 
 
-def test_what_should_be_there_is_decided_by_the_environments_policy(built, file, tmp_path):
+def test_plan_of_a_desired_state_file_applies_the_environments_policy(built, file, tmp_path):
     empty = tmp_path / "empty.json"
     empty.write_text('{"format": "architecture-state/v1", "datasets": []}', encoding="utf-8")
     assert run("plan", "--desired-state", str(empty))[1]["status"] == "blocked"
@@ -83,14 +83,14 @@ def test_what_should_be_there_is_decided_by_the_environments_policy(built, file,
     assert run("plan", "--desired-state", str(empty))[1]["status"] == "open"
 
 
-def test_comparing_with_a_file_keeps_no_report(built, file):
+def test_plan_with_a_state_file_stores_no_report(built, file):
     known = ChangeReport.objects.count()
     run("plan", "--previous-state", str(file))
     run("plan", "--desired-state", str(file))
     assert ChangeReport.objects.count() == known
 
 
-def test_what_was_never_looked_at_cannot_be_compared(built, file, monkeypatch):
+def test_plan_of_a_desired_state_file_refuses_an_environment_never_observed(built, file, monkeypatch):
     built.environment.observations.all().delete()
     monkeypatch.setattr(refreshes, "observe", lambda **_: None)
     assert run("plan", "--desired-state", str(file))[1]["code"] == "NOT_OBSERVED"
@@ -115,7 +115,7 @@ def handed_over(built: World, file: Path) -> World:
     return built
 
 
-def test_an_imported_state_is_what_was_applied(built, file):
+def test_imported_state_restores_the_applied_state(built, file):
     (before,) = applied_states(environment=built.environment)
     AppliedDataset.objects.all().delete()
     assert take(built, file) == Imported(("rawcore.rc_crm_customer",), ())
@@ -130,7 +130,7 @@ def test_an_imported_state_is_what_was_applied(built, file):
     assert [one.status for one in drift_of(built.environment).datasets] == ["in_sync"]
 
 
-def test_the_warehouse_says_where_it_is_not_so(handed_over, file):
+def test_imported_state_that_differs_from_the_warehouse_is_drift(handed_over, file):
     for table in handed_over.warehouse.shapes:
         handed_over.warehouse.rename_behind_your_back(table, "balance", "other")
     handed_over.warehouse.show()
@@ -138,11 +138,11 @@ def test_the_warehouse_says_where_it_is_not_so(handed_over, file):
     assert [one.status for one in drift_of(handed_over.environment).datasets] == ["drifted"]
 
 
-def test_what_is_applied_just_so_is_left_alone(built, file):
+def test_import_skips_a_dataset_that_is_applied_already(built, file):
     assert take(built, file) == Imported((), ("rawcore.rc_crm_customer",))
 
 
-def test_what_was_applied_otherwise_is_refused_and_nothing_is_taken(built, file):
+def test_import_refuses_the_whole_file_if_an_applied_dataset_differs(built, file):
     customers(built.author, "rc_crm_other")
     other = exported(file.with_name("more.json"), applied=False)
     document = json.loads(other.read_text())
@@ -154,7 +154,7 @@ def test_what_was_applied_otherwise_is_refused_and_nothing_is_taken(built, file)
     assert (refused.value.code, rows()) == ("ALREADY_APPLIED", before)
 
 
-def test_a_name_that_was_applied_under_another_key_is_refused(built, file):
+def test_import_refuses_a_name_applied_under_another_key(built, file):
     key = "00000000-0000-0000-0000-000000000001"
     with pytest.raises(Refused) as refused:
         take(built, exported(file, key=key))
@@ -165,7 +165,7 @@ def test_a_name_that_was_applied_under_another_key_is_refused(built, file):
 @pytest.mark.parametrize(
     ("changes", "code"), [({"key": "d1"}, "BAD_KEY"), ({"schema": "elsewhere", "key": "0" * 32}, "UNKNOWN_LAYER")]
 )
-def test_what_cannot_be_placed_is_refused(handed_over, file, changes, code):
+def test_import_refuses_an_invalid_key_or_an_unknown_layer(handed_over, file, changes, code):
     document = json.loads(file.read_text())
     document["datasets"][0] |= changes
     file.write_text(json.dumps(document))
@@ -175,36 +175,36 @@ def test_what_cannot_be_placed_is_refused(handed_over, file, changes, code):
 
 
 @pytest.mark.parametrize(("asked", "code"), [({"user": None}, "NO_PERSON"), ({"reason": " "}, "NO_REASON")])
-def test_it_needs_a_person_and_a_reason(handed_over, file, asked, code):
+def test_import_requires_a_user_and_a_reason(handed_over, file, asked, code):
     with pytest.raises(Refused) as refused:
         take(handed_over, file, **asked)
     assert refused.value.code == code
 
 
-def test_who_may_not_execute_does_not_import(handed_over, file):
+def test_import_requires_the_execute_permission(handed_over, file):
     with pytest.raises(Refused) as refused:
         take(handed_over, file, user=handed_over.author)
     assert refused.value.code == "NOT_PERMITTED"
 
 
-def test_it_stands_in_the_change_log(handed_over, file):
+def test_import_is_recorded_in_the_change_log(handed_over, file):
     take(handed_over, file)
     entry = ChangeLogEntry.objects.get(subject_kind="baseline")
     assert (entry.action, entry.actor, entry.reason) == ("imported", "olga", "taken over from north")
 
 
-def test_who_edited_what_differs_from_the_import_has_a_hand_in_it(handed_over, file):
+def test_user_who_edited_what_differs_from_the_import_is_an_author_of_the_report(handed_over, file):
     rename(handed_over, "full_name", "display_name")
     take(handed_over, file)
     assert "ada" in handed_over.report().authors
 
 
-def test_a_check_shows_and_writes_nothing(handed_over, file):
+def test_import_check_lists_datasets_and_writes_nothing(handed_over, file):
     assert take(handed_over, file, check=True, reason="").imported == ("rawcore.rc_crm_customer",)
     assert rows() == []
 
 
-def test_the_command_imports_as_the_person_of_the_token(handed_over, file, monkeypatch):
+def test_import_command_acts_as_the_user_of_the_token(handed_over, file, monkeypatch):
     assert run("import_state", str(file), "--reason", "taken over")[1]["code"] == "NO_PERSON"
     monkeypatch.setenv("ELEVATA_TOKEN", create_token(user=handed_over.operator)[1])
     code, said = run("import_state", str(file), "--check")
@@ -213,13 +213,13 @@ def test_the_command_imports_as_the_person_of_the_token(handed_over, file, monke
     assert (code, said["imported"], said["environment"]) == (0, ["rawcore.rc_crm_customer"], "dev")
 
 
-def test_a_file_that_cannot_be_taken_ends_with_4(handed_over, file, monkeypatch):
+def test_import_of_an_invalid_or_missing_file_ends_with_4(handed_over, file, monkeypatch):
     monkeypatch.setenv("ELEVATA_TOKEN", create_token(user=handed_over.operator)[1])
     assert run("import_state", str(exported(file, applied=False, filters="x")))[0] == 4
     assert run("import_state", "/nowhere/state.json")[0] == 4
 
 
-def test_a_foreign_key_is_one_again(world, tmp_path):
+def test_import_restores_the_foreign_key_role_of_a_column(world, tmp_path):
     parent = customers(world.author)
     child = customers(world.author, "rc_crm_order")
     with acting_as(world.author):

@@ -54,23 +54,23 @@ def test_exit_codes_follow_fail_on(files, after, fail_on: tuple[str, ...], code:
     assert run(*files(after), *(part for one in fail_on for part in ("--fail-on", one))) == code
 
 
-def test_what_is_allowed_is_no_longer_blocked(files) -> None:
+def test_allow_option_unblocks_dropped_columns(files) -> None:
     assert run(*files(DROPPED), "--allow", "drop_columns", "--fail-on", "blocked") == 0
 
 
 @pytest.mark.parametrize("arguments", [("--format", "json"), ("--json",)])
-def test_json_is_one_document_also_where_it_fails(files, arguments: tuple, capsys: pytest.CaptureFixture) -> None:
+def test_failing_plan_prints_one_json_document(files, arguments: tuple, capsys: pytest.CaptureFixture) -> None:
     assert run(*files(DROPPED), *arguments, "--fail-on", "destructive") == 3
     out, err = capsys.readouterr()
     assert (json.loads(out)["status"], err) == ("blocked", "")
 
 
-def test_the_two_sides_have_the_names_that_people_give_them(files, capsys: pytest.CaptureFixture) -> None:
+def test_labels_name_the_two_sides_in_the_scope(files, capsys: pytest.CaptureFixture) -> None:
     run(*files(RENAMED), "--source-label", "dev", "--target-label", "test", "--format", "json")
     assert json.loads(capsys.readouterr().out)["scope"] == {"kind": "files", "source": "dev", "target": "test"}
 
 
-def test_text_and_markdown_say_the_same(files, capsys: pytest.CaptureFixture) -> None:
+def test_text_and_markdown_begin_with_the_names_of_the_two_sides(files, capsys: pytest.CaptureFixture) -> None:
     run(*files(RENAMED), "--source-label", "dev", "--target-label", "test")
     assert capsys.readouterr().out.startswith("dev → test: open, 1 allowed\n")
     run(*files(RENAMED), "--format", "markdown")
@@ -103,7 +103,7 @@ def test_wrong_arguments_end_with_4(files, arguments: tuple, said: str, capsys: 
         ((2, 3), ("--allow", "drop_tables"), "the environment's own policy decides"),
     ],
 )
-def test_what_does_not_go_with_the_files_ends_with_4(files, sides: tuple, arguments: tuple, said: str, capsys) -> None:
+def test_options_that_state_files_exclude_end_with_4(files, sides: tuple, arguments: tuple, said: str, capsys) -> None:
     given = files(RENAMED)
     assert run(*(given[side] for side in sides), *arguments) == 4
     assert said in capsys.readouterr().err
@@ -117,17 +117,17 @@ def test_what_does_not_go_with_the_files_ends_with_4(files, sides: tuple, argume
         ('{"format": "architecture-state/v1", "datasets": [],\n "x": 1}', "after.json:2: x: is not known"),
     ],
 )
-def test_a_file_that_cannot_be_taken_ends_with_4_on_one_line(files, text: str, said: str, capsys) -> None:
+def test_invalid_state_file_ends_with_4_and_one_line(files, text: str, said: str, capsys) -> None:
     assert run(*files(text)) == 4
     (line,) = capsys.readouterr().err.splitlines()
     assert said in line
 
 
-def test_a_file_that_is_not_there_ends_with_4(files, capsys: pytest.CaptureFixture) -> None:
+def test_missing_state_file_ends_with_4(files, capsys: pytest.CaptureFixture) -> None:
     assert run(*files(RENAMED)[:3], "/nowhere/a.json") == 4
     assert "No such file" in capsys.readouterr().err
 
 
-def test_two_files_need_no_database(files) -> None:
+def test_plan_of_two_state_files_runs_no_query(files) -> None:
     """Not marked for the database, so any query would fail here."""
     assert run(*files(RENAMED)) == 0

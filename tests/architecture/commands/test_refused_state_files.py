@@ -91,7 +91,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("path", "value"), REFUSED, ids=str)
-def test_it_is_refused_with_its_place(path: list, value: Any) -> None:
+def test_invalid_state_file_is_refused_with_file_and_line(path: list, value: Any) -> None:
     with pytest.raises(StateProblem) as problem:
         parse_state(with_(path, value), "b.json")
     assert problem.value.one_line().startswith("b.json:1: ")
@@ -109,7 +109,7 @@ def test_it_is_refused_with_its_place(path: list, value: Any) -> None:
     ],
     ids=["empty", "yaml", "single quotes", "something behind", "a number of 5000 digits", "such a number in a policy"],
 )
-def test_what_is_no_json_is_refused(text: str) -> None:
+def test_state_file_that_is_not_json_is_refused(text: str) -> None:
     with pytest.raises(StateProblem):
         parse_state(text, "b.json")
 
@@ -127,7 +127,7 @@ def files(folder: Path, text: str) -> tuple[str, ...]:
         pytest.param(with_([*DS, "load_policy"], {"a": 7}).replace("7", "9" * 5000), id="a number of 5000 digits"),
     ],
 )
-def test_the_command_ends_with_4_and_one_line(
+def test_plan_of_an_unwritable_state_file_ends_with_4_and_one_line(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture
 ) -> None:
     monkeypatch.setattr("elevata.accounts.cli.connections.close_all", lambda: None)
@@ -137,7 +137,7 @@ def test_the_command_ends_with_4_and_one_line(
     assert (end.value.code, "b.json" in line) == (4, True)
 
 
-def test_what_cannot_be_printed_is_still_one_line_and_one_document(tmp_path: Path) -> None:
+def test_error_with_an_unprintable_character_is_one_line_and_one_json_document(tmp_path: Path) -> None:
     """In a process of its own, since only there standard output is as strict as in life."""
     command = [sys.executable, "manage.py", "plan", *files(tmp_path, with_([*DS, LONE], 1)), "--format", "json"]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -49,7 +49,7 @@ def looked(built, monkeypatch):
     return built
 
 
-def test_from_plan_to_preview_with_two_people(looked, acting):
+def test_commands_lead_from_plan_over_approval_to_preview(looked, acting):
     needing_approval(looked)
     code, report = run("plan")
     assert (code, report["status"]) == (0, "open")
@@ -64,7 +64,7 @@ def test_from_plan_to_preview_with_two_people(looked, acting):
 
 
 @pytest.mark.parametrize("name", ["report", "fingerprint"])
-def test_a_report_is_named_by_the_first_digits_that_plan_printed(looked, acting, name):
+def test_approve_accepts_the_first_digits_of_a_report_or_fingerprint(looked, acting, name):
     needing_approval(looked)
     report = run("plan")[1]
     acting(looked.approver)
@@ -72,7 +72,7 @@ def test_a_report_is_named_by_the_first_digits_that_plan_printed(looked, acting,
     assert run("approve", report[name][:20])[1]["code"] == "ALREADY_DECIDED"
 
 
-def test_the_beginning_of_several_reports_names_none_of_them(looked, acting):
+def test_approve_refuses_digits_that_begin_several_reports(looked, acting):
     first = needing_approval(looked)
     other = ChangeReport.objects.get(pk=first.pk)
     other.pk, other.report_id = None, UUID(int=first.report_id.int ^ 1)
@@ -99,27 +99,27 @@ def test_reject_ends_the_report(looked, acting):
 
 
 @pytest.mark.parametrize("command", ["approve", "reject", "preview", "execute"])
-def test_without_a_person_it_is_refused(looked, command):
+def test_workflow_commands_require_a_user(looked, command):
     report = needing_approval(looked)
     code, said = run(command, str(report.report_id))
     assert (code, said["code"]) == (2, "NO_PERSON")
 
 
 @pytest.mark.parametrize("command", ["preview", "execute"])
-def test_without_the_permission_it_is_refused(looked, acting, command):
+def test_preview_and_execute_require_the_execute_permission(looked, acting, command):
     report = needing_approval(looked)
     acting(looked.author)
     code, said = run(command, str(report.report_id))
     assert (code, said["code"]) == (2, "NOT_PERMITTED")
 
 
-def test_an_unknown_report_is_refused(looked, acting):
+def test_approve_refuses_an_unknown_report(looked, acting):
     acting(looked.approver)
     code, said = run("approve", "12345678")
     assert (code, said["code"]) == (2, "UNKNOWN_REPORT")
 
 
-def test_an_approvals_artifact_verifies_and_a_changed_one_does_not(looked, acting, tmp_path):
+def test_approval_artifact_verifies_only_if_unchanged(looked, acting, tmp_path):
     report, file = needing_approval(looked), tmp_path / "approval.json"
     acting(looked.approver)
     assert run("approve", str(report.report_id), "--artifact", str(file))[0] == 0
@@ -130,13 +130,13 @@ def test_an_approvals_artifact_verifies_and_a_changed_one_does_not(looked, actin
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": "other"}'])
-def test_what_is_no_artifact_ends_with_4(db, tmp_path, text):
+def test_verify_artifact_of_another_file_ends_with_4(db, tmp_path, text):
     file = tmp_path / "x.json"
     file.write_text(text)
     assert run("verify_artifact", str(file))[0] == 4
 
 
-def test_an_artifact_with_a_repeated_field_ends_with_4(looked, acting, tmp_path):
+def test_verify_artifact_with_a_repeated_field_ends_with_4(looked, acting, tmp_path):
     """A reader that takes the first of two fields would see another artifact than the one that verifies."""
     report, file = needing_approval(looked), tmp_path / "approval.json"
     acting(looked.approver)
@@ -146,11 +146,11 @@ def test_an_artifact_with_a_repeated_field_ends_with_4(looked, acting, tmp_path)
     assert (code, "format" in said["message"]) == (4, True)
 
 
-def test_a_file_that_is_not_there_ends_with_4(db, tmp_path):
+def test_verify_artifact_of_a_missing_file_ends_with_4(db, tmp_path):
     assert run("verify_artifact", str(tmp_path / "none.json"))[0] == 4
 
 
-def test_records_are_listed_and_one_is_written_to_a_file(looked, tmp_path):
+def test_records_lists_records_and_writes_an_artifact_file(looked, tmp_path):
     code, said = run("records")
     assert (code, len(said["records"]), said["records"][0]["findings"]) == (0, 1, [])
     file = tmp_path / "record.json"
@@ -159,7 +159,7 @@ def test_records_are_listed_and_one_is_written_to_a_file(looked, tmp_path):
     assert run("verify_artifact", str(file))[0] == 0
 
 
-def test_an_unknown_record_ends_with_4(looked):
+def test_records_of_an_unknown_record_ends_with_4(looked):
     assert run("records", "nothing")[0] == 4
 
 
@@ -193,12 +193,12 @@ def test_after_a_failed_refresh_drift_uses_the_last_observations_and_adopts_noth
 
 
 @pytest.mark.parametrize("option", ["--environment", "--adopt"])
-def test_drift_of_what_is_not_known_ends_with_4(looked, acting, option):
+def test_drift_of_an_unknown_environment_or_dataset_ends_with_4(looked, acting, option):
     acting(looked.operator)
     assert run("drift", option, "nothing")[0] == 4
 
 
-def test_where_nobody_can_look_the_last_observation_counts(built, monkeypatch):
+def test_plan_uses_the_last_observation_if_the_refresh_fails(built, monkeypatch):
     def nobody(**_: object) -> None:
         raise refreshes.CannotRefresh("no worker is running")
 
@@ -218,7 +218,7 @@ def renamed(looked) -> str:
     return str(looked.executed().record.record_id)
 
 
-def test_a_record_says_what_takes_it_back(renamed, capsys):
+def test_records_prints_the_undo_options_of_a_record(renamed, capsys):
     call_command("records", renamed)
     said = capsys.readouterr().out
     assert "  1  succeeded  rename_column rawcore.rc_crm_customer display_name" in said
@@ -226,14 +226,14 @@ def test_a_record_says_what_takes_it_back(renamed, capsys):
 
 
 @pytest.mark.parametrize("chosen", [(), ("--operation", "2"), ("--operation", "1", "--operation", "2")])
-def test_undo_makes_a_report_that_goes_the_same_way(looked, acting, renamed, chosen):
+def test_undo_creates_a_report_that_can_be_previewed(looked, acting, renamed, chosen):
     acting(looked.operator)
     code, report = run("undo", renamed, *chosen)
     assert (code, report["status"], report["undo"]["operations"]) == (0, "open", [0, 1])
     assert run("preview", report["report"])[0] == 0
 
 
-def test_undo_says_what_it_would_do_and_that_the_metadata_stay(looked, acting, renamed, capsys):
+def test_undo_prints_its_operations_and_warns_of_unchanged_metadata(looked, acting, renamed, capsys):
     acting(looked.operator)
     call_command("undo", renamed)
     said = capsys.readouterr().out
@@ -244,18 +244,18 @@ def test_undo_says_what_it_would_do_and_that_the_metadata_stay(looked, acting, r
 @pytest.mark.parametrize(
     ("arguments", "code"), [(("nothing",), "UNKNOWN_RECORD"), ((None, "--operation", "0"), "UNKNOWN_OPERATION")]
 )
-def test_what_cannot_be_undone_ends_with_2(looked, acting, renamed, arguments, code):
+def test_undo_of_an_unknown_record_or_operation_ends_with_2(looked, acting, renamed, arguments, code):
     acting(looked.operator)
     ended, said = run("undo", arguments[0] or renamed, *arguments[1:])
     assert (ended, said["code"]) == (2, code)
 
 
-def test_nobody_undoes_nothing(renamed):
+def test_undo_requires_a_user(renamed):
     code, said = run("undo", renamed)
     assert (code, said["code"]) == (2, "NO_PERSON")
 
 
-def test_an_approver_accepts_lost_readers(looked, acting):
+def test_approve_accepts_lost_readers_by_option(looked, acting):
     put_policy_in_force(looked.environment, {"readers": "open"})
     rename(looked, "full_name", "display_name")
     report = run("plan")[1]["report"]
@@ -265,7 +265,7 @@ def test_an_approver_accepts_lost_readers(looked, acting):
     assert "columnMapping" in run("preview", report)[1]["steps"][0]["statement"]
 
 
-def test_an_approver_accepts_a_broken_contract(db, acting, monkeypatch):
+def test_approve_accepts_a_broken_contract_by_option(db, acting, monkeypatch):
     world = make_contract_world()
     monkeypatch.setattr(refreshes, "observe", lambda **_: world.warehouse.show())
     rename(world, "amount", "revenue")

@@ -64,7 +64,7 @@ DEFAULTS = [
 
 
 @pytest.mark.parametrize(("one", "decision", "code"), DEFAULTS)
-def test_what_the_defaults_decide(one: Operation, decision: str, code: str) -> None:
+def test_default_policy_decides_each_operation(one: Operation, decision: str, code: str) -> None:
     decided = decide(one, PolicySet())
     assert (decided.decision, decided.code) == (decision, code)
 
@@ -90,7 +90,7 @@ def test_no_flag_lets_a_history_have_another_key() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
-def test_every_rule_follows_the_set(rule: Any) -> None:
+def test_severity_of_each_rule_decides_its_operations(rule: Any) -> None:
     (one,) = [one for one, _, code in DEFAULTS if code == rule.code][:1]
     severities = {ALLOW: ops.ALLOWED, APPROVE: ops.NEEDS_APPROVAL, BLOCK: ops.BLOCKED}
     for severity, decision in severities.items():
@@ -98,18 +98,18 @@ def test_every_rule_follows_the_set(rule: Any) -> None:
         assert decide(one, policy).decision == decision
 
 
-def test_what_is_blocked_says_what_to_do() -> None:
+def test_message_of_a_blocked_operation_names_the_alternative() -> None:
     message = decide(operation(ops.DROP_COLUMN), PolicySet()).message
     assert "deactivate the column instead" in message
 
 
-def test_metadata_is_no_rules_business() -> None:
+def test_retired_table_has_no_rule() -> None:
     with pytest.raises(LookupError):
         rule_for(operation(ops.RETIRE_COLUMN))
 
 
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule.later], ids=lambda rule: rule.code)
-def test_a_later_rule_is_spoken_of_once_it_is_set_otherwise(rule: Any) -> None:
+def test_later_rule_is_stored_only_with_another_severity_than_its_default(rule: Any) -> None:
     assert rule.code not in PolicySet().as_json()["severities"]
     severity = APPROVE if rule.severity == ALLOW else ALLOW
     changed = PolicySet.from_json({"severities": {rule.code: severity}})
@@ -117,7 +117,7 @@ def test_a_later_rule_is_spoken_of_once_it_is_set_otherwise(rule: Any) -> None:
     assert PolicySet.from_json(changed.as_json()) == changed
 
 
-def test_a_set_is_read_back_from_json() -> None:
+def test_policy_is_written_to_json_and_read_back() -> None:
     policy = PolicySet.from_json(
         {
             "severities": {"RENAME_TABLE": BLOCK},
@@ -148,7 +148,7 @@ def test_a_set_is_read_back_from_json() -> None:
         ({"readers": "everybody"}, "readers"),
     ],
 )
-def test_what_is_no_policy_is_refused(document: Any, field: str) -> None:
+def test_invalid_policy_is_refused_with_its_field(document: Any, field: str) -> None:
     with pytest.raises(PolicyProblem) as problem:
         PolicySet.from_json(document)
     assert problem.value.field == field
@@ -169,6 +169,6 @@ def test_an_unknown_flag_is_refused() -> None:
         ([ops.ALLOWED], True, "destructive"),
     ],
 )
-def test_the_risk_is_the_worst_of_all(decisions: list[str], destructive: bool, risk: str) -> None:
+def test_risk_of_a_report_is_the_highest_of_its_operations(decisions: list[str], destructive: bool, risk: str) -> None:
     found = tuple(operation(ops.ADD_COLUMN, decision=one, destructive=destructive) for one in decisions)
     assert risk_of(found) == risk

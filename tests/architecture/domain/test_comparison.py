@@ -42,12 +42,12 @@ def row(told: RenderedPair) -> tuple[str, str]:
     return side(only.before), side(only.after)
 
 
-def test_what_is_the_same_is_not_shown():
+def test_unchanged_dataset_is_not_shown():
     same = dataset("d1", "rc_a", ID, column("a"))
     assert pairs(state(same), state(same)) == ()
 
 
-def test_a_renamed_column_stands_beside_its_former_name_and_its_operation():
+def test_renamed_column_is_shown_beside_its_former_name_with_its_operation():
     before = dataset("d1", "rc_a", ID, column("c1", "full_name"))
     after = dataset("d1", "rc_a", ID, column("c1", "display_name", former_names=("full_name",)))
     found = told(before, after)
@@ -75,18 +75,18 @@ def test_a_renamed_column_stands_beside_its_former_name_and_its_operation():
         ({"inputs": ("k1",)}, {}, ("c string(50) «from a.b»", "c string(50) «from no column»")),
     ],
 )
-def test_each_side_says_what_differs(before: dict[str, Any], after: dict[str, Any], said: tuple[str, str]):
+def test_differences_of_a_column_are_marked(before: dict[str, Any], after: dict[str, Any], said: tuple[str, str]):
     left, right = (dataset("d1", "rc_a", ID, column("c", **one)) for one in (before, after))
     assert row(told(left, right, {"k1": "a.b"})) == said
 
 
-def test_an_unchanged_expression_is_context():
+def test_unchanged_expression_is_shown_without_a_mark():
     left = dataset("d1", "rc_a", ID, column("c", type_="integer", expression="x + 1"))
     right = dataset("d1", "rc_a", ID, column("c", type_="bigint", expression="x + 1"))
     assert row(told(left, right)) == ("c «integer» x + 1", "c «bigint» x + 1")
 
 
-def test_a_new_column_has_nothing_before_and_a_gone_one_nothing_after():
+def test_new_column_has_no_before_side_and_dropped_column_no_after_side():
     before = dataset("d1", "rc_a", ID, column("old"))
     after = dataset("d1", "rc_a", ID, column("new", type_="date"))
     assert [(side(one.before), side(one.after)) for one in told(before, after).columns] == [
@@ -95,7 +95,7 @@ def test_a_new_column_has_nothing_before_and_a_gone_one_nothing_after():
     ]
 
 
-def test_a_new_dataset_is_told_whole():
+def test_new_dataset_shows_all_facts_and_columns():
     (pair,) = pairs(state(), state(dataset("d1", "rc_a", historize=True, history_key="h1", filter="v > 1")))
     found = pair.rendered({})
     assert pair.change == "new"
@@ -111,12 +111,12 @@ def test_a_new_dataset_is_told_whole():
     assert pair.operations == (1, 2)
 
 
-def test_a_dataset_that_goes_is_told_whole():
+def test_removed_dataset_shows_all_columns():
     (pair,) = pairs(state(dataset("d1", "rc_a")), state())
     assert (pair.change, pair.after, len(pair.rendered({}).columns)) == ("removed", None, 2)
 
 
-def test_a_dataset_that_is_renamed_is_one():
+def test_renamed_dataset_is_one_pair():
     (pair,) = pairs(state(dataset("d1", "rc_a")), state(dataset("d1", "rc_b", former_names=("rc_a",))))
     assert pair.change == "renamed"
     assert [(fact.label, fact.before, fact.after) for fact in pair.facts({})] == [
@@ -124,7 +124,7 @@ def test_a_dataset_that_is_renamed_is_one():
     ]
 
 
-def test_a_dataset_whose_key_moved_is_known_by_its_name():
+def test_dataset_with_a_moved_key_is_matched_by_name():
     before, after = dataset("d1", "rc_a"), dataset("d2", "rc_a")
     after = replace(after, columns=(*after.columns, column("new")))
     (pair,) = pairs(state(before), state(after))
@@ -132,7 +132,7 @@ def test_a_dataset_whose_key_moved_is_known_by_its_name():
     assert [side(one.after) for one in pair.rendered({}).columns] == ["new string(50)"]
 
 
-def test_policies_are_told_field_by_field():
+def test_changed_history_policy_is_shown_by_field():
     before = dataset(historize=True, history_key="h1", history_policy={"input": "snapshot", "deletes": "close"})
     after = dataset(historize=True, history_key="h1", history_policy={"input": "delta", "deletes": "close"})
     assert [vars(fact) for fact in told(before, after).facts] == [
@@ -140,14 +140,14 @@ def test_policies_are_told_field_by_field():
     ]
 
 
-def test_inputs_are_told_by_name():
+def test_changed_inputs_are_shown_by_name():
     before, after = dataset(inputs=("k1",)), dataset(inputs=("k2", "k1"))
     found = told(before, after, {"k1": "raw.a", "k2": "raw.b"})
     assert [vars(fact) for fact in found.facts] == [{"label": "Inputs", "before": "raw.a", "after": "raw.a, raw.b"}]
     assert found.pair.input_keys == {"k1", "k2"}
 
 
-def test_what_a_foreign_key_pairs_is_told_by_both_names():
+def test_foreign_key_shows_the_names_of_both_paired_columns():
     before = dataset("d1", "rc_a", ID, column("f", role="foreign_key", inputs=("k1=k2",)))
     after = dataset("d1", "rc_a", ID, column("f", role="foreign_key", inputs=("k1=k3",)))
     (pair,) = compare({"current": [[_row(before), [], []]], "desired": [_row(after)], "operations": []})
@@ -188,19 +188,19 @@ def found_in(current: CurrentState, after: DatasetState) -> tuple[DatasetPair, .
     return compare(json.loads(json.dumps(made.content)))
 
 
-def test_before_is_what_the_table_shows():
+def test_before_side_shows_the_observed_columns():
     current = in_warehouse(seen("id", "id", "int"), seen("c", "renamed_by_hand", "bigint"))
     (pair,) = found_in(current, dataset(KEY, "rc_a", ID, column("c", type_="integer")))
     rows = {side(one.before): side(one.after) for one in pair.rendered({}).columns}
     assert rows["«renamed_by_hand» «bigint»"] == "«c» «integer»"
 
 
-def test_a_column_that_the_table_lost_has_nothing_before():
+def test_column_missing_in_the_table_has_no_before_side():
     (pair,) = found_in(in_warehouse(seen("id", "id", "int")), dataset(KEY, "rc_a", ID, column("c", type_="integer")))
     assert ("", "c integer") in [(side(one.before), side(one.after)) for one in pair.rendered({}).columns]
 
 
-def test_a_table_that_is_missing_is_told():
+def test_missing_table_is_shown_as_a_fact():
     (pair,) = found_in(in_warehouse(there=False), dataset(KEY, "rc_a", ID, column("c", type_="integer")))
     assert [vars(fact) for fact in pair.facts({})] == [{"label": "Warehouse", "before": "table missing", "after": ""}]
 
@@ -219,7 +219,7 @@ def _of(columns: list[tuple[str, str, bool]]) -> DatasetState:
 
 
 @given(COLUMNS, COLUMNS)
-def test_every_column_stands_once_on_each_side_where_it_is(left: list, right: list):
+def test_every_column_is_shown_on_each_side_that_has_it(left: list, right: list):
     found = pairs(state(_of(left)), state(_of(right)))
     assert bool(found) == (sorted(left) != sorted(right))
     for pair in found:
@@ -245,7 +245,7 @@ SEEN = st.tuples(
 
 
 @given(SEEN, st.booleans(), st.booleans(), st.booleans(), st.booleans())
-def test_what_is_left_out_at_once_would_not_be_told(shown: tuple, there: bool, active: bool, same: bool, planned: bool):
+def test_skipped_datasets_have_no_differences(shown: tuple, there: bool, active: bool, same: bool, planned: bool):
     d = column("d", type_="bigint", active=active)
     applied = dataset(KEY, "rc_a", ID, column("c", type_="integer"), d)
     after = applied if same else dataset(KEY, "rc_a", ID, column("c", type_="bigint"), d)
@@ -260,7 +260,7 @@ def test_what_is_left_out_at_once_would_not_be_told(shown: tuple, there: bool, a
         assert found == compare(content)
 
 
-def test_the_select_of_a_model_and_what_a_load_computes_anew_are_shown():
+def test_changed_select_and_increment_of_a_model_are_shown():
     before = dataset("d1", "totals", schema="serving", select="SELECT id, v FROM rawcore.a")
     after = replace(before, select="SELECT id, v FROM rawcore.b", increment={"by": "key"})
     assert [(fact.label, fact.before, fact.after) for fact in told(before, after).facts] == [
@@ -270,7 +270,7 @@ def test_the_select_of_a_model_and_what_a_load_computes_anew_are_shown():
 
 
 @pytest.mark.parametrize("select", ["", "SELECT id, v FROM rawcore.a"])
-def test_a_contract_is_shown_where_it_is_declared_or_its_checks_change(select: str):
+def test_declared_contract_is_shown_and_a_version_alone_is_not(select: str):
     check = CheckState("c1", "ids are there", "not_null", "stop", {"columns": ["id"]})
     without = dataset("d1", "totals", schema="serving", select=select or None)
     promised = replace(without, contract=ContractState((check,)))

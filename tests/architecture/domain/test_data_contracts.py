@@ -54,7 +54,7 @@ BREAKING = [
 ]
 
 
-def test_another_limit_of_a_text_column_is_a_break() -> None:
+def test_raised_minimum_of_a_text_column_breaks_the_contract() -> None:
     """Delays as text: '10' lies below '9'."""
     before, after = (
         mart(
@@ -67,7 +67,7 @@ def test_another_limit_of_a_text_column_is_a_break() -> None:
 
 
 @pytest.mark.parametrize(("after", "clause"), BREAKING)
-def test_a_break_is_named(after: DatasetState | None, clause: str) -> None:
+def test_breaking_change_names_the_broken_clause(after: DatasetState | None, clause: str) -> None:
     operation = changed(after)
     assert (operation.op, operation.code) == (CHANGE_CONTRACT, BREAKS_CONTRACT)
     assert operation.message.startswith(clause)
@@ -91,13 +91,13 @@ def test_a_break_is_named(after: DatasetState | None, clause: str) -> None:
         ),
     ],
 )
-def test_readers_take_what_only_grows(after: DatasetState, clause: str) -> None:
+def test_added_columns_and_stricter_checks_do_not_break_the_contract(after: DatasetState, clause: str) -> None:
     operation = changed(after)
     assert (operation.code, operation.consumers) == ("", ())
     assert clause in operation.message
 
 
-def test_a_key_that_is_declared_later_breaks_nothing() -> None:
+def test_newly_declared_key_does_not_break_the_contract() -> None:
     assert changed(mart(), before=mart(replace(DAY, role="attribute"), FLIGHTS, DELAY)).code == ""
 
 
@@ -105,7 +105,7 @@ def test_another_order_or_expression_changes_no_contract() -> None:
     assert changed(mart(DELAY, replace(FLIGHTS, expression="count(*)"), DAY)) is None
 
 
-def test_technical_columns_are_not_promised() -> None:
+def test_technical_column_changes_no_contract() -> None:
     assert changed(mart(DAY, FLIGHTS, DELAY, column("t", "load_run_id", role="technical"))) is None
 
 
@@ -133,14 +133,14 @@ def of_contract(made: ChangeReport) -> Operation:
     return operation
 
 
-def test_a_break_is_a_decision_of_its_own_that_names_the_consumers() -> None:
+def test_broken_contract_needs_approval_and_names_the_consumers() -> None:
     made = report(state(in_force(mart())), state(mart(DAY, FLIGHTS)))
     operation = of_contract(made)
     assert (operation.decision, operation.consumers) == (NEEDS_APPROVAL, (BOARD,))
     assert "read by dashboard Delay board (Operations)" in as_text(made)
 
 
-def test_growth_is_allowed() -> None:
+def test_growth_of_a_contract_is_allowed() -> None:
     assert of_contract(report(state(in_force(mart(DAY, FLIGHTS))), state(mart()))).decision == ALLOWED
 
 
@@ -170,7 +170,7 @@ def test_a_new_dataset_gets_its_first_version_with_its_table() -> None:
     assert applied.contract.version == "1.0"
 
 
-def test_a_half_executed_report_still_breaks_the_contract() -> None:
+def test_half_executed_report_leaves_the_broken_contract_to_the_next_report() -> None:
     before, after = state(in_force(mart())), state(mart(DAY, FLIGHTS))
     made = report(before, after)
     first = replace(made, operations=tuple(item for item in made.operations if item.op != CHANGE_CONTRACT))
@@ -187,7 +187,7 @@ def test_state_files_and_rows_hold_the_contract() -> None:
     assert (read.contract, read.exposures) == (applied.contract, applied.exposures)
 
 
-def test_a_stored_operation_holds_the_consumers() -> None:
+def test_stored_operation_keeps_the_consumers() -> None:
     operation = changed(mart(DAY, FLIGHTS))
     assert operation_of(operation.as_row()) == operation
     assert operation.as_json()["consumers"][0]["link"] == BOARD.link

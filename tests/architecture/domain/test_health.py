@@ -38,7 +38,7 @@ def test_a_retired_dataset_has_no_findings():
     assert codes(replace(CUSTOMER, active=False, inputs=())) == []
 
 
-def test_a_policy_that_names_a_missing_column_cannot_work():
+def test_history_policy_with_a_missing_column_is_an_error():
     policy = {"input": "effective", "time": "valid_from"}
     (finding,) = found(replace(CUSTOMER, historize=True, history_policy=policy))
     assert (finding.code, finding.severity) == ("policy", "error")
@@ -56,7 +56,7 @@ def test_personal_data_needs_an_owner():
     assert codes(CUSTOMER, personal=frozenset({"name"}), owners={"core": "mia"}) == []
 
 
-def test_the_owner_of_all_inputs_can_be_taken():
+def test_missing_owner_can_be_taken_from_the_inputs():
     (finding,) = found(CUSTOMER, personal=frozenset({"name"}), owners={"stage": "mia"})
     assert finding.fix == "take_owner"
     assert owner_above(CUSTOMER, replace(AROUND, owners={"stage": "mia"})) == "mia"
@@ -98,7 +98,7 @@ def test_a_column_narrower_than_its_input_loses_data():
     assert codes(replace(CUSTOMER, columns=(KEY, replace(NAME, type="string(20)", expression="left(title, 20)")))) == []
 
 
-def test_texts_are_parsed_by_loads_and_lose_nothing_silently():
+def test_text_read_as_a_number_has_no_finding():
     assert codes(replace(CUSTOMER, columns=(KEY, replace(NAME, type="integer")))) == []
 
 
@@ -114,12 +114,12 @@ def test_a_required_column_without_input_is_an_error():
     assert [finding.severity for finding in found(replace(CUSTOMER, columns=columns))] == ["error"]
 
 
-def test_a_stage_that_nobody_reads_can_be_retired():
+def test_stage_without_readers_can_be_retired():
     (finding,) = found(replace(STAGE, inputs=("raw",), columns=()), read=frozenset())
     assert (finding.code, finding.fix) == ("orphan", "retire")
 
 
-def test_a_dataset_that_reads_itself_over_others_is_a_cycle():
+def test_dataset_that_reads_itself_through_others_is_a_cycle():
     assert codes(CUSTOMER, reads={"core": ("stage",), "stage": ("core",)}) == ["cycle"]
 
 

@@ -111,12 +111,12 @@ def own_columns(state: DatasetState) -> list[tuple[str, str]]:
         ),
     ],
 )
-def test_the_columns_of_a_profile(profile: str, columns: list[tuple[str, str]]) -> None:
+def test_history_has_the_technical_columns_of_its_profile(profile: str, columns: list[tuple[str, str]]) -> None:
     assert own_columns(dataset(profile=profile)) == columns
 
 
 @pytest.mark.parametrize("profile", LAYOUTS)
-def test_every_profile_says_which_run_opened_a_version_and_which_closed_it(profile: str) -> None:
+def test_every_profile_has_columns_for_the_runs_that_opened_and_closed_a_version(profile: str) -> None:
     table = history_table(dataset(profile=profile))
     assert all(table.column(purpose) for purpose in ("started_at", "ended_at", "state", "run_id", "closed_by"))
 
@@ -141,12 +141,12 @@ def test_every_technical_name_is_reserved(policy: dict) -> None:
     assert technical <= naming.reserved_column_names("rawcore", "rc_a")
 
 
-def test_an_event_log_stands_beside_its_history() -> None:
+def test_event_log_is_named_after_its_history() -> None:
     table = event_log_table(dataset(input="effective", time="at"))
     assert (table.name, table.column("event_at").type) == ("rc_a_hist_events", "timestamp")
 
 
-def test_an_upsert_of_dated_rows_has_the_event_log_that_its_history_would_have() -> None:
+def test_dated_load_without_history_has_the_same_event_log() -> None:
     state = dataset(input="effective", time="at")
     assert event_log_table(replace(state, historize=False)) == event_log_table(state)
 
@@ -166,7 +166,7 @@ def test_other_loads_without_a_history_have_no_event_log(policy: dict) -> None:
         (FILES, "timestamp", "9999-12-31T23:59:59.999Z"),
     ],
 )
-def test_what_stands_at_the_end_of_an_open_version(policy: dict, time: str, end: str | None) -> None:
+def test_open_version_ends_with_the_value_of_policy_and_time_type(policy: dict, time: str, end: str | None) -> None:
     assert open_end(HistoryPolicy.from_dict(policy), time) == end
 
 

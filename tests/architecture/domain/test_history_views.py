@@ -19,16 +19,16 @@ def body(statement: str) -> str:
     return " ".join(line for line in statement.splitlines() if not line.startswith(("COMMENT", "WITH SCHEMA")))
 
 
-def test_nothing_is_published_unless_asked_for() -> None:
+def test_views_are_published_only_if_the_policy_lists_them() -> None:
     assert statements() == ()
 
 
-def test_nothing_is_published_without_a_history() -> None:
+def test_views_are_published_only_with_a_history() -> None:
     state = dataset(views=list(VIEWS))
     assert history_views(DatasetState(**{**vars(state), "historize": False})) == ()
 
 
-def test_every_choice_publishes_what_it_says() -> None:
+def test_each_view_choice_publishes_its_view() -> None:
     names = [statement.split("(")[0].split("`")[3] for statement in statements(*VIEWS)]
     assert names == [
         "rc_a_hist_high",
@@ -39,7 +39,7 @@ def test_every_choice_publishes_what_it_says() -> None:
     ]
 
 
-def test_a_whole_statement() -> None:
+def test_current_view_statement_has_comment_columns_and_filter() -> None:
     (statement,) = statements("current", profile="scd2")
     assert statement == (
         "CREATE OR REPLACE VIEW `rawcore`.`rc_a_hist_current`\n"
@@ -76,17 +76,17 @@ def test_a_whole_statement() -> None:
         ),
     ],
 )
-def test_periods_are_half_open_whatever_is_stored(policy: dict, end: str) -> None:
+def test_as_of_view_converts_stored_ends_to_half_open_periods(policy: dict, end: str) -> None:
     assert body(statements("as_of", **policy)[0]).endswith(end)
 
 
 @pytest.mark.parametrize(("at", "type_"), [("timestamp", "TIMESTAMP"), ("date", "DATE"), ("bigint", "BIGINT")])
-def test_as_of_takes_what_versions_are_dated_in(at: str, type_: str) -> None:
+def test_as_of_parameter_has_the_type_of_the_version_dates(at: str, type_: str) -> None:
     statement = statements("as_of", at=at, input="effective", time="at")[1]
     assert statement.startswith(f"CREATE OR REPLACE FUNCTION `rawcore`.`rc_a_hist_as_of`(at {type_})\nRETURNS TABLE\n")
 
 
-def test_as_ofs_parameter_is_not_taken_for_a_column() -> None:
+def test_as_of_parameter_is_qualified_with_the_function_name() -> None:
     assert "v.`__valid_from` <= `rc_a_hist_as_of`.at AND" in statements("as_of")[1]
 
 
@@ -97,7 +97,7 @@ def test_as_ofs_parameter_is_not_taken_for_a_column() -> None:
         ("dbt", "dbt_insert_process_id", "dbt_update_process_id"),
     ],
 )
-def test_changes_name_the_run_as_the_profile_does(profile: str, opened: str, closed: str) -> None:
+def test_changes_view_reads_the_run_columns_of_the_profile(profile: str, opened: str, closed: str) -> None:
     (statement,) = statements("changes", profile=profile)
     assert f"SELECT `__change`, `{opened}` AS `__run_id`, `__valid_from` AS `__changed_at`, `rc_a_key`" in statement
     assert f"SELECT 'D', coalesce(`{closed}`, `{opened}`), `__changed_at`, `rc_a_key`" in statement
@@ -112,12 +112,12 @@ def test_changes_name_the_run_as_the_profile_does(profile: str, opened: str, clo
         ("integer", "CAST(2147483647 AS INT)"),
     ],
 )
-def test_the_high_end_is_the_last_of_its_type(at: str, high: str) -> None:
+def test_high_end_is_the_last_value_of_its_type(at: str, high: str) -> None:
     (statement,) = statements("high_end_date", at=at, input="effective", time="at")
     assert f"coalesce(`version_ended_at`, {high}) AS `version_ended_at`" in statement
 
 
-def test_names_are_quoted_whatever_they_hold() -> None:
+def test_column_names_are_quoted_in_every_view() -> None:
     odd = "a`b; DROP TABLE x --"
     state = dataset(views=list(VIEWS))
     column = ColumnState(stable("odd"), odd, "string")
@@ -127,7 +127,7 @@ def test_names_are_quoted_whatever_they_hold() -> None:
 
 
 @pytest.mark.parametrize("suffix", [naming.EVENT_LOG_SUFFIX, *naming.VIEW_SUFFIXES.values()])
-def test_what_stands_beside_a_history_has_its_names_to_itself(suffix: str) -> None:
+def test_table_name_with_the_suffix_of_a_history_view_or_event_log_is_refused(suffix: str) -> None:
     with pytest.raises(naming.NameProblem, match="reserved for what stands beside"):
         naming.check_table_name(f"rc_a_hist{suffix}")
 

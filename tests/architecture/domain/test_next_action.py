@@ -51,16 +51,16 @@ def test_an_open_report_asks_those_who_may_approve_it():
     assert asks(facts()) == {"bob": DECIDE, "ada": OTHERS}
 
 
-def test_an_author_is_not_asked_to_approve_whatever_they_may():
+def test_author_with_the_approve_permission_waits_for_others():
     both = replace(ADA, may_approve=True)
     assert asked_of(facts(), both) == OTHERS
 
 
-def test_whoever_decided_is_not_asked_again():
+def test_user_who_decided_has_no_further_action():
     assert asks(facts(need=2, decided=yes("bob"))) == {"ada": OTHERS}
 
 
-def test_another_role_than_the_needed_one_is_not_asked():
+def test_approver_without_the_required_role_has_no_action():
     needed = replace(facts(), need=Need(1, "admin"))
     assert asked_of(needed, BOB) == ""
     assert asked_of(needed, replace(BOB, roles=frozenset({"admin"}))) == DECIDE
@@ -71,11 +71,11 @@ def test_an_approved_report_asks_those_who_may_execute_it():
     assert asks(facts(workflow.APPROVED, decided=yes("bob"))) == {"olga": EXECUTE, "ada": OTHERS}
 
 
-def test_a_report_that_needs_no_approval_is_asked_to_be_executed_at_once():
+def test_report_that_needs_no_approval_asks_for_execution():
     assert asks(facts(need=0)) == {"olga": EXECUTE, "ada": OTHERS}
 
 
-def test_who_approved_is_not_asked_to_execute_where_the_environment_says_so():
+def test_approver_is_not_asked_to_execute_if_the_policy_forbids_it():
     bob = replace(BOB, may_execute=True)
     approved = facts(workflow.APPROVED, decided=yes("bob"))
     assert asked_of(approved, bob) == EXECUTE
@@ -83,17 +83,17 @@ def test_who_approved_is_not_asked_to_execute_where_the_environment_says_so():
 
 
 @pytest.mark.parametrize("state", sorted(states.RESTARTABLE))
-def test_an_execution_that_stopped_is_asked_to_be_resumed(state: str):
+def test_stopped_execution_asks_operators_to_resume_it(state: str):
     stopped = facts(workflow.APPROVED, decided=yes("bob"), execution=state)
     assert asks(stopped) == {"olga": RESUME, "ada": OTHERS}
 
 
-def test_an_execution_that_stopped_is_resumed_although_its_report_is_stale():
+def test_stopped_execution_of_an_outdated_report_asks_for_resuming():
     stopped = facts(workflow.APPROVED, decided=yes("bob"), execution=states.FAILED, stale="TABLE_MOVED")
     assert asked_of(stopped, OLGA) == RESUME
 
 
-def test_an_execution_under_way_asks_nobody():
+def test_running_execution_asks_no_user():
     assert asks(facts(workflow.APPROVED, decided=yes("bob"), execution=states.RUNNING)) == {"ada": OTHERS}
 
 
@@ -101,20 +101,20 @@ def test_a_blocked_report_asks_its_authors():
     assert asks(facts(workflow.BLOCKED)) == {"ada": REPAIR}
 
 
-def test_a_rejected_report_asks_its_authors_to_make_another():
+def test_rejected_report_asks_its_authors_for_a_new_one():
     assert asks(facts(workflow.REJECTED)) == {"ada": RENEW}
 
 
-def test_a_stale_report_asks_its_authors_to_make_it_again_and_nobody_to_approve_it():
+def test_outdated_report_asks_its_authors_for_a_new_one_and_no_user_to_approve():
     assert asks(facts(stale="REPORT_STALE")) == {"ada": RENEW}
 
 
-def test_a_superseded_report_is_followed_by_who_made_it():
+def test_superseded_report_asks_its_creator_to_open_the_newer_one():
     superseded = facts(workflow.SUPERSEDED, authors=frozenset({"ada", "bob"}))
     assert asks(superseded) == {"ada": FOLLOW}
 
 
-def test_a_report_without_changes_asks_nobody():
+def test_report_without_changes_asks_no_user():
     assert asks(facts(workflow.NO_CHANGES)) == {}
 
 
@@ -140,7 +140,7 @@ def reports() -> Iterator[Facts]:
         )
 
 
-def test_nobody_is_asked_for_what_would_be_refused():
+def test_next_action_is_never_one_that_the_workflow_refuses():
     asked = set()
     for of, may_approve, may_execute in product(reports(), [False, True], [False, True]):
         ask = asked_of(of, replace(BOB, may_approve=may_approve, may_execute=may_execute))

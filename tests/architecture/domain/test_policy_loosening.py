@@ -23,7 +23,7 @@ def choices(before: PolicySet, after: PolicySet) -> list[str]:
     return [one.choice for one in loosened(before, after)]
 
 
-def test_the_same_is_not_looser():
+def test_unchanged_policy_is_not_looser():
     assert loosened(DEFAULTS, PolicySet()) == ()
 
 
@@ -53,7 +53,7 @@ def test_a_role_does_not_make_up_for_fewer_approvals():
     assert choices(needs(review=Need(2)), needs(review=Need(1, "approver"))) == ["approvals.review"]
 
 
-def test_a_role_of_nobodys_approval_means_nothing():
+def test_role_without_required_approvals_is_ignored():
     assert choices(needs(safe=Need(0, "approver")), needs(safe=Need(0))) == []
 
 
@@ -64,13 +64,13 @@ def test_a_flag_that_is_switched_on_is_looser(flag: str):
     assert choices(DEFAULTS, off) == []
 
 
-def test_fewer_readers_are_looser():
+def test_readers_limited_to_spark_are_looser():
     open_ = replace(DEFAULTS, readers=OPEN)
     assert choices(open_, DEFAULTS) == ["readers"]
     assert choices(DEFAULTS, open_) == []
 
 
-def test_a_higher_severity_is_looser_where_less_is_asked_of_what_needs_approval():
+def test_higher_severity_is_looser_if_its_risk_needs_fewer_approvals():
     """Two approvals for safe changes and none for the others: raising the severity would drop both."""
     before = needs(**{SAFE: Need(2), REVIEW: Need(0)})
     after = replace(before, severities={**before.severities, "ADD_COLUMN": APPROVE})
@@ -83,7 +83,7 @@ def test_a_looser_and_a_stricter_choice_do_not_cancel_out():
     assert choices(before, after) == ["severities.DROP_TABLE"]
 
 
-def test_it_is_told_from_and_to():
+def test_loosened_choice_describes_before_and_after():
     (one,) = loosened(needs(review=Need(2, "approver")), needs(review=Need(1)))
     assert one.as_json() == {
         "choice": "approvals.review",

@@ -64,17 +64,17 @@ def edited(**said: object):
     ],
     ids=str,
 )
-def test_whatever_changes_what_runs_changes_the_fingerprint(changed: dict) -> None:
+def test_fingerprint_covers_everything_that_decides_an_execution(changed: dict) -> None:
     assert fingerprint(**changed) != fingerprint()
 
 
-def test_an_edit_beyond_the_scope_leaves_the_fingerprint() -> None:
+def test_fingerprint_ignores_edits_outside_the_scope() -> None:
     scope = Scope(DATASET, "rawcore.rc_d1")
     other = state(AFTER.datasets[0], dataset("d2", "", column("other")))
     assert fingerprint(scope=scope, desired=other) == fingerprint(scope=scope)
 
 
-def test_what_the_sides_are_called_leaves_the_fingerprint() -> None:
+def test_fingerprint_ignores_the_labels_of_the_two_sides() -> None:
     assert fingerprint(scope=Scope("files", source="dev", target="test")) == fingerprint(scope=Scope("files"))
 
 
@@ -104,7 +104,7 @@ def test_the_fingerprint_is_the_same_for_every_hash_seed(locale: str, tmp_path: 
     assert len(found) == 1
 
 
-def test_the_fingerprint_of_a_report_does_not_move_from_version_to_version() -> None:
+def test_fingerprint_of_a_report_is_the_same_in_every_release() -> None:
     """Stored reports are approved by it; a change here makes every one of them stale."""
     assert report(state(dataset("d1")), state(dataset("d1", "rc_x"))).fingerprint == (
         "8b02f74ae298ff5c240acbe57534b600de9c962189431a4e2bdd21aa34fe5484"
@@ -128,12 +128,12 @@ def test_an_operation_is_read_back_from_its_row() -> None:
         assert operation_of(json.loads(json.dumps(one.as_row()))) == one
 
 
-def test_an_empty_report_is_no_changes_and_no_success() -> None:
+def test_report_of_equal_states_has_no_changes() -> None:
     found = report(BEFORE, BEFORE)
     assert (found.status, found.risk, found.operations) == ("no_changes", "safe", ())
 
 
-def test_text_says_status_operations_and_what_to_do() -> None:
+def test_text_lists_status_operations_warnings_and_fingerprint() -> None:
     lines = as_text(report(BEFORE, AFTER)).splitlines()
     assert lines[0].startswith("previous state → desired state: blocked, destructive, 1 blocked, 4 needs approval")
     assert "rename_column rawcore.rc_d1: a → a2" in lines[2]
@@ -141,7 +141,7 @@ def test_text_says_status_operations_and_what_to_do() -> None:
     assert lines[-1].startswith("fingerprint ")
 
 
-def test_markdown_escapes_what_people_wrote() -> None:
+def test_markdown_escapes_column_names() -> None:
     odd = state(dataset("d1", "", column("k1", "a|b <i>*")))
     text = as_markdown(report(state(dataset("d1", "", column("k1", "a"))), odd))
     assert "a → a\\|b \\<i\\>\\*" in text
@@ -189,17 +189,17 @@ def test_a_long_selection_is_described_by_its_first_names() -> None:
         Scope(SELECTION, "rawcore.rc_a rawcore.nothing"),
     ],
 )
-def test_a_scope_that_names_nothing_is_refused(scope: Scope) -> None:
+def test_scope_with_an_unknown_name_is_refused(scope: Scope) -> None:
     with pytest.raises(ScopeProblem, match="there is no"):
         scope.resolve(CurrentState(), datasets())
 
 
-def test_target_only_goes_with_a_dataset() -> None:
+def test_target_only_requires_a_dataset_scope() -> None:
     with pytest.raises(ScopeProblem, match="goes with a dataset"):
         Scope(ALL, target_only=True)
 
 
-def test_a_scope_says_which_datasets_it_came_to() -> None:
+def test_report_lists_the_datasets_of_its_scope() -> None:
     there = CurrentState.of_state(state())
     found = build_report(there, datasets(), PolicySet(), Scope(DATASET, "rawcore.rc_a"))
     assert found.as_json()["scope"] == {
@@ -240,7 +240,7 @@ def test_2000_datasets_with_30_columns_take_less_than_5_seconds() -> None:
     assert len(found.operations) == 2000 * 3 * 2
 
 
-def test_a_scope_that_was_resolved_before_stays_about_the_same_datasets() -> None:
+def test_resolved_scope_keeps_its_datasets_after_a_rename() -> None:
     """Once the first rename is done nothing is called as the scope names it."""
     scope = Scope(DATASET, "rawcore.rc_old", keys=frozenset({"d1"}))
     after = state(dataset("d1", "rc_new"), dataset("d2", "rc_b"))

@@ -74,7 +74,7 @@ DOCS = Path(__file__).resolve().parents[3] / "docs" / "use" / "architecture_cont
         ("uuid", "json", INCOMPATIBLE),
     ],
 )
-def test_what_a_change_is(before: str, after: str, change: TypeChange) -> None:
+def test_type_change_is_classified(before: str, after: str, change: TypeChange) -> None:
     assert classify(before, after) is change
 
 
@@ -84,16 +84,16 @@ def test_a_type_is_equivalent_to_itself(one: DataType) -> None:
 
 
 @given(data_types(), data_types())
-def test_only_one_type_is_equivalent_to_a_type(one: DataType, other: DataType) -> None:
+def test_types_are_equivalent_only_if_equal(one: DataType, other: DataType) -> None:
     assert (classify_types(one, other) is EQUIVALENT) == (one == other)
 
 
 @given(data_types(), data_types())
-def test_wider_never_goes_both_ways(one: DataType, other: DataType) -> None:
+def test_widening_never_holds_in_both_directions(one: DataType, other: DataType) -> None:
     assert not (classify_types(one, other).widens and classify_types(other, one).widens)
 
 
-def test_wider_than_a_wider_one_is_wider() -> None:
+def test_widening_is_transitive() -> None:
     measured = ["string(5)", "string(11)", "string(26)", "string(40)", "decimal(9,0)", "decimal(10,0)", "decimal(12,2)"]
     types = [*measured, "decimal(20,0)", "decimal(24,4)", *(name for name in NAMES if name != DECIMAL)]
     wider = {(one, other) for one in types for other in types if classify(one, other).widens}
@@ -104,7 +104,7 @@ def test_wider_than_a_wider_one_is_wider() -> None:
 
 
 @given(data_types(), data_types())
-def test_the_other_way_around_wider_is_narrower_or_another_kind(one: DataType, other: DataType) -> None:
+def test_reverse_of_a_widening_is_narrower_or_incompatible(one: DataType, other: DataType) -> None:
     if classify_types(one, other).widens:
         assert classify_types(other, one) in (NARROWER, INCOMPATIBLE)
 
@@ -195,7 +195,7 @@ def test_every_value_survives_a_widening(data: st.DataObject, types: list[DataTy
 
 
 @given(st.data(), data_types())
-def test_no_text_is_longer_than_said(data: st.DataObject, type_: DataType) -> None:
+def test_text_length_is_the_longest_text_of_a_type(data: st.DataObject, type_: DataType) -> None:
     longest = text_length(type_)
     assume(longest is not None)
     assert len(text_of(data.draw(value_of(type_)))) <= longest
@@ -220,17 +220,17 @@ def test_no_text_is_longer_than_said(data: st.DataObject, type_: DataType) -> No
         ("decimal(38,0)", "decimal(38,38)", None),
     ],
 )
-def test_a_history_keeps_what_takes_both(held: str, wanted: str, common: str | None) -> None:
+def test_common_type_of_a_history_holds_both_types(held: str, wanted: str, common: str | None) -> None:
     assert common_type(held, wanted) == common
 
 
 @given(data_types(), data_types())
-def test_what_takes_both_is_wide_enough_for_each(one: DataType, other: DataType) -> None:
+def test_common_type_is_equivalent_or_wider_for_both_types(one: DataType, other: DataType) -> None:
     common = common_type(str(one), str(other))
     if common is not None:
         changes = [classify_types(each, parse(common)) for each in (one, other)]
         assert all(change is EQUIVALENT or change.widens for change in changes)
 
 
-def test_the_docs_hold_the_table() -> None:
+def test_docs_contain_the_table_of_type_changes() -> None:
     assert table_markdown() in DOCS.read_text(encoding="utf-8")

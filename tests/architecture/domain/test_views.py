@@ -33,20 +33,20 @@ def test_a_view_that_is_created_has_its_select():
     assert changed_views([RAW], [RAW, STAGE]) == {STAGE.key: SELECT_STAGE}
 
 
-def test_a_view_over_a_raw_table_that_keeps_deliveries_has_the_newest():
+def test_view_over_a_raw_table_with_kept_deliveries_reads_the_newest():
     kept = replace(RAW, load_policy={"keep": "all"})
     newest = "SELECT max_by(`load_run_id`, `loaded_at`) FROM `raw`.`raw_a`"
     text = changed_views([kept], [kept, STAGE])[STAGE.key]
     assert text.endswith(f"FROM (SELECT * FROM `raw`.`raw_a` WHERE `load_run_id` = ({newest}))")
 
 
-def test_a_model_over_a_raw_table_that_keeps_deliveries_has_the_newest():
+def test_model_over_a_raw_table_with_kept_deliveries_reads_the_newest():
     kept = replace(RAW, load_policy={"keep": "all"})
     model = replace(OUTER, select="SELECT id FROM raw.raw_a", inputs=(RAW.key,))
     assert "max_by(`load_run_id`, `loaded_at`)" in changed_views([kept], [kept, model])[model.key].replace("\n", "")
 
 
-def test_what_stays_is_not_listed():
+def test_unchanged_views_are_not_listed():
     assert changed_views([RAW, STAGE, OUTER], [RAW, STAGE, OUTER]) == {}
 
 
@@ -58,7 +58,7 @@ def test_a_view_changes_with_the_view_or_table_beneath_it():
     assert [text.partition("WHERE ")[2] for text in changed.values()] == ["(id IS NOT NULL)"] * 2
 
 
-def test_a_change_that_no_statement_shows_is_not_listed():
+def test_view_with_an_unchanged_statement_is_not_listed():
     described = replace(RAW, columns=(*RAW.columns, column("raw_a", "more")))
     assert changed_views([RAW, STAGE], [described, STAGE]) == {}
 

@@ -21,7 +21,7 @@ def code_of(refused: Refused) -> str:
     return refused.code
 
 
-def test_a_report_goes_along_these_steps_and_no_others():
+def test_report_steps_permit_exactly_these_transitions():
     assert {state: set(following) for state, following in workflow.REPORT_STEPS.items()} == {
         "open": {"approved", "rejected", "superseded"},
         "blocked": set(),
@@ -32,13 +32,13 @@ def test_a_report_goes_along_these_steps_and_no_others():
     }
 
 
-def test_the_table_and_the_model_know_the_same_states():
+def test_report_steps_and_model_have_the_same_states():
     steps = workflow.REPORT_STEPS
     assert set(steps) == set(ChangeReport.Status.values)
     assert {target for following in steps.values() for target in following} <= set(steps)
 
 
-def test_every_code_says_what_and_what_to_do():
+def test_every_code_has_a_message_and_a_hint():
     for code, (text, hint) in workflow.CODES.items():
         refused = Refused(code)
         assert (refused.message, refused.hint) == (text, hint)
@@ -62,12 +62,12 @@ def test_every_code_says_what_and_what_to_do():
     ],
     ids=["one", "nobody twice", "no author", "another fingerprint", "a no", "sorted"],
 )
-def test_whose_approvals_count(decisions, counted):
+def test_approvers_are_distinct_users_who_approved_this_fingerprint_and_are_no_authors(decisions, counted):
     found = workflow.approvers(decisions, fingerprint=PRINT, need=Need(1), authors={"ada"})
     assert found == counted
 
 
-def test_a_role_that_is_asked_for_is_counted_for():
+def test_approvers_have_the_required_role_or_a_higher_one():
     decisions = [yes("bob", Role.APPROVER), yes("eve", Role.OPERATOR), yes("root", Role.ADMIN)]
     found = workflow.approvers(decisions, fingerprint=PRINT, need=Need(2, "approver"), authors=())
     assert found == ("bob", "root")
@@ -83,23 +83,23 @@ def test_a_role_that_is_asked_for_is_counted_for():
         ("approved", "ALREADY_DECIDED"),
     ],
 )
-def test_what_is_not_open_is_not_decided_on(status, code):
+def test_decision_on_a_report_that_is_not_open_is_refused(status, code):
     with pytest.raises(Refused) as refused:
         workflow.refuse_decision(status=status, user="bob", decision="approve", authors=(), decided=(), needed=1)
     assert code_of(refused.value) == code
 
 
-def test_nobody_approves_what_they_changed():
+def test_author_cannot_approve_the_report():
     with pytest.raises(Refused) as refused:
         workflow.refuse_decision(status="open", user="ada", decision="approve", authors={"ada"}, decided=(), needed=1)
     assert code_of(refused.value) == "OWN_CHANGE"
 
 
-def test_an_author_may_say_no():
+def test_author_can_reject_the_report():
     workflow.refuse_decision(status="open", user="ada", decision="reject", authors={"ada"}, decided=(), needed=1)
 
 
-def test_nobody_decides_twice():
+def test_second_decision_of_a_user_is_refused():
     with pytest.raises(Refused) as refused:
         workflow.refuse_decision(
             status="open", user="bob", decision="approve", authors=(), decided=[yes("bob")], needed=2
@@ -107,7 +107,7 @@ def test_nobody_decides_twice():
     assert code_of(refused.value) == "ALREADY_DECIDED"
 
 
-def test_what_needs_no_approval_is_not_approved():
+def test_approval_of_a_report_that_needs_none_is_refused():
     with pytest.raises(Refused) as refused:
         workflow.refuse_decision(status="open", user="bob", decision="approve", authors=(), decided=(), needed=0)
     assert code_of(refused.value) == "NO_APPROVAL_NEEDED"
@@ -150,5 +150,5 @@ def refuse(**changes: object) -> str:
         ({"user": "bob", "approver_may_execute": False}, "NOT_PERMITTED"),
     ],
 )
-def test_what_may_be_executed(changes, code):
+def test_execution_requires_an_approved_report_and_a_permitted_user(changes, code):
     assert refuse(**changes) == code

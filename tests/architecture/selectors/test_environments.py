@@ -11,20 +11,20 @@ from tests.architecture.domain.steps.test_resume import key
 pytestmark = pytest.mark.django_db
 
 
-def test_the_environment_is_made_once_and_follows_the_settings(db, settings):
+def test_current_environment_is_created_once_and_follows_the_settings(db, settings):
     first = current_environment()
     settings.WAREHOUSE = "/elsewhere"
     assert current_environment() == first
     assert Environment.objects.get().warehouse == "/elsewhere"
 
 
-def test_looking_for_the_environment_writes_nothing(db, django_assert_num_queries):
+def test_current_environment_runs_one_query_once_it_exists(db, django_assert_num_queries):
     current_environment()
     with django_assert_num_queries(1):
         current_environment()
 
 
-def test_desired_tables_follow_from_states():
+def test_desired_tables_omit_views_and_retired_datasets():
     states = [
         DatasetState(key("r"), "raw", "raw", "r", (ColumnState(key("r.x"), "x", "string"),)),
         DatasetState(key("s"), "stage", "stage", "s", (), materialization="view"),

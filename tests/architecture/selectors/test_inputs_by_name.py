@@ -43,19 +43,19 @@ def operations(report: ChangeReport) -> set[tuple[str, str, str]]:
     return {(row["op"], row["dataset"], row["decision"]) for row in report.document["rows"] if row["column"] == "v"}
 
 
-def test_a_state_says_what_fills_a_column(read_by_name: World) -> None:
+def test_state_lists_the_input_of_a_column_matched_by_name(read_by_name: World) -> None:
     (table,) = (one for one in dataset_states() if one.name == "rc_a")
     (column,) = (one for one in table.columns if one.name == "v")
     assert column.inputs == (str(of_view().key),)
 
 
-def test_a_new_name_upstream_needs_approval_for_the_history_reads_nothing_then(read_by_name: World) -> None:
+def test_rename_upstream_of_a_column_matched_by_name_needs_approval(read_by_name: World) -> None:
     with acting_as(read_by_name.author):
         rename_column(column=of_view(), name="w", expected_version=of_view().version)
     assert ("change_logic", "rawcore.rc_a", "needs_approval") in operations(read_by_name.report())
 
 
-def test_an_expression_upstream_needs_approval(read_by_name: World) -> None:
+def test_expression_upstream_of_a_column_matched_by_name_needs_approval(read_by_name: World) -> None:
     with acting_as(read_by_name.author):
         update_target_column(column=of_view(), expected_version=of_view().version, expression="'x'", inputs=[])
     assert operations(read_by_name.report()) == {("change_logic", "stage.stg_a", "needs_approval")}

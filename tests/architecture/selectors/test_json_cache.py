@@ -42,7 +42,7 @@ def parsed(reader: Reader, most: int = 10) -> Parsed[str]:
     return Parsed(reader, column="document", stamp="observed_at", most=most)
 
 
-def test_rows_are_read_once(django_assert_num_queries):
+def test_json_of_a_row_is_parsed_once(django_assert_num_queries):
     seen(current_environment(), "a", "b")
     reader, rows = Reader(), Observation.objects.order_by("pk")
     values = parsed(reader)
@@ -52,7 +52,7 @@ def test_rows_are_read_once(django_assert_num_queries):
     assert reader.read == ["a", "b"]
 
 
-def test_a_row_that_was_written_again_is_read_again():
+def test_json_of_a_changed_row_is_parsed_again():
     first, _ = seen(current_environment(), "a", "b")
     reader, rows = Reader(), Observation.objects.order_by("pk")
     values = parsed(reader)
@@ -63,7 +63,7 @@ def test_a_row_that_was_written_again_is_read_again():
     assert reader.read == ["a", "b", "c"]
 
 
-def test_only_the_newest_are_kept():
+def test_cache_keeps_only_the_newest_rows():
     rows = Observation.objects.order_by("pk")
     seen(current_environment(), "a", "b", "c")
     reader = Reader()

@@ -74,20 +74,20 @@ MOVES = {
 
 @pytest.mark.full
 @pytest.mark.parametrize("what", MOVES)
-def test_the_signal_moves_with(world: World, report: ChangeReport, what: str):
+def test_signal_changes_with_edits_observations_policies_and_baselines(world: World, report: ChangeReport, what: str):
     before = inbox.signal(report.environment_id)
     MOVES[what](world)
     assert inbox.signal(report.environment_id) != before
 
 
-def test_the_signal_stays_while_people_only_decide(world: World, report: ChangeReport):
+def test_signal_is_unchanged_by_approvals_and_new_users(world: World, report: ChangeReport):
     before = inbox.signal(report.environment_id)
     person("carla", Role.APPROVER)
     approve(report=report, user=world.approver)
     assert inbox.signal(report.environment_id) == before
 
 
-def test_it_is_found_out_once_for_everybody(world: World, report: ChangeReport, monkeypatch: pytest.MonkeyPatch):
+def test_report_is_checked_once_per_signal(world: World, report: ChangeReport, monkeypatch: pytest.MonkeyPatch):
     asked, really = [], inbox.is_stale
 
     def counted(*said: Any) -> str:
@@ -105,7 +105,7 @@ def test_it_is_found_out_once_for_everybody(world: World, report: ChangeReport, 
     assert len(asked) == 2
 
 
-def test_a_scope_that_is_gone_is_told(world: World, report: ChangeReport):
+def test_report_with_a_missing_scope_is_refused_as_unknown_scope(world: World, report: ChangeReport):
     ChangeReport.objects.filter(pk=report.pk).update(scope={"kind": "schema", "name": "nowhere", "target_only": False})
     report.refresh_from_db()
     refusal = inbox.refusal_of(report, inbox.signal(report.environment_id))
@@ -122,7 +122,7 @@ def outdated_approval(world: World, report: ChangeReport) -> ChangeReport:
     return report
 
 
-def test_the_command_finds_an_outdated_approval_in_a_new_process(outdated_approval: ChangeReport):
+def test_check_metadata_finds_an_outdated_approval_in_a_new_process(outdated_approval: ChangeReport):
     out = StringIO()
     with suppress(CommandExit):  # about other findings
         call_command("check_metadata", "--json", stdout=out)
@@ -131,14 +131,14 @@ def test_the_command_finds_an_outdated_approval_in_a_new_process(outdated_approv
 
 
 @pytest.mark.full
-def test_the_health_page_of_every_process_shows_what_the_sweep_stored(reader: Client, outdated_approval: ChangeReport):
+def test_health_page_shows_outdated_reports_stored_by_another_process(reader: Client, outdated_approval: ChangeReport):
     check_reports()
     cache.clear()
     assert f"/reports/{outdated_approval.report_id}/" in reader.get("/health/").content.decode()
 
 
 @pytest.mark.full
-def test_a_report_that_is_up_to_date_again_is_no_finding(world: World, outdated_approval: ChangeReport):
+def test_report_that_is_up_to_date_again_loses_its_finding(world: World, outdated_approval: ChangeReport):
     assert check_reports() == 1
     _rename(world, "amount", "balance")
     TargetColumn.objects.filter(name="balance").update(former_names=[])

@@ -45,7 +45,7 @@ def moved_to_another_schema(world: World) -> Scope:
 
 
 @pytest.mark.parametrize("edited", [given_another_name, moved_to_another_schema])
-def test_a_report_whose_scope_was_named_as_before_is_resumed(built: World, edited) -> None:
+def test_execution_whose_scope_is_renamed_by_its_own_steps_is_resumed(built: World, edited) -> None:
     """A scope is named by what is there or by what is desired. Once the first rename is done, only one is left."""
     execution = built.queued(edited(built))
     with pytest.raises(Killed):
@@ -58,7 +58,7 @@ def test_a_report_whose_scope_was_named_as_before_is_resumed(built: World, edite
 
 
 @pytest.mark.parametrize(("command", "code"), [("approve", "OWN_CHANGE"), ("execute", "NOT_PERMITTED")])
-def test_a_refusal_on_a_terminal_says_the_reasons_code(built: World, monkeypatch, command: str, code: str) -> None:
+def test_refused_command_prints_the_code_of_the_reason(built: World, monkeypatch, command: str, code: str) -> None:
     """Exit code 2 is refused *with the reason's code*, which scripts and people look up, with --json and without."""
     report = needing_approval(built)
     author = report.created_by
@@ -79,7 +79,7 @@ def sealed(built: World) -> list:
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["record", "approval"])
-def test_records_and_approvals_stay_as_they_were_written_in_sql(sealed: list, which: int) -> None:
+def test_database_refuses_sql_that_changes_a_record_or_an_approval(sealed: list, which: int) -> None:
     row = sealed[which]
     table = row._meta.db_table
     column = ("outcome", "note")[which]
@@ -104,7 +104,7 @@ def test_no_query_of_the_orm_changes_a_record_or_an_approval(sealed: list, which
 
 
 @pytest.mark.embedded
-def test_both_databases_give_one_fingerprint(built: World) -> None:
+def test_report_fingerprint_is_the_same_on_both_databases(built: World) -> None:
     """Run on SQLite and on PostgreSQL: what was stored and read back is hashed, not only what was just made."""
     rename(built, "full_name", "display_name")
     assert built.report().fingerprint == "1aba775c1b3d4ddf94af1ff763ad2bee503497023f9aefd042aa830064797f1d"

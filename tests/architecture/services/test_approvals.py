@@ -34,40 +34,40 @@ def refused_with(code: str, decide, **asked: object) -> None:
     assert not Approval.objects.exists() or code == "ALREADY_DECIDED"
 
 
-def test_it_needs_one_approval(risky):
+def test_report_with_a_not_null_column_needs_one_approval(risky):
     assert (risky.status, risky.risk, approvals_missing(risky)) == ("open", "review", 1)
 
 
-def test_one_yes_of_another_person_approves_it(built, risky):
+def test_approval_by_another_user_approves_the_report(built, risky):
     approval = approve(report=risky, user=built.approver, note=" looks right ")
     assert (risky.status, approvals_missing(risky)) == ("approved", 0)
     assert (approval.person_name, approval.note, approval.fingerprint) == ("bob", "looks right", risky.fingerprint)
     assert approval.roles == ["approver"]
 
 
-def test_one_no_rejects_it(built, risky):
+def test_rejection_by_one_approver_rejects_the_report(built, risky):
     reject(report=risky, user=built.approver, note="too early")
     assert risky.status == "rejected"
 
 
-def test_who_changed_it_cannot_approve_it(built, risky):
+def test_author_with_the_approver_role_cannot_approve(built, risky):
     ada = person("ada", Role.EDITOR, Role.APPROVER)
     refused_with("OWN_CHANGE", approve, report=risky, user=ada)
 
 
-def test_a_superuser_who_changed_it_cannot_approve_it_either(built, risky):
+def test_author_who_is_a_superuser_cannot_approve(built, risky):
     built.author.is_superuser = True
     built.author.save()
     refused_with("OWN_CHANGE", approve, report=risky, user=built.author)
 
 
-def test_a_token_of_who_changed_it_cannot_approve_it_either(built, risky):
+def test_author_cannot_approve_by_a_token(built, risky):
     ada = person("ada", Role.EDITOR, Role.APPROVER)
     with acting_as(ada, by_token=True):
         refused_with("OWN_CHANGE", approve, report=risky, user=ada)
 
 
-def test_what_was_changed_by_a_token_is_its_persons_change(built):
+def test_user_of_a_token_is_the_author_of_its_changes(built):
     column = TargetColumn.objects.get(name="full_name")
     bob = person("bob", Role.EDITOR, Role.APPROVER)
     with acting_as(bob, by_token=True):
@@ -75,12 +75,12 @@ def test_what_was_changed_by_a_token_is_its_persons_change(built):
     refused_with("OWN_CHANGE", approve, report=built.report(), user=bob)
 
 
-def test_nobody_cannot_approve(risky):
+def test_approval_and_rejection_require_a_user(risky):
     refused_with("NO_PERSON", approve, report=risky, user=None)
     refused_with("NO_PERSON", reject, report=risky, user=AnonymousUser())
 
 
-def test_who_lacks_the_role_cannot_approve(built, risky):
+def test_user_without_the_approver_role_cannot_approve(built, risky):
     refused_with("NOT_PERMITTED", approve, report=risky, user=built.operator)
 
 
@@ -97,7 +97,7 @@ def test_an_empty_report_is_not_approved(built):
     refused_with("NO_CHANGES", approve, report=built.report(), user=built.approver)
 
 
-def test_a_stale_report_is_not_approved(built, risky):
+def test_outdated_report_is_not_approved(built, risky):
     rename(built, "balance", "saldo")
     refused_with("REPORT_STALE", approve, report=risky, user=built.approver)
 
@@ -122,7 +122,7 @@ def two_needed(world) -> ChangeReport:
     return world.report()
 
 
-def test_two_approvals_are_two_people(built, risky):
+def test_second_required_approval_must_come_from_another_user(built, risky):
     report = two_needed(built)
     approve(report=report, user=built.approver)
     assert (report.status, approvals_missing(report)) == ("open", 1)
@@ -131,7 +131,7 @@ def test_two_approvals_are_two_people(built, risky):
     assert report.status == "approved"
 
 
-def test_who_becomes_an_author_later_counts_no_more(built, risky):
+def test_approval_of_a_user_who_becomes_an_author_later_is_ignored(built, risky):
     """An author's approval does not count, whenever they became one."""
     report = two_needed(built)
     approve(report=report, user=built.approver)
@@ -147,7 +147,7 @@ def test_an_approved_report_is_not_decided_on_again(built, risky):
     refused_with("ALREADY_DECIDED", reject, report=risky, user=person("eve", Role.APPROVER))
 
 
-def test_an_approval_stands_when_its_person_is_put_out_of_use(built, risky):
+def test_approval_of_a_deactivated_user_remains_valid(built, risky):
     approve(report=risky, user=built.approver)
     built.approver.is_active = False
     built.approver.save()

@@ -39,7 +39,7 @@ def twelve(world: World) -> Execution:
 
 @pytest.mark.full
 @pytest.mark.parametrize("dies_at", [place / 2 for place in range(0, 24, 3)])
-def test_killed_at_a_step_boundary_it_is_resumed_and_nothing_is_done_twice(built, dies_at):
+def test_execution_killed_at_a_step_is_resumed_without_repeating_a_step(built, dies_at):
     execution = twelve(built)
     wanted = [row.op for row in execution.operations.exclude(op="publish_view").order_by("ordinal")]
     built.warehouse.commits.clear()
@@ -54,7 +54,7 @@ def test_killed_at_a_step_boundary_it_is_resumed_and_nothing_is_done_twice(built
     assert ExecutionRecord.objects.get(execution=execution).document["attempts"] == 2
 
 
-def test_an_attempt_that_was_given_up_writes_nothing(renamed):
+def test_attempt_replaced_after_a_lost_worker_writes_nothing(renamed):
     execution = renamed.queued()
     old = claim_execution(execution_pk=execution.pk, worker="w1")
     lose(execution)
@@ -95,7 +95,7 @@ def test_a_waiting_execution_is_cancelled_at_once(renamed):
     assert claim_execution(execution_pk=execution.pk, worker="w1") is None
 
 
-def test_a_running_one_hears_of_the_cancel_and_ends_between_steps(renamed):
+def test_running_execution_is_cancelled_between_steps(renamed):
     execution = renamed.queued()
     attempt = claim_execution(execution_pk=execution.pk, worker="w1")
     cancel_execution(execution=execution, user=renamed.operator)
@@ -104,7 +104,7 @@ def test_a_running_one_hears_of_the_cancel_and_ends_between_steps(renamed):
     assert (ended.status, ended.error["code"]) == ("canceled", "CANCELED")
 
 
-def test_asking_again_resumes_what_failed(renamed):
+def test_second_request_resumes_a_cancelled_execution(renamed):
     execution = renamed.queued()
     cancel_execution(execution=execution, user=renamed.operator)
     asked = ask(renamed, execution.report)
@@ -112,14 +112,14 @@ def test_asking_again_resumes_what_failed(renamed):
     assert renamed.work(asked.execution).status == "succeeded"
 
 
-def test_what_runs_is_neither_resumed_nor_abandoned(renamed):
+def test_queued_execution_cannot_be_resumed_or_abandoned(renamed):
     execution = renamed.queued()
     asked = {"execution": execution, "user": renamed.operator}
     assert code_of(resume_execution, **asked) == "ALREADY_RUNNING"
     assert code_of(abandon_execution, **asked, reason="enough") == "ALREADY_RUNNING"
 
 
-def test_an_abandoned_one_is_sealed_with_what_it_did(renamed):
+def test_abandoned_execution_is_recorded_with_its_finished_steps(renamed):
     execution = renamed.queued()
     with pytest.raises(Killed):
         renamed.work(execution, dies_at=1)
@@ -133,7 +133,7 @@ def test_an_abandoned_one_is_sealed_with_what_it_did(renamed):
     assert code_of(resume_execution, execution=ended, user=renamed.operator) == "NOT_RESUMABLE"
 
 
-def test_after_an_abandoned_one_what_is_left_is_a_new_report(renamed):
+def test_remaining_steps_of_an_abandoned_execution_are_a_new_report(renamed):
     execution = renamed.queued()
     with pytest.raises(Killed):
         renamed.work(execution, dies_at=1)
@@ -144,7 +144,7 @@ def test_after_an_abandoned_one_what_is_left_is_a_new_report(renamed):
     assert [one["side"] for one in report.document["rows"]] == ["history"]
 
 
-def test_a_message_that_comes_twice_claims_once(renamed):
+def test_execution_is_claimed_once_for_two_messages(renamed):
     execution = renamed.queued()
     first = claim_execution(execution_pk=execution.pk, worker="w1")
     assert isinstance(first, ExecutionAttempt)

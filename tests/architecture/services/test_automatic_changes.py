@@ -51,7 +51,7 @@ def change_column(world: World, name: str, **changes: object) -> None:
         update_target_column(column=column(name), expected_version=column(name).version, **changes)
 
 
-def test_a_destructive_change_waits_for_its_approval_though_the_policy_allows_the_operation(built):
+def test_destructive_change_needs_approval_in_a_load_though_the_policy_allows_it(built):
     agree_on_policy(built.environment, {"severities": {"DROP_COLUMN": "allow"}})
     delete(built, "balance")
     assert built.report().risk == "destructive"
@@ -59,7 +59,7 @@ def test_a_destructive_change_waits_for_its_approval_though_the_policy_allows_th
 
 
 @pytest.mark.parametrize("name", ["full_name", "customer_id"])
-def test_a_former_name_of_a_deleted_column_hides_no_change_of_logic(built, name):
+def test_change_of_logic_needs_approval_despite_a_former_name_of_a_deleted_column(built, name):
     delete(built, "balance")
     TargetColumn.objects.filter(pk=column(name).pk).update(former_names=["balance"])
     seal_as_written()
@@ -68,7 +68,7 @@ def test_a_former_name_of_a_deleted_column_hides_no_change_of_logic(built, name)
     assert [row["code"] for row in built.report().document["rows"]] == ["HISTORY_DIFFERS"]
 
 
-def test_a_table_that_is_gone_is_not_made_anew_with_other_logic_unasked(built):
+def test_missing_table_with_changed_logic_is_not_created_without_approval(built):
     built.warehouse.shapes.pop(str(customer().key))
     assert not pending(built).needing
     change_column(built, "customer_id", expression="1 + 1")
@@ -76,14 +76,14 @@ def test_a_table_that_is_gone_is_not_made_anew_with_other_logic_unasked(built):
     assert [row["code"] for row in built.report().document["rows"]] == ["HISTORY_DIFFERS"]
 
 
-def test_a_table_that_is_gone_is_not_made_anew_with_another_key(built):
+def test_missing_table_with_another_business_key_is_blocked(built):
     built.warehouse.shapes.pop(str(customer().key))
     change_column(built, "full_name", role="business_key", key_ordinal=2, nullable=False)
     assert pending(built).needing
     assert built.report().status == "blocked"
 
 
-def test_a_view_that_was_never_applied_is_not_computed_unasked(built):
+def test_retired_view_never_applied_needs_approval_in_a_load_of_its_reader(built):
     """Retired before anything compared it, it would be run for its readers with whatever is made of it later."""
     with acting_as(built.author):
         schema = create_schema(name="stage", layer="stage")

@@ -52,19 +52,19 @@ def warned(report: ChangeReport) -> set[tuple[str, str]]:
     return {(one["code"], one["dataset"]) for one in report.document["warnings"]}
 
 
-def test_nothing_is_to_be_done_and_that_is_told(moved):
+def test_dataset_recreated_under_its_name_has_no_changes_and_a_warning(moved):
     report = moved.report()
     assert (report.status, operations_of(report)) == ("no_changes", ())
     assert warned(report) == {("KEY_CHANGED_NAME_KEPT", NAME)}
 
 
-def test_it_is_told_in_a_report_of_it_alone_and_in_no_other(moved):
+def test_warning_of_a_changed_key_is_only_in_reports_of_its_dataset(moved):
     assert warned(moved.report(Scope(DATASET, NAME))) == {("KEY_CHANGED_NAME_KEPT", NAME)}
     customers(moved.author, name="rc_crm_order")
     assert warned(moved.report(Scope(DATASET, "rawcore.rc_crm_order"))) == set()
 
 
-def test_what_is_added_is_added_to_the_tables_that_are_there(moved):
+def test_added_column_is_created_in_the_existing_tables(moved):
     tables = set(moved.warehouse.shapes)
     add_region(moved)
     execution = moved.executed()
@@ -75,7 +75,7 @@ def test_what_is_added_is_added_to_the_tables_that_are_there(moved):
     assert (moved.report().status, warned(moved.report())) == ("no_changes", {("KEY_CHANGED_NAME_KEPT", NAME)})
 
 
-def test_a_column_keeps_the_key_its_values_are_stored_and_hashed_under(moved):
+def test_column_keeps_its_stored_key(moved):
     before = {table: {one.key for one in shape.columns} for table, shape in moved.warehouse.shapes.items()}
     add_region(moved)
     moved.executed()
@@ -83,7 +83,7 @@ def test_a_column_keeps_the_key_its_values_are_stored_and_hashed_under(moved):
         assert keys < {one.key for one in moved.warehouse.shapes[table].columns}
 
 
-def test_what_was_applied_stays_under_the_key_of_its_tables(moved):
+def test_applied_state_keeps_the_key_of_its_tables(moved):
     known = AppliedDataset.objects.get().dataset_key
     add_region(moved)
     moved.executed()
@@ -92,7 +92,7 @@ def test_what_was_applied_stays_under_the_key_of_its_tables(moved):
     assert set(applied.table_versions) == set(moved.warehouse.shapes)
 
 
-def test_it_is_in_sync_and_can_be_adopted_by_its_name(moved):
+def test_dataset_with_a_changed_key_is_in_sync_and_can_be_adopted(moved):
     assert [one.status for one in drift_of(moved.environment).datasets] == ["in_sync"]
     (known,) = described_states(environment=moved.environment)
     asked = {"user": moved.operator, "reason": "as it is"}
@@ -100,19 +100,19 @@ def test_it_is_in_sync_and_can_be_adopted_by_its_name(moved):
     assert str(row.dataset_key) == known.key
 
 
-def test_questions_about_it_go_to_its_tables(moved):
+def test_described_state_of_a_dataset_with_a_changed_key_has_the_keys_of_its_tables(moved):
     state = described_state(customer(), environment=moved.environment)
     assert {state.key, state.history_key} == set(moved.warehouse.shapes)
     assert described_state(customer().history, environment=moved.environment) == state
 
 
-def test_of_what_is_new_questions_go_to_the_tables_it_will_have(moved):
+def test_described_state_of_a_new_dataset_has_its_own_keys(moved):
     customers(moved.author, name="rc_crm_order")
     order = TargetDataset.objects.get(name="rc_crm_order")
     assert described_state(order, environment=moved.environment) == dataset_state(order)
 
 
-def test_who_described_it_anew_is_an_author(moved):
+def test_user_who_recreated_a_dataset_is_an_author(moved):
     eve = person("eve", Role.EDITOR, Role.APPROVER)
     root = person("root", Role.ADMIN)
     policies = {"approvals": {"safe": {"count": 1, "role": "approver"}}}

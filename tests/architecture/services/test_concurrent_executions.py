@@ -10,7 +10,7 @@ from tests.architecture.world import customers, make_world
 
 @pytest.mark.services
 @pytest.mark.django_db(transaction=True)
-def test_two_executes_pressed_at_once_are_one_execution():
+def test_concurrent_requests_create_one_execution():
     world = make_world()
     customers(world.author)
     preview = world.previewed()

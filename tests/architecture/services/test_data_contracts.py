@@ -77,7 +77,7 @@ def test_growth_is_executed_without_approval_and_raises_the_minor_version(world:
     assert version() == "1.1"
 
 
-def test_there_is_nothing_to_accept_where_no_contract_breaks(world: World):
+def test_approval_that_accepts_a_break_is_refused_if_no_contract_breaks(world: World):
     with acting_as(world.author):
         create_target_column(dataset=the_mart(), name="discount", type="decimal(10,2)", inputs=[])
     with pytest.raises(Refused) as refused:
@@ -85,7 +85,7 @@ def test_there_is_nothing_to_accept_where_no_contract_breaks(world: World):
     assert refused.value.code == "NO_CONTRACT_BROKEN"
 
 
-def test_a_consumer_that_is_added_after_the_report_makes_it_outdated(world: World, breaking: ChangeReport):
+def test_consumer_added_after_a_report_outdates_it(world: World, breaking: ChangeReport):
     with acting_as(world.author):
         create_exposure(dataset=the_mart(), name="Notebook", kind="notebook", owner="Ada", link="n.ipynb")
     with pytest.raises(Refused) as refused:
@@ -111,7 +111,7 @@ def test_a_retired_dataset_withdraws_its_contract(world: World):
     assert AppliedDataset.objects.get(qualified_name="mart.sales").state["contract"] is None
 
 
-def test_a_load_waits_for_the_decision(world: World):
+def test_load_requires_the_decision_on_a_broken_contract(world: World):
     rename(world, "amount", "revenue")
     committed()
     states, seen = dataset_states(), last_seen(environment=world.environment)
@@ -122,7 +122,7 @@ def test_a_load_waits_for_the_decision(world: World):
     assert [line.partition(" (")[0] for line in pending.needing] == ["change_contract mart.sales: 1.0 → 2.0"]
 
 
-def test_an_undo_that_restores_the_promise_has_a_contract_change_of_its_own(world: World, breaking: ChangeReport):
+def test_undo_that_restores_a_broken_contract_raises_its_major_version(world: World, breaking: ChangeReport):
     approve(report=breaking, user=world.approver, contracts_broken=True)
     execute(world, breaking)
     record = breaking.executions.get().record
@@ -134,7 +134,7 @@ def test_an_undo_that_restores_the_promise_has_a_contract_change_of_its_own(worl
     assert version() == "3.0"
 
 
-def test_checks_are_promised_with_the_arguments_of_their_kind(world: World):
+def test_contract_state_stores_check_arguments_as_lists(world: World):
     with acting_as(world.author):
         create_check(dataset=the_mart(), name="any", kind="not_null", arguments={"columns": "amount"})
     (state,) = (state for state in dataset_states() if state.name == "sales")

@@ -37,49 +37,49 @@ def adopt(world, **changes):
     return adopt_as_baseline(environment=world.environment, **asked | changes)
 
 
-def test_what_is_as_it_was_left_is_in_sync(built):
+def test_unchanged_dataset_is_in_sync(built):
     assert statuses(built) == ["in_sync"]
     assert drift_of(built.environment).at is not None
 
 
-def test_what_somebody_changed_by_hand_has_drifted(drifted):
+def test_dataset_changed_by_hand_is_drifted(drifted):
     (one,) = drift_of(drifted.environment).datasets
     assert (one.status, {difference.what for difference in one.differences}) == ("drifted", {"column_name"})
 
 
-def test_what_was_never_looked_at_is_unknown(built):
+def test_drift_without_observations_is_unknown(built):
     built.environment.observations.all().delete()
     found = drift_of(built.environment)
     assert (statuses(built), found.at) == (["unknown"], None)
 
 
-def test_a_table_that_nobody_applied_is_unknown(built):
+def test_drift_of_a_table_without_applied_state_is_unknown(built):
     AppliedDataset.objects.all().delete()
     assert set(statuses(built)) == {"unknown"}
 
 
-def test_adopted_it_is_in_sync_and_the_report_brings_it_back(drifted):
+def test_adopted_drift_is_in_sync_and_the_next_report_reverses_it(drifted):
     adopt(drifted)
     assert statuses(drifted) == ["in_sync"]
     operations = drifted.report().document["operations"]
     assert {(one["op"], one["from"], one["to"]) for one in operations} == {("rename_column", "other", "balance")}
 
 
-def test_what_was_never_applied_can_be_adopted(built):
+def test_dataset_without_applied_state_can_be_adopted(built):
     AppliedDataset.objects.all().delete()
     adopt(built)
     assert statuses(built) == ["in_sync"]
     assert built.report().status == "no_changes"
 
 
-def test_adopting_a_table_that_is_gone_forgets_it(built):
+def test_adopting_a_missing_table_deletes_its_applied_state(built):
     built.warehouse.shapes.clear()
     built.warehouse.show([key()])
     adopt(built)
     assert not AppliedDataset.objects.exists()
 
 
-def test_adopting_stands_in_the_change_log(drifted):
+def test_adopting_is_recorded_in_the_change_log(drifted):
     adopt(drifted)
     entry = ChangeLogEntry.objects.get(subject_kind="baseline")
     assert (entry.actor, entry.reason, str(entry.dataset_key)) == ("olga", "changed by hand", key())
@@ -93,7 +93,7 @@ def test_adopting_stands_in_the_change_log(drifted):
         ({"dataset_keys": ["00000000-0000-0000-0000-000000000000"]}, "UNKNOWN_DATASET"),
     ],
 )
-def test_what_adopting_refuses(drifted, changes, code):
+def test_adopting_requires_a_user_a_reason_and_a_known_dataset(drifted, changes, code):
     with pytest.raises(Refused) as refused:
         adopt(drifted, **changes)
     assert refused.value.code == code

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.django_db
 # --- doing -----------------------------------------------------------------------------------
 
 
-def test_it_changes_tables_and_applied_state_together(renamed):
+def test_execution_changes_tables_and_applied_state_together(renamed):
     execution = renamed.executed()
     assert (execution.status, execution.attempt, execution.error) == ("succeeded", 1, None)
     (applied,) = applied_datasets(environment=renamed.environment)
@@ -31,7 +31,7 @@ def test_it_changes_tables_and_applied_state_together(renamed):
     assert applied.execution == execution
 
 
-def test_every_step_is_a_row_with_statement_and_versions(renamed):
+def test_executed_step_is_stored_with_statement_and_versions(renamed):
     execution = renamed.executed()
     row = execution.operations.order_by("ordinal").first()
     assert (row.op, row.status, row.column_name) == ("rename_column", "succeeded", "display_name")
@@ -41,7 +41,7 @@ def test_every_step_is_a_row_with_statement_and_versions(renamed):
     assert (listed.operation_count, listed.done_count, listed.failed_count) == (2, 2, 0)
 
 
-def test_applied_state_claims_nothing_before_all_steps_of_an_operation_are_done(renamed):
+def test_applied_state_is_unchanged_until_all_steps_of_an_operation_are_done(renamed):
     execution = renamed.queued()
     before = AppliedDataset.objects.get().state
     with pytest.raises(Killed):
@@ -49,7 +49,7 @@ def test_applied_state_claims_nothing_before_all_steps_of_an_operation_are_done(
     assert AppliedDataset.objects.get().state == before
 
 
-def test_an_operation_that_changes_no_table_has_a_row_too(built):
+def test_operation_that_changes_no_table_is_stored_as_a_step(built):
     column = TargetColumn.objects.get(name="full_name")
     with acting_as(built.author):
         update_target_column(column=column, expected_version=column.version, nullable=False)
@@ -62,45 +62,45 @@ def test_an_operation_that_changes_no_table_has_a_row_too(built):
 # --- asking ----------------------------------------------------------------------------------
 
 
-def test_pressed_twice_it_is_asked_for_once(renamed):
+def test_execution_requested_twice_is_queued_once(renamed):
     preview = renamed.previewed()
     first, second = ask(renamed, preview.report), ask(renamed, preview.report)
     assert (first.requested, second.requested, first.execution) == (True, False, second.execution)
 
 
-def test_what_was_executed_is_not_executed_again(renamed):
+def test_executed_report_is_not_executed_again(renamed):
     execution = renamed.executed()
     assert code_of(ask, world=renamed, report=execution.report) == "ALREADY_EXECUTED"
 
 
-def test_without_a_preview_nothing_is_executed(renamed):
+def test_execution_requires_a_preview(renamed):
     assert code_of(ask, world=renamed, report=renamed.approved()) == "NO_PREVIEW"
 
 
-def test_the_preview_that_was_seen_must_be_the_newest(renamed):
+def test_execution_requires_the_newest_preview(renamed):
     preview = renamed.previewed()
     asked = {"report": preview.report, "user": renamed.operator, "preview_fingerprint": "0" * 64}
     assert code_of(request_execution, **asked) == "PREVIEW_STALE"
 
 
-def test_without_approval_nothing_is_executed(built):
+def test_execution_requires_the_missing_approval(built):
     report = needing_approval(built)
     make_preview(report=report, user=built.operator)
     assert code_of(ask, world=built, report=report) == "NOT_APPROVED"
 
 
 @pytest.mark.parametrize(("who", "code"), [("author", "NOT_PERMITTED"), ("approver", "NOT_PERMITTED")])
-def test_who_lacks_the_permission_executes_nothing(renamed, who, code):
+def test_execution_requires_the_execute_permission(renamed, who, code):
     preview = renamed.previewed()
     assert code_of(ask, world=renamed, report=preview.report, by=getattr(renamed, who)) == code
 
 
-def test_nobody_executes_nothing(renamed):
+def test_execution_requires_a_user(renamed):
     preview = renamed.previewed()
     assert code_of(request_execution, report=preview.report, user=None) == "NO_PERSON"
 
 
-def test_who_approved_may_not_execute_where_the_environment_says_so(built):
+def test_approver_cannot_execute_if_the_policy_forbids_it(built):
     root = person("root", Role.ADMIN)
     policies = {"approver_may_execute": False}
     update_policies(environment=built.environment, policies=policies, expected_version=1, user=root)

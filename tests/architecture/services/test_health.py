@@ -44,7 +44,7 @@ def test_an_edit_stores_findings_of_the_datasets_that_read_the_edited_one(
     assert "retired_input" in codes(airport)
 
 
-def test_a_finding_goes_with_its_cause(
+def test_finding_is_deleted_with_its_cause(
     stage: TargetDataset, airport: TargetDataset, django_capture_on_commit_callbacks
 ):
     column = airport.columns.get(name="name")
@@ -68,7 +68,7 @@ def test_a_finding_without_a_safe_change_is_refused(airport: TargetDataset):
         fix_finding(finding=finding)
 
 
-def test_a_dataset_that_is_read_again_is_not_retired(stage: TargetDataset, airport: TargetDataset):
+def test_fix_of_an_orphan_is_refused_once_the_dataset_is_read_again(stage: TargetDataset, airport: TargetDataset):
     retire_dataset(dataset=airport, expected_version=airport.version)
     refresh_findings([stage.pk])
     retired = TargetDataset.objects.get(pk=airport.pk)
@@ -77,7 +77,7 @@ def test_a_dataset_that_is_read_again_is_not_retired(stage: TargetDataset, airpo
         fix_finding(finding=stage.findings.get(code="orphan"))
 
 
-def test_the_page_offers_changes_to_users_who_may_make_them(
+def test_health_page_offers_fixes_only_to_users_with_permission(
     reader: Client, operator: Client, stage: TargetDataset, airport: TargetDataset
 ):
     retire_dataset(dataset=airport, expected_version=airport.version)
@@ -92,7 +92,7 @@ def test_the_page_offers_changes_to_users_who_may_make_them(
     assert not stage.active
 
 
-def test_the_command_fails_on_errors_and_prints_them(stage: TargetDataset, airport: TargetDataset):
+def test_check_metadata_fails_on_errors_and_prints_them(stage: TargetDataset, airport: TargetDataset):
     call_command("check_metadata", stdout=StringIO())
     TargetDataset.objects.filter(pk=airport.pk).update(history_policy={"input": "nothing"})
     out = StringIO()
@@ -103,7 +103,7 @@ def test_the_command_fails_on_errors_and_prints_them(stage: TargetDataset, airpo
     assert (finding["code"], finding["subject"]) == ("policy", "rawcore.rc_air_airport")
 
 
-def test_a_cycle_of_many_datasets_is_found_and_goes_as_a_whole():
+def test_cycle_of_six_datasets_is_found_and_cleared_for_all_of_them():
     datasets = [TargetDatasetFactory(name=f"rc_{number}") for number in range(6)]
     for reader, read in zip(datasets, datasets[1:], strict=False):
         DatasetInputFactory(dataset=reader, upstream=read)
@@ -157,7 +157,7 @@ def test_the_api_and_the_command_have_the_link(reader: Client, stage: TargetData
     assert reader.get("/api/v1/health-findings/").json()["results"][0]["link"] == link
 
 
-def test_a_source_with_personal_data_and_no_owner_or_reader_is_found(reader: Client, airport: TargetDataset):
+def test_source_without_owner_or_readers_is_a_finding(reader: Client, airport: TargetDataset):
     read, unread = SourceDataset.objects.get(), SourceDatasetFactory(system__short_name="crm", name="lead")
     SourceColumn.objects.filter(dataset=read, name="name").update(pii=True)
     assert [(each.code, each.subject) for each in concerns()] == [

@@ -34,25 +34,25 @@ def refused(holder: Holder, *keys: str) -> Refused:
     return said.value
 
 
-def test_two_never_hold_the_same_dataset(db):
+def test_lease_of_a_dataset_is_refused_to_a_second_holder(db):
     take(LOAD, A, B)
     assert "load run run-1 writes to" in refused(REVERT, B).message
 
 
-def test_all_are_taken_or_none(db):
+def test_leases_of_several_datasets_are_taken_together_or_not_at_all(db):
     take(LOAD, B)
     refused(REVERT, A, B, C)
     assert leases_held(environment=current_environment()).count() == 1
 
 
-def test_what_was_given_back_is_free_and_its_number_grows(db):
+def test_released_lease_is_free_and_its_fence_grows(db):
     take(LOAD, A)
     assert release_leases(environment=current_environment(), holder=LOAD) == 1
     take(REVERT, A)
     assert Lease.objects.get(dataset_key=A).fence == 2
 
 
-def test_a_lease_that_ran_out_is_taken_over_and_its_holder_finds_out(db):
+def test_expired_lease_is_taken_over_and_its_old_holder_cannot_renew_it(db):
     held = take(LOAD, A)
     Lease.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=5))
     take(REVERT, A)
@@ -60,25 +60,25 @@ def test_a_lease_that_ran_out_is_taken_over_and_its_holder_finds_out(db):
     assert release_leases(environment=current_environment(), holder=LOAD) == 0
 
 
-def test_a_heartbeat_keeps_it(db):
+def test_heartbeat_renews_a_lease(db):
     held = take(LOAD, A)
     Lease.objects.update(heartbeat_at=timezone.now() - timedelta(seconds=20))
     assert held.renew()
     assert Lease.objects.get().heartbeat_at > timezone.now() - timedelta(seconds=5)
 
 
-def test_the_next_attempt_takes_over_from_the_one_before(db):
+def test_next_attempt_takes_over_the_lease_of_its_predecessor(db):
     old = take(LOAD, A)
     new = take(Holder("load run", "run-1", 2), A)
     assert (old.renew(), new.renew()) == (False, True)
 
 
-def test_an_old_attempt_takes_nothing_from_a_newer_one(db):
+def test_older_attempt_cannot_take_the_lease_of_a_newer_one(db):
     take(Holder("load run", "run-1", 2), A)
     refused(LOAD, A)
 
 
-def test_a_lease_is_broken_by_who_may_with_a_reason_that_is_logged(world):
+def test_breaking_a_lease_requires_the_execute_permission_and_a_logged_reason(world):
     held = take(LOAD, A)
     lease = Lease.objects.get()
     for who, reason, code in (
@@ -96,7 +96,7 @@ def test_a_lease_is_broken_by_who_may_with_a_reason_that_is_logged(world):
     take(REVERT, A)
 
 
-def test_an_execution_waits_while_a_load_writes_and_says_so(built):
+def test_execution_waits_while_a_load_holds_the_lease_and_names_it(built):
     rename(built, "full_name", "display_name")
     execution = built.queued()
     take(LOAD, str(TargetDataset.objects.get(name="rc_crm_customer").key))
@@ -110,7 +110,7 @@ def test_an_execution_waits_while_a_load_writes_and_says_so(built):
 
 @pytest.mark.services
 @pytest.mark.django_db(transaction=True)
-def test_of_many_at_once_one_gets_the_lease():
+def test_concurrent_requests_grant_a_lease_to_one_holder():
     current_environment()
 
     def attempt(number: int) -> bool:
@@ -130,7 +130,7 @@ def beside(warehouse: str) -> Environment:
     return Environment.objects.create(name="beside", warehouse=warehouse)
 
 
-def test_a_lease_of_another_environment_with_the_same_warehouse_counts(db):
+def test_lease_of_another_environment_with_the_same_warehouse_blocks_writing(db):
     other = beside(current_environment().warehouse)
     held = take_leases(environment=other, dataset_keys=[A], holder=REVERT)
     assert "load run run-2 writes to" in refused(LOAD, A).message
@@ -139,7 +139,7 @@ def test_a_lease_of_another_environment_with_the_same_warehouse_counts(db):
     take(LOAD, A)
 
 
-def test_a_silent_lease_of_another_environment_does_not_count(db):
+def test_expired_lease_of_another_environment_blocks_no_writing(db):
     other = beside(current_environment().warehouse)
     take_leases(environment=other, dataset_keys=[A], holder=REVERT)
     Lease.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=5))

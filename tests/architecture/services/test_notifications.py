@@ -39,21 +39,21 @@ def waiting(renamed: World) -> ChangeReport:
     return renamed.report()
 
 
-def test_approvers_are_told_of_a_report_that_waits(waiting: ChangeReport):
+def test_approvers_are_notified_of_a_report_that_needs_approval(waiting: ChangeReport):
     assert told("report.waiting") == ["bob"]
     event = Event.objects.get()
     assert event.link == f"/reports/{waiting.report_id}/"
     assert event.facts["fingerprint"] == waiting.fingerprint
 
 
-def test_an_author_who_approves_others_is_not_asked(renamed: World):
+def test_author_with_the_approver_role_is_not_notified_of_the_report(renamed: World):
     person("ada", Role.EDITOR, Role.APPROVER)
     put_policy_in_force(Environment.objects.get(), {"approvals": {"safe": {"count": 1}}})
     renamed.report()
     assert told("report.waiting") == ["bob"]
 
 
-def test_an_approver_of_another_environment_is_not_asked(renamed: World):
+def test_approver_of_another_environment_is_not_notified(renamed: World):
     put_policy_in_force(Environment.objects.get(), {"approvals": {"safe": {"count": 1}}})
     for name, environment in (("here", renamed.environment.name), ("there", "elsewhere")):
         RoleGrant.objects.create(user=person(name), role="approver", environment=environment)
@@ -61,7 +61,7 @@ def test_an_approver_of_another_environment_is_not_asked(renamed: World):
     assert told("report.waiting") == ["bob", "here"]
 
 
-def test_only_the_role_whose_yes_counts_is_asked(renamed: World):
+def test_only_users_with_the_required_role_are_notified(renamed: World):
     person("root", Role.ADMIN)
     put_policy_in_force(Environment.objects.get(), {"approvals": {"safe": {"count": 1, "role": "operator"}}})
     person("oscar", Role.OPERATOR, Role.APPROVER)
@@ -69,17 +69,17 @@ def test_only_the_role_whose_yes_counts_is_asked(renamed: World):
     assert told("report.waiting") == ["oscar", "root"]
 
 
-def test_nobody_is_asked_where_no_approval_is_needed(renamed: World):
+def test_report_that_needs_no_approval_notifies_no_user(renamed: World):
     renamed.report()
     assert told("report.waiting") == []
 
 
-def test_the_same_report_again_is_told_once(waiting: ChangeReport):
+def test_unchanged_report_is_notified_once(waiting: ChangeReport):
     build_report(environment=waiting.environment)
     assert Event.objects.count() == 1
 
 
-def test_authors_are_told_that_theirs_was_approved(waiting: ChangeReport, renamed: World):
+def test_authors_are_notified_of_an_approval(waiting: ChangeReport, renamed: World):
     approve(report=waiting, user=renamed.approver)
     assert told("report.approved") == ["ada"]
 
@@ -96,7 +96,7 @@ def test_a_newer_report_settles_the_notices_of_the_one_that_it_replaces(waiting:
     assert [notice.read_at is None for notice in asked] == [False, True]
 
 
-def test_who_waits_for_a_report_is_told_once_that_an_edit_made_it_outdated(waiting: ChangeReport, renamed: World):
+def test_authors_and_approvers_are_notified_once_of_an_outdated_report(waiting: ChangeReport, renamed: World):
     assert check_reports() == 0
     rename(renamed, "balance", "amount")
     assert (check_reports(), check_reports()) == (1, 0)
@@ -104,30 +104,30 @@ def test_who_waits_for_a_report_is_told_once_that_an_edit_made_it_outdated(waiti
     assert not Notice.objects.filter(event__kind="report.waiting", read_at__isnull=True).exists()
 
 
-def test_a_first_of_two_yeses_is_no_event(renamed: World):
+def test_first_of_two_approvals_notifies_no_user(renamed: World):
     put_policy_in_force(Environment.objects.get(), {"approvals": {"safe": {"count": 2}}})
     approve(report=renamed.report(), user=renamed.approver)
     assert told("report.approved") == []
 
 
-def test_a_no_is_told_with_its_reason(waiting: ChangeReport, renamed: World):
+def test_authors_are_notified_of_a_rejection_with_its_reason(waiting: ChangeReport, renamed: World):
     reject(report=waiting, user=renamed.approver, note="not this name")
     assert told("report.rejected") == ["ada"]
     assert "not this name" in Event.objects.get(kind="report.rejected").title
 
 
-def test_who_asked_and_whose_it_is_are_told_that_it_was_executed(built: World):
+def test_requester_and_authors_are_notified_of_an_execution(built: World):
     assert told("report.executed") == ["ada", "olga"]
 
 
-def test_a_failed_execution_is_told_with_what_failed(renamed: World):
+def test_failed_execution_is_notified_with_its_error(renamed: World):
     attempt = claim_execution(execution_pk=renamed.queued().pk, worker="w1")
     end_attempt(attempt=attempt, wanted="failed", error={"code": "X", "message": "the disk is full"})
     assert told("execution.failed") == ["ada", "olga"]
     assert "the disk is full" in Event.objects.get(kind="execution.failed").title
 
 
-def test_a_message_of_spark_is_not_told_for_it_may_have_values(renamed: World):
+def test_notification_of_a_failed_step_omits_the_message_of_spark(renamed: World):
     attempt = claim_execution(execution_pk=renamed.queued().pk, worker="w1")
     end_attempt(attempt=attempt, wanted="failed", error={"code": "STEP_FAILED", "message": "cannot cast 'secret'"})
     title = Event.objects.get(kind="execution.failed").title
@@ -150,7 +150,7 @@ def test_an_approval_is_settled_once_the_report_is_executed(waiting: ChangeRepor
     assert unread("report.approved") == []
 
 
-def test_who_has_approved_waits_no_more_while_others_do(renamed: World):
+def test_first_approver_has_no_unread_notice_while_another_approval_is_missing(renamed: World):
     put_policy_in_force(Environment.objects.get(), {"approvals": {"safe": {"count": 2}}})
     person("ben", "approver")
     report = renamed.report()
@@ -158,7 +158,7 @@ def test_who_has_approved_waits_no_more_while_others_do(renamed: World):
     assert unread("report.waiting") == ["ben"]
 
 
-def test_a_lost_execution_is_told_as_failed(renamed: World):
+def test_lost_execution_is_notified_as_failed(renamed: World):
     execution = renamed.queued()
     claim_execution(execution_pk=execution.pk, worker="w1")
     execution.refresh_from_db()
@@ -180,7 +180,7 @@ def behind_your_back(world: World, old: str = "full_name", new: str = "whole_nam
     world.warehouse.rename_behind_your_back(key, old, new)
 
 
-def test_operators_are_told_of_drift_that_was_not_there(built: World):
+def test_operators_are_notified_of_new_drift(built: World):
     refresh(built)
     behind_your_back(built)
     refresh(built)
@@ -188,14 +188,14 @@ def test_operators_are_told_of_drift_that_was_not_there(built: World):
     assert Event.objects.get(kind="drift.found").facts["datasets"] == ["rawcore.rc_crm_customer"]
 
 
-def test_drift_that_is_known_is_not_told_again(built: World):
+def test_known_drift_is_notified_once(built: World):
     behind_your_back(built)
     refresh(built)
     refresh(built)
     assert Event.objects.filter(kind="drift.found").count() == 1
 
 
-def test_more_drift_is_told(built: World):
+def test_additional_drift_is_notified(built: World):
     behind_your_back(built)
     refresh(built)
     behind_your_back(built, "balance", "saldo")
@@ -203,7 +203,7 @@ def test_more_drift_is_told(built: World):
     assert Event.objects.filter(kind="drift.found").count() == 2
 
 
-def test_drift_that_is_gone_is_settled(built: World):
+def test_notices_of_drift_are_settled_once_tables_are_in_sync(built: World):
     refresh(built)
     behind_your_back(built)
     refresh(built)
@@ -215,14 +215,14 @@ def test_drift_that_is_gone_is_settled(built: World):
     assert unread("drift.found") == []
 
 
-def test_a_table_that_is_as_it_was_left_is_no_event(built: World):
+def test_newer_table_version_is_no_drift(built: World):
     refresh(built)
     built.warehouse.versions = {key: version + 1 for key, version in built.warehouse.versions.items()}
     assert refresh(built) == ()
     assert told("drift.found") == []
 
 
-def test_a_table_that_is_gone_is_drift(built: World):
+def test_missing_table_is_notified_as_drift(built: World):
     key = next(iter(built.warehouse.shapes))
     keep_what_was_seen(environment=built.environment, asked=[key], tables={})
     assert told("drift.found") == ["olga"]

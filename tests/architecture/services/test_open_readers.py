@@ -51,12 +51,12 @@ def take_back(world: World, record: ExecutionRecord) -> None:
     world.work(request_execution(report=report, user=world.operator).execution)
 
 
-def test_tables_are_made_without_features(open_world):
+def test_tables_for_open_readers_are_created_without_features(open_world):
     assert features(open_world) == set()
 
 
 @pytest.mark.full
-def test_a_rename_needs_approval_and_names_the_readers_that_it_would_cost(report):
+def test_rename_for_open_readers_needs_approval_and_names_the_readers_it_would_exclude(report):
     renames = operations_of(report)
     assert [(one.op, one.decision, one.code) for one in renames] == [
         ("rename_column", "needs_approval", "REWRITE_TABLE")
@@ -65,7 +65,7 @@ def test_a_rename_needs_approval_and_names_the_readers_that_it_would_cost(report
 
 
 @pytest.mark.full
-def test_a_rename_writes_the_tables_anew(open_world, report):
+def test_rename_for_open_readers_rewrites_the_tables(open_world, report):
     approve(report=report, user=open_world.approver)
     preview = make_preview(report=report, user=open_world.operator)
     assert set(preview.estimate["rewritten"]) == set(TABLES)
@@ -79,7 +79,7 @@ def test_a_rename_writes_the_tables_anew(open_world, report):
     assert open_world.report().status == "no_changes"
 
 
-def test_approvers_who_accept_lost_readers_let_the_tables_have_column_mapping(open_world, report):
+def test_accepted_lost_readers_permit_column_mapping(open_world, report):
     early = make_preview(report=report, user=open_world.operator)
     approve(report=report, user=open_world.approver, readers_lost=True)
     preview = make_preview(report=report, user=open_world.operator)
@@ -101,7 +101,7 @@ def test_a_preview_from_before_the_acceptance_is_not_executed(open_world, report
     assert refused.value.code == "PREVIEW_STALE"
 
 
-def test_one_approver_who_does_not_accept_it_keeps_the_readers(open_world):
+def test_lost_readers_must_be_accepted_by_every_approver(open_world):
     put_policy_in_force(open_world.environment, {"readers": OPEN, "approvals": {"review": {"count": 2}}})
     rename(open_world, "full_name", "display_name")
     report = open_world.report()
@@ -111,7 +111,7 @@ def test_one_approver_who_does_not_accept_it_keeps_the_readers(open_world):
     assert set(preview.estimate["rewritten"]) == set(TABLES)
 
 
-def test_there_is_nothing_to_accept_where_no_reader_is_lost(built):
+def test_approval_that_accepts_lost_readers_is_refused_if_none_is_lost(built):
     put_policy_in_force(built.environment, {"approvals": {"safe": {"count": 1}}})
     rename(built, "full_name", "display_name")
     report = built.report()
@@ -120,7 +120,7 @@ def test_there_is_nothing_to_accept_where_no_reader_is_lost(built):
     assert refused.value.code == "NO_READER_LOST"
 
 
-def test_a_widening_writes_the_table_anew_and_a_longer_text_does_not(open_world):
+def test_widening_of_a_number_rewrites_the_table_and_a_longer_text_does_not(open_world):
     columns = {column.name: column for column in TargetColumn.objects.filter(dataset__name="rc_crm_customer")}
     with acting_as(open_world.author):
         number, text = columns["customer_id"], columns["full_name"]
@@ -142,14 +142,14 @@ def widen_number_and_balance(world) -> None:
             update_target_column(column=column, expected_version=column.version, type=type_)
 
 
-def test_widenings_of_one_table_write_it_anew_once(open_world):
+def test_several_widenings_of_one_table_rewrite_it_once(open_world):
     widen_number_and_balance(open_world)
     steps = [step for step in open_world.previewed().document["steps"] if step["op"] == "widen_column"]
     assert [sorted(item["name"] for item in step["retyped"]) for step in steps] == [["balance", "customer_id"]] * 2
     assert len({step["table"]["key"] for step in steps}) == 2
 
 
-def test_widenings_that_were_one_rewrite_are_taken_back_together(open_world):
+def test_widenings_of_one_rewrite_are_undone_together(open_world):
     widen_number_and_balance(open_world)
     record = open_world.executed().record
     (group,) = groups_of(record)
@@ -162,7 +162,7 @@ def test_widenings_that_were_one_rewrite_are_taken_back_together(open_world):
         assert (types["customer_id"], types["balance"]) == ("integer", "decimal(10,2)")
 
 
-def test_technical_columns_that_follow_their_table_write_it_anew(open_world):
+def test_rename_of_technical_columns_with_their_table_rewrites_it(open_world):
     dataset = TargetDataset.objects.get(name="rc_crm_customer")
     with acting_as(open_world.author):
         rename_dataset(dataset=dataset, name="rc_crm_client", expected_version=dataset.version)
@@ -172,7 +172,7 @@ def test_technical_columns_that_follow_their_table_write_it_anew(open_world):
     assert features(open_world) == set()
 
 
-def test_an_undo_gives_tables_no_feature_either(open_world, report):
+def test_undo_of_a_rename_enables_no_feature(open_world, report):
     take_back(open_world, open_world.executed().record)
     assert features(open_world) == set()
 
@@ -231,6 +231,6 @@ def test_tables_keep_their_features_where_only_spark_reads(built):
     assert built.report().status == "no_changes"
 
 
-def test_with_spark_alone_the_same_rename_is_allowed(built):
+def test_rename_for_spark_readers_is_allowed(built):
     rename(built, "full_name", "display_name")
     assert {one.code for one in operations_of(built.report())} == {"RENAME_COLUMN"}

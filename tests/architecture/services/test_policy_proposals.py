@@ -71,7 +71,7 @@ def not_null(world: World, who):
 # --- one person alone ----------------------------------------------------------------------------
 
 
-def test_one_person_alone_does_not_set_approvals_to_none_execute_and_set_them_back(built, root):
+def test_administrator_cannot_waive_the_approval_of_their_own_change(built, root):
     set_roles(user=built.author, roles=["admin"])
     built.author = type(built.author).objects.get(pk=built.author.pk)
     report = not_null(built, built.author)
@@ -89,31 +89,31 @@ def test_a_stricter_policy_takes_effect_at_once(built, root):
     assert in_force(built).severity("ADD_COLUMN") == "block"
 
 
-def test_taking_a_stricter_choice_back_is_looser(built, root):
+def test_removing_a_stricter_choice_is_a_proposal(built, root):
     update(built, STRICT, root)
     assert update(built, {}, root).status == "proposed"
     assert in_force(built).severity("ADD_COLUMN") == "block"
 
 
-def test_a_change_that_is_looser_in_one_choice_waits_as_a_whole(built, root):
+def test_policy_change_with_one_looser_choice_is_a_proposal_as_a_whole(built, root):
     assert update(built, LOOSE | STRICT, root) is not None
     assert in_force(built) == PolicySet()
 
 
-def test_raising_and_lowering_in_one_change_waits(built, root):
+def test_higher_approval_count_without_the_role_is_a_proposal(built, root):
     update(built, {"approvals": {"review": {"count": 3, "role": "approver"}}}, root)
     assert update(built, {"approvals": {"review": {"count": 4}}}, root) is not None
     assert in_force(built).approvals["review"].role == "approver"
 
 
 @pytest.mark.parametrize("flag", ["approver_may_execute", "automatic_safe_changes"])
-def test_switching_a_flag_on_again_waits(built, root, flag):
+def test_switching_a_flag_on_again_is_a_proposal(built, root, flag):
     update(built, {flag: False}, root)
     assert update(built, {}, root) is not None
 
 
 @override_settings(POLICY_DEFAULTS={"drop_columns": True})
-def test_what_the_installation_opens_is_not_kept_open_by_one_person(built, root):
+def test_severity_equal_to_a_default_opened_by_the_installation_is_a_proposal(built, root):
     """Equal to the defaults of today, and looser than those without the variable."""
     assert update(built, {"severities": {"DROP_COLUMN": "needs_approval"}}, root) is not None
 
@@ -121,7 +121,7 @@ def test_what_the_installation_opens_is_not_kept_open_by_one_person(built, root)
 # --- the second person ---------------------------------------------------------------------------
 
 
-def test_a_second_person_accepts_and_the_looser_policy_decides(built, root, rita):
+def test_accepted_proposal_puts_the_looser_policy_in_force(built, root, rita):
     proposal = update(built, LOOSE, root, reason="the test environment needs none")
     accept_policy(proposal=proposal, user=rita, note="seen")
     assert in_force(built).approvals["review"].count == 0
@@ -131,21 +131,21 @@ def test_a_second_person_accepts_and_the_looser_policy_decides(built, root, rita
     assert (entry.actor, entry.action) == ("rita", "changed")
 
 
-def test_a_report_from_before_is_outdated_once_the_looser_policy_decides(built, root, rita):
+def test_accepted_looser_policy_outdates_earlier_reports(built, root, rita):
     report = not_null(built, built.author)
     accept_policy(proposal=update(built, LOOSE, root), user=rita)
     make = {"report": report, "user": built.operator}
     refused_with("POLICY_MOVED", make_preview, **make)
 
 
-def test_a_second_person_rejects_and_nothing_changes(built, root, rita):
+def test_rejected_proposal_leaves_the_policy_unchanged(built, root, rita):
     proposal = update(built, LOOSE, root)
     reject_policy(proposal=proposal, user=rita, note="not here")
     assert in_force(built) == PolicySet()
     refused_with("ALREADY_DECIDED", accept_policy, proposal=proposal, user=rita)
 
 
-def test_who_proposed_withdraws_and_nobody_else(built, root, rita):
+def test_only_the_proposer_can_withdraw_a_proposal(built, root, rita):
     proposal = update(built, LOOSE, root)
     refused_with("NOT_PERMITTED", withdraw_policy, proposal=proposal, user=rita)
     refused_with("OWN_PROPOSAL", reject_policy, proposal=proposal, user=root)
@@ -153,7 +153,7 @@ def test_who_proposed_withdraws_and_nobody_else(built, root, rita):
     refused_with("ALREADY_DECIDED", accept_policy, proposal=proposal, user=rita)
 
 
-def test_only_who_manages_the_policy_of_that_environment_decides(built, root):
+def test_only_policy_managers_of_the_environment_can_accept_a_proposal(built, root):
     proposal = update(built, LOOSE, root)
     refused_with("NOT_PERMITTED", accept_policy, proposal=proposal, user=built.approver)
     elsewhere = person("else")
@@ -171,21 +171,21 @@ def test_a_service_account_neither_proposes_nor_accepts(built, root):
     refused_with("SERVICE_ACCOUNT", accept_policy, proposal=update(built, LOOSE, root), user=robot)
 
 
-def test_a_token_that_reads_decides_nothing(built, root, rita):
+def test_read_only_token_cannot_accept_a_proposal(built, root, rita):
     proposal = update(built, LOOSE, root)
     with acting_as(rita, by_token=True, read_only=True), pytest.raises(MetadataError) as refused:
         accept_policy(proposal=proposal, user=rita)
     assert refused.value.code == "token_scope"
 
 
-def test_one_proposal_waits_at_a_time(built, root, rita):
+def test_second_proposal_is_refused_while_another_is_open(built, root, rita):
     update(built, LOOSE, root)
     refused_with(
         "POLICY_PROPOSED", update, world=built, policies={"approvals": {"safe": {"count": 1}}} | LOOSE, by=rita
     )
 
 
-def test_a_change_in_between_makes_the_proposal_outdated(built, root, rita):
+def test_later_policy_change_outdates_the_proposal(built, root, rita):
     proposal = update(built, LOOSE, root)
     update(built, STRICT, rita)
     proposal.refresh_from_db()
@@ -194,14 +194,14 @@ def test_a_change_in_between_makes_the_proposal_outdated(built, root, rita):
     assert in_force(built).severity("ADD_COLUMN") == "block"
 
 
-def test_what_other_variables_would_make_of_it_is_not_what_was_proposed(built, root, rita):
+def test_proposal_is_refused_if_the_policy_defaults_have_changed(built, root, rita):
     proposal = update(built, LOOSE, root)
     with override_settings(POLICY_DEFAULTS={"drop_tables": True}):
         refused_with("POLICY_OUTDATED", accept_policy, proposal=proposal, user=rita)
 
 
 @pytest.mark.parametrize("gone", ["role", "account"])
-def test_who_proposed_must_still_be_one_who_manages_policies(built, root, rita, gone):
+def test_proposal_is_refused_if_its_proposer_no_longer_manages_policies(built, root, rita, gone):
     proposal = update(built, LOOSE, root)
     if gone == "role":
         set_roles(user=root, roles=["viewer"])
@@ -210,7 +210,7 @@ def test_who_proposed_must_still_be_one_who_manages_policies(built, root, rita, 
     refused_with("POLICY_OUTDATED", accept_policy, proposal=proposal, user=rita)
 
 
-def test_the_database_keeps_a_proposal_from_being_accepted_by_who_made_it(built, root):
+def test_database_refuses_a_proposal_accepted_by_its_proposer(built, root):
     proposal = update(built, LOOSE, root)
     with pytest.raises(IntegrityError), transaction.atomic():
         PolicyProposal.objects.filter(pk=proposal.pk).update(
@@ -221,7 +221,7 @@ def test_the_database_keeps_a_proposal_from_being_accepted_by_who_made_it(built,
 # --- who is told, what is recorded ---------------------------------------------------------------
 
 
-def test_the_others_who_manage_policies_are_told_and_asked(built, root, rita):
+def test_other_policy_managers_are_notified_of_a_proposal_and_asked_to_decide(built, root, rita):
     update(built, LOOSE, root)
     told = Notice.objects.filter(event__kind="policy.proposed")
     assert {one.user.username for one in told} == {"rita"}
@@ -231,7 +231,7 @@ def test_the_others_who_manage_policies_are_told_and_asked(built, root, rita):
     assert policies_waiting(built.approver) == ()
 
 
-def test_who_proposed_is_told_what_was_decided(built, root, rita):
+def test_proposer_is_notified_of_the_decision(built, root, rita):
     accept_policy(proposal=update(built, LOOSE, root), user=rita)
     told = Notice.objects.filter(event__kind="policy.decided")
     assert {one.user.username for one in told} == {"root"}
@@ -239,7 +239,7 @@ def test_who_proposed_is_told_what_was_decided(built, root, rita):
     assert not Notice.objects.filter(event__kind="policy.proposed", read_at__isnull=True).exists()
 
 
-def test_every_step_is_in_the_chain(built, root, rita):
+def test_policy_records_of_every_step_are_sealed_in_the_chain(built, root, rita):
     looser = LOOSE | {"severities": {"DROP_TABLE": "allow"}}
     update(built, STRICT, root)
     accept_policy(proposal=update(built, LOOSE, root), user=rita)

@@ -42,7 +42,7 @@ def renamed(built):
     return built
 
 
-def test_it_has_the_statements_in_order_with_what_they_assume(renamed):
+def test_preview_lists_the_statements_in_order_with_their_assumptions(renamed):
     preview = renamed.previewed()
     steps = preview.document["steps"]
     assert [(step["op"], step["operation"]) for step in steps if step["op"] == "rename_column"] == [
@@ -53,7 +53,7 @@ def test_it_has_the_statements_in_order_with_what_they_assume(renamed):
     assert "full_name" in {column["name"] for column in steps[0]["assumes"]["columns"]}
 
 
-def test_its_steps_come_back_as_they_were(renamed):
+def test_steps_of_a_stored_preview_equal_the_planned_ones(renamed):
     preview = renamed.previewed()
     again = Preview.objects.get(pk=preview.pk)
     assert steps_in(again) == basis_of(preview.report).steps(operations_of(preview.report))
@@ -75,7 +75,7 @@ def describe_view(world, **changes) -> TargetDataset:
     return view
 
 
-def test_it_has_the_select_of_a_view_that_is_created_or_changes_and_none_of_one_that_stays(built):
+def test_preview_shows_the_select_of_created_and_changed_views_only(built):
     view = describe_view(built)
     created = built.previewed()
     (shown,) = created.document["views"]
@@ -91,18 +91,18 @@ def test_it_has_the_select_of_a_view_that_is_created_or_changes_and_none_of_one_
     assert (shown["new"], shown["statement"].splitlines()[-1]) == (False, "WHERE (amount > 0)")
 
 
-def test_its_fingerprint_moves_with_the_select_of_a_view(built):
+def test_preview_fingerprint_covers_the_select_of_a_view(built):
     describe_view(built)
     before = built.previewed()
     document = {**before.document, "views": [{**before.document["views"][0], "statement": "SELECT 1"}]}
     assert sha256_hex(before.document) == before.fingerprint != sha256_hex(document)
 
 
-def test_the_same_statements_are_the_same_preview(renamed):
+def test_unchanged_report_returns_the_same_preview(renamed):
     assert renamed.previewed() == renamed.previewed()
 
 
-def test_sizes_are_shown_and_not_hashed(renamed):
+def test_preview_fingerprint_excludes_table_sizes(renamed):
     before = renamed.previewed()
     key = str(TargetDataset.objects.get(name="rc_crm_customer").key)
     shown = renamed.warehouse.table(key)
@@ -113,7 +113,7 @@ def test_sizes_are_shown_and_not_hashed(renamed):
     assert after.sizes == sizes
 
 
-def test_what_is_written_anew_is_estimated(built):
+def test_preview_estimates_the_rewritten_tables(built):
     column = TargetColumn.objects.get(name="customer_id")
     with acting_as(built.author):
         update_target_column(column=column, expected_version=column.version, type="string(20)")
@@ -121,11 +121,11 @@ def test_what_is_written_anew_is_estimated(built):
     assert set(preview.estimate["rewritten"]) == {"rawcore.rc_crm_customer", "rawcore.rc_crm_customer_hist"}
 
 
-def test_a_rename_writes_nothing_anew(renamed):
+def test_preview_of_a_rename_estimates_no_rewrite(renamed):
     assert renamed.previewed().estimate == {"rewritten": {}, "read": {}}
 
 
-def test_it_speaks_of_steps_that_the_report_does_not_list(built):
+def test_preview_of_swapped_names_lists_the_additional_rename(built):
     """A swap is two renames for people and three for Delta."""
     rename(built, "full_name", "aside")
     rename(built, "balance", "full_name")
@@ -135,7 +135,7 @@ def test_it_speaks_of_steps_that_the_report_does_not_list(built):
     assert len(base) == 3
 
 
-def test_a_report_that_waits_for_approval_has_its_preview_and_a_dry_run(renamed):
+def test_report_that_needs_approval_gets_a_preview_and_a_dry_run(renamed):
     put_policy_in_force(renamed.environment, {"approvals": {"safe": {"count": 1}}})
     committed()
     renamed.warehouse.show()
@@ -155,20 +155,20 @@ def test_a_report_that_needs_no_approval_is_previewed_without_a_dry_run(renamed)
 
 
 @pytest.mark.parametrize(("who", "code"), [("approver", "NOT_PERMITTED"), (None, "NO_PERSON")])
-def test_it_is_made_by_who_may_execute(renamed, who, code):
+def test_preview_requires_the_execute_permission(renamed, who, code):
     report = renamed.report()
     with pytest.raises(Refused) as refused:
         make_preview(report=report, user=getattr(renamed, who) if who else None)
     assert refused.value.code == code
 
 
-def test_there_is_none_of_an_empty_report(built):
+def test_preview_of_a_report_without_changes_is_refused(built):
     with pytest.raises(Refused) as refused:
         make_preview(report=built.report(), user=built.operator)
     assert refused.value.code == "NO_CHANGES"
 
 
-def test_there_is_none_of_a_stale_report(renamed):
+def test_preview_of_an_outdated_report_is_refused(renamed):
     report = renamed.report()
     rename(renamed, "balance", "saldo")
     with pytest.raises(Refused) as refused:
@@ -176,14 +176,14 @@ def test_there_is_none_of_a_stale_report(renamed):
     assert refused.value.code == "REPORT_STALE"
 
 
-def test_there_is_no_new_one_while_it_is_executed(renamed):
+def test_preview_of_a_report_with_a_queued_execution_is_refused(renamed):
     execution = renamed.queued()
     with pytest.raises(Refused) as refused:
         make_preview(report=execution.report, user=renamed.operator)
     assert refused.value.code == "ALREADY_RUNNING"
 
 
-def test_views_over_a_renamed_history_are_published_anew(world):
+def test_preview_of_a_renamed_history_drops_and_publishes_its_views(world):
     customers(world.author, history_policy={"views": ["current"]})
     world.executed()
     built, dataset = world, TargetDataset.objects.get(name="rc_crm_customer")
@@ -197,7 +197,7 @@ def test_views_over_a_renamed_history_are_published_anew(world):
 # --- dry runs ------------------------------------------------------------------------------
 
 
-def test_a_dry_run_is_asked_for_once_and_done_once(renamed):
+def test_dry_run_is_queued_claimed_and_ended_once(renamed):
     preview = renamed.previewed()
     asked = request_dry_run(preview=preview, user=renamed.operator).dry_run
     again = request_dry_run(preview=preview, user=renamed.operator)

@@ -34,7 +34,7 @@ def exported(artifact: dict) -> dict:
     return json.loads(json.dumps(artifact))
 
 
-def test_it_says_who_what_where_and_with_what_result(built, record):
+def test_record_contains_requester_scope_approvals_fingerprints_and_result(built, record):
     said = record.document
     assert (said["format"], said["environment"], said["outcome"]) == ("execution-record/v2", "dev", "succeeded")
     assert (said["requested_by"], said["scope"]["kind"], said["dependency_mode"]) == (
@@ -59,7 +59,7 @@ def test_it_says_who_what_where_and_with_what_result(built, record):
         (Scope("dataset", "rawcore.rc_crm_customer", target_only=True), "target_only"),
     ],
 )
-def test_a_loads_own_changes_say_what_the_load_was_asked_for(built, scope: Scope, mode: str):
+def test_record_of_changes_executed_by_a_load_contains_the_scope_of_the_load(built, scope: Scope, mode: str):
     pending = Pending(Basis(built.environment, Scope(), (), (), Seen({}, frozenset(), None), PolicySet()))
     execution = begin_execution(pending=pending, reason="load run night-1", user=built.operator, scope=scope)
     said = finish_execution(execution=execution).record.document
@@ -77,20 +77,20 @@ def test_a_record_is_verified_with_the_present_structure_of_its_datasets(record)
     assert {each.status for each in result.datasets} == {"in_sync"}
 
 
-def test_a_table_that_was_changed_since_is_drifted(built, record):
+def test_record_verification_reports_a_later_changed_table_as_drifted(built, record):
     dataset = verify_record(record).datasets[0]
     built.warehouse.rename_behind_your_back(dataset.key, "balance", "saldo")
     built.warehouse.show()
     assert verify_record(record).datasets[0].status == "drifted"
 
 
-def test_a_dataset_that_another_execution_changed_is_not_compared(record):
+def test_record_verification_does_not_compare_superseded_datasets(record):
     AppliedDataset.objects.update(execution=None)
     (dataset, *_) = verify_record(record).datasets
     assert (dataset.status, dataset.reason) == ("superseded", "removed, or adopted as the baseline, since then")
 
 
-def test_both_are_links_of_the_chain(record):
+def test_record_and_approval_are_sealed_in_the_chain(record):
     chain.seal()
     assert verify_chain().intact
 
@@ -133,7 +133,7 @@ def test_an_approval_that_was_changed_does_not_verify(record):
 @pytest.mark.parametrize(
     "artifact", [[], {}, {"format": "execution-record/v1"}, {"format": "execution-record/v2"}, None]
 )
-def test_what_is_no_artifact_is_invalid(artifact):
+def test_verification_refuses_a_document_that_is_no_artifact(artifact):
     with pytest.raises(MetadataError):
         verify(artifact)
 

@@ -37,7 +37,7 @@ def ops(report: ChangeReport) -> list[tuple[str, str]]:
     return [(one.op, one.side) for one in operations_of(report)]
 
 
-def test_a_described_dataset_is_to_be_created_with_its_history(world):
+def test_report_creates_a_new_dataset_with_its_history(world):
     customers(world.author)
     report = world.report()
     assert (report.status, report.risk, report.destructive) == ("open", "safe", False)
@@ -45,14 +45,14 @@ def test_a_described_dataset_is_to_be_created_with_its_history(world):
     assert (report.created_by, report.authors) == (world.author, ["ada"])
 
 
-def test_without_a_look_at_the_warehouse_there_is_no_report(world):
+def test_report_requires_an_observation_of_the_warehouse(world):
     customers(world.author)
     with pytest.raises(Refused) as refused:
         build_report(environment=world.environment)
     assert refused.value.code == "NOT_OBSERVED"
 
 
-def test_a_report_was_scanned_when_the_oldest_of_its_own_tables_was(built):
+def test_report_observation_time_is_that_of_its_oldest_table(built):
     customers(built.author, "rc_crm_order")
     built.warehouse.show()
     long_ago = timezone.now() - timedelta(days=9)
@@ -64,7 +64,7 @@ def test_a_report_was_scanned_when_the_oldest_of_its_own_tables_was(built):
     assert everything.observed_at == long_ago
 
 
-def test_what_is_shown_is_the_contracts_shape(built):
+def test_report_document_has_the_fields_of_the_contract(built):
     rename(built, "full_name", "display_name")
     document = report_document(built.report())
     names = ["format", "fingerprint", "scope", "status", "destructive", "operations", "warnings"]
@@ -81,14 +81,14 @@ def test_what_is_shown_is_the_contracts_shape(built):
     }
 
 
-def test_after_it_was_executed_there_are_no_changes(built):
+def test_report_after_an_execution_has_no_changes(built):
     rename(built, "full_name", "display_name")
     built.executed()
     report = built.report()
     assert (report.status, operations_of(report)) == ("no_changes", ())
 
 
-def test_the_same_report_again_is_the_same_row(built):
+def test_unchanged_report_is_stored_once(built):
     rename(built, "full_name", "display_name")
     assert built.report() == built.report()
 
@@ -103,7 +103,7 @@ def test_a_newer_report_supersedes_the_open_one_of_its_scope(built):
 
 
 @pytest.mark.full
-def test_the_names_of_a_selection_may_be_longer_than_an_index_entry_of_postgresql(built):
+def test_report_of_a_selection_longer_than_a_postgresql_index_entry_is_stored_once(built):
     names = [f"rc_{token_hex(44)}" for _ in range(40)]
     for name in names:
         customers(built.author, name, historize=False)
@@ -121,14 +121,14 @@ def test_reports_of_other_scopes_stay_open(built):
     assert one.status == "open"
 
 
-def test_a_rejected_report_is_not_taken_up_again(built):
+def test_rejected_report_is_not_reused(built):
     rename(built, "full_name", "display_name")
     report = built.report()
     reject(report=report, user=built.approver, note="not now")
     assert built.report() != report
 
 
-def test_a_scope_that_names_nothing_is_refused(built):
+def test_report_with_an_unknown_scope_is_refused(built):
     with pytest.raises(ScopeProblem):
         built.report(Scope(DATASET, "rawcore.nothing"))
 
@@ -136,20 +136,20 @@ def test_a_scope_that_names_nothing_is_refused(built):
 # --- authors ---------------------------------------------------------------------------------
 
 
-def test_authors_are_who_changed_the_datasets_since_they_were_applied(built):
+def test_authors_are_users_who_changed_a_dataset_since_it_was_applied(built):
     eve = person("eve", Role.EDITOR)
     rename(built, "full_name", "display_name", by=eve)
     assert built.report().authors == ["eve"]
 
 
-def test_everybody_with_a_hand_in_it_is_an_author(built):
+def test_every_user_who_changed_a_dataset_is_an_author(built):
     eve = person("eve", Role.EDITOR)
     rename(built, "full_name", "display_name", by=eve)
     rename(built, "balance", "saldo")
     assert built.report().authors == ["ada", "eve"]
 
 
-def test_who_changed_another_dataset_is_no_author(built):
+def test_user_who_changed_another_dataset_is_no_author(built):
     eve = person("eve", Role.EDITOR)
     with acting_as(eve):
         other = customers_of(built)
@@ -170,19 +170,19 @@ def customers_of(world) -> TargetDataset:
 # --- staleness -------------------------------------------------------------------------------
 
 
-def test_a_report_is_not_stale_while_nothing_moves(built):
+def test_report_without_later_changes_is_up_to_date(built):
     rename(built, "full_name", "display_name")
     assert is_stale(built.report()) == ""
 
 
-def test_it_is_stale_once_metadata_moves(built):
+def test_report_is_outdated_after_a_metadata_edit(built):
     rename(built, "full_name", "display_name")
     report = built.report()
     rename(built, "balance", "saldo")
     assert is_stale(report) == "REPORT_STALE"
 
 
-def test_it_is_stale_once_a_table_moves(built):
+def test_report_is_outdated_after_a_table_change(built):
     rename(built, "full_name", "display_name")
     report = built.report()
     key = str(TargetDataset.objects.get(name="rc_crm_customer").key)
@@ -191,7 +191,7 @@ def test_it_is_stale_once_a_table_moves(built):
     assert is_stale(report) == "TABLE_MOVED"
 
 
-def test_it_is_stale_once_the_policy_moves(built):
+def test_report_is_outdated_after_a_policy_change(built):
     rename(built, "full_name", "display_name")
     report = built.report()
     agree_on_policy(built.environment, DESTRUCTIVE)
@@ -199,7 +199,7 @@ def test_it_is_stale_once_the_policy_moves(built):
     assert is_stale(ChangeReport.objects.get(pk=report.pk)) == "POLICY_MOVED"
 
 
-def test_a_load_in_between_makes_nothing_stale(built):
+def test_report_is_up_to_date_after_a_load(built):
     rename(built, "full_name", "display_name")
     report = built.report()
     for key in built.warehouse.versions:
@@ -218,7 +218,7 @@ def test_a_retired_column_touches_metadata_only(built):
     assert {one.decision for one in operations_of(report)} == {"metadata_only"}
 
 
-def test_renamed_datasets_take_their_history_along(built):
+def test_renamed_dataset_renames_its_history(built):
     dataset = TargetDataset.objects.get(name="rc_crm_customer")
     with acting_as(built.author):
         rename_dataset(dataset=dataset, name="rc_crm_client", expected_version=dataset.version)
@@ -227,7 +227,7 @@ def test_renamed_datasets_take_their_history_along(built):
     assert names == {"rawcore.rc_crm_client", "rawcore.rc_crm_client_hist"}
 
 
-def test_policies_are_changed_by_who_may_and_logged(built):
+def test_policy_change_requires_permission_and_is_logged(built):
     from elevata.audit.models import ChangeLogEntry
 
     root = person("root", Role.ADMIN)
@@ -239,7 +239,7 @@ def test_policies_are_changed_by_who_may_and_logged(built):
     assert (entry.actor, "ADD_COLUMN" in entry.changes) == ("root", True)
 
 
-def test_of_two_who_change_a_policy_at_once_the_second_is_refused(built):
+def test_concurrent_policy_change_with_an_old_version_is_refused(built):
     root = person("root", Role.ADMIN)
     update_policies(environment=built.environment, policies=STRICT, expected_version=1, user=root)
     with pytest.raises(Refused) as refused:

@@ -62,7 +62,7 @@ def resumed(decision: str, code: str) -> list[tuple[str, str, str, str]]:
     return [("unretire_table", "history", decision, code)]
 
 
-def test_taking_a_history_up_again_needs_approval_though_nothing_changed(switched_off):
+def test_resumed_history_needs_approval_without_other_changes(switched_off):
     assert switched_on(switched_off) == resumed("needs_approval", "HISTORY_RESUMED")
 
 
@@ -76,34 +76,34 @@ def test_taking_a_history_up_again_needs_approval_though_nothing_changed(switche
     ],
     ids=["filter", "expression", "comparison"],
 )
-def test_what_was_changed_while_it_was_off_makes_it_compare_differently(switched_off, change_meanwhile):
+def test_resumed_history_needs_approval_for_logic_changed_while_it_was_off(switched_off, change_meanwhile):
     change_meanwhile(switched_off)
     switched_off.executed()
     assert switched_on(switched_off) == resumed("needs_approval", "HISTORY_DIFFERS")
 
 
-def test_another_form_is_told_though_the_policy_was_changed_while_it_was_off(switched_off):
+def test_resumed_history_reports_another_form_set_while_it_was_off(switched_off):
     change(switched_off, history_policy={"open_end": "9999-12-31"})
     switched_off.executed()
     assert switched_on(switched_off) == resumed("needs_approval", "HISTORY_FORM")
 
 
 @pytest.mark.full
-def test_another_business_key_is_blocked_though_it_was_changed_while_it_was_off(switched_off):
+def test_resumed_history_is_blocked_by_a_business_key_changed_while_it_was_off(switched_off):
     change_column(switched_off, "customer_id", role="attribute", key_ordinal=None)
     change_column(switched_off, "full_name", role="business_key", key_ordinal=1)
     switched_off.executed()
     assert switched_on(switched_off) == resumed("blocked", "KEY_CHANGE")
 
 
-def test_logic_changed_in_the_report_that_switches_it_off_is_compared_too(built):
+def test_resumed_history_reports_logic_changed_in_the_report_that_switched_it_off(built):
     change(built, historize=False, filter="1 > 2")
     built.executed()
     assert switched_on(built) == resumed("needs_approval", "HISTORY_DIFFERS")
 
 
 @pytest.mark.full
-def test_once_it_is_followed_again_it_is_compared_with_what_it_follows_now(switched_off):
+def test_history_resumed_a_second_time_is_compared_with_its_newest_logic(switched_off):
     change(switched_off, filter="1 > 2")
     switched_off.executed()
     change(switched_off, historize=True)
@@ -114,13 +114,13 @@ def test_once_it_is_followed_again_it_is_compared_with_what_it_follows_now(switc
     assert switched_on(switched_off) == resumed("needs_approval", "HISTORY_RESUMED")
 
 
-def test_nobody_knows_what_an_older_one_followed(switched_off):
+def test_resumed_history_without_recorded_logic_needs_approval(switched_off):
     KeptHistory.objects.all().delete()
     assert switched_on(switched_off) == resumed("needs_approval", "HISTORY_RESUMED")
 
 
 @pytest.mark.full
-def test_a_table_that_was_a_view_meanwhile_takes_its_history_up_again_by_approval(built):
+def test_view_that_becomes_a_table_again_resumes_its_history_by_approval(built):
     change(built, materialization="view", historize=False)
     built.executed()
     change(built, filter="1 > 2")
@@ -129,7 +129,7 @@ def test_a_table_that_was_a_view_meanwhile_takes_its_history_up_again_by_approva
     assert decided(built) == resumed("needs_approval", "HISTORY_DIFFERS")
 
 
-def test_a_dataset_dropped_and_described_anew_takes_its_history_up_again_by_approval(built):
+def test_recreated_dataset_resumes_its_history_by_approval(built):
     agree_on_policy(built.environment, {"severities": {"DROP_TABLE": "needs_approval"}})
     row = customer()
     with acting_as(built.author):
@@ -141,7 +141,7 @@ def test_a_dataset_dropped_and_described_anew_takes_its_history_up_again_by_appr
     assert decided(built) == resumed("needs_approval", "HISTORY_DIFFERS")
 
 
-def test_logic_changed_while_a_dataset_was_retired_is_compared_when_it_is_back(built):
+def test_restored_dataset_needs_approval_for_logic_changed_while_retired(built):
     row = customer()
     with acting_as(built.author):
         retire_dataset(dataset=row, expected_version=row.version)
@@ -156,7 +156,7 @@ def test_logic_changed_while_a_dataset_was_retired_is_compared_when_it_is_back(b
     }
 
 
-def test_a_baseline_that_is_imported_takes_no_history_up(switched_off):
+def test_imported_baseline_does_not_resume_a_kept_history(switched_off):
     (row,) = AppliedDataset.objects.all()
     state = ArchitectureState((replace(of_row(row.state), historize=True, filter="1 > 2"),))
     row.delete()
@@ -166,7 +166,7 @@ def test_a_baseline_that_is_imported_takes_no_history_up(switched_off):
 
 
 @pytest.mark.full
-def test_who_changed_what_it_follows_while_it_was_off_does_not_approve_taking_it_up_again(switched_off):
+def test_author_of_logic_changed_while_a_history_was_off_cannot_approve_its_resumption(switched_off):
     """The change was free while there was no history to compare, and its approval is this one."""
     eve, mallory = person("eve", Role.EDITOR), person("mallory", Role.EDITOR, Role.APPROVER)
     row = customer()
@@ -183,7 +183,7 @@ def test_who_changed_what_it_follows_while_it_was_off_does_not_approve_taking_it
 
 
 @pytest.mark.full
-def test_who_changed_an_upstream_view_while_it_was_off_does_not_approve_either(built):
+def test_user_who_changed_an_upstream_view_while_a_history_was_off_is_an_author(built):
     eve, mallory = person("eve", Role.EDITOR), person("mallory", Role.EDITOR, Role.APPROVER)
     with acting_as(built.author):
         view = create_target_dataset(

@@ -146,7 +146,7 @@ CHANGES = {
 
 
 @pytest.mark.takes(seconds=15)
-def test_every_rule_that_decides_rows_of_a_history_is_approved_by_another_person(world: World) -> None:
+def test_change_of_each_row_rule_of_a_history_needs_approval_by_another_user(world: World) -> None:
     editor = person("eddy", Role.EDITOR, Role.APPROVER)
     faults = {}
     for name, change in CHANGES.items():
@@ -164,7 +164,7 @@ def test_every_rule_that_decides_rows_of_a_history_is_approved_by_another_person
     assert faults == {}
 
 
-def test_rules_that_an_older_release_did_not_record_are_taken_over_by_the_next_execution(world: World) -> None:
+def test_rules_not_recorded_by_an_older_release_are_recorded_by_the_next_execution(world: World) -> None:
     of_reference("ghost")()
     world.executed()
     store_as_older_release()
@@ -196,7 +196,7 @@ def test_a_check_that_warns_is_no_change(world: World) -> None:
 
 
 @pytest.mark.parametrize("rules", [("ghost",), ("ghost", "null")])
-def test_a_rule_for_unknown_parents_is_in_the_report_of_the_parent(world: World, rules: tuple[str, ...]) -> None:
+def test_ghost_row_rule_of_a_child_is_in_the_report_of_the_parent(world: World, rules: tuple[str, ...]) -> None:
     editor = person("eddy", Role.EDITOR, Role.APPROVER)
     for rule in rules[:-1]:
         of_reference(rule)()

@@ -97,7 +97,7 @@ def both(built: World) -> ExecutionRecord:
 # --- the whole record --------------------------------------------------------------------------
 
 
-def test_a_rename_is_renamed_back_through_the_same_gate(built, renamed):
+def test_undo_of_a_rename_is_a_report_that_reverses_base_and_history(built, renamed):
     report = undo(built, renamed)
     back = ("display_name", "full_name")
     assert said(report) == [("rename_column", "base", *back), ("rename_column", "history", *back)]
@@ -105,7 +105,7 @@ def test_a_rename_is_renamed_back_through_the_same_gate(built, renamed):
     assert report_document(report)["undo"] == {"record": str(renamed.record_id), "operations": [0, 1]}
 
 
-def test_it_says_that_the_metadata_stay_and_the_next_report_plans_it_again(built, renamed):
+def test_undo_warns_of_unchanged_metadata_and_the_next_report_plans_the_change_again(built, renamed):
     report = undo(built, renamed)
     (warning,) = report.document["warnings"]
     assert warning["code"] == "METADATA_UNCHANGED"
@@ -114,7 +114,7 @@ def test_it_says_that_the_metadata_stay_and_the_next_report_plans_it_again(built
     assert ("rename_column", "base", "full_name", "display_name") in said(built.report())
 
 
-def test_an_undo_is_executed_like_any_report_and_its_record_says_what_it_took_back(built):
+def test_executed_undo_restores_the_tables_and_names_the_undone_record(built):
     before = dict(built.warehouse.shapes)
     rename(built, "full_name", "display_name")
     record = built.executed().record
@@ -134,7 +134,7 @@ def test_each_step_of_an_undo_belongs_to_the_operation_of_its_side(built, rename
     ]
 
 
-def test_views_over_the_history_are_published_again(world):
+def test_undo_publishes_the_views_of_a_history_with_the_former_names(world):
     customers(world.author, history_policy={"views": ["current"]})
     world.executed()
     rename(world, "full_name", "display_name")
@@ -145,7 +145,7 @@ def test_views_over_the_history_are_published_again(world):
     assert not any("display_name" in view for view in views)
 
 
-def test_who_asks_for_an_undo_does_not_approve_it(built, renamed):
+def test_requester_of_an_undo_cannot_approve_it(built, renamed):
     root = person("root", Role.ADMIN)
     needs = {"approvals": {"safe": {"count": 1, "role": ""}}}
     update_policies(environment=built.environment, policies=needs, expected_version=1, user=root)
@@ -155,23 +155,23 @@ def test_who_asks_for_an_undo_does_not_approve_it(built, renamed):
     assert found.value.code == "OWN_CHANGE"
 
 
-def test_nobody_undoes_nothing(renamed):
+def test_undo_requires_a_user(renamed):
     with pytest.raises(Refused) as found:
         undo_report(record=renamed, user=None)
     assert found.value.code == "NO_PERSON"
 
 
-def test_the_same_undo_again_is_the_same_report(built, renamed):
+def test_repeated_undo_returns_the_same_report(built, renamed):
     assert undo(built, renamed) == undo(built, renamed, 0, by=built.author)
 
 
-def test_a_column_that_was_added_goes_only_where_policy_lets_columns_go(built):
+def test_undo_of_an_added_column_is_blocked_by_the_policy(built):
     with acting_as(built.author):
         create_target_column(dataset=customer(), name="email", type="string(50)", inputs=[])
     assert undo(built, built.executed().record).status == "blocked"
 
 
-def test_an_undo_is_undone(built, renamed):
+def test_executed_undo_can_be_undone(built, renamed):
     back = executed(built, undo(built, renamed)).record
     again = undo(built, back)
     assert ("rename_column", "base", "full_name", "display_name") in said(again)
@@ -182,7 +182,7 @@ def test_an_undo_is_undone(built, renamed):
 # --- chosen operations ---------------------------------------------------------------------------
 
 
-def test_one_operation_is_taken_back_with_its_other_side_and_the_rest_stays(built, both):
+def test_undo_of_one_operation_covers_base_and_history_and_leaves_the_rest(built, both):
     (chosen, _) = ordinals(both, "rename_column")
     report = undo(built, both, chosen)
     assert {one[0] for one in said(report)} == {"rename_column"}
@@ -191,13 +191,13 @@ def test_one_operation_is_taken_back_with_its_other_side_and_the_rest_stays(buil
     assert {one[0] for one in said(built.report())} == {"rename_column"}
 
 
-def test_what_is_left_of_a_record_is_taken_back_later(built, both):
+def test_second_undo_covers_the_remaining_operations_of_a_record(built, both):
     executed(built, undo(built, both, ordinals(both, "rename_column")[0]))
     rest = undo(built, both)
     assert report_document(rest)["undo"]["operations"] == ordinals(both, "widen_column")
 
 
-def test_another_choice_supersedes_the_undo_that_waits(built, both):
+def test_undo_of_more_operations_supersedes_the_open_undo(built, both):
     waiting = undo(built, both, ordinals(both, "rename_column")[0])
     newer = undo(built, both, ordinals(both, "rename_column")[1], by=built.author)
     assert newer == waiting
@@ -207,11 +207,11 @@ def test_another_choice_supersedes_the_undo_that_waits(built, both):
     assert (waiting.status, waiting.superseded_by) == ("superseded", whole)
 
 
-def test_an_operation_that_the_record_does_not_have_is_refused(built, renamed):
+def test_undo_refuses_an_unknown_operation(built, renamed):
     assert refused(built, renamed, 0, 99).code == "UNKNOWN_OPERATION"
 
 
-def test_what_a_later_operation_of_the_record_stands_on_is_not_taken_back_alone(built, both):
+def test_undo_refuses_an_operation_on_which_a_later_one_of_the_record_depends(built, both):
     found = refused(built, both, ordinals(both, "widen_column")[0])
     assert found.code == "LATER_OPERATIONS"
     assert "rename_column rawcore.rc_crm_customer: full_name → display_name" in found.message
@@ -219,7 +219,7 @@ def test_what_a_later_operation_of_the_record_stands_on_is_not_taken_back_alone(
 
 
 @pytest.mark.full
-def test_an_operation_on_which_a_later_execution_depends_is_not_undone_and_that_one_is_named(built, renamed):
+def test_undo_refuses_an_operation_on_which_a_named_later_execution_depends(built, renamed):
     rename(built, "display_name", "name_shown")
     later = built.executed()
     found = refused(built, renamed)
@@ -229,34 +229,34 @@ def test_an_operation_on_which_a_later_execution_depends_is_not_undone_and_that_
     assert said(undo(built, renamed))
 
 
-def test_what_a_later_execution_did_beside_it_is_left_alone(built, renamed):
+def test_undo_keeps_independent_changes_of_a_later_execution(built, renamed):
     rename(built, "balance", "saldo")
     built.executed()
     executed(built, undo(built, renamed))
     assert {one[2:] for one in said(built.report())} == {("full_name", "display_name")}
 
 
-def test_what_is_undone_already_is_not_undone_again(built, renamed):
+def test_undo_refuses_operations_undone_before(built, renamed):
     executed(built, undo(built, renamed))
     assert refused(built, renamed).code == "ALREADY_UNDONE"
     assert refused(built, renamed, 0).code == "ALREADY_UNDONE"
 
 
 @pytest.mark.full
-def test_what_the_metadata_brought_back_is_not_undone_again(built, renamed):
+def test_undo_refuses_operations_reversed_by_a_later_execution(built, renamed):
     rename(built, "display_name", "full_name")
     built.executed()
     assert refused(built, renamed).code == "ALREADY_UNDONE"
 
 
-def test_what_somebody_changed_by_hand_is_not_undone(built, renamed):
+def test_undo_refuses_a_table_changed_by_hand(built, renamed):
     for table in built.warehouse.shapes:
         built.warehouse.rename_behind_your_back(table, "balance", "by_hand")
     found = refused(built, renamed)
     assert (found.code, "by_hand" in found.message) == ("TABLE_MOVED", True)
 
 
-def test_a_record_of_what_was_never_done_has_nothing_to_undo(built, renamed):
+def test_undo_refuses_a_record_without_finished_operations(built, renamed):
     renamed.execution.operations.update(status="failed")
     assert refused(built, renamed).code == "NOTHING_TO_UNDO"
 
@@ -264,25 +264,25 @@ def test_a_record_of_what_was_never_done_has_nothing_to_undo(built, renamed):
 # --- rows that were written since ----------------------------------------------------------------
 
 
-def test_rows_that_a_load_wrote_are_not_taken_along_and_the_run_is_named(built, both):
+def test_undo_to_a_version_is_refused_after_a_load_wrote_rows(built, both):
     wrote(built, "night-7")
     found = refused(built, both)
     assert found.code == "WRITTEN_SINCE"
     assert "load run night-7 wrote rows since" in found.message
 
 
-def test_what_goes_to_no_version_is_taken_back_though_a_load_wrote(built, both):
+def test_undo_of_a_rename_is_possible_after_a_load_wrote_rows(built, both):
     wrote(built, "night-7")
     assert said(undo(built, both, *ordinals(both, "rename_column")))
 
 
 @pytest.mark.parametrize("run", [{"versions": (3, 3)}, {"kind": "compact"}])
-def test_a_run_that_wrote_no_rows_is_no_hindrance(built, both, run):
+def test_undo_to_a_version_is_possible_after_a_run_without_written_rows(built, both, run):
     wrote(built, "night-7", **run)
     assert said(undo(built, both))
 
 
-def test_a_load_between_report_and_preview_is_found_by_the_preview(built, both):
+def test_preview_of_an_undo_is_refused_after_a_load_wrote_rows(built, both):
     report = undo(built, both)
     ChangeReport.objects.filter(pk=report.pk).update(status="open")
     wrote(built, "night-8")
@@ -291,7 +291,7 @@ def test_a_load_between_report_and_preview_is_found_by_the_preview(built, both):
     assert found.value.code == "WRITTEN_SINCE"
 
 
-def test_a_widening_goes_back_to_the_version_before(built, both):
+def test_undo_of_a_widening_restores_the_version_before(built, both):
     report = undo(built, both)
     ChangeReport.objects.filter(pk=report.pk).update(status="open")
     preview = make_preview(report=report, user=built.operator)
@@ -303,7 +303,7 @@ def test_a_widening_goes_back_to_the_version_before(built, both):
 # --- what a record offers ------------------------------------------------------------------------
 
 
-def test_a_record_offers_the_inverse_of_each_operation_the_last_first(built, both):
+def test_record_offers_the_undo_of_each_operation_from_last_to_first(built, both):
     assert [(one.group.describe().split()[0], one.refused) for one in offered(both)] == [
         ("rename_column", None),
         ("widen_column", None),
@@ -313,20 +313,20 @@ def test_a_record_offers_the_inverse_of_each_operation_the_last_first(built, bot
     assert {step.split()[0] for step in widen_.undo_steps} == {"restore_table"}
 
 
-def test_what_cannot_be_taken_back_is_offered_with_the_reason(built, both):
+def test_record_lists_operations_that_cannot_be_undone_with_the_reason(built, both):
     wrote(built, "night-7")
     executed(built, undo(built, both, *ordinals(both, "rename_column")))
     codes = {one.group.describe().split()[0]: one.refused.code for one in offered(both)}
     assert codes == {"rename_column": "ALREADY_UNDONE", "widen_column": "WRITTEN_SINCE"}
 
 
-def test_a_history_that_was_made_stays(built):
+def test_undo_of_a_created_dataset_drops_only_its_base_table(built):
     record = ExecutionRecord.objects.get()
     (made,) = offered(record)
     assert [step.split()[0] for step in made.undo_steps] == ["drop_table"]
 
 
-def test_what_a_load_changed_by_itself_is_offered_and_taken_back(built):
+def test_changes_executed_by_a_load_can_be_undone(built):
     rename(built, "full_name", "display_name")
     built.warehouse.show()
     pending = pending_changes(
@@ -344,17 +344,17 @@ def test_what_a_load_changed_by_itself_is_offered_and_taken_back(built):
     assert undo(built, record).scope["name"] == "rawcore.rc_crm_customer"
 
 
-def test_what_was_undone_still_has_its_authors_when_it_is_planned_again(built, renamed):
+def test_undone_change_keeps_its_authors_in_the_next_report(built, renamed):
     executed(built, undo(built, renamed))
     assert built.report(by=built.operator).authors == ["ada"]
 
 
-def test_the_log_behind_what_was_undone_is_shown_when_it_is_planned_again(built, renamed):
+def test_undone_change_keeps_its_log_entries_in_the_next_report(built, renamed):
     executed(built, undo(built, renamed))
     assert "renamed" in {one.entry.action for one in behind(built.report(), limit=9).entries}
 
 
-def test_an_open_undo_that_goes_to_a_version_keeps_the_files_of_that_version_from_a_vacuum(built, both):
+def test_vacuum_is_refused_while_an_open_undo_needs_the_files(built, both):
     Execution.objects.filter(pk=both.execution_id).update(started_at=timezone.now() - timedelta(days=10))
 
     def vacuum() -> str:

@@ -30,7 +30,7 @@ MOVES = [(moved_metadata, "REPORT_STALE"), (moved_table, "TABLE_MOVED"), (moved_
 
 @pytest.mark.full
 @pytest.mark.parametrize(("move", "code"), MOVES)
-def test_what_moved_before_it_was_asked_for_is_refused(renamed, move, code):
+def test_execution_request_is_refused_after_metadata_table_or_policy_changed(renamed, move, code):
     preview = renamed.previewed()
     move(renamed)
     renamed.warehouse.show()
@@ -39,7 +39,7 @@ def test_what_moved_before_it_was_asked_for_is_refused(renamed, move, code):
 
 @pytest.mark.full
 @pytest.mark.parametrize(("move", "code"), MOVES)
-def test_what_moved_while_it_waited_is_refused_before_the_first_statement(renamed, move, code):
+def test_queued_execution_is_refused_before_its_first_statement_after_a_change(renamed, move, code):
     execution = renamed.queued()
     commits = list(renamed.warehouse.commits)
     move(renamed)
@@ -49,7 +49,7 @@ def test_what_moved_while_it_waited_is_refused_before_the_first_statement(rename
 
 @pytest.mark.full
 @pytest.mark.parametrize(("move", "code"), MOVES)
-def test_what_moved_before_it_is_resumed_is_refused_too(renamed, move, code):
+def test_resumed_execution_is_refused_after_metadata_table_or_policy_changed(renamed, move, code):
     execution = renamed.queued()
     with pytest.raises(Killed):
         renamed.work(execution, dies_at=1)
@@ -61,14 +61,14 @@ def test_what_moved_before_it_is_resumed_is_refused_too(renamed, move, code):
     assert renamed.warehouse.commits == commits
 
 
-def test_loads_in_between_stop_nothing(renamed):
+def test_execution_succeeds_after_loads_since_its_preview(renamed):
     execution = renamed.queued()
     for table in renamed.warehouse.versions:
         renamed.warehouse.versions[table] += 5
     assert renamed.work(execution).status == "succeeded"
 
 
-def test_an_execution_of_a_user_who_lost_the_role_runs_nothing_until_another_operator_resumes_it(renamed):
+def test_execution_of_a_user_without_the_role_is_refused_until_another_operator_resumes_it(renamed):
     execution, commits = renamed.queued(), list(renamed.warehouse.commits)
     set_roles(user=renamed.operator, roles=[Role.VIEWER])
     assert code_of(renamed.work, execution=execution) == "NOT_PERMITTED"

@@ -30,7 +30,7 @@ def posted(page: str) -> dict[str, str]:
     return chosen
 
 
-def test_a_policy_is_changed_and_stands_in_the_change_log(operator: Client, world: World):
+def test_policy_change_is_saved_and_shown_in_the_change_log(operator: Client, world: World):
     given = posted(read(operator, "/policies/dev/")) | {
         "severity_ADD_COLUMN": "needs_approval",
         "count_destructive": "2",
@@ -59,7 +59,7 @@ def proposed(operator: Client, world: World) -> str:
     return str(PolicyProposal.objects.get().proposal_id)
 
 
-def test_who_proposed_a_looser_policy_sees_it_and_can_only_withdraw_it(operator: Client, world: World, proposed: str):
+def test_proposer_of_a_looser_policy_can_only_withdraw_it(operator: Client, world: World, proposed: str):
     page = read(operator, "/policies/dev/")
     assert "approvals.review 1 approval by any approver 0 approvals" in words(section(page, "proposal"))
     assert "No other user manages policies" in words(page)
@@ -71,7 +71,7 @@ def test_who_proposed_a_looser_policy_sees_it_and_can_only_withdraw_it(operator:
 
 
 @pytest.mark.parametrize(("do", "count"), [("accept", 0), ("reject", 1)])
-def test_a_second_person_decides_on_the_page(world: World, proposed: str, do: str, count: int):
+def test_second_administrator_accepts_or_rejects_a_proposal(world: World, proposed: str, do: str, count: int):
     rita = signed_in(someone("rita", Role.ADMIN))
     assert "only a test environment" in words(section(read(rita, "/policies/dev/"), "proposal"))
     assert "Policy of dev proposed by eve" in words(read(rita, "/inbox/"))
@@ -84,11 +84,11 @@ def test_a_second_person_decides_on_the_page(world: World, proposed: str, do: st
 @pytest.mark.parametrize(
     "sent", [{"do": "accept"}, {"do": "accept", "proposal": "x"}, {"do": "crown"}, {"do": "accept", "proposal": OTHER}]
 )
-def test_a_proposal_that_there_is_not_is_not_found(operator: Client, proposed: str, sent: dict):
+def test_decision_on_an_unknown_proposal_returns_404(operator: Client, proposed: str, sent: dict):
     assert operator.post("/policies/dev/", sent).status_code == 404
 
 
-def test_a_policy_that_somebody_else_changed_meanwhile_is_not_overwritten(operator: Client, world: World):
+def test_policy_changed_by_another_user_meanwhile_is_not_overwritten(operator: Client, world: World):
     given = posted(read(operator, "/policies/dev/"))
     operator.post("/policies/dev/", given | {"severity_ADD_COLUMN": "block"})
     answer = operator.post("/policies/dev/", given)
@@ -97,21 +97,21 @@ def test_a_policy_that_somebody_else_changed_meanwhile_is_not_overwritten(operat
     assert world.environment.policies == {"severities": {"ADD_COLUMN": "block"}}
 
 
-def test_a_policy_that_makes_no_sense_is_said_at_its_field(operator: Client, world: World):
+def test_invalid_policy_value_is_reported_at_its_field(operator: Client, world: World):
     given = posted(read(operator, "/policies/dev/")) | {"count_safe": "10"}
     answer = operator.post("/policies/dev/", given)
     assert answer.status_code == 422
     assert "less than or equal to 9" in html_of(answer)
 
 
-def test_a_policy_is_read_by_everybody_and_changed_by_few(viewer: Client, world: World):
+def test_policy_page_is_read_only_for_a_viewer(viewer: Client, world: World):
     page = read(viewer, "/policies/dev/")
     assert "<fieldset disabled>" in page
     assert viewer.post("/policies/dev/", posted(page)).status_code == 403
     assert viewer.get("/policies/nowhere/").status_code == 404
 
 
-def test_the_readers_are_chosen_and_fewer_of_them_are_looser(operator: Client, world: World):
+def test_choice_of_fewer_readers_becomes_a_proposal(operator: Client, world: World):
     def chosen(readers: str) -> int:
         page = read(operator, f"/policies/{world.environment.name}/")
         return operator.post(f"/policies/{world.environment.name}/", posted(page) | {"readers": readers}).status_code

@@ -13,7 +13,7 @@ from tests.elevata.web.pages import read, signed_in, words
 pytestmark = pytest.mark.django_db
 
 
-def test_drift_names_what_differs(world: World, viewer: Client):
+def test_drift_page_lists_differences(world: World, viewer: Client):
     assert "in sync" in words(read(viewer, "/drift/"))
     key = next(key for key, shape in world.warehouse.shapes.items() if not shape.qualified_name.endswith("_hist"))
     world.warehouse.rename_behind_your_back(key, "full_name", "long_name")
@@ -23,7 +23,7 @@ def test_drift_names_what_differs(world: World, viewer: Client):
     assert "column name rawcore.rc_crm_customer.full_name : full_name → long_name" in text
 
 
-def test_what_is_there_is_adopted_with_a_reason(world: World):
+def test_adopting_drift_requires_a_reason_and_is_logged(world: World):
     key = next(key for key, shape in world.warehouse.shapes.items() if not shape.qualified_name.endswith("_hist"))
     shape = world.warehouse.shapes[key]
     columns = tuple(one for one in shape.columns if one.name != "balance")
@@ -38,13 +38,13 @@ def test_what_is_there_is_adopted_with_a_reason(world: World):
     assert "repaired by hand" in read(olga, "/changes/?kind=baseline")
 
 
-def test_who_may_not_execute_cannot_adopt(world: World):
+def test_adopting_drift_requires_the_execute_permission(world: World):
     ada = signed_in(world.author)
     assert "Adopt chosen datasets" not in read(ada, "/drift/")
     assert ada.post("/drift/adopt/", {"reason": "because"}).status_code == 403
 
 
-def test_where_much_has_to_be_compared_the_page_comes_first(world: World, viewer: Client, monkeypatch):
+def test_drift_page_loads_a_long_comparison_separately(world: World, viewer: Client, monkeypatch):
     monkeypatch.setattr("architecture.views.drift.AT_ONCE", 0)
     first = read(viewer, "/drift/?state=in_sync")
     assert 'hx-get="/drift/?state=in_sync"' in first

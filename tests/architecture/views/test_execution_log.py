@@ -43,7 +43,7 @@ def said(execution: Execution) -> str:
 # --- what is written ------------------------------------------------------------------------------
 
 
-def test_the_log_tells_of_every_step_from_asking_to_the_end(world: World, previewed: Preview):
+def test_execution_log_has_request_attempt_steps_and_end(world: World, previewed: Preview):
     lines = list(world.executed().events.order_by("pk").values_list("message", flat=True))
     assert lines[0] == "asked for by olga"
     assert lines[1].startswith("attempt 1: taken up by worker ")
@@ -53,7 +53,7 @@ def test_the_log_tells_of_every_step_from_asking_to_the_end(world: World, previe
     assert lines[-1].endswith("1 lease given back")
 
 
-def test_lost_and_resumed_the_log_says_why_and_by_whom(world: World, previewed: Preview):
+def test_execution_log_names_the_lost_worker_and_the_resuming_user(world: World, previewed: Preview):
     execution = world.queued()
     claim_execution(execution_pk=execution.pk, worker="w1")
     Execution.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=5))
@@ -63,14 +63,14 @@ def test_lost_and_resumed_the_log_says_why_and_by_whom(world: World, previewed: 
     assert "resumed by olga: no step was done before, 2 left" in said(execution)
 
 
-def test_a_cancel_is_in_the_log_with_who_asked_for_it(world: World, previewed: Preview):
+def test_execution_log_names_the_user_who_cancelled(world: World, previewed: Preview):
     execution = world.queued()
     claim_execution(execution_pk=execution.pk, worker="w1")
     cancel_execution(execution=execution, user=world.operator)
     assert "cancel asked for by olga: it stops between two steps" in said(execution)
 
 
-def test_a_lease_that_is_waited_for_is_said_once_however_often_it_is_tried(world: World, previewed: Preview):
+def test_execution_log_names_an_awaited_lease_once(world: World, previewed: Preview):
     execution = world.queued()
     keys = list(execution.operations.values_list("dataset_key", flat=True))
     held = Holder("load run", "nightly", 1)
@@ -93,7 +93,7 @@ def test_lines_are_never_changed_or_removed(world: World, previewed: Preview):
 # --- the page -------------------------------------------------------------------------------------
 
 
-def test_the_page_brings_new_lines_only_and_stops_asking_when_it_is_over(
+def test_execution_page_polls_new_log_lines_until_the_execution_ends(
     world: World, olga: Client, previewed: Preview
 ):
     execution = world.queued()
@@ -109,7 +109,7 @@ def test_the_page_brings_new_lines_only_and_stops_asking_when_it_is_over(
     assert "every 2s" not in read(olga, more)
 
 
-def test_an_execution_that_is_over_shows_its_log_without_asking_for_more(
+def test_ended_execution_shows_its_log_without_polling(
     world: World, olga: Client, previewed: Preview
 ):
     part = section(read(olga, page_of(world.executed())), "log")
@@ -117,7 +117,7 @@ def test_an_execution_that_is_over_shows_its_log_without_asking_for_more(
     assert "data-log-pause" not in part
 
 
-def test_the_whole_log_is_a_file_of_text(world: World, olga: Client, previewed: Preview):
+def test_execution_log_is_downloaded_as_text(world: World, olga: Client, previewed: Preview):
     execution = world.executed()
     answer = olga.get(page_of(execution, "log.txt"))
     assert answer["Content-Type"].startswith("text/plain")
@@ -125,11 +125,11 @@ def test_the_whole_log_is_a_file_of_text(world: World, olga: Client, previewed: 
 
 
 @pytest.mark.parametrize("after", ["x", "", "9" * 40, "-1"])
-def test_a_line_that_is_none_is_the_beginning(world: World, olga: Client, previewed: Preview, after: str):
+def test_invalid_log_position_returns_the_whole_log(world: World, olga: Client, previewed: Preview, after: str):
     assert "asked for by olga" in read(olga, page_of(world.executed(), f"log/?after={after}"))
 
 
-def test_many_steps_come_in_pages_and_the_page_follows_the_one_under_way(olga: Client):
+def test_steps_are_paged_and_the_page_of_the_running_step_is_shown(olga: Client):
     execution = ExecutionFactory(status="running")
     for ordinal in range(120):
         done = "succeeded" if ordinal < 60 else "planned"
@@ -143,7 +143,7 @@ def test_many_steps_come_in_pages_and_the_page_follows_the_one_under_way(olga: C
     assert ".c7 " in words(section(read(olga, page_of(execution, "?step=7")), "steps"))
 
 
-def test_a_line_leads_to_its_step(olga: Client):
+def test_log_line_links_to_its_step(olga: Client):
     execution = ExecutionFactory(status="failed")
     ExecutionOperation.objects.bulk_create([ExecutionOperationFactory.build(execution=execution, ordinal=3)])
     ExecutionEvent.objects.create(execution=execution, attempt=1, level="error", step=3, message="no <room>")
@@ -161,7 +161,7 @@ def waiting(olga: Client, execution: Execution) -> str:
     return words(page[start : page.index("</div></div>", start)])
 
 
-def test_a_broker_that_is_away_is_said_on_the_page_with_what_will_happen(
+def test_execution_page_reports_an_unreachable_broker(
     world: World, olga: Client, previewed: Preview
 ):
     execution = world.queued()
@@ -173,7 +173,7 @@ def test_a_broker_that_is_away_is_said_on_the_page_with_what_will_happen(
     assert "the broker does not respond (connection refused)" in said(execution)
 
 
-def test_pressing_execute_while_the_broker_is_away_queues_and_says_so(
+def test_execute_without_a_broker_queues_the_execution_with_a_message(
     olga: Client, previewed: Preview, monkeypatch, django_capture_on_commit_callbacks
 ):
     monkeypatch.setattr("elevata.jobs.services.wake", lambda _: "connection refused")
@@ -183,7 +183,7 @@ def test_pressing_execute_while_the_broker_is_away_queues_and_says_so(
     assert (execution.status, execution.phase) == ("queued", BROKER_AWAY)
 
 
-def test_once_the_broker_is_back_nothing_waits_for_it(world: World, previewed: Preview):
+def test_message_of_an_unreachable_broker_is_cleared_once_it_responds(world: World, previewed: Preview):
     execution = world.queued()
     note_wake_failed(job_pk=execution.pk, reason="connection refused")
     note_woken()
@@ -192,7 +192,7 @@ def test_once_the_broker_is_back_nothing_waits_for_it(world: World, previewed: P
     assert "the broker responds again" in said(execution)
 
 
-def test_a_worker_that_does_not_come_is_said_with_how_long(world: World, olga: Client, previewed: Preview):
+def test_execution_page_reports_since_when_a_queued_execution_waits(world: World, olga: Client, previewed: Preview):
     execution = world.queued()
     WorkerFactory()
     assert 'id="waiting"' not in read(olga, page_of(execution))
@@ -202,7 +202,7 @@ def test_a_worker_that_does_not_come_is_said_with_how_long(world: World, olga: C
     assert "1 worker is alive and has not started it yet" in waiting(olga, execution)
 
 
-def test_a_silent_worker_can_be_resumed_from_although_nobody_swept(world: World, olga: Client, previewed: Preview):
+def test_execution_of_a_silent_worker_can_be_resumed_at_once(world: World, olga: Client, previewed: Preview):
     execution = world.queued()
     claim_execution(execution_pk=execution.pk, worker="w1")
     Execution.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=5))
@@ -213,7 +213,7 @@ def test_a_silent_worker_can_be_resumed_from_although_nobody_swept(world: World,
     assert execution.status == "queued"
 
 
-def test_who_waits_again_waits_since_the_resume(world: World, olga: Client, previewed: Preview):
+def test_resume_resets_the_queued_time(world: World, olga: Client, previewed: Preview):
     execution = lost(world, previewed)
     Execution.objects.update(queued_at=timezone.now() - timedelta(days=3))
     olga.post(page_of(execution, "resume/"))

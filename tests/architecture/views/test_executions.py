@@ -75,30 +75,30 @@ def refused_execution(olga: Client, report: ChangeReport, **given: str) -> str:
     return section(html_of(answer), "execute")
 
 
-def test_without_a_preview_nothing_is_executed(world: World, olga: Client):
+def test_execution_requires_a_preview(world: World, olga: Client):
     rename(world, "full_name", "display_name")
     report = world.report()
     assert "disabled" in section(read(olga, address(report)), "execute")
     assert "NO_PREVIEW" in refused_execution(olga, report)
 
 
-def test_without_the_approvals_nothing_is_executed(world: World, olga: Client):
+def test_execution_requires_the_missing_approval(world: World, olga: Client):
     needing(world, safe=1)
     rename(world, "full_name", "display_name")
     preview = make_preview(report=world.report(), user=world.operator)
     assert "NOT_APPROVED" in refused_execution(olga, preview.report, preview=preview.fingerprint)
 
 
-def test_a_preview_that_is_not_the_newest_is_refused(olga: Client, previewed: Preview):
+def test_execution_requires_the_newest_preview(olga: Client, previewed: Preview):
     assert "PREVIEW_STALE" in refused_execution(olga, previewed.report, preview="a" * 64)
 
 
-def test_what_moved_since_is_refused_before_the_first_statement(world: World, olga: Client, previewed: Preview):
+def test_execution_is_refused_after_a_later_metadata_edit(world: World, olga: Client, previewed: Preview):
     change(world, "display_name", type="string(80)")
     assert "REPORT_STALE" in refused_execution(olga, previewed.report, preview=previewed.fingerprint)
 
 
-def test_who_may_not_execute_is_refused(world: World, previewed: Preview):
+def test_execution_requires_the_execute_permission(world: World, previewed: Preview):
     for name, role in (("bob", Role.APPROVER), ("vera", Role.VIEWER)):
         client = signed_in(person(name, role))
         assert "An operator previews and executes it." in section(read(client, address(previewed.report)), "execute")
@@ -109,7 +109,7 @@ def test_who_may_not_execute_is_refused(world: World, previewed: Preview):
 # --- the live page -----------------------------------------------------------------------------
 
 
-def test_a_waiting_execution_is_live_and_says_when_no_worker_answers(world: World, olga: Client, previewed: Preview):
+def test_queued_execution_page_polls_and_reports_missing_workers(world: World, olga: Client, previewed: Preview):
     execution = world.queued()
     page = read(olga, page_of(execution))
     assert 'hx-trigger="every 1s"' in page
@@ -133,7 +133,7 @@ def test_a_finished_execution_shows_steps_versions_and_its_record(world: World, 
     assert execution.record.digest in page
 
 
-def test_the_record_is_a_file_that_proves_itself(world: World, olga: Client, previewed: Preview):
+def test_record_is_downloaded_as_an_artifact_that_verifies(world: World, olga: Client, previewed: Preview):
     execution = world.executed()
     answer = olga.get(f"/records/{execution.record.record_id}/record.json")
     artifact = json.loads(answer.content)
@@ -155,14 +155,14 @@ def test_executions_are_listed_with_their_records(world: World, olga: Client, pr
     assert "No executions match" in read(olga, "/executions/?status=lost")
 
 
-def test_an_empty_list_of_executions_says_what_to_do_first(viewer: Client):
+def test_empty_list_of_executions_shows_a_hint(viewer: Client):
     assert "No executions yet" in read(viewer, "/executions/")
 
 
 # --- cancelling, resuming, giving up -----------------------------------------------------------
 
 
-def test_cancelling_asks_first(world: World, olga: Client, previewed: Preview):
+def test_cancelling_requires_a_confirmation(world: World, olga: Client, previewed: Preview):
     execution = world.queued()
     assert "Cancel this execution?" in read(olga, page_of(execution, "cancel/"))
     execution.refresh_from_db()
@@ -172,7 +172,7 @@ def test_cancelling_asks_first(world: World, olga: Client, previewed: Preview):
     assert execution.status == "canceled"
 
 
-def test_a_lost_execution_is_resumed_and_repeats_nothing(world: World, olga: Client, previewed: Preview):
+def test_lost_execution_is_resumed_without_repeating_a_step(world: World, olga: Client, previewed: Preview):
     execution = lost(world, previewed)
     assert "Resume" in read(olga, page_of(execution))
     assert olga.post(page_of(execution, "resume/")).url == page_of(execution)
@@ -182,7 +182,7 @@ def test_a_lost_execution_is_resumed_and_repeats_nothing(world: World, olga: Cli
     assert len(world.warehouse.commits) - before == 1
 
 
-def test_giving_up_needs_a_reason_and_seals_the_record(world: World, olga: Client, previewed: Preview):
+def test_abandoning_requires_a_reason_and_creates_a_record(world: World, olga: Client, previewed: Preview):
     execution = lost(world, previewed)
     answer = olga.post(page_of(execution, "abandon/"), {"reason": "  "})
     assert answer.status_code == 422
@@ -193,14 +193,14 @@ def test_giving_up_needs_a_reason_and_seals_the_record(world: World, olga: Clien
     assert "we go another way" in html_of(page)
 
 
-def test_what_cannot_be_resumed_says_why(world: World, olga: Client, previewed: Preview):
+def test_resume_of_an_executed_report_is_refused_with_a_reason(world: World, olga: Client, previewed: Preview):
     execution = world.executed()
     answer = olga.post(page_of(execution, "resume/"))
     assert answer.status_code == 409
     assert "ALREADY_EXECUTED" in html_of(answer)
 
 
-def test_buttons_that_may_not_be_used_say_why(world: World, viewer: Client, previewed: Preview):
+def test_buttons_of_a_lost_execution_are_disabled_for_a_viewer(world: World, viewer: Client, previewed: Preview):
     execution = lost(world, previewed)
     assert 'disabled title="Ask for the operator role to resume' in read(viewer, page_of(execution))
     for part in ("cancel/", "resume/", "abandon/"):
@@ -224,7 +224,7 @@ def ticks(html: str) -> list[tuple[str, bool]]:
     return [(re.search(r'value="(\d+)"', box)[1], "checked" in box) for box in boxes]
 
 
-def test_each_operation_says_what_takes_it_back_and_a_new_report_does(world: World, olga: Client, previewed: Preview):
+def test_execution_page_shows_undo_options_and_creates_the_undo_report(world: World, olga: Client, previewed: Preview):
     execution = world.executed()
     way = words(section(read(olga, page_of(execution)), "undo"))
     assert "1, 2 rename_column rawcore.rc_crm_customer: full_name → display_name" in way
@@ -240,7 +240,7 @@ def test_each_operation_says_what_takes_it_back_and_a_new_report_does(world: Wor
     assert f"Undo report {undo.fingerprint[:12]}" in words(read(olga, page_of(execution)))
 
 
-def test_all_operations_are_ticked_and_those_left_ticked_are_taken_back(olga: Client, two: Execution):
+def test_undo_form_preselects_all_operations_and_undoes_the_chosen_ones(olga: Client, two: Execution):
     found = ticks(section(read(olga, page_of(two)), "undo"))
     assert [ticked for _, ticked in found] == [True, True]
     olga.post(page_of(two, "undo/"), {"choose": "yes", "operation": [found[0][0]]})
@@ -248,7 +248,7 @@ def test_all_operations_are_ticked_and_those_left_ticked_are_taken_back(olga: Cl
     assert {one["op"] for one in operations} == {"rename_column"}
 
 
-def test_with_nothing_ticked_it_asks_for_a_choice(olga: Client, two: Execution):
+def test_undo_form_without_a_choice_is_refused(olga: Client, two: Execution):
     answer = olga.post(page_of(two, "undo/"), {"choose": "yes"})
     part = section(html_of(answer), "undo")
     assert answer.status_code == 422
@@ -256,7 +256,7 @@ def test_with_nothing_ticked_it_asks_for_a_choice(olga: Client, two: Execution):
     assert [ticked for _, ticked in ticks(part)] == [False, False]
 
 
-def test_a_choice_that_cannot_be_taken_back_says_why_and_stays(olga: Client, two: Execution):
+def test_undo_form_refused_for_a_choice_shows_the_reason_and_keeps_it(olga: Client, two: Execution):
     widened = ticks(section(read(olga, page_of(two)), "undo"))[1][0]
     answer = olga.post(page_of(two, "undo/"), {"choose": "yes", "operation": [widened]})
     part = section(html_of(answer), "undo")
@@ -265,7 +265,7 @@ def test_a_choice_that_cannot_be_taken_back_says_why_and_stays(olga: Client, two
     assert ("Undo both." in part, dict(ticks(part))[widened]) == (True, True)
 
 
-def test_what_cannot_be_taken_back_any_more_cannot_be_chosen(world: World, olga: Client, previewed: Preview):
+def test_undo_form_offers_no_operations_undone_before(world: World, olga: Client, previewed: Preview):
     execution = world.executed()
     rename(world, "display_name", "full_name")
     world.executed()
@@ -275,14 +275,14 @@ def test_what_cannot_be_taken_back_any_more_cannot_be_chosen(world: World, olga:
     assert "Nothing in this record can be undone" in part
 
 
-def test_who_only_reads_sees_the_undo_options_and_cannot_choose(viewer: Client, two: Execution):
+def test_undo_options_are_read_only_for_a_viewer(viewer: Client, two: Execution):
     part = section(read(viewer, page_of(two)), "undo")
     assert ticks(part) == []
     assert "needs the editor, approver or operator role" in part
     assert viewer.post(page_of(two, "undo/")).status_code == 403
 
 
-def test_what_has_no_record_cannot_be_taken_back(world: World, olga: Client, previewed: Preview):
+def test_undo_of_an_execution_without_a_record_is_refused(world: World, olga: Client, previewed: Preview):
     execution = world.queued()
     answer = olga.post(page_of(execution, "undo/"))
     assert answer.status_code == 409
@@ -292,7 +292,7 @@ def test_what_has_no_record_cannot_be_taken_back(world: World, olga: Client, pre
 # --- dry runs --------------------------------------------------------------------------------
 
 
-def test_a_dry_run_is_asked_for_and_watched(olga: Client, previewed: Preview):
+def test_dry_run_is_queued_and_polled_on_the_report_page(olga: Client, previewed: Preview):
     assert olga.post(address(previewed.report, "dry-run/")).url == f"{address(previewed.report)}#dry-run"
     dry_run = DryRun.objects.get()
     part = section(read(olga, address(previewed.report)), "dry-run")
@@ -301,7 +301,7 @@ def test_a_dry_run_is_asked_for_and_watched(olga: Client, previewed: Preview):
     assert olga.get(f"/dry-runs/{dry_run.pk}/?seen=queued").status_code == 204
 
 
-def test_a_dry_run_shows_before_and_after_and_what_would_break(olga: Client, previewed: Preview):
+def test_dry_run_shows_before_after_and_failing_queries(olga: Client, previewed: Preview):
     before = {
         "name": "rawcore.rc_crm_customer",
         "columns": [{"name": "full_name", "type": "string", "key": "k1"}],
@@ -329,7 +329,7 @@ def test_a_dry_run_shows_before_and_after_and_what_would_break(olga: Client, pre
     assert '<span class="nothing">NULL</span>' in text
 
 
-def test_rows_of_a_dry_run_are_left_out_once_their_column_is_classified(olga: Client, previewed: Preview):
+def test_dry_run_omits_sample_values_of_sensitive_columns(olga: Client, previewed: Preview):
     side = {
         "name": "rawcore.rc_crm_customer",
         "columns": [{"name": "full_name", "type": "string", "key": "k1"}],
@@ -346,7 +346,7 @@ def test_rows_of_a_dry_run_are_left_out_once_their_column_is_classified(olga: Cl
     assert not any("Zebedee" in html_of(olga.get(one)) for one in addresses)
 
 
-def test_a_dry_run_that_failed_says_why(olga: Client, previewed: Preview):
+def test_failed_dry_run_shows_its_error(olga: Client, previewed: Preview):
     error = {"code": "VALUES_DO_NOT_FIT", "message": "3 values do not fit"}
     result = {"succeeded": False, "error": error, "steps": [], "tables": {}, "queries": []}
     DryRun.objects.create(preview=previewed, status="succeeded", result=result)
@@ -355,7 +355,7 @@ def test_a_dry_run_that_failed_says_why(olga: Client, previewed: Preview):
     assert "3 values do not fit" in text
 
 
-def test_what_an_execution_only_records_is_not_said_to_be_made(world: World, olga: Client, previewed: Preview):
+def test_step_without_a_statement_is_shown_as_recorded_only(world: World, olga: Client, previewed: Preview):
     execution = world.executed()
     execution.operations.filter(ordinal=1).update(statement="")
     steps = words(section(read(olga, page_of(execution)), "steps"))

@@ -45,7 +45,7 @@ def badge(html: str) -> str:
 # --- nothing ---------------------------------------------------------------------------------
 
 
-def test_an_empty_inbox_says_what_brings_something_here(db: None):
+def test_empty_inbox_shows_a_hint(db: None):
     EnvironmentFactory()
     bob = person("bob", Role.APPROVER)
     html = read(signed_in(bob), "/inbox/")
@@ -54,7 +54,7 @@ def test_an_empty_inbox_says_what_brings_something_here(db: None):
     assert badge(html) == ""
 
 
-def test_who_only_reads_is_told_so_and_costs_nothing_but_asking_what_they_may(
+def test_inbox_of_a_viewer_shows_a_hint_and_queries_only_permissions(
     viewer: Client, django_assert_num_queries: DjangoAssertNumQueries
 ):
     assert "for editors, approvers and operators" in read(viewer, "/inbox/")
@@ -66,7 +66,7 @@ def test_who_only_reads_is_told_so_and_costs_nothing_but_asking_what_they_may(
 # --- who is asked for what ---------------------------------------------------------------------
 
 
-def test_an_open_report_waits_for_who_may_approve_it(world: World, renamed: ChangeReport):
+def test_open_report_is_in_the_inbox_of_approvers(world: World, renamed: ChangeReport):
     person("carla", Role.APPROVER)
     html = read(signed_in(world.approver), "/inbox/")
     text = words(html)
@@ -77,13 +77,13 @@ def test_an_open_report_waits_for_who_may_approve_it(world: World, renamed: Chan
     assert f'href="{address(renamed)}#approvals"' in html
 
 
-def test_its_author_sees_whom_it_waits_for_and_is_not_asked(world: World, renamed: ChangeReport):
+def test_author_sees_the_awaited_approvers_and_no_task(world: World, renamed: ChangeReport):
     html = read(signed_in(world.author), "/inbox/")
     assert badge(html) == ""
     assert re.search(r"Waiting for others.*Needs 1 approver\. bob ", words(html))
 
 
-def test_an_approved_report_waits_for_who_may_execute_it(world: World, renamed: ChangeReport):
+def test_approved_report_is_in_the_inbox_of_operators(world: World, renamed: ChangeReport):
     approve(report=renamed, user=world.approver)
     assert asked(world.approver) == []
     assert asked(world.operator) == [("execute", renamed.pk)]
@@ -91,7 +91,7 @@ def test_an_approved_report_waits_for_who_may_execute_it(world: World, renamed: 
     assert "Approved by bob. Review the statements, then execute it." in text
 
 
-def test_an_execution_that_stopped_waits_to_be_resumed(world: World, renamed: ChangeReport):
+def test_lost_execution_is_in_the_inbox_of_operators(world: World, renamed: ChangeReport):
     execution = world.queued()
     with pytest.raises(Killed):
         world.work(execution, dies_at=1)
@@ -103,14 +103,14 @@ def test_an_execution_that_stopped_waits_to_be_resumed(world: World, renamed: Ch
     assert "lost Worker w1 went away. Resume or abandon it." in words(html)
 
 
-def test_what_was_executed_or_given_up_waits_for_nobody(world: World, renamed: ChangeReport):
+def test_executed_or_abandoned_report_leaves_the_inbox(world: World, renamed: ChangeReport):
     execution = world.executed()
     assert asked(world.operator) == []
     Execution.objects.filter(pk=execution.pk).update(status="abandoned")
     assert asked(world.operator) == []
 
 
-def test_a_blocked_report_waits_for_its_author_until_a_newer_one_is_made(world: World):
+def test_blocked_report_is_in_the_inbox_of_its_author_until_a_newer_one_exists(world: World):
     change(world, "full_name", type="string(10)")
     blocked = world.report()
     assert asked(world.author) == [("repair", blocked.pk)]
@@ -120,13 +120,13 @@ def test_a_blocked_report_waits_for_its_author_until_a_newer_one_is_made(world: 
     assert blocked.pk not in [pk for _, pk in asked(world.author)]
 
 
-def test_a_rejected_report_waits_for_its_author_with_the_note(world: World, renamed: ChangeReport):
+def test_rejected_report_is_in_the_inbox_of_its_author_with_the_note(world: World, renamed: ChangeReport):
     reject(report=renamed, user=world.approver, note="Not before Monday.")
     assert asked(world.approver) == []
     assert "bob rejected it: “Not before Monday.”" in words(read(signed_in(world.author), "/inbox/"))
 
 
-def test_a_superseded_report_leads_who_made_it_to_the_newer_one(world: World, renamed: ChangeReport):
+def test_superseded_report_links_its_creator_to_the_newer_one(world: World, renamed: ChangeReport):
     rename(world, "balance", "amount")
     newer = world.report(by=world.operator)
     assert ("follow", renamed.pk) in asked(world.author)
@@ -138,7 +138,7 @@ def test_a_superseded_report_leads_who_made_it_to_the_newer_one(world: World, re
     assert ("follow", renamed.pk) not in asked(world.author)
 
 
-def test_who_superseded_their_own_report_is_not_told(world: World, renamed: ChangeReport):
+def test_superseded_report_is_not_in_the_inbox_of_the_creator_of_the_newer_one(world: World, renamed: ChangeReport):
     rename(world, "balance", "amount")
     newer = world.report()
     assert asked(world.author) == [("others", newer.pk)]
@@ -147,7 +147,7 @@ def test_who_superseded_their_own_report_is_not_told(world: World, renamed: Chan
 # --- what holds, and what does not --------------------------------------------------------------
 
 
-def test_a_stale_report_goes_back_to_its_author_once_it_was_found_out(world: World, renamed: ChangeReport):
+def test_outdated_report_moves_to_the_inbox_of_its_author_once_checked(world: World, renamed: ChangeReport):
     cache.clear()
     bob, ada = signed_in(world.approver), signed_in(world.author)
     assert "Checking reports" in read(bob, "/inbox/")
@@ -162,7 +162,7 @@ def test_a_stale_report_goes_back_to_its_author_once_it_was_found_out(world: Wor
     assert "REPORT_STALE" in text
 
 
-def test_what_is_there_is_gathered_once_for_all_reports_that_wait(
+def test_inbox_gathers_the_current_state_once_for_all_reports(
     world: World, renamed: ChangeReport, monkeypatch: pytest.MonkeyPatch
 ):
     alone = world.report(Scope("dataset", "rawcore.rc_crm_customer", target_only=True))
@@ -175,7 +175,7 @@ def test_what_is_there_is_gathered_once_for_all_reports_that_wait(
     assert asked(world.author) == [("renew", renamed.pk), ("renew", alone.pk)]
 
 
-def test_the_inbox_is_silent_while_nothing_changes(world: World, renamed: ChangeReport):
+def test_inbox_poll_returns_204_while_nothing_changes(world: World, renamed: ChangeReport):
     bob = signed_in(world.approver)
     seen = re.search(r"rows/\?seen=(\w+)", read(bob, "/inbox/rows/"))[1]
     assert bob.get(f"/inbox/rows/?seen={seen}").status_code == 204
@@ -183,7 +183,7 @@ def test_the_inbox_is_silent_while_nothing_changes(world: World, renamed: Change
     assert bob.get(f"/inbox/rows/?seen={seen}").status_code == 200
 
 
-def test_the_count_takes_one_query_and_one_more_where_something_waits(
+def test_inbox_count_runs_one_query_without_tasks_and_two_with_a_task(
     world: World, renamed: ChangeReport, django_assert_num_queries: DjangoAssertNumQueries
 ):
     bob, olga = (AccountBackend().get_user(one.pk) for one in (world.approver, world.operator))
@@ -195,6 +195,6 @@ def test_the_count_takes_one_query_and_one_more_where_something_waits(
         assert tasks_of(olga).count == 0
 
 
-def test_home_leads_to_the_one_report_that_waits(world: World, renamed: ChangeReport):
+def test_home_links_to_the_only_report_to_decide(world: World, renamed: ChangeReport):
     assert f'href="/reports/{renamed.report_id}/"' in read(signed_in(world.approver), "/")
     assert tasks_of(world.operator).report_id is None

@@ -38,13 +38,13 @@ def lease(airport: TargetDataset) -> Lease:
     return Lease.objects.get(dataset_key=airport.key)
 
 
-def test_without_leases_the_page_says_so_and_does_not_ask_again(reader: Client):
+def test_lease_page_without_leases_does_not_poll(reader: Client):
     text = text_of(reader, "/leases/")
     assert "No active leases" in text
     assert "hx-trigger" not in text[text.index("<main") : text.index("</main>")]
 
 
-def test_the_list_says_who_holds_what_since_when(reader: Client, lease: Lease):
+def test_lease_list_shows_holder_dataset_and_time(reader: Client, lease: Lease):
     text = text_of(reader, "/leases/")
     read = words(text)
     assert f"rawcore.rc_air_airport load run busy {lease.taken_at:%Y-%m-%d %H:%M:%S} UTC ago 1" in read
@@ -53,7 +53,7 @@ def test_the_list_says_who_holds_what_since_when(reader: Client, lease: Lease):
     assert 'hx-trigger="every 2s"' in text
 
 
-def test_a_holder_that_went_quiet_is_marked(reader: Client, lease: Lease):
+def test_lease_without_heartbeat_is_marked(reader: Client, lease: Lease):
     assert "no heartbeat" not in text_of(reader, "/leases/")
     Lease.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=2))
     assert "no heartbeat" in text_of(reader, "/leases/")
@@ -71,12 +71,12 @@ def test_many_leases_come_in_pages(reader: Client, lease: Lease):
     assert "1–50 of 62 leases" in text_of(reader, "/leases/")
 
 
-def test_who_may_not_break_one_is_told_why(reader: Client, lease: Lease):
+def test_breaking_a_lease_requires_the_operator_role(reader: Client, lease: Lease):
     assert 'disabled title="Ask for the operator role to break leases' in text_of(reader, "/leases/")
     assert reader.post(f"/leases/{lease.pk}/break/", {"reason": "x", "fence": lease.fence}).status_code == 403
 
 
-def test_breaking_asks_first_and_says_what_follows(operator: Client, lease: Lease):
+def test_breaking_a_lease_requires_a_confirmation_that_names_the_consequences(operator: Client, lease: Lease):
     read = words(text_of(operator, f"/leases/{lease.pk}/break/"))
     assert "Break the lease of rawcore.rc_air_airport?" in read
     assert "its load run counts as lost, and its other 1 lease is free, too" in read
@@ -84,7 +84,7 @@ def test_breaking_asks_first_and_says_what_follows(operator: Client, lease: Leas
     assert LoadRun.objects.get().status == "running"
 
 
-def test_breaking_needs_a_reason(operator: Client, lease: Lease):
+def test_breaking_a_lease_requires_a_reason(operator: Client, lease: Lease):
     answer = operator.post(f"/leases/{lease.pk}/break/", {"reason": " ", "fence": lease.fence})
     text = html_of(answer)
     assert answer.status_code == 422
@@ -92,7 +92,7 @@ def test_breaking_needs_a_reason(operator: Client, lease: Lease):
     assert LoadRun.objects.get().status == "running"
 
 
-def test_breaking_shuts_the_holder_out_and_is_recorded(operator: Client, lease: Lease):
+def test_breaking_a_lease_ends_its_run_as_lost_and_is_logged(operator: Client, lease: Lease):
     answer = operator.post(
         f"/leases/{lease.pk}/break/", {"reason": "the machine is gone", "fence": lease.fence}, follow=True
     )
@@ -104,7 +104,7 @@ def test_breaking_shuts_the_holder_out_and_is_recorded(operator: Client, lease: 
     assert "the machine is gone" in text_of(operator, "/changes/?kind=lease")
 
 
-def test_a_lease_that_somebody_else_has_by_now_is_not_broken(operator: Client, lease: Lease):
+def test_breaking_a_lease_is_refused_if_its_holder_changed(operator: Client, lease: Lease):
     release_leases(environment=lease.environment, holder=BUSY)
     take_leases(environment=lease.environment, dataset_keys=[lease.dataset_key], holder=Holder("load run", "other", 1))
     answer = operator.post(f"/leases/{lease.pk}/break/", {"reason": "slow", "fence": lease.fence})
@@ -116,17 +116,17 @@ def test_a_lease_that_somebody_else_has_by_now_is_not_broken(operator: Client, l
 
 
 @pytest.mark.parametrize("fence", ["", "x", "-1", "9" * 30])
-def test_a_fence_that_was_never_seen_breaks_nothing(operator: Client, lease: Lease, fence: str):
+def test_breaking_a_lease_with_an_invalid_fence_is_refused(operator: Client, lease: Lease, fence: str):
     assert operator.post(f"/leases/{lease.pk}/break/", {"reason": "slow", "fence": fence}).status_code == 409
     assert LoadRun.objects.get().status == "running"
 
 
-def test_a_free_lease_has_nothing_to_break(operator: Client, lease: Lease):
+def test_breaking_page_of_a_released_lease_shows_that_it_is_free(operator: Client, lease: Lease):
     release_leases(environment=lease.environment, holder=BUSY)
     assert "The lease is free" in text_of(operator, f"/leases/{lease.pk}/break/")
 
 
-def test_the_pages_of_loading_lead_to_each_other(reader: Client, lease: Lease):
+def test_run_schedule_and_lease_pages_link_to_each_other(reader: Client, lease: Lease):
     for page in ("/load-runs/", "/schedules/", "/leases/"):
         text = text_of(reader, page)
         assert all(f'href="{other}"' in text for other in ("/load-runs/", "/schedules/", "/leases/"))

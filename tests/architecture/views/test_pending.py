@@ -19,11 +19,11 @@ def shown(world: World, query: str = "", by=None) -> str:
     return words(read(signed_in(by or world.author), f"/pending-changes/{query}"))
 
 
-def test_nothing_is_said_while_the_warehouse_is_as_described(world: World):
+def test_pending_changes_are_empty_while_the_warehouse_matches_the_metadata(world: World):
     assert shown(world) == ""
 
 
-def test_a_rename_of_a_column_and_its_history_is_one_change(world: World):
+def test_pending_rename_of_a_column_and_its_history_is_one_change(world: World):
     rename(world, "full_name", "display_name")
     text = shown(world)
     assert "1 change not in the warehouse" in text
@@ -32,18 +32,18 @@ def test_a_rename_of_a_column_and_its_history_is_one_change(world: World):
 
 
 @pytest.mark.parametrize(("schema", "count"), [("rawcore", 1), ("serving", 0)])
-def test_a_schema_has_its_own_changes(world: World, schema: str, count: int):
+def test_pending_changes_are_limited_to_the_schema(world: World, schema: str, count: int):
     rename(world, "full_name", "display_name")
     assert ("1 change not" in shown(world, f"?schema={schema}")) == bool(count)
 
 
-def test_the_page_of_a_history_shows_the_changes_of_its_dataset(world: World):
+def test_pending_changes_of_a_history_are_those_of_its_dataset(world: World):
     rename(world, "full_name", "display_name")
     history = TargetDataset.objects.get(history_of__isnull=False)
     assert "1 change not in the warehouse" in shown(world, f"?dataset={history.key}")
 
 
-def test_a_second_editor_learns_whose_edits_meet_in_the_report(world: World):
+def test_pending_changes_and_report_name_all_editors(world: World):
     rename(world, "full_name", "display_name")
     eve = person("eve", Role.EDITOR)
     with acting_as(eve):
@@ -56,12 +56,12 @@ def test_a_second_editor_learns_whose_edits_meet_in_the_report(world: World):
     assert "Report of crm_customer" in shown(world, by=eve)
 
 
-def test_who_only_reads_is_offered_no_report(world: World):
+def test_pending_changes_offer_no_report_to_a_viewer(world: World):
     rename(world, "full_name", "display_name")
     assert "Create report" not in shown(world, by=person("vera", Role.VIEWER))
 
 
-def test_the_plan_is_computed_once_for_all_readers(world: World, django_assert_max_num_queries):
+def test_pending_changes_are_computed_once_for_all_users(world: World, django_assert_max_num_queries):
     rename(world, "full_name", "display_name")
     committed()
     pending.pending_operations(world.environment, inbox.signal(world.environment.pk))

@@ -30,7 +30,7 @@ HTMX = {"HX-Request": "true"}
 # --- the story of one --------------------------------------------------------------------------
 
 
-def test_a_page_tells_what_changes_why_and_who_changed_it(viewer: Client, renamed: ChangeReport):
+def test_report_page_shows_operations_codes_and_editors(viewer: Client, renamed: ChangeReport):
     text = words(read(viewer, address(renamed)))
     assert renamed.fingerprint in text
     assert "rename_column rawcore.rc_crm_customer full_name → display_name RENAME_COLUMN" in text
@@ -40,7 +40,7 @@ def test_a_page_tells_what_changes_why_and_who_changed_it(viewer: Client, rename
     assert "Needs 1 approver at this risk in dev" in text
 
 
-def test_the_preview_shows_the_select_of_a_view_that_the_report_creates(world: World, viewer: Client):
+def test_preview_section_shows_the_select_of_a_new_view(world: World, viewer: Client):
     describe_view(world)
     preview = world.previewed()
     text = words(section(read(viewer, address(preview.report)), "preview"))
@@ -48,7 +48,7 @@ def test_the_preview_shows_the_select_of_a_view_that_the_report_creates(world: W
     assert "`full_name` AS VARCHAR ( 50 )) AS `full_name` FROM `rawcore` . `rc_crm_customer`" in text
 
 
-def test_the_changes_behind_a_report_stay_the_same_once_it_was_executed(world: World, viewer: Client):
+def test_executed_report_keeps_its_change_log_entries(world: World, viewer: Client):
     rename(world, "full_name", "display_name")
     execution = world.executed()
     rename(world, "balance", "amount")
@@ -58,7 +58,7 @@ def test_the_changes_behind_a_report_stay_the_same_once_it_was_executed(world: W
     assert "amount" not in text
 
 
-def test_behind_a_long_report_who_changed_what_follows_its_page(
+def test_change_log_entries_of_a_long_report_are_loaded_separately(
     viewer: Client, renamed: ChangeReport, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("architecture.views.reports.MAX_AT_ONCE", 0)
@@ -69,13 +69,13 @@ def test_behind_a_long_report_who_changed_what_follows_its_page(
     assert "ada column rawcore.rc_crm_customer.display_name renamed" in words(section(part, "changes"))
 
 
-def test_a_report_that_holds_says_so_and_a_stale_one_what_moved(world: World, viewer: Client, renamed: ChangeReport):
+def test_report_status_shows_up_to_date_or_the_outdated_reason(world: World, viewer: Client, renamed: ChangeReport):
     assert "Up to date" in read(viewer, address(renamed, "status/"))
     rename(world, "balance", "amount")
     assert "REPORT_STALE" in read(viewer, address(renamed, "status/"))
 
 
-def test_an_open_page_asks_cheaply_until_something_moves(
+def test_report_status_poll_runs_few_queries_until_the_report_is_outdated(
     world: World, viewer: Client, renamed: ChangeReport, django_assert_max_num_queries: DjangoAssertNumQueries
 ):
     part = read(viewer, address(renamed, "status/"))
@@ -88,7 +88,7 @@ def test_an_open_page_asks_cheaply_until_something_moves(
     assert "Up to date" in read(viewer, again)
 
 
-def test_a_report_that_goes_stale_takes_its_buttons_along_and_leaves_the_note(world: World, renamed: ChangeReport):
+def test_outdated_report_disables_approval_and_keeps_the_note_field(world: World, renamed: ChangeReport):
     bob = signed_in(world.approver)
     part = html_of(bob.get(address(renamed, "status/"), headers=HTMX))
     assert "Up to date" in part
@@ -103,7 +103,7 @@ def test_a_report_that_goes_stale_takes_its_buttons_along_and_leaves_the_note(wo
     assert "textarea" not in part
 
 
-def test_a_page_made_when_the_report_was_known_to_be_stale_says_so_at_once(world: World, renamed: ChangeReport):
+def test_page_of_a_known_outdated_report_disables_approval_at_once(world: World, renamed: ChangeReport):
     rename(world, "balance", "amount")
     bob = signed_in(world.approver)
     read(bob, address(renamed, "status/"))
@@ -112,7 +112,7 @@ def test_a_page_made_when_the_report_was_known_to_be_stale_says_so_at_once(world
     assert re.search(r'disabled aria-describedby="why-no-approval" form="decide-form"', page)
 
 
-def test_a_page_is_told_when_somebody_else_went_on_and_asks_no_more(world: World, renamed: ChangeReport):
+def test_report_page_shows_a_decision_by_another_user_and_stops_polling(world: World, renamed: ChangeReport):
     olga = signed_in(world.operator)
     part = read(olga, address(renamed, "status/"))
     again = html.unescape(re.search(r'hx-get="([^"]+)" hx-trigger="every 2s"', part)[1])
@@ -126,7 +126,7 @@ def test_a_page_is_told_when_somebody_else_went_on_and_asks_no_more(world: World
 # --- side by side, and downstream -------------------------------------------------------------
 
 
-def test_what_differs_stands_side_by_side_with_its_operation(viewer: Client, renamed: ChangeReport):
+def test_report_differences_are_shown_side_by_side_with_their_operation(viewer: Client, renamed: ChangeReport):
     part = html_of(viewer.get(address(renamed, "differences/"), headers=HTMX))
     assert "<del>full_name</del>" in part
     assert "<ins>display_name</ins>" in part
@@ -145,7 +145,7 @@ def vips(world: World) -> TargetDataset:
         return create_target_dataset(schema=schema, name="vip", inputs=[customers], take_columns=True)
 
 
-def test_a_new_dataset_is_told_whole_with_its_inputs_by_name(world: World, viewer: Client):
+def test_report_differences_show_a_new_dataset_with_columns_and_inputs(world: World, viewer: Client):
     vips(world)
     text = words(html_of(viewer.get(address(world.report(), "differences/"), headers=HTMX)))
     assert "bizcore.vip new" in text
@@ -157,7 +157,7 @@ def graph_of(part: str) -> dict[str, Any]:
     return json.loads(re.search(r'id="downstream-graph" type="application/json">(.+?)</script>', part)[1])
 
 
-def test_downstream_shows_what_changes_by_its_risk_and_what_reads_it(world: World, viewer: Client):
+def test_downstream_graph_shows_changed_datasets_and_readers(world: World, viewer: Client):
     reading = vips(world)
     world.executed()
     column = TargetDataset.objects.get(name="rc_crm_customer").columns.get(name="full_name")
@@ -198,7 +198,7 @@ def test_downstream_says_how_many_columns_it_examined(world: World, viewer: Clie
     assert "Effects of the first 1 of 2 changed columns" in part
 
 
-def test_a_dataset_that_nothing_describes_any_more_is_drawn_too(world: World, viewer: Client):
+def test_downstream_graph_shows_a_dataset_that_is_no_longer_described(world: World, viewer: Client):
     report = world.report()
     row = {"op": "drop_table", "dataset": "rawcore.rc_gone", "dataset_key": str(uuid4()), "decision": "blocked"}
     ChangeReport.objects.filter(pk=report.pk).update(document=report.document | {"rows": [row]})
@@ -207,7 +207,7 @@ def test_a_dataset_that_nothing_describes_any_more_is_drawn_too(world: World, vi
     assert (node["title"], node["sub"], node["said"]) == ("rc_gone", "rawcore · not described", "blocked")
 
 
-def test_a_long_report_shows_its_first_operations_and_the_way_to_all(world: World, viewer: Client):
+def test_long_report_shows_100_operations_and_a_link_to_all(world: World, viewer: Client):
     report = world.report()
     row = {"op": "add_column", "dataset": "rawcore.rc_crm_customer", "dataset_key": str(uuid4()), "column": "c"}
     ChangeReport.objects.filter(pk=report.pk).update(document=report.document | {"rows": [row] * 120})
@@ -217,7 +217,7 @@ def test_a_long_report_shows_its_first_operations_and_the_way_to_all(world: Worl
     assert section(read(viewer, f"{address(report)}?all=yes"), "operations").count("<tr id=") == 120
 
 
-def test_a_blocked_operation_says_what_to_do_instead(world: World, viewer: Client):
+def test_blocked_operation_shows_the_alternative(world: World, viewer: Client):
     change(world, "full_name", type="string(10)")
     report = world.report()
     text = words(read(viewer, address(report)))
@@ -241,7 +241,7 @@ def test_a_report_without_changes_has_nothing_to_approve(world: World, viewer: C
     assert "NO_CHANGES" in text
 
 
-def test_the_report_is_a_file(viewer: Client, renamed: ChangeReport):
+def test_report_is_downloaded_as_json(viewer: Client, renamed: ChangeReport):
     answer = viewer.get(address(renamed, "report.json"))
     document = json.loads(answer.content)
     assert (document["format"], document["fingerprint"]) == ("change-report/v1", renamed.fingerprint)
@@ -275,7 +275,7 @@ def test_an_approver_accepts_a_broken_contract_on_the_page(db: None):
     assert "broken contract of mart.sales accepted, read by dashboard Board (Finance)" in said
 
 
-def test_where_no_reader_is_lost_nothing_asks_for_it(world: World):
+def test_report_page_without_lost_readers_offers_no_acceptance(world: World):
     needing(world, safe=1)
     rename(world, "full_name", "display_name")
     assert 'name="readers_lost"' not in read(signed_in(world.approver), address(world.report()))

@@ -57,7 +57,7 @@ def test_a_refused_edit_is_not_reported(editor: Client, world: World):
     assert not Refresh.objects.exists()
 
 
-def test_another_users_edit_is_shown_first_and_overwriting_it_reports(editor: Client, world: World):
+def test_conflicting_edit_of_another_user_is_shown_before_a_report_is_requested(editor: Client, world: World):
     column = TargetColumn.objects.get(name="full_name")
     address = f"/columns/{column.key}/edit/"
     sent = typed(read(editor, address), having="version", owner="Kim")
@@ -68,7 +68,7 @@ def test_another_users_edit_is_shown_first_and_overwriting_it_reports(editor: Cl
     assert f'action="{address}report/"' in html_of(answer)
 
 
-def test_the_edit_stays_if_the_report_is_refused(editor: Client, world: World, monkeypatch: pytest.MonkeyPatch):
+def test_edit_is_saved_if_its_report_is_refused(editor: Client, world: World, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("architecture.views.report_steps.tables_in_scope", lambda **given: [])
     dataset = TargetDataset.objects.get(historize=True)
     answer = edited(editor, f"/datasets/{dataset.key}/edit/", owner="Kim")

@@ -24,27 +24,27 @@ pytestmark = pytest.mark.django_db
 # --- the list ----------------------------------------------------------------------------------
 
 
-def test_an_empty_list_says_what_to_do_first(viewer: Client):
+def test_empty_list_of_reports_shows_a_hint(viewer: Client):
     EnvironmentFactory()
     text = words(read(viewer, "/reports/"))
     assert "No reports yet" in text
     assert "or import metadata" in text
 
 
-def test_the_list_tells_scope_risk_author_and_what_became_of_it(viewer: Client, world: World, renamed: ChangeReport):
+def test_report_list_shows_scope_risk_author_and_outcome(viewer: Client, world: World, renamed: ChangeReport):
     text = words(read(viewer, "/reports/"))
     assert f"{renamed.fingerprint[:12]} open all datasets dev low risk 2 ada" in text
     assert "executed: succeeded" in text
 
 
-def test_the_list_says_which_reports_an_edit_made_outdated(viewer: Client, world: World, renamed: ChangeReport):
+def test_report_list_marks_outdated_reports(viewer: Client, world: World, renamed: ChangeReport):
     rename(world, "balance", "amount")
     assert "checked=yes" in read(viewer, "/reports/")
     assert "open outdated" in words(read(viewer, "/reports/?checked=yes"))
     assert "open outdated" in words(read(viewer, "/reports/"))
 
 
-def test_the_list_is_filtered(viewer: Client, renamed: ChangeReport):
+def test_report_list_is_filtered(viewer: Client, renamed: ChangeReport):
     assert renamed.fingerprint[:12] in read(viewer, "/reports/?status=open&author=ada&risk=safe")
     assert renamed.fingerprint[:12] in read(viewer, f"/reports/?q={renamed.fingerprint[:9]}")
     assert "No reports match" in read(viewer, "/reports/?author=nobody")
@@ -53,13 +53,13 @@ def test_the_list_is_filtered(viewer: Client, renamed: ChangeReport):
 # --- making one --------------------------------------------------------------------------------
 
 
-def test_who_only_reads_cannot_make_a_report(world: World):
+def test_creating_a_report_requires_more_than_the_viewer_role(world: World):
     viewer = signed_in(person("vera", Role.VIEWER))
     assert "<fieldset disabled>" in read(viewer, "/reports/")
     assert viewer.post("/reports/make/", {"scope": "all"}).status_code == 403
 
 
-def test_a_report_is_made_after_a_refresh_in_the_same_job(world: World):
+def test_report_is_created_by_its_refresh(world: World):
     rename(world, "full_name", "display_name")
     ada = signed_in(world.author)
     page = ada.post("/reports/make/", {"scope": "dataset_alone", "dataset": "rawcore.rc_crm_customer"}).url
@@ -72,7 +72,7 @@ def test_a_report_is_made_after_a_refresh_in_the_same_job(world: World):
     assert ada.get(page).url == address(report)
 
 
-def test_a_refresh_that_failed_says_why_and_offers_the_last_observation(world: World):
+def test_failed_refresh_shows_its_error_and_offers_the_last_observation(world: World):
     ada = signed_in(world.author)
     page = ada.post("/reports/make/", {"scope": "schema", "schema": "rawcore"}).url
     observed(world, error={"code": "NO_ANSWER", "message": "no worker responded in time"})
@@ -84,7 +84,7 @@ def test_a_refresh_that_failed_says_why_and_offers_the_last_observation(world: W
     assert ChangeReport.objects.get(created_by=world.author, scope__kind="schema").scope["name"] == "rawcore"
 
 
-def test_a_waiting_refresh_says_when_no_worker_answers_and_is_silent_while_nothing_changes(world: World):
+def test_queued_refresh_page_reports_missing_workers_and_polls(world: World):
     ada = signed_in(world.author)
     page = ada.post("/reports/make/", {"scope": "all"}).url
     assert "no worker is running" in read(ada, page)
@@ -94,12 +94,12 @@ def test_a_waiting_refresh_says_when_no_worker_answers_and_is_silent_while_nothi
     assert "Waiting for the worker" in read(ada, f"{page}live/?seen={seen}")
 
 
-def test_nobody_follows_another_persons_refresh(world: World):
+def test_refresh_page_of_another_user_returns_404(world: World):
     page = signed_in(world.author).post("/reports/make/", {"scope": "all"}).url
     assert signed_in(world.operator).get(page).status_code == 404
 
 
-def test_a_report_from_what_was_seen_last_needs_no_worker(world: World):
+def test_report_from_the_last_observation_needs_no_worker(world: World):
     rename(world, "full_name", "display_name")
     answer = signed_in(world.author).post("/reports/make/", {"scope": "all", "last": "yes"})
     assert answer.url == address(ChangeReport.objects.first())
@@ -114,7 +114,7 @@ def test_a_report_from_what_was_seen_last_needs_no_worker(world: World):
         ({"scope": "dataset", "dataset": "rawcore.nowhere"}, "there is no dataset rawcore.nowhere"),
     ],
 )
-def test_what_cannot_be_made_is_said_in_the_form(world: World, given: dict[str, str], message: str):
+def test_invalid_report_scope_is_reported_in_the_form(world: World, given: dict[str, str], message: str):
     answer = signed_in(world.author).post("/reports/make/", given)
     assert answer.status_code == 422
     assert message.lower() in html_of(answer).lower()
@@ -133,7 +133,7 @@ def test_an_approval_is_recorded_with_its_note(world: World, renamed: ChangeRepo
     assert "bob approved Agreed on Monday. approver" in text
 
 
-def test_nobody_approves_their_own_change_and_nothing_typed_is_lost(world: World, renamed: ChangeReport):
+def test_approval_by_an_author_is_refused_and_keeps_the_typed_note(world: World, renamed: ChangeReport):
     both = person("ada", Role.EDITOR, Role.APPROVER)
     ada = signed_in(both)
     page = read(ada, address(renamed))
@@ -154,7 +154,7 @@ def test_an_author_may_reject(world: World, renamed: ChangeReport):
     assert "REPORT_REJECTED" in words(html_of(answer))
 
 
-def test_a_stale_report_is_not_approved(world: World, renamed: ChangeReport):
+def test_outdated_report_is_not_approved(world: World, renamed: ChangeReport):
     rename(world, "balance", "amount")
     answer = signed_in(world.approver).post(address(renamed, "approve/"))
     assert answer.status_code == 409
@@ -163,14 +163,14 @@ def test_a_stale_report_is_not_approved(world: World, renamed: ChangeReport):
 
 
 @pytest.mark.parametrize("part", ["approve/", "reject/"])
-def test_who_may_not_decide_is_refused(world: World, renamed: ChangeReport, part: str):
+def test_approval_and_rejection_require_the_approver_role(world: World, renamed: ChangeReport, part: str):
     olga = signed_in(world.operator)
     assert "NOT_PERMITTED" in section(read(olga, address(renamed)), "approvals")
     assert olga.post(address(renamed, part)).status_code == 403
     assert not renamed.approvals.exists()
 
 
-def test_approvals_are_a_file_that_proves_itself(world: World, renamed: ChangeReport):
+def test_approvals_are_downloaded_as_an_artifact_that_verifies(world: World, renamed: ChangeReport):
     bob = signed_in(world.approver)
     bob.post(address(renamed, "approve/"))
     artifact = json.loads(bob.get(address(renamed, "approvals.json")).content)
@@ -202,7 +202,7 @@ def _plain(table: Any) -> dict[str, Any]:
     return {**vars(table), "columns": [vars(column) for column in table.columns]}
 
 
-def test_a_preview_is_made_after_a_refresh_that_measures(world: World, renamed: ChangeReport):
+def test_preview_is_created_by_a_refresh_with_table_sizes(world: World, renamed: ChangeReport):
     olga = signed_in(world.operator)
     page = olga.post(address(renamed, "preview/")).url
     asked = Refresh.objects.get()
@@ -212,7 +212,7 @@ def test_a_preview_is_made_after_a_refresh_that_measures(world: World, renamed: 
     assert olga.get(page).url == f"{address(renamed)}#preview"
 
 
-def test_a_report_that_is_stale_after_the_refresh_is_its_error(world: World, renamed: ChangeReport):
+def test_refresh_for_a_preview_fails_if_the_report_is_outdated(world: World, renamed: ChangeReport):
     olga = signed_in(world.operator)
     page = olga.post(address(renamed, "preview/")).url
     rename(world, "balance", "amount")
@@ -221,7 +221,7 @@ def test_a_report_that_is_stale_after_the_refresh_is_its_error(world: World, ren
     assert not renamed.previews.exists()
 
 
-def test_a_stale_report_gets_no_preview(world: World, renamed: ChangeReport):
+def test_preview_of_an_outdated_report_is_refused(world: World, renamed: ChangeReport):
     rename(world, "balance", "amount")
     answer = signed_in(world.operator).post(address(renamed, "preview/"), {"last": "yes"})
     assert answer.status_code == 409
@@ -229,7 +229,7 @@ def test_a_stale_report_gets_no_preview(world: World, renamed: ChangeReport):
     assert not renamed.previews.exists()
 
 
-def test_a_rebuild_is_said_to_write_its_table_anew(world: World):
+def test_preview_marks_a_rebuilt_table_as_rewritten(world: World):
     change(world, "balance", type="string")
     report = world.report()
     make_preview(report=report, user=world.operator)

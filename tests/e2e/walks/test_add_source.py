@@ -60,7 +60,7 @@ def choose_defaults(walker: Walker, name: str) -> None:
 
 
 @at_both_widths
-def test_a_csv_file_from_its_upload_to_its_first_rows(edda: Walker, tmp_path: Path, settings):
+def test_uploaded_csv_file_is_added_as_a_source_and_loaded(edda: Walker, tmp_path: Path, settings):
     landing = tmp_path / "landing"
     landing.mkdir()
     settings.SOURCE_ROOTS = [str(landing)]
@@ -106,7 +106,7 @@ def test_a_csv_file_from_its_upload_to_its_first_rows(edda: Walker, tmp_path: Pa
     expect(page.get_by_role("heading", level=1, name="rc_shop_customers")).to_be_visible()
 
 
-def test_a_pattern_says_what_it_stands_for_while_it_is_typed(edda: Walker, shop: System, landing: Path):
+def test_location_pattern_shows_its_matching_files_while_typed(edda: Walker, shop: System, landing: Path):
     (landing / "orders_2.csv").write_text((landing / "orders.csv").read_text())
     page = edda.go("/systems/shop/discover/")
     edda.fill("File, folder or pattern", "ord*.csv")
@@ -119,7 +119,7 @@ def test_a_pattern_says_what_it_stands_for_while_it_is_typed(edda: Walker, shop:
     look(edda, "Columns of orders.csv", "location")
 
 
-def test_a_table_of_postgresql_from_its_connection_to_its_first_rows(edda: Walker, database_location: str):
+def test_postgresql_table_is_added_as_a_source_and_loaded(edda: Walker, database_location: str):
     page = edda.go("/add-source/")
     edda.use("link", "Database (JDBC)")
     edda.fill("Name", "ERP")
@@ -150,7 +150,7 @@ def test_a_table_of_postgresql_from_its_connection_to_its_first_rows(edda: Walke
     expect(page.get_by_role("cell", name="c1")).to_be_visible()
 
 
-def test_an_endpoint_of_an_api_from_its_connection_to_its_first_rows(edda: Walker, settings):
+def test_api_endpoint_is_added_as_a_source_and_loaded(edda: Walker, settings):
     settings.SOURCE_HOSTS = list(HERE)
     with api_server() as api:
         api.serve("/v1/customers", Answer.of({"data": [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Ben"}]}))

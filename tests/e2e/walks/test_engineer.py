@@ -92,7 +92,7 @@ def test_a_column_is_renamed_with_a_reason_and_found_by_its_old_name(mia: Walker
     mia.picture("engineer-changes")
 
 
-def test_who_saves_second_sees_both_and_loses_nothing(mia: Walker, airport: TargetDataset):
+def test_conflicting_edit_shows_both_values_and_can_overwrite(mia: Walker, airport: TargetDataset):
     column = airport.columns.get(name="name")
     mia.go(f"/columns/{column.key}/edit/")
     mia.fill("Description", "Mia's words")
@@ -110,7 +110,7 @@ def test_who_saves_second_sees_both_and_loses_nothing(mia: Walker, airport: Targ
     assert (saved.description, saved.owner) == ("Mia's words", "Ben")
 
 
-def test_a_reference_is_typed_and_its_key_asked_for(mia: Walker, airport: TargetDataset):
+def test_reference_is_created_with_its_key_pair(mia: Walker, airport: TargetDataset):
     routes = airport.referenced_by.get().child
     mia.go(f"/datasets/{routes.key}/")
     mia.use("link", "Add reference")

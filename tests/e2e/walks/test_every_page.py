@@ -304,16 +304,16 @@ def test_axe_finds_nothing_serious_on_any_page(by_day: dict[str, Found]):
     assert wrong(by_day, "axe") == {}
 
 
-def test_nothing_scrolls_sideways_at_390_pixels(by_day: dict[str, Found]):
+def test_pages_do_not_scroll_sideways_at_390_pixels(by_day: dict[str, Found]):
     assert wrong(by_day, "sideways") == {}
 
 
-def test_the_browser_complains_of_nothing(by_day: dict[str, Found]):
+def test_pages_cause_no_browser_errors(by_day: dict[str, Found]):
     """No error in a script, nothing that the content policy refuses, nothing missing."""
     assert wrong(by_day, "complaints") == {}
 
 
-def test_all_pages_were_looked_at(by_day: dict[str, Found]):
+def test_main_pages_and_most_others_are_visited(by_day: dict[str, Found]):
     looked = {name for name, found in by_day.items() if found.whole}
     assert {"home", "dataset_page", "report_page", "run_page", "execution_page", "schedule_edit"} <= looked
     assert {"me", "user_page", "webhook_page", "delivery_page", "api_swagger", *BESIDES} <= looked
@@ -321,12 +321,12 @@ def test_all_pages_were_looked_at(by_day: dict[str, Found]):
 
 
 @pytest.mark.nightly
-def test_axe_finds_nothing_serious_in_the_dark_or_on_a_telephone(by_night: dict[str, Found]):
+def test_pages_have_no_serious_axe_violations_in_dark_mode_or_at_phone_width(by_night: dict[str, Found]):
     assert wrong(by_night, "axe") == {}
 
 
 @pytest.mark.nightly
-def test_whatever_has_the_focus_shows_it(by_night: dict[str, Found]):
+def test_focused_elements_show_their_focus(by_night: dict[str, Found]):
     assert wrong(by_night, "focus") == {}
 
 

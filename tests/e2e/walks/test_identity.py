@@ -74,7 +74,7 @@ def answer_to(token: str) -> int:
     return Client().get("/api/v1/datasets/", headers={"Authorization": f"Token {token}"}).status_code
 
 
-def test_a_person_is_made_with_a_role_for_one_schema(eve: Walker, site: str):
+def test_user_is_created_with_a_role_for_one_schema(eve: Walker, site: str):
     create_schema(name="sales", layer="bizcore")
     eve.go("/me/")
     eve.use("link", "Users")
@@ -100,7 +100,7 @@ def test_a_person_is_made_with_a_role_for_one_schema(eve: Walker, site: str):
     assert str(RoleGrant.objects.get(user__username="grace")) == "editor for schema sales"
 
 
-def test_a_name_is_found_among_people(eve: Walker, grace: User):
+def test_users_are_filtered_by_name(eve: Walker, grace: User):
     eve.go("/users/")
     eve.fill("Name", "gra")
     expect(eve.page.get_by_role("link", name="eve", exact=True).and_(eve.page.locator("#rows a"))).to_have_count(0)
@@ -151,7 +151,7 @@ def test_a_token_is_shown_once_serves_and_is_revoked(grace: User, width: str, wa
     assert answer_to(token) == 401
 
 
-def test_a_webhook_is_made_tried_and_sent_again(eve: Walker, receiver: Receiver):
+def test_webhook_is_created_tested_and_its_delivery_sent_again(eve: Walker, receiver: Receiver):
     eve.go("/notices/")
     eve.use("link", "Webhooks")
     expect(eve.page.get_by_role("heading", name="No webhook yet")).to_be_visible()
@@ -191,7 +191,7 @@ def test_a_webhook_is_made_tried_and_sent_again(eve: Walker, receiver: Receiver)
 
 
 @at_both_widths
-def test_the_bell_tells_what_is_unread_and_leads_there(eve: Walker, administrator: User):
+def test_bell_counts_unread_notices_and_links_to_them(eve: Walker, administrator: User):
     NoticeFactory(user=administrator, event__title="Load run nightly failed", event__link="/load-runs/")
     NoticeFactory(user=administrator, event__title="Load run hourly failed")
     eve.go("/")
@@ -210,7 +210,7 @@ def test_the_bell_tells_what_is_unread_and_leads_there(eve: Walker, administrato
     assert not Notice.objects.filter(read_at=None).exists()
 
 
-def test_what_one_is_told_of_is_chosen_by_ticks(eve: Walker, administrator: User):
+def test_notification_settings_are_saved(eve: Walker, administrator: User):
     eve.go("/notices/settings/")
     box = eve.page.get_by_label("Drift was found: in the list")
     expect(box).to_be_checked()

@@ -53,7 +53,7 @@ def is_back(mia: Walker) -> None:
 
 
 @pytest.mark.core
-def test_after_signing_in_again_what_was_typed_is_there_and_is_saved(mia: Walker, dataset: TargetDataset):
+def test_form_input_is_restored_and_saved_after_signing_in_again(mia: Walker, dataset: TargetDataset):
     end_session()
     mia.use("button", "Save")
     expect(mia.page.get_by_text("Your session has ended; your changes were not saved.")).to_be_visible()
@@ -68,7 +68,7 @@ def test_after_signing_in_again_what_was_typed_is_there_and_is_saved(mia: Walker
     assert (dataset.description, dataset.owner) == (TYPED, "Sales")
 
 
-def test_it_survives_a_wrong_password_on_the_way(mia: Walker):
+def test_form_input_is_restored_after_a_wrong_password(mia: Walker):
     end_session()
     mia.use("button", "Save")
     mia.page.get_by_label("User name").fill("mia")
@@ -79,7 +79,7 @@ def test_it_survives_a_wrong_password_on_the_way(mia: Walker):
     is_back(mia)
 
 
-def test_somebody_else_who_signs_in_sees_nothing_of_it(mia: Walker, dataset: TargetDataset):
+def test_form_input_is_deleted_if_another_user_signs_in(mia: Walker, dataset: TargetDataset):
     ensure_user(name="ben", roles=[Role.EDITOR], password=PASSWORD, temporary=False)
     end_session()
     mia.use("button", "Save")
@@ -88,7 +88,7 @@ def test_somebody_else_who_signs_in_sees_nothing_of_it(mia: Walker, dataset: Tar
     assert mia.page.evaluate("sessionStorage.getItem('elevata-kept')") is None
 
 
-def test_what_another_saved_meanwhile_is_not_overwritten_unseen(mia: Walker, dataset: TargetDataset):
+def test_restored_form_input_conflicts_with_a_later_edit_of_another_user(mia: Walker, dataset: TargetDataset):
     end_session()
     mia.use("button", "Save")
     with acting_as(person("ada", Role.EDITOR)):
@@ -101,7 +101,7 @@ def test_what_another_saved_meanwhile_is_not_overwritten_unseen(mia: Walker, dat
     mia.complaints.take()
 
 
-def test_who_signed_in_anew_elsewhere_goes_back_to_the_form_with_what_was_typed(mia: Walker):
+def test_form_input_is_restored_after_signing_in_again_in_another_tab(mia: Walker):
     other = mia.context.new_page()
     other.goto(f"{mia.site}/")
     other.get_by_role("button", name="Sign out").click()
@@ -116,7 +116,7 @@ def test_who_signed_in_anew_elsewhere_goes_back_to_the_form_with_what_was_typed(
     mia.complaints.take()
 
 
-def test_who_may_not_any_more_is_told_and_keeps_the_words(mia: Walker):
+def test_form_input_is_shown_if_the_permission_is_gone(mia: Walker):
     ensure_user(name="mia", roles=[Role.VIEWER])
     mia.use("button", "Save")
     expect(mia.page.get_by_role("heading", name="Not allowed")).to_be_visible()
@@ -125,7 +125,7 @@ def test_who_may_not_any_more_is_told_and_keeps_the_words(mia: Walker):
     mia.complaints.take()
 
 
-def test_of_what_was_deleted_meanwhile_the_page_says_who_and_keeps_the_words(mia: Walker, dataset: TargetDataset):
+def test_form_input_is_shown_if_the_dataset_was_deleted(mia: Walker, dataset: TargetDataset):
     with acting_as(person("ada", Role.EDITOR)):
         gone = retire_dataset(dataset=dataset, expected_version=dataset.version)
         delete_dataset(dataset=gone, expected_version=gone.version, reason="bought elsewhere")
@@ -139,14 +139,14 @@ def test_of_what_was_deleted_meanwhile_the_page_says_who_and_keeps_the_words(mia
     mia.complaints.take()
 
 
-def test_what_was_saved_is_forgotten(mia: Walker, dataset: TargetDataset):
+def test_form_input_is_deleted_after_saving(mia: Walker, dataset: TargetDataset):
     mia.use("button", "Save")
     expect(mia.page.get_by_role("heading", name=dataset.name, exact=True)).to_be_visible()
     assert mia.page.evaluate("sessionStorage.getItem('elevata-kept')") is None
     let_in(mia.context, mia.site, person("mia", Role.EDITOR))
 
 
-def test_a_form_that_was_refused_says_so_by_its_fields_and_keeps_them(mia: Walker, dataset: TargetDataset):
+def test_refused_form_marks_its_fields_and_keeps_the_input(mia: Walker, dataset: TargetDataset):
     mia.go("/schemas/new/")
     mia.fill("Name", "Not A Name!")
     mia.fill("Description", "words")

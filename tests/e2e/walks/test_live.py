@@ -51,7 +51,7 @@ def asks_no_more(olga: Walker, asked: list[str]) -> None:
 
 
 @pytest.mark.core
-def test_a_change_is_asked_for_at_least_every_two_seconds_and_shown(olga: Walker):
+def test_live_page_polls_every_two_seconds_and_shows_changes(olga: Walker):
     triggers = olga.page.locator("main [hx-trigger*='every']").evaluate_all(
         "all => all.map(one => one.getAttribute('hx-trigger'))"
     )
@@ -62,14 +62,14 @@ def test_a_change_is_asked_for_at_least_every_two_seconds_and_shown(olga: Walker
         expect(olga.page.get_by_text(f"line {number}")).to_be_visible()
 
 
-def test_the_page_of_what_is_over_asks_no_more(olga: Walker, asked: list[str]):
+def test_live_page_stops_polling_after_the_run_ends(olga: Walker, asked: list[str]):
     finish()
     expect(olga.page.locator("#run").get_by_role("status").first).to_have_text("succeeded")
     assert asked
     asks_no_more(olga, asked)
 
 
-def test_a_lost_connection_is_said_and_taken_back(olga: Walker):
+def test_live_page_reports_a_lost_connection_until_it_returns(olga: Walker):
     lost = olga.page.get_by_text("The server does not respond. Retrying…")
     expect(lost).to_be_hidden()
     olga.context.set_offline(True)
@@ -82,7 +82,7 @@ def test_a_lost_connection_is_said_and_taken_back(olga: Walker):
     olga.complaints.take()
 
 
-def test_a_server_that_is_started_anew_is_waited_for(olga: Walker):
+def test_live_page_keeps_polling_while_the_server_restarts(olga: Walker):
     lost = olga.page.get_by_text("The server does not respond. Retrying…")
     olga.page.route("**/live/**", lambda route: route.fulfill(status=503, body="starting"))
     expect(lost).to_be_visible()
@@ -93,14 +93,14 @@ def test_a_server_that_is_started_anew_is_waited_for(olga: Walker):
     olga.complaints.take()
 
 
-def test_of_what_is_gone_nothing_is_asked_any_more(olga: Walker, asked: list[str]):
+def test_live_page_stops_polling_if_the_run_is_gone(olga: Walker, asked: list[str]):
     LoadRun.objects.filter(run_id="busy").update(run_id="moved")
     expect(olga.page.get_by_text("What this is about is gone.")).to_be_visible()
     asks_no_more(olga, asked)
     olga.complaints.take()
 
 
-def test_the_focus_stays_where_it_is_while_the_list_is_brought_anew(olga: Walker):
+def test_live_list_keeps_the_focus_while_it_is_refreshed(olga: Walker):
     olga.go("/load-runs/")
     olga.focus("link", "busy")
     with olga.page.expect_response(lambda response: response.request.headers.get("hx-request") == "true"):

@@ -28,7 +28,7 @@ def edda(site: str, width: str, walkers: Callable[..., Walker]) -> Walker:
 
 
 @at_both_widths
-def test_a_model_from_the_builder_to_its_page(edda: Walker) -> None:
+def test_model_is_built_corrected_as_sql_and_created(edda: Walker) -> None:
     page = edda.go("/models/new/?schema=bizcore")
     preview, text = page.locator("#model-preview"), page.get_by_label("SELECT", exact=True)
     expect(preview).to_contain_text("Columns and types appear here.")

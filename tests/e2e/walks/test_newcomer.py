@@ -29,7 +29,7 @@ def nina(site: str, width: str, walkers: Callable[..., Walker]) -> Walker:
 
 
 @at_both_widths
-def test_the_first_page_leads_on(nina: Walker):
+def test_home_of_a_new_installation_leads_to_empty_pages_with_hints(nina: Walker):
     nina.go("/")
     expect(nina.page.get_by_label("User name")).to_be_focused()
     nina.type("nina")
@@ -56,7 +56,7 @@ def test_the_first_page_leads_on(nina: Walker):
         nina.picture(f"newcomer-{label.lower().replace(' ', '-')}")
 
 
-def test_a_first_dataset_is_described(nina: Walker):
+def test_first_dataset_is_created_by_keyboard(nina: Walker):
     nina.go("/sign-in/?next=/datasets/new/")
     expect(nina.page.locator("#id_username")).to_be_focused()
     nina.type("nina")

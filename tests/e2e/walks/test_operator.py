@@ -94,7 +94,7 @@ def test_a_load_run_is_watched_as_a_graph(olga: Walker, warehouse: TargetDataset
     expect(olga.page.locator("#run").get_by_role("status").first).to_have_text("succeeded")
 
 
-def test_a_schedule_is_made(olga: Walker, warehouse: TargetDataset):
+def test_schedule_is_corrected_and_created(olga: Walker, warehouse: TargetDataset):
     olga.go("/schedules/")
     olga.use("link", "New schedule")
     olga.fill("Name", "nightly")
@@ -125,7 +125,7 @@ def test_a_lease_is_broken_with_a_reason(olga: Walker, warehouse: TargetDataset)
     assert Lease.objects.get(dataset_key=warehouse.key).holder_kind == ""
 
 
-def test_drift_is_seen_at_home_and_leads_to_what_differs(olga: Walker, world: World):
+def test_home_shows_drift_and_links_to_the_differences(olga: Walker, world: World):
     key = next(key for key, shape in world.warehouse.shapes.items() if not shape.qualified_name.endswith("_hist"))
     world.warehouse.rename_behind_your_back(key, "full_name", "long_name")
     world.warehouse.show()

@@ -62,7 +62,7 @@ def test_a_report_is_rejected_with_a_note(bob: Walker):
     assert ChangeReport.objects.latest("pk").status == "rejected"
 
 
-def test_a_report_that_goes_stale_says_so_and_keeps_the_note(bob: Walker, world: World):
+def test_outdated_report_disables_approval_and_keeps_the_typed_note(bob: Walker, world: World):
     to_the_report(bob)
     bob.focus("textbox", re.compile("^Note"))
     bob.type("Half a thou")

@@ -13,7 +13,7 @@ from tests.factories import SourceDatasetFactory
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 
-def test_the_options_of_the_chosen_format_are_shown(walkers: Callable[..., Walker]) -> None:
+def test_source_form_shows_options_of_the_format_and_those_set(walkers: Callable[..., Walker]) -> None:
     source = SourceDatasetFactory(format="csv", options={"delimiter": ";"})
     page = walkers(ensure_user(name="edda", roles=[Role.EDITOR])).go(f"/sources/{source.key}/edit/")
     delimiter, quote, sheet = (page.get_by_label(name, exact=True) for name in ("Delimiter", "Quote", "Sheet"))

@@ -26,7 +26,7 @@ def busy(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> User:
     return person
 
 
-def test_it_is_one_line_at_every_width(walkers: Callable[..., Walker], busy: User) -> None:
+def test_top_bar_is_one_line_at_every_width(walkers: Callable[..., Walker], busy: User) -> None:
     page = walkers(busy).go("/me/")
     expect(page.locator("#notice-bell")).to_contain_text("12")
     for pixels in (390, 768, 1199, 1200, 1280, 1399, 1400, 1920):

@@ -81,6 +81,6 @@ def test_reasons_name_role_group_and_place(users: None):
     )
 
 
-def test_the_number_of_queries_does_not_depend_on_users(users: None, django_assert_num_queries):
+def test_grounds_query_count_does_not_depend_on_the_number_of_users(users: None, django_assert_num_queries):
     with django_assert_num_queries(7):
         assert [grounds(user, Permission.READ_DATA, PLACES[3]) for user in with_grounds(User.objects.all())]

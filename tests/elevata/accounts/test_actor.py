@@ -41,21 +41,21 @@ def seen_by_the_api(user: User | None = None, token: str = "") -> Actor:
     return Seen.actor
 
 
-def test_a_signed_in_person_acts_by_themselves(person: User) -> None:
+def test_session_request_acts_as_the_signed_in_user(person: User) -> None:
     seen = seen_by_the_api(person)
     assert (seen.name, seen.kind, seen.user, seen.request_id) == ("ada", "person", person, "r-1")
 
 
-def test_a_tokens_person_acts_by_token(person: User) -> None:
+def test_token_request_acts_as_the_user_of_the_token(person: User) -> None:
     seen = seen_by_the_api(token=create_token(user=person)[1])
     assert (seen.name, seen.kind, seen.user) == ("ada", "token", person)
 
 
-def test_who_sends_a_token_means_it_whatever_cookie_comes_along(person: User, starter: User) -> None:
+def test_token_takes_precedence_over_a_session_cookie(person: User, starter: User) -> None:
     assert seen_by_the_api(starter, create_token(user=person)[1]).name == "ada"
 
 
-def test_a_page_is_the_persons_doing(person: User) -> None:
+def test_page_request_acts_as_the_signed_in_user(person: User) -> None:
     def page(request: HttpRequest) -> HttpResponse:
         return HttpResponse(current_actor().name)
 
@@ -64,12 +64,12 @@ def test_a_page_is_the_persons_doing(person: User) -> None:
     assert ActorMiddleware(page)(request).content == b"ada"
 
 
-def test_after_a_request_nobody_acts(person: User) -> None:
+def test_actor_is_reset_to_the_system_after_a_request(person: User) -> None:
     seen_by_the_api(person)
     assert current_actor() == SYSTEM
 
 
-def test_who_acts_is_not_asked_for_until_somebody_writes(client: Client) -> None:
+def test_request_without_writes_does_not_query_its_actor(client: Client) -> None:
     with CaptureQueriesContext(connection) as captured:
         client.get("/healthz")
     assert len(captured) == 0
@@ -86,7 +86,7 @@ def test_a_token_opens_the_api(person: User, client: Client) -> None:
     assert get(create_token(user=person)[1], client).status_code == 200
 
 
-def test_the_schemes_name_may_be_written_small(person: User, client: Client) -> None:
+def test_token_scheme_is_case_insensitive(person: User, client: Client) -> None:
     assert get(create_token(user=person)[1], client, "token").status_code == 200
 
 
@@ -97,30 +97,30 @@ def test_a_wrong_token_is_answered_with_401_and_a_code(client: Client, token: st
     assert answer.headers["WWW-Authenticate"] == "Token"
 
 
-def test_an_expired_token_says_so(person: User, client: Client) -> None:
+def test_expired_token_returns_the_code_token_expired(person: User, client: Client) -> None:
     token, text = create_token(user=person)
     PersonalToken.objects.filter(pk=token.pk).update(expiry=timezone.now() - timedelta(days=1))
     assert get(text, client).json()["code"] == "token_expired"
 
 
-def test_a_revoked_token_is_worth_nothing(person: User, client: Client) -> None:
+def test_api_refuses_a_revoked_token(person: User, client: Client) -> None:
     _, text = create_token(user=person)
     revoke_tokens(user=person)
     assert get(text, client).status_code == 401
 
 
-def test_a_wrong_token_is_not_saved_by_a_session(reader: Client) -> None:
+def test_invalid_token_is_refused_despite_a_valid_session(reader: Client) -> None:
     assert get("elv_wrong", reader).status_code == 401
 
 
-def test_without_a_token_the_session_counts(reader: Client) -> None:
+def test_session_without_a_token_opens_the_api(reader: Client) -> None:
     assert reader.get(ADDRESS).status_code == 200
 
 
-def test_another_scheme_is_left_alone(client: Client) -> None:
+def test_foreign_authorization_scheme_is_ignored(client: Client) -> None:
     assert get("abc", client, "Bearer").json()["code"] == "not_authenticated"
 
 
-def test_the_apis_description_names_the_token(reader: Client) -> None:
+def test_openapi_schema_names_the_token_header(reader: Client) -> None:
     schemes = reader.get("/api/v1/schema/", {"format": "json"}).json()["components"]["securitySchemes"]
     assert schemes["personalToken"]["name"] == "Authorization"

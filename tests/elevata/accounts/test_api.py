@@ -30,7 +30,7 @@ def made(admin: Client, **body: Any) -> dict[str, Any]:
     return answer.json()
 
 
-def test_somebody_new_has_roles_everywhere_and_for_one_place(admin: Client):
+def test_new_user_gets_roles_everywhere_and_for_one_place(admin: Client):
     TargetSchema.objects.create(name="mart", layer="serving")
     grants = [{"role": "editor", "schema": "mart"}, {"role": "operator", "environment": "test"}]
     ada = made(admin, name="ada", roles=["viewer"], grants=grants, changelog_message="New in the team")
@@ -43,24 +43,24 @@ def test_somebody_new_has_roles_everywhere_and_for_one_place(admin: Client):
     assert not get_user_model().objects.get(username="ada").has_usable_password()
 
 
-def test_a_program_has_somebody_who_answers_for_it(admin: Client):
+def test_new_service_account_stores_its_owner(admin: Client):
     made(admin, name="ada", roles=["editor"])
     assert made(admin, name="robot", owner="ada")["owner"] == "ada"
 
 
-def test_grants_are_told_as_a_whole(admin: Client):
+def test_patch_replaces_the_whole_list_of_grants(admin: Client):
     made(admin, name="ada", grants=[{"role": "editor", "layer": "serving"}, {"role": "viewer", "layer": "raw"}])
     said = send(admin, "patch", "users/ada/", {"grants": [{"role": "viewer", "layer": "raw"}]}).json()
     assert [(one["role"], one["layer"]) for one in said["grants"]] == [("viewer", "raw")]
 
 
-def test_who_is_out_of_use_is_listed_as_such(admin: Client):
+def test_user_list_filters_inactive_users(admin: Client):
     made(admin, name="ada", roles=["editor"])
     send(admin, "patch", "users/ada/", {"active": False})
     assert [one["name"] for one in get(admin, "users/?active=false")["results"]] == ["ada"]
 
 
-def test_an_edit_over_what_was_seen_is_taken_and_no_other(admin: Client):
+def test_patch_requires_the_current_etag_of_the_user(admin: Client):
     made(admin, name="ada", roles=["viewer"])
     seen = {"If-Match": admin.get("/api/v1/users/ada/").headers["ETag"]}
     assert send(admin, "patch", "users/ada/", {"roles": ["editor"]}, **seen).status_code == 200
@@ -68,7 +68,7 @@ def test_an_edit_over_what_was_seen_is_taken_and_no_other(admin: Client):
 
 
 @pytest.mark.parametrize("tag", [True, False])
-def test_an_edit_that_another_overtakes_is_refused(admin: Client, monkeypatch: pytest.MonkeyPatch, tag: bool):
+def test_patch_refuses_to_overwrite_a_concurrent_role_change(admin: Client, monkeypatch: pytest.MonkeyPatch, tag: bool):
     made(admin, name="ada", roles=["viewer"])
     seen = {"If-Match": admin.get("/api/v1/users/ada/").headers["ETag"]} if tag else {}
 
@@ -96,13 +96,13 @@ def test_an_edit_that_another_overtakes_is_refused(admin: Client, monkeypatch: p
         ({"name": "a b/c"}, "name"),
     ],
 )
-def test_what_cannot_be_makes_nobody(admin: Client, body: dict, field: str):
+def test_invalid_new_user_is_refused_with_its_field(admin: Client, body: dict, field: str):
     answer = send(admin, "post", "users/", body)
     assert (answer.status_code in (400, 422), list(answer.json()["errors"])) == (True, [field])
     assert not get_user_model().objects.filter(username=body["name"]).exists()
 
 
-def test_nobody_else_sees_or_changes_people(reader: Client, admin: Client):
+def test_users_without_permission_cannot_list_or_change_users(reader: Client, admin: Client):
     assert reader.get("/api/v1/users/").status_code == 403
     assert send(reader, "patch", "users/root/", {"roles": []}).status_code == 403
 
@@ -110,7 +110,7 @@ def test_nobody_else_sees_or_changes_people(reader: Client, admin: Client):
 # --- policies --------------------------------------------------------------------------------------
 
 
-def test_a_policy_is_changed_over_what_was_seen(admin: Client):
+def test_policy_change_requires_the_current_etag(admin: Client):
     (environment,) = get(admin, "environments/")["results"]
     path = f"environments/{environment['name']}/"
     body = {"policies": {"approvals": {"safe": {"count": 2}}}}
@@ -122,7 +122,7 @@ def test_a_policy_is_changed_over_what_was_seen(admin: Client):
     assert ChangeLogEntry.objects.filter(subject_kind="policy").exists()
 
 
-def test_what_is_no_policy_is_refused_by_its_field(admin: Client):
+def test_invalid_policy_is_refused_with_its_field(admin: Client):
     (environment,) = get(admin, "environments/")["results"]
     body = {"policies": {"severities": {"DROP_TABLE": "maybe"}}}
     answer = send(admin, "patch", f"environments/{environment['name']}/", body, **{"If-Match": "*"})

@@ -25,7 +25,7 @@ ASKING = {"api-read-list", "api-history-check-list", "api-query-list"}
 # --- session -----------------------------------------------------------------------------------
 
 
-def test_a_session_that_somebody_planted_is_not_the_one_after_sign_in(client: Client, person: User):
+def test_sign_in_replaces_a_planted_session(client: Client, person: User):
     client.get("/sign-in/")
     session = client.session
     session["planted"] = "yes"
@@ -38,7 +38,7 @@ def test_a_session_that_somebody_planted_is_not_the_one_after_sign_in(client: Cl
     assert stranger.get("/").status_code == 302
 
 
-def test_signing_in_as_another_leaves_nothing_of_the_first(client: Client, person: User, starter: User):
+def test_sign_in_as_another_user_clears_the_session_data(client: Client, person: User, starter: User):
     client.post("/sign-in/", {"username": "ada", "password": PASSWORD})
     session = client.session
     session["secret"] = "ada's"
@@ -57,7 +57,7 @@ def test_a_session_ends_on_the_server_not_only_in_the_browser(client: Client, pe
     assert thief.get("/").status_code == 302
 
 
-def test_the_session_cookie_is_out_of_reach_of_scripts_and_other_sites(client: Client, person: User):
+def test_session_cookie_is_httponly_and_samesite_lax(client: Client, person: User):
     client.post("/sign-in/", {"username": "ada", "password": PASSWORD})
     cookie = client.cookies["sessionid"]
     assert (cookie["httponly"], cookie["samesite"]) == (True, "Lax")
@@ -82,7 +82,7 @@ def test_the_session_cookie_is_out_of_reach_of_scripts_and_other_sites(client: C
         "http://testserver.example.org/",
     ],
 )
-def test_sign_in_leads_to_no_other_site(client: Client, person: User, address: str):
+def test_sign_in_redirects_to_no_other_site(client: Client, person: User, address: str):
     given = {"username": "ada", "password": PASSWORD, "next": address}
     assert client.post("/sign-in/", given).url == "/"
     assert Client().post(f"/sign-in/?next={address}", given | {"next": ""}).url == "/"
@@ -90,7 +90,7 @@ def test_sign_in_leads_to_no_other_site(client: Client, person: User, address: s
 
 
 @pytest.mark.parametrize("address", ["/sign-in/", "/me/", "/datasets/", "/api/v1/datasets/"])
-def test_no_page_is_shown_in_a_frame(operator: Client, address: str):
+def test_pages_and_api_forbid_framing(operator: Client, address: str):
     headers = operator.get(address).headers
     assert headers["X-Frame-Options"] == "DENY"
     assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
@@ -101,7 +101,7 @@ def unsafe_routes() -> list[str]:
     return sorted(name for name, row in TABLE.items() if set(row) - {"GET"} and name in known)
 
 
-def test_every_form_and_every_write_by_session_needs_its_token(starter: User, addresses: Addresses):  # noqa: F811
+def test_forms_and_session_writes_require_a_csrf_token(starter: User, addresses: Addresses):  # noqa: F811
     client = Client(enforce_csrf_checks=True)
     client.force_login(starter)
     taken = []
@@ -116,7 +116,7 @@ def test_every_form_and_every_write_by_session_needs_its_token(starter: User, ad
     assert taken == []
 
 
-def test_signing_in_needs_it_too(person: User):
+def test_sign_in_requires_a_csrf_token(person: User):
     client = Client(enforce_csrf_checks=True)
     assert client.post("/sign-in/", {"username": "ada", "password": PASSWORD}).status_code == 403
 
@@ -125,7 +125,7 @@ def test_signing_in_needs_it_too(person: User):
 
 
 @pytest.mark.parametrize("field", ["version", "id", "created_at", "dataset_count", "is_superuser"])
-def test_fields_that_nobody_sets_are_refused_not_ignored(operator: Client, field: str):
+def test_read_only_fields_are_refused_not_ignored(operator: Client, field: str):
     body = {"name": "attic", "layer": "bizcore", field: 1}
     answer = operator.post("/api/v1/schemas/", body, content_type="application/json")
     assert answer.status_code == 400
@@ -133,7 +133,7 @@ def test_fields_that_nobody_sets_are_refused_not_ignored(operator: Client, field
     assert not TargetSchema.objects.exists()
 
 
-def test_no_form_makes_a_superuser(operator: Client, person: User):
+def test_user_forms_cannot_create_a_superuser(operator: Client, person: User):
     operator.post("/new-user/", {"name": "mallory", "is_superuser": "on", "is_staff": "on"})
     operator.post("/users/ada/", {"do": "roles", "is_superuser": "on", "roles-is_superuser": "on"})
     assert not User.objects.filter(is_superuser=True).exists()
@@ -151,11 +151,11 @@ def read_token(starter: User) -> str:
     return create_token(user=starter, scope="read")[1]
 
 
-def test_a_token_without_the_scope_reads(client: Client, read_token: str):
+def test_read_only_token_reads(client: Client, read_token: str):
     assert client.get("/api/v1/schemas/", headers=with_token(read_token)).status_code == 200
 
 
-def test_and_writes_nowhere(client: Client, read_token: str, addresses: Addresses):  # noqa: F811
+def test_read_only_token_is_refused_by_every_write_endpoint(client: Client, read_token: str, addresses: Addresses):  # noqa: F811
     taken = []
     for name in (name for name in unsafe_routes() if name.startswith("api-") and name not in ASKING):
         for method in set(TABLE[name]) - {"GET"}:
@@ -167,12 +167,12 @@ def test_and_writes_nowhere(client: Client, read_token: str, addresses: Addresse
     assert taken == []
 
 
-def test_only_what_asks_the_warehouse_takes_it_for_more_than_get():
+def test_only_warehouse_queries_accept_read_only_tokens_beyond_get():
     views = {name: getattr(one.callback, "cls", object) for name, one in patterns().items()}
     assert {name for name in unsafe_routes() if getattr(views[name], "only_asks", False)} == ASKING
 
 
-def test_every_resource_tells_people_by_the_same_means():
+def test_every_endpoint_uses_the_default_authentication():
     """A resource with an authentication of its own could let a token past its scope."""
     usual = api_settings.DEFAULT_AUTHENTICATION_CLASSES
     views = {name: getattr(one.callback, "cls", object) for name, one in patterns().items()}
@@ -180,12 +180,12 @@ def test_every_resource_tells_people_by_the_same_means():
     assert own == set()
 
 
-def test_a_token_opens_no_page(client: Client, starter: User):
+def test_token_does_not_sign_in_to_pages(client: Client, starter: User):
     _, text = create_token(user=starter)
     assert client.get("/me/", headers=with_token(text)).url.startswith("/sign-in/")
 
 
-def test_the_token_of_a_service_account_opens_the_api_and_no_password_opens_it(client: Client, person: User):
+def test_service_account_signs_in_by_token_and_not_by_password(client: Client, person: User):
     robot = create_service_account(name="robot", owner=person, roles=["viewer"])
     _, text = create_token(user=robot)
     assert client.get("/api/v1/schemas/", headers=with_token(text)).status_code == 200
@@ -194,7 +194,7 @@ def test_the_token_of_a_service_account_opens_the_api_and_no_password_opens_it(c
         assert client.get("/").status_code == 302
 
 
-def test_others_tokens_are_neither_seen_nor_revoked(reader: Client, starter: User):
+def test_tokens_of_other_users_are_neither_shown_nor_revoked(reader: Client, starter: User):
     token, _ = create_token(user=starter, name="hers")
     assert "hers" not in html_of(reader.get("/me/"))
     assert reader.post("/me/", {"do": "revoke", "token": token.digest[:32]}).status_code == 404
@@ -202,24 +202,24 @@ def test_others_tokens_are_neither_seen_nor_revoked(reader: Client, starter: Use
 
 
 @pytest.mark.parametrize("named", ["", "%", "_" * 32, "a", "0" * 31, "0" * 33])
-def test_a_token_is_not_named_by_a_guess(reader: Client, person: User, named: str):
+def test_revoking_a_token_refuses_guessed_ids(reader: Client, person: User, named: str):
     create_token(user=person)
     assert reader.post("/me/", {"do": "revoke", "token": named}).status_code == 404
 
 
-def test_no_token_is_made_for_somebody_else(reader: Client, starter: User):
+def test_user_cannot_create_a_token_for_another_user(reader: Client, starter: User):
     given = {"do": "token", "token-label": "x", "token-scope": "write", "token-days": "1", "token-account": "eve"}
     reader.post("/me/", given)
     assert not PersonalToken.objects.filter(user=starter).exists()
 
 
-def test_a_tokens_hash_is_not_a_token(client: Client, person: User):
+def test_token_hash_is_refused_as_a_token(client: Client, person: User):
     token, _ = create_token(user=person)
     for guess in (token.digest, token.token_key, token.digest[:32]):
         assert client.get("/api/v1/schemas/", headers=with_token(guess)).status_code == 401
 
 
-def test_what_is_taken_from_a_person_is_taken_from_their_token(client: Client):
+def test_token_loses_the_permissions_its_user_loses(client: Client):
     ada = ensure_user(name="ada", roles=["editor"])
     _, text = create_token(user=ada)
     ensure_user(name="ada", roles=["viewer"])
@@ -228,6 +228,6 @@ def test_what_is_taken_from_a_person_is_taken_from_their_token(client: Client):
     assert answer.status_code == 403
 
 
-def test_an_unknown_person_is_as_unknown_as_a_forbidden_one(reader: Client, person: User):
+def test_unknown_user_page_is_forbidden_like_an_existing_one(reader: Client, person: User):
     assert reader.get(reverse("user_page", args=["ada"])).status_code == 403
     assert reader.get(reverse("user_page", args=["nobody"])).status_code == 403

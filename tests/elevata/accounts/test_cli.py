@@ -12,7 +12,7 @@ OWN = sorted(name for name, app in get_commands().items() if app in ("metadata",
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_a_command_replaces_nothing_that_the_frame_of_all_commands_needs(name: str):
+def test_command_overrides_no_private_method_of_product_command(name: str):
     command = type(load_command_class(get_commands()[name], name))
     assert issubclass(command, ProductCommand)
     frame = {inner for inner in vars(ProductCommand) if inner.startswith("_") and not inner.startswith("__")}
@@ -35,16 +35,16 @@ class Terminal(StringIO):
 SAID = "größer: integer → bigint \U0001f600 \ud800"
 
 
-def test_what_a_terminal_lacks_is_written_in_ascii():
+def test_printable_escapes_characters_the_terminal_lacks():
     assert printable(SAID, Terminal("ascii")) == "gr\\xf6\\xdfer: integer -> bigint \\U0001f600 \\ud800"
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", None])
-def test_what_it_can_show_stays_as_it_is(encoding: str | None):
+def test_printable_keeps_characters_the_terminal_supports(encoding: str | None):
     assert printable(SAID[:-1], Terminal(encoding)) == SAID[:-1]
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-def test_a_document_stays_one_document_in_every_encoding(encoding: str):
+def test_json_text_stays_valid_in_every_encoding(encoding: str):
     written = json_text({"said": SAID}, Terminal(encoding))
     assert json.loads(written.encode(encoding)) == {"said": SAID}

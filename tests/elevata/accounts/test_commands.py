@@ -30,7 +30,7 @@ def ada() -> User:
     return ensure_user(name="ada", roles=["editor"])
 
 
-def test_a_role_is_granted_for_a_place_and_taken_back(ada: User, capsys: pytest.CaptureFixture):
+def test_grant_role_grants_and_revokes_a_role_for_a_place(ada: User, capsys: pytest.CaptureFixture):
     TargetSchemaFactory(name="sales", layer="bizcore")
     assert run(grant_role, "ada", "approver", "--schema", "sales", "--json") == 0
     assert json.loads(capsys.readouterr().out)["place"] == "schema sales"
@@ -50,7 +50,7 @@ def test_a_role_is_granted_for_a_place_and_taken_back(ada: User, capsys: pytest.
         ("eve", "approver", "--layer", "raw"),
     ],
 )
-def test_a_grant_that_cannot_be_ends_with_4(ada: User, arguments: tuple[str, ...]):
+def test_grant_role_ends_with_4_for_an_invalid_grant(ada: User, arguments: tuple[str, ...]):
     assert run(grant_role, *arguments) == 4
     assert not RoleGrant.objects.exists()
 
@@ -68,7 +68,7 @@ def test_a_service_account_gets_no_password(ada: User):
     assert not ServiceAccount.objects.exists()
 
 
-def test_a_token_may_be_made_to_read_only(ada: User, capsys: pytest.CaptureFixture):
+def test_create_token_creates_a_read_only_token(ada: User, capsys: pytest.CaptureFixture):
     assert run(create_token, "ada", "--scope", "read", "--json") == 0
     assert json.loads(capsys.readouterr().out)["scope"] == "read"
     assert PersonalToken.objects.get().is_read_only
@@ -88,7 +88,7 @@ def as_token(monkeypatch: pytest.MonkeyPatch, user: User, scope: str) -> None:
         (unlock, ("ada",)),
     ],
 )
-def test_a_token_that_reads_carries_no_command_that_writes(
+def test_read_only_token_is_refused_by_commands_that_write(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture, module: Any, arguments: tuple[str, ...]
 ):
     as_token(monkeypatch, ensure_user(name="ada", roles=["admin"]), "read")
@@ -106,7 +106,7 @@ def test_a_token_that_reads_carries_no_command_that_writes(
         (unlock, ("root",)),
     ],
 )
-def test_nor_does_an_editors_token_carry_what_is_an_administrators(
+def test_editor_token_is_refused_by_administrator_commands(
     monkeypatch: pytest.MonkeyPatch, ada: User, module: Any, arguments: tuple[str, ...]
 ):
     ensure_user(name="root", roles=["admin"])
@@ -114,14 +114,14 @@ def test_nor_does_an_editors_token_carry_what_is_an_administrators(
     assert run(module, *arguments) == 4
 
 
-def test_somebody_at_the_provider_is_linked(ada: User, settings):
+def test_link_identity_requires_a_provider_and_links_the_user(ada: User, settings):
     assert run(link_identity, "ada", "248289761001") == 4
     settings.SINGLE_SIGN_ON = Provider("https://id.example.org", "elevata")
     assert run(link_identity, "ada", "248289761001") == 0
     assert Identity.objects.get().user == ada
 
 
-def test_a_subject_is_one_person(ada: User):
+def test_link_identity_refuses_a_subject_of_another_user(ada: User):
     ensure_user(name="eve", roles=[])
     assert run(link_identity, "ada", "1", "--issuer", "https://id.example.org") == 0
     assert run(link_identity, "eve", "1", "--issuer", "https://id.example.org") == 4

@@ -54,7 +54,7 @@ def place(schema: TargetSchema) -> Place:
 # --- asking ------------------------------------------------------------------------------------
 
 
-def test_a_role_for_a_schema_counts_there(sales, finance):
+def test_schema_role_is_valid_in_its_schema_only(sales, finance):
     grant_role(user=somebody(), role="editor", schema=sales.name)
     ada = User.objects.get()
     assert may(ada, Permission.CHANGE_METADATA, on=place(sales))
@@ -64,20 +64,20 @@ def test_a_role_for_a_schema_counts_there(sales, finance):
     assert roles_of(ada, place(sales)) == {Role.EDITOR}
 
 
-def test_it_follows_the_schema_when_that_is_renamed(sales):
+def test_schema_role_follows_a_renamed_schema(sales):
     grant_role(user=somebody(), role="editor", schema=sales.name)
     update_schema(schema=sales, expected_version=sales.version, name="selling")
     assert may(User.objects.get(), Permission.CHANGE_METADATA, on=Place(schemas=frozenset({("selling", "bizcore")})))
 
 
-def test_who_is_out_of_use_has_no_role_anywhere(sales):
+def test_inactive_user_has_no_role_anywhere(sales):
     grant_role(user=somebody(), role="editor", schema=sales.name)
     User.objects.update(is_active=False)
     assert not may(User.objects.get(), Permission.CHANGE_METADATA, on=place(sales))
     assert not may_somewhere(User.objects.get(), Permission.CHANGE_METADATA)
 
 
-def test_an_admin_of_one_environment_manages_no_people():
+def test_environment_admin_cannot_manage_users():
     ada = somebody()
     grant_role(user=ada, role="admin", environment="dev")
     assert may(ada, Permission.MANAGE_POLICIES, on=Place("dev"))
@@ -86,7 +86,7 @@ def test_an_admin_of_one_environment_manages_no_people():
         refused("not_permitted", ensure_user, name="ada", roles=["admin"])
 
 
-def test_an_admin_of_one_environment_manages_no_webhooks():
+def test_environment_admin_cannot_create_webhooks():
     ada = somebody()
     grant_role(user=ada, role="admin", environment="dev")
     with acting_as(ada):
@@ -97,17 +97,17 @@ def test_an_admin_of_one_environment_manages_no_webhooks():
 
 
 @pytest.mark.parametrize("where", [{}, {"environment": "dev", "layer": "raw"}, {"layer": "attic"}])
-def test_a_role_is_granted_for_exactly_one_place_that_there_is(where):
+def test_grant_role_requires_exactly_one_known_place(where):
     refused("invalid", grant_role, user=somebody(), role="editor", **where)
 
 
-def test_the_database_says_so_too(sales):
+def test_database_refuses_a_grant_for_two_places(sales):
     ada = somebody()
     with pytest.raises(IntegrityError), transaction.atomic():
         RoleGrant.objects.create(user=ada, role="editor", layer="raw", environment="dev")
 
 
-def test_granting_twice_is_granting_once_and_stands_in_the_log(sales):
+def test_repeated_grant_is_stored_and_logged_once(sales):
     ada = somebody()
     first = grant_role(user=ada, role="editor", schema=sales.name)
     assert grant_role(user=ada, role="editor", schema=sales.name) == first
@@ -129,14 +129,14 @@ def editor_of_sales(sales) -> User:
     return User.objects.get(pk=ada.pk)
 
 
-def test_an_editor_of_a_schema_describes_what_stands_in_it(editor_of_sales, sales):
+def test_schema_editor_creates_datasets_and_columns_in_their_schema(editor_of_sales, sales):
     with acting_as(editor_of_sales):
         dataset = create_target_dataset(schema=sales, name="orders")
         create_target_column(dataset=dataset, name="total", type="decimal(10,2)")
     assert TargetDataset.objects.get(name="orders").columns.get().name == "total"
 
 
-def test_and_nothing_elsewhere(editor_of_sales, finance):
+def test_schema_editor_cannot_change_other_schemas(editor_of_sales, finance):
     theirs = TargetDatasetFactory(schema=finance, name="ledger")
     with acting_as(editor_of_sales):
         refused("not_permitted", create_target_dataset, schema=finance, name="orders")
@@ -147,7 +147,7 @@ def test_and_nothing_elsewhere(editor_of_sales, finance):
     assert list(TargetDataset.objects.values_list("name", flat=True)) == ["ledger"]
 
 
-def test_an_editor_of_a_layer_takes_no_schema_out_of_another(sales):
+def test_layer_editor_cannot_move_a_schema_from_another_layer(sales):
     ada = somebody()
     grant_role(user=ada, role="editor", layer="serving")
     with acting_as(User.objects.get(pk=ada.pk)):
@@ -155,26 +155,26 @@ def test_an_editor_of_a_layer_takes_no_schema_out_of_another(sales):
         assert create_schema(name="board", layer="serving").pk
 
 
-def test_a_reference_is_the_childs_business(editor_of_sales, sales, finance):
+def test_reference_requires_permission_on_the_child_schema(editor_of_sales, sales, finance):
     child, parent = TargetDatasetFactory(schema=finance), TargetDatasetFactory(schema=sales)
     pair = (TargetColumnFactory(dataset=child), TargetColumnFactory(dataset=parent, key_ordinal=1))
     with acting_as(editor_of_sales):
         refused("not_permitted", create_reference, child=child, parent=parent, role_name="", pairs=[pair])
 
 
-def test_a_viewer_who_acts_changes_nothing_whichever_way_they_came(sales):
+def test_viewer_cannot_change_metadata(sales):
     with acting_as(somebody("vera", "viewer")):
         refused("not_permitted", create_target_dataset, schema=sales, name="orders")
 
 
-def test_the_system_may(sales):
+def test_system_actor_may_change_metadata(sales):
     assert create_target_dataset(schema=sales, name="orders").pk
 
 
 # --- tokens that only read -----------------------------------------------------------------------
 
 
-def test_a_token_that_reads_writes_nothing_whatever_its_person_may(sales):
+def test_read_only_token_of_an_admin_cannot_write(sales):
     ada = somebody("ada", "admin")
     with acting_as(ada, by_token=True, read_only=True):
         refused("token_scope", create_target_dataset, schema=sales, name="orders")
@@ -183,12 +183,12 @@ def test_a_token_that_reads_writes_nothing_whatever_its_person_may(sales):
         refused("token_scope", grant_role, user=ada, role="editor", schema=sales.name)
 
 
-def test_a_scope_is_read_or_write():
+def test_token_scope_is_read_or_write():
     refused("invalid", create_token, user=somebody(), scope="all")
     assert create_token(user=User.objects.get(), scope="read")[0].is_read_only
 
 
-def test_nobody_has_anothers_tokens_in_hand():
+def test_user_cannot_create_or_revoke_tokens_of_another_user():
     ada, eve = somebody("ada", "editor"), somebody("eve", "editor")
     token, _ = create_token(user=ada)
     with acting_as(eve):
@@ -199,18 +199,18 @@ def test_nobody_has_anothers_tokens_in_hand():
 # --- service accounts ----------------------------------------------------------------------------
 
 
-def test_a_service_account_has_no_password_and_never_gets_one():
+def test_service_account_never_gets_a_password():
     robot = create_service_account(name="robot", owner=somebody(), roles=["operator"])
     assert not robot.has_usable_password()
     refused("invalid", ensure_user, name="robot", roles=[], password="analytical engine")
 
 
-def test_a_person_answers_for_it():
+def test_service_account_cannot_own_a_service_account():
     robot = create_service_account(name="robot", owner=somebody())
     refused("invalid", create_service_account, name="second", owner=robot)
 
 
-def test_its_owner_makes_and_revokes_its_tokens_and_nobody_else():
+def test_service_account_tokens_are_managed_by_its_owner_only():
     ada, eve = somebody(), somebody("eve")
     robot = create_service_account(name="robot", owner=ada)
     with acting_as(ada):
@@ -223,7 +223,7 @@ def test_its_owner_makes_and_revokes_its_tokens_and_nobody_else():
     refused("token_invalid", authenticate_token, text)
 
 
-def test_it_ends_with_its_owner():
+def test_service_account_token_is_invalid_once_its_owner_is_inactive():
     ada = somebody()
     _, text = create_token(user=create_service_account(name="robot", owner=ada))
     User.objects.filter(pk=ada.pk).update(is_active=False)

@@ -63,13 +63,13 @@ def event_notices(event: Event) -> list[Notice]:
 # --- tokens --------------------------------------------------------------------------------------
 
 
-def test_an_administrator_makes_no_token_for_another(root: User, ada: User):
+def test_administrator_cannot_create_a_token_for_another_user(root: User, ada: User):
     with acting_as(root):
         refused("not_permitted", create_token, user=ada)
     assert not PersonalToken.objects.exists()
 
 
-def test_an_administrator_makes_no_token_of_anothers_service_account(root: User, ada: User):
+def test_administrator_cannot_create_a_token_for_the_service_account_of_another_user(root: User, ada: User):
     robot = create_service_account(name="robot", owner=ada)
     with acting_as(root):
         refused("not_permitted", create_token, user=robot)
@@ -84,13 +84,13 @@ def test_an_administrator_revokes_anothers_tokens(root: User, ada: User):
         assert revoke_tokens(user=ada) == 1
 
 
-def test_a_token_makes_no_other_token(ada: User):
+def test_token_cannot_create_a_token(ada: User):
     """Check that a token cannot create a token, because a stolen one could then be renewed for ever."""
     with acting_as(ada, by_token=True):
         refused("not_permitted", create_token, user=ada)
 
 
-def test_the_server_makes_a_token_and_its_person_and_the_administrators_are_told(root: User, ada: User):
+def test_token_created_in_the_shell_notifies_its_user_and_the_administrators(root: User, ada: User):
     with acting_as(SHELL):
         create_token(user=ada, name="laptop")
     entry = ChangeLogEntry.objects.get(subject_kind="token")
@@ -99,7 +99,7 @@ def test_the_server_makes_a_token_and_its_person_and_the_administrators_are_told
     assert told() == [("ada", said), ("root", said)]
 
 
-def test_nobody_is_told_of_their_own_token(root: User, ada: User):
+def test_own_new_token_sends_no_notification(root: User, ada: User):
     Event.objects.all().delete()
     with acting_as(ada):
         create_token(user=ada)
@@ -110,7 +110,7 @@ def test_nobody_is_told_of_their_own_token(root: User, ada: User):
 
 
 @pytest.mark.parametrize("role", ["approver", "admin"])
-def test_a_service_account_is_not_given_a_role_for_people(ada: User, role: str):
+def test_service_account_cannot_get_the_approver_or_admin_role(ada: User, role: str):
     refused("service_account", create_service_account, name="robot", owner=ada, roles=[role])
     assert not User.objects.filter(username="robot").exists()
     robot = create_service_account(name="robot", owner=ada, roles=["editor"])
@@ -121,7 +121,9 @@ def test_a_service_account_is_not_given_a_role_for_people(ada: User, role: str):
 
 
 @pytest.mark.parametrize("permission", sorted(USERS_ONLY))
-def test_whatever_a_service_account_got_by_other_means_it_may_not_do_what_people_do(ada: User, permission: Permission):
+def test_service_account_lacks_user_only_permissions_despite_admin_role_and_superuser_flag(
+    ada: User, permission: Permission
+):
     robot = create_service_account(name="robot", owner=ada)
     robot.groups.add(Group.objects.get(name="admin"))
     robot.is_superuser = True
@@ -134,7 +136,7 @@ def test_whatever_a_service_account_got_by_other_means_it_may_not_do_what_people
     assert may(robot, Permission.CHANGE_METADATA)
 
 
-def test_a_service_account_manages_nobody(ada: User):
+def test_service_account_cannot_manage_users(ada: User):
     robot = create_service_account(name="robot", owner=ada)
     robot.groups.add(Group.objects.get(name="admin"))
     with acting_as(robot, by_token=True):
@@ -142,14 +144,14 @@ def test_a_service_account_manages_nobody(ada: User):
         refused("not_permitted", set_password, user=ada, password="analytical engine")
 
 
-def test_every_role_that_decides_is_for_people():
+def test_roles_with_user_only_permissions_are_approver_and_admin():
     assert {role for role in Role if USERS_ONLY & ROLES[role]} == {Role.APPROVER, Role.ADMIN}
 
 
 # --- passwords -----------------------------------------------------------------------------------
 
 
-def test_a_password_that_was_set_for_somebody_is_theirs_only_once_they_replace_it(root: User, ada: User):
+def test_password_set_by_an_administrator_is_temporary_until_its_owner_replaces_it(root: User, ada: User):
     with acting_as(root):
         set_password(user=ada, password="analytical engine")
     assert TemporaryPassword.objects.get().user == ada
@@ -160,7 +162,7 @@ def test_a_password_that_was_set_for_somebody_is_theirs_only_once_they_replace_i
     assert not TemporaryPassword.objects.exists()
 
 
-def test_so_is_that_of_a_new_account(root: User):
+def test_initial_password_of_a_new_account_is_temporary(root: User):
     with acting_as(root):
         create_user(name="eve", roles=["approver"], password="analytical engine")
     assert TemporaryPassword.objects.get().user.username == "eve"
@@ -198,7 +200,7 @@ def _put_out(ada: User) -> None:
         (_link, "identity s-1 at https://id.example.org"),
     ],
 )
-def test_what_is_done_to_an_account_is_told_to_its_owner_and_to_all_other_administrators(
+def test_account_change_notifies_the_owner_and_other_administrators(
     root: User, rita: User, ada: User, deed, said: str
 ):
     with acting_as(root):
@@ -207,14 +209,14 @@ def test_what_is_done_to_an_account_is_told_to_its_owner_and_to_all_other_admini
     assert told() == [("ada", title), ("rita", title)]
 
 
-def test_a_new_account_is_told_to_all_other_administrators(root: User, rita: User):
+def test_new_account_notifies_other_administrators(root: User, rita: User):
     with acting_as(root):
         create_user(name="eve", roles=["approver"])
     title = "root created the account eve: roles approver"
     assert told() == [("rita", title)]
 
 
-def test_so_is_one_that_is_put_into_use_again(root: User, rita: User, ada: User):
+def test_reactivated_account_notifies_its_owner_and_other_administrators(root: User, rita: User, ada: User):
     with acting_as(root):
         deactivate_user(user=ada)
         assert [name for name, _ in told()] == ["rita"]
@@ -223,13 +225,13 @@ def test_so_is_one_that_is_put_into_use_again(root: User, rita: User, ada: User)
     assert told() == [("ada", title), ("rita", title)]
 
 
-def test_and_so_is_a_role_that_an_administrator_takes(root: User, rita: User):
+def test_role_an_administrator_takes_notifies_other_administrators(root: User, rita: User):
     with acting_as(root):
         set_roles(user=root, roles=["admin", "approver"])
     assert told() == [("rita", "root changed the account root: roles admin, approver")]
 
 
-def test_nobody_can_choose_not_to_be_told(root: User, rita: User, ada: User):
+def test_account_notifications_cannot_be_switched_off(root: User, rita: User, ada: User):
     from elevata.notifications.services import choose_events
 
     choose_events(user=ada, listed=[], emailed=[])
@@ -238,7 +240,7 @@ def test_nobody_can_choose_not_to_be_told(root: User, rita: User, ada: User):
     assert [name for name, _ in told()] == ["ada", "rita"]
 
 
-def test_the_owner_of_a_service_account_is_told_of_it(root: User, ada: User):
+def test_new_service_account_notifies_its_owner(root: User, ada: User):
     with acting_as(root):
         create_service_account(name="robot", owner=ada, roles=["editor"])
     assert [name for name, _ in told()] == ["ada"]

@@ -32,64 +32,64 @@ def locked(person: User) -> User:
     return person
 
 
-def test_wrong_passwords_are_allowed_a_few_times(person: User):
+def test_sign_in_allows_fewer_wrong_passwords_than_the_limit(person: User):
     assert [sign_in().status_code for _ in range(LIMIT - 1)] == [200] * (LIMIT - 1)
     assert sign_in(RIGHT).status_code == 302
 
 
-def test_then_even_the_right_one_is_not_looked_at(locked: User):
+def test_locked_account_refuses_the_right_password(locked: User):
     assert sign_in(RIGHT).status_code == 429
 
 
-def test_the_answer_says_when_to_try_again(locked: User):
+def test_lockout_shows_when_to_retry_and_not_the_name(locked: User):
     answer = sign_in(RIGHT)
     assert 0 < int(answer.headers["Retry-After"]) <= 15 * 60
     assert "Try again in 15 minutes" in html_of(answer)
     assert not re.search(r"\bada\b", html_of(answer))
 
 
-def test_a_name_that_nobody_has_is_locked_just_the_same(db):
+def test_unknown_name_is_locked_like_a_known_one(db):
     for _ in range(LIMIT):
         last = sign_in(name="nobody")
     assert last.status_code == 429
 
 
-def test_others_at_this_address_and_this_name_elsewhere_are_not_locked(locked: User, starter: User):
+def test_lockout_affects_only_its_name_and_address(locked: User, starter: User):
     assert sign_in(RIGHT, name="eve").status_code == 302
     assert sign_in(RIGHT, address="10.0.0.2").status_code == 302
 
 
-def test_it_opens_by_itself(locked: User):
+def test_lockout_ends_after_its_time(locked: User):
     AccessAttempt.objects.update(attempt_time=timezone.now() - timedelta(minutes=16))
     assert sign_in(RIGHT).status_code == 302
 
 
-def test_trying_on_makes_it_no_longer(locked: User):
+def test_further_attempts_do_not_extend_a_lockout(locked: User):
     before = AccessAttempt.objects.values_list("attempt_time", "failures_since_start").get()
     sign_in()
     assert AccessAttempt.objects.values_list("attempt_time", "failures_since_start").get() == before
 
 
-def test_signing_in_forgets_what_was_wrong_before(person: User):
+def test_successful_sign_in_deletes_earlier_failures(person: User):
     sign_in()
     sign_in(RIGHT)
     assert not AccessAttempt.objects.exists()
 
 
-def test_an_administrator_unlocks_it_and_it_stands_in_the_log(locked: User):
+def test_unlock_by_an_administrator_is_logged(locked: User):
     assert [lock.name for lock in locks()] == ["ada"]
     assert unlock(name="ada") == 1
     assert sign_in(RIGHT).status_code == 302
     assert ChangeLogEntry.objects.latest("pk").changes == '{"sign_in":{"after":"unlocked","before":"locked"}}'
 
 
-def test_so_does_a_command(locked: User, capsys):
+def test_unlock_command_opens_a_lockout(locked: User, capsys):
     call_command("unlock", "ada")
     assert "1 locks of ada opened" in capsys.readouterr().out
     assert sign_in(RIGHT).status_code == 302
 
 
-def test_no_password_is_kept(person: User):
+def test_failed_sign_in_stores_no_password(person: User):
     sign_in("hunter2 is my password")
     assert "hunter2" not in str(AccessAttempt.objects.values().get())
 
@@ -125,13 +125,13 @@ def with_browser(client: Client, password: str = RIGHT, *, name: str = "ada", ad
     return client.post("/sign-in/", given, REMOTE_ADDR=address).status_code
 
 
-def test_one_name_from_many_addresses_is_locked_everywhere(wide: None, person: User):
+def test_name_tried_from_many_addresses_is_locked_at_every_address(wide: None, person: User):
     assert tried_from_everywhere() == [200] * 6
     answer = sign_in(RIGHT, address="10.2.0.1")
     assert (answer.status_code, 0 < int(answer.headers["Retry-After"]) <= 15 * 60) == (429, True)
 
 
-def test_other_names_go_on_meanwhile(wide: None, person: User, starter: User):
+def test_other_names_can_sign_in_while_a_name_is_locked_everywhere(wide: None, person: User, starter: User):
     tried_from_everywhere()
     assert sign_in(RIGHT, name="eve", address="10.2.0.1").status_code == 302
 
@@ -142,28 +142,28 @@ def test_many_names_from_one_address_lock_the_address(wide: None, person: User):
     assert sign_in(RIGHT, address="10.0.0.2").status_code == 302
 
 
-def test_behind_a_proxy_that_tells_no_address_none_is_locked_as_a_whole(wide: None, person: User, settings):
+def test_address_is_not_locked_behind_a_proxy_without_a_client_address_header(wide: None, person: User, settings):
     settings.BEHIND_HTTPS, settings.CLIENT_ADDRESS_HEADER = True, ""
     many_names()
     assert sign_in(RIGHT).status_code == 302
 
 
-def test_whoever_guesses_keeps_nobody_out_of_a_browser_that_is_known(wide: None, at_home: Client):
+def test_known_browser_signs_in_despite_name_and_address_lockouts(wide: None, at_home: Client):
     tried_from_everywhere()
     many_names()
     assert with_browser(at_home) == 302
 
 
-def test_a_known_browser_is_known_for_its_person_alone(wide: None, at_home: Client, starter: User):
+def test_known_browser_is_trusted_for_its_user_only(wide: None, at_home: Client, starter: User):
     many_names()
     assert with_browser(at_home, name="eve") == 429
 
 
-def test_a_known_browser_is_held_to_the_first_bound(wide: None, at_home: Client):
+def test_known_browser_is_locked_by_the_limit_per_name_and_address(wide: None, at_home: Client):
     assert [with_browser(at_home, "wrong") for _ in range(LIMIT)][-1] == 429
 
 
-def test_a_browser_is_not_known_any_more_with_another_password(wide: None, at_home: Client, person: User):
+def test_changed_password_makes_a_known_browser_unknown(wide: None, at_home: Client, person: User):
     person.set_password("difference engine")
     person.save()
     tried_from_everywhere()
@@ -171,25 +171,25 @@ def test_a_browser_is_not_known_any_more_with_another_password(wide: None, at_ho
 
 
 @pytest.mark.parametrize("told", ["", "nonsense", "MQ:1abc:def"])
-def test_a_cookie_that_was_made_up_is_worth_nothing(wide: None, person: User, told: str):
+def test_forged_browser_cookie_is_ignored(wide: None, person: User, told: str):
     client = Client()
     client.cookies[COOKIE] = told
     tried_from_everywhere()
     assert with_browser(client) == 429
 
 
-def test_the_cookie_is_for_the_sign_in_page_and_no_script(at_home: Client):
+def test_browser_cookie_is_httponly_and_limited_to_the_sign_in_page(at_home: Client):
     cookie = at_home.cookies[COOKIE]
     assert (cookie["path"], cookie["httponly"], cookie["samesite"]) == ("/sign-in/", True, "Lax")
 
 
-def test_the_wider_bounds_open_by_themselves(wide: None, person: User):
+def test_name_lockout_ends_after_its_time(wide: None, person: User):
     tried_from_everywhere()
     AccessAttempt.objects.update(attempt_time=timezone.now() - timedelta(minutes=16))
     assert sign_in(RIGHT).status_code == 302
 
 
-def test_a_wider_bound_opens_when_enough_is_old(wide: None, person: User):
+def test_name_lockout_ends_when_its_oldest_attempt_expires(wide: None, person: User):
     tried_from_everywhere()
     oldest = AccessAttempt.objects.order_by("pk").first()
     AccessAttempt.objects.filter(pk=oldest.pk).update(attempt_time=timezone.now() - timedelta(minutes=14))
@@ -197,14 +197,14 @@ def test_a_wider_bound_opens_when_enough_is_old(wide: None, person: User):
     assert (answer.status_code, int(answer.headers["Retry-After"]) <= 60) == (429, True)
 
 
-def test_an_administrator_opens_a_name_that_was_tried_from_everywhere(wide: None, person: User):
+def test_unlock_opens_a_name_locked_at_many_addresses(wide: None, person: User):
     tried_from_everywhere()
     assert [(lock.name, lock.address) for lock in locks()] == [("ada", "many addresses")]
     assert unlock(name="ada") == 1
     assert sign_in(RIGHT).status_code == 302
 
 
-def test_a_command_opens_an_address(wide: None, person: User, capsys):
+def test_unlock_command_opens_an_address(wide: None, person: User, capsys):
     many_names()
     call_command("unlock", "--address", "10.0.0.1")
     assert "10.0.0.1 is open again" in capsys.readouterr().out
@@ -212,7 +212,7 @@ def test_a_command_opens_an_address(wide: None, person: User, capsys):
     assert ChangeLogEntry.objects.latest("pk").subject_key == "10.0.0.1"
 
 
-def test_the_own_account_of_who_guesses_makes_no_room_for_more(wide: None, person: User, starter: User):
+def test_successful_sign_in_does_not_reset_the_failures_of_its_address(wide: None, person: User, starter: User):
     many_names(6)
     assert sign_in(RIGHT, name="eve").status_code == 302
     many_names(1)
@@ -226,7 +226,7 @@ def address(**meta: str) -> str | None:
     return address_of(RequestFactory().get("/", **meta))
 
 
-def test_no_header_is_believed_unless_settings_name_it():
+def test_address_ignores_forwarded_headers_that_settings_do_not_name():
     assert address(REMOTE_ADDR="10.0.0.1", HTTP_X_FORWARDED_FOR="1.2.3.4") == "10.0.0.1"
 
 
@@ -244,12 +244,12 @@ def test_no_header_is_believed_unless_settings_name_it():
         (1, "::ffff:1.2.3.4", "1.2.3.4"),
     ],
 )
-def test_behind_proxies_only_what_they_wrote_is_believed(settings, proxies: int, told: str, expected: str):
+def test_address_is_the_entry_the_declared_proxies_added(settings, proxies: int, told: str, expected: str):
     settings.CLIENT_ADDRESS_HEADER, settings.CLIENT_ADDRESS_PROXIES = "X-Forwarded-For", proxies
     assert address(REMOTE_ADDR="10.0.0.1", HTTP_X_FORWARDED_FOR=told) == expected
 
 
-def test_an_address_for_each_try_does_not_help(settings, person: User):
+def test_forged_forwarded_addresses_do_not_avoid_a_lockout(settings, person: User):
     settings.CLIENT_ADDRESS_HEADER = "X-Forwarded-For"
     given = {"username": "ada", "password": "wrong"}
     answers = [
@@ -258,5 +258,5 @@ def test_an_address_for_each_try_does_not_help(settings, person: User):
     assert answers[-1] == 429
 
 
-def test_a_socket_has_no_address():
+def test_address_of_a_socket_request_is_none():
     assert address(REMOTE_ADDR="") is None

@@ -30,23 +30,23 @@ def at(*schemas: tuple[str, str], environment: str = "") -> Place:
         (GrantedRole(OPERATOR, layer="bizcore"), at(MART), False),
     ],
 )
-def test_a_grant_counts_in_its_place_and_nowhere_else(grant: GrantedRole, place: Place, expected: bool):
+def test_grant_is_valid_in_its_place_only(grant: GrantedRole, place: Place, expected: bool):
     assert allows([grant], CHANGE, place) is expected
 
 
-def test_two_grants_cover_what_neither_covers_alone():
+def test_two_grants_of_a_role_cover_both_their_places():
     grants = [GrantedRole(EDITOR, schema="sales"), GrantedRole(EDITOR, layer="rawcore")]
     assert allows(grants, CHANGE, at(MART, CORE))
     assert not allows(grants[:1], CHANGE, at(MART, CORE))
 
 
-def test_different_roles_do_not_add_up_to_one():
+def test_grants_of_different_roles_are_not_combined():
     grants = [GrantedRole(EDITOR, schema="sales"), GrantedRole(Role.APPROVER, layer="rawcore")]
     assert roles_at(grants, at(MART, CORE)) == frozenset()
     assert roles_at(grants, at(MART)) == {EDITOR}
 
 
-def test_without_a_place_any_grant_lets_in():
+def test_permission_check_without_a_place_accepts_any_grant():
     assert allows([GrantedRole(OPERATOR, environment="dev")], EXECUTE)
     assert not allows([GrantedRole(EDITOR, environment="dev")], EXECUTE)
 
@@ -64,7 +64,7 @@ _GRANTS = st.lists(
 
 
 @given(_GRANTS, st.sampled_from(list(Permission)), _SCHEMAS, _SCHEMAS)
-def test_who_may_do_it_to_more_may_do_it_to_less(grants, permission, schemas, more):
+def test_permission_on_a_set_of_schemas_includes_its_subsets(grants, permission, schemas, more):
     if schemas and allows(grants, permission, Place(schemas=schemas | more)):
         assert allows(grants, permission, Place(schemas=schemas))
 
@@ -77,5 +77,5 @@ def test_roles_at_a_place_give_no_more_than_is_allowed_there(grants, permission,
 
 
 @given(_GRANTS, st.sampled_from(list(Permission)))
-def test_nowhere_in_particular_is_nobodys_place(grants, permission):
+def test_empty_place_is_allowed_by_no_grant(grants, permission):
     assert not allows(grants, permission, Place())

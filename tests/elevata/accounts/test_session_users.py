@@ -17,7 +17,7 @@ def looked_up(user: User) -> User:
     return AccountBackend().get_user(user.pk)
 
 
-def test_who_has_no_role_for_one_place_is_asked_for_none(
+def test_user_without_place_roles_is_checked_without_a_query_for_grants(
     person: User, django_assert_num_queries: DjangoAssertNumQueries
 ):
     found = looked_up(person)
@@ -26,25 +26,25 @@ def test_who_has_no_role_for_one_place_is_asked_for_none(
         assert not may(found, Permission.APPROVE_REPORTS, Place(environment="dev"))
 
 
-def test_who_has_a_role_for_one_place_may_do_there_what_it_gives(person: User):
+def test_role_for_an_environment_is_valid_in_that_environment_only(person: User):
     grant_role(user=person, role="approver", environment="dev")
     found = looked_up(person)
     assert may(found, Permission.APPROVE_REPORTS, Place(environment="dev"))
     assert not may(found, Permission.APPROVE_REPORTS, Place(environment="prod"))
 
 
-def test_a_role_that_is_granted_counts_from_the_next_request_on(person: User, reader: Client):
+def test_granted_role_is_valid_from_the_next_request(person: User, reader: Client):
     assert reader.post("/start-load/", {"scope": "all"}).status_code == 403
     grant_role(user=person, role="operator", environment="dev")
     assert reader.post("/start-load/", {"scope": "all"}).status_code != 403
 
 
-def test_who_is_out_of_use_is_nobody(person: User):
+def test_backend_returns_no_inactive_user(person: User):
     person.is_active = False
     person.save()
     assert looked_up(person) is None
 
 
-def test_a_session_of_somebody_who_is_gone_is_nobodys(reader: Client, person: User):
+def test_session_of_a_deleted_user_is_signed_out(reader: Client, person: User):
     person.delete()
     assert reader.get("/").status_code == 302

@@ -84,7 +84,7 @@ def refused(client: Client, answer: HttpResponse, said: str = "Single sign-on fa
 # --- coming in ---------------------------------------------------------------------------------
 
 
-def test_somebody_new_is_made_and_signed_in(client: Client, provider: LocalProvider):
+def test_sign_on_creates_and_signs_in_a_new_user(client: Client, provider: LocalProvider):
     answer = sign_on(client)
     assert (answer.status_code, answer.url) == (302, "/")
     assert is_signed_in(client)
@@ -94,59 +94,59 @@ def test_somebody_new_is_made_and_signed_in(client: Client, provider: LocalProvi
     assert ChangeLogEntry.objects.filter(subject_kind="user", reason="single sign-on").exists()
 
 
-def test_the_way_leads_back_to_where_one_wanted_to_go_and_nowhere_else(client: Client, provider: LocalProvider):
+def test_sign_on_returns_to_the_requested_page_of_this_site_only(client: Client, provider: LocalProvider):
     assert sign_on(client, "/sign-in/sso/?next=/datasets/").url == "/datasets/"
     assert sign_on(Client(), "/sign-in/sso/?next=https://example.org/").url == "/"
     assert sign_on(Client(), "/sign-in/sso/?next=//example.org/").url == "/"
 
 
-def test_the_request_carries_state_nonce_and_a_hashed_verifier(client: Client, provider: LocalProvider):
+def test_sign_on_request_sends_state_nonce_and_a_hashed_verifier(client: Client, provider: LocalProvider):
     asked = parse_qs(urlsplit(client.get("/sign-in/sso/").url).query)
     assert {"state", "nonce", "code_challenge"} <= set(asked)
     assert asked["code_challenge_method"] == ["S256"]
 
 
-def test_the_session_is_another_one_after_it(client: Client, provider: LocalProvider):
+def test_sign_on_replaces_the_session_key(client: Client, provider: LocalProvider):
     back = go(client)
     before = client.session.session_key
     client.get(back)
     assert client.session.session_key != before
 
 
-def test_people_are_known_by_subject_not_by_name_or_address(client: Client, provider: LocalProvider):
+def test_user_is_identified_by_subject_not_by_name_or_email(client: Client, provider: LocalProvider):
     sign_on(client)
     provider.claims |= {"preferred_username": "grace.hopper", "email": "other@example.org"}
     sign_on(Client())
     assert User.objects.count() == 1
 
 
-def test_who_has_the_same_address_is_somebody_else(client: Client, provider: LocalProvider):
+def test_sign_on_does_not_take_over_a_user_with_the_same_email(client: Client, provider: LocalProvider):
     User.objects.create_user("root", email="grace@example.org", is_superuser=True)
     sign_on(client)
     assert Identity.objects.get().user.username == "grace"
 
 
-def test_an_address_that_was_not_verified_is_not_taken(client: Client, provider: LocalProvider):
+def test_unverified_email_is_not_stored(client: Client, provider: LocalProvider):
     provider.claims |= {"email_verified": False, "preferred_username": ""}
     sign_on(client)
     assert (User.objects.get().email, User.objects.get().username) == ("", "248289761001")
 
 
-def test_the_provider_must_have_verified_the_address_that_is_taken(client: Client, provider: LocalProvider):
+def test_email_of_the_id_token_is_not_stored_if_userinfo_verifies_another(client: Client, provider: LocalProvider):
     """The ID token has another address, and userinfo verifies its own only."""
     provider.bend = lambda claims: claims | {"email": "root@example.org"}
     sign_on(client)
     assert User.objects.get().email == "grace@example.org"
 
 
-def test_a_name_that_somebody_has_is_not_taken_over(client: Client, provider: LocalProvider):
+def test_sign_on_refuses_a_name_of_an_existing_user(client: Client, provider: LocalProvider):
     create_user(name="Grace", roles=["admin"])
     refused(client, sign_on(client), "A user grace already exists")
     provider.claims["preferred_username"] = "ＧＲＡＣＥ"
     refused(client, sign_on(client), "A user GRACE already exists")
 
 
-def test_an_administrator_links_the_two(client: Client, provider: LocalProvider):
+def test_linked_identity_signs_in_as_the_existing_user(client: Client, provider: LocalProvider):
     grace = create_user(name="grace", roles=["editor"])
     link_identity(user=grace, issuer=provider.issuer, subject="248289761001")
     sign_on(client)
@@ -154,7 +154,7 @@ def test_an_administrator_links_the_two(client: Client, provider: LocalProvider)
     assert roles_of(grace) == {Role.EDITOR}
 
 
-def test_who_is_out_of_use_stays_out(client: Client, provider: LocalProvider):
+def test_sign_on_refuses_an_inactive_user(client: Client, provider: LocalProvider):
     sign_on(client)
     deactivate_user(user=User.objects.get())
     assert not is_signed_in(client)
@@ -162,7 +162,7 @@ def test_who_is_out_of_use_stays_out(client: Client, provider: LocalProvider):
     refused(again, sign_on(again), "inactive")
 
 
-def test_a_service_account_is_nobody_at_the_provider(provider: LocalProvider):
+def test_service_account_cannot_be_linked_to_an_identity(provider: LocalProvider):
     robot = create_service_account(name="robot", owner=create_user(name="ada", roles=[]))
     with pytest.raises(Exception, match="signs in nowhere"):
         link_identity(user=robot, issuer=provider.issuer, subject="1")
@@ -191,7 +191,7 @@ def test_groups_give_roles(client: Client, with_roles: LocalProvider):
     assert roles_of(User.objects.get()) == {Role.EDITOR, Role.APPROVER}
 
 
-def test_and_take_them_at_the_next_sign_in(client: Client, with_roles: LocalProvider):
+def test_provider_groups_replace_roles_at_the_next_sign_in(client: Client, with_roles: LocalProvider):
     with_roles.claims["groups"] = ["leads"]
     sign_on(client)
     with_roles.claims["groups"] = ["modellers"]
@@ -200,13 +200,13 @@ def test_and_take_them_at_the_next_sign_in(client: Client, with_roles: LocalProv
 
 
 @pytest.mark.parametrize("groups", [["staff"], [], None, "lead"])
-def test_who_has_no_role_there_does_not_come_in(client: Client, with_roles: LocalProvider, groups):
+def test_sign_on_refuses_a_user_without_a_role_from_their_groups(client: Client, with_roles: LocalProvider, groups):
     with_roles.claims["groups"] = groups
     refused(client, sign_on(client), "None of your groups has a role here")
     assert not User.objects.exists()
 
 
-def test_a_user_whose_groups_were_taken_away_keeps_no_role_for_tokens(client: Client, with_roles: LocalProvider):
+def test_user_who_lost_all_groups_keeps_no_role_for_tokens(client: Client, with_roles: LocalProvider):
     with_roles.claims["groups"] = ["modellers"]
     sign_on(client)
     grace = User.objects.get()
@@ -220,7 +220,7 @@ def test_a_user_whose_groups_were_taken_away_keeps_no_role_for_tokens(client: Cl
     assert answer.status_code == 403
 
 
-def test_a_sign_in_does_not_activate_a_user_who_is_deactivated_meanwhile(
+def test_sign_on_does_not_reactivate_a_user_deactivated_meanwhile(
     client: Client, with_roles: LocalProvider, monkeypatch: pytest.MonkeyPatch
 ):
     with_roles.claims["groups"] = ["leads"]
@@ -237,7 +237,7 @@ def test_a_sign_in_does_not_activate_a_user_who_is_deactivated_meanwhile(
     assert not User.objects.get().is_active
 
 
-def test_without_a_map_roles_are_given_here(client: Client, provider: LocalProvider):
+def test_sign_on_without_a_role_map_keeps_local_roles(client: Client, provider: LocalProvider):
     sign_on(client)
     ensure_user(name="grace", roles=["operator"])
     sign_on(Client())
@@ -266,7 +266,7 @@ def old(claims: dict) -> dict:
         pytest.param(lambda claims: {k: v for k, v in claims.items() if k != "sub"}, id="of nobody"),
     ],
 )
-def test_an_id_token_that_was_not_made_for_this_is_refused(client: Client, provider: LocalProvider, bent):
+def test_id_token_with_wrong_or_missing_claims_is_refused(client: Client, provider: LocalProvider, bent):
     provider.bend = bent
     refused(client, sign_on(client))
 
@@ -301,48 +301,48 @@ def test_an_id_token_that_the_provider_did_not_sign_is_refused(client: Client, p
         pytest.param({"preferred_username": "---"}, id="no name"),
     ],
 )
-def test_claims_that_cannot_be_stored_are_refused_or_left_out(client: Client, provider: LocalProvider, claims):
+def test_claims_too_long_to_be_stored_are_refused_or_omitted(client: Client, provider: LocalProvider, claims):
     provider.claims |= claims
     assert sign_on(client).status_code in (302, 403)
     assert all(len(user.email) <= 254 and user.username for user in User.objects.all())
     assert all(len(identity.subject) <= 255 for identity in Identity.objects.all())
 
 
-def test_what_is_told_of_somebody_else_is_refused(client: Client, provider: LocalProvider):
+def test_userinfo_of_another_subject_is_refused(client: Client, provider: LocalProvider):
     provider.userinfo_sub = "another"
     refused(client, sign_on(client))
 
 
-def test_an_answer_that_nobody_asked_for_is_refused(client: Client, provider: LocalProvider):
+def test_callback_without_a_request_in_this_session_is_refused(client: Client, provider: LocalProvider):
     back = go(Client())
     refused(client, client.get(back))
 
 
-def test_an_answer_counts_once(client: Client, provider: LocalProvider):
+def test_callback_is_accepted_only_once(client: Client, provider: LocalProvider):
     back = go(client)
     client.get(back)
     client.post("/sign-out/")
     refused(client, client.get(back))
 
 
-def test_a_code_on_the_sign_in_form_is_not_looked_at(client: Client, provider: LocalProvider):
+def test_sign_in_form_ignores_a_code_in_its_query(client: Client, provider: LocalProvider):
     given = {"username": "grace", "password": "x"}
     client.post(f"/sign-in/?{urlsplit(go(Client())).query}", given)
     assert not is_signed_in(client)
 
 
-def test_a_no_at_the_provider_is_said(client: Client, provider: LocalProvider):
+def test_denial_by_the_provider_is_shown_as_a_failed_sign_on(client: Client, provider: LocalProvider):
     go(client)
     state = provider.asked[-1]["state"]
     refused(client, client.get(f"/sign-in/sso/callback/?error=access_denied&state={state}"))
 
 
-def test_it_does_not_sign_anybody_out(operator: Client, provider: LocalProvider):
+def test_failed_callback_keeps_the_current_session(operator: Client, provider: LocalProvider):
     assert operator.get("/sign-in/sso/callback/?error=x").status_code == 403
     assert is_signed_in(operator)
 
 
-def test_failing_there_locks_nobody_out(client: Client, provider: LocalProvider, settings):
+def test_failed_sign_on_causes_no_lockout(client: Client, provider: LocalProvider, settings):
     provider.bend = old
     for _ in range(settings.AXES_FAILURE_LIMIT + 1):
         sign_on(client)
@@ -350,14 +350,14 @@ def test_failing_there_locks_nobody_out(client: Client, provider: LocalProvider,
     assert sign_on(client).status_code == 302
 
 
-def test_a_provider_that_is_away_is_said(client: Client, provider: LocalProvider, settings):
+def test_unreachable_provider_returns_503_with_a_message(client: Client, provider: LocalProvider, settings):
     settings.SINGLE_SIGN_ON = replace(settings.SINGLE_SIGN_ON, issuer="http://127.0.0.1:9")
     answer = client.get("/sign-in/sso/")
     assert answer.status_code == 503
     assert "The single sign-on provider does not respond." in html_of(answer)
 
 
-def test_a_provider_that_calls_itself_otherwise_is_not_believed(client: Client, provider: LocalProvider, settings):
+def test_provider_with_another_issuer_name_is_refused(client: Client, provider: LocalProvider, settings):
     other = provider.issuer.replace("127.0.0.1", "localhost")
     settings.SINGLE_SIGN_ON = replace(settings.SINGLE_SIGN_ON, issuer=other)
     assert client.get("/sign-in/sso/").status_code == 503
@@ -374,14 +374,14 @@ def test_no_secret_is_logged(client: Client, provider: LocalProvider, caplog):
 # --- settings ----------------------------------------------------------------------------------
 
 
-def test_the_sign_in_page_shows_the_way(client: Client, provider: LocalProvider):
+def test_sign_in_page_shows_the_single_sign_on_link(client: Client, provider: LocalProvider):
     text = html_of(client.get("/sign-in/?next=/datasets/"))
     assert "Sign in with Example ID" in text
     assert 'href="/sign-in/sso/?next=%2Fdatasets%2F"' in text
     assert 'name="password"' in text
 
 
-def test_passwords_may_be_switched_off(client: Client, person: User, provider: LocalProvider, settings):
+def test_password_sign_in_can_be_disabled(client: Client, person: User, provider: LocalProvider, settings):
     settings.PASSWORD_SIGN_IN = False
     assert 'name="password"' not in html_of(client.get("/sign-in/"))
     given = {"username": "ada", "password": "analytical engine"}
@@ -390,7 +390,7 @@ def test_passwords_may_be_switched_off(client: Client, person: User, provider: L
 
 
 @pytest.mark.parametrize("address", ["/sign-in/sso/", "/sign-in/sso/callback/?code=a&state=b"])
-def test_without_a_provider_there_is_no_such_way(client: Client, address: str):
+def test_single_sign_on_pages_return_404_without_a_provider(client: Client, address: str):
     assert client.get(address).status_code == 404
     assert "sign-in/sso" not in html_of(client.get("/sign-in/"))
 
@@ -409,17 +409,17 @@ ISSUER = {"ELEVATA_OIDC_ISSUER": "https://id.example.org", "ELEVATA_OIDC_CLIENT_
         ISSUER | {"ELEVATA_OIDC_CLIENT_SECRET_FILE": "/nowhere/at/all"},
     ],
 )
-def test_half_a_configuration_is_refused_at_start(environ: dict[str, str]):
+def test_invalid_provider_configuration_is_refused(environ: dict[str, str]):
     with pytest.raises(ImproperlyConfigured):
         provider_of_environment(environ)
 
 
-def test_a_secret_may_stand_in_a_file(tmp_path):
+def test_client_secret_is_read_from_a_file(tmp_path):
     file = tmp_path / "secret"
     file.write_text("hidden\n")
     told = provider_of_environment(ISSUER | {"ELEVATA_OIDC_CLIENT_SECRET_FILE": str(file)})
     assert told.client_secret == "hidden"
 
 
-def test_nothing_set_is_no_provider():
+def test_empty_environment_configures_no_provider():
     assert provider_of_environment({}) is None

@@ -33,32 +33,32 @@ def signed(ada: User) -> Client:
 
 
 @pytest.mark.parametrize("page", ["/", "/me/", "/reports/", "/users/", "/notices/"])
-def test_every_page_leads_to_the_new_password(signed: Client, page: str):
+def test_page_with_a_temporary_password_redirects_to_the_password_form(signed: Client, page: str):
     assert signed.get(page).url == "/me/password/"
 
 
-def test_a_part_of_a_page_leads_there_too(signed: Client):
+def test_fragment_with_a_temporary_password_redirects_to_the_password_form(signed: Client):
     answer = signed.get("/inbox/", headers={"HX-Request": "true"})
     assert (answer.status_code, answer.headers["HX-Redirect"]) == (204, "/me/password/")
 
 
-def test_nothing_is_done_before(signed: Client):
+def test_form_sent_with_a_temporary_password_changes_nothing(signed: Client):
     given = {"do": "token", "token-label": "x", "token-scope": "write", "token-days": "1"}
     assert signed.post("/me/", given).url == "/me/password/"
     assert not PersonalToken.objects.exists()
 
 
-def test_the_api_refuses_the_session(signed: Client):
+def test_api_refuses_a_session_with_a_temporary_password(signed: Client):
     answer = signed.get("/api/v1/schemas/")
     assert (answer.status_code, answer.json()["code"]) == (403, "password_temporary")
 
 
-def test_tokens_that_the_owner_made_go_on(ada: User):
+def test_token_works_despite_a_temporary_password(ada: User):
     _, text = create_token(user=ada)
     assert Client().get("/api/v1/schemas/", headers={"Authorization": f"Token {text}"}).status_code == 200
 
 
-def test_it_is_replaced_by_another_one(signed: Client, ada: User):
+def test_temporary_password_must_be_replaced_by_a_different_one(signed: Client, ada: User):
     assert "eve set the password of ada" in words(html_of(signed.get("/me/password/")))
     given = {"own-old": GIVEN, "own-password": OWN}
     assert signed.post("/me/password/", given | {"own-old": "wrong"}).status_code == 422
@@ -68,15 +68,15 @@ def test_it_is_replaced_by_another_one(signed: Client, ada: User):
     assert signed.get("/me/").status_code == 200
 
 
-def test_who_does_not_replace_it_signs_out(signed: Client):
+def test_user_with_a_temporary_password_can_sign_out(signed: Client):
     assert signed.post("/sign-out/").url == "/sign-in/"
 
 
-def test_who_has_a_password_of_their_own_is_led_on(reader: Client):
+def test_password_form_redirects_a_user_with_their_own_password(reader: Client):
     assert reader.get("/me/password/").url == "/me/"
 
 
-def test_it_is_asked_of_no_session_of_single_sign_on(ada: User, settings):
+def test_single_sign_on_session_needs_no_password_replacement(ada: User, settings):
     settings.AUTHENTICATION_BACKENDS = [
         *settings.AUTHENTICATION_BACKENDS,
         "elevata.accounts.sign_in.ProviderBackend",
@@ -86,7 +86,7 @@ def test_it_is_asked_of_no_session_of_single_sign_on(ada: User, settings):
     assert client.get("/me/").status_code == 200
 
 
-def test_there_is_no_way_to_a_password_by_mail():
+def test_password_reset_by_mail_does_not_exist():
     """So nobody gets into an account by its e-mail address, which only its owner sets."""
     names = {name for name in reverse.__globals__["get_resolver"](None).reverse_dict if isinstance(name, str)}
     assert not {name for name in names if "reset" in name}

@@ -39,7 +39,7 @@ TABLE = {
 
 @pytest.mark.parametrize("role", Role)
 @pytest.mark.parametrize("permission", Permission)
-def test_a_role_gives_what_the_table_says_and_no_more(role: Role, permission: Permission) -> None:
+def test_role_gives_exactly_the_permissions_of_the_table(role: Role, permission: Permission) -> None:
     assert may(person(role), permission) == (permission in TABLE[role])
 
 
@@ -50,24 +50,24 @@ def test_roles_add_up() -> None:
     assert may(user_named("ada"), Permission.APPROVE_REPORTS)
 
 
-def test_nobody_may_nothing() -> None:
+def test_anonymous_user_has_no_permission() -> None:
     assert not may(None, Permission.START_LOAD)
     assert not may(AnonymousUser(), Permission.START_LOAD)
 
 
-def test_who_is_out_of_use_may_nothing() -> None:
+def test_inactive_user_has_no_permission() -> None:
     user = person("admin")
     User.objects.filter(pk=user.pk).update(is_active=False)
     assert not may(user_named("ada"), Permission.START_LOAD)
 
 
-def test_a_user_that_is_ensured_is_active_again() -> None:
+def test_ensure_user_reactivates_an_inactive_user() -> None:
     user = person("admin")
     User.objects.filter(pk=user.pk).update(is_active=False)
     assert ensure_user(name="ada", roles=["admin"]).is_active
 
 
-def test_a_superuser_is_an_admin() -> None:
+def test_superuser_has_the_permissions_and_role_of_an_admin() -> None:
     root = User.objects.create_superuser("root")
     assert {permission for permission in Permission if may(root, permission)} == TABLE[Role.ADMIN]
     assert roles_of(root) == {Role.ADMIN}
@@ -84,7 +84,7 @@ def test_every_role_is_a_group_after_migrating() -> None:
     assert set(Group.objects.values_list("name", flat=True)) >= {role.value for role in ROLES}
 
 
-def test_migrating_again_puts_a_group_right() -> None:
+def test_migration_restores_the_permissions_of_a_group() -> None:
     Group.objects.get(name="editor").permissions.clear()
     Group.objects.get(name="viewer").permissions.set(Group.objects.get(name="admin").permissions.all())
     call_command("migrate", verbosity=0, interactive=False)
@@ -92,7 +92,7 @@ def test_migrating_again_puts_a_group_right() -> None:
     assert not may(person("viewer"), Permission.CHANGE_METADATA)
 
 
-def test_other_permissions_of_other_apps_are_left_alone() -> None:
+def test_sync_roles_keeps_permissions_of_other_apps() -> None:
     group = Group.objects.get(name="admin")
     sync_roles(app_label="accounts")
     assert group.permissions.filter(codename="start_load").exists()
@@ -101,28 +101,28 @@ def test_other_permissions_of_other_apps_are_left_alone() -> None:
 # --- people --------------------------------------------------------------------------------------
 
 
-def test_a_person_signs_in_with_their_password() -> None:
+def test_create_user_sets_the_given_password() -> None:
     assert create_user(name="ada", roles=["viewer"], password=PASSWORD).check_password(PASSWORD)
 
 
-def test_a_person_without_a_password_does_not_sign_in() -> None:
+def test_create_user_without_a_password_sets_an_unusable_one() -> None:
     assert not create_user(name="ada", roles=["viewer"]).has_usable_password()
 
 
-def test_a_name_is_given_once() -> None:
+def test_create_user_refuses_an_existing_name() -> None:
     person("viewer")
     with pytest.raises(MetadataError) as refused:
         create_user(name="ada", roles=["admin"])
     assert refused.value.code == "name_taken"
 
 
-def test_ensuring_twice_changes_nothing() -> None:
+def test_repeated_ensure_user_changes_nothing() -> None:
     person("viewer")
     person("viewer")
     assert ChangeLogEntry.objects.count() == 1
 
 
-def test_ensuring_sets_exactly_these_roles_and_leaves_other_groups() -> None:
+def test_ensure_user_sets_exactly_the_given_roles_and_keeps_other_groups() -> None:
     user = person("viewer", "editor")
     user.groups.add(Group.objects.create(name="finance"))
     person("approver")
@@ -130,7 +130,7 @@ def test_ensuring_sets_exactly_these_roles_and_leaves_other_groups() -> None:
     assert user.groups.filter(name="finance").exists()
 
 
-def test_ensuring_keeps_a_password_that_is_not_given() -> None:
+def test_ensure_user_without_a_password_keeps_the_current_one() -> None:
     ensure_user(name="ada", roles=["viewer"], password=PASSWORD)
     assert ensure_user(name="ada", roles=["editor"]).check_password(PASSWORD)
 
@@ -145,20 +145,20 @@ def test_ensuring_keeps_a_password_that_is_not_given() -> None:
         ({"name": "adalovelace", "roles": ["viewer"], "password": "adalovelace"}, "weak_password"),
     ],
 )
-def test_what_cannot_be_is_refused_and_nobody_is_made(given: dict, code: str) -> None:
+def test_ensure_user_refuses_invalid_input_and_creates_no_user(given: dict, code: str) -> None:
     with pytest.raises(MetadataError) as refused:
         ensure_user(**given)
     assert refused.value.code == code
     assert not User.objects.exists()
 
 
-def test_a_new_password_is_told_without_saying_it() -> None:
+def test_password_change_is_logged_without_the_password() -> None:
     person("viewer")
     ensure_user(name="ada", roles=["viewer"], password=PASSWORD)
     assert ChangeLogEntry.objects.latest("id").changes == '{"password":{"after":"changed"}}'
 
 
-def test_nobody_of_that_name_is_said() -> None:
+def test_user_named_raises_unknown_user() -> None:
     with pytest.raises(MetadataError) as refused:
         user_named("eve")
     assert refused.value.code == "unknown_user"
@@ -167,7 +167,7 @@ def test_nobody_of_that_name_is_said() -> None:
 # --- tokens --------------------------------------------------------------------------------------
 
 
-def test_a_token_finds_its_person() -> None:
+def test_token_authenticates_its_user() -> None:
     user = person("viewer")
     _, text = create_token(user=user)
     assert authenticate_token(text).user == user
@@ -180,7 +180,7 @@ def test_a_token_is_stored_hashed_only() -> None:
     assert len(token.digest) == 128
 
 
-def test_a_token_is_good_for_ninety_days_or_as_long_as_said() -> None:
+def test_token_expires_after_ninety_days_or_the_given_days() -> None:
     user = person("viewer")
     for days, expected in ((None, 90), (7, 7)):
         token, _ = create_token(user=user, days=days)
@@ -188,12 +188,12 @@ def test_a_token_is_good_for_ninety_days_or_as_long_as_said() -> None:
 
 
 @pytest.mark.parametrize("days", [0, -1, 367])
-def test_a_token_for_ever_is_refused(days: int) -> None:
+def test_create_token_refuses_days_outside_1_to_366(days: int) -> None:
     with pytest.raises(MetadataError, match="1 to 366"):
         create_token(user=person("viewer"), days=days)
 
 
-def test_an_expired_token_is_refused_and_says_when() -> None:
+def test_expired_token_is_refused_with_its_expiry() -> None:
     token, text = create_token(user=person("viewer"))
     PersonalToken.objects.filter(pk=token.pk).update(expiry=timezone.now() - timedelta(seconds=1))
     with pytest.raises(MetadataError, match="expired on 20") as refused:
@@ -202,20 +202,20 @@ def test_an_expired_token_is_refused_and_says_when() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "elv_" + "0" * 64, "elv_é", "\x00", "elv_ und mehr"])
-def test_what_is_no_token_is_refused(text: str) -> None:
+def test_malformed_or_unknown_token_is_refused(text: str) -> None:
     create_token(user=person("viewer"))
     with pytest.raises(MetadataError) as refused:
         authenticate_token(text)
     assert refused.value.code == "token_invalid"
 
 
-def test_a_token_that_differs_in_its_last_letter_is_refused() -> None:
+def test_token_with_a_wrong_last_character_is_refused() -> None:
     _, text = create_token(user=person("viewer"))
     with pytest.raises(MetadataError):
         authenticate_token(text[:-1] + ("0" if text[-1] != "0" else "1"))
 
 
-def test_the_token_of_somebody_out_of_use_is_refused() -> None:
+def test_token_of_an_inactive_user_is_refused() -> None:
     user = person("viewer")
     _, text = create_token(user=user)
     User.objects.filter(pk=user.pk).update(is_active=False)
@@ -223,7 +223,7 @@ def test_the_token_of_somebody_out_of_use_is_refused() -> None:
         authenticate_token(text)
 
 
-def test_somebody_out_of_use_gets_no_token() -> None:
+def test_create_token_refuses_an_inactive_user() -> None:
     user = person("viewer")
     user.is_active = False
     with pytest.raises(MetadataError, match="inactive"):
@@ -240,14 +240,14 @@ def test_revoked_tokens_are_refused_and_others_are_not() -> None:
     assert authenticate_token(kept).name == "server"
 
 
-def test_all_tokens_of_a_person_are_revoked_at_once() -> None:
+def test_revoke_tokens_revokes_all_tokens_of_a_user() -> None:
     user = person("viewer")
     for name in ("laptop", "server"):
         create_token(user=user, name=name)
     assert revoke_tokens(user=user) == 2
 
 
-def test_when_a_token_was_last_used_is_written_once_a_minute(django_assert_num_queries) -> None:
+def test_last_use_of_a_token_is_stored_at_most_once_a_minute(django_assert_num_queries) -> None:
     _, text = create_token(user=person("viewer"))
     authenticate_token(text)
     assert PersonalToken.objects.get().last_used_at is not None
@@ -255,7 +255,7 @@ def test_when_a_token_was_last_used_is_written_once_a_minute(django_assert_num_q
         authenticate_token(text)
 
 
-def test_tokens_are_told_without_their_text() -> None:
+def test_token_changes_are_logged_without_the_token_text() -> None:
     user = person("viewer")
     _, text = create_token(user=user, name="laptop")
     revoke_tokens(user=user)

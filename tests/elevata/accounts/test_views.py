@@ -52,12 +52,12 @@ def test_a_token_is_revoked(reader: Client, person: User):
 @pytest.mark.parametrize(
     "wrong", [{"token-days": "0"}, {"token-days": "367"}, {"token-label": ""}, {"token-scope": "all"}]
 )
-def test_what_cannot_be_is_said_and_nothing_is_made(reader: Client, wrong: dict):
+def test_invalid_token_form_is_refused_and_creates_no_token(reader: Client, wrong: dict):
     assert reader.post("/me/", TOKEN | wrong).status_code == 422
     assert not PersonalToken.objects.exists()
 
 
-def test_an_owner_has_the_tokens_of_their_service_account_in_hand(reader: Client, person: User):
+def test_owner_creates_and_revokes_tokens_of_their_service_account(reader: Client, person: User):
     robot = create_service_account(name="robot", owner=person)
     text = shown(html_of(reader.post("/me/", TOKEN | {"token-account": "robot"})))
     token = authenticate_token(text)
@@ -66,7 +66,7 @@ def test_an_owner_has_the_tokens_of_their_service_account_in_hand(reader: Client
     assert not PersonalToken.objects.exists()
 
 
-def test_a_password_is_changed_by_who_knows_the_old_one(reader: Client, person: User):
+def test_password_change_requires_the_old_password_and_a_strong_new_one(reader: Client, person: User):
     given = {"do": "password", "own-old": "analytical engine", "own-password": "difference engine"}
     assert reader.post("/me/", given | {"own-old": "wrong"}).status_code == 422
     assert reader.post("/me/", given | {"own-password": "1234"}).status_code == 422
@@ -76,24 +76,26 @@ def test_a_password_is_changed_by_who_knows_the_old_one(reader: Client, person: 
     assert reader.get("/me/").status_code == 200
 
 
-def test_changing_it_ends_other_sessions(reader: Client, person: User):
+def test_password_change_ends_other_sessions(reader: Client, person: User):
     elsewhere = Client()
     elsewhere.force_login(person)
     reader.post("/me/", {"do": "password", "own-old": "analytical engine", "own-password": "difference engine"})
     assert elsewhere.get("/me/").status_code == 302
 
 
-def test_what_ones_roles_let_one_do_is_said_with_the_place(reader: Client, person: User):
+def test_own_page_lists_permissions_with_their_place(reader: Client, person: User):
     grant_role(user=person, role="editor", layer="raw")
     assert "editor layer raw Changes metadata." in words(html_of(reader.get("/me/")))
 
 
-def test_who_has_no_role_is_told_who_gives_them(nobody: Client):
+def test_own_page_without_a_role_refers_to_an_administrator(nobody: Client):
     assert "Ask an administrator." in words(html_of(nobody.get("/me/")))
 
 
 @pytest.mark.parametrize("contact", ["", "data-platform@example.org"])
-def test_without_a_role_one_page_says_whom_to_ask(nobody: Client, person: User, settings, contact: str):
+def test_pages_without_a_role_show_the_contact_and_not_the_user_name(
+    nobody: Client, person: User, settings, contact: str
+):
     settings.CONTACT = contact
     for address in ("/", "/datasets/", "/changes/", "/datasets/00000000-0000-0000-0000-000000000000/"):
         answer = nobody.get(address)
@@ -104,7 +106,7 @@ def test_without_a_role_one_page_says_whom_to_ask(nobody: Client, person: User, 
         assert not re.search(rf"\b{person.username}\b", said)
 
 
-def test_without_a_role_ones_own_page_shows_nothing_of_the_installation(nobody: Client):
+def test_own_page_without_a_role_shows_nothing_of_the_installation(nobody: Client):
     said = words(html_of(nobody.get("/me/")))
     for word in ("Datasets", "Inbox", "Notices", "worker"):
         assert word not in said
@@ -114,13 +116,13 @@ def test_without_a_role_ones_own_page_shows_nothing_of_the_installation(nobody: 
 # --- everybody ---------------------------------------------------------------------------------
 
 
-def test_somebody_new_is_made_with_roles(operator: Client):
+def test_new_user_form_creates_a_user_with_roles(operator: Client):
     given = {"name": "grace", "password": "analytical engine", "role_editor": "on", "role_viewer": "on"}
     assert operator.post("/new-user/", given).url == "/users/grace/"
     assert roles_of(User.objects.get(username="grace")) == {Role.EDITOR, Role.VIEWER}
 
 
-def test_a_service_account_is_made(operator: Client, person: User):
+def test_new_user_form_creates_a_service_account(operator: Client, person: User):
     operator.post("/new-user/", {"name": "robot", "owner": "ada", "role_operator": "on"})
     assert ServiceAccount.objects.get().owner == person
     assert "service account of ada" in words(html_of(operator.get("/users/")))
@@ -138,23 +140,23 @@ def listed(client: Client, query: str = "") -> list[str]:
     return re.findall(r'class="name" href="/users/([^/]+)/"', html_of(client.get(f"/users/{query}")))
 
 
-def test_people_are_listed_by_name_a_page_at_a_time(operator: Client, many: list[str]):
+def test_user_list_is_sorted_by_name_and_paged(operator: Client, many: list[str]):
     assert listed(operator) == ["ada", "eve", *many[:48]]
     assert listed(operator, "?page=2") == many[48:]
 
 
 @pytest.mark.parametrize("query", ["?q=GRA", "?role=approver", "?active=false", "?q=gra&role=approver&active=false"])
-def test_people_are_found_by_name_role_and_state(operator: Client, person: User, query: str):
+def test_user_list_filters_by_name_role_and_state(operator: Client, person: User, query: str):
     grace = create_user(name="grace", roles=[Role.APPROVER])
     User.objects.filter(pk=grace.pk).update(is_active=False)
     assert listed(operator, query) == ["grace"]
 
 
-def test_that_nobody_is_found_is_said(operator: Client):
+def test_user_list_without_matches_shows_a_message(operator: Client):
     assert "No users match these filters." in words(html_of(operator.get("/users/?q=nobody")))
 
 
-def test_names_that_somebody_guesses_do_not_fill_the_page(operator: Client):
+def test_user_list_shows_at_most_five_locks_and_their_total(operator: Client):
     for number in range(7):
         for _ in range(5):
             Client().post("/sign-in/", {"username": f"guess/{number}", "password": "wrong"})
@@ -163,7 +165,7 @@ def test_names_that_somebody_guesses_do_not_fill_the_page(operator: Client):
     assert "7 locks in total" in said
 
 
-def test_the_owner_of_a_service_account_is_chosen_among_people(operator: Client, person: User):
+def test_owner_choices_of_a_service_account_contain_no_service_account(operator: Client, person: User):
     create_service_account(name="robot", owner=person)
     offered = re.findall(r'<option value="([^"]+)"></option>', html_of(operator.get("/new-user/")))
     assert offered == ["ada", "eve"]
@@ -180,19 +182,19 @@ def test_the_owner_of_a_service_account_is_chosen_among_people(operator: Client,
         {"name": "grace", "password": "1234"},
     ],
 )
-def test_who_cannot_be_is_said_beside_the_field(operator: Client, person: User, given: dict):
+def test_new_user_form_refuses_invalid_input(operator: Client, person: User, given: dict):
     assert operator.post("/new-user/", given).status_code == 422
     assert User.objects.count() == 2
 
 
-def test_roles_are_set(operator: Client, person: User):
+def test_user_page_replaces_roles(operator: Client, person: User):
     operator.post("/users/ada/", {"do": "roles", "roles-role_approver": "on"})
     assert roles_of(person) == {Role.APPROVER}
     operator.post("/users/ada/", {"do": "roles"})
     assert roles_of(person) == frozenset()
 
 
-def test_a_role_for_one_place_is_granted_and_taken_back(operator: Client, person: User):
+def test_user_page_grants_and_revokes_a_role_for_a_place(operator: Client, person: User):
     TargetSchemaFactory(name="sales", layer="bizcore")
     operator.post("/users/ada/", {"do": "grant", "grant-role": "editor", "grant-place": "schema:sales"})
     grant = person.role_grants.get()
@@ -201,17 +203,17 @@ def test_a_role_for_one_place_is_granted_and_taken_back(operator: Client, person
     assert not person.role_grants.exists()
 
 
-def test_a_place_that_there_is_not_is_refused(operator: Client, person: User):
+def test_user_page_refuses_a_grant_for_an_unknown_place(operator: Client, person: User):
     given = {"do": "grant", "grant-role": "editor", "grant-place": "schema:nowhere"}
     assert operator.post("/users/ada/", given).status_code == 422
 
 
-def test_a_grant_of_somebody_else_is_not_found(operator: Client, person: User, starter: User):
+def test_user_page_cannot_revoke_a_grant_of_another_user(operator: Client, person: User, starter: User):
     theirs = grant_role(user=starter, role="editor", layer="raw")
     assert operator.post("/users/ada/", {"do": "ungrant", "grant": theirs.pk}).status_code == 404
 
 
-def test_somebody_is_put_out_of_use_and_back(operator: Client, reader: Client, person: User):
+def test_user_page_deactivates_and_reactivates_a_user(operator: Client, reader: Client, person: User):
     operator.post("/users/ada/", {"do": "out"})
     assert reader.get("/").status_code == 302
     operator.post("/users/ada/", {"do": "in"})
@@ -219,13 +221,13 @@ def test_somebody_is_put_out_of_use_and_back(operator: Client, reader: Client, p
     assert person.is_active
 
 
-def test_nobody_puts_themselves_out_of_use(operator: Client, starter: User):
+def test_administrator_cannot_deactivate_themselves(operator: Client, starter: User):
     operator.post("/users/eve/", {"do": "out"})
     starter.refresh_from_db()
     assert starter.is_active
 
 
-def test_an_administrator_revokes_anybodys_token(operator: Client, person: User):
+def test_administrator_revokes_a_token_of_another_user(operator: Client, person: User):
     token, _ = create_token(user=person)
     operator.post("/users/ada/", {"do": "revoke", "token": token.digest[:32]})
     assert not PersonalToken.objects.exists()
@@ -239,19 +241,19 @@ def test_a_locked_name_is_unlocked(operator: Client, person: User):
     assert "locked until" not in words(html_of(operator.get("/users/")))
 
 
-def test_a_deed_that_there_is_not_is_not_found(operator: Client, person: User):
+def test_unknown_form_action_returns_404(operator: Client, person: User):
     assert operator.post("/users/ada/", {"do": "crown"}).status_code == 404
     assert operator.post("/me/", {}).status_code == 404
 
 
-def test_an_administrator_is_offered_no_token_of_somebody_else_and_gets_none(operator: Client, person: User):
+def test_administrator_can_neither_see_nor_send_the_token_form_of_another_user(operator: Client, person: User):
     assert 'value="token"' not in html_of(operator.get("/users/ada/"))
     given = {"do": "token", "token-label": "x", "token-scope": "write", "token-days": "1"}
     assert operator.post("/users/ada/", given).status_code == 404
     assert not PersonalToken.objects.exists()
 
 
-def test_an_administrator_changes_neither_owner_nor_address_of_another(operator: Client, person: User):
+def test_administrator_cannot_change_owner_email_or_password_of_a_service_account(operator: Client, person: User):
     robot = create_service_account(name="robot", owner=person)
     for change in ({"owner": "eve"}, {"email": "eve@example.org"}, {"password": "analytical engine"}):
         answer = operator.patch("/api/v1/users/robot/", change, content_type="application/json")
@@ -263,7 +265,7 @@ def test_an_administrator_changes_neither_owner_nor_address_of_another(operator:
 # --- time zone -------------------------------------------------------------------------------------
 
 
-def test_a_chosen_time_zone_is_on_every_page_and_comes_back_with_the_next_sign_in(reader: Client):
+def test_chosen_time_zone_is_stored_and_used_after_the_next_sign_in(reader: Client):
     assert reader.post("/me/", {"do": "zone", "own-time_zone": "Europe/Berlin"}).status_code == 302
     assert 'data-zone="Europe/Berlin"' in html_of(reader.get("/me/"))
     again = Client()
@@ -271,7 +273,7 @@ def test_a_chosen_time_zone_is_on_every_page_and_comes_back_with_the_next_sign_i
     assert 'data-zone="Europe/Berlin"' in html_of(again.get("/me/"))
 
 
-def test_a_time_zone_that_there_is_not_is_refused(reader: Client):
+def test_unknown_time_zone_is_refused(reader: Client):
     answer = reader.post("/me/", {"do": "zone", "own-time_zone": "Mars/Olympus"})
     assert answer.status_code == 422
     assert "Is no time zone" in html_of(answer)

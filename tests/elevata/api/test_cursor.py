@@ -33,14 +33,14 @@ def walk(client: Client, path: str, between=lambda: None) -> list[dict]:
 
 
 @pytest.mark.parametrize("ordering", ["", "&ordering=load_timestamp", "&ordering=-load_timestamp", "&ordering=run_id"])
-def test_every_row_comes_once_in_the_list_s_order(reader: Client, runs: list[str], ordering: str):
+def test_cursor_pages_return_every_row_once_in_the_order_of_the_list(reader: Client, runs: list[str], ordering: str):
     rows = walk(reader, f"load-runs/?page_size=2{ordering}")
     whole = reader.get(f"/api/v1/load-runs/?page_size=100{ordering}").json()["results"]
     assert rows == whole
     assert sorted(row["run_id"] for row in rows) == runs
 
 
-def test_rows_that_come_and_go_before_the_cursor_move_nothing(reader: Client, runs: list[str]):
+def test_cursor_pages_are_unaffected_by_rows_added_or_deleted_before_them(reader: Client, runs: list[str]):
     def disturbed():
         LoadRun.objects.filter(run_id="r0").delete()
         if not LoadRun.objects.filter(run_id="late").exists():
@@ -50,7 +50,7 @@ def test_rows_that_come_and_go_before_the_cursor_move_nothing(reader: Client, ru
     assert [row["run_id"] for row in rows] == runs
 
 
-def test_an_order_over_another_table_goes_by_key_too(reader: Client, airport: TargetDataset):
+def test_cursor_pages_support_an_order_over_a_joined_table(reader: Client, airport: TargetDataset):
     rows = walk(reader, "datasets/?page_size=1")
     assert [row["name"] for row in rows] == [
         "raw_air_airport",
@@ -61,22 +61,22 @@ def test_an_order_over_another_table_goes_by_key_too(reader: Client, airport: Ta
 
 
 @pytest.mark.parametrize("cursor", ["nonsense", "a:b:c", "%00"])
-def test_a_cursor_that_was_not_given_out_is_refused(reader: Client, runs: list[str], cursor: str):
+def test_forged_cursor_is_refused(reader: Client, runs: list[str], cursor: str):
     answer = reader.get(f"/api/v1/load-runs/?cursor={cursor}")
     assert (answer.status_code, list(answer.json()["errors"])) == (400, ["cursor"])
 
 
-def test_a_cursor_belongs_to_its_order(reader: Client, runs: list[str]):
+def test_cursor_is_refused_with_another_ordering(reader: Client, runs: list[str]):
     following = reader.get("/api/v1/load-runs/?cursor=&page_size=2&ordering=load_timestamp").json()["next"]
     answer = reader.get(following.replace("ordering=load_timestamp", "ordering=-load_timestamp"))
     assert answer.status_code == 400
 
 
-def test_pages_go_one_way(reader: Client, runs: list[str]):
+def test_cursor_with_a_page_number_is_refused(reader: Client, runs: list[str]):
     assert reader.get("/api/v1/load-runs/?cursor=&page=2").status_code == 400
 
 
-def test_a_list_in_a_computed_order_goes_on_by_key_too(reader: Client, warehouse: TargetDataset):
+def test_cursor_pages_support_a_computed_order(reader: Client, warehouse: TargetDataset):
     HealthFinding.objects.all().delete()
     HealthFinding.objects.bulk_create(
         HealthFinding(dataset=warehouse, code=f"c{number}", severity=severity, text="")
@@ -91,7 +91,7 @@ def test_a_list_in_a_computed_order_goes_on_by_key_too(reader: Client, warehouse
     assert (found, found[:2]) == (whole, ["c1", "c3"])
 
 
-def test_a_list_in_the_order_of_other_rows_goes_on_by_key_too(reader: Client, warehouse: TargetDataset):
+def test_cursor_pages_support_the_order_of_columns(reader: Client, warehouse: TargetDataset):
     whole = [row["key"] for row in reader.get("/api/v1/columns/?page_size=500").json()["results"]]
     assert len(whole) > 4
     found, address = [], "/api/v1/columns/?cursor=&page_size=4"

@@ -94,7 +94,7 @@ def broken_promises(operation: Any, mode: GenerationMode, headers: dict[str, str
 
 @pytest.mark.takes(seconds=6)
 @pytest.mark.parametrize(("role", "mode"), ASKED)
-def test_operations_answer_as_they_are_described(
+def test_operations_conform_to_their_description_for_every_role(
     one_connection, warehouse, described, never_wrong, role: Role, mode: GenerationMode
 ):
     del warehouse
@@ -104,7 +104,7 @@ def test_operations_answer_as_they_are_described(
 
 
 @pytest.mark.parametrize("mode", GenerationMode, ids=lambda mode: mode.value)
-def test_operations_answer_nobody_as_they_are_described(
+def test_operations_conform_to_their_description_without_sign_in(
     one_connection, warehouse, described, never_wrong, mode: GenerationMode
 ):
     del warehouse

@@ -22,7 +22,7 @@ def post(client: Client, body: dict, key: str = "k1", path: str = "schemas/") ->
     return client.post(f"/api/v1/{path}", body, content_type="application/json", headers={"Idempotency-Key": key})
 
 
-def test_the_same_again_is_answered_the_same_and_done_once(operator: Client):
+def test_repeated_request_replays_its_response_and_is_done_once(operator: Client):
     first, second = post(operator, MART), post(operator, MART)
     assert (first.status_code, second.status_code) == (201, 201)
     assert second.json() == first.json()
@@ -31,19 +31,19 @@ def test_the_same_again_is_answered_the_same_and_done_once(operator: Client):
     assert TargetSchema.objects.count() == ChangeLogEntry.objects.filter(subject_kind="schema").count() == 1
 
 
-def test_another_body_under_the_same_key_is_refused(operator: Client):
+def test_idempotency_key_with_another_body_is_refused(operator: Client):
     post(operator, MART)
     answer = post(operator, MART | {"name": "other"})
     assert (answer.status_code, answer.json()["code"]) == (422, "idempotency_key_reused")
     assert TargetSchema.objects.count() == 1
 
 
-def test_another_address_is_another_request(operator: Client):
+def test_idempotency_key_with_another_address_is_refused(operator: Client):
     post(operator, MART)
     assert post(operator, MART, path="systems/").status_code == 422
 
 
-def test_one_that_is_still_being_answered_says_when_to_ask_again(operator: Client):
+def test_repeated_request_in_flight_returns_409_with_retry_after(operator: Client):
     post(operator, MART)
     StoredResponse.objects.update(status=None)
     answer = post(operator, MART)
@@ -51,7 +51,7 @@ def test_one_that_is_still_being_answered_says_when_to_ask_again(operator: Clien
     assert answer.headers["Retry-After"] == "2"
 
 
-def test_one_that_died_on_the_way_is_done_now(operator: Client):
+def test_repeated_request_is_done_if_the_first_died(operator: Client):
     post(operator, MART)
     TargetSchema.objects.all().delete()
     StoredResponse.objects.update(status=None, started_at=timezone.now() - GIVEN_UP_AFTER - timedelta(seconds=1))
@@ -59,7 +59,7 @@ def test_one_that_died_on_the_way_is_done_now(operator: Client):
     assert TargetSchema.objects.count() == 1
 
 
-def test_a_refusal_is_an_answer_too(operator: Client):
+def test_refusal_is_replayed_like_any_response(operator: Client):
     wrong = MART | {"layer": "attic"}
     first, second = post(operator, wrong), post(operator, wrong)
     assert (first.status_code, second.status_code) == (400, 400)
@@ -67,7 +67,7 @@ def test_a_refusal_is_an_answer_too(operator: Client):
     assert second.headers["Content-Type"] == "application/problem+json"
 
 
-def test_an_accident_leaves_nothing_and_may_be_tried_again(operator: Client, monkeypatch):
+def test_failed_request_stores_no_response_and_can_be_repeated(operator: Client, monkeypatch):
     operator.raise_request_exception = False
 
     def broken(row):
@@ -81,12 +81,12 @@ def test_an_accident_leaves_nothing_and_may_be_tried_again(operator: Client, mon
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "tab\there"])
-def test_a_key_that_cannot_be_one_is_refused(operator: Client, key: str):
+def test_invalid_idempotency_key_is_refused(operator: Client, key: str):
     answer = post(operator, MART, key=key)
     assert (answer.status_code, list(answer.json()["errors"])) == (400, ["Idempotency-Key"])
 
 
-def test_keys_are_forgotten_after_a_day(operator: Client):
+def test_stored_responses_are_deleted_after_a_day(operator: Client):
     post(operator, MART)
     assert delete_old_responses() == 0
     StoredResponse.objects.update(started_at=timezone.now() - KEPT_FOR - timedelta(seconds=1))

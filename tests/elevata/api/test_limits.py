@@ -50,18 +50,18 @@ def problem(answer: HttpResponse, status: int, code: str = "") -> dict[str, Any]
     ],
 )
 @pytest.mark.parametrize("path", ["", "systems/", "load-runs/x/events/", "search/?q=a", "metadata/export/"])
-def test_without_a_token_the_answer_is_401_and_names_the_scheme(client: Client, path: str, headers: dict[str, str]):
+def test_request_without_a_valid_token_returns_401_and_the_scheme(client: Client, path: str, headers: dict[str, str]):
     answer = client.get(f"/api/v1/{path}", headers=headers)
     problem(answer, 401)
     assert answer.headers["WWW-Authenticate"] == "Token"
 
 
-def test_a_session_that_lacks_the_permission_is_refused_with_403_in_words(reader: Client):
+def test_session_without_permission_is_refused_with_403_and_the_required_role(reader: Client):
     body = problem(send(reader, "post", "schemas/", {"name": "mart", "layer": "serving"}), 403, "permission_denied")
     assert body["detail"] == "Changing metadata needs the editor role."
 
 
-def test_the_page_says_which_role_it_takes_and_no_code_name(reader: Client):
+def test_page_without_permission_names_the_required_role_and_no_code_name(reader: Client):
     answer = reader.get("/datasets/new/")
     if answer.status_code == 404:
         pytest.fail("the address of the form moved")
@@ -86,7 +86,7 @@ def unparsed(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("unparsed")
 @pytest.mark.parametrize("address", ["history-batches/", "schemas/", "columns/bulk/", "metadata/import/"])
 @pytest.mark.parametrize("kind", ["session", "token", "nobody"])
-def test_permission_comes_before_the_body(kind: str, address: str):
+def test_permission_is_checked_before_the_body_is_parsed(kind: str, address: str):
     vera = person("vera", Role.VIEWER)
     client = Client(enforce_csrf_checks=True)
     headers = {}
@@ -125,25 +125,27 @@ def claiming(client: Client, path: str, length: int, content_type: str, method: 
     "content_type", ["application/json", "application/x-www-form-urlencoded", "multipart/form-data"]
 )
 @pytest.mark.parametrize("path", ["/api/v1/schemas/", "/api/v1/columns/bulk/", "/api/v1/metadata/import/"])
-def test_a_body_that_is_too_big_is_413_whatever_it_is(operator: Client, settings, path: str, content_type: str):
+def test_body_above_the_limit_is_refused_with_413_for_every_content_type(
+    operator: Client, settings, path: str, content_type: str
+):
     length = settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 1
     body = problem(claiming(operator, path, length, content_type), 413, "body_too_big")
     assert str(length - 1) in body["detail"]
 
 
-def test_there_is_one_limit_of_eight_mebibytes(settings):
+def test_body_limit_is_eight_mebibytes_except_for_batches(settings):
     assert settings.DATA_UPLOAD_MAX_MEMORY_SIZE == 8 * 2**20
     assert BatchViewSet.most_bytes() == settings.BATCH_MAX_BYTES
 
 
-def test_three_megabytes_of_json_are_read(operator: Client):
+def test_json_body_of_three_megabytes_is_read(operator: Client):
     body = {"name": "mart", "layer": "serving", "description": "x" * 3_000_000}
     answer = send(operator, "post", "schemas/", body, **{"Idempotency-Key": "long"})
     assert answer.status_code in (201, 400, 422), answer.content
     assert "body_too_big" not in answer.content.decode()
 
 
-def test_a_form_on_a_page_is_413_too(operator: Client, settings, caplog):
+def test_page_form_above_the_limit_is_refused_with_413(operator: Client, settings, caplog):
     length = settings.DATA_UPLOAD_MAX_MEMORY_SIZE + 1
     for content_type in ("application/x-www-form-urlencoded", "multipart/form-data; boundary=b"):
         answer = claiming(operator, "/datasets/new/", length, content_type)
@@ -152,7 +154,7 @@ def test_a_form_on_a_page_is_413_too(operator: Client, settings, caplog):
     assert not [record for record in caplog.records if record.exc_info]
 
 
-def test_fields_of_a_batch_that_are_too_big_are_413(operator: Client, airport: TargetDataset, settings, caplog):
+def test_batch_fields_above_the_limit_are_refused_with_413(operator: Client, airport: TargetDataset, settings, caplog):
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 1000
     sent = {"dataset": str(airport.key), "changelog_message": "x" * 2000}
     problem(operator.post("/api/v1/history-batches/", sent), 413, "body_too_big")
@@ -166,7 +168,7 @@ def chunked(client: Client, path: str, body: bytes, *, ends: bool = True) -> Htt
     return client.generic("POST", path, b"", content_type="application/json", **more)
 
 
-def test_a_body_without_a_length_is_read_up_to_the_limit(operator: Client, settings):
+def test_chunked_body_is_read_up_to_the_limit(operator: Client, settings):
     body = json.dumps({"name": "mart", "layer": "serving"}).encode()
     assert chunked(operator, "/api/v1/schemas/", body).status_code == 201
     settings.DATA_UPLOAD_MAX_MEMORY_SIZE = 1000
@@ -176,11 +178,11 @@ def test_a_body_without_a_length_is_read_up_to_the_limit(operator: Client, setti
 
 
 @pytest.mark.parametrize("path", ["/api/v1/systems/?q=", "/api/v1/", "/api/v1/nowhere/"])
-def test_an_address_that_is_too_long_is_414(operator: Client, settings, path: str):
+def test_api_address_above_the_limit_is_refused_with_414(operator: Client, settings, path: str):
     problem(operator.get(path + "x" * settings.LONGEST_ADDRESS), 414, "address_too_long")
 
 
-def test_a_page_with_a_long_address_is_414_too(operator: Client, settings):
+def test_page_address_above_the_limit_is_refused_with_414(operator: Client, settings):
     answer = operator.get("/datasets/?q=" + "x" * settings.LONGEST_ADDRESS)
     assert answer.status_code == 414
     assert answer.headers["Content-Security-Policy"]
@@ -204,14 +206,14 @@ def by_wsgi(path: str, content_type: str) -> tuple[str, dict[str, str], bytes]:
     ],
 )
 @pytest.mark.parametrize("path", ["/api/v1/systems/?q=%ff", "/datasets/?q=%ff"])
-def test_texts_are_taken_in_utf_8_only(one_connection, path: str, content_type: str):  # noqa: F811
+def test_charset_other_than_utf_8_is_refused_with_415(one_connection, path: str, content_type: str):  # noqa: F811
     status, headers, body = by_wsgi(path, content_type)
     assert status.startswith("415"), (status, body)
     if path.startswith("/api/"):
         assert headers["Content-Type"] == "application/problem+json"
 
 
-def test_utf_8_may_be_said(one_connection):  # noqa: F811
+def test_charset_utf_8_is_accepted(one_connection):  # noqa: F811
     assert by_wsgi("/api/v1/systems/?q=%ff", 'application/json; charset="UTF-8"')[0].startswith("401")
 
 
@@ -290,14 +292,14 @@ def test_utf_8_may_be_said(one_connection):  # noqa: F811
         "refreshes/?nothing=1",
     ],
 )
-def test_what_is_not_known_is_refused(operator: Client, asked: str):
+def test_unknown_or_malformed_query_parameters_are_refused(operator: Client, asked: str):
     operator.raise_request_exception = False
     body = problem(operator.get(f"/api/v1/{asked}"), 400)
     assert body["errors"]
 
 
 @pytest.mark.parametrize("action", ["", "lineage/", "impact/?change=retire&"])
-def test_parameters_of_one_thing_are_known_too(operator: Client, airport: TargetDataset, action: str):
+def test_unknown_or_repeated_parameters_of_a_dataset_are_refused(operator: Client, airport: TargetDataset, action: str):
     for more in ("nothing=1", "fields=", "depth=1&depth=2"):
         path = f"/api/v1/datasets/{airport.key}/{action}"
         problem(operator.get(f"{path}{'' if '?' in path else '?'}{more}"), 400)
@@ -305,7 +307,7 @@ def test_parameters_of_one_thing_are_known_too(operator: Client, airport: Target
     problem(send(operator, "post", f"datasets/{airport.key}/retire/?nothing=1"), 400)
 
 
-def test_what_names_something_is_taken(operator: Client, airport: TargetDataset):
+def test_filters_with_known_values_are_accepted(operator: Client, airport: TargetDataset):
     for asked in (
         f"references/?child={airport.key}",
         f"columns/?dataset={airport.key}&type=string&active=true",
@@ -344,7 +346,7 @@ def formatted(lines: pytest.LogCaptureFixture) -> list[str]:
         ("/api/v1/systems/", {"Host": "elsewhere.example"}, 400),
     ],
 )
-def test_a_refused_request_is_one_line(reader: Client, lines, settings, path: str, headers: dict, status: int):
+def test_refused_request_logs_at_most_one_line(reader: Client, lines, settings, path: str, headers: dict, status: int):
     settings.ALLOWED_HOSTS = ["testserver"]
     answer = reader.get(path, headers=headers)
     assert answer.status_code == status

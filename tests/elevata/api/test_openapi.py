@@ -24,7 +24,7 @@ def described(tmp_path_factory) -> str:
     return file.read_text(encoding="utf-8")
 
 
-def test_the_kept_description_is_that_of_the_api(described: str):
+def test_stored_openapi_document_is_up_to_date(described: str):
     assert KEPT.read_text(encoding="utf-8") == described, "make openapi writes it anew"
 
 
@@ -36,14 +36,14 @@ def test_the_description_is_the_same_on_the_other_database(tmp_path: Path):
     assert file.read_text(encoding="utf-8") == KEPT.read_text(encoding="utf-8")
 
 
-def test_every_operation_says_what_it_does_and_how_it_refuses(described: str):
+def test_operations_have_a_description_and_an_error_response(described: str):
     for path, operations in yaml.safe_load(described)["paths"].items():
         for method, operation in operations.items():
             assert operation.get("description"), (method, path)
             assert "4XX" in operation["responses"], (method, path)
 
 
-def test_what_must_be_compared_is_described_so(described: str):
+def test_if_match_header_is_described_as_required(described: str):
     paths = yaml.safe_load(described)["paths"]
     for path in ("/api/v1/reports/{report_id}/approve/", "/api/v1/columns/{key}/rename/"):
         (header,) = [one for one in paths[path]["post"]["parameters"] if one["name"] == "If-Match"]
@@ -58,7 +58,7 @@ def plain_names(settings) -> None:
 
 
 @pytest.mark.django_db
-def test_the_description_is_drawn_from_local_files(reader: Client, plain_names: None):
+def test_api_docs_page_loads_only_local_files(reader: Client, plain_names: None):
     page = reader.get("/api/v1/docs/")
     text = page.content.decode()
     assert 'data-schema="/api/v1/schema/"' in text
@@ -69,5 +69,5 @@ def test_the_description_is_drawn_from_local_files(reader: Client, plain_names: 
 
 
 @pytest.mark.django_db
-def test_strangers_are_led_to_sign_in(client: Client):
+def test_api_docs_page_redirects_anonymous_users_to_sign_in(client: Client):
     assert client.get("/api/v1/docs/").url.startswith("/sign-in/")

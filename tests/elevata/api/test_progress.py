@@ -60,7 +60,7 @@ def events(text: list[str]) -> list[tuple[str, Any]]:
     return found
 
 
-def test_lines_and_states_are_told_until_the_end():
+def test_stream_sends_log_lines_and_states_until_the_end():
     slow = Slow("queued", "running", "done", lines=2)
     assert events(list(progress_events(slow.work(), 0, slow.patience()))) == [
         ("log", 1),
@@ -72,32 +72,32 @@ def test_lines_and_states_are_told_until_the_end():
     ]
 
 
-def test_what_was_heard_is_not_told_again():
+def test_stream_resumes_after_the_last_received_line():
     slow = Slow("done", lines=3)
     assert [name for name, said in events(list(progress_events(slow.work(), 2, slow.patience()))) if name == "log"] == [
         "log"
     ]
 
 
-def test_a_long_log_is_told_whole_before_the_end():
+def test_stream_sends_a_long_log_completely_before_the_end():
     slow = Slow("done", lines=LINES_AT_ONCE * 2 + 1)
     said = events(list(progress_events(slow.work(), 0, slow.patience())))
     assert [number for name, number in said if name == "log"] == list(range(1, LINES_AT_ONCE * 2 + 2))
     assert said[-1][0] == "end"
 
 
-def test_silence_is_broken_by_a_sign_of_life():
+def test_silent_stream_sends_keepalive_comments():
     slow = Slow("running")
     said = [name for name, _ in events(list(progress_events(slow.work(), 0, slow.patience(whole=30, silence=10))))]
     assert said == ["status", "comment", "comment", "comment"]
 
 
-def test_a_stream_ends_unfinished_when_its_time_is_over():
+def test_stream_ends_without_an_end_event_when_its_time_is_over():
     slow = Slow("running")
     assert events(list(progress_events(slow.work(), 0, slow.patience(whole=3)))) == [("status", {"status": "running"})]
 
 
-def test_who_takes_their_time_over_every_line_has_no_more_of_it():
+def test_slow_reader_does_not_extend_the_time_of_a_stream():
     slow = Slow("running", lines=LINES_AT_ONCE * 3)
     text = progress_events(slow.work(), 0, slow.patience(whole=50))
     heard = []
@@ -107,7 +107,7 @@ def test_who_takes_their_time_over_every_line_has_no_more_of_it():
     assert [number for name, number in events(heard) if name == "log"] == [1, 2, 3, 4]
 
 
-def test_there_are_so_many_places_and_no_more():
+def test_stream_slots_are_limited_and_reusable():
     places = Places(most=1, seconds=60)
     place = places.take()
     with pytest.raises(ProductError) as caught:
@@ -117,7 +117,7 @@ def test_there_are_so_many_places_and_no_more():
     assert places.take()
 
 
-def test_one_person_never_has_all_of_them():
+def test_stream_slots_of_one_user_are_limited():
     places = Places(most=3, seconds=60, each=2)
     places.take("ada"), places.take("ada")
     with pytest.raises(ProductError) as caught:
@@ -131,13 +131,13 @@ def test_one_person_never_has_all_of_them():
         places.take("joan")
 
 
-def test_who_gives_a_place_back_may_have_another():
+def test_released_stream_slot_of_a_user_can_be_taken_again():
     places = Places(most=2, seconds=60, each=1)
     places.give_back(places.take("ada"))
     assert places.take("ada")
 
 
-def test_a_place_that_nobody_gave_back_is_free_when_its_time_is_over():
+def test_unreleased_stream_slot_is_free_when_its_time_is_over():
     places = Places(most=1, seconds=0)
     places.take()
     assert places.take()
@@ -147,7 +147,7 @@ def test_a_place_that_nobody_gave_back_is_free_when_its_time_is_over():
 
 
 @pytest.mark.django_db
-def test_a_run_is_followed_from_a_line_to_its_end(reader: Client):
+def test_run_events_stream_from_a_line_to_the_end(reader: Client):
     run = LoadRunFactory(run_id="r1")
     first, second = RunEventFactory.create_batch(2, run=run)
     answer = reader.get("/api/v1/load-runs/r1/events/", headers={**STREAM, "Last-Event-ID": str(first.pk)})
@@ -160,28 +160,28 @@ def test_a_run_is_followed_from_a_line_to_its_end(reader: Client):
 
 
 @pytest.mark.django_db
-def test_an_execution_is_followed_in_the_same_way(reader: Client):
+def test_execution_events_stream_until_the_end(reader: Client):
     execution = ExecutionFactory()
     answer = reader.get(f"/api/v1/executions/{execution.pk}/events/", headers=STREAM)
     assert [name for name, _ in events(answer.getvalue().decode().split("\n\n"))] == ["status", "end"]
 
 
 @pytest.mark.django_db
-def test_without_asking_for_events_the_log_comes_in_pages(reader: Client):
+def test_run_events_are_paged_without_the_event_stream_header(reader: Client):
     line = RunEventFactory(run=LoadRunFactory(run_id="r1"))
     assert reader.get("/api/v1/load-runs/r1/events/").json()["results"][0]["id"] == line.pk
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("number", ["x", "-1", "9" * 20])
-def test_a_line_that_cannot_be_is_refused(reader: Client, number: str):
+def test_invalid_last_event_id_is_refused(reader: Client, number: str):
     LoadRunFactory(run_id="r1")
     answer = reader.get("/api/v1/load-runs/r1/events/", headers={**STREAM, "Last-Event-ID": number})
     assert answer.status_code == 400
 
 
 @pytest.mark.django_db
-def test_one_stream_too_many_is_told_to_come_again(reader: Client, monkeypatch: pytest.MonkeyPatch):
+def test_stream_above_the_limit_returns_429_with_retry_after(reader: Client, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(progress, "PLACES", Places(most=1, seconds=60))
     LoadRunFactory(run_id="r1")
     open_one = reader.get("/api/v1/load-runs/r1/events/", headers=STREAM)
@@ -209,12 +209,12 @@ def follow(client: Client, **more: Any) -> int:
 
 
 @pytest.mark.django_db
-def test_who_follows_already_leaves_the_other_places_to_others(two_places: None, reader: Client, operator: Client):
+def test_user_with_an_open_stream_leaves_the_other_slots_to_others(two_places: None, reader: Client, operator: Client):
     assert [follow(reader), follow(reader), follow(operator)] == [200, 429, 200]
 
 
 @pytest.mark.django_db
-def test_a_service_account_follows_in_the_place_of_its_owner(two_places: None, person: User, reader: Client):
+def test_service_account_streams_in_the_slot_of_its_owner(two_places: None, person: User, reader: Client):
     account = ensure_user(name="nightly", roles=["viewer"])
     ServiceAccount.objects.create(user=account, owner=person)
     with acting_as(person):
@@ -224,7 +224,7 @@ def test_a_service_account_follows_in_the_place_of_its_owner(two_places: None, p
 
 
 @pytest.mark.django_db
-def test_a_listener_that_takes_nothing_loses_the_connection(two_places: None, reader: Client):
+def test_stream_sets_a_send_timeout_on_its_socket(two_places: None, reader: Client):
     here, there = socket.socketpair()
     with here, there:
         follow(reader, **{"gunicorn.socket": here})
@@ -234,7 +234,7 @@ def test_a_listener_that_takes_nothing_loses_the_connection(two_places: None, re
 @pytest.mark.parametrize(
     ("wanted", "threads", "left"), [("9", 4, "2"), ("", 2, "1"), ("", 1, "0"), ("", 16, ""), ("3", 16, "3")]
 )
-def test_half_of_the_threads_are_never_taken_by_streams(monkeypatch, wanted: str, threads: int, left: str):
+def test_streams_are_limited_to_half_of_the_threads(monkeypatch, wanted: str, threads: int, left: str):
     monkeypatch.setenv("ELEVATA_API_STREAMS", wanted)
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "/nowhere")
     server = SimpleNamespace(cfg=SimpleNamespace(threads=threads), log=logging.getLogger("gunicorn.error"))

@@ -59,7 +59,7 @@ def names(client: Client, path: str, name: str = "name") -> list[str]:
 
 
 @pytest.mark.parametrize("path", ["", *(f"{name}/" for name in LISTS), "schema/"])
-def test_anonymous_people_get_a_problem(client: Client, path: str):
+def test_anonymous_requests_get_a_problem_with_401(client: Client, path: str):
     answer = client.get(f"/api/v1/{path}")
     assert answer.status_code == 401
     assert answer.headers["WWW-Authenticate"] == "Token"
@@ -75,13 +75,13 @@ def test_anonymous_people_get_a_problem(client: Client, path: str):
 
 
 @pytest.mark.parametrize("method", ["post", "put", "patch", "delete"])
-def test_a_list_of_what_programs_leave_behind_cannot_be_written(operator: Client, method: str):
+def test_read_only_list_refuses_write_methods(operator: Client, method: str):
     answer = getattr(operator, method)("/api/v1/records/", {}, content_type="application/json")
     assert answer.status_code == 405
     assert answer.json()["code"] == "method_not_allowed"
 
 
-def test_the_root_names_the_collections(reader: Client):
+def test_api_root_names_the_collections(reader: Client):
     assert sorted(get(reader, "")) == sorted(
         [
             *LISTS,
@@ -100,7 +100,7 @@ def test_the_root_names_the_collections(reader: Client):
 
 
 @pytest.mark.parametrize("path", [f"{name}/" for name in LISTS])
-def test_empty_collections(reader: Client, path: str):
+def test_empty_collections_return_no_results(reader: Client, path: str):
     assert get(reader, path) == {"count": 0, "next": None, "previous": None, "results": []}
 
 
@@ -118,7 +118,7 @@ def test_empty_collections(reader: Client, path: str):
         "datasets/?page=99",
     ],
 )
-def test_what_is_not_there(reader: Client, path: str):
+def test_unknown_resource_returns_404(reader: Client, path: str):
     answer = reader.get(f"/api/v1/{path}")
     assert answer.status_code == 404
     assert answer.headers["Content-Type"] == CONTENT_TYPE
@@ -135,7 +135,7 @@ def test_what_is_not_there(reader: Client, path: str):
         ("load-runs/x/events/?after=then", "after"),
     ],
 )
-def test_a_filter_that_makes_no_sense_names_its_field(reader: Client, path: str, field: str):
+def test_invalid_filter_is_refused_with_its_field(reader: Client, path: str, field: str):
     LoadRunFactory(run_id="x")
     answer = reader.get(f"/api/v1/{path}")
     problem = answer.json()
@@ -148,13 +148,15 @@ def test_a_filter_that_makes_no_sense_names_its_field(reader: Client, path: str,
 # --- metadata ----------------------------------------------------------------------------------
 
 
-def test_systems(reader: Client, airport: TargetDataset):
+def test_systems_return_their_fields_and_dataset_count(reader: Client, airport: TargetDataset):
     (system,) = get(reader, "systems/")["results"]
     assert (system["short_name"], system["dataset_count"]) == ("air", 1)
     assert get(reader, "systems/air/") == system
 
 
-def test_source_datasets(reader: Client, source: SourceDataset, airport: TargetDataset):
+def test_source_datasets_return_their_columns_and_generated_datasets(
+    reader: Client, source: SourceDataset, airport: TargetDataset
+):
     (listed,) = get(reader, "source-datasets/?system=air&format=csv&q=airp&active=true")["results"]
     assert "columns" not in listed
     found = get(reader, f"source-datasets/{source.key}/")
@@ -164,20 +166,20 @@ def test_source_datasets(reader: Client, source: SourceDataset, airport: TargetD
     assert str(airport.key) in found["generated"]
 
 
-def test_schemas(reader: Client, airport: TargetDataset):
+def test_schemas_are_listed_filtered_and_counted(reader: Client, airport: TargetDataset):
     assert names(reader, "schemas/") == ["raw", "stage", "rawcore"]
     assert get(reader, "schemas/rawcore/")["dataset_count"] == 2
     assert names(reader, "schemas/?layer=stage") == ["stage"]
 
 
-def test_datasets_are_listed_in_one_order(reader: Client, airport: TargetDataset):
+def test_datasets_are_listed_in_layer_order_or_the_requested_order(reader: Client, airport: TargetDataset):
     order = ["raw_air_airport", "stg_air_airport", "rc_air_airport", "rc_air_airport_hist"]
     assert names(reader, "datasets/") == order
     assert names(reader, "datasets/?page_size=2&page=2") == order[2:]
     assert names(reader, "datasets/?ordering=-name") == sorted(order, reverse=True)
 
 
-def test_pages_lead_to_each_other(reader: Client, airport: TargetDataset):
+def test_page_links_keep_the_filter(reader: Client, airport: TargetDataset):
     first = get(reader, "datasets/?page_size=3&active=true")
     assert first["count"] == 4
     assert reader.get(first["next"]).json()["previous"] == (
@@ -185,7 +187,7 @@ def test_pages_lead_to_each_other(reader: Client, airport: TargetDataset):
     )
 
 
-def test_a_page_is_never_too_long(reader: Client):
+def test_page_size_is_limited_to_500(reader: Client):
     LoadRunFactory.create_batch(501)
     assert len(get(reader, "load-runs/?page_size=100000")["results"]) == 500
 
@@ -204,7 +206,7 @@ def test_datasets_are_filtered_as_on_the_page(reader: Client, airport: TargetDat
     assert names(reader, f"datasets/?{query}") == found
 
 
-def test_a_dataset_by_its_stable_key(reader: Client, airport: TargetDataset):
+def test_dataset_is_returned_with_columns_inputs_and_history(reader: Client, airport: TargetDataset):
     found = get(reader, f"datasets/{airport.key}/")
     assert (found["schema"], found["layer"], found["name"]) == ("rawcore", "rawcore", "rc_air_airport")
     assert found["history"] == str(airport.history.key)
@@ -226,14 +228,16 @@ def test_a_dataset_by_its_stable_key(reader: Client, airport: TargetDataset):
     assert found["inputs"] == [read["dataset"]]
 
 
-def test_raw_reads_its_source(reader: Client, source: SourceDataset):
+def test_raw_dataset_has_its_source_as_input(reader: Client, source: SourceDataset):
     raw = TargetDataset.objects.get(name="raw_air_airport")
     found = get(reader, f"datasets/{raw.key}/")
     assert found["inputs"] == [{"kind": "source", "key": str(source.key), "name": "air.airport"}]
     assert found["source"] == str(source.key)
 
 
-def test_a_history_has_computed_columns_and_its_bases_references(reader: Client, airport: TargetDataset, add_routes):
+def test_history_has_computed_columns_and_the_references_of_its_base(
+    reader: Client, airport: TargetDataset, add_routes
+):
     routes = add_routes(airport)
     found = get(reader, f"datasets/{routes.history.key}/")
     assert found["history_of"] == str(routes.key)
@@ -251,7 +255,7 @@ def test_retired_columns_come_last(reader: Client, airport: TargetDataset):
     assert (last["name"], last["active"]) == ("name", False)
 
 
-def test_lineage(reader: Client, airport: TargetDataset, add_routes):
+def test_lineage_returns_nodes_with_distance_and_reference_edges(reader: Client, airport: TargetDataset, add_routes):
     routes = add_routes(airport)
     found = get(reader, f"datasets/{routes.key}/lineage/")
     nodes = {node["name"]: node for node in found["nodes"]}
@@ -277,14 +281,14 @@ def test_lineage(reader: Client, airport: TargetDataset, add_routes):
 # --- load runs -------------------------------------------------------------------------------------
 
 
-def test_load_runs_newest_first(reader: Client, warehouse: TargetDataset):
+def test_load_runs_are_listed_newest_first_and_filtered(reader: Client, warehouse: TargetDataset):
     assert names(reader, "load-runs/", "run_id") == ["busy", "bad", "good"]
     assert names(reader, "load-runs/?status=failed", "run_id") == ["bad"]
     assert names(reader, "load-runs/?q=oo", "run_id") == ["good"]
     assert names(reader, "load-runs/?dataset=rawcore.rc_net_route", "run_id") == ["good"]
 
 
-def test_a_load_run_with_its_datasets(reader: Client, warehouse: TargetDataset):
+def test_load_run_is_returned_with_its_datasets(reader: Client, warehouse: TargetDataset):
     found = get(reader, "load-runs/bad/")
     assert (found["status"], found["dataset_count"], found["failed_count"]) == ("failed", 2, 1)
     assert found["error"]["message"] == "1 dataset failed"
@@ -299,7 +303,7 @@ def test_a_run_id_may_hold_dots_and_signs(reader: Client):
     assert get(reader, "load-runs/2026-11-21T08:00:00+00:00.x/")["status"] == "succeeded"
 
 
-def test_the_log_goes_on_where_one_stopped(reader: Client, warehouse: TargetDataset):
+def test_run_events_continue_after_a_line(reader: Client, warehouse: TargetDataset):
     lines = get(reader, "load-runs/good/events/")["results"]
     assert [line["dataset_name"] for line in lines][1] == "rawcore.rc_air_airport"
     rest = get(reader, f"load-runs/good/events/?after={lines[0]['id']}")
@@ -326,7 +330,7 @@ BASELINE = {
 
 
 @pytest.mark.parametrize("path", BASELINE)
-def test_queries_do_not_grow(
+def test_query_count_does_not_grow_with_the_number_of_rows(
     reader: Client,
     warehouse: TargetDataset,
     path: str,

@@ -41,7 +41,7 @@ def takes_why(operation: dict[str, Any], components: dict[str, Any]) -> bool:
     return all(SAYS_WHY in components[name]["properties"] for name in named)
 
 
-def test_every_write_of_the_api_takes_its_reason():
+def test_every_write_of_the_api_accepts_a_reason():
     document = described()
     writes = {
         f"{method} {path}": operation
@@ -79,36 +79,36 @@ def previewed(world: World) -> str:  # noqa: F811
     return path
 
 
-def test_of_a_report(world: World):  # noqa: F811
+def test_reason_of_a_report_is_logged(world: World):  # noqa: F811
     post(signed_in(world.author), "reports/", 201, kind="all", changelog_message=WHY)
     assert logged("report") == ("ada", "requested", WHY)
 
 
-def test_of_a_report_that_takes_back_what_was_executed(world: World):  # noqa: F811
+def test_reason_of_an_undo_report_is_logged(world: World):  # noqa: F811
     put_policy_in_force(Environment.objects.get(), {})
     record = world.executed().record.record_id
     post(signed_in(world.operator), f"records/{record}/undo/", 201, changelog_message=WHY)
     assert logged("report") == ("olga", "requested", WHY)
 
 
-def test_of_a_preview(world: World, previewed: str):  # noqa: F811
+def test_reason_of_a_preview_is_logged(world: World, previewed: str):  # noqa: F811
     post(signed_in(world.operator), f"{previewed}preview/", 201, changelog_message=WHY)
     assert logged("report") == ("olga", "previewed", WHY)
 
 
-def test_of_a_dry_run(world: World, previewed: str):  # noqa: F811
+def test_reason_of_a_dry_run_is_logged(world: World, previewed: str):  # noqa: F811
     post(signed_in(world.operator), f"{previewed}dry-run/", 202, changelog_message=WHY)
     assert logged("report") == ("olga", "dry_run", WHY)
 
 
 @pytest.mark.parametrize(("verb", "said"), [("approve", "approved"), ("reject", "rejected")])
-def test_of_a_decision_beside_its_note(world: World, report: str, verb: str, said: str):  # noqa: F811
+def test_reason_of_a_decision_is_logged_beside_its_note(world: World, report: str, verb: str, said: str):  # noqa: F811
     bob = signed_in(world.approver)
     answer = post(bob, f"{report}{verb}/", 201, over=report, note="Seen.", changelog_message=WHY)
     assert (answer["note"], logged("report")) == ("Seen.", ("bob", said, WHY))
 
 
-def test_of_an_execution_its_end_and_its_going_on(world: World, previewed: str):  # noqa: F811
+def test_reasons_of_execute_cancel_resume_and_abandon_are_logged(world: World, previewed: str):  # noqa: F811
     olga = signed_in(world.operator)
     made = post(olga, f"{previewed}execute/", 202, over=f"{previewed}preview/", changelog_message="first")
     assert logged("execution") == ("olga", "requested", "first")
@@ -123,31 +123,31 @@ def test_of_an_execution_its_end_and_its_going_on(world: World, previewed: str):
     assert Execution.objects.get(pk=made["id"]).reason == "never"
 
 
-def test_of_a_baseline_beside_the_reason_that_it_needs(world: World):  # noqa: F811
+def test_reason_of_a_baseline_is_logged_beside_the_required_one(world: World):  # noqa: F811
     keys = [str(TargetDataset.objects.get(name="rc_crm_customer").key)]
     adopted = {"datasets": keys, "reason": "by hand", SAYS_WHY: WHY}
     post(signed_in(world.operator), "drift/adopt/", 200, **adopted)
     assert logged("baseline") == ("olga", "adopted", f"by hand: {WHY}")
 
 
-def test_of_a_notice_that_was_read(operator: Client, starter: Any):
+def test_reason_of_reading_a_notice_is_logged(operator: Client, starter: Any):
     notice = NoticeFactory(user=starter)
     assert send(operator, "post", f"notices/{notice.pk}/read/", {SAYS_WHY: WHY}).status_code == 200
     assert logged("notice") == ("eve", "read", WHY)
 
 
-def test_of_all_notices_that_were_read(operator: Client, starter: Any):
+def test_reason_of_reading_all_notices_is_logged(operator: Client, starter: Any):
     NoticeFactory(user=starter)
     assert send(operator, "post", "notices/read/", {SAYS_WHY: WHY}).json() == {"read": 1}
     assert logged("notice") == ("eve", "read", WHY)
 
 
-def test_of_a_webhooks_test(operator: Client):
+def test_reason_of_a_webhook_test_is_logged(operator: Client):
     assert send(operator, "post", f"webhooks/{WebhookFactory().key}/test/", {SAYS_WHY: WHY}).status_code == 202
     assert logged("webhook") == ("eve", "tested", WHY)
 
 
-def test_a_deed_with_a_row_of_its_own_is_not_logged_where_nobody_says_why(world: World, previewed: str):  # noqa: F811
+def test_dry_run_without_a_reason_is_not_logged(world: World, previewed: str):  # noqa: F811
     post(signed_in(world.operator), f"{previewed}dry-run/", 202)
     assert not ChangeLogEntry.objects.filter(subject_kind="report").exists()
 
@@ -155,30 +155,30 @@ def test_a_deed_with_a_row_of_its_own_is_not_logged_where_nobody_says_why(world:
 # --- kept with what was asked for ----------------------------------------------------------------
 
 
-def test_a_look_keeps_it(world: World):  # noqa: F811
+def test_refresh_stores_its_reason(world: World):  # noqa: F811
     ada = signed_in(world.author)
     refresh = post(ada, "refreshes/", 202, kind="all", changelog_message=WHY)
     assert get(ada, f"refreshes/{refresh['id']}/")["reason"] == WHY
 
 
-def test_a_check_for_drift_keeps_it(world: World):  # noqa: F811
+def test_drift_check_stores_its_reason(world: World):  # noqa: F811
     assert post(signed_in(world.operator), "drift/check/", 202, changelog_message=WHY)["reason"] == WHY
 
 
-def test_a_question_to_the_warehouse_keeps_it(reader: Client, airport: TargetDataset):
+def test_warehouse_read_stores_its_reason(reader: Client, airport: TargetDataset):
     body = {"dataset": str(airport.key), "kind": "sample", SAYS_WHY: WHY}
     answer = send(reader, "post", "reads/", body)
     assert answer.status_code == 202, answer.content
     assert get(reader, f"reads/{answer.json()['id']}/")["reason"] == WHY
 
 
-def test_a_run_that_is_cancelled_says_it(operator: Client):
+def test_cancelled_run_returns_its_reason(operator: Client):
     LoadRunFactory(run_id="r1", status="queued")
     answer = send(operator, "post", "load-runs/r1/cancel/", {SAYS_WHY: WHY})
     assert answer.json()["error"]["message"] == f"cancelled by eve: {WHY}"
 
 
-def test_a_run_that_is_asked_for_again_has_it_in_its_log(operator: Client):
+def test_repeated_run_has_the_new_reason_in_its_log(operator: Client):
     LoadRunFactory(run_id="r1", status="failed", reason="first")
     assert send(operator, "post", "load-runs/r1/again/", {SAYS_WHY: WHY}).status_code == 202
     assert LoadRun.objects.get().reason == "first"
@@ -186,7 +186,7 @@ def test_a_run_that_is_asked_for_again_has_it_in_its_log(operator: Client):
     assert line["message"] == f"asked for again by eve: {WHY}"
 
 
-def test_a_run_of_a_schedule_keeps_it(operator: Client, airport: TargetDataset):
+def test_scheduled_run_stores_its_reason(operator: Client, airport: TargetDataset):
     schedule = create_schedule(name="nightly", cron="0 6 * * *")
     answer = send(operator, "post", f"schedules/{schedule.key}/run/", {SAYS_WHY: WHY})
     assert answer.status_code == 202, answer.content

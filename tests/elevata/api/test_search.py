@@ -16,7 +16,7 @@ def found(client: Client, query: str) -> list[tuple[str, str]]:
     return [(one["kind"], one["name"]) for one in get(client, f"search/?{query}")["results"]]
 
 
-def test_things_of_every_kind_are_found_the_best_first(reader: Client, airport: TargetDataset):
+def test_search_returns_every_kind_with_the_best_match_first(reader: Client, airport: TargetDataset):
     LoadRunFactory(run_id="airport-1")
     create_schedule(name="airports at night", cron="0 6 * * *")
     kinds = [kind for kind, _ in found(reader, "q=airport")]
@@ -32,12 +32,12 @@ def test_a_column_is_found_by_its_former_name(reader: Client, airport: TargetDat
     assert ("column", "height") in found(reader, "q=elevation&kind=column")
 
 
-def test_what_is_found_leads_to_it(reader: Client, airport: TargetDataset):
+def test_search_results_have_a_valid_address(reader: Client, airport: TargetDataset):
     for one in get(reader, "search/?q=air")["results"]:
         assert reader.get(one["url"]).status_code == 200, one
 
 
-def test_there_may_be_more_results_than_the_limit(reader: Client, airport: TargetDataset):
+def test_search_result_marks_further_matches_beyond_the_limit(reader: Client, airport: TargetDataset):
     said = get(reader, "search/?q=air&limit=2")
     assert (len(said["results"]), said["more"]) == (2, True)
     assert get(reader, "search/?q=nowhere") == {"results": [], "more": False}
@@ -47,17 +47,17 @@ def test_there_may_be_more_results_than_the_limit(reader: Client, airport: Targe
     ("query", "field"),
     [("", "q"), ("q=", "q"), ("q=a&kind=planet", "kind"), ("q=a&limit=0", "limit"), ("q=a&page=2", "page")],
 )
-def test_a_search_that_makes_no_sense_names_its_parameter(reader: Client, query: str, field: str):
+def test_invalid_search_is_refused_with_its_parameter(reader: Client, query: str, field: str):
     answer = reader.get(f"/api/v1/search/?{query}")
     assert (answer.status_code, list(answer.json()["errors"])) == (400, [field])
 
 
-def test_pages_have_no_address_in_the_api(reader: Client):
+def test_search_result_for_a_page_has_no_api_address(reader: Client):
     (result,) = get(reader, "search/?q=change+reports&kind=page")["results"]
     assert (result["name"], result["url"], result["page"]) == ("Change reports", "", "/reports/")
 
 
 @pytest.mark.parametrize("text", ["%00", "a" * 201])
-def test_a_text_that_no_name_has_is_refused(reader: Client, text: str):
+def test_search_text_with_null_byte_or_above_the_limit_is_refused(reader: Client, text: str):
     answer = reader.get(f"/api/v1/search/?q={text}")
     assert (answer.status_code, list(answer.json()["errors"])) == (400, ["q"])

@@ -99,7 +99,7 @@ def test_a_large_import_does_not_ask_the_database_for_every_column():
     assert queries("wide", 310) - queries("narrow", 10) < 30
 
 
-def test_a_place_in_the_business_key_that_is_taken_is_told_with_its_line():
+def test_import_refuses_a_duplicate_business_key_position_with_its_line():
     text = (
         "format: metadata/v1\ndataset:\n  schema: mart\n  name: sales\n  columns:\n"
         "  - name: a\n    type: string\n    business_key: 1\n  - name: b\n    type: string\n    business_key: 1\n"
@@ -110,7 +110,7 @@ def test_a_place_in_the_business_key_that_is_taken_is_told_with_its_line():
     assert not TargetDataset.objects.exists()
 
 
-def test_a_dataset_whose_derived_key_is_taken_gets_another_one():
+def test_import_gives_a_dataset_another_key_if_its_derived_key_is_taken():
     text = "format: metadata/v1\ndataset:\n  schema: mart\n  name: {}\n  columns:\n  - name: a\n    type: string\n"
     files.import_records(files.read_files({"a.yaml": SCHEMA, "b.yaml": text.format("sales")}))
     key = TargetDataset.objects.get().key

@@ -49,7 +49,7 @@ def test_every_append_only_table_has_every_trigger() -> None:
     assert triggers() == {model._meta.db_table: names for model in guarded_models()}
 
 
-def test_change_log_and_chain_are_among_them() -> None:
+def test_guarded_models_include_change_log_and_chain() -> None:
     assert {ChangeLogEntry, ChainLink} <= set(guarded_models())
 
 
@@ -67,19 +67,19 @@ def refused_sql(statement: str) -> bool:
 
 
 @pytest.mark.parametrize("made", [entry, link])
-def test_an_update_is_refused(made: Callable[[], models.Model]) -> None:
+def test_append_only_table_refuses_an_update(made: Callable[[], models.Model]) -> None:
     row = made()
     column = "actor" if isinstance(row, ChangeLogEntry) else "digest"
     assert refused_sql(f"UPDATE {row._meta.db_table} SET {column} = 'x'")
 
 
 @pytest.mark.parametrize("made", [entry, link])
-def test_a_delete_is_refused(made: Callable[[], models.Model]) -> None:
+def test_append_only_table_refuses_a_delete(made: Callable[[], models.Model]) -> None:
     assert refused_sql(f"DELETE FROM {made()._meta.db_table}")
 
 
 @pytest.mark.parametrize("made", [entry, link])
-def test_emptying_the_table_is_refused(made: Callable[[], models.Model]) -> None:
+def test_append_only_table_refuses_to_be_emptied(made: Callable[[], models.Model]) -> None:
     table = made()._meta.db_table
     if connection.vendor == "sqlite":
         assert refused_sql(f"DELETE FROM {table} WHERE true")
@@ -89,7 +89,7 @@ def test_emptying_the_table_is_refused(made: Callable[[], models.Model]) -> None
     assert refused_sql(f"TRUNCATE {table}")
 
 
-def test_writing_over_a_row_is_refused() -> None:
+def test_change_log_refuses_an_insert_that_replaces_a_row() -> None:
     row = entry()
     columns = [field.column for field in ChangeLogEntry._meta.concrete_fields]
     chosen = ", ".join("'mallory'" if name == "actor" else name for name in columns)
@@ -102,7 +102,7 @@ def test_writing_over_a_row_is_refused() -> None:
     assert ChangeLogEntry.objects.get(pk=row.pk).actor == "ada"
 
 
-def test_a_link_of_the_same_subject_does_not_take_anothers_place() -> None:
+def test_chain_refuses_a_second_link_of_the_same_subject() -> None:
     link()
     insert = "INSERT" if connection.vendor == "postgresql" else "INSERT OR REPLACE"
     with pytest.raises(IntegrityError), transaction.atomic(), connection.cursor() as cursor:
@@ -131,14 +131,14 @@ def test_a_link_of_the_same_subject_does_not_take_anothers_place() -> None:
         lambda row: type(row)._base_manager.all().delete(),
     ],
 )
-def test_the_orm_refuses_in_words(change: Callable[[ChangeLogEntry], object]) -> None:
+def test_orm_changes_of_append_only_rows_raise_append_only(change: Callable[[ChangeLogEntry], object]) -> None:
     row = ChangeLogEntry.objects.get(pk=entry().pk)
     with pytest.raises(MetadataError, match="append-only") as refused:
         change(row)
     assert refused.value.code == "append_only"
 
 
-def test_a_row_with_a_taken_key_is_not_written_over() -> None:
+def test_change_log_refuses_a_new_row_with_an_existing_key() -> None:
     first = entry()
     with pytest.raises(IntegrityError), transaction.atomic():
         entry(pk=first.pk, actor="mallory")
@@ -149,7 +149,7 @@ def test_a_row_with_a_taken_key_is_not_written_over() -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_migration_that_makes_the_table_anew_gets_its_triggers_back() -> None:
+def test_migrate_restores_the_triggers_of_a_recreated_table() -> None:
     """Check that a migration restores lost triggers.
 
     On SQLite, altering a column creates a new table; on PostgreSQL, the triggers stay.
@@ -177,13 +177,13 @@ def test_flushing_the_database_is_refused() -> None:
     assert ChangeLogEntry.objects.count() == 1
 
 
-def test_guarding_again_changes_nothing() -> None:
+def test_guarding_a_second_time_keeps_the_triggers() -> None:
     before = triggers()
     guard(connection, guarded_models())
     assert triggers() == before
 
 
-def test_a_table_that_is_not_there_is_passed_over() -> None:
+def test_guarding_ignores_a_missing_table() -> None:
     before = triggers()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ChainLink._meta, "db_table", "metadata_not_there_yet")

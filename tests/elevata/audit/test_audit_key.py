@@ -13,7 +13,9 @@ from elevata.ops.checks import audit_key_is_given
 KEY = "a-key-of-more-than-thirty-two-characters"
 
 
-def test_it_is_made_once_and_readable_by_its_owner(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_audit_key_is_created_once_and_readable_by_its_owner_only(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(product, "DATA_DIR", tmp_path / "data")
     made = product._kept_key("audit_key")
     path = tmp_path / "data" / "audit_key"
@@ -27,14 +29,16 @@ def test_a_short_key_is_refused() -> None:
         product._long_enough("short", "ELEVATA_AUDIT_KEY")
 
 
-def test_a_file_of_it_is_read_and_must_be_there(tmp_path: Path) -> None:
+def test_audit_key_file_is_read_and_refused_if_missing(tmp_path: Path) -> None:
     (tmp_path / "key").write_text(f"{KEY}\n")
     assert product._file_at(str(tmp_path / "key")) == KEY
     with pytest.raises(ImproperlyConfigured, match="cannot be read"):
         product._file_at(str(tmp_path / "nothing"))
 
 
-def test_beside_a_server_a_key_of_one_host_is_said(settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_system_check_warns_of_a_generated_audit_key_with_a_database_server(
+    settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("elevata.ops.checks._with_server", lambda: True)
     settings.AUDIT_KEY_IS_GIVEN = False
     assert [one.id for one in audit_key_is_given()] == ["elevata.W005"]
@@ -42,12 +46,12 @@ def test_beside_a_server_a_key_of_one_host_is_said(settings, monkeypatch: pytest
     assert audit_key_is_given() == []
 
 
-def test_its_id_tells_nothing_of_it() -> None:
+def test_key_id_does_not_contain_the_audit_key() -> None:
     assert key_id_of(KEY) not in KEY
     assert len(key_id_of(KEY)) == 16
 
 
-def test_a_signature_counts_for_its_message_its_purpose_and_its_key() -> None:
+def test_signature_is_valid_for_its_message_purpose_and_key_only() -> None:
     keys = Keyring(KEY)
     signature = keys.sign("note", b"x")
     assert keys.problem(signature, "note", b"x") == ""

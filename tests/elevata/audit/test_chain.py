@@ -38,14 +38,14 @@ def problem() -> str | None:
 # --- sealing -------------------------------------------------------------------------------------
 
 
-def test_what_is_committed_is_sealed() -> None:
+def test_change_is_sealed_after_its_commit() -> None:
     change()
     (link,) = ChainLink.objects.all()
     assert (link.sequence, link.kind, link.subject_id) == (1, "change", ChangeLogEntry.objects.get().pk)
     assert chain.head() == Head(1, link.hash)
 
 
-def test_a_service_that_writes_metadata_is_sealed() -> None:
+def test_change_by_a_metadata_service_is_sealed() -> None:
     sources.create_system(name="Air", short_name="air")
     assert verify_chain().as_json() | {"head": None, "chain": None} == {
         "intact": True,
@@ -60,14 +60,14 @@ def test_a_service_that_writes_metadata_is_sealed() -> None:
     }
 
 
-def test_nothing_is_sealed_before_the_commit() -> None:
+def test_change_is_not_sealed_before_its_commit() -> None:
     with transaction.atomic():
         change()
         assert not ChainLink.objects.exists()
     assert ChainLink.objects.count() == 1
 
 
-def test_what_is_taken_back_is_never_sealed() -> None:
+def test_rolled_back_change_is_never_sealed() -> None:
     with transaction.atomic():
         change()
         transaction.set_rollback(True)
@@ -75,7 +75,7 @@ def test_what_is_taken_back_is_never_sealed() -> None:
     assert verify_chain().links == 1
 
 
-def test_what_a_dead_process_left_is_sealed_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_next_change_seals_rows_left_by_a_dead_process(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as dying:
         dying.setattr(chain, "_seal_batch", lambda wait: 0)
         change("first")
@@ -102,24 +102,24 @@ def test_sealing_is_refused_inside_a_transaction() -> None:
             chain.seal()
 
 
-def test_sealing_nothing_makes_no_link() -> None:
+def test_seal_without_pending_rows_creates_no_link() -> None:
     assert chain.seal() == 0
     assert chain.head() == Head()
 
 
-def test_many_rows_of_one_transaction_are_linked_in_their_order() -> None:
+def test_rows_of_a_transaction_are_linked_in_their_order() -> None:
     with transaction.atomic():
         rows = ChangeLogEntry.objects.bulk_create(entry() for _ in range(450))
         chain.append(*rows)
     assert list(ChainLink.objects.values_list("subject_id", flat=True)) == [row.pk for row in rows]
 
 
-def test_only_rows_of_a_kind_are_linked() -> None:
+def test_append_refuses_a_model_that_is_not_in_the_chain() -> None:
     with pytest.raises(TypeError, match="System is not in the chain"), transaction.atomic():
         chain.append(SystemFactory.build())
 
 
-def test_every_kind_belongs_to_one_model() -> None:
+def test_each_chain_kind_belongs_to_exactly_one_model() -> None:
     kinds = [model.CHAIN.name for model in guarded_models() if model.CHAIN is not None]
     assert len(kinds) == len(set(kinds))
     assert {"approval", "change", "execution_event", "maintenance_run", "policy", "record", "segment"} == set(kinds)
@@ -154,18 +154,18 @@ def test_a_changed_row_is_found_and_named(three: list[int], column: str) -> None
     assert found.links == 1
 
 
-def test_another_time_is_found(three: list[int]) -> None:
+def test_verification_detects_a_changed_time_of_an_entry(three: list[int]) -> None:
     tamper("UPDATE audit_changelogentry SET at = '2020-01-01 00:00:00+00:00' WHERE id = %s", three[0])
     assert problem() == "row_changed"
 
 
-def test_a_row_that_is_gone_is_found(three: list[int]) -> None:
+def test_verification_names_a_deleted_row(three: list[int]) -> None:
     tamper("DELETE FROM audit_changelogentry WHERE id = %s", three[1])
     found = verify_chain().problem
     assert (found.code, found.subject) == ("row_missing", three[1])
 
 
-def test_a_row_that_was_slipped_in_is_found(three: list[int]) -> None:
+def test_verification_names_a_row_inserted_without_the_services(three: list[int]) -> None:
     slipped = ChangeLogEntry.objects.create(
         at=timezone.now(), actor="x", actor_kind="system", action="changed", subject_kind="x", changes="{}"
     )
@@ -173,40 +173,40 @@ def test_a_row_that_was_slipped_in_is_found(three: list[int]) -> None:
     assert (found.code, found.subject) == ("row_extra", slipped.pk)
 
 
-def test_a_link_that_was_cut_out_is_found(three: list[int]) -> None:
+def test_verification_detects_a_deleted_link_inside_the_chain(three: list[int]) -> None:
     tamper("DELETE FROM audit_chainlink WHERE sequence = 2")
     found = verify_chain().problem
     assert (found.code, found.sequence) == ("link_missing", 2)
 
 
-def test_an_end_that_was_cut_off_is_found(three: list[int]) -> None:
+def test_verification_detects_a_deleted_last_link_with_its_row(three: list[int]) -> None:
     tamper("DELETE FROM audit_chainlink WHERE sequence = 3")
     tamper("DELETE FROM audit_changelogentry WHERE id = %s", three[2])
     assert problem() == "link_missing"
 
 
-def test_a_head_that_was_set_back_is_found(three: list[int]) -> None:
+def test_verification_detects_a_head_set_back_to_an_older_link(three: list[int]) -> None:
     second = ChainLink.objects.get(sequence=2)
     ChainHead.objects.update(sequence=2, hash=second.hash)
     assert problem() == "head_changed"
 
 
-def test_another_head_is_found(three: list[int]) -> None:
+def test_verification_detects_a_head_with_a_changed_hash(three: list[int]) -> None:
     ChainHead.objects.update(hash="f" * 64)
     assert problem() == "head_changed"
 
 
-def test_a_link_to_what_nobody_knows_is_found(three: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verification_detects_a_link_of_an_unknown_kind(three: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(chain.chained_models(), "change")
     assert problem() == "kind_unknown"
 
 
-def test_a_long_chain_is_walked_in_pieces(three: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chain_is_verified_in_chunks(three: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verification, "_CHUNK", 2)
     assert (verify_chain().links, problem()) == (3, None)
 
 
-def test_a_row_changed_while_it_waits_is_never_sealed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_row_changed_before_sealing_is_never_sealed(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as dying:
         dying.setattr(chain, "_seal_batch", lambda wait: 0)
         change()
@@ -228,33 +228,33 @@ def rewritten(three: list[int]) -> Callable[[], None]:
     return rewrite
 
 
-def test_an_artifact_from_before_proves_the_chain(three: list[int]) -> None:
+def test_chain_is_intact_against_an_earlier_head(three: list[int]) -> None:
     head = chain.head()
     change("fourth")
     assert verify_chain(against=head).intact
 
 
-def test_a_chain_made_anew_is_found_by_an_artifact(rewritten: Callable[[], None]) -> None:
+def test_earlier_head_reveals_a_rewritten_chain(rewritten: Callable[[], None]) -> None:
     head = chain.head()
     rewritten()
     assert verify_chain(recorded=False).intact
     assert verify_chain(against=head).problem.code == "artifact_differs"
 
 
-def test_a_chain_that_ends_before_the_artifact_is_found(three: list[int]) -> None:
+def test_verification_refuses_a_head_beyond_the_end_of_the_chain(three: list[int]) -> None:
     assert verify_chain(against=Head(9, "a" * 64)).problem.code == "artifact_differs"
 
 
-def test_every_chain_goes_on_from_the_empty_one(three: list[int]) -> None:
+def test_chain_is_intact_against_the_head_of_an_empty_chain(three: list[int]) -> None:
     assert verify_chain(against=Head()).intact
 
 
-def test_a_note_with_no_rows_is_not_written() -> None:
+def test_append_without_rows_stores_no_pending_record() -> None:
     chain.append()
     assert not ChainPending.objects.exists()
 
 
-def test_a_change_that_is_refused_leaves_the_chain_as_it_was(three: list[int]) -> None:
+def test_refused_change_adds_no_link_to_the_chain(three: list[int]) -> None:
     SystemFactory(short_name="air", name="Air")
     with pytest.raises(MetadataError):
         sources.create_system(name="Air", short_name="air")

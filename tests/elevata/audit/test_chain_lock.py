@@ -38,7 +38,7 @@ def test_a_writer_does_not_wait_for_a_seal_under_way() -> None:
     assert (waiting, chain.seal(), verify_chain().links) == (1, 1, 2)
 
 
-def test_writers_at_once_leave_one_whole_chain() -> None:
+def test_concurrent_writers_produce_one_intact_chain() -> None:
     """Check that ten threads with five changes each leave one chain without duplicate or missing links."""
     failures: list[BaseException] = []
 

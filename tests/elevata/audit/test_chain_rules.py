@@ -35,16 +35,16 @@ def test_the_hash_of_a_link_never_changes() -> None:
     assert chain(7)[0].hash == "5ab2ce7580c92b53dd40e39326271e99190b474c331d80877169c1900b0e7715"
 
 
-def test_an_untouched_chain_holds() -> None:
+def test_unchanged_chain_has_no_problem() -> None:
     assert first_problem(chain(3, 1, 2)) is None
 
 
-def test_a_link_that_is_missing_is_found() -> None:
+def test_chain_check_reports_a_missing_link() -> None:
     links = chain(1, 2, 3)
     assert first_problem([links[0], links[2]]) == "link_missing"
 
 
-def test_links_in_another_order_are_found() -> None:
+def test_chain_check_reports_links_in_the_wrong_order() -> None:
     first, second = chain(1, 2)
     assert first_problem([second, first]) == "link_missing"
 
@@ -69,7 +69,7 @@ def test_any_change_of_any_link_is_found(position: int, changed: dict) -> None:
     assert first_problem(links) in ("link_changed", "link_missing")
 
 
-def test_a_link_whose_hash_was_made_anew_breaks_the_next() -> None:
+def test_forged_link_with_a_recomputed_hash_breaks_the_next_link() -> None:
     links = chain(1, 2, 3)
     forged = next_link(Head(1, links[0].hash), kind="change", subject=2, digest="cd" * 32, sealed_at=AT)
     assert first_problem([links[0], forged]) is None
@@ -81,7 +81,7 @@ def test_a_head_is_read_from_an_artifact() -> None:
     assert parse_head({"chain": head.as_json(), "other": 1}) == head
 
 
-def test_the_head_of_an_empty_chain_is_read_too() -> None:
+def test_head_of_an_empty_chain_is_parsed() -> None:
     assert parse_head({"chain": {"sequence": 0, "hash": GENESIS}}) == Head()
 
 
@@ -102,7 +102,7 @@ def test_the_head_of_an_empty_chain_is_read_too() -> None:
         ({"chain": {"sequence": 0, "hash": DIGEST}}, "chain"),
     ],
 )
-def test_what_is_no_head_is_refused(artifact: object, field: str) -> None:
+def test_head_parser_refuses_an_artifact_without_a_valid_head(artifact: object, field: str) -> None:
     with pytest.raises(MetadataError) as refused:
         parse_head(artifact)
     assert (refused.value.code, refused.value.field) == ("invalid", field)

@@ -78,7 +78,7 @@ def insert_note(pk: int, digest: str, **signed: str) -> None:
     )
 
 
-def test_a_row_and_its_note_inserted_by_sql_are_never_sealed(three: list[int]) -> None:
+def test_row_with_a_pending_record_inserted_by_sql_is_never_sealed(three: list[int]) -> None:
     pk = forge_entry()
     insert_note(pk, sha256_hex(ChangeLogEntry.objects.get(pk=pk).content()))
     assert found() == ("signature_wrong", pk)
@@ -88,7 +88,7 @@ def test_a_row_and_its_note_inserted_by_sql_are_never_sealed(three: list[int]) -
     assert (found(), chain.head().sequence) == (("signature_wrong", pk), 4)
 
 
-def test_a_note_with_the_signature_of_a_link_is_never_sealed(three: list[int]) -> None:
+def test_pending_record_with_the_signature_of_a_link_is_never_sealed(three: list[int]) -> None:
     pk, link = forge_entry(), ChainLink.objects.first()
     insert_note(pk, "a" * 64, key_id=link.key_id, signature=link.signature)
     assert (chain.seal(), found()) == (0, ("signature_wrong", pk))
@@ -103,26 +103,26 @@ def waiting(monkeypatch: pytest.MonkeyPatch) -> ChainPending:
     return ChainPending.objects.get()
 
 
-def test_a_note_that_is_used_again_is_never_sealed(waiting: ChainPending) -> None:
+def test_reused_pending_record_is_never_sealed(waiting: ChainPending) -> None:
     ((pk, digest),) = waiting.subjects
     assert chain.seal() == 1
     insert_note(pk, digest, key_id=waiting.key_id, signature=waiting.signature)
     assert (chain.seal(), found()) == (0, ("note_repeated", pk))
 
 
-def test_a_signed_note_does_not_count_for_another_row(waiting: ChainPending) -> None:
+def test_pending_record_with_changed_subjects_is_never_sealed(waiting: ChainPending) -> None:
     pk = forge_entry()
     sql("UPDATE audit_chainpending SET subjects = %s", json.dumps([[pk, "a" * 64]]))
     assert (chain.seal(), code()) == (0, "signature_wrong")
 
 
-def test_a_row_that_went_before_it_was_sealed_is_named(waiting: ChainPending) -> None:
+def test_row_deleted_before_sealing_is_reported_missing(waiting: ChainPending) -> None:
     sql("DELETE FROM audit_changelogentry")
     assert (chain.seal(), code()) == (0, "row_missing")
 
 
 @pytest.mark.parametrize("subjects", ["1", "[]", '[["x"]]', '{"a": 1.5}'])
-def test_a_note_that_is_none_holds_nobody_up(three: list[int], subjects: str) -> None:
+def test_malformed_pending_record_does_not_block_later_sealing(three: list[int], subjects: str) -> None:
     sql(
         "INSERT INTO audit_chainpending (kind, subjects, key_id, signature, refused) VALUES ('x', %s, '', '', '')",
         subjects,
@@ -164,12 +164,12 @@ def test_a_link_without_its_signature_is_found(three: list[int], column: str) ->
     assert found() == ("signature_wrong", three[1])
 
 
-def test_another_time_of_sealing_is_found(three: list[int]) -> None:
+def test_verification_detects_a_changed_sealing_time(three: list[int]) -> None:
     sql("UPDATE audit_chainlink SET sealed_at = '2020-01-01 00:00:00+00:00' WHERE sequence = 2")
     assert code() == "link_changed"
 
 
-def test_another_users_id_is_found(three: list[int], django_user_model) -> None:
+def test_verification_detects_a_changed_user_id_of_an_entry(three: list[int], django_user_model) -> None:
     user = django_user_model.objects.create(username="mallory")
     sql("UPDATE audit_changelogentry SET user_id = %s WHERE id = %s", user.pk, three[1])
     assert found() == ("row_changed", three[1])
@@ -178,7 +178,7 @@ def test_another_users_id_is_found(three: list[int], django_user_model) -> None:
 # --- keys ----------------------------------------------------------------------------------------
 
 
-def test_a_former_key_is_told_from_a_forged_signature(three: list[int], settings) -> None:
+def test_verification_distinguishes_a_former_key_from_a_forged_signature(three: list[int], settings) -> None:
     before = settings.AUDIT_KEY
     settings.AUDIT_KEY = KEY
     assert code() == "key_unknown"
@@ -190,7 +190,7 @@ def test_a_former_key_is_told_from_a_forged_signature(three: list[int], settings
     assert code() == "signature_wrong"
 
 
-def test_a_note_signed_with_a_former_key_is_sealed(waiting: ChainPending, settings) -> None:
+def test_pending_record_signed_with_a_former_key_is_sealed(waiting: ChainPending, settings) -> None:
     settings.AUDIT_KEYS_FORMER, settings.AUDIT_KEY = (settings.AUDIT_KEY,), KEY
     assert (chain.seal(), code()) == (1, None)
 
@@ -206,7 +206,7 @@ def guarded() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_missing_trigger_is_found(three: list[int], guarded: None, place: int) -> None:
+def test_verification_detects_a_missing_trigger(three: list[int], guarded: None, place: int) -> None:
     name = trigger_names(connection.vendor)[place]
     with connection.cursor() as cursor:
         if connection.vendor == "postgresql":
@@ -288,14 +288,14 @@ def cut_to(sequence: int) -> None:
     ChainHead.objects.update(sequence=sequence, hash=ChainLink.objects.get(sequence=sequence).hash)
 
 
-def test_a_cut_tail_is_found(three: list[int]) -> None:
+def test_recorded_heads_reveal_a_cut_tail(three: list[int]) -> None:
     cut_to(2)
     assert verify_chain(recorded=False).intact
     problem = verify_chain().problem
     assert (problem.code, problem.sequence) == ("heads_differ", 3)
 
 
-def test_a_cut_tail_is_found_after_others_took_its_place(three: list[int]) -> None:
+def test_recorded_heads_reveal_a_cut_tail_after_new_changes(three: list[int]) -> None:
     cut_to(2)
     for name in ("other", "another"):
         change(name)
@@ -303,7 +303,7 @@ def test_a_cut_tail_is_found_after_others_took_its_place(three: list[int]) -> No
     assert code() == "heads_differ"
 
 
-def test_a_copy_that_was_put_back_with_a_statement_is_accepted(three: list[int]) -> None:
+def test_restore_with_a_recorded_statement_is_accepted(three: list[int]) -> None:
     before = chain.head()
     cut_to(2)
     recorded_heads.state(chain.head(), before=before, reason="disk failed")
@@ -314,7 +314,7 @@ def test_a_copy_that_was_put_back_with_a_statement_is_accepted(three: list[int])
     assert code() == "heads_differ"
 
 
-def test_a_statement_without_the_key_is_found(three: list[int]) -> None:
+def test_verification_detects_a_forged_restore_statement(three: list[int]) -> None:
     recorded_heads.state(chain.head(), before=Head(), reason="disk failed")
     lines = recorded_heads.path().read_text().splitlines()
     row = json.loads(lines[-1])
@@ -323,7 +323,7 @@ def test_a_statement_without_the_key_is_found(three: list[int]) -> None:
     assert code() == "heads_changed"
 
 
-def test_a_head_without_the_key_is_found(three: list[int]) -> None:
+def test_verification_detects_a_forged_recorded_head(three: list[int]) -> None:
     cut_to(2)
     lines = recorded_heads.path().read_text().splitlines()
     row = json.loads(lines[-1])
@@ -332,14 +332,14 @@ def test_a_head_without_the_key_is_found(three: list[int]) -> None:
     assert code() == "heads_changed"
 
 
-def test_a_file_that_is_gone_is_found_and_not_begun_again(three: list[int]) -> None:
+def test_deleted_file_of_recorded_heads_is_reported_and_not_recreated(three: list[int]) -> None:
     recorded_heads.path().unlink()
     change("fourth")
     assert code() == "heads_missing"
     assert not recorded_heads.path().exists()
 
 
-def test_a_process_that_seals_before_the_first_head_is_recorded_finds_the_file(audit_folder: Path, monkeypatch) -> None:
+def test_first_seal_creates_the_file_before_its_head_is_recorded(audit_folder: Path, monkeypatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(recorded_heads, "record", lambda *args, **kwargs: None)  # still to be done by the first process
         change("first")
@@ -348,13 +348,13 @@ def test_a_process_that_seals_before_the_first_head_is_recorded_finds_the_file(a
     assert (code(), verify_chain().unrecorded) == (None, 0)
 
 
-def test_the_file_is_its_owners_alone(three: list[int], audit_folder: Path) -> None:
+def test_recorded_heads_are_readable_by_their_owner_only(three: list[int], audit_folder: Path) -> None:
     recorded_heads.state(chain.head(), before=Head(), reason="x")
     modes = [oct(path.stat().st_mode & 0o777) for path in (audit_folder, recorded_heads.path())]
     assert modes == ["0o700", "0o600"]
 
 
-def test_a_file_that_cannot_be_written_fails_nobody_and_is_said(three: list[int], caplog) -> None:
+def test_unwritable_recorded_heads_log_an_error_and_do_not_fail_a_change(three: list[int], caplog) -> None:
     path = recorded_heads.path()
     shutil.move(path, path.with_suffix(".away"))
     path.mkdir()
@@ -369,14 +369,16 @@ def test_a_file_that_cannot_be_written_fails_nobody_and_is_said(three: list[int]
     assert verify_chain().unrecorded == 0
 
 
-def test_a_line_that_was_cut_off_by_a_dying_process_is_passed_over(three: list[int]) -> None:
+def test_incomplete_last_line_of_recorded_heads_is_ignored(three: list[int]) -> None:
     with recorded_heads.path().open("a") as file:
         file.write('{"purpose": "recorded-he')
     change("fourth")
     assert (code(), verify_chain().unrecorded) == (None, 0)
 
 
-def test_the_file_stays_small(three: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recorded_heads_are_compacted_and_keep_restore_statements(
+    three: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(recorded_heads, "_LARGEST", 2000)
     monkeypatch.setattr(recorded_heads, "_KEPT", 3)
     recorded_heads.state(chain.head(), before=Head(), reason="kept")
@@ -389,7 +391,7 @@ def test_the_file_stays_small(three: list[int], monkeypatch: pytest.MonkeyPatch)
     assert code() == "heads_differ"
 
 
-def test_an_older_head_never_follows_a_newer_one(three: list[int]) -> None:
+def test_recorded_heads_ignore_a_head_older_than_the_last(three: list[int]) -> None:
     lines = recorded_heads.path().read_text()
     recorded_heads.record(Head(2, "a" * 64))
     assert recorded_heads.path().read_text() == lines
@@ -409,13 +411,13 @@ def exported(three: list[int]) -> Callable[[], None]:
     (folder / "notes.json").unlink()
 
 
-def test_exports_in_the_folder_are_compared(exported: Path) -> None:
+def test_exports_in_the_audit_folder_are_compared_with_the_chain(exported: Path) -> None:
     assert wrong_files() is None
     cut_to(2)
     assert wrong_files().code == "artifact_differs"
 
 
-def test_an_export_of_links_that_a_restore_lost_is_accounted_for(exported: Path) -> None:
+def test_export_of_links_lost_by_a_stated_restore_is_accepted(exported: Path) -> None:
     before = chain.head()
     cut_to(2)
     recorded_heads.state(chain.head(), before=before, reason="disk failed")
@@ -425,7 +427,7 @@ def test_an_export_of_links_that_a_restore_lost_is_accounted_for(exported: Path)
 # --- what is not detected ------------------------------------------------------------------------
 
 
-def test_not_detected_a_chain_cut_together_with_the_recorded_heads(three: list[int]) -> None:
+def test_chain_cut_together_with_its_recorded_heads_is_detected_only_by_an_artifact(three: list[int]) -> None:
     """Check that a cut with SQL and data-folder access is revealed only by an artifact stored elsewhere."""
     head = chain.head()
     cut_to(2)
@@ -435,7 +437,7 @@ def test_not_detected_a_chain_cut_together_with_the_recorded_heads(three: list[i
     assert verify_chain(against=head).problem.code == "artifact_differs"
 
 
-def test_not_detected_what_the_key_signs(three: list[int]) -> None:
+def test_row_appended_with_the_audit_key_is_not_detected(three: list[int]) -> None:
     """Check that rows inserted with SQL access and the audit key are as valid as the product's own."""
     chain.append(ChangeLogEntry.objects.get(pk=forge_entry()))
     assert code() is None

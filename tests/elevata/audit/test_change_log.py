@@ -37,7 +37,7 @@ AIRPORTS = Path(__file__).resolve().parents[3] / "examples" / "airports"
 # --- what an entry says --------------------------------------------------------------------------
 
 
-def test_a_rename_is_told_with_both_names_and_its_reason() -> None:
+def test_rename_entry_has_both_names_and_the_reason() -> None:
     dataset = generated()
     lifecycle.rename_dataset(dataset=dataset, name="rc_field", expected_version=dataset.version, reason="clearer")
     base, history = entries()[-2:]
@@ -49,25 +49,25 @@ def test_a_rename_is_told_with_both_names_and_its_reason() -> None:
     assert (history.action, history.subject_name) == ("renamed", "rawcore.rc_field_hist")
 
 
-def test_a_history_belongs_to_its_base() -> None:
+def test_history_entry_has_the_dataset_key_of_its_base() -> None:
     dataset = generated()
     lifecycle.rename_dataset(dataset=dataset, name="rc_field", expected_version=dataset.version)
     assert {entry.dataset_key for entry in entries()[-2:]} == {dataset.key}
 
 
-def test_a_column_belongs_to_its_dataset() -> None:
+def test_column_entry_has_the_key_of_its_dataset() -> None:
     row = column(generated(), "name")
     lifecycle.rename_column(column=row, name="title", expected_version=1)
     assert entries()[-1].dataset_key == row.dataset.key
 
 
-def test_retiring_and_bringing_back_are_told_as_such() -> None:
+def test_retire_and_unretire_are_logged_as_retired_and_restored() -> None:
     row = retired_column()
     lifecycle.unretire_column(column=row, expected_version=row.version)
     assert [entry.action for entry in entries()[-2:]] == ["retired", "restored"]
 
 
-def test_a_new_dataset_is_one_entry_with_its_columns_and_what_they_read() -> None:
+def test_new_dataset_is_one_entry_with_its_columns_and_their_inputs() -> None:
     generated()
     (entry,) = [one for one in entries() if one.subject_name == "rawcore.rc_air_airport"]
     columns = changes(entry)["columns"]["after"]
@@ -89,7 +89,7 @@ def _take_columns_of(name: str) -> None:
     sources.take_columns(source_dataset=source, proposals=[{"name": name, "type": "string"}])
 
 
-def test_links_are_told_by_name_before_and_after() -> None:
+def test_changed_inputs_are_logged_by_name_before_and_after() -> None:
     _set_dataset_inputs()()
     assert changes(entries()[-1]) == {
         "inputs": {"before": ["rawcore.rc_air_airport"], "after": ["stage.stg_air_airport"]}
@@ -119,7 +119,7 @@ def _two_names(text: str) -> tuple[str, str]:
     return names[-1], names[-2]
 
 
-def test_what_belongs_to_a_removed_row_is_told_too() -> None:
+def test_deleted_column_is_logged_with_its_inputs() -> None:
     row = column(generated(), "name")
     with writing():
         remove([row])
@@ -132,7 +132,7 @@ def test_what_belongs_to_a_removed_row_is_told_too() -> None:
     assert changes(entry)["inputs"] == {"before": ["stage.stg_air_airport.name"]}
 
 
-def test_a_moment_is_told_to_the_microsecond() -> None:
+def test_time_of_retirement_is_logged_to_the_microsecond() -> None:
     row = retired_column()
     said = changes(entries()[-1])["retired_at"]["after"]
     assert datetime.fromisoformat(said) == row.retired_at
@@ -141,7 +141,7 @@ def test_a_moment_is_told_to_the_microsecond() -> None:
 # --- when there is an entry ----------------------------------------------------------------------
 
 
-def test_nothing_changed_leaves_no_entry() -> None:
+def test_update_with_the_same_values_creates_no_entry() -> None:
     system = SystemFactory(owner="Kim")
     sources.update_system(system=system, expected_version=1, owner="Kim")
     assert entries() == []
@@ -154,7 +154,7 @@ def test_a_second_generation_leaves_no_entry() -> None:
     assert ChangeLogEntry.objects.count() == seen
 
 
-def test_a_check_of_files_leaves_no_entry() -> None:
+def test_import_check_creates_no_entry() -> None:
     metadata_files.import_metadata(AIRPORTS, check=True)
     assert entries() == []
 
@@ -165,7 +165,7 @@ def test_a_refusal_leaves_no_entry() -> None:
     assert entries() == []
 
 
-def test_what_a_savepoint_took_back_is_not_told() -> None:
+def test_changes_rolled_back_to_a_savepoint_are_not_logged() -> None:
     with writing():
         kept = sources.create_system(name="Kept", short_name="kept")
 
@@ -179,7 +179,7 @@ def test_what_a_savepoint_took_back_is_not_told() -> None:
     assert "owner" not in changes(entries()[0])
 
 
-def test_many_steps_on_one_row_are_one_entry() -> None:
+def test_changes_of_a_row_in_one_unit_are_one_entry() -> None:
     with writing():
         row = sources.create_system(name="Air", short_name="air")
         row = sources.update_system(system=row, expected_version=1, owner="Kim")
@@ -188,7 +188,7 @@ def test_many_steps_on_one_row_are_one_entry() -> None:
     assert changes(entries()[0])["owner"] == {"after": "Alex"}
 
 
-def test_there_and_back_again_is_no_change() -> None:
+def test_change_reverted_in_the_same_unit_creates_no_entry() -> None:
     row = SystemFactory(owner="Kim")
     with writing():
         row = sources.update_system(system=row, expected_version=1, owner="Alex")
@@ -196,7 +196,7 @@ def test_there_and_back_again_is_no_change() -> None:
     assert entries() == []
 
 
-def test_a_row_stored_outside_any_unit_is_told_as_well() -> None:
+def test_row_stored_outside_a_unit_is_logged() -> None:
     row = SystemFactory()
     row.owner = "Kim"
     store(row)
@@ -215,7 +215,7 @@ def test_entries_are_written_with_the_rows_or_not_at_all() -> None:
 # --- who -----------------------------------------------------------------------------------------
 
 
-def test_a_person_is_named_and_the_request_with_them() -> None:
+def test_entry_has_the_user_and_the_request_id() -> None:
     user = ensure_user(name="ada", roles=["editor"])
     with acting_as(user, request_id="r-1"):
         sources.create_system(name="Air", short_name="air")
@@ -223,12 +223,12 @@ def test_a_person_is_named_and_the_request_with_them() -> None:
     assert (entry.actor, entry.actor_kind, entry.user_id, entry.request_id) == ("ada", "person", user.pk, "r-1")
 
 
-def test_nobody_is_the_system() -> None:
+def test_entry_without_a_user_has_the_system_as_actor() -> None:
     sources.create_system(name="Air", short_name="air")
     assert (entries()[0].actor, entries()[0].actor_kind, entries()[0].user_id) == ("system", "system", None)
 
 
-def test_who_has_left_a_trace_is_not_deleted() -> None:
+def test_user_with_log_entries_cannot_be_deleted() -> None:
     user = ensure_user(name="ada", roles=["editor"])
     with acting_as(user):
         sources.create_system(name="Air", short_name="air")
@@ -236,7 +236,7 @@ def test_who_has_left_a_trace_is_not_deleted() -> None:
         user.delete()
 
 
-def test_other_things_are_told_by_hand() -> None:
+def test_record_change_logs_only_the_changed_values() -> None:
     key = uuid.uuid4()
     record_change(
         action="changed",
@@ -262,7 +262,7 @@ def _queries(work: Callable[[], Any]) -> int:
     return len(captured)
 
 
-def test_a_generation_of_many_columns_takes_as_many_queries_as_of_few() -> None:
+def test_query_count_of_a_generation_does_not_depend_on_the_number_of_columns() -> None:
     counts = []
     for name, columns in (("warm", 2), ("few", 2), ("many", 40)):
         source = SourceDatasetFactory(system__short_name="air", name=name)
@@ -272,13 +272,13 @@ def test_a_generation_of_many_columns_takes_as_many_queries_as_of_few() -> None:
     assert counts[1] == counts[2]
 
 
-def test_people_are_told_when_their_roles_change() -> None:
+def test_role_changes_of_a_user_are_logged() -> None:
     users.ensure_user(name="ada", roles=["editor"], password="analytical engine")
     users.ensure_user(name="ada", roles=["editor", "operator"])
     assert [entry.action for entry in entries()] == ["created", "changed"]
     assert changes(entries()[1]) == {"roles": {"before": ["editor"], "after": ["editor", "operator"]}}
 
 
-def test_an_import_is_one_unit_and_its_entries_carry_one_moment() -> None:
+def test_entries_of_an_import_have_the_same_time() -> None:
     metadata_files.import_metadata(AIRPORTS)
     assert len({entry.at for entry in entries()}) == 1

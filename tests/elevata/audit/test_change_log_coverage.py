@@ -63,7 +63,7 @@ def names(node: ast.AST) -> set[str]:
     return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
-def test_logged_models_are_written_by_these_modules_only() -> None:
+def test_logged_models_are_written_by_listed_modules_only() -> None:
     found = set()
     for path, tree in sources():
         for _, function in calls(tree):
@@ -87,7 +87,7 @@ def test_rows_are_saved_and_deleted_by_services_only() -> None:
     assert found == set()
 
 
-def test_sql_is_written_to_no_table_by_hand_but_the_audits() -> None:
+def test_handwritten_sql_changes_the_audit_tables_only() -> None:
     found = set()
     for path, tree in sources():
         for node in ast.walk(tree):

@@ -61,7 +61,7 @@ def break_it(pk: int) -> None:
         cursor.execute("UPDATE audit_changelogentry SET actor = 'mallory' WHERE id = %s", [pk])
 
 
-def test_an_intact_chain_ends_with_0(log: list[int], capsys: pytest.CaptureFixture) -> None:
+def test_verify_audit_exits_with_0_for_an_intact_chain(log: list[int], capsys: pytest.CaptureFixture) -> None:
     assert run(verify_audit) == 0
     assert capsys.readouterr().out == f"intact: 2 links, head {chain.head().hash}\n"
 
@@ -70,14 +70,18 @@ def test_an_empty_chain_is_intact(transactional_db) -> None:
     assert run(verify_audit) == 0
 
 
-def test_a_broken_chain_ends_with_1_and_names_the_first_bad_row(log: list[int], capsys: pytest.CaptureFixture) -> None:
+def test_verify_audit_exits_with_1_and_names_the_first_changed_row(
+    log: list[int], capsys: pytest.CaptureFixture
+) -> None:
     break_it(log[1])
     assert run(verify_audit) == 1
     said = capsys.readouterr().err
     assert said == f"broken after 1 links: change {log[1]} was changed after it was sealed\n"
 
 
-def test_json_is_one_document_also_where_it_is_broken(log: list[int], capsys: pytest.CaptureFixture) -> None:
+def test_verify_audit_prints_one_json_document_for_a_broken_chain(
+    log: list[int], capsys: pytest.CaptureFixture
+) -> None:
     break_it(log[0])
     assert run(verify_audit, "--json") == 1
     document = json.loads(capsys.readouterr().out)
@@ -91,7 +95,7 @@ def test_json_is_one_document_also_where_it_is_broken(log: list[int], capsys: py
     }
 
 
-def test_rows_that_wait_are_said(log: list[int], capsys: pytest.CaptureFixture, monkeypatch) -> None:
+def test_verify_audit_reports_rows_not_sealed_yet(log: list[int], capsys: pytest.CaptureFixture, monkeypatch) -> None:
     with monkeypatch.context() as dying:
         dying.setattr(chain, "_seal_batch", lambda wait: 0)
         record_change(action="changed", subject_kind="policy", subject_key="x", subject_name="x", after={"a": 1})
@@ -105,14 +109,14 @@ def test_an_artifact_of_this_chain_is_accepted(log: list[int], tmp_path: Path) -
     assert run(verify_audit, "--against", str(artifact)) == 0
 
 
-def test_an_artifact_of_another_chain_ends_with_1(log: list[int], tmp_path: Path) -> None:
+def test_verify_audit_exits_with_1_for_an_artifact_of_another_chain(log: list[int], tmp_path: Path) -> None:
     artifact = tmp_path / "record.json"
     artifact.write_text(json.dumps({"chain": {"sequence": 1, "hash": "a" * 64}}))
     assert run(verify_audit, "--against", str(artifact)) == 1
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"chain": 1}', '{"chain": {"sequence": 1, "hash": "x"}}', "\xff"])
-def test_what_is_no_artifact_ends_with_4(
+def test_verify_audit_exits_with_4_for_an_unreadable_artifact(
     log: list[int], tmp_path: Path, content: str, capsys: pytest.CaptureFixture
 ) -> None:
     artifact = tmp_path / "record.json"
@@ -121,17 +125,19 @@ def test_what_is_no_artifact_ends_with_4(
     assert capsys.readouterr().err.startswith(str(artifact))
 
 
-def test_an_artifact_that_is_not_there_ends_with_4(log: list[int], tmp_path: Path) -> None:
+def test_verify_audit_exits_with_4_for_a_missing_artifact(log: list[int], tmp_path: Path) -> None:
     assert run(verify_audit, "--against", str(tmp_path / "nothing.json")) == 4
 
 
-def test_what_verify_audit_says_is_an_artifact(log: list[int], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_verify_audit_accepts_its_own_json_output_as_an_artifact(
+    log: list[int], tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
     run(verify_audit, "--json")
     (tmp_path / "proof.json").write_text(capsys.readouterr().out)
     assert run(verify_audit, "--against", str(tmp_path / "proof.json")) == 0
 
 
-def test_from_a_checkpoint_only_later_links_are_walked(log: list[int], tmp_path: Path) -> None:
+def test_verify_audit_since_a_checkpoint_ignores_earlier_links(log: list[int], tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint.json"
     checkpoint.write_text(json.dumps({"chain": chain.head().as_json()}))
     break_it(log[0])
@@ -142,7 +148,7 @@ def test_from_a_checkpoint_only_later_links_are_walked(log: list[int], tmp_path:
 # --- exporting and removing ------------------------------------------------------------------------
 
 
-def test_an_export_is_filtered_proves_itself_and_names_this_chain(
+def test_filtered_export_passes_verify_export_and_verify_audit(
     log: list[int], tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
     path = str(tmp_path / "log.jsonl")
@@ -152,7 +158,9 @@ def test_an_export_is_filtered_proves_itself_and_names_this_chain(
     assert run(verify_audit, "--against", path) == 0
 
 
-def test_an_export_that_was_altered_ends_with_1(log: list[int], tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_verify_export_exits_with_1_for_an_altered_export(
+    log: list[int], tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
     path = tmp_path / "log.jsonl"
     run(export_audit, str(path))
     path.write_text(path.read_text().replace("second", "secund"))
@@ -163,7 +171,9 @@ def test_an_export_that_was_altered_ends_with_1(log: list[int], tmp_path: Path, 
 @pytest.mark.parametrize(
     "arguments", [("--since", "soon"), ("--segment", "--actor", "ada"), ("--before", "2026-01-01")]
 )
-def test_an_export_that_nobody_can_mean_ends_with_4(log: list[int], tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_export_audit_exits_with_4_for_invalid_options(
+    log: list[int], tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
     assert run(export_audit, str(tmp_path / "log.jsonl"), *arguments) == 4
     assert list(tmp_path.iterdir()) == []
 
@@ -189,7 +199,7 @@ def test_a_segment_is_removed_by_an_admins_token(
 
 
 @pytest.mark.django_db
-def test_a_person_is_made_with_roles_and_password() -> None:
+def test_create_user_stores_roles_and_password() -> None:
     assert run(create_user, "ada", "--role", "editor", "--role", "viewer", "--password", "analytical engine") == 0
     user = User.objects.get(username="ada")
     assert user.check_password("analytical engine")
@@ -204,7 +214,7 @@ def test_a_password_comes_from_standard_input(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.django_db
-def test_a_token_is_printed_once_and_works(capsys: pytest.CaptureFixture) -> None:
+def test_create_user_prints_a_token_that_works(capsys: pytest.CaptureFixture) -> None:
     run(create_user, "ada", "--role", "editor", "--token", "--days", "3", "--json")
     text = json.loads(capsys.readouterr().out)["token"]
     assert call_command_as(text).name == "ada"
@@ -223,13 +233,13 @@ def test_a_token_is_printed_once_and_works(capsys: pytest.CaptureFixture) -> Non
         ("ada", "--role", "editor", "--password", "analytical engine", "--days", "1"),
     ],
 )
-def test_what_cannot_be_ends_with_4_and_makes_nobody(arguments: tuple[str, ...]) -> None:
+def test_create_user_with_invalid_options_exits_with_4_and_creates_no_user(arguments: tuple[str, ...]) -> None:
     assert run(create_user, *arguments) == 4
     assert not User.objects.exists()
 
 
 @pytest.mark.django_db
-def test_somebody_who_is_there_gets_a_token(capsys: pytest.CaptureFixture) -> None:
+def test_create_token_prints_a_token_for_an_existing_user(capsys: pytest.CaptureFixture) -> None:
     ensure_user(name="ada", roles=["editor"])
     assert run(create_token, "ada", "--label", "laptop", "--json") == 0
     document = json.loads(capsys.readouterr().out)
@@ -239,7 +249,7 @@ def test_somebody_who_is_there_gets_a_token(capsys: pytest.CaptureFixture) -> No
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("module", [create_token, revoke_tokens])
-def test_a_name_nobody_has_ends_with_4(module: Any) -> None:
+def test_token_commands_exit_with_4_for_an_unknown_user(module: Any) -> None:
     assert run(module, "eve") == 4
 
 
@@ -275,34 +285,34 @@ def call_command_as(token: str | None, command: type[Asks] = Asks) -> Actor:
 
 
 @pytest.mark.django_db
-def test_without_a_token_it_is_the_system(django_assert_num_queries) -> None:
+def test_command_without_a_token_acts_as_the_system(django_assert_num_queries) -> None:
     with django_assert_num_queries(0):
         seen = call_command_as(None)
     assert (seen.name, seen.kind) == ("system", "system")
 
 
 @pytest.mark.django_db
-def test_with_a_token_it_is_its_person() -> None:
+def test_command_with_a_token_acts_as_the_user_of_the_token() -> None:
     user = ensure_user(name="ada", roles=["editor"])
     seen = call_command_as(new_token(user=user)[1])
     assert (seen.name, seen.kind, seen.user) == ("ada", "token", user)
 
 
 @pytest.mark.django_db
-def test_afterwards_it_is_nobody_again() -> None:
+def test_actor_after_a_command_with_a_token_is_the_system_again() -> None:
     call_command_as(new_token(user=ensure_user(name="ada", roles=["editor"]))[1])
     assert current_actor() == SYSTEM
 
 
 @pytest.mark.django_db
-def test_a_wrong_token_is_an_error_with_a_code() -> None:
+def test_command_refuses_a_wrong_token() -> None:
     with pytest.raises(CommandExit) as ended:
         call_command_as("elv_wrong")
     assert ended.value.code == "token_invalid"
 
 
 @pytest.mark.django_db
-def test_an_expired_token_is_an_error_with_a_code() -> None:
+def test_command_refuses_an_expired_token() -> None:
     token, text = new_token(user=ensure_user(name="ada", roles=["editor"]))
     PersonalToken.objects.filter(pk=token.pk).update(expiry=timezone.now() - timedelta(days=1))
     with pytest.raises(CommandExit) as ended:
@@ -311,12 +321,12 @@ def test_an_expired_token_is_an_error_with_a_code() -> None:
 
 
 @pytest.mark.django_db
-def test_a_command_that_only_watches_needs_no_person() -> None:
+def test_command_that_takes_no_user_ignores_a_wrong_token() -> None:
     assert call_command_as("elv_wrong", Watches).kind == "system"
 
 
 @pytest.mark.django_db
-def test_what_a_command_writes_is_its_persons_doing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_by_a_command_are_logged_with_the_user_of_its_token(monkeypatch: pytest.MonkeyPatch) -> None:
     user = ensure_user(name="ada", roles=["editor"])
     monkeypatch.setenv("ELEVATA_TOKEN", new_token(user=user)[1])
     seen = ChangeLogEntry.objects.count()

@@ -51,17 +51,17 @@ def changed(line: bytes, change: Callable[[dict], None]) -> bytes:
     return canonical_json(document) + b"\n"
 
 
-def test_a_segment_holds_what_was_written() -> None:
+def test_verified_segment_has_the_links_and_rows_it_was_written_with() -> None:
     holds = verify_lines(segment())
     assert (holds.content, holds.first, holds.last, holds.rows) == (SEGMENT, 5, 7, {"change": 3})
     assert holds.head.hash == rows(3)[-1][0].hash
 
 
-def test_a_selection_may_leave_rows_out() -> None:
+def test_selection_may_omit_rows() -> None:
     assert verify_lines(selection()).rows == {"change": 2}
 
 
-def test_a_selection_counts_what_was_not_linked_yet() -> None:
+def test_verified_selection_counts_rows_without_a_link() -> None:
     holds = verify_lines(selection([rows(1)[0], (None, {"id": 9})]))
     assert (holds.rows, holds.unlinked) == ({"change": 1}, 1)
 
@@ -82,23 +82,23 @@ def test_a_row_that_was_altered_with_its_digest_is_found() -> None:
     assert found(lines) == "link_changed"
 
 
-def test_a_row_under_another_ones_link_is_found() -> None:
+def test_verification_detects_a_row_whose_id_differs_from_its_link() -> None:
     lines = segment()
     lines[1] = changed(lines[1], lambda row: row["row"].update(id=7))
     assert found(lines) == "row_changed"
 
 
-def test_a_row_that_was_taken_out_of_a_segment_is_found() -> None:
+def test_verification_detects_a_row_deleted_from_a_segment() -> None:
     lines = segment()
     assert found(lines[:2] + lines[3:]) == "link_missing"
 
 
-def test_a_row_that_was_taken_out_of_a_selection_is_found() -> None:
+def test_verification_detects_a_row_deleted_from_a_selection() -> None:
     lines = selection()
     assert found(lines[:1] + lines[2:]) == "row_changed"
 
 
-def test_a_segment_that_says_another_head_is_found() -> None:
+def test_verification_detects_a_segment_with_a_changed_head() -> None:
     lines = segment()
     lines[0] = changed(lines[0], lambda header: header.update(head="c" * 64))
     assert found(lines) in ("row_changed", "link_missing")
@@ -108,17 +108,17 @@ def test_a_link_beyond_the_head_is_found() -> None:
     assert found(selection([rows(9)[8]])) == "head_changed"
 
 
-def test_a_file_that_was_cut_off_is_found() -> None:
+def test_verification_detects_a_truncated_export() -> None:
     assert found(segment()[:-1]) == "cut_off"
 
 
-def test_what_was_added_behind_the_end_is_found() -> None:
+def test_verification_detects_lines_after_the_end_of_an_export() -> None:
     lines = segment()
     assert found([*lines, lines[1]]) == "cut_off"
 
 
 @pytest.mark.parametrize("lines", [[], [b"{}\n"], [b"[]\n"], [b"no\n"], [b'{"format":"audit-export/v2"}\n']])
-def test_what_is_no_export_is_said(lines: list[bytes]) -> None:
+def test_verification_refuses_files_that_are_not_exports(lines: list[bytes]) -> None:
     assert found(lines) == "invalid"
 
 

@@ -85,7 +85,7 @@ def tamper(statement: str, *values: object) -> None:
 # --- removing ------------------------------------------------------------------------------------
 
 
-def test_removed_entries_are_accounted_for_by_their_segment(log: None, admin: Any, tmp_path: Path) -> None:
+def test_chain_is_intact_after_a_segment_is_removed(log: None, admin: Any, tmp_path: Path) -> None:
     head = chain.head()
     segment = removed(admin, tmp_path / "1.jsonl")
     assert (segment.first, segment.last, segment.head, segment.rows) == (1, 4, head.hash, 4)
@@ -94,19 +94,19 @@ def test_removed_entries_are_accounted_for_by_their_segment(log: None, admin: An
     assert (problem(), verify_chain().segments) == (None, 1)
 
 
-def test_the_segment_names_who_removed_it_and_why(log: None, admin: Any, tmp_path: Path) -> None:
+def test_removed_segment_has_its_actor_and_reason(log: None, admin: Any, tmp_path: Path) -> None:
     segment = removed(admin, tmp_path / "1.jsonl")
     assert (segment.actor, segment.reason) == ("root", "kept for seven years elsewhere")
 
 
-def test_an_artifact_from_before_still_proves_the_chain(log: None, admin: Any, tmp_path: Path) -> None:
+def test_chain_is_intact_against_an_earlier_head_after_a_removal(log: None, admin: Any, tmp_path: Path) -> None:
     head = chain.head()
     change("fourth")
     removed(admin, tmp_path / "1.jsonl")
     assert verify_chain(against=head).intact
 
 
-def test_segments_follow_each_other(log: None, admin: Any, tmp_path: Path) -> None:
+def test_second_segment_begins_after_the_first(log: None, admin: Any, tmp_path: Path) -> None:
     removed(admin, tmp_path / "1.jsonl")
     change("fourth")
     second = removed(admin, tmp_path / "2.jsonl")
@@ -115,12 +115,12 @@ def test_segments_follow_each_other(log: None, admin: Any, tmp_path: Path) -> No
     assert problem() is None
 
 
-def test_only_what_was_sealed_before_is_in_a_segment(log: None, tmp_path: Path) -> None:
+def test_segment_contains_only_entries_sealed_before_the_given_time(log: None, tmp_path: Path) -> None:
     sealed = ChainLink.objects.get(sequence=3).sealed_at
     assert export_segment(tmp_path / "1.jsonl", before=sealed).last == 2
 
 
-def test_the_triggers_are_whole_again(log: None, admin: Any, tmp_path: Path) -> None:
+def test_removal_of_a_segment_restores_the_triggers(log: None, admin: Any, tmp_path: Path) -> None:
     removed(admin, tmp_path / "1.jsonl")
     assert triggers()["audit_changelogentry"] == set(trigger_names(connection.vendor))
     change("fourth")
@@ -128,7 +128,7 @@ def test_the_triggers_are_whole_again(log: None, admin: Any, tmp_path: Path) -> 
         cursor.execute("DELETE FROM audit_changelogentry")
 
 
-def test_while_rows_are_removed_no_other_row_may_go(log: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_removal_refuses_to_delete_rows_outside_the_segment(log: None, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = ChainLink.objects.get(sequence=4).subject_id
 
     def greedy(*_: object) -> None:
@@ -150,18 +150,18 @@ def test_rows_are_not_removed_outside_a_transaction(log: None) -> None:
 
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.EDITOR, Role.APPROVER, Role.OPERATOR])
-def test_only_admins_remove(log: None, tmp_path: Path, role: Role) -> None:
+def test_prune_refuses_users_who_are_not_admins(log: None, tmp_path: Path, role: Role) -> None:
     export_segment(tmp_path / "1.jsonl", before=soon())
     with acting_as(ensure_user(name="ada", roles=[role])):
         assert code(lambda: prune(tmp_path / "1.jsonl", reason="x")) == "not_permitted"
 
 
-def test_the_system_does_not_remove(log: None, tmp_path: Path) -> None:
+def test_prune_refuses_the_system_as_actor(log: None, tmp_path: Path) -> None:
     export_segment(tmp_path / "1.jsonl", before=soon())
     assert code(lambda: prune(tmp_path / "1.jsonl", reason="x")) == "not_permitted"
 
 
-def test_an_admins_token_that_may_only_read_does_not_remove(log: None, admin: Any, tmp_path: Path) -> None:
+def test_prune_refuses_a_read_only_token_of_an_admin(log: None, admin: Any, tmp_path: Path) -> None:
     export_segment(tmp_path / "1.jsonl", before=soon())
     with acting_as(admin, by_token=True, read_only=True):
         assert code(lambda: prune(tmp_path / "1.jsonl", reason="x")) == "token_scope"
@@ -172,7 +172,7 @@ def refused(admin: Any, path: Path, reason: str = "x") -> str:
         return code(lambda: prune(path, reason=reason))
 
 
-def test_a_reason_is_asked_for(log: None, admin: Any, tmp_path: Path) -> None:
+def test_prune_requires_a_reason(log: None, admin: Any, tmp_path: Path) -> None:
     export_segment(tmp_path / "1.jsonl", before=soon())
     assert refused(admin, tmp_path / "1.jsonl", " ") == "invalid"
 
@@ -192,7 +192,7 @@ def test_an_export_with_a_repeated_field_is_refused(log: None, admin: Any, tmp_p
     assert refused(admin, path) == "invalid"
 
 
-def test_an_export_that_is_not_there_is_refused(log: None, admin: Any, tmp_path: Path) -> None:
+def test_prune_refuses_a_missing_export(log: None, admin: Any, tmp_path: Path) -> None:
     assert refused(admin, tmp_path / "1.jsonl") == "unreadable"
 
 
@@ -234,13 +234,13 @@ def test_a_broken_chain_is_not_exported(log: None, tmp_path: Path) -> None:
     assert not (tmp_path / "1.jsonl").exists()
 
 
-def test_a_file_that_is_there_is_not_written_over(log: None, tmp_path: Path) -> None:
+def test_segment_export_refuses_to_overwrite_a_file(log: None, tmp_path: Path) -> None:
     (tmp_path / "1.jsonl").write_text("mine")
     assert code(lambda: export_segment(tmp_path / "1.jsonl", before=soon())) == "exists"
     assert [path.name for path in tmp_path.iterdir()] == ["1.jsonl"]
 
 
-def test_nothing_is_exported_where_nothing_is_old_enough(log: None, tmp_path: Path) -> None:
+def test_segment_export_refuses_a_time_before_the_first_entry(log: None, tmp_path: Path) -> None:
     early = timezone.now() - timedelta(days=1)
     assert code(lambda: export_segment(tmp_path / "1.jsonl", before=early)) == "nothing_to_remove"
 
@@ -251,7 +251,7 @@ def test_a_segment_ends_before_an_entry_that_is_needed(log: None, needed_entries
     assert export_segment(tmp_path / "1.jsonl", before=soon()).last == 2
 
 
-def test_an_entry_that_is_needed_by_now_is_not_removed(
+def test_prune_refuses_a_segment_with_an_entry_needed_since_its_export(
     log: None, admin: Any, needed_entries: set[int], tmp_path: Path
 ) -> None:
     export_segment(tmp_path / "1.jsonl", before=soon())
@@ -288,32 +288,32 @@ def test_a_segment_that_claims_links_beyond_the_end_is_found(segment: AuditSegme
     assert problem() == "segment_changed"
 
 
-def test_a_segment_that_was_slipped_in_is_found(log: None) -> None:
+def test_verification_detects_a_segment_inserted_without_a_link(log: None) -> None:
     tamper("DELETE FROM audit_changelogentry")
     values = {"file": "1", "digest": "", "removed_at": timezone.now(), "actor": "x", "actor_kind": "system"}
     AuditSegment.objects.create(first=1, last=4, head=chain.head().hash, rows=4, reason="x", **values)
     assert problem() == "row_extra"
 
 
-def test_a_segment_that_is_gone_leaves_its_rows_missing(segment: AuditSegment) -> None:
+def test_verification_reports_missing_rows_after_their_segment_is_deleted(segment: AuditSegment) -> None:
     tamper("DELETE FROM audit_auditsegment")
     assert problem() == "row_missing"
 
 
-def test_an_entry_that_came_back_is_found(log: None, admin: Any, tmp_path: Path) -> None:
+def test_verification_detects_a_removed_entry_inserted_again(log: None, admin: Any, tmp_path: Path) -> None:
     entry = ChangeLogEntry.objects.get(subject_key="second")
     removed(admin, tmp_path / "1.jsonl")
     ChangeLogEntry.objects.bulk_create([entry])
     assert problem() == "segment_incomplete"
 
 
-def test_an_approval_or_another_kind_is_never_let_go(segment: AuditSegment) -> None:
+def test_verification_detects_an_entry_deleted_after_the_last_segment(segment: AuditSegment) -> None:
     change("fourth")
     tamper("DELETE FROM audit_changelogentry WHERE subject_key = 'fourth'")
     assert problem() == "row_missing"
 
 
-def test_from_a_checkpoint_only_what_came_later_is_walked(log: None) -> None:
+def test_verification_since_a_checkpoint_ignores_earlier_links(log: None) -> None:
     checkpoint = chain.head()
     change("fourth")
     tamper("UPDATE audit_changelogentry SET actor = 'mallory' WHERE subject_key = 'second'")
@@ -322,16 +322,16 @@ def test_from_a_checkpoint_only_what_came_later_is_walked(log: None) -> None:
     assert verify_chain(since=checkpoint).problem.code == "row_changed"
 
 
-def test_exports_that_are_there_as_they_were_are_fine(segment: AuditSegment, tmp_path: Path) -> None:
+def test_unchanged_exports_of_removed_segments_are_accepted(segment: AuditSegment, tmp_path: Path) -> None:
     assert wrong_exports(tmp_path) is None
 
 
-def test_an_export_that_is_missing_is_found(segment: AuditSegment, tmp_path: Path) -> None:
+def test_verification_detects_a_missing_export_of_a_removed_segment(segment: AuditSegment, tmp_path: Path) -> None:
     (tmp_path / "1.jsonl").unlink()
     assert wrong_exports(tmp_path).code == "export_missing"
 
 
-def test_an_export_that_was_altered_is_found(segment: AuditSegment, tmp_path: Path) -> None:
+def test_verification_detects_an_altered_export_of_a_removed_segment(segment: AuditSegment, tmp_path: Path) -> None:
     with (tmp_path / "1.jsonl").open("ab") as file:
         file.write(b"\n")
     assert wrong_exports(tmp_path).code == "export_changed"

@@ -20,7 +20,7 @@ class TestStamps:
     def once(self, folder, inputs, *, results=()):
         return stamps.once("x", inputs, lambda: "made", results=results, folder=folder)
 
-    def test_a_stamp_is_its_owners_alone(self, tmp_path):
+    def test_stamp_is_readable_by_its_owner_only(self, tmp_path):
         usual = os.umask(0o022)
         try:
             self.once(tmp_path, "a")
@@ -31,17 +31,17 @@ class TestStamps:
     def test_a_step_is_done_once(self, tmp_path):
         assert [self.once(tmp_path, "a"), self.once(tmp_path, "a")] == ["made", "unchanged"]
 
-    def test_changed_inputs_do_it_again(self, tmp_path):
+    def test_step_is_run_again_for_changed_inputs(self, tmp_path):
         assert [self.once(tmp_path, "a"), self.once(tmp_path, "b")] == ["made", "made"]
 
-    def test_a_result_that_is_gone_does_it_again(self, tmp_path):
+    def test_step_is_run_again_after_its_result_is_deleted(self, tmp_path):
         result = tmp_path / "result"
         result.touch()
         assert [self.once(tmp_path, "a", results=[result]) for _ in range(2)] == ["made", "unchanged"]
         result.unlink()
         assert self.once(tmp_path, "a", results=[result]) == "made"
 
-    def test_a_step_that_failed_does_not_count(self, tmp_path):
+    def test_step_is_run_again_after_a_failure(self, tmp_path):
         self.once(tmp_path, "a")
         with pytest.raises(Problem):
             stamps.once("x", "b", self.fail, folder=tmp_path)
@@ -68,18 +68,18 @@ class TestRun:
         monkeypatch.setattr(console, "LOG", tmp_path / "setup.log")
         return tmp_path / "setup.log"
 
-    def test_a_failure_says_what_why_and_where_the_rest_is(self, log):
+    def test_failed_program_reports_the_failure_its_cause_and_the_log(self, log):
         program = "print('working'); print('Error: disk is full'); print('bye'); raise SystemExit(3)"
         with pytest.raises(Problem) as caught:
             console.run([sys.executable, "-c", program], failure="it could not be made")
         assert str(caught.value).startswith("it could not be made: Error: disk is full - all of it is in ")
         assert "working" in log.read_text()
 
-    def test_a_program_that_is_not_there_is_no_traceback(self):
+    def test_missing_program_raises_a_problem(self):
         with pytest.raises(Problem, match="no-such-program could not be started"):
             console.run(["no-such-program"], failure="it could not be made")
 
-    def test_nothing_is_asked(self):
+    def test_program_reads_an_empty_line_from_standard_input(self):
         assert console.run([sys.executable, "-c", "import sys; print(sys.stdin.read())"], failure="x") == "\n"
 
 
@@ -114,7 +114,7 @@ class TestSystemPackages:
             ("apk", ("new-apk",), "sudo apk add new-apk"),
         ],
     )
-    def test_other_users_than_root_are_told_one_command_with_a_name_that_the_release_has(
+    def test_install_command_for_users_names_a_package_of_the_release(
         self, machine, program, known, command
     ):
         machine(program, user=1000, known=known)
@@ -126,22 +126,22 @@ class TestSystemPackages:
         with pytest.raises(Problem, match=r"type: apt-get install old \(as root\)$"):
             self.install()
 
-    def test_lists_that_were_never_read_are_read_first(self, machine):
+    def test_problem_names_apt_get_update_if_no_package_is_known(self, machine):
         machine("apt-get", user=1000)
         with pytest.raises(Problem, match=r"none of new, old - type: sudo apt-get update; then again$"):
             self.install()
 
-    def test_systems_without_a_package_manager_are_told_what_is_needed(self, machine):
+    def test_problem_without_a_package_manager_has_the_general_advice(self, machine):
         machine(None, user=1000)
         with pytest.raises(Problem, match="it is missing - install it$"):
             self.install()
 
-    def test_a_release_without_the_package_is_named(self, machine):
+    def test_problem_names_the_packages_that_the_release_lacks(self, machine):
         machine("apt-get", user=0)
         with pytest.raises(Problem, match=r"this release has none of the packages new, old - install it$"):
             self.install()
 
-    def test_root_gets_it_installed_with_a_fresh_list(self, machine):
+    def test_root_installs_packages_after_one_update_of_the_lists(self, machine):
         calls = machine("apt-get", user=0, known=("old",))
         assert [self.install(), self.install("another")] == [["old"], ["another"]]
         options = "--yes --no-install-recommends"
@@ -184,7 +184,7 @@ class TestJava:
         monkeypatch.setattr(java.shutil, "which", lambda name: None)
         return add
 
-    def test_the_newest_that_spark_supports_is_taken(self, homes):
+    def test_newest_java_that_spark_supports_is_chosen(self, homes):
         homes("java-8", "1.8.0_392")
         homes("java-11", "11.0.2")
         homes("java-17", "17.0.15")
@@ -193,13 +193,13 @@ class TestJava:
         assert java.ensure_java() == f"21 in {expected}"
         assert java.java_home() == str(expected)
 
-    def test_the_one_asked_for_wins(self, homes, monkeypatch):
+    def test_java_home_variable_overrides_installed_javas(self, homes, monkeypatch):
         homes("java-17", "17.0.15")
         asked = homes("mine-21", "21.0.1")
         monkeypatch.setenv("JAVA_HOME", str(asked))
         assert java.ensure_java() == f"21 in {asked}"
 
-    def test_without_one_it_is_installed(self, homes, monkeypatch):
+    def test_java_is_installed_without_a_supported_version(self, homes, monkeypatch):
         homes("java-11", "11.0.2")
         homes("java-25", "25")
 
@@ -210,7 +210,7 @@ class TestJava:
         monkeypatch.setattr(java.system, "install", install)
         assert "installed openjdk-21-jre-headless" in java.ensure_java()
 
-    def test_one_that_does_not_run_is_passed_over(self, homes):
+    def test_java_that_does_not_run_is_ignored(self, homes):
         broken = homes("java-17", "17.0.15")
         (broken / "bin" / "java").write_text("not a program")
         expected = homes("java-21", "21.0.1")
@@ -218,7 +218,7 @@ class TestJava:
 
 
 class TestJars:
-    def test_what_spark_ships_itself_is_left_out(self):
+    def test_jars_shipped_with_spark_are_omitted(self):
         resolved = [
             Path("io.delta_delta-spark_4.2_2.13-4.4.0.jar"),
             Path("com.github.luben_zstd-jni-1.5.7-3.jar"),
@@ -236,18 +236,18 @@ class TestJars:
         assert jars.packages({}) == jars.resolver_options({}) == []
 
     @pytest.mark.parametrize("text", ["thing", "org.example:thing", "org.example:thing:1 --conf x:y:z"])
-    def test_what_is_no_package_is_named(self, text):
+    def test_malformed_package_raises_a_problem(self, text):
         with pytest.raises(Problem, match="is no package"):
             jars.packages({"ELEVATA_SPARK_PACKAGES": text})
 
     @pytest.mark.parametrize("name", ["ELEVATA_WAREHOUSE", "ELEVATA_SOURCE_ROOTS"])
-    def test_the_s3_client_is_fetched_where_a_place_is_on_s3(self, name):
+    def test_s3_client_is_added_if_a_folder_is_on_s3(self, name):
         assert jars.packages({name: "s3a://bucket/in/"}) == [jars.s3_client()]
         assert jars.packages({name: "/srv/warehouse"}) == []
         own = "org.apache.hadoop:hadoop-aws:3.4.9"
         assert jars.packages({name: "s3a://bucket/in/", "ELEVATA_SPARK_PACKAGES": own}) == [own]
 
-    def test_a_package_whose_version_another_one_replaced_is_a_problem_and_the_jars_stay(self, tmp_path, monkeypatch):
+    def test_missing_jar_of_a_package_raises_a_problem_and_keeps_the_jars(self, tmp_path, monkeypatch):
         kept = tmp_path / "jars"
         kept.mkdir()
         (kept / "old.jar").touch()
@@ -271,12 +271,12 @@ class TestFrontEnd:
         '<symbol id="tabler-b"><path d="2"/></symbol></defs></svg>'
     )
 
-    def test_the_sprite_holds_the_named_icons_only(self):
+    def test_sprite_contains_only_the_named_icons(self):
         assert frontend.sprite(self.WHOLE, ["b"]) == (
             '<svg xmlns="s" id="all"><defs><symbol id="tabler-b"><path d="2"/></symbol></defs></svg>\n'
         )
 
-    def test_an_icon_that_does_not_exist_is_named(self):
+    def test_unknown_icon_raises_a_problem(self):
         with pytest.raises(Problem, match="no such icon: c"):
             frontend.sprite(self.WHOLE, ["a", "c"])
 
@@ -286,7 +286,7 @@ class TestFrontEnd:
         frontend._copy(source, tmp_path / "b.css")
         assert (tmp_path / "b.css").read_text() == "a{}\n"
 
-    def test_everything_pages_load_is_in_place(self):
+    def test_vendored_front_end_files_exist(self):
         targets = [frontend.VENDOR / target for target in (*frontend.KEPT.values(), frontend.ICONS_TARGET)]
         assert [path.name for path in targets if not path.is_file()] == []
 
@@ -301,13 +301,13 @@ class TestFrontEnd:
 
 
 class TestPrograms:
-    def test_the_browser_can_be_named(self, monkeypatch, tmp_path):
+    def test_chromium_path_variable_chooses_the_browser(self, monkeypatch, tmp_path):
         monkeypatch.setenv("CHROMIUM_PATH", str(tmp_path))
         assert programs.chromium() == tmp_path
         monkeypatch.setenv("CHROMIUM_PATH", str(tmp_path / "gone"))
         assert programs.chromium() is None
 
-    def test_what_is_missing_is_named(self, monkeypatch):
+    def test_missing_programs_are_listed_by_name(self, monkeypatch):
         monkeypatch.setattr(programs, "redis_server", lambda: None)
         monkeypatch.setattr(programs, "chromium", lambda: Path("x"))
         monkeypatch.setattr(programs, "postgres_bin", lambda: Path("x"))
@@ -354,7 +354,7 @@ class TestCommand:
         assert command.main(["setup", "--with-object-store"]) == 0
         assert {"object store", "MariaDB", "database drivers", "Kafka broker"} < set(steps)
 
-    def test_step_begins_when_those_before_it_are_done_and_others_run_beside_it(self):
+    def test_step_waits_for_earlier_steps_that_run_in_parallel(self):
         both = threading.Barrier(2, timeout=10)
         done = []
 
@@ -367,7 +367,7 @@ class TestCommand:
         command.run_steps({"last": last, "one": command.Step(meet), "other": command.Step(meet)})
         assert done == ["first", "first", "last"]
 
-    def test_every_step_waits_for_steps_that_exist_and_none_for_itself(self):
+    def test_steps_depend_on_existing_steps_without_cycles(self):
         every = command.STEPS | command.TEST_STEPS | command.SERVER_STEPS | command.OBJECT_STORE_STEPS
         graph = TopologicalSorter({name: step.after for name, step in every.items()})
         assert set(graph.static_order()) == set(every)

@@ -20,12 +20,12 @@ def test_users_are_mentioned_by_their_names(text: str, names: list[str]):
     assert mentioned(text, {"ada", "bob", "ada.lovelace"}) == names
 
 
-def test_a_name_that_ends_with_a_dot_is_preferred_to_the_end_of_a_sentence():
+def test_mention_prefers_a_user_name_with_a_final_dot():
     assert mentioned("@ada.", {"ada", "ada."}) == ["ada."]
     assert candidates("@ada.") == [("ada.", "ada")]
 
 
-def test_an_address_ends_before_the_signs_of_its_sentence():
+def test_link_ends_before_the_punctuation_of_its_sentence():
     text = "see https://example.org/a?b=1, please"
     assert list(parts(text, ())) == [
         Part("text", "see "),
@@ -43,5 +43,5 @@ def test_only_known_names_are_marked():
 
 
 @pytest.mark.parametrize("text", ["javascript:alert(1)", "http//x", "@", "@@@", ""])
-def test_everything_else_is_text(text: str):
+def test_text_without_mentions_and_links_is_one_text_part(text: str):
     assert [part.kind for part in parts(text, {"ada"})] == ["text"]

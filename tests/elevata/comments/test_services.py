@@ -55,18 +55,18 @@ def test_a_mentioned_user_gets_a_notice_without_the_text(ada: User, bob: User):
     assert comment.mentioned == ["bob"]
 
 
-def test_a_mentioned_user_without_a_role_gets_none_and_the_author_sees_that(ada: User):
+def test_comment_lists_mentioned_users_without_a_role_as_unnotified(ada: User):
     User.objects.create_user("nora")
     comment = commented(ada, TargetDatasetFactory(), "@nora and @unknown")
     assert (comment.mentioned, comment.unnotified) == ([], ["nora"])
     assert not Event.objects.filter(kind="comment.mentioned").exists()
 
 
-def test_nobody_is_notified_of_an_own_mention(ada: User):
+def test_author_gets_no_notice_of_an_own_mention(ada: User):
     assert commented(ada, TargetDatasetFactory(), "I, @ada").mentioned == []
 
 
-def test_a_comment_answers_the_mentions_on_its_subject(ada: User, bob: User):
+def test_comment_marks_the_mentions_of_its_author_on_the_subject_as_read(ada: User, bob: User):
     here, there = TargetDatasetFactory(), TargetDatasetFactory()
     commented(ada, here, "@bob?")
     commented(ada, there, "@bob?")
@@ -74,7 +74,7 @@ def test_a_comment_answers_the_mentions_on_its_subject(ada: User, bob: User):
     assert unread(bob) == [f"ada mentioned bob in a comment on the dataset {there}"]
 
 
-def test_an_edit_notifies_those_who_are_new_in_it(ada: User, bob: User):
+def test_edited_comment_notifies_only_newly_mentioned_users(ada: User, bob: User):
     carl = ensure_user(name="carl", roles=[Role.VIEWER])
     comment = commented(ada, TargetDatasetFactory(), "@bob")
     with acting_as(ada):
@@ -90,7 +90,7 @@ def test_a_comment_is_deleted_with_its_notices(ada: User, bob: User):
     assert not Comment.objects.exists()
 
 
-def test_an_answered_comment_stays_as_it_is(ada: User, bob: User):
+def test_answered_comment_refuses_an_edit(ada: User, bob: User):
     dataset = TargetDatasetFactory()
     comment = commented(ada, dataset)
     commented(bob, dataset, "Why?")
@@ -118,14 +118,14 @@ def test_an_administrator_deletes_any_comment_and_the_log_does_not_have_its_text
 
 
 @pytest.mark.parametrize("text", ["", " \n", "x" * 5001, " ".join(f"@user{number}" for number in range(21))])
-def test_a_comment_has_a_text_of_bounded_length_and_mentions(ada: User, text: str):
+def test_comment_refuses_empty_text_long_text_and_too_many_mentions(ada: User, text: str):
     with pytest.raises(MetadataError) as refused:
         commented(ada, TargetDatasetFactory(), text)
     assert refused.value.field == "text"
 
 
 @pytest.mark.parametrize("kind", ["dataset", "report", "odd"])
-def test_a_subject_that_does_not_exist_has_no_comments(ada: User, kind: str):
+def test_comment_on_an_unknown_subject_is_refused(ada: User, kind: str):
     with acting_as(ada), pytest.raises(MetadataError) as refused:
         create_comment(subject_kind=kind, subject_key=uuid4(), text="Hello")
     assert refused.value.code == "unknown_subject"
@@ -136,7 +136,7 @@ def test_a_comment_needs_a_user(db):
         create_comment(subject_kind="dataset", subject_key=TargetDatasetFactory().key, text="Hello")
 
 
-def test_comments_notices_and_favourites_of_a_deleted_dataset_go_with_it(ada: User, bob: User):
+def test_deleting_a_dataset_deletes_its_comments_notices_and_favourites(ada: User, bob: User):
     dataset = TargetDatasetFactory()
     commented(ada, dataset, "@bob")
     set_favourite(user=bob, subject_kind="dataset", subject_key=dataset.key)
@@ -149,7 +149,7 @@ def test_comments_notices_and_favourites_of_a_deleted_dataset_go_with_it(ada: Us
     assert unread(bob) == []
 
 
-def test_a_comment_on_a_report_leaves_its_fingerprint_and_its_approval(world: World, renamed: ChangeReport):
+def test_comment_on_a_report_keeps_its_fingerprint_and_approval(world: World, renamed: ChangeReport):
     with acting_as(world.author):
         create_comment(subject_kind="report", subject_key=renamed.report_id, text="Please look")
     again = world.report()

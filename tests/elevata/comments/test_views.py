@@ -25,7 +25,7 @@ def sent(client: Client, dataset: TargetDataset, text: str):
     return client.post(f"/comments/dataset/{dataset.key}/", {"text": text}, follow=True)
 
 
-def test_a_comment_appears_on_its_dataset_and_counts_at_the_tab(reader: Client, dataset: TargetDataset):
+def test_dataset_page_shows_the_comment_and_the_number_of_comments(reader: Client, dataset: TargetDataset):
     page = html_of(sent(reader, dataset, "Where is the\r\nsecond file? https://example.org/x?a=1&b=2"))
     assert "Where is the<br>second file?" in page
     assert '<a href="https://example.org/x?a=1&amp;b=2" rel="nofollow noopener noreferrer">' in page
@@ -39,7 +39,7 @@ def test_markup_in_a_comment_is_text(reader: Client, dataset: TargetDataset):
     assert 'href="javascript' not in page
 
 
-def test_the_author_reads_who_got_no_notice(reader: Client, dataset: TargetDataset):
+def test_comment_page_lists_mentioned_users_without_a_notice(reader: Client, dataset: TargetDataset):
     User.objects.create_user("nora")
     said = words(html_of(sent(reader, dataset, "@nora look")))
     assert "1 mentioned user got no notice, without permission to read this page: nora." in said
@@ -76,7 +76,7 @@ def test_comments_of_others_are_neither_edited_nor_deleted(reader: Client, start
     assert "/delete/" not in text_of(reader, f"/datasets/{dataset.key}/comments/")
 
 
-def test_a_comment_is_deleted_after_a_question(operator: Client, person: User, dataset: TargetDataset):
+def test_comment_is_deleted_by_its_confirmation_form(operator: Client, person: User, dataset: TargetDataset):
     comment = CommentFactory(subject_key=dataset.key, author=person)
     address = f"/comments/{comment.key}/delete/"
     operator.post(address, typed(text_of(operator, address)))
@@ -99,11 +99,11 @@ def test_a_report_shows_its_comments(world: World):
 
 
 @pytest.mark.parametrize("address", ["/comments/odd/{}/", "/comments/report/{}/"])
-def test_what_does_not_exist_has_no_comments(reader: Client, dataset: TargetDataset, address: str):
+def test_comments_of_an_unknown_subject_return_404(reader: Client, dataset: TargetDataset, address: str):
     assert reader.get(address.format(dataset.key)).status_code == 404
 
 
-def test_names_are_suggested(reader: Client, operator: Client):
+def test_suggestions_list_users_by_the_beginning_of_their_names(reader: Client, operator: Client):
     assert reader.get("/comments/users/?q=e").json() == {"users": ["eve"]}
     assert reader.get("/comments/users/?q=%00").json() == {"users": []}
 
@@ -123,13 +123,15 @@ def test_a_comment_is_created_changed_and_deleted_by_rest(reader: Client, datase
     assert reader.delete(address).status_code == 204
 
 
-def test_comments_of_others_stay_by_rest(reader: Client, starter: User, dataset: TargetDataset):
+def test_rest_refuses_to_delete_comments_of_others(reader: Client, starter: User, dataset: TargetDataset):
     comment = CommentFactory(subject_key=dataset.key, author=starter)
     answer = reader.delete(f"/api/v1/comments/{comment.key}/")
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
-def test_an_answered_comment_says_why_it_stays(reader: Client, person: User, starter: User, dataset: TargetDataset):
+def test_edit_of_an_answered_comment_shows_why_it_is_refused(
+    reader: Client, person: User, starter: User, dataset: TargetDataset
+):
     comment = CommentFactory(subject_key=dataset.key, author=person)
     address = f"/comments/{comment.key}/edit/"
     fields = typed(text_of(reader, address), text="Never mind")

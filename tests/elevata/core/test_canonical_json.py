@@ -54,11 +54,11 @@ class Kind(StrEnum):
         (-0, b"0"),
     ],
 )
-def test_the_bytes_never_change(value: object, expected: bytes) -> None:
+def test_canonical_json_has_fixed_bytes_for_known_values(value: object, expected: bytes) -> None:
     assert canonical_json(value) == expected
 
 
-def test_the_digest_never_changes() -> None:
+def test_digest_of_a_known_value_is_fixed() -> None:
     value = {"name": "Zürich", "columns": [{"name": "lid", "nullable": True}], "version": 1}
     assert sha256_hex(value) == "00673baef59f9c15476c09208b8cca9e300a740843e2b9925d680edb11d6a6db"
 
@@ -81,7 +81,7 @@ def test_the_digest_never_changes() -> None:
         ({"a": {None: "x"}}, "$.a: the key None is NoneType"),
     ],
 )
-def test_what_has_no_canonical_text_is_refused_with_its_path(value: object, message: str) -> None:
+def test_value_without_a_canonical_text_is_refused_with_its_path(value: object, message: str) -> None:
     with pytest.raises(TypeError) as refused:
         canonical_json(value)
     assert str(refused.value).startswith(message)
@@ -93,7 +93,7 @@ def test_a_lone_surrogate_is_refused() -> None:
 
 
 @given(VALUES)
-def test_the_bytes_read_back_as_the_value(value: object) -> None:
+def test_canonical_json_is_parsed_back_to_the_same_value(value: object) -> None:
     assert json.loads(canonical_json(value)) == value
 
 

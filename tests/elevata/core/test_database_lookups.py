@@ -22,25 +22,25 @@ def names(*wanted: Q, **fields: object) -> set[str]:
     return set(SourceDataset.objects.filter(*wanted, **fields).values_list("name", flat=True))
 
 
-def test_stable_keys_are_found_as_keys_and_as_texts(three: list[SourceDataset]) -> None:
+def test_among_accepts_stable_keys_as_uuids_and_texts(three: list[SourceDataset]) -> None:
     assert names(key__among=[three[0].key, str(three[2].key), uuid4()]) == {"a", "c"}
 
 
-def test_texts_and_numbers_are_found(three: list[SourceDataset]) -> None:
+def test_among_accepts_texts_and_numbers(three: list[SourceDataset]) -> None:
     assert names(name__among={"a", 'it\'s {"quoted", \\}', "100 %"}, pk__among=(one.pk for one in three)) == {"a"}
 
 
-def test_a_column_of_another_table_is_found_by(three: list[SourceDataset]) -> None:
+def test_among_filters_by_a_column_of_a_related_table(three: list[SourceDataset]) -> None:
     column = SourceColumnFactory(dataset=three[1])
     assert SourceColumn.objects.get(dataset__key__among=[three[1].key]) == column
 
 
-def test_a_statement_may_be_asked_twice(three: list[SourceDataset]) -> None:
+def test_among_accepts_a_generator_for_repeated_queries(three: list[SourceDataset]) -> None:
     found = SourceDataset.objects.filter(pk__among=(one.pk for one in three))
     assert (found.count(), found.count()) == (3, 3)
 
 
-def test_among_nothing_there_is_nothing(three: list[SourceDataset]) -> None:
+def test_among_an_empty_list_matches_no_row(three: list[SourceDataset]) -> None:
     assert names(key__among=[]) == set()
     assert names(~Q(key__among=[])) == {"a", "b", "c"}
     assert names(Q(key__among=[]) | Q(name="b")) == {"b"}

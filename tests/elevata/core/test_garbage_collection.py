@@ -19,18 +19,18 @@ def as_before() -> Iterator[tuple[int, int, int]]:
     gc.unfreeze()
 
 
-def test_it_looks_less_often_and_still_does(as_before: tuple[int, int, int]) -> None:
+def test_garbage_collection_is_less_frequent_and_enabled(as_before: tuple[int, int, int]) -> None:
     collect_less()
     assert all(now > before > 0 for now, before in zip(gc.get_threshold(), as_before, strict=True))
     assert gc.isenabled()
 
 
-def test_what_is_loaded_is_left_alone(as_before: tuple[int, int, int]) -> None:
+def test_loaded_objects_are_frozen_for_garbage_collection(as_before: tuple[int, int, int]) -> None:
     keep_what_is_loaded()
     assert gc.get_freeze_count() > 0
 
 
-def test_every_command_begins_so() -> None:
+def test_manage_command_starts_with_less_frequent_garbage_collection() -> None:
     said = "import gc; from elevata.core.processes import collect_less; a = gc.get_threshold(); collect_less(); "
     said += "print(a == gc.get_threshold())"
     done = subprocess.run(

@@ -77,7 +77,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("address", REFUSED)
-def test_what_is_not_plainly_public_is_refused(address: str):
+def test_special_purpose_address_is_not_public(address: str):
     assert not is_public(address)
 
 
@@ -89,18 +89,18 @@ def test_public_addresses_may_be_called(address: str):
 
 
 @given(st.ip_addresses(v=4))
-def test_a_mapped_address_is_judged_as_what_it_leads_to(address: IPv4Address):
+def test_ipv4_mapped_address_is_public_if_its_ipv4_address_is(address: IPv4Address):
     assert is_public(f"::ffff:{address}") == is_public(str(address))
 
 
 @given(st.ip_addresses())
-def test_nothing_private_is_ever_public(address):
+def test_private_address_is_never_public(address):
     if is_public(str(address)):
         parsed = ip_address(address)
         assert not (parsed.is_private and not getattr(parsed, "ipv4_mapped", None))
 
 
-def test_a_listed_network_holds_its_addresses_in_both_forms():
+def test_listed_network_contains_its_addresses_and_their_mapped_forms():
     allowed = networks(["10.20.0.0/16", " fd00::/8 ", ""])
     assert is_listed("10.20.3.4", allowed)
     assert is_listed("::ffff:10.20.3.4", allowed)
@@ -108,6 +108,6 @@ def test_a_listed_network_holds_its_addresses_in_both_forms():
     assert not is_listed("10.21.0.1", allowed)
 
 
-def test_what_is_no_network_is_refused():
+def test_network_with_host_bits_is_refused():
     with pytest.raises(MetadataError, match=r"10.20.0.1/16"):
         networks(["10.20.0.1/16"])

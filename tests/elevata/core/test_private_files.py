@@ -65,7 +65,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "name", ["control.sqlite3", "secret_key", "audit_key", "broker/messages/*", "metadata/*", "backups/copy*"]
 )
-def test_what_the_processes_write_is_there(written: Path, name: str):
+def test_processes_write_their_files_to_the_data_folder(written: Path, name: str):
     assert list(written.glob(name))
 
 
@@ -73,7 +73,7 @@ def test_no_file_of_the_data_folder_is_open_to_others(written: Path):
     assert open_to_others(written) == {}
 
 
-def test_a_looser_data_folder_is_mended_at_start_and_said(tmp_path: Path):
+def test_start_restricts_the_modes_of_a_data_folder_and_logs_them(tmp_path: Path):
     folder = tmp_path / "data"
     folder.mkdir(mode=0o755)
     folder.chmod(0o755)
@@ -91,7 +91,7 @@ def test_a_folder_that_all_users_share_is_left_alone(tmp_path: Path):
     assert mode(tmp_path) == 0o1777
 
 
-def test_a_file_that_cannot_be_mended_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_make_private_reports_a_file_whose_mode_it_cannot_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "control.sqlite3").touch(0o644)
     (tmp_path / "control.sqlite3").chmod(0o644)
 
@@ -105,7 +105,7 @@ def test_a_file_that_cannot_be_mended_is_said(tmp_path: Path, monkeypatch: pytes
     )
 
 
-def test_a_link_is_not_followed_when_files_are_mended(tmp_path: Path):
+def test_make_private_does_not_follow_symbolic_links(tmp_path: Path):
     folder, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
     folder.mkdir()
     elsewhere.touch()

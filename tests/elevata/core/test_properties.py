@@ -22,7 +22,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("text", "expected"), CASES)
-def test_names_and_values(text, expected):
+def test_properties_are_parsed_into_names_and_values(text, expected):
     assert [(entry.name, entry.value) for entry in parse_properties(text)] == expected
 
 

@@ -15,16 +15,16 @@ from elevata.core.strict_json import BadJson, loads
         ('{"a": ', "Expecting value"),
     ],
 )
-def test_a_text_with_more_than_one_meaning_is_refused(text: str, message: str) -> None:
+def test_ambiguous_or_invalid_json_is_refused(text: str, message: str) -> None:
     with pytest.raises(BadJson, match=message):
         loads(text)
 
 
-def test_the_place_of_a_fault_is_known() -> None:
+def test_json_error_has_its_line_and_column() -> None:
     with pytest.raises(BadJson) as refused:
         loads('{"a": 1,\n "b" 2}')
     assert (refused.value.line, refused.value.column) == (2, 6)
 
 
-def test_numbers_are_read_as_asked() -> None:
+def test_json_numbers_are_parsed_by_the_given_functions() -> None:
     assert loads('{"a": [1, 1.50]}', parse_int=str, parse_float=str) == {"a": ["1", "1.50"]}

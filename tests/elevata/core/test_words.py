@@ -5,7 +5,7 @@ import pytest
 from elevata.core.words import counted, noun_for
 
 
-def test_a_count_has_its_noun():
+def test_count_has_the_noun_in_singular_or_plural():
     assert [counted(number, "column") for number in (0, 1, 1200)] == ["0 columns", "1 column", "1,200 columns"]
 
 
@@ -13,5 +13,5 @@ def test_a_count_has_its_noun():
     ("plural", "singular"),
     [("schedules", "schedule"), ("entries", "entry"), ("queries", "query"), ("load runs", "load run")],
 )
-def test_one_of_a_list_is_named_in_the_singular(plural: str, singular: str):
+def test_noun_for_one_object_is_singular(plural: str, singular: str):
     assert (noun_for(1, plural), noun_for(2, plural)) == (singular, plural)

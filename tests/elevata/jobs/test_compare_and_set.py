@@ -27,7 +27,7 @@ def test_no_service_updates_a_job_through_a_model_that_extends_it():
     assert {path: lines for path, lines in found.items() if lines} == {}
 
 
-def test_such_an_update_is_found():
+def test_search_finds_an_update_of_job_fields_through_load_run():
     assert {"Delivery", "Execution", "LoadRun", "ReadRequest", "Refresh", "DryRun"} == EXTENDING
     source = "LoadRun.objects.filter(pk=1).update(status='lost', execution=None)"
     assert list(updates(source)) == [(1, ["status"])]

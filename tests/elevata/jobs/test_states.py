@@ -18,7 +18,7 @@ TABLE = {
 }
 
 
-def test_a_job_goes_along_these_steps_and_no_others():
+def test_job_states_have_exactly_the_listed_transitions():
     assert {state: set(following) for state, following in states.STEPS.items()} == TABLE
 
 

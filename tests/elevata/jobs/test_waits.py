@@ -40,29 +40,29 @@ def held(*, heard: float, workers: int = 1, status: str = "running") -> Wait | N
     )
 
 
-def test_what_was_queued_just_now_waits_for_nothing_special():
+def test_newly_queued_job_has_no_wait_message():
     assert queued() is None
 
 
-def test_without_a_worker_it_says_so_at_once_and_since_when():
+def test_queued_job_without_a_worker_reports_no_worker_at_once():
     assert queued(since=5, workers=0) == Wait(NO_WORKER, seconds_ago(5))
 
 
-def test_with_a_worker_that_does_not_come_it_says_so_after_half_a_minute():
+def test_queued_job_with_a_worker_reports_not_taken_up_after_half_a_minute():
     assert queued(since=29) is None
     assert queued(since=30) == Wait(NOT_TAKEN_UP, seconds_ago(30))
 
 
-def test_a_broker_that_is_away_is_said_first():
+def test_unreachable_broker_is_reported_before_a_missing_worker():
     assert queued(phase=BROKER_AWAY, workers=0).code == BROKER
 
 
-def test_a_lease_is_waited_for_as_long_as_it_takes():
+def test_job_that_waits_for_a_lease_reports_the_lease():
     assert queued(since=300, phase="waiting: load run x writes to rawcore.y").code == LEASE
 
 
 @pytest.mark.parametrize("status", ["running", "canceling"])
-def test_a_worker_that_beats_is_at_work(status: str):
+def test_held_job_with_a_recent_heartbeat_has_no_wait_message(status: str):
     assert held(heard=2, status=status) is None
 
 
@@ -71,17 +71,17 @@ def test_a_worker_that_skips_some_beats_is_quiet_and_then_gone():
     assert held(heard=31) == Wait(GONE, seconds_ago(31))
 
 
-def test_a_worker_that_is_not_there_any_more_is_quiet_at_once():
+def test_held_job_without_any_worker_reports_a_quiet_worker_at_once():
     assert held(heard=2, workers=0).code == QUIET
 
 
-def test_what_never_had_a_heartbeat_is_quiet_as_soon_as_no_worker_is_there():
+def test_running_job_without_a_heartbeat_reports_quiet_if_no_worker_runs():
     known = {"status": "running", "queued_at": seconds_ago(99), "heartbeat_at": None, "phase": "", "now": NOW}
     assert wait_of(workers=1, **known) is None
     assert wait_of(workers=0, **known) == Wait(QUIET, seconds_ago(99))
 
 
 @pytest.mark.parametrize("status", ["succeeded", "failed", "canceled", "lost", "abandoned", "blocked"])
-def test_what_is_over_waits_for_nothing(status: str):
+def test_finished_job_has_no_wait_message(status: str):
     gone = {"queued_at": seconds_ago(99), "heartbeat_at": seconds_ago(99), "phase": "", "workers": 0, "now": NOW}
     assert wait_of(status=status, **gone) is None

@@ -46,14 +46,14 @@ def chosen(client: Client, *labels: str, **more: Any) -> Any:
 # --- saved filters -----------------------------------------------------------------------------
 
 
-def test_filters_are_saved_without_the_page_and_offered_by_name(reader: Client):
+def test_saved_filter_omits_the_page_number_and_is_listed_by_name(reader: Client):
     page = html_of(saved(reader))
     assert "The filter raw tables is saved." in words(page)
     assert 'href="/datasets/?layer=raw"' in page
     assert SavedFilter.objects.get().query == "layer=raw"
 
 
-def test_a_name_that_exists_is_replaced(reader: Client):
+def test_filter_saved_under_an_existing_name_replaces_the_former(reader: Client):
     saved(reader)
     saved(reader, query="layer=stage&ordering=-name")
     assert SavedFilter.objects.get().query == "layer=stage&ordering=-name"
@@ -80,19 +80,19 @@ def test_a_shared_filter_is_offered_to_others_and_deleted_by_its_owner_only(read
         ({"name": "x" * 61}, "name"),
     ],
 )
-def test_what_cannot_be_saved_names_its_field(person: User, given: dict[str, str], field: str):
+def test_invalid_filter_is_refused_with_its_field(person: User, given: dict[str, str], field: str):
     with pytest.raises(MetadataError) as refused:
         save_filter(**({"owner": person, "route": LIST, "name": "raw", "query": "layer=raw"} | given))
     assert refused.value.field == field
 
 
 @pytest.mark.parametrize("back", ["//evil.org/", "https://evil.org/", "abc", ""])
-def test_only_a_path_of_this_host_is_returned_to(reader: Client, back: str):
+def test_saved_filter_redirects_only_to_a_path_of_this_host(reader: Client, back: str):
     answer = reader.post("/lists/filters/", {"route": LIST, "name": "x", "query": "layer=raw", "back": back})
     assert answer.url == "/"
 
 
-def test_an_error_on_a_page_names_its_field(reader: Client):
+def test_filter_without_a_name_shows_an_error_with_the_field(reader: Client):
     assert "Nothing was saved. Name: This field is required." in words(html_of(saved(reader, name="")))
 
 
@@ -103,13 +103,13 @@ def test_a_shared_filter_of_a_list_that_a_user_may_not_open_is_not_offered(reade
     assert [row["name"] for row in answer["results"]] == ["raw"]
 
 
-def test_filters_saved_on_the_page_of_an_error_are_those_of_the_list(operator: Client):
+def test_error_page_of_start_load_saves_filters_of_the_run_list(operator: Client):
     page = html_of(operator.post("/start-load/", {"scope": "odd"}))
     assert '<input type="hidden" name="route" value="run_list">' in page
     assert "run_start" not in filtered_lists()
 
 
-def test_every_list_with_filters_can_be_saved():
+def test_filtered_lists_include_the_main_lists():
     assert {"dataset_list", "dataset_changes", "source_list", "report_list", "execution_list", "run_list"} <= set(
         filtered_lists()
     )
@@ -169,7 +169,7 @@ def test_declared_columns_are_those_of_the_table(route: str, request: pytest.Fix
     assert row.count("<td") == len(heads)
 
 
-def test_there_is_a_rule_to_hide_every_column():
+def test_stylesheet_has_a_rule_for_the_last_column_of_the_widest_list():
     css = (ROOT / "static/css/app.css").read_text()
     most = max(len(getattr(view, "columns", ())) for view in filtered_lists().values())
     assert f".without-{most} > * > tr > :nth-child({most})" in css
@@ -183,7 +183,7 @@ def marked(client: Client, dataset: TargetDataset, **more: str) -> Any:
     return client.post("/favourites/", data | more, follow=True)
 
 
-def test_a_favourite_is_marked_found_and_on_the_home_page(reader: Client, airport: TargetDataset):
+def test_favourite_dataset_is_filtered_and_shown_on_the_home_page(reader: Client, airport: TargetDataset):
     assert 'aria-pressed="true"' in html_of(marked(reader, airport, on="on"))
     page = text_of(reader, "/datasets/?favourite=true").partition('id="rows"')[2]
     assert re.findall(r"rawcore\.\w+(?=</a>)", page) == ["rawcore.rc_air_airport"]
@@ -211,7 +211,7 @@ def test_favourites_are_the_users_own(reader: Client, operator: Client, airport:
     assert "rc_air_airport" not in text_of(reader, "/datasets/?favourite=true").partition('id="rows"')[2]
 
 
-def test_a_report_is_a_favourite(world: World):
+def test_report_list_is_filtered_by_favourite(world: World):
     client, report = signed_in(world.author), world.report()
     client.post("/favourites/", {"subject_kind": "report", "subject_key": str(report.report_id), "on": "on"})
     assert str(report.report_id) in text_of(client, "/reports/?favourite=true").partition('id="rows"')[2]
@@ -237,7 +237,7 @@ def test_sources_schedules_and_saved_queries_are_favourites_until_they_are_delet
     assert set(Favourite.objects.values_list("subject_kind", flat=True)) == {"source", "schedule"}
 
 
-def test_what_has_no_comments_is_not_commented_on(reader: Client):
+def test_comment_on_a_source_is_refused(reader: Client):
     body = {"subject_kind": "source", "subject_key": str(SourceDatasetFactory().key), "text": "why?"}
     answer = reader.post("/api/v1/comments/", body, content_type="application/json")
     assert answer.status_code == 400

@@ -19,7 +19,7 @@ BODY = {
 }
 
 
-def test_a_webhook_is_described_changed_and_deleted(operator: Client):
+def test_webhook_is_created_changed_and_deleted(operator: Client):
     answer = send(operator, "post", "webhooks/", BODY | {"changelog_message": "for the team"})
     assert answer.status_code == 201, answer.content
     key, tag = answer.json()["key"], answer.headers["ETag"]
@@ -31,13 +31,13 @@ def test_a_webhook_is_described_changed_and_deleted(operator: Client):
     assert ChangeLogEntry.objects.filter(subject_kind="webhook").first().subject_name == "team"
 
 
-def test_an_unknown_event_is_told_by_its_field(operator: Client):
+def test_webhook_with_an_unknown_event_is_refused_with_the_field(operator: Client):
     answer = send(operator, "post", "webhooks/", BODY | {"events": ["load.fallen"]})
     assert answer.status_code == 400
     assert "events" in answer.json()["errors"]
 
 
-def test_a_test_is_answered_with_its_delivery(operator: Client):
+def test_webhook_test_returns_its_queued_delivery(operator: Client):
     row = WebhookFactory()
     answer = send(operator, "post", f"webhooks/{row.key}/test/")
     assert (answer.status_code, answer.json()["status"]) == (202, "queued")
@@ -52,7 +52,7 @@ def test_deliveries_are_found_by_their_webhook_and_state(operator: Client):
     assert [one["id"] for one in found["results"]] == [failed.pk]
 
 
-def test_a_delivery_is_replayed_once_it_is_over(operator: Client):
+def test_finished_delivery_is_replayed_and_a_queued_one_refused(operator: Client):
     delivery = DeliveryFactory(status="failed")
     assert send(operator, "post", f"deliveries/{delivery.pk}/replay/").status_code == 202
     again = send(operator, "post", f"deliveries/{delivery.pk}/replay/")

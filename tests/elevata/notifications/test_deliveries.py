@@ -84,7 +84,7 @@ def test_the_documented_way_verifies_a_request(posted: Callable):
     assert not names["is_ours"](headers | {"webhook-timestamp": "1700000000"}, body, SECRET)
 
 
-def test_while_a_secret_is_replaced_both_sign(posted: Callable, monkeypatch: pytest.MonkeyPatch):
+def test_delivery_is_signed_with_the_secret_and_the_former_secret(posted: Callable, monkeypatch: pytest.MonkeyPatch):
     sent = posted(Answer(200, "", 3))
     monkeypatch.setenv("ELEVATA_WEBHOOK_SECRET_OLD", FORMER)
     DeliveryFactory(webhook=WebhookFactory(former_secret="ELEVATA_WEBHOOK_SECRET_OLD"))
@@ -92,7 +92,7 @@ def test_while_a_secret_is_replaced_both_sign(posted: Callable, monkeypatch: pyt
     assert sent[0][2]["webhook-signature"].count("v1,") == 2
 
 
-def test_a_secret_may_stand_in_a_file(posted: Callable, monkeypatch: pytest.MonkeyPatch, tmp_path):
+def test_webhook_secret_is_read_from_a_file(posted: Callable, monkeypatch: pytest.MonkeyPatch, tmp_path):
     sent = posted(Answer(200, "", 3))
     monkeypatch.delenv("ELEVATA_WEBHOOK_SECRET_TEAM")
     (tmp_path / "team").write_text(f"{SECRET}\n")
@@ -105,7 +105,7 @@ def test_a_secret_may_stand_in_a_file(posted: Callable, monkeypatch: pytest.Monk
     assert headers["webhook-signature"] == f"v1,{base64.b64encode(digest).decode()}"
 
 
-def test_without_a_secret_nothing_is_sent_and_it_is_said(posted: Callable, monkeypatch: pytest.MonkeyPatch):
+def test_delivery_without_a_secret_is_not_sent_and_stores_the_error(posted: Callable, monkeypatch: pytest.MonkeyPatch):
     sent = posted(Answer(200, "", 3))
     monkeypatch.delenv("ELEVATA_WEBHOOK_SECRET_TEAM")
     DeliveryFactory()
@@ -114,7 +114,7 @@ def test_without_a_secret_nothing_is_sent_and_it_is_said(posted: Callable, monke
     assert "ELEVATA_WEBHOOK_SECRET_TEAM is not set" in DeliveryAttempt.objects.get().error
 
 
-def test_a_body_says_what_happened_where(posted: Callable, settings: Any):
+def test_delivery_body_has_event_environment_and_page(posted: Callable, settings: Any):
     settings.PUBLIC_URL = "https://warehouse.example.org"
     sent = posted(Answer(200, "", 3))
     DeliveryFactory(event=EventFactory(subject_key="r7"))
@@ -137,7 +137,7 @@ def test_a_body_says_what_happened_where(posted: Callable, settings: Any):
         (ValueError("surprise"), "queued", "unexpected: ValueError"),
     ],
 )
-def test_every_try_has_an_outcome(posted: Callable, answer: Any, status: str, error: str):
+def test_delivery_attempt_stores_the_outcome_of_each_answer(posted: Callable, answer: Any, status: str, error: str):
     posted(answer)
     DeliveryFactory()
     send_due()
@@ -145,7 +145,7 @@ def test_every_try_has_an_outcome(posted: Callable, answer: Any, status: str, er
     assert error in DeliveryAttempt.objects.get().error
 
 
-def test_a_webhook_out_of_use_is_sent_nothing_but_tests(posted: Callable):
+def test_inactive_webhook_receives_only_test_events(posted: Callable):
     sent = posted(Answer(200, "", 1))
     off = WebhookFactory(active=False)
     DeliveryFactory(webhook=off)
@@ -166,7 +166,7 @@ def test_a_secret_is_in_no_row_and_no_line_of_the_log(posted: Callable, caplog: 
     assert SECRET not in "".join(record.getMessage() for record in caplog.records)
 
 
-def test_mail_goes_to_the_person(settings):
+def test_mail_is_sent_to_the_user_with_a_subject_of_one_line(settings):
     settings.EMAIL_ENABLED = True
     ada = User.objects.create_user("ada", email="ada@example.org")
     ada.groups.add(Group.objects.get(name=Role.VIEWER))
@@ -179,7 +179,7 @@ def test_mail_goes_to_the_person(settings):
     assert sent.bcc == []
 
 
-def test_mail_is_not_tried_where_none_is_sent(settings):
+def test_mail_delivery_fails_if_email_is_disabled(settings):
     settings.EMAIL_ENABLED = False
     DeliveryFactory(webhook=None, user=User.objects.create_user("ada", email="ada@example.org"))
     send_due()
@@ -211,19 +211,19 @@ def of_loads() -> QuerySet[Event]:
 
 
 @pytest.mark.parametrize("status", [states.FAILED, states.BLOCKED])
-def test_operators_are_told_of_a_load_that_came_to_nothing(operators: None, status: str):
+def test_operators_get_a_notice_of_a_failed_or_blocked_load(operators: None, status: str):
     run = LoadRunFactory(status="running", attempt=1)
     LoadAttempt(run.pk, 1).finish(status=status, error={"code": "X", "message": "the disk is full"})
     assert [notice.user.username for notice in Notice.objects.filter(event__in=of_loads())] == ["olga"]
     assert of_loads().get().link == f"/load-runs/{run.run_id}/"
 
 
-def test_operators_are_told_of_a_lost_load(operators: None):
+def test_lost_load_creates_an_event_with_its_error(operators: None):
     run = LoadRunFactory(status="running", attempt=1)
     give_up(job=run, error={"code": "WORKER_LOST", "message": "gone"})
     assert "lost its worker: gone" in of_loads().get().title
 
 
-def test_a_load_that_succeeded_is_no_event(operators: None):
+def test_succeeded_load_creates_no_event(operators: None):
     LoadAttempt(LoadRunFactory(status="running", attempt=1).pk, 1).finish(status=states.SUCCEEDED)
     assert not of_loads().exists()

@@ -42,24 +42,24 @@ def told(*people: User, kind: Kind = Kind.LOAD_FAILED, **fields: Any) -> Event:
 # --- telling -----------------------------------------------------------------------------------
 
 
-def test_each_person_concerned_has_one_notice():
+def test_event_creates_one_notice_for_each_user():
     ada, bob = somebody("ada"), somebody("bob")
     told(ada, bob, ada)
     assert sorted(Notice.objects.values_list("user__username", flat=True)) == ["ada", "bob"]
 
 
-def test_people_out_of_use_and_nobody_are_not_told():
+def test_inactive_users_get_no_notice():
     told(somebody("gone", is_active=False), None)
     assert not Notice.objects.exists()
 
 
-def test_users_without_a_role_are_told_nothing():
+def test_users_without_a_role_get_no_notice_and_no_delivery():
     told(User.objects.create_user("nora", email="nora@example.org"))
     assert not Notice.objects.exists()
     assert not Delivery.objects.exists()
 
 
-def test_every_webhook_that_wants_the_event_has_one_delivery():
+def test_event_creates_one_delivery_for_each_active_webhook_that_lists_it():
     wanted = WebhookFactory(events=["load.failed"])
     WebhookFactory(events=["report.waiting"])
     WebhookFactory(events=["load.failed"], active=False)
@@ -67,7 +67,7 @@ def test_every_webhook_that_wants_the_event_has_one_delivery():
     assert [one.webhook for one in Delivery.objects.all()] == [wanted]
 
 
-def test_what_is_rolled_back_is_told_to_nobody():
+def test_rolled_back_event_leaves_no_notice_and_no_delivery():
     ada = somebody("ada")
     WebhookFactory()
     with transaction.atomic():
@@ -77,14 +77,14 @@ def test_what_is_rolled_back_is_told_to_nobody():
 
 
 @pytest.mark.django_db(transaction=True)
-def test_telling_outside_of_a_transaction_is_a_mistake():
+def test_event_outside_a_transaction_is_refused():
     with pytest.raises(RuntimeError, match="in the transaction"):
         services.tell(
             event=Kind.LOAD_FAILED, subject_kind="x", subject_key="x", subject_name="x", title="x", link="/x/"
         )
 
 
-def test_a_worker_is_woken_once_it_is_committed(django_capture_on_commit_callbacks, monkeypatch):
+def test_worker_is_woken_after_the_event_is_committed(django_capture_on_commit_callbacks, monkeypatch):
     woken = []
     monkeypatch.setattr("elevata.notifications.services.wake", woken.append)
     WebhookFactory()
@@ -94,7 +94,7 @@ def test_a_worker_is_woken_once_it_is_committed(django_capture_on_commit_callbac
     assert woken == [Delivery.objects.get().pk]
 
 
-def test_nobody_is_mailed_where_the_installation_sends_none(settings):
+def test_mail_delivery_is_not_created_if_email_is_disabled(settings):
     settings.EMAIL_ENABLED = False
     ada = somebody("ada", email="ada@example.org")
     services.choose_events(user=ada, listed=[], emailed=["load.failed"])
@@ -102,7 +102,7 @@ def test_nobody_is_mailed_where_the_installation_sends_none(settings):
     assert not Delivery.objects.exists()
 
 
-def test_only_who_chose_it_is_mailed(settings):
+def test_mail_delivery_is_created_only_for_users_who_chose_the_event(settings):
     settings.EMAIL_ENABLED = True
     ada, bob = somebody("ada", email="ada@example.org"), somebody("bob", email="bob@example.org")
     services.choose_events(user=ada, listed=["load.failed"], emailed=["load.failed"])
@@ -110,7 +110,7 @@ def test_only_who_chose_it_is_mailed(settings):
     assert [one.user for one in Delivery.objects.all()] == [ada]
 
 
-def test_somebody_without_an_address_is_not_mailed(settings):
+def test_user_without_an_address_gets_no_mail_delivery(settings):
     settings.EMAIL_ENABLED = True
     ada = somebody("ada")
     services.choose_events(user=ada, listed=[], emailed=["load.failed"])
@@ -118,7 +118,7 @@ def test_somebody_without_an_address_is_not_mailed(settings):
     assert not Delivery.objects.exists()
 
 
-def test_what_somebody_does_not_want_is_not_listed():
+def test_event_that_a_user_did_not_choose_creates_no_notice():
     ada = somebody("ada")
     services.choose_events(user=ada, listed=["report.waiting"], emailed=[])
     told(ada)
@@ -149,7 +149,7 @@ def test_events_of_one_kind_within_minutes_are_one_group():
     assert told(subject_key="r2").group == first.group
 
 
-def test_a_group_takes_no_other_things_after_some_minutes():
+def test_group_excludes_other_subjects_after_ten_minutes():
     first = told()
     earlier(first, minutes=11)
     second = told(subject_key="r2")
@@ -158,7 +158,7 @@ def test_a_group_takes_no_other_things_after_some_minutes():
     assert told(subject_key="r3").group == Event.objects.latest("pk").event_id
 
 
-def test_a_group_about_several_things_takes_none_of_them_after_some_minutes():
+def test_group_with_several_subjects_excludes_further_events_after_ten_minutes():
     first = told()
     told(subject_key="r2")
     Event.objects.update(at=timezone.now() - timedelta(minutes=11))
@@ -187,7 +187,7 @@ def test_a_title_is_one_line():
 # --- reading -----------------------------------------------------------------------------------
 
 
-def test_reading_one_leaves_the_others_unread():
+def test_marking_a_notice_as_read_keeps_other_notices_unread():
     ada = somebody("ada")
     first, second = NoticeFactory(user=ada), NoticeFactory(user=ada)
     assert services.mark_read(user=ada, notice=first) == 1
@@ -195,21 +195,21 @@ def test_reading_one_leaves_the_others_unread():
     assert second.read_at is None
 
 
-def test_nobody_reads_for_others():
+def test_notices_of_other_users_are_not_marked_as_read():
     notice = NoticeFactory(user=somebody("ada"))
     assert services.mark_read(user=somebody("eve"), notice=notice) == 0
     notice.refresh_from_db()
     assert notice.read_at is None
 
 
-def test_when_something_was_read_first_stays():
+def test_marking_a_read_notice_keeps_its_first_time():
     ada = somebody("ada")
     notice = NoticeFactory(user=ada, read_at=timezone.now() - timedelta(days=1))
     assert services.mark_read(user=ada) == 0
     assert Notice.objects.get().read_at == notice.read_at
 
 
-def test_old_events_are_forgotten_but_not_while_something_is_to_be_sent():
+def test_old_events_are_deleted_unless_a_delivery_is_queued():
     old, waiting = EventFactory(), DeliveryFactory().event
     Event.objects.update(at=timezone.now() - timedelta(days=91))
     young = EventFactory()
@@ -236,14 +236,14 @@ def fall_silent() -> None:
     mark_lost()
 
 
-def test_a_claimed_delivery_is_nobody_elses():
+def test_claimed_delivery_cannot_be_claimed_again():
     made = DeliveryFactory()
     assert claimed() == Attempt(made.pk, 1)
     assert claimed() is None
     assert claim(job_pk=made.pk, worker="another") is None
 
 
-def test_one_that_was_sent_is_done_and_says_what_was_answered():
+def test_sent_delivery_succeeds_and_stores_the_answer():
     DeliveryFactory()
     end(Outcome(204, 12, "ok"))
     attempt = DeliveryAttempt.objects.get()
@@ -251,7 +251,7 @@ def test_one_that_was_sent_is_done_and_says_what_was_answered():
     assert Delivery.objects.get().status == "succeeded"
 
 
-def test_one_that_failed_waits_before_it_is_tried_again():
+def test_failed_delivery_waits_before_its_next_attempt():
     DeliveryFactory()
     end(Outcome(500, 12, "", "answered 500"))
     delivery = Delivery.objects.get()
@@ -261,20 +261,20 @@ def test_one_that_failed_waits_before_it_is_tried_again():
     assert claim(job_pk=delivery.pk, worker="test") is None
 
 
-def test_it_is_given_up_after_the_last_try():
+def test_delivery_fails_after_its_last_attempt():
     DeliveryFactory(attempt=MAX_ATTEMPTS - 1)
     end(Outcome(500, 12, "", "answered 500"))
     delivery = Delivery.objects.get()
     assert (delivery.status, delivery.error["message"]) == ("failed", "answered 500")
 
 
-def test_what_will_never_succeed_is_not_tried_again():
+def test_delivery_with_a_final_error_is_not_retried():
     DeliveryFactory()
     end(Outcome(error="no public address", is_final=True))
     assert Delivery.objects.get().status == "failed"
 
 
-def test_one_whose_worker_died_is_sent_again():
+def test_delivery_of_a_lost_worker_is_queued_again():
     delivery = DeliveryFactory()
     claimed()
     fall_silent()
@@ -284,14 +284,14 @@ def test_one_whose_worker_died_is_sent_again():
     assert claimed().number == 2
 
 
-def test_one_whose_worker_died_in_the_last_try_has_failed():
+def test_delivery_fails_if_its_worker_is_lost_in_the_last_attempt():
     DeliveryFactory(attempt=MAX_ATTEMPTS - 1)
     claimed()
     fall_silent()
     assert Delivery.objects.get().status == "failed"
 
 
-def test_a_worker_that_was_given_up_writes_nothing_any_more():
+def test_outcome_of_a_lost_worker_is_ignored():
     DeliveryFactory()
     slow = claimed()
     fall_silent()
@@ -326,14 +326,14 @@ def test_a_replayed_delivery_that_fails_waits_as_after_a_first_try():
     assert Delivery.objects.get().not_before - timezone.now() < timedelta(minutes=1)
 
 
-def test_a_replay_stands_in_the_change_log():
+def test_replay_is_logged_with_actor_and_reason():
     with acting_as(ensure_user(name="root", roles=[Role.ADMIN])):
         deliveries.replay(delivery=DeliveryFactory(status="failed"), reason="they were down")
     entry = ChangeLogEntry.objects.get(subject_kind="delivery")
     assert (entry.action, entry.actor, entry.reason) == ("replayed", "root", "they were down")
 
 
-def test_what_is_under_way_is_not_replayed():
+def test_replay_of_a_queued_delivery_is_refused():
     with pytest.raises(MetadataError) as refused:
         deliveries.replay(delivery=DeliveryFactory())
     assert refused.value.code == "still_going"
@@ -349,7 +349,7 @@ DESCRIBED = {
 }
 
 
-def test_the_change_log_has_no_whole_address():
+def test_change_log_omits_the_path_of_a_webhook_url():
     row = services.create_webhook(**DESCRIBED)
     services.update_webhook(webhook=row, expected_version=1, url=DESCRIBED["url"] + "-2")
     row.refresh_from_db()
@@ -373,21 +373,21 @@ def test_the_change_log_has_no_whole_address():
         ("version", 7, "unknown_field"),
     ],
 )
-def test_what_cannot_be_a_webhook_is_refused_at_its_field(field: str, value: Any, code: str):
+def test_invalid_webhook_is_refused_with_its_field(field: str, value: Any, code: str):
     with pytest.raises(MetadataError) as refused:
         services.create_webhook(**(DESCRIBED | {field: value}))
     assert (refused.value.code, refused.value.field) == (code, field)
     assert not Webhook.objects.exists()
 
 
-def test_two_of_one_name_are_refused():
+def test_webhook_with_an_existing_name_is_refused():
     services.create_webhook(**DESCRIBED)
     with pytest.raises(MetadataError) as refused:
         services.create_webhook(**DESCRIBED)
     assert refused.value.code == "name_taken"
 
 
-def test_who_comes_second_is_told():
+def test_update_of_a_webhook_refuses_a_stale_version():
     row = services.create_webhook(**DESCRIBED)
     services.update_webhook(webhook=row, expected_version=1, active=False)
     with pytest.raises(StaleVersion):
@@ -395,13 +395,13 @@ def test_who_comes_second_is_told():
 
 
 @pytest.mark.parametrize("role", [Role.VIEWER, Role.EDITOR, Role.APPROVER, Role.OPERATOR])
-def test_only_administrators_describe_webhooks(role: Role):
+def test_create_webhook_refuses_users_who_are_not_admins(role: Role):
     with acting_as(ensure_user(name="ada", roles=[role])), pytest.raises(MetadataError) as refused:
         services.create_webhook(**DESCRIBED)
     assert refused.value.code == "not_permitted"
 
 
-def test_a_test_goes_to_this_webhook_alone_even_out_of_use():
+def test_test_event_is_delivered_only_to_its_webhook_even_if_inactive():
     WebhookFactory(events=["load.failed"])
     row = WebhookFactory(active=False)
     delivery = services.send_test_event(webhook=row)

@@ -88,7 +88,7 @@ def resolves(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     return lead
 
 
-def test_a_body_arrives_with_its_headers_at_its_address(resolves: Callable):
+def test_post_sends_body_and_headers_to_the_url(resolves: Callable):
     resolves(["127.0.0.1"])
     with receiver(says(202, "taken")) as server:
         url = f"http://hooks.example.org:{server.port}/in?team=a"
@@ -103,7 +103,7 @@ INSIDE = ["127.0.0.1", "10.0.0.7", "169.254.169.254", "::1", "::ffff:192.168.0.1
 
 
 @pytest.mark.parametrize("address", INSIDE)
-def test_a_name_that_leads_inside_is_refused_for_good(resolves: Callable, address: str):
+def test_host_name_with_a_private_address_is_refused_finally(resolves: Callable, address: str):
     resolves([address])
     with pytest.raises(CannotCall, match="no public address") as refused:
         post("https://hooks.example.org/", b"", {})
@@ -111,12 +111,12 @@ def test_a_name_that_leads_inside_is_refused_for_good(resolves: Callable, addres
 
 
 @pytest.mark.parametrize("url", ["https://127.0.0.1/", "https://2130706433/", "https://0x7f000001/", "https://[::1]/"])
-def test_an_address_is_judged_however_it_is_written(url: str):
+def test_loopback_address_is_refused_in_any_notation(url: str):
     with pytest.raises(CannotCall, match="no public address"):
         post(url, b"", {})
 
 
-def test_a_name_that_leads_inside_and_outside_is_refused(resolves: Callable):
+def test_host_name_with_public_and_private_addresses_is_refused(resolves: Callable):
     resolves(["93.184.215.14", "10.0.0.7"])
     with pytest.raises(CannotCall, match=r"10\.0\.0\.7"):
         judged("hooks.example.org", 443)
@@ -144,7 +144,7 @@ def lookups_are_over() -> None:
             thread.join(5)
 
 
-def test_a_resolver_that_says_nothing_keeps_nobody(mute: threading.Event, monkeypatch: pytest.MonkeyPatch):
+def test_call_fails_after_the_time_limit_of_name_resolution(mute: threading.Event, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(resolved, "__kwdefaults__", {"seconds": 0.1})
     began = time.monotonic()
     with pytest.raises(CannotCall, match="the resolver took longer than") as refused:
@@ -153,7 +153,7 @@ def test_a_resolver_that_says_nothing_keeps_nobody(mute: threading.Event, monkey
     assert not refused.value.is_final
 
 
-def test_a_resolver_that_says_nothing_is_not_asked_ever_more(mute: threading.Event):
+def test_name_resolution_is_refused_while_all_slots_are_busy(mute: threading.Event):
     for _ in range(2):
         with pytest.raises(NotResolved, match="took longer"):
             resolved("hooks.example.org", 443, seconds=0.05)
@@ -161,7 +161,7 @@ def test_a_resolver_that_says_nothing_is_not_asked_ever_more(mute: threading.Eve
         resolved("hooks.example.org", 443)
 
 
-def test_a_resolver_that_speaks_again_is_asked_again(mute: threading.Event):
+def test_name_resolution_resumes_after_the_resolver_answers(mute: threading.Event):
     for _ in range(2):
         with pytest.raises(NotResolved, match="took longer"):
             resolved("hooks.example.org", 443, seconds=0.05)
@@ -171,7 +171,7 @@ def test_a_resolver_that_speaks_again_is_asked_again(mute: threading.Event):
         resolved("hooks.example.org", 443)
 
 
-def test_a_name_is_resolved_once_so_it_cannot_lead_elsewhere_after_it_was_judged(resolves: Callable):
+def test_host_name_is_resolved_once_for_check_and_connection(resolves: Callable):
     asked = resolves(["127.0.0.1"], ["127.0.0.2"])
     with receiver(says(200)) as server:
         post(f"http://rebinding.example.org:{server.port}/", b"", {}, allowed=HERE)
@@ -179,7 +179,7 @@ def test_a_name_is_resolved_once_so_it_cannot_lead_elsewhere_after_it_was_judged
     assert len(server.requests) == 1
 
 
-def test_plain_http_is_spoken_in_listed_networks_only(resolves: Callable):
+def test_plain_http_is_refused_outside_the_listed_networks(resolves: Callable):
     resolves(["93.184.215.14"])
     with pytest.raises(CannotCall, match="without TLS"):
         post("http://hooks.example.org/", b"", {})
@@ -206,7 +206,7 @@ def test_only_the_beginning_of_an_answer_is_read(resolves: Callable):
     assert len(answer.text) == safe_http.ANSWER_BYTES
 
 
-def test_a_call_ends_when_its_time_is_up_however_slowly_it_drips(resolves: Callable, monkeypatch: pytest.MonkeyPatch):
+def test_call_to_a_slow_server_ends_after_the_time_limit(resolves: Callable, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(safe_http, "WHOLE_SECONDS", 0.5)
     resolves(["127.0.0.1"])
     ended = threading.Event()
@@ -234,7 +234,7 @@ def test_a_server_that_cannot_prove_its_name_is_refused(resolves: Callable):
     assert server.requests == []
 
 
-def test_nobody_there_is_said_and_tried_again(resolves: Callable):
+def test_unreachable_server_raises_an_error_that_is_not_final(resolves: Callable):
     resolves(["127.0.0.1"])
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -18,7 +18,7 @@ from tests.factories import DeliveryFactory, NoticeFactory, WebhookFactory
 pytestmark = pytest.mark.django_db
 
 
-def test_the_bell_asks_after_the_page_is_there(reader: Client):
+def test_bell_is_loaded_after_the_page(reader: Client):
     page = text_of(reader, "/notices/")
     assert 'hx-get="/notices/bell/" hx-trigger="load once"' in page
 
@@ -28,17 +28,17 @@ def test_the_bell_counts_what_is_unread(reader: Client, person: User):
     assert "2 unread" in words(text_of(reader, "/notices/bell/"))
 
 
-def test_nothing_unread_is_no_count(reader: Client):
+def test_bell_without_unread_notices_shows_no_number(reader: Client):
     assert "unread" not in text_of(reader, "/notices/bell/")
 
 
-def test_to_go_where_a_notice_leads_is_to_read_it(reader: Client, person: User):
+def test_opening_a_notice_redirects_to_its_page_and_marks_it_as_read(reader: Client, person: User):
     notice = NoticeFactory(user=person, event__subject_key="r7")
     assert reader.get(f"/notices/{notice.pk}/").url == "/load-runs/r7/"
     assert Notice.objects.get().read_at is not None
 
 
-def test_a_group_is_one_line_with_its_number_and_opens_to_its_parts(reader: Client, person: User):
+def test_group_of_notices_is_one_row_with_counts_and_opens_to_its_notices(reader: Client, person: User):
     group = uuid4()
     NoticeFactory(user=person, event__group=group, event__title="the first", read_at=timezone.now())
     NoticeFactory.create_batch(2, user=person, event__group=group, event__title="a later one")
@@ -68,19 +68,19 @@ def test_a_group_is_marked_as_read(reader: Client, person: User):
     assert [one.pk for one in Notice.objects.filter(read_at=None)] == [other.pk]
 
 
-def test_one_is_marked_as_read(reader: Client, person: User):
+def test_single_notice_is_marked_as_read(reader: Client, person: User):
     first, second = NoticeFactory(user=person), NoticeFactory(user=person)
     reader.post("/notices/read/", {"notice": first.pk})
     assert [one.pk for one in Notice.objects.filter(read_at=None)] == [second.pk]
 
 
-def test_all_are_marked_as_read(reader: Client, person: User):
+def test_notices_are_all_marked_as_read(reader: Client, person: User):
     NoticeFactory.create_batch(2, user=person)
     reader.post("/notices/read/")
     assert not Notice.objects.filter(read_at=None).exists()
 
 
-def test_the_list_is_filtered(reader: Client, person: User):
+def test_notice_list_is_filtered_by_kind(reader: Client, person: User):
     NoticeFactory(user=person, event__title="about a load")
     NoticeFactory(user=person, event__title="about a report", event__kind="report.waiting")
     page = text_of(reader, "/notices/?kind=report.waiting")
@@ -88,7 +88,7 @@ def test_the_list_is_filtered(reader: Client, person: User):
     assert "about a load" not in page
 
 
-def test_what_one_is_told_of_is_saved(reader: Client, person: User):
+def test_notice_settings_store_the_chosen_events(reader: Client, person: User):
     fields = typed(
         text_of(reader, "/notices/settings/"), having="listed", listed=["load.failed"], emailed=["drift.found"]
     )
@@ -105,12 +105,12 @@ def test_every_event_has_a_box_for_the_list_and_one_for_mail(reader: Client):
         assert f"{WORDS[event]}: by email" in said
 
 
-def test_where_no_mail_is_sent_it_is_said(reader: Client, settings: Any):
+def test_notice_settings_state_that_email_is_disabled(reader: Client, settings: Any):
     settings.EMAIL_ENABLED = False
     assert "sends no email" in words(text_of(reader, "/notices/settings/"))
 
 
-def test_an_address_is_ones_own_and_the_log_does_not_tell_it(reader: Client, person: User):
+def test_email_address_is_stored_and_omitted_from_the_change_log(reader: Client, person: User):
     fields = typed(text_of(reader, "/notices/settings/"), having="listed", address="ada@example.org")
     reader.post("/notices/settings/", fields)
     person.refresh_from_db()
@@ -119,7 +119,7 @@ def test_an_address_is_ones_own_and_the_log_does_not_tell_it(reader: Client, per
     assert "example.org" not in entry.changes
 
 
-def test_what_is_no_address_is_refused(reader: Client, person: User):
+def test_invalid_email_address_is_refused(reader: Client, person: User):
     fields = typed(text_of(reader, "/notices/settings/"), having="listed", address="ada@example.org\nBcc: eve@x.org")
     assert reader.post("/notices/settings/", fields).status_code == 422
 
@@ -137,14 +137,14 @@ def made(client: Client, **over: Any) -> Any:
     return client.post("/webhooks/new/", typed(text_of(client, "/webhooks/new/"), having="url", **(given | over)))
 
 
-def test_a_webhook_is_described_by_its_form(operator: Client):
+def test_webhook_is_created_by_its_form(operator: Client):
     answer = made(operator)
     row = Webhook.objects.get()
     assert answer.url == f"/webhooks/{row.key}/"
     assert (row.events, row.active) == (["load.failed"], True)
 
 
-def test_what_is_wrong_stands_by_its_field_and_nothing_is_lost(operator: Client):
+def test_invalid_webhook_form_shows_the_error_and_keeps_the_input(operator: Client):
     page = html_of(made(operator, secret="hunter2", name="mine"))
     assert "names an environment variable" in words(page).lower()
     assert 'value="mine"' in page
@@ -159,7 +159,7 @@ def test_a_webhook_is_edited(operator: Client):
     assert (row.events, row.active, row.version) == (["drift.found"], False, 2)
 
 
-def test_two_people_edit_one_webhook_and_the_second_sees_both(operator: Client):
+def test_second_edit_of_a_webhook_returns_409_with_the_other_value(operator: Client):
     row = WebhookFactory(name="team")
     address = f"/webhooks/{row.key}/edit/"
     page = text_of(operator, address)
@@ -176,13 +176,13 @@ def test_a_webhook_is_deleted_with_its_deliveries(operator: Client):
     assert (Webhook.objects.count(), Delivery.objects.count()) == (0, 0)
 
 
-def test_a_test_leads_to_its_delivery(operator: Client):
+def test_webhook_test_redirects_to_its_delivery(operator: Client):
     row = WebhookFactory()
     answer = operator.post(f"/webhooks/{row.key}/test/")
     assert answer.url == f"/deliveries/{Delivery.objects.get().pk}/"
 
 
-def test_a_delivery_shows_its_attempts_and_follows_itself(operator: Client):
+def test_delivery_page_shows_its_attempts_and_refreshes_itself(operator: Client):
     delivery = DeliveryFactory(attempt=1)
     delivery.attempts.create(number=1, status_code=500, milliseconds=12, error="answered 500", answer="no")
     page = text_of(operator, f"/deliveries/{delivery.pk}/")
@@ -190,13 +190,13 @@ def test_a_delivery_shows_its_attempts_and_follows_itself(operator: Client):
     assert f'hx-get="/deliveries/{delivery.pk}/?seen=queued-1"' in page
 
 
-def test_nothing_new_is_sent_while_nothing_happened(operator: Client):
+def test_unchanged_delivery_page_returns_204(operator: Client):
     delivery = DeliveryFactory(attempt=1)
     address = f"/deliveries/{delivery.pk}/?seen=queued-1"
     assert operator.get(address, headers={"HX-Request": "true"}).status_code == 204
 
 
-def test_what_is_over_can_be_sent_again(operator: Client):
+def test_failed_delivery_is_queued_again_by_replay(operator: Client):
     delivery = DeliveryFactory(status="failed", attempt=8)
     operator.post(f"/deliveries/{delivery.pk}/replay/")
     delivery.refresh_from_db()

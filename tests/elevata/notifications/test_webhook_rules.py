@@ -42,7 +42,7 @@ def test_every_secret_signs_so_that_one_can_be_replaced():
     assert signed == [by_hand(b"new", "a", 1, b"x"), by_hand(b"old", "a", 1, b"x")]
 
 
-def test_the_published_example_of_the_convention_comes_out():
+def test_signature_matches_the_published_example_of_the_convention():
     signed = signature(
         event_id="msg_p5jXN8AQM9LWM0D4loKWxJek",
         timestamp=1614265330,
@@ -52,7 +52,7 @@ def test_the_published_example_of_the_convention_comes_out():
     assert signed == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 
 
-def test_a_broken_base64_secret_is_refused_without_being_told():
+def test_invalid_base64_secret_is_refused_without_its_text_in_the_error():
     with pytest.raises(MetadataError) as refused:
         signature(event_id="a", timestamp=1, body=b"", secrets=["whsec_canary!"])
     assert "canary" not in str(refused.value)
@@ -63,7 +63,7 @@ def test_a_body_is_the_same_at_every_try():
     assert b'"type":"report.waiting"' in TOLD.body()
 
 
-def test_chats_get_one_line_with_a_link_and_no_markup_of_names():
+def test_slack_and_teams_bodies_have_one_escaped_line_with_a_link():
     told = replace(TOLD, title="Drift in <!channel>\n*rc_a*", page="https://elevata.example.org/drift/")
     text = json.loads(told.slack_body())["text"]
     assert text == "[prod] Drift in &lt;!channel&gt; *rc_a* <https://elevata.example.org/drift/|Open>"
@@ -72,7 +72,7 @@ def test_chats_get_one_line_with_a_link_and_no_markup_of_names():
     assert card["actions"][0]["url"] == "https://elevata.example.org/drift/"
 
 
-def test_a_path_is_no_link_in_a_chat():
+def test_slack_and_teams_bodies_omit_a_link_without_a_host():
     assert json.loads(TOLD.slack_body())["text"] == "[prod] The report of all datasets waits"
     assert "actions" not in json.loads(TOLD.teams_body())["attachments"][0]["content"]
 
@@ -83,7 +83,7 @@ def test_waits_grow_up_to_a_bound(attempt: int, spread: float):
     assert wait_after(attempt, spread) <= wait_after(attempt + 1, 1.0)
 
 
-def test_a_delivery_is_tried_for_half_a_day_at_least():
+def test_delivery_is_retried_for_at_least_nine_hours():
     assert sum((wait_after(one, 0.0) for one in range(1, MAX_ATTEMPTS)), timedelta()) > timedelta(hours=9)
 
 
@@ -107,7 +107,7 @@ def test_a_delivery_is_tried_for_half_a_day_at_least():
         "https://hooks.example.org/" + "a" * 1000,
     ],
 )
-def test_what_is_no_address_of_a_webhook_is_refused(url: str):
+def test_invalid_webhook_url_is_refused(url: str):
     with pytest.raises(MetadataError) as refused:
         check_url(url)
     assert (refused.value.code, refused.value.field) == ("bad_url", "url")
@@ -116,7 +116,7 @@ def test_what_is_no_address_of_a_webhook_is_refused(url: str):
 @pytest.mark.parametrize(
     "url", ["https://hooks.example.org", "http://10.0.0.7:8080/in?team=a", "https://[2001:db8::1]/"]
 )
-def test_addresses_are_taken_wherever_they_lead(url: str):
+def test_webhook_url_with_a_private_address_is_accepted(url: str):
     check_url(url)
 
 
@@ -129,19 +129,19 @@ def test_a_shown_address_has_no_path():
     "name",
     ["ELEVATA_SECRET_KEY", "DATABASE_URL", "ELEVATA_WEBHOOK_SECRET_", "ELEVATA_WEBHOOK_SECRET_A_FILE", "PATH", "key"],
 )
-def test_only_variables_made_for_it_sign(name: str):
+def test_secret_name_outside_the_webhook_variables_is_refused(name: str):
     with pytest.raises(MetadataError, match="names an environment variable"):
         check_secret_name(name, "secret")
 
 
-def test_events_come_once_and_in_order():
+def test_webhook_events_are_deduplicated_and_ordered():
     assert check_kinds(["load.failed", "report.waiting", "load.failed"]) == ["report.waiting", "load.failed"]
 
 
-def test_an_unknown_event_is_refused_with_those_that_there_are():
+def test_unknown_event_is_refused_with_the_list_of_events():
     with pytest.raises(MetadataError, match=r"unknown are report.waited.*report.waiting"):
         check_kinds(["report.waited"])
 
 
-def test_a_test_cannot_be_chosen():
+def test_webhook_test_is_not_among_the_choices():
     assert Kind.WEBHOOK_TEST not in CHOICES

@@ -26,7 +26,7 @@ def test_migrations_are_read_from_a_copy_of_postgresql() -> None:
 
 
 @pytest.mark.parametrize("app", ["accounts", "api", "audit", "jobs", "notifications", "metadata", "loader", "auth"])
-def test_a_migration_that_this_release_lacks_is_one_of_a_newer_release(app: str) -> None:
+def test_restore_refuses_a_copy_with_an_unknown_migration(app: str) -> None:
     with pytest.raises(MetadataError, match=f"which knows {app}.9999_newer") as refused:
         _refuse_newer(Path("control"), [("loader", "0001_initial"), (app, "9999_newer")])
     assert refused.value.code == "newer_release"

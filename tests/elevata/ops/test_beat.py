@@ -19,9 +19,9 @@ NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
     ],
     ids=["long-ago", "just-now", "before-the-clock-was-set-back"],
 )
-def test_an_interval_is_never_longer_than_it_says(last, due, next_in):
+def test_schedule_interval_is_never_exceeded(last, due, next_in):
     assert tuple(SteadySchedule(15.0, nowfun=lambda: NOW, app=app).is_due(last)) == (due, next_in)
 
 
-def test_sweeps_go_on_when_the_clock_is_set_back():
+def test_sweep_uses_the_steady_schedule():
     assert isinstance(app.conf.beat_schedule["sweep"]["schedule"], SteadySchedule)

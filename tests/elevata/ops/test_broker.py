@@ -27,11 +27,11 @@ def channel(folders: dict[str, str]):
         yield connection.channel()
 
 
-def test_filesystem_means_this_transport(channel):
+def test_filesystem_url_chooses_the_embedded_broker(channel):
     assert isinstance(channel, broker.Channel)
 
 
-def test_what_is_put_is_got_once(channel):
+def test_broker_message_is_delivered_once(channel):
     channel._put("runs", {"run": 7})
     assert channel._get("runs") == {"run": 7}
     with pytest.raises(Empty):
@@ -65,7 +65,7 @@ def test_folders_that_somebody_removed_are_made_again(channel, folders: dict[str
     assert channel._get("runs") == {"run": 7}
 
 
-def test_what_is_sent_after_the_folders_were_removed_reaches_its_queue(channel, folders: dict[str, str]):
+def test_message_sent_after_the_folders_were_deleted_is_delivered(channel, folders: dict[str, str]):
     with channel.connection.client.SimpleQueue("runs") as queue:
         remove(folders)
         queue.put({"run": 7})

@@ -40,12 +40,12 @@ def refuse() -> None:
     raise NotReady("postgres://elevata:hunter22@db.internal:5432 does not answer")
 
 
-def test_a_process_that_answers_is_healthy_whatever_else_is_down(client: Client, probes: dict) -> None:
+def test_healthz_returns_200_while_the_database_is_down(client: Client, probes: dict) -> None:
     probes["database"] = refuse
     assert client.get("/healthz").status_code == 200
 
 
-def test_where_everything_answers_it_is_ready(client: Client, probes: dict) -> None:
+def test_readyz_returns_200_if_all_components_are_up(client: Client, probes: dict) -> None:
     answer = client.get("/readyz")
     said = answer.json()
     assert (answer.status_code, said["status"]) == (200, "ready")
@@ -55,7 +55,7 @@ def test_where_everything_answers_it_is_ready(client: Client, probes: dict) -> N
 
 
 @pytest.mark.parametrize("name", ["database", "broker", "worker", "warehouse"])
-def test_one_that_is_down_makes_it_not_ready(client: Client, probes: dict, name: str) -> None:
+def test_readyz_returns_503_and_names_the_component_that_is_down(client: Client, probes: dict, name: str) -> None:
     probes[name] = refuse
     answer = client.get("/readyz")
     states = {each: one["status"] for each, one in answer.json()["checks"].items()}
@@ -63,13 +63,13 @@ def test_one_that_is_down_makes_it_not_ready(client: Client, probes: dict, name:
     assert [each for each, state in states.items() if state == "down"] == [name]
 
 
-def test_strangers_are_told_no_host_and_no_reason(client: Client, probes: dict) -> None:
+def test_readyz_shows_no_host_and_no_reason(client: Client, probes: dict) -> None:
     probes["database"] = refuse
     said = html_of(client.get("/readyz"))
     assert not any(word in said for word in ("hunter22", "db.internal", "5432", "answer"))
 
 
-def test_one_that_hangs_is_down_and_holds_nobody_up(client: Client, probes: dict, monkeypatch) -> None:
+def test_hanging_component_is_down_after_the_time_limit(client: Client, probes: dict, monkeypatch) -> None:
     let_go = threading.Event()
     probes["broker"] = let_go.wait
     started = time.monotonic()
@@ -79,7 +79,7 @@ def test_one_that_hangs_is_down_and_holds_nobody_up(client: Client, probes: dict
     assert time.monotonic() - started < 3
 
 
-def test_one_that_hangs_is_not_asked_a_second_time(probes: dict) -> None:
+def test_hanging_component_is_not_probed_again(probes: dict) -> None:
     let_go, begun, asked = threading.Event(), threading.Event(), []
 
     def hang() -> None:
@@ -95,7 +95,7 @@ def test_one_that_hangs_is_not_asked_a_second_time(probes: dict) -> None:
     assert len(asked) == 1
 
 
-def test_many_who_ask_at_once_ask_once(probes: dict) -> None:
+def test_component_state_is_cached_between_requests(probes: dict) -> None:
     asked: list[int] = []
     probes["database"] = lambda: asked.append(1)
     for _ in range(20):
@@ -103,18 +103,18 @@ def test_many_who_ask_at_once_ask_once(probes: dict) -> None:
     assert len(asked) == 1
 
 
-def test_only_what_is_named_is_asked(client: Client, probes: dict) -> None:
+def test_readyz_checks_only_the_named_components(client: Client, probes: dict) -> None:
     probes["worker"] = refuse
     answer = client.get("/readyz?only=database&only=broker")
     assert (answer.status_code, sorted(answer.json()["checks"])) == (200, ["broker", "database"])
 
 
-def test_an_unknown_name_is_refused(client: Client) -> None:
+def test_readyz_refuses_an_unknown_component(client: Client) -> None:
     assert client.get("/readyz?only=databse").status_code == 400
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
-def test_it_takes_no_post(client: Client, probes: dict, path: str) -> None:
+def test_health_pages_refuse_post(client: Client, probes: dict, path: str) -> None:
     assert client.post(path).status_code == 405
 
 
@@ -166,7 +166,7 @@ def test_a_warehouse_that_is_no_folder_is_down(settings, tmp_path: Path) -> None
 
 
 @pytest.mark.django_db
-def test_a_warehouse_elsewhere_is_the_runners_to_judge(settings) -> None:
+def test_object_store_warehouse_is_ready_if_a_worker_has_a_runner(settings) -> None:
     settings.WAREHOUSE = "s3a://bucket/warehouse"
     now = timezone.now()
     worker = Worker.objects.create(name="w", started_at=now, heartbeat_at=now)

@@ -31,23 +31,23 @@ def test_a_line_is_one_json_object() -> None:
     assert found["time"].endswith("Z")
 
 
-def test_line_feeds_stay_within_the_line() -> None:
+def test_log_line_escapes_line_feeds() -> None:
     assert "\n" not in JsonLines().format(record("one\ntwo"))
 
 
-def test_a_line_says_what_it_is_about() -> None:
+def test_json_log_line_has_the_ids_of_its_context() -> None:
     with about(request_id="r1"), about(run_id="nightly-7", person_id=3):
         found = line(record())
     assert (found["request_id"], found["run_id"], found["person_id"]) == ("r1", "nightly-7", 3)
     assert what_about() == {}
 
 
-def test_a_plain_line_says_it_too() -> None:
+def test_plain_log_line_has_the_ids_of_its_context() -> None:
     with about(run_id="nightly-7"):
         assert PlainLines().format(record("said")).endswith("WARNING elevata.test run_id=nightly-7 said")
 
 
-def test_what_a_caller_adds_is_a_field() -> None:
+def test_extra_values_are_fields_of_the_log_line() -> None:
     assert line(record(status=503))["status"] == 503
 
 
@@ -88,29 +88,29 @@ def test_only_an_unexpected_error_of_a_request_has_a_traceback(status: int, is_s
         "POSTGRES_PASSWORD",
     ],
 )
-def test_a_secret_of_the_environment_never_leaves(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_secrets_of_the_environment_are_replaced(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, "canary-4711")
     assert scrubbed("connecting with canary-4711 failed") == f"connecting with {PUT_OUT} failed"
 
 
-def test_each_of_several_former_audit_keys_never_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_former_audit_keys_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ELEVATA_AUDIT_KEYS_FORMER", "canary-4711, canary-4712")
     assert "canary" not in scrubbed("with canary-4712 and canary-4711")
 
 
-def test_a_listed_secret_of_a_source_never_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_listed_source_secrets_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ELEVATA_SOURCE_SECRETS", "OTHER, CRM_LOGIN")
     monkeypatch.setenv("CRM_LOGIN", "canary-4711")
     assert scrubbed("with canary-4711") == "with [secret]"
 
 
-def test_a_secret_that_stands_in_a_file_never_leaves(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+def test_secrets_read_from_files_are_replaced(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     (tmp_path / "secret").write_text("canary-4711\n")
     monkeypatch.setenv("ELEVATA_SOURCE_CRM_FILE", str(tmp_path / "secret"))
     assert "canary" not in scrubbed("with canary-4711")
 
 
-def test_a_password_in_an_address_never_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passwords_in_urls_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CELERY_BROKER_URL", "redis://:p%40ss-word@redis:6379/0")
     said = scrubbed("redis://:p%40ss-word@redis:6379/0 says: p@ss-word is wrong; amqp://me:other@host/")
     assert "ss-word" not in said
@@ -119,7 +119,7 @@ def test_a_password_in_an_address_never_leaves(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("style", [JsonLines, PlainLines])
-def test_a_secret_with_odd_characters_never_leaves(monkeypatch: pytest.MonkeyPatch, style: type) -> None:
+def test_secrets_with_special_characters_are_replaced(monkeypatch: pytest.MonkeyPatch, style: type) -> None:
     secret = 'qu"ote\\back\u00e4slash'
     monkeypatch.setenv("ELEVATA_SOURCE_CRM", secret)
     written = style().format(record("with %s and %r", secret, secret))
@@ -127,7 +127,7 @@ def test_a_secret_with_odd_characters_never_leaves(monkeypatch: pytest.MonkeyPat
     assert "slash" not in written
 
 
-def test_a_secret_in_a_traceback_never_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_in_a_traceback_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ELEVATA_SOURCE_CRM", "canary-4711")
     made = record()
     try:
@@ -137,19 +137,19 @@ def test_a_secret_in_a_traceback_never_leaves(monkeypatch: pytest.MonkeyPatch) -
     assert "canary" not in JsonLines().format(made)
 
 
-def test_a_personal_token_never_leaves() -> None:
+def test_personal_tokens_are_replaced() -> None:
     said = scrubbed("Authorization: Token abcdefgh12345 and elv_0123456789abcdef")
     assert "abcdefgh" not in said
     assert "0123456789" not in said
 
 
-def test_a_secret_that_is_set_later_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_set_after_the_first_line_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     assert scrubbed("canary-4711") == "canary-4711"
     monkeypatch.setenv("ELEVATA_SOURCE_CRM", "canary-4711")
     assert scrubbed("canary-4711") == PUT_OUT
 
 
-def test_what_is_no_secret_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_that_are_not_secret_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ELEVATA_SOURCE_HOSTS", "db.example.org")
     assert scrubbed("db.example.org: 5 rows") == "db.example.org: 5 rows"
 
@@ -169,7 +169,7 @@ def test_each_request_has_one_line_without_its_query(client: Client, caplog: pyt
     assert "canary" not in one.getMessage() + str(vars(one))
 
 
-def test_everything_logged_in_a_request_names_it(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_log_lines_of_a_request_have_its_request_id(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "elevata.ops.access_log")
     written: list[dict] = []
 
@@ -185,12 +185,12 @@ def test_everything_logged_in_a_request_names_it(client: Client, caplog: pytest.
 
 
 @pytest.mark.django_db
-def test_the_line_says_who_asked(reader: Client, person, caplog: pytest.LogCaptureFixture) -> None:
+def test_access_log_has_the_id_of_the_user(reader: Client, person, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "elevata.ops.access_log")
     reader.get("/datasets/")
     assert of_access(caplog)[-1].person_id == person.pk
 
 
 @pytest.mark.parametrize(("style", "formatter"), [("json", "JsonLines"), ("plain", "PlainLines")])
-def test_one_variable_chooses_the_form(style: str, formatter: str) -> None:
+def test_log_format_chooses_the_formatter(style: str, formatter: str) -> None:
     assert logging_settings(style, "INFO")["formatters"]["lines"]["()"].endswith(formatter)

@@ -38,26 +38,26 @@ def value(found: dict, name: str, **labels: str) -> float:
 # --- who may ---------------------------------------------------------------------------------------
 
 
-def test_strangers_are_refused(client: Client) -> None:
+def test_metrics_refuse_users_who_are_not_signed_in(client: Client) -> None:
     assert client.get("/metrics").status_code == 403
 
 
-def test_an_address_that_settings_name_may_read(client: Client, settings) -> None:
+def test_metrics_are_readable_from_an_allowed_network(client: Client, settings) -> None:
     settings.METRICS_ALLOW = ["127.0.0.0/8"]
     assert client.get("/metrics").status_code == 200
 
 
-def test_another_address_may_not(client: Client, settings) -> None:
+def test_metrics_refuse_an_address_outside_the_allowed_networks(client: Client, settings) -> None:
     settings.METRICS_ALLOW = ["10.0.0.0/8", "fd00::/8"]
     assert client.get("/metrics").status_code == 403
 
 
-def test_an_address_that_a_stranger_makes_up_is_not_believed(client: Client, settings) -> None:
+def test_metrics_ignore_a_forged_forwarded_address(client: Client, settings) -> None:
     settings.METRICS_ALLOW = ["10.0.0.0/8"]
     assert client.get("/metrics", headers={"X-Forwarded-For": "10.1.2.3"}).status_code == 403
 
 
-def test_a_token_may_read(client: Client, person) -> None:
+def test_metrics_are_readable_with_a_token(client: Client, person) -> None:
     _, text = create_token(user=person)
     assert client.get("/metrics", headers={"Authorization": f"Token {text}"}).status_code == 200
 
@@ -78,7 +78,7 @@ def test_requests_are_counted_by_route_method_and_status(reader: Client) -> None
     assert value(found, "elevata_http_request_seconds_count", route="dataset_list") >= 1
 
 
-def test_addresses_that_lead_nowhere_are_one_route(reader: Client) -> None:
+def test_requests_to_unknown_addresses_are_counted_as_one_route(reader: Client) -> None:
     for number in range(3):
         reader.get(f"/no-such-{number}/")
     found = read(reader)
@@ -86,13 +86,13 @@ def test_addresses_that_lead_nowhere_are_one_route(reader: Client) -> None:
     assert not any("no-such" in str(key) for key in found)
 
 
-def test_methods_that_people_make_up_are_one(reader: Client) -> None:
+def test_requests_with_unknown_methods_are_counted_as_one_method(reader: Client) -> None:
     for number in range(3):
         reader.generic(f"BREW{number}", "/healthz")
     assert value(read(reader), "elevata_http_requests_total", route="healthz", method="other", status="405") >= 3
 
 
-def test_the_queue_and_its_oldest(reader: Client) -> None:
+def test_metrics_have_queue_length_and_age_of_the_oldest_job(reader: Client) -> None:
     waiting = LoadRunFactory(status="queued")
     LoadRun.objects.filter(pk=waiting.pk).update(queued_at=timezone.now() - timedelta(minutes=10))
     LoadRunFactory(status="queued")
@@ -102,14 +102,14 @@ def test_the_queue_and_its_oldest(reader: Client) -> None:
     assert value(found, "elevata_queue_length", kind="execution") == 0
 
 
-def test_runs_by_state_are_there_before_the_first(reader: Client) -> None:
+def test_metrics_list_each_run_state_even_without_a_run(reader: Client) -> None:
     LoadRunFactory(status="failed")
     found = read(reader)
     assert value(found, "elevata_load_runs", state="failed") == 1
     assert value(found, "elevata_load_runs", state="lost") == 0
 
 
-def test_rows_and_durations_of_the_last_day(reader: Client) -> None:
+def test_metrics_have_rows_and_durations_of_the_last_day(reader: Client) -> None:
     now = timezone.now()
     run = LoadRunFactory(status="succeeded", started_at=now - timedelta(seconds=90), finished_at=now)
     DatasetRunFactory(
@@ -122,7 +122,7 @@ def test_rows_and_durations_of_the_last_day(reader: Client) -> None:
     assert value(found, "elevata_runs_ended_day", kind="load", state="succeeded") == 1
 
 
-def test_workers_and_what_is_not_sealed(reader: Client) -> None:
+def test_metrics_have_workers_and_unsealed_rows(reader: Client) -> None:
     now = timezone.now()
     Worker.objects.create(name="w", started_at=now, heartbeat_at=now - timedelta(seconds=5))
     ChainPending.objects.create(kind="change", subjects=[[1, "a"], [2, "b"]])
@@ -132,7 +132,7 @@ def test_workers_and_what_is_not_sealed(reader: Client) -> None:
     assert value(found, "elevata_chain_unsealed_rows") == 2
 
 
-def test_nothing_that_people_name_is_a_label(reader: Client) -> None:
+def test_metrics_omit_names_given_by_users(reader: Client) -> None:
     SystemFactory(short_name="secretsystem")
     run = LoadRunFactory(run_id="my-own-run", status="failed")
     DatasetRunFactory(run=run, dataset=TargetDatasetFactory(), qualified_name="rawcore.secrettable")
@@ -140,7 +140,7 @@ def test_nothing_that_people_name_is_a_label(reader: Client) -> None:
     assert not re.search("secretsystem|my-own-run|secrettable", text)
 
 
-def test_without_the_database_requests_are_still_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_without_the_database_include_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(now: object) -> None:
         raise DatabaseError("away")
 

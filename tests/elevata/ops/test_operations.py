@@ -61,7 +61,7 @@ def test_compose_commands_name_services(line: str) -> None:
 
 
 @pytest.mark.parametrize("line", DJANGO)
-def test_commands_exist_and_take_these_options(line: str) -> None:
+def test_documented_commands_exist_and_accept_their_options(line: str) -> None:
     words = shlex.split(re.split(r"[|<>]", line[line.index("manage.py") :])[0])
     assert words[1] in get_commands()
     parser = load_command_class(get_commands()[words[1]], words[1]).create_parser("manage.py", words[1])
@@ -69,7 +69,7 @@ def test_commands_exist_and_take_these_options(line: str) -> None:
     assert [word for word in words[2:] if word.startswith("--") and word not in known] == []
 
 
-def test_processes_without_containers_are_those_of_compose() -> None:
+def test_documented_processes_have_the_options_of_compose() -> None:
     typed = "\n".join(blocks("Without containers"))
     for name, shortened in (("web", ["gunicorn", "elevata.wsgi"]), ("worker", ["worker"]), ("scheduler", ["beat"])):
         command = SERVICES[name]["command"]
@@ -83,7 +83,7 @@ def test_variables_are_explained_in_the_example() -> None:
     assert sorted(name for name in named if not re.search(rf"^#?{name}=", EXAMPLE, re.M)) == []
 
 
-def test_folders_inside_are_on_volumes() -> None:
+def test_documented_folders_are_on_volumes() -> None:
     mounted = {mount.split(":")[1] for mount in SERVICES["web"]["volumes"]}
     for folder in re.findall(r" (/var/lib/elevata/\w+)", DOC):
         assert folder in mounted
@@ -100,7 +100,7 @@ def test_services_that_use_the_database_are_stopped_for_a_restore() -> None:
 
 
 @pytest.mark.django_db
-def test_every_metric_is_explained_and_there() -> None:
+def test_documented_metrics_are_those_that_exist() -> None:
     given = set(re.findall(r"^# TYPE (elevata_\w+) ", metrics.exposition().decode(), re.M))
     given = {name for name in given if not name.endswith("_created")}
     explained = set(re.findall(r"`(elevata_\w+)(?:\{[\w,]+\})?`", DOC))
@@ -109,7 +109,7 @@ def test_every_metric_is_explained_and_there() -> None:
     assert explained - given <= {"elevata_worker_heartbeat_age_seconds"}
 
 
-def test_every_check_is_explained() -> None:
+def test_documented_system_checks_are_those_that_exist() -> None:
     source = (ROOT / "elevata" / "ops" / "checks.py").read_text()
     assert set(re.findall(r'id="(elevata\.\w+)"', source)) == set(re.findall(r"`(elevata\.[WE]\d+)`", DOC))
 
@@ -235,7 +235,7 @@ def commands(tmp_path: Path) -> Iterator[Callable[..., str]]:
 
 @pytest.mark.nightly
 @pytest.mark.services
-def test_a_postgresql_that_is_restored_as_the_page_says_has_its_chain_and_its_triggers(
+def test_documented_restore_of_postgresql_keeps_chain_and_triggers(
     shell: Callable[..., str], own_database: None
 ) -> None:
     place = os.environ["DATABASE_URL"]
@@ -256,7 +256,7 @@ def test_a_postgresql_that_is_restored_as_the_page_says_has_its_chain_and_its_tr
 
 
 @pytest.mark.services
-def test_backup_and_restore_take_postgresql_too(
+def test_postgresql_database_is_backed_up_and_restored(
     own_database: None, commands: Callable[..., str], tmp_path: Path
 ) -> None:
     copy = tmp_path / "backups" / "control"
@@ -321,7 +321,7 @@ def test_a_sqlite_database_is_backed_up_and_restored(commands: Callable[..., str
         assert stored.execute("SELECT username FROM auth_user ORDER BY id").fetchall() == [("ada",), ("eve",)]
 
 
-def test_an_installation_set_up_as_the_page_says_has_nothing_to_find_fault_with(
+def test_documented_installation_passes_check_deploy(
     shell: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Check that ``check --deploy`` passes with the page's variables and a server's database and broker."""
@@ -334,7 +334,7 @@ def test_an_installation_set_up_as_the_page_says_has_nothing_to_find_fault_with(
     assert "no issues" in shell(check, **variables)
 
 
-def test_what_is_wrong_with_an_installation_is_said(shell: Callable[..., str], monkeypatch) -> None:
+def test_deploy_check_reports_faulty_settings(shell: Callable[..., str], monkeypatch) -> None:
     in_files(monkeypatch)
     said = shell(manage("check --deploy"), CELERY_BROKER_URL="redis://redis:6379/0", ELEVATA_METRICS_ALLOW="0.0.0.0/0")
     assert "elevata.W002" in said
@@ -350,7 +350,7 @@ def answer(port: int, path: str) -> tuple[int, str]:
         return refused.code, refused.read().decode()
 
 
-def test_the_web_is_started_as_the_page_says(
+def test_documented_gunicorn_command_starts_the_web_server(
     shell: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Check Gunicorn's two processes: healthy, not ready without a worker, shared metrics, JSON logs."""
@@ -396,7 +396,7 @@ def test_the_web_is_started_as_the_page_says(
 
 
 @pytest.mark.parametrize("role", ["worker", "beat"])
-def test_celery_takes_what_the_page_has_people_type(role: str) -> None:
+def test_documented_celery_options_exist(role: str) -> None:
     (typed,) = [line for line in LINES if f"elevata.celery {role}" in line]
     words = shlex.split(typed)
     program = Path(sys.executable).with_name("celery")
@@ -406,7 +406,7 @@ def test_celery_takes_what_the_page_has_people_type(role: str) -> None:
 
 
 @pytest.mark.nightly
-def test_the_scheduler_sends_what_is_due(
+def test_documented_beat_command_sends_messages(
     shell: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Check that beat, started as on the page, writes the health check's file and sends a message."""

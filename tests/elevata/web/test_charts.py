@@ -23,7 +23,7 @@ def test_the_table_has_the_newest_point_first():
     ]
 
 
-def test_the_summary_says_period_numbers_and_anomalies():
+def test_chart_summary_has_period_values_and_anomalies():
     assert chart(10, 30, 20, anomalies=frozenset({1})).summary == (
         "3 points, 2026-11-21 08:00 to 2026-11-23 08:00 UTC. Rows: newest 20, lowest 10, highest 30. 1 anomaly: run-1."
     )
@@ -33,12 +33,12 @@ def test_a_band_is_a_column_of_the_table():
     assert [row.band for row in chart(1, 2, bands=(None, (0.0, 5.0))).rows] == ["0–5", ""]
 
 
-def test_the_data_of_the_script_have_a_band_only_where_numbers_have_one():
+def test_chart_data_have_a_band_only_if_a_value_has_limits():
     assert "band" not in chart(1, 2, bands=(None, None)).as_json()
     assert chart(1, 2, bands=(None, (0.0, 5.0))).as_json()["band"] == {"low": [None, 0.0], "high": [None, 5.0]}
 
 
-def test_bytes_are_said_in_their_unit():
+def test_chart_table_shows_bytes_with_their_unit():
     assert chart(2048, unit="bytes").rows[0].texts == ("2.0 KB",)
 
 

@@ -37,7 +37,7 @@ def test_an_empty_list_says_what_to_do_first(operator: Client, address: str):
 
 
 @pytest.mark.parametrize("address", LISTS)
-def test_nobody_is_led_to_where_they_are_refused(reader: Client, address: str):
+def test_empty_list_links_only_to_pages_the_user_may_open(reader: Client, address: str):
     for link in links(empty_part(reader, address)):
         assert link.startswith("#") or reader.get(link).status_code == 200, link
 
@@ -55,7 +55,9 @@ def test_nobody_is_led_to_where_they_are_refused(reader: Client, address: str):
         ("/reports/", "editor, approver or operator role"),
     ],
 )
-def test_who_may_do_it_is_told_to_those_who_may_not(reader: Client, operator: Client, address: str, role: str):
+def test_empty_list_names_the_required_role_to_users_without_it(
+    reader: Client, operator: Client, address: str, role: str
+):
     assert role in empty_part(reader, address)
     assert role not in empty_part(operator, address)
 
@@ -69,16 +71,18 @@ def test_who_may_do_it_is_told_to_those_who_may_not(reader: Client, operator: Cl
         ("/changes/", "/datasets/new/"),
     ],
 )
-def test_those_who_may_are_led_to_the_form(operator: Client, address: str, first: str):
+def test_empty_list_links_to_the_form_for_users_who_may_create(operator: Client, address: str, first: str):
     assert first in links(empty_part(operator, address))
 
 
-def test_with_datasets_the_first_run_and_report_are_one_click_away(operator: Client, airport: TargetDataset):
+def test_empty_run_and_report_lists_link_to_their_start_forms_if_datasets_exist(
+    operator: Client, airport: TargetDataset
+):
     assert "#start" in links(empty_part(operator, "/load-runs/"))
     assert "#build" in links(empty_part(operator, "/reports/"))
 
 
-def test_a_dataset_that_was_never_loaded_says_what_loads_it(reader: Client, airport: TargetDataset):
+def test_dataset_without_loads_links_to_start_load_and_names_the_role(reader: Client, airport: TargetDataset):
     part = empty_part(reader, f"/datasets/{airport.key}/runs/")
     assert "/load-runs/?start=#start" in links(part)
     assert "operator role" in part

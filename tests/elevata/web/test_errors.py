@@ -25,7 +25,7 @@ def away(*args, **kwargs):
     raise OperationalError("could not connect to server: postgres://user:secret@db")
 
 
-def test_not_found(reader: Client):
+def test_unknown_page_returns_404_with_an_explanation(reader: Client):
     answer = reader.get("/nowhere/")
     assert answer.status_code == 404
     assert "No page exists at this address" in html_of(answer)
@@ -49,7 +49,7 @@ def test_not_found(reader: Client):
         "/reads/77/",
     ],
 )
-def test_what_is_not_there_is_not_found(reader: Client, address: str):
+def test_unknown_object_returns_404(reader: Client, address: str):
     assert reader.get(address).status_code == 404
 
 
@@ -87,7 +87,7 @@ def test_a_deleted_column_leads_to_its_dataset(world: World, editor: Client):
     assert f'href="/datasets/{dataset.key}/"' in text
 
 
-def test_a_column_that_went_with_its_dataset_says_so(world: World, editor: Client):
+def test_page_of_a_column_deleted_with_its_dataset_shows_who_deleted_it(world: World, editor: Client):
     dataset = TargetDataset.objects.get(name="rc_crm_customer")
     column = dataset.columns.get(name="balance")
     deleted(dataset)
@@ -103,20 +103,20 @@ def test_a_deleted_schedule_is_named(operator: Client, airport: TargetDataset):
     assert "nightly in dev was deleted" in words(read(operator, page, 404))
 
 
-def test_what_was_deleted_is_told_only_to_who_is_signed_in(world: World, client: Client):
+def test_page_of_a_deleted_dataset_requires_sign_in(world: World, client: Client):
     dataset = TargetDataset.objects.get(name="rc_crm_customer")
     deleted(dataset)
     assert client.get(f"/datasets/{dataset.key}/").status_code == 302
 
 
-def test_an_address_that_only_takes_forms_says_where_to_go(reader: Client):
+def test_get_of_a_form_only_address_returns_405_with_an_explanation(reader: Client):
     answer = reader.get("/sign-out/")
     assert answer.status_code == 405
     assert "POST" in answer.headers["Allow"]
     assert "accepts forms only" in html_of(answer)
 
 
-def test_without_permission_there_is_a_page_that_says_so_and_whom_to_ask(reader: Client, settings):
+def test_refused_page_names_the_required_role_and_the_contact(reader: Client, settings):
     settings.CONTACT = "data-team@example.org"
     answer = reader.post("/start-load/", {"scope": "all"})
     assert answer.status_code == 403
@@ -126,7 +126,7 @@ def test_without_permission_there_is_a_page_that_says_so_and_whom_to_ask(reader:
     assert "start_load" not in html_of(answer)
 
 
-def test_who_has_not_signed_in_has_no_account_that_may_not(client: Client, settings):
+def test_refused_password_sign_in_does_not_mention_an_account(client: Client, settings):
     settings.PASSWORD_SIGN_IN = False
     answer = client.post("/sign-in/", {"username": "ada", "password": "analytical engine"})
     assert answer.status_code == 403
@@ -163,7 +163,7 @@ def test_health_needs_no_database(client: Client, monkeypatch: pytest.MonkeyPatc
     assert client.get("/healthz").content == b"ok\n"
 
 
-def test_an_accident_shows_no_traceback(reader: Client, monkeypatch: pytest.MonkeyPatch):
+def test_unexpected_error_page_shows_the_request_id_and_no_traceback(reader: Client, monkeypatch: pytest.MonkeyPatch):
     def broken(*args, **kwargs):
         raise RuntimeError("the inside of it")
 
@@ -179,7 +179,9 @@ def test_an_accident_shows_no_traceback(reader: Client, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("raised", "status", "code"), [(RuntimeError, 500, "server_error"), (OperationalError, 503, "database_down")]
 )
-def test_api_errors_are_problems(reader: Client, monkeypatch: pytest.MonkeyPatch, raised: type, status: int, code: str):
+def test_api_returns_unexpected_errors_as_problem_json(
+    reader: Client, monkeypatch: pytest.MonkeyPatch, raised: type, status: int, code: str
+):
     def broken(*args, **kwargs):
         raise raised("the inside of it")
 
@@ -206,14 +208,14 @@ def test_a_full_disk_is_named(reader: Client, monkeypatch: pytest.MonkeyPatch, m
     assert "No space is left on the disk of the control database" in html_of(answer)
 
 
-def test_an_unknown_api_address_is_a_problem(reader: Client):
+def test_unknown_api_address_returns_404_as_problem_json(reader: Client):
     answer = reader.get("/api/v1/nowhere/")
     assert answer.status_code == 404
     assert answer.headers["Content-Type"] == middleware.CONTENT_TYPE
     assert answer.json()["request_id"] == answer.headers["X-Request-ID"]
 
 
-def test_an_answer_to_a_request_that_met_no_middleware():
+def test_problem_answer_without_middleware_has_an_empty_request_id():
     request = HttpRequest()
     request.path = "/api/v1/"
     answer = middleware.answer(request, status=400, title="Bad request", detail="", code="bad_request")

@@ -27,28 +27,28 @@ def edge(text: str, **said: Any) -> Edge:
 CHAIN = "s:source r:raw v:stage c:rawcore h:history"
 
 
-def test_layers_stand_from_left_to_right_under_their_heads():
+def test_graph_layers_are_columns_from_left_to_right_with_heads():
     made = graph(f"h:history {CHAIN.removesuffix(' h:history')}", "s>r", "r>v", "v>c", "c>h")
     assert made.ranks == {"s": 0, "r": 1, "v": 2, "c": 3, "h": 4}
     assert made.heads == ("Source", "Raw", "Stage", "Rawcore", "History")
 
 
-def test_a_dataset_that_reads_its_own_layer_stands_right_of_it():
+def test_dataset_that_reads_its_own_layer_is_right_of_its_input():
     made = graph("a:bizcore b:bizcore", "a>b")
     assert made.ranks == {"a": 0, "b": 1}
     assert made.heads == ("Bizcore", "Bizcore")
 
 
-def test_a_history_stands_right_of_its_dataset_whatever_layer_that_has():
+def test_history_is_right_of_its_dataset_in_any_layer():
     made = graph("b:bizcore h:history", "b>h")
     assert made.ranks["h"] > made.ranks["b"]
 
 
-def test_a_reference_moves_nothing():
+def test_reference_does_not_change_the_columns_of_a_graph():
     assert graph("a:rawcore b:rawcore", "a~b").ranks == {"a": 0, "b": 0}
 
 
-def test_no_layer_that_is_not_there_takes_a_column():
+def test_graph_has_no_column_for_a_missing_layer():
     assert graph("s:source c:serving").ranks == {"s": 0, "c": 1}
 
 
@@ -56,15 +56,15 @@ def test_a_column_where_layers_meet_has_no_head():
     assert graph("b:bizcore d:bizcore c:rawcore", "b>d", "b>c").heads == ("Bizcore", "")
 
 
-def test_a_circle_has_columns_all_the_same():
+def test_cyclic_graph_has_columns():
     assert len(graph("a:bizcore b:bizcore", "a>b", "b>a").ranks) == 2
 
 
-def test_what_refers_to_itself_stays_where_it_is():
+def test_edge_from_a_node_to_itself_does_not_change_its_column():
     assert graph("a:rawcore", "a~a").ranks == graph("a:rawcore", "a>a").ranks == {"a": 0}
 
 
-def test_without_layers_the_columns_are_left_to_the_edges():
+def test_graph_with_a_node_without_a_layer_has_no_ranks_and_heads():
     made = Graph((Node("a", "a"), Node("b", "b", layer="raw")), (Edge("a", "b"),))
     assert made.ranks == {}
     assert made.heads == ()
@@ -81,7 +81,7 @@ def test_two_nodes_of_one_id_are_refused():
         graph("a:raw a:stage")
 
 
-def test_the_key_names_only_what_is_there():
+def test_graph_legend_lists_only_layers_states_and_edge_kinds_of_the_graph():
     made = Graph(
         (
             Node("a", "a", layer="rawcore", state="failed", said="failed"),
@@ -96,11 +96,11 @@ def test_the_key_names_only_what_is_there():
     assert not made.has_marked
 
 
-def test_a_marked_edge_is_told_in_the_key():
+def test_graph_legend_has_marked_edges():
     assert graph("a:raw b:stage", "a>b", marked=True).has_marked
 
 
-def test_the_browser_gets_only_what_says_something():
+def test_graph_json_omits_empty_fields():
     made = Graph((Node("a", "rc_a", "rawcore", "rawcore", url="/a/", here=True), Node("b", "rc_b", layer="rawcore")))
     assert made.as_json() == {
         "nodes": [
@@ -120,7 +120,7 @@ def test_the_browser_gets_only_what_says_something():
     }
 
 
-def test_a_lineage_is_a_graph():
+def test_lineage_is_converted_to_a_graph():
     def node(name: str, kind: str, distance: int, active: bool = True) -> LineageNode:
         return LineageNode(name, kind, f"rawcore.{name}", "rawcore", 1, active, distance)
 
@@ -144,7 +144,7 @@ def test_a_lineage_is_a_graph():
         min_size=1,
     ),
 )
-def test_rows_flow_rightwards_wherever_there_is_no_circle(layers: list[str], pairs: list[tuple[int, int, str]]):
+def test_edges_of_an_acyclic_graph_except_references_point_right(layers: list[str], pairs: list[tuple[int, int, str]]):
     nodes = tuple(Node(f"n{place}", "n", layer=layer) for place, layer in enumerate(layers))
     # Only forwards in the order of the list, so that there is no circle.
     ends = [(*sorted((a % len(nodes), b % len(nodes))), kind) for a, b, kind in pairs]

@@ -50,6 +50,6 @@ def test_every_field_has_a_help_text(kind):
     assert silent == []
 
 
-def test_forms_are_found():
+def test_form_search_finds_the_forms_of_the_product():
     names = {one.__name__ for one in own_forms()}
     assert {"ColumnForm", "NewDatasetForm", "ScopeForm", "PolicyForm", "StartLoadForm", "ScheduleForm"} <= names

@@ -51,14 +51,16 @@ def test_an_empty_home_says_what_to_do_first(reader: Client):
     assert "drift: nothing applied yet" in text_of(reader, "/home/warehouse/")
 
 
-def test_the_checklist_of_a_new_installation_ticks_itself_until_the_first_load(reader: Client, airport: TargetDataset):
+def test_home_page_checklist_marks_done_steps_and_disappears_after_the_first_load(
+    reader: Client, airport: TargetDataset
+):
     text = words(text_of(reader))
     assert "done Add a system done Add a source done Generate its datasets open Create a change report" in text
     loaded(airport, run_id="good")
     assert "To the first load" not in text_of(reader)
 
 
-def test_it_says_what_is_described_and_what_ran(reader: Client, warehouse: TargetDataset):
+def test_home_page_counts_the_metadata_and_lists_the_newest_runs(reader: Client, warehouse: TargetDataset):
     WorkerFactory(name="worker@host")
     text = text_of(reader)
     assert "0 waiting for you 2 systems 2 Raw 2 Stage 2 Rawcore 2 History" in words(text)
@@ -67,7 +69,7 @@ def test_it_says_what_is_described_and_what_ran(reader: Client, warehouse: Targe
     assert text.index("/load-runs/busy/") < text.index("/load-runs/good/")
 
 
-def test_the_button_is_for_who_may_start_loads(operator: Client, reader: Client):
+def test_start_load_button_is_disabled_without_the_operator_role(operator: Client, reader: Client):
     assert '<a class="btn btn-primary" href="/load-runs/?start=#start">' in text_of(operator)
     assert 'disabled title="Ask for the operator role to start loads"' in text_of(reader)
 
@@ -75,7 +77,7 @@ def test_the_button_is_for_who_may_start_loads(operator: Client, reader: Client)
 # --- now --------------------------------------------------------------------------------------------------
 
 
-def test_it_asks_again_only_while_something_goes_on(reader: Client):
+def test_home_page_refreshes_itself_only_while_a_run_is_running(reader: Client):
     LoadRunFactory(run_id="done")
     assert "/home/now/" not in text_of(reader)
     LoadRunFactory(run_id="busy", status="running")
@@ -106,7 +108,7 @@ def test_leases_in_force_are_counted(reader: Client):
     assert "do not respond" not in text
 
 
-def test_executions_under_way_are_there(reader: Client, world: World):
+def test_home_page_lists_queued_executions(reader: Client, world: World):
     rename(world, "full_name", "display_name")
     execution = world.queued()
     assert f"execution {execution.pk} queued" in words(text_of(reader))
@@ -115,7 +117,7 @@ def test_executions_under_way_are_there(reader: Client, world: World):
 # --- troubles -----------------------------------------------------------------------------------------------
 
 
-def test_what_failed_last_time_is_said(reader: Client, airport: TargetDataset):
+def test_home_page_shows_the_error_of_a_failed_last_load(reader: Client, airport: TargetDataset):
     loaded(airport, run_id="good")
     run = LoadRunFactory(run_id="bad", status="failed")
     DatasetRunFactory(run=run, dataset=airport, status="failed", counts={}, error={"message": "it broke"})
@@ -124,7 +126,7 @@ def test_what_failed_last_time_is_said(reader: Client, airport: TargetDataset):
     assert f"/load-runs/bad/?dataset={airport.key}#dataset-{airport.key}" in text
 
 
-def test_what_succeeded_since_is_no_trouble(reader: Client, airport: TargetDataset):
+def test_home_page_shows_a_failed_load_until_a_later_success(reader: Client, airport: TargetDataset):
     run = LoadRunFactory(run_id="bad", status="failed")
     DatasetRunFactory(run=run, dataset=airport, status="failed", counts={}, error={"message": "it broke"})
     DatasetRunFactory(run=LoadRunFactory(run_id="busy", status="running"), dataset=airport, status="running")
@@ -133,7 +135,7 @@ def test_what_succeeded_since_is_no_trouble(reader: Client, airport: TargetDatas
     assert "it broke" not in text_of(reader)
 
 
-def test_a_schedule_whose_run_failed_is_a_trouble(reader: Client, airport: TargetDataset):
+def test_home_page_shows_an_active_schedule_with_a_blocked_last_run(reader: Client, airport: TargetDataset):
     schedule = create_schedule(name="nightly", cron="0 6 * * *")
     run = LoadRunFactory(run_id="bad", status="blocked", error={"message": "2 pending changes need a person"})
     Schedule.objects.update(last_run=run)
@@ -146,7 +148,7 @@ def test_a_schedule_whose_run_failed_is_a_trouble(reader: Client, airport: Targe
 # --- the warehouse, after the page ----------------------------------------------------------------------------
 
 
-def test_what_takes_a_moment_follows_the_page(reader: Client, warehouse: TargetDataset):
+def test_home_page_loads_the_warehouse_numbers_after_the_page(reader: Client, warehouse: TargetDataset):
     page = text_of(reader)
     assert 'hx-get="/home/warehouse/" hx-trigger="load"' in page
     assert "56,260 open versions" not in words(page)
@@ -155,7 +157,7 @@ def test_what_takes_a_moment_follows_the_page(reader: Client, warehouse: TargetD
     assert "<html" not in part
 
 
-def test_drift_at_a_glance_leads_to_the_datasets_of_each_kind(reader: Client, world: World):
+def test_home_page_drift_counts_link_to_the_datasets_of_each_state(reader: Client, world: World):
     world.warehouse.show()
     read = words(text_of(reader, "/home/warehouse/"))
     assert re.search(r"(\d+) in sync 0 drifted 0 unknown", read)
@@ -174,7 +176,7 @@ def test_a_table_that_is_gone_counts_as_drifted(reader: Client, world: World):
     assert after.total == before.total
 
 
-def test_drift_is_worked_out_anew_only_when_something_moved(
+def test_drift_counts_are_cached_while_states_are_unchanged(
     world: World, django_assert_num_queries: DjangoAssertNumQueries
 ):
     world.warehouse.show()

@@ -66,7 +66,7 @@ def test_every_column_is_sorted_or_listed_here(route: str):
 
 
 @pytest.mark.parametrize("route", sorted(WITH_COLUMNS))
-def test_every_heading_has_an_order_that_the_list_knows(route: str, admin: Client, airport: TargetDataset):
+def test_list_accepts_the_ordering_of_each_column(route: str, admin: Client, airport: TargetDataset):
     loaded(airport)
     address = reverse(route, args=[airport.key] if route == "dataset_changes" else [])
     for column in WITH_COLUMNS[route].columns:
@@ -99,7 +99,7 @@ def test_the_file_has_the_filtered_rows_of_all_pages(reader: Client, airport: Ta
     assert {row["layer"] for row in rows} == {"rawcore"}
 
 
-def test_a_formula_in_a_list_is_no_formula_in_the_file(reader: Client):
+def test_csv_file_escapes_formulas(reader: Client):
     SourceDatasetFactory(name="odd", description="=1+1")
     assert [row["description"] for row in downloaded(reader, "/sources/?format=csv")] == ["'=1+1"]
 
@@ -135,5 +135,5 @@ def test_every_list_with_columns_is_downloaded(route: str, admin: Client, airpor
     assert len(downloaded(admin, f"{address}?format=csv")) == shown
 
 
-def test_a_list_leads_to_its_file(reader: Client, airport: TargetDataset):
+def test_list_links_to_its_csv_file_with_the_same_filter(reader: Client, airport: TargetDataset):
     assert 'href="?layer=raw&amp;format=csv"' in text_of(reader, "/datasets/?layer=raw")

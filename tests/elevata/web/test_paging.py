@@ -20,14 +20,16 @@ def entries(world: World) -> QuerySet[ChangeLogEntry]:
     return ChangeLogEntry.objects.order_by("-pk")
 
 
-def test_pages_are_those_of_the_search_in_its_order(entries: QuerySet[ChangeLogEntry]):
+def test_keyed_pages_have_the_found_rows_in_their_order(entries: QuerySet[ChangeLogEntry]):
     found = entries.filter(action="renamed")
     pages = KeyedPages(found, 4, every=entries, once=True)
     assert pages.count == 6
     assert [entry for number in pages.page_range for entry in pages.page(number)] == list(found)
 
 
-def test_rows_come_with_all_that_is_shown_of_them(entries: QuerySet[ChangeLogEntry], django_assert_num_queries):
+def test_keyed_page_loads_rows_and_related_users_in_two_queries(
+    entries: QuerySet[ChangeLogEntry], django_assert_num_queries
+):
     with django_assert_num_queries(2):
         page = KeyedPages(
             entries.filter(action="renamed"), 4, every=entries.select_related("user"), once=True
@@ -35,12 +37,12 @@ def test_rows_come_with_all_that_is_shown_of_them(entries: QuerySet[ChangeLogEnt
         assert {entry.user.username for entry in page} == {"ada"}
 
 
-def test_a_row_that_went_meanwhile_is_left_out(entries: QuerySet[ChangeLogEntry]):
+def test_keyed_page_omits_a_row_deleted_after_the_search(entries: QuerySet[ChangeLogEntry]):
     pages = KeyedPages(entries.filter(action="renamed"), 4, every=entries.none(), once=True)
     assert (pages.count, list(pages.page(1))) == (6, [])
 
 
-def test_what_is_quickly_found_is_counted_and_only_a_pages_keys_are_read(
+def test_keyed_pages_count_first_and_read_only_the_keys_of_a_page(
     entries: QuerySet[ChangeLogEntry], django_assert_num_queries
 ):
     found = entries.filter(action="renamed")
@@ -52,5 +54,5 @@ def test_what_is_quickly_found_is_counted_and_only_a_pages_keys_are_read(
 
 @pytest.mark.parametrize("ordering", [",", ",,", "name,", ",name"])
 @pytest.mark.django_db
-def test_an_order_with_empty_names_is_no_accident(reader: Client, ordering: str):
+def test_list_accepts_an_ordering_with_empty_names(reader: Client, ordering: str):
     assert reader.get("/datasets/", {"ordering": ordering}).status_code == 200

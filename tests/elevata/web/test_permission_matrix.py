@@ -31,7 +31,7 @@ OPEN = {"healthz", "readyz", "metrics", "sign_in", "sign_out", "sso", "sso_callb
 WITHOUT_ROLE = {"me", "own_password", "sign_out"}
 
 
-def test_what_views_declare_is_what_the_table_says():
+def test_views_declare_the_permissions_of_the_table():
     differs = []
     for name, pattern in PATTERNS.items():
         for method in methods_of(pattern):
@@ -40,7 +40,7 @@ def test_what_views_declare_is_what_the_table_says():
     assert "\n".join(differs) == ""
 
 
-def test_who_is_not_signed_in_finds_nothing_open_but_this():
+def test_routes_open_without_sign_in_are_listed():
     assert {name for name, pattern in PATTERNS.items() if is_open(pattern)} <= OPEN
 
 
@@ -73,7 +73,7 @@ def least(needed: Needs | None) -> Role:
 
 @pytest.mark.parametrize("everything", [False, pytest.param(True, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("role", Role)
-def test_a_role_may_do_what_it_gives_and_is_refused_the_rest(role: Role, everything: bool, addresses: Addresses):  # noqa: F811
+def test_role_is_accepted_for_its_permissions_and_refused_otherwise(role: Role, everything: bool, addresses: Addresses):  # noqa: F811
     """A role tries all that it may not do, but by day only that which roles with less may not do."""
     client = Client(raise_request_exception=False)
     client.force_login(ensure_user(name="rowena", roles=[role]))
@@ -99,7 +99,7 @@ BY_METHOD = pytest.mark.parametrize("tried", [methods_of, pytest.param(every_met
 
 
 @BY_METHOD
-def test_without_a_role_there_is_nothing_but_ones_own_account(nobody: Client, tried: Tried, addresses: Addresses):  # noqa: F811
+def test_user_without_a_role_is_refused_except_for_the_own_account(nobody: Client, tried: Tried, addresses: Addresses):  # noqa: F811
     nobody.raise_request_exception = False
     wrong = []
     for name in sorted(set(PATTERNS) - OPEN - WITHOUT_ROLE):
@@ -110,7 +110,7 @@ def test_without_a_role_there_is_nothing_but_ones_own_account(nobody: Client, tr
     assert "\n".join(wrong) == ""
 
 
-def test_no_view_is_open_without_a_role_but_these():
+def test_routes_open_without_a_role_are_listed():
     views = {name: pattern.callback for name, pattern in PATTERNS.items()}
     assert {name for name, view in views.items() if getattr(view, "open_without_role", False)} == WITHOUT_ROLE
     resources = [name for name in set(PATTERNS) - OPEN if hasattr(views[name], "cls")]
@@ -125,7 +125,7 @@ def asks(pattern: URLPattern, method: str) -> bool:
 
 
 @BY_METHOD
-def test_who_is_not_signed_in_is_refused_everything(tried: Tried, addresses: Addresses):  # noqa: F811
+def test_anonymous_user_is_refused_at_each_route(tried: Tried, addresses: Addresses):  # noqa: F811
     client = Client(raise_request_exception=False)
     wrong = []
     for name in sorted(set(PATTERNS) - OPEN):
@@ -137,7 +137,7 @@ def test_who_is_not_signed_in_is_refused_everything(tried: Tried, addresses: Add
     assert "\n".join(wrong) == ""
 
 
-def test_a_page_that_declares_nothing_takes_nothing(operator: Client, addresses: Addresses):  # noqa: F811
+def test_page_without_a_declared_permission_for_post_refuses_post(operator: Client, addresses: Addresses):  # noqa: F811
     silent = [name for name, pattern in PATTERNS.items() if not is_open(pattern) and declared(pattern, "POST") is None]
     pages = [name for name in silent if not hasattr(PATTERNS[name].callback, "cls")]
     taken = [name for name in pages if status(operator, name, "POST", addresses[name])[0] != 405]

@@ -263,22 +263,22 @@ def test_every_route_has_a_rule():
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_anonymous(answered: Callable[[str, str], Answer], name: str):
+def test_route_answers_an_anonymous_user_as_its_rule_expects(answered: Callable[[str, str], Answer], name: str):
     check(answered("client", name), RULES[name].anonymous)
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_signed_in(answered: Callable[[str, str], Answer], name: str):
+def test_route_answers_a_reader_as_its_rule_expects(answered: Callable[[str, str], Answer], name: str):
     check(answered("reader", name), RULES[name].reader)
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_with_permission(answered: Callable[[str, str], Answer], name: str):
+def test_route_answers_an_operator_as_its_rule_expects(answered: Callable[[str, str], Answer], name: str):
     check(answered("operator", name), RULES[name].operator)
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_pages_hold_nothing_inline(answered: Callable[[str, str], Answer], name: str):
+def test_pages_have_no_inline_code_and_no_foreign_resources(answered: Callable[[str, str], Answer], name: str):
     """Search pages for inline code: the content policy forbids it, which shows in a browser only."""
     for visitor in ("operator", "client"):
         answer = answered(visitor, name)
@@ -292,14 +292,14 @@ def test_pages_hold_nothing_inline(answered: Callable[[str, str], Answer], name:
         assert not re.search(r"""(?:src|action)=["'](?:https?:)?//|<(?!a\s)[^>]*\shref=["'](?:https?:)?//""", text)
 
 
-def test_every_answer_names_its_request(answered: Callable[[str, str], Answer]):
+def test_answers_have_a_request_id(answered: Callable[[str, str], Answer]):
     names = sorted(set(RULES) - {"sign_out"})
     own = {name: answered("operator", name).headers["X-Request-ID"] for name in names}
     assert {name: said for name, said in own.items() if not re.fullmatch(r"[0-9a-f]{32}", said)} == {}
 
 
 @pytest.mark.parametrize("address", ["/healthz", "/", "/api/v1/datasets/", "/nowhere/"])
-def test_the_name_that_a_proxy_gave_a_request_is_kept(operator: Client, address: str):
+def test_request_id_of_a_proxy_is_kept(operator: Client, address: str):
     assert operator.get(address, headers={"X-Request-ID": "from-the-proxy.7"}).headers["X-Request-ID"] == (
         "from-the-proxy.7"
     )
@@ -328,14 +328,14 @@ def test_an_odd_request_id_is_not_taken(client: Client):
 
 
 @pytest.mark.parametrize("name", sorted(set(PAGES) - {"sign_in"}))
-def test_fields_are_explained_where_they_stand(answered: Callable[[str, str], Answer], name: str):
+def test_form_fields_of_pages_are_explained(answered: Callable[[str, str], Answer], name: str):
     answer = answered("operator", name)
     if answer.status_code == 200:
         assert unexplained(answer.text) == []
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_pages_are_whole(answered: Callable[[str, str], Answer], name: str):
+def test_pages_are_well_formed_html(answered: Callable[[str, str], Answer], name: str):
     """No template variable stands there unfilled, no tag is left open, no id is there twice."""
     answer = answered("operator", name)
     if answer.status_code != 200:

@@ -38,7 +38,7 @@ def results_of(text: str, user: User, kind: str = "") -> list[Result]:
     return [result for result in search(text, user=user, limit=50)[0] if kind in ("", result.kind)]
 
 
-def test_the_whole_name_is_first_and_the_description_last(person: User):
+def test_search_ranks_exact_names_first_and_descriptions_last(person: User):
     airport_source(**WORDS)
     ranks = {result.name: result.rank for result in results_of("code", person, "source_column")}
     assert list(ranks.items()) == [
@@ -68,7 +68,7 @@ def test_a_qualified_name_finds_the_column_of_that_dataset(person: User, airport
     assert (result.kind, result.within, result.rank) == ("column", "rawcore.rc_air_airport", Rank.EXACT)
 
 
-def test_all_words_of_a_text_must_match(person: User):
+def test_search_requires_all_words_of_the_text(person: User):
     airport_source(**WORDS)
     assert [result.name for result in results_of("label code", person, "source_column")] == ["label"]
 
@@ -95,7 +95,7 @@ def test_a_date_that_is_in_no_calendar_finds_no_table(person: User, airport: Tar
 
 
 @pytest.mark.parametrize("text", ["ada", "new user", "new dataset", "webhooks"])
-def test_what_the_pages_refuse_is_not_found(person: User, starter: User, text: str):
+def test_search_omits_results_the_user_may_not_open(person: User, starter: User, text: str):
     User.objects.create_user("adam")
     assert results_of(text, person) == []
     assert results_of(text, starter) != []
@@ -154,7 +154,7 @@ def test_an_execution_is_found_by_its_number(person: User):
         assert [result.page for result in results_of(text, person, "execution")] == [f"/executions/{execution.pk}/"]
 
 
-def test_a_saved_filter_is_found_by_its_owner_unless_it_is_shared(person: User, starter: User):
+def test_search_finds_a_private_saved_filter_only_for_its_owner(person: User, starter: User):
     SavedFilter.objects.create(owner=starter, route="dataset_list", name="raw tables", query="layer=raw")
     assert [result.page for result in results_of("raw tables", starter)] == ["/datasets/?layer=raw"]
     assert results_of("raw tables", person) == []
@@ -167,14 +167,14 @@ def test_misspelled_names_of_other_objects_are_found_where_the_database_has_trig
     assert names == (["katharina"] if connection.vendor == "postgresql" else [])
 
 
-def test_a_saved_query_is_found_by_its_owner_unless_it_is_shared(person: User, starter: User):
+def test_search_finds_a_private_saved_query_only_for_its_owner(person: User, starter: User):
     save_query(owner=starter, name="late flights", text="SELECT 1")
     assert results_of("late flights", starter, "saved_query") != []
     assert results_of("late flights", person, "saved_query") == []
 
 
 @pytest.mark.parametrize("text", ["%", "_", "'", "\\", "%%%", "🛩", '"', "a.b.c.d.e", ".", "x " * 60])
-def test_signs_of_databases_are_only_text(reader: Client, text: str):
+def test_search_treats_wildcards_and_quotes_as_text(reader: Client, text: str):
     airport_source()
     answer = reader.get(f"/search/?q={quote(text)}")
     assert answer.status_code == 200
@@ -184,7 +184,7 @@ def test_signs_of_databases_are_only_text(reader: Client, text: str):
 @pytest.mark.parametrize(
     ("text", "status"), [("\0", 422), ("a" * 201, 422), ("a" * 10_000, 414)], ids=["nul", "long", "too long"]
 )
-def test_a_text_that_no_name_has_is_refused(reader: Client, text: str, status: int):
+def test_search_refuses_nul_and_texts_that_are_too_long(reader: Client, text: str, status: int):
     assert reader.get(f"/search/?q={quote(text)}").status_code == status
 
 

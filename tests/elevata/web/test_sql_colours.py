@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from elevata.web.templatetags.elevata import highlight
 
 
-def test_sql_in_colours():
+def test_sql_highlighter_marks_keywords_names_strings_comments_numbers_and_placeholders():
     made = highlight("SELECT `a``b`, 'it''s' -- <why>\nFROM t WHERE x > 1.5 AND y = {{ load_run_id }}")
     assert '<span class="k">SELECT</span>' in made
     assert '<span class="n">`a``b`</span>' in made

@@ -51,7 +51,7 @@ def stored(landing: Path) -> list[Path]:
     return sorted(path for path in landing.rglob("*") if path.is_file()) if landing.exists() else []
 
 
-def test_files_are_kept_for_the_run_that_applies_them(operator: Client, by_files: TargetDataset, landing: Path):
+def test_history_batch_stores_its_files_and_queues_a_run(operator: Client, by_files: TargetDataset, landing: Path):
     answer = send(operator, by_files, upsert=file(), delete=[file(name="1"), file(name="2")], changelog_message="late")
     assert answer.status_code == 202, answer.content
     run = LoadRun.objects.get()
@@ -64,13 +64,15 @@ def test_files_are_kept_for_the_run_that_applies_them(operator: Client, by_files
     assert (asked["format"], asked["compression"]) == ("csv", "none")
 
 
-def test_packed_files_are_known_by_their_bytes(operator: Client, by_files: TargetDataset):
+def test_compression_is_detected_from_the_bytes_of_a_file(operator: Client, by_files: TargetDataset):
     assert send(operator, by_files, upsert=file(packed(ROWS), "plain.csv")).status_code == 202
     assert LoadRun.objects.get().details["asked"]["compression"] == "zstd"
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "/etc/cron.d/x", "..", "a\\..\\b.csv", "x" * 300, "nul\x00.csv"])
-def test_a_files_name_decides_nothing(operator: Client, by_files: TargetDataset, landing: Path, name: str):
+def test_uploaded_file_name_does_not_choose_the_stored_path(
+    operator: Client, by_files: TargetDataset, landing: Path, name: str
+):
     """As an attacker writes it: a client library would mend the name."""
     parts = [("dataset", "", str(by_files.key)), ("upsert", f'; filename="{name}"', ROWS.decode())]
     body = "".join(f'--b\r\nContent-Disposition: form-data; name="{n}"{f}\r\n\r\n{v}\r\n' for n, f, v in parts)
@@ -80,7 +82,9 @@ def test_a_files_name_decides_nothing(operator: Client, by_files: TargetDataset,
     assert {path.name for path in stored(landing)} <= {"upsert-0.csv", "batch.json"}
 
 
-def test_the_same_batch_under_the_same_id_is_the_same_run(operator: Client, by_files: TargetDataset, landing: Path):
+def test_history_batch_sent_twice_under_one_run_id_queues_one_run(
+    operator: Client, by_files: TargetDataset, landing: Path
+):
     first = send(operator, by_files, upsert=file(), run_id="b1")
     again = send(operator, by_files, upsert=file(name="another-name.csv"), run_id="b1")
     assert (first.status_code, again.status_code) == (202, 202)
@@ -95,7 +99,7 @@ def test_another_batch_under_the_same_id_is_refused(operator: Client, by_files: 
     assert len(stored(landing)) == 2
 
 
-def test_a_key_sent_again_with_the_same_files_is_answered_as_before(operator: Client, by_files: TargetDataset):
+def test_idempotency_key_replays_the_answer_for_the_same_files_only(operator: Client, by_files: TargetDataset):
     headers = {"Idempotency-Key": "one"}
     first = send(operator, by_files, headers, upsert=file())
     again = send(operator, by_files, headers, upsert=file())
@@ -119,7 +123,7 @@ def test_a_key_sent_again_with_the_same_files_is_answered_as_before(operator: Cl
         ({"upsert": (ROWS,), "run_id": "../x"}, 400, "invalid"),
     ],
 )
-def test_what_is_no_batch_leaves_nothing(
+def test_invalid_history_batch_is_refused_and_stores_no_file(
     operator: Client, by_files: TargetDataset, landing: Path, fields: dict, status: int, code: str
 ):
     sent = {name: file(value[0]) if isinstance(value, tuple) else value for name, value in fields.items()}
@@ -129,7 +133,9 @@ def test_what_is_no_batch_leaves_nothing(
     assert not LoadRun.objects.exists()
 
 
-def test_a_file_that_becomes_too_large_is_refused(operator: Client, by_files: TargetDataset, settings, landing: Path):
+def test_batch_file_too_large_after_decompression_is_refused(
+    operator: Client, by_files: TargetDataset, settings, landing: Path
+):
     settings.BATCH_MAX_UNPACKED_BYTES = 1000
     refused = send(operator, by_files, upsert=file(packed(b"0" * 5000)))
     assert (refused.status_code, refused.json()["code"]) == (413, "TOO_LARGE_UNPACKED")
@@ -141,7 +147,7 @@ def test_a_request_that_is_too_large_is_refused_unread(operator: Client, by_file
     assert send(operator, by_files, upsert=file()).status_code == 413
 
 
-def test_so_many_batches_wait_and_no_more(
+def test_history_batch_is_refused_when_too_many_are_queued(
     operator: Client, by_files: TargetDataset, landing: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(uploads, "MOST_BATCHES", 1)
@@ -155,13 +161,17 @@ def test_so_many_batches_wait_and_no_more(
     assert len(stored(landing)) == 2
 
 
-def test_a_dataset_that_takes_no_batches_says_so(operator: Client, airport: TargetDataset, landing: Path):
+def test_history_batch_is_refused_for_a_dataset_without_batch_file_input(
+    operator: Client, airport: TargetDataset, landing: Path
+):
     refused = send(operator, airport, upsert=file())
     assert (refused.status_code, refused.json()["code"]) == (422, "NOT_BY_BATCH_FILES")
     assert stored(landing) == []
 
 
-def test_who_may_not_start_loads_sends_no_batch(reader: Client, by_files: TargetDataset, person: User, landing: Path):
+def test_history_batch_requires_the_permission_to_start_loads(
+    reader: Client, by_files: TargetDataset, person: User, landing: Path
+):
     assert send(reader, by_files, upsert=file()).status_code == 403
     assert stored(landing) == []
 
@@ -178,7 +188,7 @@ def test_who_may_not_start_loads_sends_no_batch(reader: Client, by_files: Target
         ("failed", KEPT_FOR + timedelta(days=1), 0),
     ],
 )
-def test_files_go_when_their_run_needs_them_no_more(
+def test_sweep_deletes_batch_files_that_their_run_no_longer_needs(
     operator: Client, by_files: TargetDataset, landing: Path, status: str, ago: timedelta, left: int
 ):
     send(operator, by_files, upsert=file())
@@ -188,7 +198,7 @@ def test_files_go_when_their_run_needs_them_no_more(
     assert len(stored(landing)) == left
 
 
-def test_what_a_process_that_died_left_goes_after_a_while(landing: Path):
+def test_sweep_deletes_incomplete_uploads_once_they_are_old(landing: Path):
     half = landing / ".half"
     half.mkdir(parents=True)
     (half / "upsert-0").write_bytes(b"x")

@@ -15,7 +15,7 @@ def post(client: Client, path: str, **body: Any) -> Any:
     return client.post(f"/api/v1/load-runs/{path}", body, content_type="application/json")
 
 
-def test_a_load_is_asked_for_once_under_its_id(operator: Client, airport: Any):
+def test_load_request_repeated_under_one_run_id_queues_one_run(operator: Client, airport: Any):
     scope = {"kind": "dataset", "name": str(airport)}
     made = post(operator, "", run_id="r1", scope=scope, changelog_message="first")
     assert (made.status_code, made.headers["Location"]) == (202, "http://testserver/api/v1/load-runs/r1/")
@@ -37,12 +37,12 @@ def test_a_load_is_asked_for_once_under_its_id(operator: Client, airport: Any):
         ({"run_id": "../x"}, 400),
     ],
 )
-def test_what_names_nothing_is_not_loaded(operator: Client, airport: Any, body: dict, status: int):
+def test_invalid_load_request_is_refused(operator: Client, airport: Any, body: dict, status: int):
     assert post(operator, "", **body).status_code == status
     assert not LoadRun.objects.exists()
 
 
-def test_a_run_is_cancelled_and_asked_again(operator: Client, airport: Any):
+def test_cancelled_run_is_queued_again_once(operator: Client, airport: Any):
     post(operator, "", run_id="r1")
     assert post(operator, "r1/cancel/").json()["status"] == "canceled"
     assert post(operator, "r1/cancel/").json()["code"] == "RUN_FINISHED"
@@ -50,7 +50,7 @@ def test_a_run_is_cancelled_and_asked_again(operator: Client, airport: Any):
     assert post(operator, "r1/again/").status_code == 409
 
 
-def test_deletes_are_allowed_with_a_new_run_or_when_one_is_asked_again(operator: Client, airport: Any):
+def test_allow_deletes_is_set_when_a_run_is_requested_or_repeated(operator: Client, airport: Any):
     assert post(operator, "", run_id="r1", allow_deletes=True).json()["allow_deletes"] is True
     assert post(operator, "", run_id="r2").json()["allow_deletes"] is False
     post(operator, "r2/cancel/")
@@ -58,6 +58,6 @@ def test_deletes_are_allowed_with_a_new_run_or_when_one_is_asked_again(operator:
     assert LoadRun.objects.get(run_id="r2").events.last().message == "deletes beyond the guard allowed by eve"
 
 
-def test_who_may_not_start_loads_asks_for_none(reader: Client, airport: Any):
+def test_load_run_requests_require_the_permission_to_start_loads(reader: Client, airport: Any):
     LoadRunFactory(run_id="r1", status="queued")
     assert {post(reader, path).status_code for path in ("", "r1/cancel/", "r1/again/")} == {403}

@@ -24,7 +24,7 @@ def applied(airport: TargetDataset) -> LoadRun:
     return run
 
 
-def test_a_revert_is_a_run_with_its_reason(operator: Client, airport: TargetDataset, applied: LoadRun):
+def test_revert_queues_a_maintenance_run_with_its_reason(operator: Client, airport: TargetDataset, applied: LoadRun):
     body = {"dataset": str(airport.key), "of_run": "r1", "changelog_message": "test data"}
     made = post(operator, "history-reverts", **body)
     assert made.status_code == 202, made.content
@@ -33,7 +33,7 @@ def test_a_revert_is_a_run_with_its_reason(operator: Client, airport: TargetData
     assert (run.details["asked"], run.reason, run.requested_by.username) == ({"run_id": "r1"}, "test data", "eve")
 
 
-def test_a_revert_that_cannot_be_is_refused_as_by_the_command(operator: Client, airport: TargetDataset, applied: Any):
+def test_revert_without_a_reason_or_a_known_run_is_refused(operator: Client, airport: TargetDataset, applied: Any):
     body = {"dataset": str(airport.key), "of_run": "r1"}
     assert post(operator, "history-reverts", **body).status_code == 400  # no reason
     refused = post(operator, "history-reverts", **body | {"of_run": "r9"}, changelog_message="x")
@@ -41,7 +41,7 @@ def test_a_revert_that_cannot_be_is_refused_as_by_the_command(operator: Client, 
     assert not LoadRun.objects.exclude(run_id="r1").exists()
 
 
-def test_a_prune_keeps_what_goes_in_the_warehouses_archive_unless_told_otherwise(
+def test_prune_archives_rows_in_the_warehouse_unless_archive_is_false(
     operator: Client, airport: TargetDataset, settings
 ):
     body = {"dataset": str(airport.key), "ended_before": "2024-01-31", "changelog_message": "old"}
@@ -54,7 +54,7 @@ def test_a_prune_keeps_what_goes_in_the_warehouses_archive_unless_told_otherwise
     assert (both.status_code, both.json()["code"]) == (422, "NO_DATE")
 
 
-def test_a_deed_is_done_once_for_its_key(operator: Client, airport: TargetDataset):
+def test_prune_repeated_with_one_idempotency_key_queues_one_run(operator: Client, airport: TargetDataset):
     body = {"dataset": str(airport.key), "older_than_days": 3, "changelog_message": "old"}
     headers = {"Idempotency-Key": "one"}
     first, second = (post(operator, "history-prunes", headers, **body) for _ in range(2))
@@ -74,7 +74,7 @@ def test_a_table_is_accepted_with_a_reason(operator: Client, airport: TargetData
     assert (refused.status_code, refused.json()["code"]) == (422, "NOT_LOADED")
 
 
-def test_a_check_is_asked_for_and_its_findings_are_read(operator: Client, reader: Client, airport: TargetDataset):
+def test_history_check_is_queued_and_returns_its_findings(operator: Client, reader: Client, airport: TargetDataset):
     made = post(operator, "history-checks", dataset=str(airport.key), samples=2)
     assert (made.status_code, made.json()["status"], made.json()["answer"]) == (202, "queued", None)
     read = ReadRequest.objects.get()
@@ -89,13 +89,13 @@ def test_a_check_is_asked_for_and_its_findings_are_read(operator: Client, reader
     assert reader.get(where).status_code == 404
 
 
-def test_what_has_no_history_is_not_checked(operator: Client, airport: TargetDataset):
+def test_history_check_of_a_dataset_without_history_is_refused(operator: Client, airport: TargetDataset):
     raw = TargetDataset.objects.filter(schema__layer="raw").first()
     refused = post(operator, "history-checks", dataset=str(raw.key))
     assert (refused.status_code, refused.json()["code"]) == (422, "NO_HISTORY")
 
 
-def test_who_may_only_read_changes_no_history(reader: Client, airport: TargetDataset, applied: LoadRun):
+def test_reader_may_check_a_history_but_not_change_it(reader: Client, airport: TargetDataset, applied: LoadRun):
     body = {"dataset": str(airport.key), "changelog_message": "x"}
     assert post(reader, "history-reverts", **body, of_run="r1").status_code == 403
     assert post(reader, "history-prunes", **body, older_than_days=1).status_code == 403
@@ -103,7 +103,7 @@ def test_who_may_only_read_changes_no_history(reader: Client, airport: TargetDat
     assert post(reader, "history-checks", dataset=str(airport.key)).status_code == 202
 
 
-def test_a_vacuum_is_a_run_that_keeps_a_week_unless_told_otherwise(operator: Client, airport: TargetDataset):
+def test_vacuum_queues_a_run_with_a_default_retention_of_one_week(operator: Client, airport: TargetDataset):
     body = {"dataset": str(airport.key), "changelog_message": "full"}
     made = post(operator, "vacuums", **body, dry_run=True)
     assert made.status_code == 202, made.content

@@ -56,7 +56,7 @@ def test_an_answer_has_its_columns_with_types_and_its_rows(reader: Client, answe
     assert (answer["rows"], answer["truncated"]) == (ANSWER["rows"], True)
 
 
-def test_rows_are_csv_or_parquet(reader: Client, answered: str):
+def test_query_rows_are_returned_as_csv_or_parquet(reader: Client, answered: str):
     assert reader.get(f"{answered}rows/").content.decode().splitlines()[1:] == ['"EDDF","364.0"', '"EDDM",']
     parquet = reader.get(f"{answered}rows/", headers={"Accept": "application/vnd.apache.parquet"})
     assert parquet["Content-Type"] == "application/vnd.apache.parquet"
@@ -64,12 +64,12 @@ def test_rows_are_csv_or_parquet(reader: Client, answered: str):
     assert rows == [{"icao": "EDDF", "elevation": Decimal("364.0")}, {"icao": "EDDM", "elevation": None}]
 
 
-def test_another_format_is_refused(reader: Client, answered: str):
+def test_query_rows_in_an_unknown_format_are_refused(reader: Client, answered: str):
     assert reader.get(f"{answered}rows/?format=xml").status_code == 400
     assert reader.get(f"{answered}rows/", headers={"Accept": "image/png"}).status_code == 406
 
 
-def test_rows_are_refused_until_there_is_an_answer(reader: Client, query: str):
+def test_query_rows_are_refused_until_a_worker_has_answered(reader: Client, query: str):
     assert reader.get(f"{query}rows/").json()["code"] == "READ_UNFINISHED"
 
 

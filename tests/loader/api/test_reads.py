@@ -74,7 +74,7 @@ WITHOUT_EFFECT = (
 )
 
 
-def test_a_question_without_a_field_that_it_needs_is_refused_with_the_field(reader: Client, airport: TargetDataset):
+def test_read_without_a_required_field_is_refused_naming_the_field(reader: Client, airport: TargetDataset):
     for kind, body in WHOLE.items():
         for missing in body:
             answer = ask(reader, airport, kind, **{name: value for name, value in body.items() if name != missing})
@@ -82,13 +82,13 @@ def test_a_question_without_a_field_that_it_needs_is_refused_with_the_field(read
     assert not ReadRequest.objects.exists()
 
 
-def test_a_field_that_has_no_effect_alone_is_refused_with_the_one_that_it_needs(reader: Client, airport: TargetDataset):
+def test_read_field_without_effect_is_refused_naming_the_field_that_it_requires(reader: Client, airport: TargetDataset):
     for kind, body, needed in WITHOUT_EFFECT:
         answer = ask(reader, airport, kind, **body)
         assert (answer.status_code, list(answer.json()["errors"])) == (400, [needed]), (kind, body)
 
 
-def test_a_question_is_accepted_with_the_place_of_its_answer(reader: Client, airport: TargetDataset):
+def test_accepted_read_returns_the_location_of_its_answer(reader: Client, airport: TargetDataset):
     asked = ask(reader, airport, "versions", business_key={"icao": "EDDF"})
     assert asked.status_code == 202
     waiting = reader.get(asked.headers["Location"])
@@ -134,7 +134,7 @@ def test_a_question_is_accepted_with_the_place_of_its_answer(reader: Client, air
         ("changes", {"run_id": "good", "op": "R"}, {"run_id": "good", "op": "R", "limit": 100}),
     ],
 )
-def test_each_kind_reaches_the_runner_with_its_arguments(
+def test_each_kind_of_read_stores_its_arguments(
     reader: Client, airport: TargetDataset, kind: str, body: dict, arguments: dict
 ):
     assert ask(reader, airport, kind, **body).status_code == 202
@@ -159,7 +159,7 @@ def test_each_kind_reaches_the_runner_with_its_arguments(
         ("everything", {}, "kind"),
     ],
 )
-def test_what_a_question_does_not_take_is_refused_at_its_field(
+def test_read_with_an_invalid_field_is_refused_naming_the_field(
     reader: Client, airport: TargetDataset, kind: str, body: dict, field: str
 ):
     refused = ask(reader, airport, kind, **body)
@@ -168,7 +168,7 @@ def test_what_a_question_does_not_take_is_refused_at_its_field(
     assert not ReadRequest.objects.exists()
 
 
-def test_a_dataset_without_a_history_has_no_versions(reader: Client, airport: TargetDataset):
+def test_history_read_of_a_dataset_without_history_is_refused(reader: Client, airport: TargetDataset):
     raw = TargetDataset.objects.get(name="raw_air_airport")
     stage = TargetDataset.objects.get(schema__layer="stage")
     assert ask(reader, stage, "key_search").json()["code"] == "NO_TABLE"
@@ -186,7 +186,7 @@ def test_user_has_a_limited_number_of_unfinished_reads(reader: Client, airport: 
     assert ask(reader, airport, "sample").status_code == 202
 
 
-def test_a_token_that_may_only_read_may_ask(client: Client, airport: TargetDataset, person: User):
+def test_read_only_token_may_request_reads_but_no_loads(client: Client, airport: TargetDataset, person: User):
     _, token = create_token(user=person, scope="read")
     asked = {"dataset": str(airport.key), "kind": "sample"}
     sent = {"content_type": "application/json", "headers": {"Authorization": f"Token {token}"}}
@@ -197,7 +197,7 @@ def test_a_token_that_may_only_read_may_ask(client: Client, airport: TargetDatas
 # --- answers -------------------------------------------------------------------------------------
 
 
-def test_an_answer_says_what_its_rows_are_and_where_the_next_begin(reader: Client, airport: TargetDataset):
+def test_answer_describes_its_columns_and_the_start_of_the_next_page(reader: Client, airport: TargetDataset):
     airport.columns.filter(name="name").update(pii=True)
     answer = reader.get(answered(reader, airport, ANSWER | {"masked": ["name"]})).json()["answer"]
     assert (answer["table_version"], answer["rows"], answer["truncated"]) == (7, 2, True)
@@ -207,25 +207,25 @@ def test_an_answer_says_what_its_rows_are_and_where_the_next_begin(reader: Clien
     assert [column["masked"] for column in answer["columns"]] == [False, True, False]
 
 
-def test_the_next_part_is_not_named_by_a_masked_key(reader: Client, airport: TargetDataset):
+def test_answer_with_a_masked_key_has_no_start_of_the_next_page(reader: Client, airport: TargetDataset):
     airport.columns.filter(name="icao").update(sensitivity="restricted")
     answer = reader.get(answered(reader, airport, ANSWER | {"masked": ["icao"]})).json()["answer"]
     assert (answer["truncated"], answer["next"]) == (True, None)
 
 
-def test_the_rows_name_their_masked_columns(reader: Client, airport: TargetDataset):
+def test_rows_response_lists_masked_columns_in_a_header(reader: Client, airport: TargetDataset):
     where = answered(reader, airport, ANSWER | {"masked": ["name", "größe"]})
     assert reader.get(f"{where}rows/").headers["X-Masked-Columns"] == "name, gr%C3%B6%C3%9Fe"
 
 
 @pytest.mark.parametrize("body", [{"text": "E"}, {"after": {"icao": "EDDF"}}])
-def test_rows_are_not_found_by_a_masked_key(reader: Client, airport: TargetDataset, body: dict):
+def test_key_search_by_a_masked_key_is_refused(reader: Client, airport: TargetDataset, body: dict):
     airport.columns.filter(name="icao").update(sensitivity="restricted")
     refused = ask(reader, airport, "key_search", **body)
     assert (refused.status_code, refused.json()["code"]) == (403, "MASKED_COLUMN")
 
 
-def test_an_answer_that_holds_what_was_classified_since_is_withheld(reader: Client, airport: TargetDataset):
+def test_answer_with_a_column_classified_later_is_refused(reader: Client, airport: TargetDataset):
     where = answered(reader, airport, ANSWER)
     assert reader.get(where).status_code == 200
     airport.columns.filter(name="name").update(pii=True)
@@ -234,7 +234,7 @@ def test_an_answer_that_holds_what_was_classified_since_is_withheld(reader: Clie
         assert (refused.status_code, refused.json()["code"]) == (403, "NOT_PERMITTED")
 
 
-def test_data_of_another_schema_is_not_read(client: Client, airport: TargetDataset):
+def test_viewer_of_one_schema_cannot_read_data_of_another(client: Client, airport: TargetDataset):
     raw = TargetDataset.objects.get(name="raw_air_airport")
     vera = ensure_user(name="vera", roles=[])
     grant_role(user=vera, role="viewer", schema=airport.schema.name)
@@ -245,7 +245,7 @@ def test_data_of_another_schema_is_not_read(client: Client, airport: TargetDatas
     assert client.get(f"/api/v1/datasets/{raw.key}/").status_code == 200
 
 
-def test_rows_come_as_a_json_object_a_line(reader: Client, airport: TargetDataset):
+def test_rows_are_returned_as_json_lines(reader: Client, airport: TargetDataset):
     rows = reader.get(f"{answered(reader, airport, ANSWER)}rows/")
     assert rows.streaming
     assert rows.headers["Content-Type"] == "application/x-ndjson; charset=utf-8"
@@ -257,14 +257,14 @@ def test_rows_come_as_a_json_object_a_line(reader: Client, airport: TargetDatase
 
 
 @pytest.mark.parametrize(("query", "headers"), [("?format=csv", {}), ("", {"Accept": "text/csv"})])
-def test_rows_come_as_csv_where_that_is_asked(reader: Client, airport: TargetDataset, query: str, headers: dict):
+def test_rows_are_returned_as_csv_on_request(reader: Client, airport: TargetDataset, query: str, headers: dict):
     rows = reader.get(f"{answered(reader, airport, ANSWER)}rows/{query}", headers=headers)
     assert rows.headers["Content-Type"] == "text/csv; charset=utf-8"
     expected = '"icao","name","elevation"\r\n"EDDF","Frankfurt","364"\r\n"EDDM",,""\r\n'
     assert rows.getvalue().decode() == expected
 
 
-def test_changes_tell_each_key_with_both_versions(reader: Client, airport: TargetDataset):
+def test_changes_return_each_key_with_both_versions(reader: Client, airport: TargetDataset):
     where = answered(reader, airport, CHANGED, "changes", run_id="good")
     updated, back = lines(reader.get(f"{where}rows/"))
     assert (updated["op"], updated["before"]["elevation"], updated["after"]["elevation"]) == ("U", "360", "364")
@@ -276,13 +276,13 @@ def test_changes_tell_each_key_with_both_versions(reader: Client, airport: Targe
 # --- refusals ------------------------------------------------------------------------------------
 
 
-def test_rows_that_are_not_there_yet_are_asked_for_again(reader: Client, airport: TargetDataset):
+def test_rows_of_an_unfinished_read_are_refused_with_retry_after(reader: Client, airport: TargetDataset):
     where = ask(reader, airport, "sample").headers["Location"]
     early = reader.get(f"{where}rows/")
     assert (early.status_code, early.json()["code"], early.headers["Retry-After"]) == (409, "READ_UNFINISHED", "2")
 
 
-def test_a_question_that_failed_says_why(reader: Client, airport: TargetDataset):
+def test_failed_read_returns_its_error(reader: Client, airport: TargetDataset):
     asked = ask(reader, airport, "sample")
     end(asked.json()["id"], "failed", error={"code": "NO_TABLE", "message": "it is not there"})
     assert reader.get(asked.headers["Location"]).json()["error"]["code"] == "NO_TABLE"
@@ -299,13 +299,13 @@ def test_a_question_that_failed_says_why(reader: Client, airport: TargetDataset)
         ("", {"Accept": "application/xml"}, 406),
     ],
 )
-def test_rows_in_another_form_are_refused(
+def test_rows_in_an_unknown_format_are_refused(
     reader: Client, airport: TargetDataset, query: str, headers: dict, status: int
 ):
     assert reader.get(f"{answered(reader, airport, ANSWER)}rows/{query}", headers=headers).status_code == status
 
 
-def test_an_answer_is_its_askers_alone(reader: Client, operator: Client, airport: TargetDataset):
+def test_answer_is_visible_only_to_the_user_who_requested_it(reader: Client, operator: Client, airport: TargetDataset):
     where = answered(reader, airport, ANSWER)
     for place in (where, f"{where}rows/"):
         assert operator.get(place).status_code == 404
@@ -344,7 +344,7 @@ def test_a_comparison_has_its_difference_in_the_answer(reader: Client, airport: 
     assert refused.json()["code"] == "BAD_COMPARISON"
 
 
-def test_a_delivered_row_is_followed_by_its_run_file_and_number(reader: Client, airport: TargetDataset):
+def test_descendants_read_identifies_a_delivered_row_by_run_file_and_number(reader: Client, airport: TargetDataset):
     raw = TargetDataset.objects.get(name="raw_air_airport")
     asked = ask(reader, raw, "descendants", run_id="good", file="airport.csv", row=0)
     assert asked.json()["arguments"] == {"run_id": "good", "file": "airport.csv", "row": 0, "limit": 100}
@@ -352,6 +352,6 @@ def test_a_delivered_row_is_followed_by_its_run_file_and_number(reader: Client, 
     assert ask(reader, airport, "descendants", run_id="good", file="a", row=1).json()["code"] == "NO_RAW"
 
 
-def test_the_origin_of_a_key_is_narrowed_to_a_date(reader: Client, airport: TargetDataset):
+def test_origin_read_accepts_a_date(reader: Client, airport: TargetDataset):
     asked = ask(reader, airport, "origin", entity_key="a" * 64, at="2026-11-21")
     assert asked.json()["arguments"]["at"] == "2026-11-21T00:00:00+00:00"

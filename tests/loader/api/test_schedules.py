@@ -24,14 +24,14 @@ def nightly(operator: Client, airport: TargetDataset) -> dict[str, Any]:
     return answer.json()
 
 
-def test_a_schedule_says_when_and_what(operator: Client, nightly: dict[str, Any]):
+def test_schedule_returns_its_scope_time_zone_and_next_time(operator: Client, nightly: dict[str, Any]):
     assert nightly["scope"] == {"kind": "all", "name": "", "target_only": False}
     assert (nightly["time_zone"], nightly["next_at"] is not None, nightly["version"]) == ("Europe/Berlin", True, 1)
     assert "06:30" in nightly["words"]
     assert get(operator, "schedules/?q=night&ordering=-name")["results"] == [nightly]
 
 
-def test_a_schedule_is_changed_over_what_was_seen_and_logged(operator: Client, nightly: dict[str, Any]):
+def test_schedule_change_refuses_an_old_etag_and_logs_its_reason(operator: Client, nightly: dict[str, Any]):
     path = f"schedules/{nightly['key']}/"
     seen = operator.get(f"/api/v1/{path}").headers["ETag"]
     body = {"scope": {"kind": "schema", "name": "rawcore"}, "changelog_message": "The rest is not ready"}
@@ -51,7 +51,7 @@ def test_a_schedule_is_changed_over_what_was_seen_and_logged(operator: Client, n
         ({"colour": "blue"}, 400, "colour"),
     ],
 )
-def test_what_cannot_be_is_told_by_its_field(
+def test_invalid_schedule_change_is_refused_naming_the_field(
     operator: Client, nightly: dict[str, Any], body: dict, status: int, field: str
 ):
     answer = send(operator, "patch", f"schedules/{nightly['key']}/", body)
@@ -64,7 +64,7 @@ def condition(airport: TargetDataset) -> dict[str, Any]:
     return {"for": "files", "source": str(airport.generated_from.key), "minutes": 30, "then": "start"}
 
 
-def test_a_condition_is_set_and_taken_away(operator: Client, nightly: dict[str, Any], condition: dict[str, Any]):
+def test_wait_condition_is_set_and_removed(operator: Client, nightly: dict[str, Any], condition: dict[str, Any]):
     path = f"schedules/{nightly['key']}/"
     assert nightly["wait"] == {}
     assert send(operator, "patch", path, {"wait": condition}).json()["wait"] == condition
@@ -81,7 +81,7 @@ def test_a_condition_is_set_and_taken_away(operator: Client, nightly: dict[str, 
         ({"newer": "at"}, 422, "wait.newer"),
     ],
 )
-def test_a_condition_that_cannot_be_is_told_by_its_field(
+def test_invalid_wait_condition_is_refused_naming_the_field(
     operator: Client, nightly: dict[str, Any], condition: dict[str, Any], over: dict, status: int, field: str
 ):
     answer = send(operator, "patch", f"schedules/{nightly['key']}/", {"wait": condition | over})
@@ -89,7 +89,7 @@ def test_a_condition_that_cannot_be_is_told_by_its_field(
     assert field in str(answer.json()["errors"])
 
 
-def test_while_it_waits_the_last_check_is_told(operator: Client, nightly: dict[str, Any], condition: dict[str, Any]):
+def test_waiting_schedule_returns_its_last_check(operator: Client, nightly: dict[str, Any], condition: dict[str, Any]):
     path = f"schedules/{nightly['key']}/"
     send(operator, "patch", path, {"wait": condition})
     Schedule.objects.update(next_at=timezone.now())
@@ -114,5 +114,5 @@ def test_a_schedule_is_deleted(operator: Client, nightly: dict[str, Any]):
     assert not Schedule.objects.exists()
 
 
-def test_who_starts_no_loads_makes_no_schedules(reader: Client):
+def test_schedule_creation_requires_the_permission_to_start_loads(reader: Client):
     assert send(reader, "post", "schedules/", NIGHTLY).status_code == 403

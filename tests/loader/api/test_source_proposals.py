@@ -37,7 +37,7 @@ def proposal(editor: Client, orders: SourceDataset) -> str:
 RENAME = "renamed:cust_nm>customer_name"
 
 
-def test_a_check_tells_the_changes_and_their_ids(editor: Client, proposal: str):
+def test_proposal_lists_the_changes_of_a_check_with_their_ids(editor: Client, proposal: str):
     row = get(editor, proposal)
     assert (row["status"], row["source_name"]) == ("open", "shop.orders")
     assert [change["id"] for change in row["changes"]] == [RENAME, "new:vip"]
@@ -45,7 +45,7 @@ def test_a_check_tells_the_changes_and_their_ids(editor: Client, proposal: str):
     assert get(editor, f"source-proposals/?source={row['source']}")["count"] == 1
 
 
-def test_a_preview_writes_nothing_and_an_acceptance_does_what_it_tells(
+def test_preview_writes_nothing_and_acceptance_applies_the_previewed_changes(
     editor: Client, orders: SourceDataset, proposal: str
 ):
     preview = send(editor, "post", f"{proposal}preview/", {"take": [RENAME, "new:vip"]}).json()
@@ -66,18 +66,18 @@ def test_a_proposal_is_dismissed(editor: Client, proposal: str):
 
 
 @pytest.mark.parametrize(("body", "status"), [({}, 400), ({"take": []}, 422), ({"take": ["new:x"]}, 422)])
-def test_what_cannot_be_accepted_is_refused(editor: Client, proposal: str, body: dict, status: int):
+def test_acceptance_without_a_known_change_is_refused(editor: Client, proposal: str, body: dict, status: int):
     assert send(editor, "post", f"{proposal}accept/", body).status_code == status
     assert SourceProposal.objects.get().status == "open"
 
 
-def test_readers_see_proposals_and_decide_nothing(viewer: Client, proposal: str):
+def test_viewer_sees_proposals_but_cannot_decide_them(viewer: Client, proposal: str):
     assert get(viewer, proposal)["status"] == "open"
     for action in ("preview/", "accept/", "dismiss/"):
         assert send(viewer, "post", f"{proposal}{action}", {"take": ["new:vip"]}).status_code == 403
 
 
-def test_a_source_that_cannot_be_read_is_a_result(editor: Client, orders: SourceDataset, landing: Path):
+def test_source_check_returns_the_error_of_an_unreadable_source(editor: Client, orders: SourceDataset, landing: Path):
     (landing / "orders.csv").unlink()
     answer = send(editor, "post", "source-checks/", {"source": str(orders.key)}).json()
     assert (answer["status"], answer["error"]["code"]) == ("refused", "MISSING_FILE")

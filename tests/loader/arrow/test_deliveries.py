@@ -26,19 +26,21 @@ def delivery(path: Path, kind: str) -> Delivery:
         (pa.array([1], pa.time64("us")), "time"),
     ],
 )
-def test_values_that_need_the_general_load_are_left_to_it(tmp_path: Path, values: pa.Array, kind: str):
+def test_small_load_leaves_far_dates_nanoseconds_and_times_to_the_general_load(
+    tmp_path: Path, values: pa.Array, kind: str
+):
     pq.write_table(pa.table({"v": values}), tmp_path / "a.parquet")
     with pytest.raises(NotPlain):
         read_delivery(delivery(tmp_path / "a.parquet", kind), 100)
 
 
-def test_the_last_date_is_read(tmp_path: Path):
+def test_small_load_reads_the_last_day_of_year_9999(tmp_path: Path):
     values = pa.array([2_932_896], pa.int32()).cast(pa.date32())
     pq.write_table(pa.table({"v": values}), tmp_path / "a.parquet")
     assert read_delivery(delivery(tmp_path / "a.parquet", "date"), 100)["v"].to_pylist() == values.to_pylist()
 
 
-def test_a_wrong_checksum_is_left_to_the_general_load(tmp_path: Path):
+def test_small_load_refuses_a_page_with_a_wrong_checksum(tmp_path: Path):
     table = pa.table({"v": pa.array([22], pa.int64())})
     options = {"compression": "none", "use_dictionary": False, "write_page_checksum": True, "write_statistics": False}
     pq.write_table(table, tmp_path / "a.parquet", **options)

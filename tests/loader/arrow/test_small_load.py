@@ -33,7 +33,9 @@ def warehouse(tmp_path: Path) -> Warehouse:
 
 @settings(max_examples=60)
 @given(deliveries, st.booleans(), st.sampled_from(["csv", "parquet"]))
-def test_versions_are_those_of_the_reference(tmp_path_factory, snapshots, closes_absent: bool, format_name: str):
+def test_small_load_writes_the_versions_of_the_reference_engine(
+    tmp_path_factory, snapshots, closes_absent: bool, format_name: str
+):
     warehouse = Warehouse(tmp_path_factory.mktemp("w"), COLUMNS, closes_absent)
     policy = {"input": "snapshot", "deletes": "close"} if closes_absent else {"input": "delta"}
     reference = ReferenceEngine({"keys": ["id"], "columns": COLUMNS, "policy": policy | {"time": "load"}})
@@ -84,7 +86,7 @@ TEXTS = {
         max_size=5,
     )
 )
-def test_values_written_in_several_ways_have_the_versions_of_the_reference(tmp_path_factory, snapshots):
+def test_small_load_compares_uuids_times_and_json_as_the_reference_engine_does(tmp_path_factory, snapshots):
     columns = {"id": "uuid", "at": "time", "v": "json"}
     warehouse = Warehouse(tmp_path_factory.mktemp("w"), columns)
     policy = {"input": "snapshot", "deletes": "close", "time": "load"}
@@ -195,13 +197,13 @@ def table(**columns: pa.Array) -> Callable[[Path], dict[str, Any]]:
         table(id=pa.array([None], pa.int32()), v=pa.array(["a"])),
     ],
 )
-def test_what_is_not_plain_is_left_to_the_general_way_and_writes_nothing(tmp_path: Path, load):
+def test_small_load_refuses_a_delivery_that_is_not_plain_and_writes_no_file(tmp_path: Path, load):
     assert set(load(tmp_path)) == {"not_plain"}
     assert not list(tmp_path.rglob("part-*"))
 
 
 @pytest.mark.parametrize("rows", ["id,v\nsesame,a\n", "id,v\n1,sesame\n"])
-def test_the_reason_why_a_delivery_is_not_plain_holds_no_value(tmp_path: Path, rows: str):
+def test_not_plain_reason_contains_no_value_of_the_delivery(tmp_path: Path, rows: str):
     columns = {"id": "integer", "v": "string(3)"}
     assert "sesame" not in text(rows, columns)(tmp_path)["not_plain"]
 
@@ -214,7 +216,7 @@ def test_plain_csv_is_read(tmp_path: Path, rows: str):
     assert "counts" in text(rows)(tmp_path)
 
 
-def test_values_are_stored_by_type(tmp_path: Path):
+def test_small_load_stores_each_csv_value_in_its_column_type(tmp_path: Path):
     columns = {
         "id": "integer",
         "price": "decimal(10,2)",
@@ -243,14 +245,14 @@ def test_values_are_stored_by_type(tmp_path: Path):
     }
 
 
-def test_a_file_that_changes_while_it_is_read_is_not_plain(warehouse: Warehouse):
+def test_small_load_refuses_a_file_that_changes_while_it_is_read(warehouse: Warehouse):
     path = warehouse.deliver([{"id": 1, "v": "a"}])
     load = warehouse.small_load(path, at=AT, run_id="one")
     path.write_text("id,v\n1,a\n2,b\n")
     assert "was written" in load_small(load)["not_plain"]
 
 
-def test_files_are_for_their_user_alone(warehouse: Warehouse):
+def test_written_files_are_accessible_to_their_owner_only(warehouse: Warehouse):
     warehouse.load([{"id": 1, "v": "a"}], at=AT, run_id="one")
     files = list(warehouse.folder.rglob("part-*"))
     assert len(files) == 3
@@ -268,21 +270,21 @@ def test_an_add_action_has_partition_values_and_statistics_under_stored_names(wa
     assert "col-segment" not in stats["nullCount"]
 
 
-def test_bounds_of_instants_are_whole_milliseconds_that_enclose_them():
+def test_statistics_round_timestamps_outwards_to_whole_milliseconds():
     at = pa.array([datetime(2024, 12, 31, 23, 59, 59, 999_001, tzinfo=UTC)], pa.timestamp("us", "UTC"))
     stats = statistics(pa.table({"at": at}))
     assert stats["minValues"] == {"at": "2024-12-31T23:59:59.999Z"}
     assert stats["maxValues"] == {"at": "2025-01-01T00:00:00.000Z"}
 
 
-def test_long_texts_and_numbers_with_a_point_have_no_bounds():
+def test_statistics_omit_bounds_of_long_texts_floats_and_null_columns():
     stats = statistics(
         pa.table({"text": pa.array(["a" * 33]), "rate": pa.array([1.0]), "none": pa.nulls(1, pa.int32())})
     )
     assert (stats["minValues"], stats["maxValues"]) == ({}, {})
 
 
-def test_the_stamp_is_in_every_table(warehouse: Warehouse):
+def test_every_table_stores_the_run_id_and_the_load_time(warehouse: Warehouse):
     warehouse.load([{"id": 1, "v": "a"}], at=AT, run_id="one")
     for name in ("raw", "history", "rawcore"):
         assert [(row["run_id"], row["loaded_at"]) for row in warehouse.rows(name)] == [("one", LOADED_AT)]

@@ -68,7 +68,7 @@ def check(*arguments: str) -> tuple[int, str, str]:
     return 0, out.getvalue(), ""
 
 
-def test_without_a_name_every_history_is_checked(airports, local, script):
+def test_command_without_names_checks_every_history(airports, local, script):
     script.tell(answers={AIRPORT: FINE, ROUTE: FINE})
     code, out, _ = check("--local")
     assert code == 0
@@ -79,7 +79,7 @@ def test_without_a_name_every_history_is_checked(airports, local, script):
     ]
 
 
-def test_findings_end_with_1_and_name_counts_and_keys(airports, worker, script):
+def test_findings_exit_with_1_and_list_counts_and_keys(airports, worker, script):
     script.tell(answers={AIRPORT: FINE | {"findings": [OVERLAP], "rawcore_behind": True}, ROUTE: FINE})
     code, out, said = check()
     assert (code, said) == (1, "1 of 2 histories have findings")
@@ -88,7 +88,7 @@ def test_findings_end_with_1_and_name_counts_and_keys(airports, worker, script):
     assert "rawcore has not followed the newest run" in out
 
 
-def test_named_datasets_are_checked_once_whichever_of_their_names_is_given(airports, local, script):
+def test_dataset_given_by_table_and_history_name_is_checked_once(airports, local, script):
     script.tell(answers={AIRPORT: FINE})
     code, out, _ = check(AIRPORT, f"{AIRPORT}_hist", "--local", "--samples", "7")
     assert (code, len(out.splitlines())) == (0, 2)
@@ -105,12 +105,12 @@ def test_json_is_one_document(airports, local, script):
     assert (second["dataset"], second["status"]) == (ROUTE, "not_loaded")
 
 
-def test_what_was_never_loaded_is_no_finding(airports, local):
+def test_dataset_that_was_never_loaded_is_not_a_finding(airports, local):
     code, out, _ = check(AIRPORT, "--local")
     assert (code, f"{AIRPORT}: nothing was loaded yet" in out) == (0, True)
 
 
-def test_what_could_not_be_checked_ends_with_1_and_the_others_are_checked(airports, local, script):
+def test_failed_check_exits_with_1_and_other_histories_are_checked(airports, local, script):
     script.tell(answers={AIRPORT: {"code": "READ_TIMEOUT", "message": "it took too long"}, ROUTE: FINE})
     code, out, said = check("--local")
     assert (code, said) == (1, "1 could not be checked")
@@ -127,7 +127,7 @@ def test_what_could_not_be_checked_ends_with_1_and_the_others_are_checked(airpor
         (["--colour"], "unrecognized arguments: --colour"),
     ],
 )
-def test_invalid_input_ends_with_4_and_asks_nothing(airports, local, arguments, said):
+def test_invalid_input_exits_with_4_and_requests_no_read(airports, local, arguments, said):
     code, out, line = check("--local", *arguments)
     assert (code, out) == (4, "")
     assert said in line
@@ -135,13 +135,13 @@ def test_invalid_input_ends_with_4_and_asks_nothing(airports, local, arguments, 
     assert not ReadRequest.objects.exists()
 
 
-def test_no_worker_is_one_line_and_leaves_no_question(airports):
+def test_missing_worker_is_reported_in_one_line_and_no_read_remains(airports):
     code, _, said = check()
     assert (code, said) == (1, "no worker is running: start one with 'make serve', or use --local")
     assert not ReadRequest.objects.exists()
 
 
-def test_a_worker_that_goes_away_is_not_waited_for(airports, worker, monkeypatch):
+def test_check_is_withdrawn_when_its_worker_disappears(airports, worker, monkeypatch):
     def goes_away(*_):
         Worker.objects.all().delete()
         return ""
@@ -153,14 +153,14 @@ def test_a_worker_that_goes_away_is_not_waited_for(airports, worker, monkeypatch
     assert ReadRequest.objects.get().error["code"] == "WITHDRAWN"
 
 
-def test_a_broker_that_is_away_is_one_line_and_withdraws_the_question(airports, worker, monkeypatch):
+def test_unreachable_broker_is_reported_in_one_line_and_the_read_fails(airports, worker, monkeypatch):
     monkeypatch.setattr("elevata.jobs.services.wake", lambda _: "connection refused")
     code, _, said = check()
     assert (code, said) == (1, "the broker does not answer: connection refused")
     assert ReadRequest.objects.get().status == "failed"
 
 
-def test_a_folder_in_use_is_one_line_and_leaves_no_question(airports, local, make_runner):
+def test_data_folder_in_use_is_reported_in_one_line_and_no_read_remains(airports, local, make_runner):
     make_runner("worker 7").start()
     code, _, said = check("--local")
     assert (code, "is in use by worker 7" in said) == (1, True)

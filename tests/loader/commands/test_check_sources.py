@@ -33,7 +33,7 @@ def test_sources_that_agree_with_their_contracts_end_with_0(orders: SourceDatase
     assert "shop.orders: no difference" in check("shop.orders")
 
 
-def test_a_difference_ends_with_1_and_is_proposed(orders: SourceDataset, landing: Path):
+def test_difference_exits_with_1_and_creates_a_proposal(orders: SourceDataset, landing: Path):
     (landing / "orders.csv").write_text("order_no,vip\nA1,true\n")
     out = StringIO()
     with pytest.raises(CommandError) as ended:
@@ -44,7 +44,7 @@ def test_a_difference_ends_with_1_and_is_proposed(orders: SourceDataset, landing
     assert str(SourceProposal.objects.get().key) == result["proposal"]
 
 
-def test_a_source_that_cannot_be_read_does_not_keep_others_from_being_checked(
+def test_unreadable_source_does_not_stop_the_check_of_others(
     shop: System, orders: SourceDataset, landing: Path
 ):
     lost = SourceDatasetFactory(system=shop, name="lost", short_name="lost", location="lost.csv")

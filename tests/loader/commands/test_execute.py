@@ -81,7 +81,7 @@ def locally(report: ChangeReport, *arguments: str) -> tuple[int, str]:
 # --- done --------------------------------------------------------------------------------------
 
 
-def test_it_executes_the_report_shows_the_steps_and_names_the_record(previewed):
+def test_execute_shows_the_steps_of_the_report_and_its_record(previewed):
     code, out, _, _ = execute(previewed, "--local")
     execution = Execution.objects.get(report=previewed)
     assert (code, execution.status) == (0, "succeeded")
@@ -97,7 +97,7 @@ def test_json_is_one_document_on_stdout(previewed):
     assert {step["status"] for step in document["operations"]} == {"succeeded"}
 
 
-def test_the_record_and_the_change_log_name_whose_token_it_was(previewed):
+def test_record_and_change_log_name_the_user_of_the_token(previewed):
     execute(previewed, "--local")
     document = ExecutionRecord.objects.get(execution__report=previewed).document
     assert (document["requested_by"], document["command"]) == ("olga", "manage.py execute --local")
@@ -105,7 +105,7 @@ def test_the_record_and_the_change_log_name_whose_token_it_was(previewed):
     assert (entry.actor, entry.actor_kind) == ("olga", "token")
 
 
-def test_the_report_is_known_by_the_beginning_of_its_fingerprint(previewed):
+def test_report_is_found_by_the_beginning_of_its_fingerprint(previewed):
     out = io.StringIO()
     call_command("execute", previewed.fingerprint[:12], "--local", stdout=out)
     assert Execution.objects.get(report=previewed).status == "succeeded"
@@ -114,15 +114,15 @@ def test_the_report_is_known_by_the_beginning_of_its_fingerprint(previewed):
 # --- refused -----------------------------------------------------------------------------------
 
 
-def test_without_a_preview_it_is_refused(report, olga):
+def test_execution_without_a_preview_is_refused(report, olga):
     assert locally(report) == (2, "NO_PREVIEW")
 
 
-def test_with_another_preview_than_the_newest_it_is_refused(previewed):
+def test_execution_with_another_preview_than_the_newest_is_refused(previewed):
     assert locally(previewed, "--preview", "0" * 64) == (2, "PREVIEW_STALE")
 
 
-def test_without_the_approval_it_needs_it_is_refused(loaded, olga):
+def test_execution_without_a_required_approval_is_refused(loaded, olga):
     strict = column("rawcore.rc_air_airport.name")
     update_target_column(column=strict, expected_version=strict.version, nullable=False)
     report = build_report(environment=current_environment())
@@ -130,30 +130,30 @@ def test_without_the_approval_it_needs_it_is_refused(loaded, olga):
     assert locally(report) == (2, "NOT_APPROVED")
 
 
-def test_after_metadata_moved_it_is_refused(previewed):
+def test_execution_of_an_outdated_report_is_refused(previewed):
     renamed = column("rawcore.rc_air_airport.elevation")
     rename_column(column=renamed, name="height", expected_version=renamed.version)
     assert locally(previewed) == (2, "REPORT_STALE")
 
 
-def test_what_was_executed_is_refused(previewed):
+def test_second_execution_of_a_report_is_refused(previewed):
     assert locally(previewed) == (0, "")
     assert locally(previewed) == (2, "ALREADY_EXECUTED")
 
 
 @pytest.mark.parametrize(("role", "code"), [(None, "NO_PERSON"), (Role.APPROVER, "NOT_PERMITTED")])
-def test_for_nobody_or_somebody_who_may_not_it_is_refused(previewed, monkeypatch, role, code):
+def test_execution_without_a_token_or_permission_is_refused(previewed, monkeypatch, role, code):
     token = create_token(user=person("bob", role))[1] if role else ""
     monkeypatch.setenv("ELEVATA_TOKEN", token)
     assert locally(previewed) == (2, code)
 
 
-def test_what_is_refused_before_it_began_leaves_no_execution(report, olga):
+def test_refused_report_leaves_no_execution(report, olga):
     locally(report)
     assert not Execution.objects.filter(report=report).exists()
 
 
-def test_a_table_that_moved_while_nobody_looked_is_refused_before_the_first_statement(previewed, script):
+def test_execution_is_refused_before_the_first_statement_when_a_table_has_changed(previewed, script):
     told = json.loads(script.path.read_text())["observed"]
     (core,) = (one for one in told.values() if one["qualified_name"] == "rawcore.rc_air_airport")
     core["columns"] = [one for one in core["columns"] if one["name"] != "elevation"]
@@ -166,7 +166,7 @@ def test_a_table_that_moved_while_nobody_looked_is_refused_before_the_first_stat
 # --- failed ------------------------------------------------------------------------------------
 
 
-def test_a_step_that_fails_ends_it_with_1_and_the_reason_in_one_line(previewed, script):
+def test_failed_step_exits_with_1_and_the_reason_in_one_line(previewed, script):
     script.add(fail_steps=["rc_air_airport_hist"])
     code, out, reason, said = execute(previewed, "--local", "--json")
     assert (code, reason, json.loads(out)["status"]) == (1, "STEP_FAILED", "failed")
@@ -174,7 +174,7 @@ def test_a_step_that_fails_ends_it_with_1_and_the_reason_in_one_line(previewed, 
     assert "\n" not in said
 
 
-def test_asked_again_it_goes_on_where_it_failed(previewed, script):
+def test_failed_execution_resumes_at_the_failed_step(previewed, script):
     script.add(fail_steps=["rc_air_airport_hist"])
     locally(previewed)
     script.add(fail_steps=[])
@@ -183,7 +183,7 @@ def test_asked_again_it_goes_on_where_it_failed(previewed, script):
     assert len(script.seen("execute")[-1]["body"]["done"]) == 1
 
 
-def test_one_whose_process_was_killed_goes_on_at_once(previewed, olga):
+def test_execution_of_a_killed_process_resumes_at_once(previewed, olga):
     asked = request_execution(report=previewed, user=olga).execution
     long_ago = timezone.now() - timedelta(hours=1)
     Execution.objects.filter(pk=asked.pk).update(
@@ -194,19 +194,19 @@ def test_one_whose_process_was_killed_goes_on_at_once(previewed, olga):
     assert "was lost with its process: it goes on here" in out
 
 
-def test_a_runner_that_dies_ends_it_with_1(previewed, script):
+def test_death_of_the_runner_exits_with_1(previewed, script):
     script.add(die_on="execute")
     assert locally(previewed) == (1, "RUNNER_DIED")
 
 
-def test_a_folder_in_use_ends_it_with_1_before_anything_is_asked(previewed, make_runner):
+def test_data_folder_in_use_exits_with_1_and_requests_no_execution(previewed, make_runner):
     make_runner("worker 7").start()
     code, _, _, said = execute(previewed, "--local")
     assert (code, "is in use by worker 7" in said) == (1, True)
     assert not Execution.objects.filter(report=previewed).exists()
 
 
-def test_one_that_will_not_go_on_is_abandoned_with_a_record(previewed, script):
+def test_failed_execution_is_abandoned_with_a_record(previewed, script):
     script.add(fail_steps=["rc_air_airport_hist"])
     locally(previewed)
     code, out, _, _ = execute(previewed, "--abandon", "another way was found", "--json")
@@ -214,6 +214,6 @@ def test_one_that_will_not_go_on_is_abandoned_with_a_record(previewed, script):
     assert ExecutionRecord.objects.get(execution__report=previewed).document["reason"] == "another way was found"
 
 
-def test_what_was_never_begun_is_not_abandoned(previewed):
+def test_abandoning_a_report_without_execution_is_refused(previewed):
     code, _, reason, _ = execute(previewed, "--abandon", "another way was found")
     assert (code, reason) == (2, "NOT_RESUMABLE")

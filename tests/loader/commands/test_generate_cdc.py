@@ -74,7 +74,7 @@ def test_parquet_is_written_in_row_groups_of_bounded_size(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("format", ["csv", "parquet"])
-def test_no_rows_are_a_file_with_columns(tmp_path, format):
+def test_delivery_without_rows_is_a_file_with_columns(tmp_path, format):
     assert generate(tmp_path, "--initial-rows", "0", "--keys", "1", "--nonkeys", "1", "--format", format)[0] == 0
     file = tmp_path / "initial" / f"rows.{format}"
     names = file.read_text().split(",") if format == "csv" else parquet.read_schema(file).names
@@ -92,7 +92,7 @@ def test_json_is_one_document(tmp_path):
     }  # fmt: skip
 
 
-def test_what_is_there_is_replaced_only_if_told(tmp_path):
+def test_existing_files_are_replaced_only_with_overwrite(tmp_path):
     generate(tmp_path, "--initial-rows", "10")
     before = contents(tmp_path)
     code, _, said = generate(tmp_path, "--initial-rows", "20")
@@ -102,7 +102,7 @@ def test_what_is_there_is_replaced_only_if_told(tmp_path):
     assert sorted(contents(tmp_path)) == ["incremental/rows.parquet", "initial/rows.parquet"]
 
 
-def test_files_of_others_are_never_replaced(tmp_path):
+def test_folder_with_other_files_is_refused_even_with_overwrite(tmp_path):
     (tmp_path / "incremental").mkdir()
     (tmp_path / "incremental" / "orders.csv").write_text("mine")
     code, _, said = generate(tmp_path, "--overwrite")
@@ -145,7 +145,7 @@ def test_invalid_input_ends_with_4_and_names_the_option(tmp_path, arguments, sai
     assert not (tmp_path / "new").exists()
 
 
-def test_a_folder_that_cannot_be_one_ends_with_4(tmp_path):
+def test_path_of_a_file_instead_of_a_folder_exits_with_4(tmp_path):
     (tmp_path / "file").write_text("")
     code, _, said = generate(tmp_path / "file")
     assert (code, said) == (4, f"FOLDER: cannot write to {tmp_path}/file: Not a directory")

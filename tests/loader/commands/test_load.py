@@ -63,19 +63,19 @@ def load(*arguments: str) -> tuple[int, str, str]:
     return 0, out.getvalue(), err.getvalue()
 
 
-def test_local_loads_everything_and_says_so(airports, local):
+def test_local_loads_all_datasets_and_prints_their_counts(airports, local):
     code, out, _ = load("--local")
     assert code == 0
     assert "rawcore.rc_air_airport succeeded (3 rows, 3 new, 3 versions, 3 open, 0.1 s)" in out
     assert LoadRun.objects.get().status == "succeeded"
 
 
-def test_everything_but_the_excluded_datasets_is_a_selection_by_words(airports, local):
+def test_exclude_stores_a_scope_without_the_excluded_dataset(airports, local):
     load("--all", "--exclude", "rawcore.rc_net_route", "--local")
     assert str(Scope.from_json(LoadRun.objects.get().scope)) == "* without rawcore.rc_net_route"
 
 
-def test_in_the_worker(airports, worker):
+def test_worker_loads_the_named_dataset_at_the_given_time(airports, worker):
     code, out, _ = load("--dataset", "rawcore.rc_air_airport", "--at", "2024-05-01")
     assert code == 0
     assert "rc_net_route" not in out
@@ -112,19 +112,19 @@ def test_a_blocked_run_exits_2(airports, local, script):
     assert "rebuild_table raw.raw_air_airport" in said
 
 
-def test_the_same_id_again_changes_nothing(airports, local, script):
+def test_run_id_given_again_starts_no_second_load(airports, local, script):
     load("--local", "--run-id", "r")
     assert load("--local", "--run-id", "r")[0] == 0
     assert (LoadRun.objects.get().attempt, len(script.seen("load"))) == (1, 1)
 
 
-def test_no_worker_is_one_line_and_leaves_no_run(airports):
+def test_missing_worker_is_reported_in_one_line_and_no_run_remains(airports):
     code, _, said = load()
     assert (code, said) == (1, "no worker is running: start one with 'make serve', or use --local")
     assert not LoadRun.objects.exists()
 
 
-def test_a_worker_that_goes_away_before_it_comes_to_the_run_withdraws_it(airports, worker, monkeypatch):
+def test_queued_run_is_cancelled_when_the_worker_disappears(airports, worker, monkeypatch):
     monkeypatch.setattr("elevata.jobs.services.wake", lambda _: "")
     monkeypatch.setattr(waiting.states, "WORKER_SILENT_AFTER", waiting.states.WORKER_SILENT_AFTER * 0)
     alive = iter([True])
@@ -135,14 +135,14 @@ def test_a_worker_that_goes_away_before_it_comes_to_the_run_withdraws_it(airport
     assert LoadRun.objects.get().status == "canceled"
 
 
-def test_a_broker_that_is_away_is_one_line_and_withdraws_the_run(airports, worker, monkeypatch):
+def test_unreachable_broker_is_reported_in_one_line_and_the_run_is_cancelled(airports, worker, monkeypatch):
     monkeypatch.setattr("elevata.jobs.services.wake", lambda _: "connection refused")
     code, _, said = load()
     assert (code, said) == (1, "the broker does not answer: connection refused")
     assert LoadRun.objects.get().status == "canceled"
 
 
-def test_a_database_that_is_away_is_one_line(monkeypatch):
+def test_unreachable_database_is_reported_in_one_line(monkeypatch):
     def away():
         raise OperationalError("connection refused")
 
@@ -151,7 +151,7 @@ def test_a_database_that_is_away_is_one_line(monkeypatch):
     assert (code, said) == (1, "the control database does not answer: connection refused")
 
 
-def test_a_folder_in_use_is_one_line_and_leaves_no_run(airports, local, make_runner):
+def test_data_folder_in_use_is_reported_in_one_line_and_no_run_remains(airports, local, make_runner):
     make_runner("worker 7").start()
     code, _, said = load("--local")
     assert code == 1
@@ -170,20 +170,20 @@ def test_a_folder_in_use_is_one_line_and_leaves_no_run(airports, local, make_run
         (["--run-id", "../x"], 1, "cannot be a run id"),
     ],
 )
-def test_wrong_arguments(airports, local, arguments, code, said):
+def test_invalid_arguments_are_refused_without_a_run(airports, local, arguments, code, said):
     found = load("--local", *arguments)
     assert found[0] == code
     assert said in found[2]
     assert not LoadRun.objects.exists()
 
 
-def test_an_id_that_stands_for_another_run(airports, local):
+def test_run_id_of_another_run_is_refused(airports, local):
     load("--local", "--run-id", "r", "--all")
     code, _, said = load("--local", "--run-id", "r", "--schema", "raw")
     assert (code, "run r is another one" in said) == (1, True)
 
 
-def test_the_first_interrupt_cancels_the_second_leaves(airports, worker, script):
+def test_first_interrupt_cancels_the_run_and_the_second_stops_waiting(airports, worker, script):
     script.tell(pause=30)
     run = request_load_run().run
     seen = []

@@ -82,11 +82,11 @@ def test_tests_are_chosen_by_their_model(flights, failing):
     assert ([outcome["model"] for outcome in json.loads(out)], end) == (["mart.daily_delay"], None)
 
 
-def test_without_described_models_there_is_nothing_to_run(failing):
+def test_command_without_described_models_runs_no_tests(failing):
     assert run("--json") == ("[]\n", None)
 
 
-def test_a_file_that_does_not_fit_ends_the_command_with_4(flights, tmp_path):
+def test_invalid_test_file_ends_the_command_with_4(flights, tmp_path):
     path = tmp_path / "tests.yaml"
     path.write_text("format: model-tests/v1\ntests: [{name: a, model: mart.none, expect: []}]\n")
     _, end = run(str(path))

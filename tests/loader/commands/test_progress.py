@@ -14,7 +14,7 @@ def row(name: str, status: str, ordinal: int = 1, **fields) -> DatasetRun:
     return DatasetRun(qualified_name=name, status=status, ordinal=ordinal, **fields)
 
 
-def test_plain_lines_tell_each_change_once():
+def test_plain_lines_print_each_change_once():
     said = []
     lines = PlainLines(said.append)
     for rows in (
@@ -34,7 +34,7 @@ def test_plain_lines_tell_each_change_once():
     ]
 
 
-def test_counts_name_the_rows_that_were_set_aside():
+def test_counts_text_includes_quarantined_superseded_and_late_rows():
     counts = {"rows": 175, "quarantined": 112, "superseded": 3, "beyond_horizon": 2}
     assert counts_text(counts) == "175 rows, 3 superseded, 112 quarantined, 2 late beyond the horizon, turned away"
 
@@ -45,7 +45,7 @@ def test_a_failure_shows_its_reason():
     assert said[-1] == "  a failed (no file)"
 
 
-def test_the_table_is_drawn_over_itself_and_fits_the_screen(monkeypatch):
+def test_live_table_redraws_in_place_and_fits_the_screen(monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
     monkeypatch.setenv("LINES", "8")
     stream = io.StringIO()
@@ -60,7 +60,7 @@ def test_the_table_is_drawn_over_itself_and_fits_the_screen(monkeypatch):
     assert stream.getvalue()[len(first) :].startswith("\x1b[7F")
 
 
-def test_a_file_gets_lines_and_a_terminal_the_table():
+def test_progress_is_plain_lines_in_a_file_and_a_table_on_a_terminal():
     class Terminal(io.StringIO):
         def isatty(self):
             return True

@@ -71,7 +71,7 @@ def test_a_load_that_changes_no_table_publishes_its_own_names(airports, runner, 
     assert names(published(script)[-1]) >= {CORE, STAGE}
 
 
-def test_a_prefix_precedes_the_schemas_of_a_shared_catalog_alone(airports, runner, script, settings):
+def test_catalog_prefix_applies_to_shared_catalogs_only(airports, runner, script, settings):
     settings.CATALOG_PREFIX = "test_"
     perform(queued(), runner)
     (manifest,) = published(script)
@@ -82,7 +82,7 @@ def test_a_prefix_precedes_the_schemas_of_a_shared_catalog_alone(airports, runne
     assert {CORE, STAGE} <= names(published(script)[-1])
 
 
-def test_the_execution_of_a_load_makes_its_views_and_the_record_says_so(airports, runner, script):
+def test_load_creates_its_views_and_records_their_statements(airports, runner, script):
     run = perform(queued(), runner)
     row = run.execution.operations.get(qualified_name=STAGE)
     assert (row.status, row.statement.splitlines()[0]) == (
@@ -91,20 +91,20 @@ def test_the_execution_of_a_load_makes_its_views_and_the_record_says_so(airports
     )
 
 
-def test_a_load_succeeds_while_the_catalog_is_down_and_says_so(airports, runner, script):
+def test_load_succeeds_with_a_warning_while_the_catalog_is_down(airports, runner, script):
     script.add(no_catalog=DOWN)
     run = perform(queued(), runner)
     assert run.status == "succeeded"
     assert warnings(run) == ["names were not published: the catalog thrift://m:9083 does not answer; start it"]
 
 
-def test_the_record_of_a_load_has_no_statement_of_a_view_that_the_catalog_does_not_show(airports, runner, script):
+def test_load_records_no_statement_for_a_view_that_was_not_published(airports, runner, script):
     script.add(no_catalog=DOWN)
     run = perform(queued(), runner)
     assert run.execution.operations.get(qualified_name=STAGE).statement == ""
 
 
-def test_a_load_succeeds_although_a_name_is_taken_and_names_it(airports, runner, script):
+def test_load_succeeds_with_a_warning_when_a_name_is_taken(airports, runner, script):
     script.add(findings=[TAKEN])
     run = perform(queued(), runner)
     assert run.status == "succeeded"
@@ -120,7 +120,7 @@ def test_an_execution_publishes_the_new_names(airports, runner, script):
     assert manifest["whole"] is True
 
 
-def test_an_execution_of_tables_succeeds_while_the_catalog_is_down_and_its_log_says_so(airports, runner, script):
+def test_execution_of_table_changes_succeeds_with_a_warning_while_the_catalog_is_down(airports, runner, script):
     perform(queued(), runner)
     preview = renaming()
     script.add(no_catalog=DOWN)
@@ -130,7 +130,7 @@ def test_an_execution_of_tables_succeeds_while_the_catalog_is_down_and_its_log_s
 
 
 @pytest.mark.parametrize("catalog", ["embedded", "thrift://m:9083", "spark:unity"])
-def test_a_report_makes_its_view_in_the_catalog_and_the_record_says_so(airports, runner, script, settings, catalog):
+def test_report_creates_its_view_in_the_catalog_and_records_the_statement(airports, runner, script, settings, catalog):
     settings.CATALOG = catalog
     preview = creating()
     done = work(asked(preview), runner)
@@ -140,7 +140,7 @@ def test_a_report_makes_its_view_in_the_catalog_and_the_record_says_so(airports,
     assert "CREATE OR REPLACE VIEW `stage`.`stg_air_airport`" in json.dumps(done.record.document)
 
 
-def test_a_report_succeeds_where_the_catalog_has_no_place_for_views_and_its_record_has_no_statement(
+def test_report_succeeds_with_a_warning_where_the_catalog_does_not_support_views(
     airports, runner, script
 ):
     preview = creating()
@@ -152,7 +152,7 @@ def test_a_report_succeeds_where_the_catalog_has_no_place_for_views_and_its_reco
 
 
 @pytest.mark.parametrize("problem", [{"no_catalog": DOWN}, {"findings": [{**TAKEN, "name": STAGE, "kind": "view"}]}])
-def test_a_view_that_the_catalog_does_not_show_fails_the_report_which_can_be_resumed(airports, runner, script, problem):
+def test_report_fails_and_can_be_resumed_when_its_view_is_not_published(airports, runner, script, problem):
     preview = creating()
     script.add(**problem)
     done = work(asked(preview), runner)
@@ -174,7 +174,7 @@ def test_the_command_ends_with_0_where_the_catalog_holds_every_name(airports, ru
     assert json.loads(capsys.readouterr().out)["findings"] == []
 
 
-def test_a_check_changes_nothing_lists_what_differs_and_ends_with_1(airports, runner, script, monkeypatch, capsys):
+def test_check_lists_differences_without_publishing_and_exits_with_1(airports, runner, script, monkeypatch, capsys):
     script.add(findings=[TAKEN])
     with pytest.raises(CommandExit) as ended:
         run(runner, monkeypatch, "--check", "--json")
@@ -190,7 +190,7 @@ def test_the_command_names_a_catalog_that_is_down(airports, runner, script, monk
     assert ended.value.returncode == 1
 
 
-def test_the_embedded_catalog_has_nothing_to_publish(db, settings):
+def test_publish_refuses_the_embedded_catalog(db, settings):
     settings.CATALOG = "embedded"
     with pytest.raises(CommandExit, match="lives in the runner alone") as ended:
         call_command("publish")

@@ -44,14 +44,14 @@ def reconciled(*arguments: str) -> tuple[int, dict]:
     return code, json.loads(out)
 
 
-def test_a_warehouse_as_the_control_database_knows_it_has_no_differences(local, runner, script):
+def test_reconcile_finds_no_differences_after_a_load(local, runner, script):
     loaded(runner, "first")
     leave_as_loaded(script)
     runner.close()
     assert reconciled("--check") == (0, {"adopt": [], "accept": [], "missing": []})
 
 
-def test_a_restored_control_database_is_brought_on_with_its_views(local, runner, script, operator):
+def test_reconcile_updates_a_restored_control_database_including_its_views(local, runner, script, operator):
     loaded(runner, "first")
     leave_as_loaded(script, newer=AIRPORT)
     script.add(held=3)
@@ -64,7 +64,7 @@ def test_a_restored_control_database_is_brought_on_with_its_views(local, runner,
     assert LoadRun.objects.get(kind="accept").reason == "restored"
 
 
-def test_a_reconciliation_needs_a_reason_or_only_checks(local):
+def test_reconcile_requires_a_reason_or_the_check_option(local):
     assert command("reconcile", "--local")[0] == 4
 
 

@@ -45,23 +45,23 @@ def run(*arguments):
     return out.getvalue()
 
 
-def test_cases_that_end_as_expected_end_it_well(cases, answering):
+def test_replay_succeeds_when_all_cases_match(cases, answering):
     assert "2 cases, all as expected" in run(cases(CASE, CASE | {"id": "two"}))
 
 
-def test_only_some_cases_are_run(cases, answering):
+def test_only_option_runs_the_named_cases(cases, answering):
     path = cases(CASE, CASE | {"id": "bad"})
     assert [one["id"] for one in json.loads(run(path, "--only", "one", "--json"))] == ["one"]
 
 
-def test_a_case_that_differs_ends_it_with_1_and_says_which(cases, answering):
+def test_case_that_differs_exits_with_1_and_is_named(cases, answering):
     with pytest.raises(CommandExit, match="1 of 2 cases differ: bad") as end:
         run(cases(CASE, CASE | {"id": "bad"}))
     assert end.value.returncode == 1
 
 
 @pytest.mark.parametrize("content", ["", "{}", "nonsense", '[{"id": "x"}]'])
-def test_a_file_that_cannot_be_read_ends_it_with_4_and_names_the_file(tmp_path, content):
+def test_unreadable_case_file_exits_with_4_and_is_named(tmp_path, content):
     path = tmp_path / "cases.json"
     path.write_text(content)
     with pytest.raises(CommandExit, match="cases.json") as end:
@@ -69,7 +69,7 @@ def test_a_file_that_cannot_be_read_ends_it_with_4_and_names_the_file(tmp_path, 
     assert end.value.returncode == 4
 
 
-def test_a_file_that_is_not_there_and_a_case_that_is_not_in_it(cases):
+def test_missing_case_file_or_unknown_case_exits_with_4(cases):
     for arguments in (["/nowhere/cases.json"], [cases(CASE), "--only", "other"]):
         with pytest.raises(CommandExit) as end:
             run(*arguments)

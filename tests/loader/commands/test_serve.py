@@ -45,7 +45,7 @@ def answers(port: int) -> int:
         return error.code
 
 
-def test_one_interrupt_stops_all(served):
+def test_interrupt_stops_all_processes_of_serve(served):
     process, port, output = served
     folder = Path(output.parent / "data")
     assert f"http://localhost:{port}/" in output.read_text()
@@ -62,7 +62,7 @@ def test_one_interrupt_stops_all(served):
     assert manage(folder, "worker_health").returncode == 1
 
 
-def test_a_part_that_dies_brings_all_down_and_is_named(served):
+def test_death_of_one_process_stops_the_others_and_is_reported(served):
     process, _, output = served
     family = below(process.pid)
     beat = next(pid for pid in family if b"\0beat\0" in Path(f"/proc/{pid}/cmdline").read_bytes())
@@ -72,7 +72,7 @@ def test_a_part_that_dies_brings_all_down_and_is_named(served):
     wait_until(lambda: not any(lives(pid) for pid in family), 15)
 
 
-def test_a_killed_parent_leaves_nobody_behind(served):
+def test_killed_parent_leaves_no_process_running(served):
     process, _, _ = served
     family = below(process.pid)
     os.kill(process.pid, signal.SIGKILL)
@@ -80,7 +80,7 @@ def test_a_killed_parent_leaves_nobody_behind(served):
     wait_until(lambda: not any(lives(pid) for pid in family), 40)
 
 
-def test_a_port_in_use_is_one_line(tmp_path):
+def test_port_in_use_is_reported_in_one_line(tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

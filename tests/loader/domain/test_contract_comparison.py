@@ -25,7 +25,7 @@ def test_every_column_of_an_empty_contract_is_new_in_the_deliverys_order():
     assert [(line.name, line.status) for line in lines] == [("b", "new"), ("a", "new")]
 
 
-def test_a_type_read_from_text_differs_only_if_the_contracts_does_not_hold_the_values():
+def test_inferred_type_differs_only_if_values_do_not_fit_the_type_of_the_contract():
     lines = compare(
         [known("a", "bigint"), known("b", "integer")],
         [found("a", "integer"), found("b", "float")],
@@ -37,21 +37,21 @@ def test_a_type_read_from_text_differs_only_if_the_contracts_does_not_hold_the_v
     assert changed.said == "1 sampled value does not fit integer, '1.5' for one"
 
 
-def test_a_type_that_the_delivery_says_itself_is_believed():
+def test_declared_type_that_differs_from_the_contract_is_a_change():
     lines = compare([known("a", "integer")], [found("a", "bigint")], typed=True)
     assert statuses(lines) == {"a": "changed"}
 
 
-def test_a_type_kept_as_text_is_no_difference():
+def test_type_stored_as_text_is_no_difference():
     assert statuses(compare([known("a", "string")], [found("a", "uuid")], typed=True)) == {"a": "same"}
 
 
-def test_what_is_promised_and_not_delivered_is_gone_and_what_was_out_of_use_comes_back():
+def test_missing_column_is_gone_and_a_delivered_retired_column_returns():
     lines = compare([known("a"), known("b", active=False)], [found("b")])
     assert statuses(lines) == {"a": "gone", "b": "returning"}
 
 
-def test_a_column_out_of_use_that_is_not_delivered_is_not_spoken_of():
+def test_retired_column_that_is_not_delivered_is_not_listed():
     assert compare([known("a", active=False)], []) == []
 
 
@@ -60,18 +60,18 @@ def test_names_that_differ_only_by_case_clash():
     assert statuses(lines) == {"x": "new", "ID": "clashing", "X": "clashing", "id": "same"}
 
 
-def test_a_column_that_cannot_be_held_is_not_offered():
+def test_column_of_an_unsupported_type_is_clashing():
     lines = compare([], [found("a", problem="duration cannot be held")])
     assert [(line.status, line.said) for line in lines] == [("clashing", "duration cannot be held")]
 
 
-def test_rows_without_a_value_where_there_must_be_one_are_a_difference():
+def test_nulls_in_a_required_column_are_a_difference():
     lines = compare([known("a", nullable=False)], [found("a", rows=10, nulls=3)])
     assert (lines[0].status, lines[0].nullable) == ("changed", True)
     assert "3 of 10 rows have no value" in lines[0].said
 
 
-def test_an_empty_business_key_is_said_but_never_made_nullable():
+def test_null_business_key_is_reported_but_never_made_nullable():
     lines = compare([known("a", nullable=False, key_ordinal=1)], [found("a", rows=10, nulls=1)])
     assert (lines[0].status, lines[0].nullable) == ("same", False)
     assert "a load will refuse them" in lines[0].said

@@ -15,12 +15,12 @@ def test_a_run_without_datasets_has_no_path():
     assert critical_path({}, {}) == CriticalPath()
 
 
-def test_of_datasets_side_by_side_the_longest_is_the_path():
+def test_path_of_independent_datasets_is_the_longest_dataset():
     found = critical_path({"a": 3, "b": 5, "c": 1}, {})
     assert (found.path, found.seconds) == (("b",), 5)
 
 
-def test_the_path_follows_what_a_dataset_waits_for():
+def test_path_follows_the_dependencies_of_datasets():
     seconds = {"raw_a": 2, "raw_b": 7, "core_a": 10, "core_b": 4}
     found = critical_path(seconds, {"core_a": ["raw_a"], "core_b": ["raw_b", "core_a"]})
     assert (found.path, found.seconds) == (("raw_a", "core_a", "core_b"), 16)
@@ -32,21 +32,21 @@ def test_slack_is_how_much_longer_a_dataset_may_take():
     assert found.slack == {"raw_a": 0, "core_a": 0, "core_b": 0, "raw_b": 5}
 
 
-def test_what_is_not_in_the_run_is_not_waited_for():
+def test_dependency_outside_the_run_is_ignored():
     assert critical_path({"core": 3}, {"core": ["raw"], "other": ["core"]}).path == ("core",)
 
 
-def test_nothing_that_takes_no_time_is_on_the_path():
+def test_path_neither_begins_nor_ends_with_a_dataset_of_zero_seconds():
     assert critical_path({"a": 0, "b": 0}, {"b": ["a"]}) == CriticalPath(slack={"a": 0, "b": 0})
     assert critical_path({"a": 0, "b": 2}, {"b": ["a"]}).path == ("b",)
     assert critical_path({"b": 2, "a": 0}, {"a": ["b"]}).path == ("b",)
 
 
-def test_of_equally_long_chains_the_first_by_name_is_taken():
+def test_path_is_the_first_by_name_of_equally_long_chains():
     assert critical_path({"b": 2, "a": 2, "c": 1}, {"c": ["b", "a"]}).path == ("a", "c")
 
 
-def test_a_circle_is_refused_by_name():
+def test_circular_dependency_is_refused():
     with pytest.raises(ValueError, match="in a circle: "):
         critical_path({"a": 1, "b": 1}, {"a": ["b"], "b": ["a"]})
 
@@ -72,7 +72,7 @@ def longest_chain(key: str, seconds: dict[str, int], waits_for: dict[str, list[s
 
 
 @given(runs())
-def test_the_path_is_a_chain_and_takes_as_long_as_it_says(run):
+def test_path_is_a_chain_whose_durations_add_up_to_its_seconds(run):
     seconds, waits_for = run
     found = critical_path(seconds, waits_for)
     assert all(before in waits_for[after] for before, after in pairwise(found.path))
@@ -81,13 +81,13 @@ def test_the_path_is_a_chain_and_takes_as_long_as_it_says(run):
 
 
 @given(runs())
-def test_no_chain_takes_longer(run):
+def test_no_chain_is_longer_than_the_path(run):
     seconds, waits_for = run
     assert critical_path(seconds, waits_for).seconds == max(longest_chain(key, seconds, waits_for) for key in seconds)
 
 
 @given(runs())
-def test_on_the_path_there_is_no_slack_and_beside_it_never_less_than_none(run):
+def test_slack_is_zero_on_the_path_and_never_negative(run):
     found = critical_path(*run)
     assert set(found.slack) == set(run[0])
     assert all(found.slack[key] == 0 for key in found.path)
@@ -95,7 +95,7 @@ def test_on_the_path_there_is_no_slack_and_beside_it_never_less_than_none(run):
 
 
 @given(runs(), st.data())
-def test_a_dataset_may_take_its_slack_longer_and_no_second_more(run, data):
+def test_delay_beyond_the_slack_lengthens_the_path(run, data):
     seconds, waits_for = run
     found = critical_path(seconds, waits_for)
     key = data.draw(st.sampled_from(sorted(seconds)))
@@ -106,7 +106,7 @@ def test_a_dataset_may_take_its_slack_longer_and_no_second_more(run, data):
 
 
 @given(runs(), st.randoms())
-def test_the_order_in_which_datasets_are_told_does_not_matter(run, random):
+def test_path_does_not_depend_on_the_order_of_datasets(run, random):
     seconds, waits_for = run
     names = list(seconds)
     random.shuffle(names)

@@ -95,29 +95,29 @@ def names(steps) -> list[str]:
     return [step.dataset.name for step in steps]
 
 
-def test_raw_comes_before_what_reads_it_and_parents_before_children():
+def test_raw_tables_precede_their_readers_and_parents_precede_children():
     steps = planned(TWO)
     assert names(steps) == ["raw_airport", "raw_route", "rc_airport", "rc_route"]
     assert steps[3].depends_on == (key("raw_route"), key("rc_airport"))
 
 
-def test_a_dataset_brings_what_it_depends_on():
+def test_dataset_scope_includes_its_dependencies():
     assert names(planned(TWO, Scope(DATASET, "rawcore.rc_airport"))) == ["raw_airport", "rc_airport"]
     assert names(planned(TWO, Scope(DATASET, "rawcore.rc_route"))) == names(planned(TWO))
 
 
-def test_target_only_leaves_it_out():
+def test_target_only_excludes_dependencies():
     (step,) = planned(TWO, Scope(DATASET, "rawcore.rc_route", target_only=True))
     assert (step.dataset.name, step.depends_on) == ("rc_route", ())
 
 
 @pytest.mark.parametrize("name", ["rawcore.rc_airport_hist", "stage.stg_airport"])
-def test_history_and_stage_mean_the_table_they_belong_to(name):
+def test_history_or_stage_name_selects_its_rawcore_table(name):
     (step,) = planned(TWO, Scope(DATASET, name, target_only=True))
     assert step.dataset.name == "rc_airport"
 
 
-def test_a_schema_means_its_datasets_and_what_they_need():
+def test_schema_scope_includes_its_datasets_and_their_dependencies():
     assert names(planned(TWO, Scope(SCHEMA, "raw"))) == ["raw_airport", "raw_route"]
     assert names(planned(TWO, Scope(SCHEMA, "rawcore"))) == names(planned(TWO))
     assert names(planned(TWO, Scope(SCHEMA, "stage"))) == names(planned(TWO))
@@ -132,14 +132,14 @@ def test_a_schema_means_its_datasets_and_what_they_need():
         (Scope(DATASET, "x.y"), "UNKNOWN_DATASET", "known: "),
     ],
 )
-def test_a_name_nobody_has_is_refused_with_near_ones(scope, code, said):
+def test_unknown_name_is_refused_with_similar_names(scope, code, said):
     with pytest.raises(Refusal) as refused:
         planned(TWO, scope)
     assert refused.value.code == code
     assert said in refused.value.hint
 
 
-def test_nothing_to_load_is_refused():
+def test_scope_without_a_dataset_to_load_is_refused():
     lonely = state("stage", "stg_x", ["raw_x"])
     for states, scope in (((), Scope()), ((lonely,), Scope(DATASET, "stage.stg_x"))):
         with pytest.raises(Refusal) as refused:
@@ -155,7 +155,7 @@ def test_a_retired_dataset_is_not_loaded():
     assert refused.value.code == "RETIRED"
 
 
-def test_reading_in_a_circle_is_refused_and_named():
+def test_circular_inputs_are_refused_and_named():
     states = (
         state("rawcore", "rc_a", ["stg_a"]),
         state("stage", "stg_a", ["rc_b"]),
@@ -168,7 +168,7 @@ def test_reading_in_a_circle_is_refused_and_named():
     assert "rawcore.rc_b" in refused.value.message
 
 
-def test_views_in_a_circle_are_refused_too():
+def test_circular_views_are_refused_and_named():
     states = (
         state("rawcore", "rc_a", ["stg_a"]),
         state("stage", "stg_a", ["stg_b"]),
@@ -202,7 +202,7 @@ def warehouses(draw) -> tuple[DatasetState, ...]:
 
 
 @given(warehouses())
-def test_the_order_is_topological_and_the_same_whatever_order_states_come_in(states):
+def test_load_order_is_topological_and_independent_of_the_order_of_states(states):
     steps = planned(states)
     seen: set[str] = set()
     for step in steps:
@@ -212,7 +212,7 @@ def test_the_order_is_topological_and_the_same_whatever_order_states_come_in(sta
 
 
 @given(warehouses(), st.data())
-def test_a_scope_brings_all_it_depends_on_and_nothing_else(states, data):
+def test_dataset_scope_contains_exactly_its_dependencies(states, data):
     chosen = data.draw(st.sampled_from([one for one in states if one.layer == "rawcore"]))
     steps = planned(states, Scope(DATASET, chosen.qualified_name))
     keys = {step.dataset.key for step in steps}
@@ -239,18 +239,18 @@ def test_a_parent_with_ghost_rows_waits_for_the_rows_that_refer_to_it():
     assert steps["rc_route"] == (key("raw_route"), key("rc_airport"))
 
 
-def test_with_another_rule_it_does_not():
+def test_parent_without_ghost_rows_does_not_wait_for_referring_rows():
     steps = {step.dataset.name: step.depends_on for step in planned(family("null"))}
     assert steps["rc_airport"] == (key("raw_airport"),)
 
 
-def test_a_load_of_the_parent_brings_the_rows_that_refer_to_it():
+def test_load_of_a_parent_with_ghost_rows_includes_the_raw_table_of_referring_rows():
     steps = planned(family("ghost"), Scope(DATASET, "rawcore.rc_airport"))
     assert names(steps) == ["raw_airport", "raw_route", "rc_airport"]
 
 
 @pytest.mark.parametrize("rule", ["null", "refuse", "ghost"])
-def test_a_circle_of_rules_is_refused(rule: str):
+def test_circular_rules_for_unknown_parents_are_refused(rule: str):
     airport, route = chain("airport"), chain("route")
     states = (*airport[:2], ruled(airport[2], "rc_route", rule), *route[:2], ruled(route[2], "rc_airport", rule))
     with pytest.raises(Refusal) as refused:
@@ -258,7 +258,7 @@ def test_a_circle_of_rules_is_refused(rule: str):
     assert refused.value.code == "CIRCULAR_REFERENCES"
 
 
-def test_in_a_circle_the_rule_comes_before_a_reference_without_one():
+def test_reference_with_a_rule_takes_precedence_in_a_circle():
     airport, route = chain("airport", parents=["rc_route"]), chain("route")
     states = (*airport, *route[:2], ruled(route[2], "rc_airport", "refuse"))
     assert names(planned(states))[-2:] == ["rc_airport", "rc_route"]
@@ -273,6 +273,6 @@ def test_in_a_circle_the_rule_comes_before_a_reference_without_one():
         ("ghost", "rc_airport", {"rc_route", "raw_route"}),
     ],
 )
-def test_the_tables_that_rules_read(rule: str, name: str, tables: set[str]):
+def test_each_rule_for_unknown_parents_looks_up_its_tables(rule: str, name: str, tables: set[str]):
     by_key = {one.key: one for one in family(rule)}
     assert tables_looked_up(by_key[key(name)], by_key) == {key(table) for table in tables}

@@ -36,12 +36,12 @@ def refused(function, *arguments, **options) -> str:
     return caught.value.code
 
 
-def test_every_type_of_the_protocol_has_a_type_here():
+def test_every_protocol_type_maps_to_a_data_type():
     assert set(TYPES) == set(messages.DataType.keys()) - {"UNSPECIFIED"}
     assert refused(lambda: Column("x", "UNSPECIFIED").data_type) == "TYPE_NOT_SUPPORTED"
 
 
-def test_every_type_here_has_a_type_of_the_protocol():
+def test_every_data_type_maps_to_a_protocol_type():
     assert set(REPORTED) == set(data_types.NAMES)
     assert all(name in TYPES for name in REPORTED.values())
 
@@ -57,7 +57,7 @@ def test_a_column_is_reported_as_it_was_sent(name):
     assert reported_column("x", Column("x", name).data_type, sent_as=name).type == name
 
 
-def test_a_type_that_changed_since_is_reported_as_it_is_now():
+def test_column_retyped_later_is_reported_with_its_current_type():
     assert reported_column("x", parse("bigint"), sent_as="SHORT") == Column("x", "LONG")
 
 
@@ -96,11 +96,11 @@ def test_new_columns_are_added_and_known_ones_retyped():
 
 
 @pytest.mark.parametrize(("drops", "retired"), [(False, ()), (True, ("name",))])
-def test_a_missing_column_goes_only_if_columns_are_dropped(drops, retired):
+def test_missing_column_is_retired_only_if_columns_are_dropped(drops, retired):
     assert changes_of(KNOWN, sent(ID), drops=drops) == Changes(retire=retired)
 
 
-def test_a_dropped_column_comes_back_whatever_its_case():
+def test_dropped_column_is_restored_regardless_of_case():
     known = KNOWN | {"name": KnownColumn(parse("string"), "STRING", active=False)}
     assert changes_of(known, sent(ID, Column("NAME", "STRING")), drops=False) == Changes(bring_back=("name",))
 

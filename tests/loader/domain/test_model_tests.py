@@ -37,7 +37,7 @@ def test_rows_of_one_key_are_shown_as_changed():
     ]
 
 
-def test_the_order_counts_if_the_select_orders():
+def test_row_order_is_compared_if_the_select_orders_rows():
     found = compared([ANN, BOB], [BOB, ANN], ordered=True)
     assert (found.passed, found.message) == (False, "rows are in another order from row 1 on")
 
@@ -90,7 +90,7 @@ def test_a_value_that_does_not_fit_its_type_is_refused_with_its_line(written, ty
     assert refused.value.one_line().startswith("tests.yaml:1:4: v: ")
 
 
-def test_rows_are_literals_of_their_types():
+def test_rows_sql_casts_literals_to_their_types():
     sql = rows_sql([("id", "integer"), ("o'k", "string")], [["1", "it's"], ["2", None]])
     assert sql == (
         "SELECT CAST(c0 AS INT) AS `id`, CAST(c1 AS STRING) AS `o'k` FROM VALUES ('1', 'it\\'s'), ('2', NULL) "
@@ -98,5 +98,5 @@ def test_rows_are_literals_of_their_types():
     )
 
 
-def test_no_rows_are_a_query_without_any():
+def test_rows_sql_of_no_rows_is_an_empty_query():
     assert rows_sql([("id", "integer")], []) == "SELECT CAST(NULL AS INT) AS `id` WHERE FALSE"

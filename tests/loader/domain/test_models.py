@@ -43,7 +43,7 @@ def test_the_digest_of_a_model_changes_with_a_view_beneath_it(view):
 
 
 @pytest.mark.parametrize(("by", "needed"), [("changed_keys", True), ("key", False)])
-def test_the_time_of_the_load_changes_no_keys_of_an_input(by, needed):
+def test_placeholder_in_a_select_does_not_prevent_the_use_of_changed_keys(by, needed):
     model = replace(STAMPED, increment={"by": by})
     run = {"run_id": "r1", "load_timestamp": "2024-01-01T00:00:00+00:00"}
     assert model_load(model, {ORDERS.key: ORDERS}, **run, sequence=1).needs_changes is needed
@@ -56,10 +56,10 @@ def query(*states: DatasetState):
 BOTH = dataset("mart", "m", "SELECT o.a FROM rawcore.orders o JOIN bizcore.v ON v.a = o.a", ORDERS, VIEW)
 
 
-def test_changed_keys_of_the_only_input_that_changed_decide_the_rows():
+def test_changed_keys_suffice_if_only_one_input_changed():
     assert reason_for_all(query(ORDERS, VIEW, MODEL), "rawcore.orders", [("__input_0", "rawcore.orders")]) == ""
 
 
-def test_all_rows_are_computed_if_a_view_beneath_the_model_reads_the_input_again():
+def test_model_computes_all_rows_if_a_view_beneath_it_reads_the_input_again():
     reason = reason_for_all(query(ORDERS, VIEW, BOTH), "rawcore.orders", [("__input_0", "rawcore.orders")])
     assert reason == "rawcore.orders is read by a view beneath the model, too"

@@ -67,29 +67,29 @@ SPARK = Thrown("org.apache.spark.SparkException", "Job aborted due to stage fail
         ("builtins.ConnectionRefusedError", "[Errno 111] Connection refused", "SPARK_GONE", ""),
     ],
 )
-def test_a_known_cause_is_found_below_what_spark_says(name, message, code, path):
+def test_known_cause_is_found_beneath_an_exception_of_spark(name, message, code, path):
     found = cause_of("crm.customer", (SPARK, Thrown(name, message)))
     assert (found.code, found.file) == (code, path)
     assert found.message.startswith("crm.customer: ")
     assert found.hint
 
 
-def test_the_path_may_stand_in_an_outer_exception():
+def test_path_is_found_in_an_outer_exception():
     outer = Thrown("org.apache.spark.SparkException", "Task failed while writing rows to file:/w/t.")
     found = cause_of("t", (outer, Thrown("java.io.IOException", "No space left on device")))
     assert found.message == "t: no space is left on the disk (file:/w/t): No space left on device"
 
 
-def test_a_database_that_refuses_connections_is_not_taken_for_sparks_own_process():
+def test_refused_database_connection_is_not_reported_as_loss_of_spark():
     assert cause_of("t", (Thrown("org.postgresql.util.PSQLException", "Connection to db refused"),)) is None
     assert cause_of("t", (Thrown("java.net.ConnectException", "Connection refused"),)) is None
 
 
-def test_the_log_folder_in_a_path_is_no_condition_of_delta():
+def test_delta_log_folder_in_a_path_is_not_read_as_a_delta_error():
     assert cause_of("t", (Thrown("java.lang.IllegalStateException", "at file:/w/t/_delta_log"),)) is None
 
 
-def test_an_unknown_accident_has_no_cause():
+def test_unknown_exception_has_no_cause():
     assert cause_of("t", (SPARK, Thrown("java.lang.ArithmeticException", "/ by zero"))) is None
 
 
@@ -111,28 +111,28 @@ def test_out_of_memory_error_names_the_memory_settings(code):
     assert "ELEVATA_READS_MEMORY" in hint
 
 
-def test_a_plain_end_is_told_as_it_is():
+def test_plain_exit_code_is_reported_without_a_hint():
     assert cause_of_death(1) == ("ended with code 1", "")
 
 
-def test_an_accident_of_the_worker_names_its_cause_and_path():
+def test_worker_failure_names_its_cause_and_path():
     told = worker_accident(OSError(28, "No space left on device", "/data/logs/runner.log"))
     assert (told.code, told.file) == ("DISK_FULL", "/data/logs/runner.log")
     assert "Make room there" in told.hint
 
 
-def test_an_accident_of_the_worker_that_nobody_knows_says_its_first_line():
+def test_unknown_worker_failure_reports_the_exception_in_one_line():
     told = worker_accident(KeyError("a\nb"))
     assert (told.code, told.message) == ("UNEXPECTED", "KeyError: 'a\\nb'")
     assert "worker's log" in told.hint
 
 
-def test_a_step_that_fails_for_a_known_cause_names_it():
+def test_failed_step_with_a_known_cause_names_the_cause():
     told = accident("add_column rawcore.a.b failed", OSError(30, "Read-only file system", "/w"), code="STEP_FAILED")
     assert (told.code, told.file) == ("READ_ONLY", "/w")
     assert told.message.startswith("add_column rawcore.a.b failed: ")
 
 
-def test_a_step_that_fails_otherwise_keeps_its_code():
+def test_failed_step_with_an_unknown_cause_keeps_its_code():
     told = accident("add_column rawcore.a.b failed", ValueError("what\nelse"), code="STEP_FAILED")
     assert (told.code, told.message) == ("STEP_FAILED", "add_column rawcore.a.b failed: what")

@@ -40,28 +40,28 @@ def test_csv_lines_hold_the_same_rows_under_a_header(rows: list):
     assert found == [COLUMNS, *([value or "" for value in row] for row in rows)]
 
 
-def test_an_empty_text_is_told_from_null():
+def test_csv_lines_distinguish_empty_text_from_null():
     assert list(csv_lines(answer([["", None]])))[1] == '"",\r\n'
 
 
-def test_the_next_part_begins_after_the_last_row_even_if_that_is_not_told():
+def test_next_page_begins_after_the_last_row_or_change():
     assert next_after("as_of", answer([["1", "a"], ["2", "b"]], truncated=True), ["id"], {}) == {"id": "2"}
     assert next_after("changes", changed("R", "I", truncated=True), ["id"], {}) == {"id": "1"}
 
 
-def test_a_deleted_key_is_where_the_next_part_begins_too():
+def test_next_page_begins_after_a_deleted_key():
     gone = changed("D", truncated=True)
     gone["changes"][0] |= {"before": ["7", "x"], "after": None}
     assert next_after("changes", gone, ["id"], {}) == {"id": "7"}
 
 
-def test_nothing_follows_a_whole_answer_or_one_that_has_no_order():
+def test_complete_or_unordered_answer_has_no_next_page():
     assert next_after("as_of", answer([["1", "a"]]), ["id"], {}) is None
     assert next_after("sample", answer([["1", "a"]], truncated=True), ["id"], {}) is None
     assert next_after("as_of", answer([["1", "a"]], truncated=True), ["renamed"], {}) is None
 
 
-def test_nothing_follows_rows_that_are_sorted_by_a_column_or_continued_with_an_offset():
+def test_answer_sorted_by_a_column_or_with_an_offset_has_no_next_key():
     part = answer([["1", "a"]], truncated=True)
     assert next_after("as_of", part, ["id"], {"sort": "v"}) is None
     assert next_after("as_of", part, ["id"], {"offset": 100}) is None

@@ -6,7 +6,7 @@ from loader.domain import run_states
 from loader.models import DatasetRun, LoadRun
 
 
-def test_steps_and_model_know_the_same_states():
+def test_state_transitions_cover_the_statuses_of_the_model():
     steps = run_states.DATASET_STEPS
     assert set(steps) == set(DatasetRun.Status.values)
     assert {target for following in steps.values() for target in following} <= set(steps)

@@ -32,7 +32,7 @@ WAITS_FOR = {"b": ["a"], "c": ["b"], "d": []}
         ("raw.orders+", "rawcore.orders+", "a"),
     ],
 )
-def test_words_select(select, exclude, keys):
+def test_selection_words_match_names_tags_layers_and_dependencies(select, exclude, keys):
     assert select_nodes(NODES, WAITS_FOR, select, exclude) == set(keys)
 
 
@@ -45,7 +45,7 @@ def test_a_word_that_selects_nothing_is_refused_by_name(word):
     assert word in refused.value.message
 
 
-def test_the_names_of_all_datasets_that_a_list_selects_at_once_fit():
+def test_selection_text_fits_the_names_of_a_full_list():
     assert MOST_ROWS * len(f"serving.{'n' * 180} ") <= MAX_WORDS
 
 

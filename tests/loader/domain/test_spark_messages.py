@@ -19,7 +19,7 @@ KEPT = (
 )
 
 
-def test_a_message_that_quotes_a_value_is_left_out_with_its_condition_and_trace_kept():
+def test_message_that_quotes_a_value_is_removed_but_its_trace_is_kept():
     for text in QUOTING:
         cut = without_quoted_values(text)
         assert VALUE not in cut
@@ -29,12 +29,12 @@ def test_a_message_that_quotes_a_value_is_left_out_with_its_condition_and_trace_
     assert first.startswith(f"[CAST_INVALID_INPUT] {LEFT_OUT} SQLSTATE: 22018\n== SQL ==")
 
 
-def test_other_lines_of_a_log_stay_as_they_are():
+def test_log_lines_without_quoted_values_are_unchanged():
     for text in KEPT:
         assert without_quoted_values(text) == text
 
 
-def test_message_ends_at_the_last_text_that_can_end_it_though_the_value_has_such_texts():
+def test_removed_message_ends_at_the_last_possible_end_even_if_the_value_contains_one():
     trace = "\n\tat a.b(C:1)\n\nDriver stacktrace:\n\tat d.e(F.scala:2)"
     for value in (f"a SQLSTATE: 22018 {VALUE}", f"a\n at b.c(D.java:1)\n{VALUE}", f"a\n== SQL ==\n{VALUE}"):
         for head, end in (("[CAST_INVALID_INPUT]", f" SQLSTATE: 22018{trace}"), ("x.PSQLException:", trace)):

@@ -18,14 +18,14 @@ def settings(text="", *, master="local[*]"):
 
 
 @pytest.mark.parametrize("name", sorted(PROMISES))
-def test_a_setting_that_holds_a_promise_is_refused_whatever_its_value(name):
+def test_setting_fixed_by_the_product_is_refused_with_any_value(name):
     (reason,) = reasons(f"{name} {PROMISES[name].value or 'x'}")
     assert reason.startswith("cannot be given here")
     assert reason.endswith(PROMISES[name].reason)
 
 
 @pytest.mark.parametrize("name", ["spark.sql.legacy.timeParserPolicy", "spark.elevata.sources"])
-def test_settings_of_these_groups_are_refused(name):
+def test_legacy_and_product_settings_are_refused(name):
     assert reasons(f"{name} x")[0].startswith("cannot be given here")
 
 
@@ -40,7 +40,7 @@ def test_settings_of_these_groups_are_refused(name):
         "spark.hadoop.fs.s3a.secret.key={{ secret ELEVATA_SPARK_SECRET_S3 }}",
     ],
 )
-def test_other_settings_are_accepted(line):
+def test_settings_that_the_product_does_not_fix_are_accepted(line):
     assert reasons(line) == []
 
 
@@ -59,11 +59,11 @@ def test_other_settings_are_accepted(line):
         ("spark.executor.memory {{ secret ELEVATA_SPARK_SECRET_M }}", "cannot be a secret by reference"),
     ],
 )
-def test_what_is_wrong_with_a_setting_is_its_reason(line, reason):
+def test_invalid_setting_is_refused_with_its_reason(line, reason):
     assert reasons(line)[0].startswith(reason)
 
 
-def test_own_settings_stand_above_the_defaults_and_below_the_promises():
+def test_own_settings_override_defaults_but_not_fixed_settings():
     own = "spark.ui.enabled true\nspark.sql.ansi.enabled false\nspark.executor.cores 2"
     result = settings(own)
     assert (result["spark.ui.enabled"], result["spark.executor.cores"]) == ("true", "2")
@@ -71,15 +71,15 @@ def test_own_settings_stand_above_the_defaults_and_below_the_promises():
     assert settings()["spark.ui.enabled"] == "false"
 
 
-def test_packages_are_for_set_up_alone():
+def test_package_settings_are_excluded_from_session_settings():
     assert [name for name in settings("spark.jars.packages a:b:1") if name.startswith("spark.jars")] == []
 
 
-def test_shuffles_follow_the_machine_without_a_cluster():
+def test_shuffle_partitions_equal_the_cores_of_the_machine_without_a_cluster():
     assert settings()[spark_settings.SHUFFLE_PARTITIONS] == "4"
 
 
-def test_shuffles_of_a_cluster_are_left_to_its_cores():
+def test_shuffle_settings_are_unset_on_a_cluster():
     assert spark_settings.SHUFFLE_PARTITIONS not in settings(master=CLUSTER)
     assert spark_settings.PARALLELISM not in settings(master=CLUSTER)
 

@@ -15,24 +15,24 @@ def need(days: int, what: str = "revert r1") -> Need:
 
 
 @pytest.mark.parametrize("hours", [-1, 0, SAFE_HOURS - 1])
-def test_less_than_the_safe_minimum_is_refused(hours):
+def test_retention_below_the_safe_minimum_is_refused(hours):
     with pytest.raises(Refusal, match=f"choose {SAFE_HOURS} to") as caught:
         refuse_short(hours, [], now=NOW)
     assert caught.value.code == "RETENTION_TOO_SHORT"
 
 
-def test_more_than_can_be_counted_is_refused():
+def test_retention_above_the_maximum_is_refused():
     with pytest.raises(Refusal) as caught:
         refuse_short(MOST_HOURS + 1, [], now=NOW)
     assert caught.value.code == "BAD_RETENTION"
 
 
 @pytest.mark.parametrize("hours", [SAFE_HOURS, MOST_HOURS])
-def test_the_bounds_themselves_are_accepted(hours):
+def test_retention_at_either_bound_is_accepted(hours):
     refuse_short(hours, [], now=NOW)
 
 
-def test_the_oldest_need_decides():
+def test_oldest_need_determines_the_shortest_retention():
     needs = [need(1), need(10, "undo report x"), need(8)]
     with pytest.raises(Refusal, match="undo report x needs the files of 241 hours ago"):
         refuse_short(240, needs, now=NOW)

@@ -11,7 +11,7 @@ DUE = datetime(2026, 11, 25, 6, tzinfo=UTC)
 SEEN = {"files": 2, "newest": "b.csv", "signature": "two", "expected": 0}
 
 
-def test_no_fields_are_no_condition():
+def test_empty_wait_description_is_no_condition():
     assert Wait.from_json({}) is None
 
 
@@ -42,7 +42,7 @@ def test_a_condition_survives_json(described: dict):
         ({"for": ROWS, "source": "k", "then": "panic"}, "wait.then"),
     ],
 )
-def test_what_cannot_be_is_said_at_its_field(described: object, field: str):
+def test_invalid_condition_is_refused_naming_the_field(described: object, field: str):
     with pytest.raises(MetadataError) as problem:
         Wait.from_json(described)
     assert problem.value.field == field
@@ -60,7 +60,7 @@ def test_the_deadline_counts_from_the_due_time():
         (Wait(ROWS, "k", rows=9, newer="at"), "waits for 9 rows of s with at after its last load, at most 60 minutes"),
     ],
 )
-def test_a_condition_is_said_in_words(wait: Wait, said: str):
+def test_condition_is_described_in_words(wait: Wait, said: str):
     assert wait.words("s").startswith(said)
 
 
@@ -81,5 +81,5 @@ def test_fewer_files_than_declared_are_not_complete():
 
 
 @pytest.mark.parametrize(("rows", "fulfilled"), [(0, False), (9, False), (10, True), (11, True)])
-def test_rows_suffice_from_the_wanted_number_on(rows: int, fulfilled: bool):
+def test_row_condition_is_fulfilled_from_the_wanted_number_of_rows(rows: int, fulfilled: bool):
     assert answer_of_rows(rows=rows, wanted=10).fulfilled is fulfilled

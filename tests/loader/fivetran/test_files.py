@@ -61,12 +61,12 @@ def test_a_key_of_another_length_is_refused(permitted):
 
 
 @pytest.mark.parametrize("size", [0, 16, 31, 33, 1001])
-def test_a_file_that_is_no_whole_number_of_blocks_is_truncated(permitted, size):
+def test_file_with_an_incomplete_block_is_refused_as_truncated(permitted, size):
     path = kept(permitted, encrypted(CONTENT, KEY)[:size])
     assert refused(PackedFile(path, KEY, "zstd")) == "TRUNCATED_FILE"
 
 
-def test_a_file_cut_at_a_block_has_no_padding_so_its_key_is_refused(permitted):
+def test_file_cut_at_a_block_boundary_is_refused_as_a_wrong_key(permitted):
     path = kept(permitted, encrypted(CONTENT, KEY, None)[: 1 << 20])
     assert refused(PackedFile(path, KEY)) == "WRONG_KEY"
 
@@ -81,7 +81,7 @@ def test_a_damaged_stream_is_unreadable(permitted):
     assert refused(PackedFile(path, KEY, "zstd")) == "UNREADABLE_FILE"
 
 
-def test_a_file_that_is_not_packed_is_refused(permitted):
+def test_uncompressed_file_is_refused_if_compression_is_declared(permitted):
     assert refused(PackedFile(kept(permitted, encrypted(b"id,name\n1,a\n", KEY, None)), KEY, "zstd")) == "WRONG_KEY"
     assert refused(PackedFile(kept(permitted, b"id,name\n1,a\n"), None, "zstd")) == "UNREADABLE_FILE"
 

@@ -91,7 +91,7 @@ def test_a_token_in_the_header_signs_in(sender: Sender):
     assert sender.call("DescribeTable", request, metadata=header).not_found
 
 
-def test_the_tests_of_the_form_report_what_is_missing(sender: Sender):
+def test_connection_tests_report_a_missing_worker_and_a_wrong_token(sender: Sender):
     assert sender.test("permission").success
     assert "no worker is running" in sender.test("worker").failure
     assert "there is no test" in sender.test("other").failure
@@ -99,14 +99,14 @@ def test_the_tests_of_the_form_report_what_is_missing(sender: Sender):
     assert "token" in sender.test("permission").failure
 
 
-def test_a_sender_who_may_not_edit_creates_nothing(sender: Sender):
+def test_sender_without_the_editor_role_cannot_create_a_table(sender: Sender):
     sender.token = token_of("otto", "operator")
     assert "editor" in sender.test("permission").failure
     assert "editor role" in sender.create(table("item", ["id"], **ITEM)).task.message
     assert not TargetDataset.objects.exists()
 
 
-def test_an_error_of_the_program_is_logged_and_not_told(sender: Sender, monkeypatch, caplog):
+def test_internal_error_is_logged_and_hidden_from_the_sender(sender: Sender, monkeypatch, caplog):
     monkeypatch.setattr("loader.fivetran.tables.known_table", lambda *_: 1 / 0)
     with pytest.raises(grpc.RpcError) as caught:
         sender.describe("item")
@@ -125,7 +125,9 @@ def test_a_table_is_created_described_and_altered(sender: Sender):
     assert sender.describe("item").table == altered
 
 
-def test_a_batch_is_a_run_of_the_sender_and_its_plain_files_go(sender: Sender, working, script, landing: Path):
+def test_batch_starts_a_run_of_the_sender_and_deletes_its_decrypted_files(
+    sender: Sender, working, script, landing: Path
+):
     sender.create(table("item", ["id"], **ITEM))
     files = sender.file("id,name,_fivetran_synced", "1,a,2026-01-01T00:00:00Z")
     answer = sender.write("item", replace=[files], delete=[sender.file("id", "2")])
@@ -141,7 +143,7 @@ def test_a_batch_is_a_run_of_the_sender_and_its_plain_files_go(sender: Sender, w
     assert kept_files(landing) == []
 
 
-def test_a_history_batch_is_not_dated_by_the_service(sender: Sender, working, script):
+def test_history_mode_batch_gets_no_date_from_the_service(sender: Sender, working, script):
     sender.create(table("item", ["id", "_fivetran_start"], **ITEM, **HISTORY))
     earliest = sender.file("id,_fivetran_start", "1,2026-01-01T00:00:00Z")
     assert sender.write_history("item", earliest_start=[earliest]).success
@@ -150,13 +152,13 @@ def test_a_history_batch_is_not_dated_by_the_service(sender: Sender, working, sc
     assert "history mode" in sender.write("item", replace=[earliest]).task.message
 
 
-def test_a_batch_without_files_is_no_run(sender: Sender):
+def test_batch_without_files_starts_no_run(sender: Sender):
     sender.create(table("item", ["id"], **ITEM))
     assert sender.write("item").success
     assert not LoadRun.objects.exists()
 
 
-def test_a_bad_file_is_a_task_and_no_run(sender: Sender, landing: Path):
+def test_batch_file_with_a_wrong_or_missing_key_returns_a_task_and_starts_no_run(sender: Sender, landing: Path):
     sender.create(table("item", ["id"], **ITEM))
     path = sender.file("id,name", "1,a")
     sender.keys[path] = b"x" * 32
@@ -167,7 +169,7 @@ def test_a_bad_file_is_a_task_and_no_run(sender: Sender, landing: Path):
 
 
 @pytest.mark.full
-def test_a_refused_batch_is_a_task_without_values(sender: Sender, working, script):
+def test_refused_batch_returns_a_task_without_values(sender: Sender, working, script):
     sender.create(table("item", ["id"], **ITEM))
     refusal = Refusal("VALUE_DOES_NOT_FIT", "1 value of id does not fit", samples=("secret",)).as_json()
     script.tell(fail={"rawcore.rc_shop_item": refusal})
@@ -189,7 +191,7 @@ def test_a_change_that_needs_approval_names_its_report(sender: Sender, working):
     assert LoadRun.objects.order_by("-pk")[0].status == "blocked"
 
 
-def test_without_a_worker_the_sender_may_try_again(sender: Sender, monkeypatch):
+def test_batch_without_a_live_worker_is_canceled_and_returns_unavailable(sender: Sender, monkeypatch):
     monkeypatch.setattr("elevata.jobs.states.WORKER_SILENT_AFTER", datetime.resolution)
     sender.create(table("item", ["id"], **ITEM))
     assert status(sender.write, "item", replace=[sender.file("id", "1")]) == "UNAVAILABLE"
@@ -197,7 +199,7 @@ def test_without_a_worker_the_sender_may_try_again(sender: Sender, monkeypatch):
 
 
 @pytest.mark.full
-def test_a_truncate_ends_or_marks_what_was_synced_before(sender: Sender, working, script):
+def test_truncate_ends_or_marks_rows_synced_before_its_time(sender: Sender, working, script):
     before = datetime(2026, 1, 2, 3, 4, 5, 678000, UTC)
     assert sender.truncate("item", before).success  # a table that does not exist
     sender.create(table("item", ["id"], **ITEM, _fivetran_deleted="BOOLEAN"))
@@ -274,7 +276,7 @@ def test_migrations_of_the_live_mode_are_unsupported(sender: Sender, type_: str)
 
 
 @pytest.mark.full
-def test_a_copied_table_takes_all_versions_and_may_be_copied_again(sender: Sender, working, script):
+def test_copy_of_a_table_takes_all_versions_and_can_be_repeated(sender: Sender, working, script):
     sender.create(table("item", ["id"], **ITEM, price=("DECIMAL", 9, 2)))
     copy = messages.Copy(copy_table=messages.FromTo(source="item", target="other"))
     for _ in range(2):
@@ -333,7 +335,7 @@ def test_migrations_between_soft_delete_and_history_mode_carry_the_deletes_over(
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
-def test_an_address_besides_the_loopback_is_refused_without_tls(host: str):
+def test_listener_requires_tls_for_addresses_other_than_loopback(host: str):
     with pytest.raises(Refusal) as caught, serving(Listener(host, 0)):
         pass
     assert caught.value.code == "TLS_NEEDED"
@@ -345,7 +347,7 @@ def test_a_certificate_without_its_key_is_refused(tmp_path: Path):
     assert caught.value.code == "BAD_OPTION"
 
 
-def test_with_tls_the_service_is_reached_by_its_certificate(sender: Sender, tmp_path: Path):
+def test_service_with_tls_accepts_encrypted_connections_only(sender: Sender, tmp_path: Path):
     certificate, key = self_signed(tmp_path)
     with serving(Listener("127.0.0.1", 0, certificate, key)) as port:
         credentials = grpc.ssl_channel_credentials(certificate.read_bytes())
@@ -357,7 +359,9 @@ def test_with_tls_the_service_is_reached_by_its_certificate(sender: Sender, tmp_
             assert status(sender.describe, "item") == "UNAVAILABLE"
 
 
-def test_a_stop_cancels_what_is_under_way_and_removes_its_files(sender: Sender, landing: Path, monkeypatch, in_threads):
+def test_service_stop_cancels_the_pending_run_and_deletes_its_files(
+    sender: Sender, landing: Path, monkeypatch, in_threads
+):
     monkeypatch.setattr("loader.management.waiting.live_workers", LoadRun.objects.all)
     sender.create(table("item", ["id"], **ITEM))
     path = sender.file("id", "1")
@@ -377,7 +381,7 @@ def test_a_stop_cancels_what_is_under_way_and_removes_its_files(sender: Sender, 
 
 @pytest.mark.full
 @pytest.mark.parametrize(("end", "left"), [("queued", 1), ("failed", 0), ("lost", 0)])
-def test_files_of_a_service_that_was_killed_go_after_the_end_of_their_run(sender: Sender, landing: Path, end, left):
+def test_sweep_deletes_files_of_a_killed_service_after_their_run_ended(sender: Sender, landing: Path, end, left):
     sender.create(table("item", ["id"], **ITEM))
     batch = keep_batch(run_id="r1", sent=[SentFile("upsert", "a", [b"id"])], repeatable=False)
     with acting_as(User.objects.get(username="fay")):

@@ -53,7 +53,7 @@ def columns(name: str) -> dict[str, tuple[str, bool]]:
     return {row.name: (str(row.type), row.active) for row in rows}
 
 
-def test_a_table_becomes_a_source_and_its_targets():
+def test_create_table_creates_a_source_and_its_target_datasets():
     tables.create_table(sent(ID, NAME, SYNCED))
     source = SourceDataset.objects.get()
     assert (source.system.short_name, source.name, source.historize) == ("shop", "item", True)
@@ -71,7 +71,7 @@ def test_a_table_becomes_a_source_and_its_targets():
     }
 
 
-def test_changes_are_in_the_change_log_under_the_senders_name():
+def test_change_log_records_the_sender_as_actor_of_table_changes():
     tables.create_table(sent(ID, NAME))
     entries = ChangeLogEntry.objects.filter(actor="fay")
     assert set(entries.values_list("actor_kind", "reason")) == {("token", "created by Fivetran as shop.item")}
@@ -107,14 +107,14 @@ def test_tables_of_a_schema_share_a_system():
 
 
 @pytest.mark.parametrize("columns", [(ID, NAME, SYNCED), (ID, NAME, SYNCED, *HISTORY)])
-def test_a_table_is_reported_as_it_was_sent(columns):
+def test_described_table_equals_the_sent_table(columns):
     others = (Column("d", "DECIMAL", precision=9, scale=2), Column("t", "NAIVE_DATETIME"), Column("s", "SHORT"))
     table = Table("shop", "item", (*columns[:3], *others, *columns[3:]))
     tables.create_table(table)
     assert tables.described_table(tables.wanted_table("shop", "item")) == table
 
 
-def test_a_table_that_is_there_is_not_created_again():
+def test_create_refuses_an_existing_table_and_alter_an_unknown_table():
     tables.create_table(sent(ID))
     assert refused(tables.create_table, sent(ID, NAME)) == "TABLE_EXISTS"
     assert tables.known_table("shop", "other") is None
@@ -134,20 +134,20 @@ def test_columns_are_added_retyped_and_retired():
     assert reported.columns == (ID, Column("n", "LONG"), Column("price", "DOUBLE"))
 
 
-def test_a_table_that_gets_the_columns_of_history_mode_is_in_history_mode():
+def test_alter_with_history_columns_switches_a_table_to_history_mode():
     source = tables.create_table(sent(ID))
     assert not tables.in_history_mode(source)
     assert tables.in_history_mode(tables.alter_table(sent(ID, *HISTORY), drops=False))
 
 
-def test_a_refused_change_leaves_nothing():
+def test_refused_alter_adds_no_columns():
     tables.create_table(sent(ID, NAME))
     keyed = Column("name", "STRING", primary_key=True)
     assert refused(tables.alter_table, sent(ID, keyed, Column("x", "INT")), drops=False) == "PRIMARY_KEY_CHANGED"
     assert set(columns("rawcore.rc_shop_item")) == {"id", "name"}
 
 
-def test_a_dropped_table_comes_back_with_its_columns():
+def test_create_restores_a_dropped_table_and_keeps_its_former_columns():
     tables.create_table(sent(ID, NAME))
     tables.drop_table("shop", "item")
     assert tables.known_table("shop", "item") is None
@@ -178,7 +178,7 @@ def test_a_renamed_column_keeps_its_former_name():
     assert (column.former_names, tables.target_names(source)) == (["name"], {"id": "id", "title": "title"})
 
 
-def test_a_column_that_a_user_renamed_keeps_that_name():
+def test_column_renamed_by_a_user_keeps_that_name_if_fivetran_renames_the_source_column():
     source = tables.create_table(sent(ID, NAME))
     column = tables.rawcore_of(source).columns.get(name="name")
     rename_column(column=column, name="label", expected_version=column.version)
@@ -187,7 +187,7 @@ def test_a_column_that_a_user_renamed_keeps_that_name():
     assert tables.target_names(source) == {"id": "id", "title": "label"}
 
 
-def test_an_added_column_is_added_once():
+def test_repeated_add_column_adds_the_column_once():
     tables.create_table(sent(ID))
     for _ in range(2):
         source = tables.add_column("shop", "item", NAME)

@@ -29,7 +29,7 @@ def refused(action) -> Refusal:
     return refusal.value
 
 
-def test_topics_are_listed_without_those_of_the_cluster_itself(broker, cluster):
+def test_topic_list_omits_internal_topics_of_the_cluster(broker, cluster):
     topic = broker.create("orders", 3)
     with broker.transaction(topic, {}):
         facts = cluster.facts()
@@ -38,7 +38,7 @@ def test_topics_are_listed_without_those_of_the_cluster_itself(broker, cluster):
     assert [broker.port for broker in facts.brokers] == [broker.port]
 
 
-def test_a_topic_has_an_id_and_the_offsets_of_its_partitions(broker, cluster):
+def test_describe_returns_the_topic_id_and_the_offsets_of_each_partition(broker, cluster):
     topic = broker.create("orders", 2)
     broker.send(topic, [(None, {"n": n}) for n in range(5)], partition=1)
     broker.expire(topic, 2, partition=1)
@@ -51,7 +51,7 @@ def test_a_topic_has_an_id_and_the_offsets_of_its_partitions(broker, cluster):
     assert again.partitions == {0: (0, 0)}
 
 
-def test_a_partition_ends_before_an_open_transaction(broker, cluster):
+def test_end_offset_of_a_partition_excludes_an_open_transaction(broker, cluster):
     topic = broker.create("orders")
     broker.send(topic, [(None, "{}")])
     with broker.transaction(topic, {"n": 1}, {"n": 2}):
@@ -60,7 +60,7 @@ def test_a_partition_ends_before_an_open_transaction(broker, cluster):
     assert cluster.describe(topic).partitions == {0: (0, 5)}  # with the transaction's marker
 
 
-def test_the_first_messages_are_those_of_committed_transactions(broker, cluster):
+def test_first_messages_omit_aborted_transactions(broker, cluster):
     topic = broker.create("orders", 2)
     broker.send(topic, [("a", "1"), ("b", None)])
     with broker.transaction(topic, "2", commit=False):
@@ -75,21 +75,21 @@ def test_the_first_messages_are_those_of_committed_transactions(broker, cluster)
     assert len(cluster.first_messages(cluster.describe(topic), 2)) == 2
 
 
-def test_no_host_outside_the_permitted_ones_is_asked(broker, cluster):
+def test_client_refuses_a_bootstrap_host_that_is_not_permitted(broker, cluster):
     place = parse_cluster(f"kafka://{broker.address},192.0.2.1:9092")
     refusal = refused(Cluster(place, ["127.0.0.1"]).facts)
     assert refusal.code == "HOST_NOT_ALLOWED"
     assert "192.0.2.1" in refusal.message
 
 
-def test_brokers_that_the_cluster_names_must_be_permitted_too(broker):
+def test_client_refuses_an_advertised_broker_that_is_not_permitted(broker):
     assert signing_in(broker).facts().brokers
     refusal = refused(signing_in(broker, hosts=("127.0.0.1",)).facts)
     assert refusal.code == "HOST_NOT_ALLOWED"
     assert "localhost" in refusal.message
 
 
-def test_a_wrong_password_is_refused_without_being_named(broker):
+def test_refusal_of_a_wrong_password_does_not_contain_the_password(broker):
     refusal = refused(signing_in(broker, "wrong-password").facts)
     assert refusal.code == "SIGN_IN_REFUSED"
     assert "wrong-password" not in refusal.one_line()
@@ -107,7 +107,7 @@ def test_a_missing_topic_is_named_and_not_created(broker, cluster):
     assert "no-such-topic" not in cluster.facts().topics
 
 
-def test_a_broker_that_is_down_is_named():
+def test_refusal_names_the_broker_that_cannot_be_reached():
     port = free_port()
     refusal = refused(Cluster(parse_cluster(f"kafka://127.0.0.1:{port}"), ["127.0.0.1"], seconds=2).facts)
     assert refusal.code == "NOT_REACHED"

@@ -23,7 +23,7 @@ from loader.records.plain_values import UnreadableType, far_rows, plain_column, 
         (pa.array(["a", None]).dictionary_encode(), ["a", None], [False, False]),
     ],
 )  # fmt: skip
-def test_values_are_plain_also_in_slices(values: pa.Array, expected: list, cut: list[bool]):
+def test_plain_column_converts_whole_and_sliced_arrow_arrays(values: pa.Array, expected: list, cut: list[bool]):
     for start in range(len(values)):
         column = plain_column(values.slice(start))
         column.values.validate(full=True)
@@ -43,7 +43,7 @@ def test_types_that_spark_does_not_have_are_unreadable(kind: pa.DataType):
         plain_type(kind)
 
 
-def test_years_outside_of_1_to_9999_are_found_inside_of_lists():
+def test_far_rows_marks_years_outside_of_1_to_9999_also_in_lists():
     days = pa.array([1, 2_932_896, 2_932_897, -719_163, None], pa.int32()).cast(pa.date32())
     assert far_rows(days).to_pylist() == [False, False, True, True, False]
     lists = pa.array([[1], [2_932_897], None, []], pa.list_(pa.int32())).cast(pa.list_(pa.date32()))

@@ -46,7 +46,7 @@ def refused(kind: str, content: str | bytes, wanted: tuple[str, ...] = (), name:
         ('{"r": {"id": "a"}}', {"path": "r"}, [{"id": "a"}]),
     ],
 )
-def test_json(text, options, expected):
+def test_json_reader_returns_the_records_of_a_document(text, options, expected):
     assert [values for _, values in records("json", text, **options)] == expected
 
 
@@ -61,13 +61,13 @@ def test_json_keeps_numbers_as_they_are_written_and_nested_values_as_json():
     }
 
 
-def test_json_reads_escapes_of_whole_characters():
+def test_json_reader_decodes_surrogate_pairs_and_escaped_backslashes():
     text = r'[{"a": "\ud83d\ude00", "b": "\\ud83d", "c": "\\\ud83d\ude00"}]'
     ((_, values),) = records("json", text)
     assert values == {"a": "😀", "b": "\\ud83d", "c": "\\😀"}
 
 
-def test_a_column_with_a_path_is_a_value_inside_an_object():
+def test_json_column_path_reads_a_nested_value():
     text = '[{"a": {"b": {"c": 1.0}, "d": 2}}, {"a": null}, {"a": {}}, {"a.d": 3}]'
     found = [values for _, values in records("json", text, wanted=("a.b.c", "a.d"))]
     assert found == [{"a.b.c": "1.0", "a.d": "2"}, {"a.b.c": None, "a.d": None}, {}, {"a.d": "3"}]
@@ -111,7 +111,7 @@ def test_a_json_document_that_is_cut_after_its_records_is_refused(text):
 
 
 @pytest.mark.parametrize("text", ['{"a": 1, "items": [], "a": 2}', '{"items": [], "items": [{"id": 1}]}'])
-def test_a_name_that_occurs_twice_beside_the_path_is_refused(text):
+def test_json_document_with_a_duplicate_name_beside_the_path_is_refused(text):
     assert refused("json", text, path="items").code == "BAD_JSON"
 
 
@@ -139,7 +139,7 @@ def test_a_path_that_is_not_in_the_document_is_refused():
         ('<?xml version="1.0" encoding="ISO-8859-1"?><r><i><t>ü</t></i></r>'.encode("latin-1"), {}, [{"t": "ü"}]),
     ],
 )
-def test_xml(text, options, expected):
+def test_xml_reader_returns_the_records_of_a_document(text, options, expected):
     assert [values for _, values in records("xml", text, **options)] == expected
 
 
@@ -147,7 +147,7 @@ def test_a_record_of_xml_is_numbered_by_its_line():
     assert [line for line, _ in records("xml", "<r>\n<i>\n<a/></i>\n<i/>\n</r>")] == [2, 4]
 
 
-def test_a_column_with_a_path_is_an_element_inside_another():
+def test_xml_column_path_reads_a_nested_element_or_attribute():
     text = '<r><i><p c="EUR">5</p><a><b>1</b></a></i></r>'
     assert records("xml", text, wanted=("p.c", "p.#text", "a.b")) == [(1, {"p.c": "EUR", "p.#text": "5", "a.b": "1"})]
 
@@ -218,13 +218,13 @@ def test_xml_is_read_in_the_encoding_that_it_declares(monkeypatch, encoding, tex
         b'<?xml version="1.0" encoding="UTF-16"?><r/>',
     ],
 )
-def test_xml_in_another_or_an_unknown_encoding_is_refused(document):
+def test_xml_with_an_unknown_or_non_matching_encoding_is_refused(document):
     refusal = refused("xml", document)
     assert refusal.code == "WRONG_ENCODING"
     assert "a.xml" in refusal.message
 
 
-def test_text_of_an_element_with_attributes_in_some_records_only_is_read_by_its_path():
+def test_xml_text_path_reads_elements_with_and_without_attributes():
     text = '<r><i><p>5</p></i><i><p c="EUR">6</p></i><i><p c="EUR"/></i><i/></r>'
     assert checked(text, wanted=("p.#text", "p.c")) == [
         {"p.#text": "5"},
@@ -255,7 +255,7 @@ def test_column_that_is_text_in_one_record_and_an_object_in_another_is_refused(w
         '<a x:id="1" y:id="2"/>',
     ],
 )
-def test_two_namespaces_with_one_name_are_refused(row):
+def test_xml_record_with_the_same_name_in_two_namespaces_is_refused(row):
     text = f'<r xmlns:x="u" xmlns:y="w">\n<i>{row}<n>3</n></i></r>'
     with pytest.raises(Refusal, match="line 2: two (elements|attributes) id") as caught:
         checked(text)
@@ -271,7 +271,7 @@ def test_two_prefixes_of_one_namespace_give_the_same_name():
     assert checked(text) == [{"id": '["1","2"]'}]
 
 
-def test_rows_of_two_namespaces_are_refused_unless_the_option_names_one():
+def test_xml_rows_of_two_namespaces_require_a_row_tag_with_a_prefix():
     text = '<r xmlns:x="u" xmlns:y="w"><x:i><n>1</n></x:i>\n<y:i><n>2</n></y:i></r>'
     refusal = refused("xml", text, row_tag="i")
     assert (refusal.code, refusal.row) == ("BAD_XML", 2)
@@ -284,7 +284,7 @@ TIME = dt.datetime(2026, 1, 2, 3, 4, 5)
 SHEET = {3: [None, "id", "n", "at"], 5: [None, "a", 1.5, TIME], 6: [None, "007", 12, dt.datetime(2026, 1, 2)]}
 
 
-def test_a_workbook_gives_rows_by_their_numbers():
+def test_workbook_rows_are_numbered_as_in_the_sheet():
     expected = [
         (5, {"id": "a", "n": "1.5", "at": "2026-01-02 03:04:05"}),
         (6, {"id": "007", "n": "12", "at": "2026-01-02"}),
@@ -293,7 +293,7 @@ def test_a_workbook_gives_rows_by_their_numbers():
     assert records("xlsx", workbook({"Notes": [["x"]], "Data": SHEET}), sheet="Data") == expected
 
 
-def test_a_range_of_a_sheet_is_read_alone():
+def test_range_option_reads_only_that_part_of_a_sheet():
     content = workbook({"Data": [["title"], ["id", "n", "sum"], ["a", 1, 9], ["b", True, 9], ["total", 2]]})
     assert records("xlsx", content, range="A2:B4") == [(3, {"id": "a", "n": "1"}), (4, {"id": "b", "n": "true"})]
     assert [number for number, _ in records("xlsx", content, range="A3", header=False)] == [3, 4, 5]
@@ -367,7 +367,7 @@ def test_a_sheet_that_spans_too_many_cells_is_refused(row):
 
 
 @pytest.mark.parametrize("target", ["/xl/data.xml", "xl/data.xml", "data.xml", "./worksheets/../DATA.xml"])
-def test_a_sheet_is_checked_wherever_the_workbook_has_it(target):
+def test_cell_limit_applies_to_a_sheet_at_any_path_in_the_workbook(target):
     far = FAR.format('<row r="1048576"><c r="XFD1048576"><v>1</v></c></row>')
     content = rewritten(workbook({"S": [["id"]]}), SHEET_PART, far, name="xl/data.xml")
     with zipfile.ZipFile(io.BytesIO(content)) as packed:
@@ -376,13 +376,13 @@ def test_a_sheet_is_checked_wherever_the_workbook_has_it(target):
     assert refused("xlsx", content).code == "TOO_LARGE"
 
 
-def test_cells_without_references_are_counted_by_their_rows():
+def test_cells_without_references_are_read_by_their_position():
     rows = "<row><c><v>1</v></c><c><v>2</v></c></row>" * 3
     found = records("xlsx", rewritten(workbook({"S": [["a"]]}), SHEET_PART, FAR.format(rows)), header=False)
     assert [values for _, values in found][1] == {"column_1": "1", "column_2": "2"}
 
 
-def test_a_sheet_that_is_missing_is_refused_with_those_that_exist():
+def test_refusal_of_a_missing_sheet_lists_the_existing_sheets():
     refusal = refused("xlsx", workbook({"One": [], "Two": []}), sheet="Three")
     assert (refusal.code, refusal.samples) == ("NO_SUCH_SHEET", ("One", "Two"))
 
@@ -406,7 +406,7 @@ def test_packed_documents_are_unpacked_and_cut_ones_refused(ending, pack):
 
 
 @pytest.mark.parametrize(("kind", "module"), [("json", json_documents), ("xml", xml_documents), ("xlsx", workbooks)])
-def test_a_file_beyond_the_limit_is_refused_with_the_number(monkeypatch, kind, module):
+def test_refusal_of_a_file_over_the_size_limit_states_the_limit(monkeypatch, kind, module):
     monkeypatch.setattr(module, "LIMIT", 1 << 20)
     bomb = gzip.compress(b" " * (8 << 20))
     refusal = refused(kind, bomb, name=f"a.{kind}.gz")
@@ -414,7 +414,7 @@ def test_a_file_beyond_the_limit_is_refused_with_the_number(monkeypatch, kind, m
     assert "1 MB" in refusal.message
 
 
-def test_a_record_of_xml_without_an_end_is_refused(monkeypatch):
+def test_xml_record_over_the_size_limit_is_refused(monkeypatch):
     monkeypatch.setattr(xml_documents, "LARGEST_RECORD", 1000)
     refusal = refused("xml", f"<r>\n<i>{'x' * 2000}</i></r>")
     assert (refusal.code, refusal.row) == ("TOO_LARGE", 2)

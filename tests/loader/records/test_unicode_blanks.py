@@ -26,14 +26,14 @@ class Response:
 
 
 @pytest.mark.parametrize("text", SEPARATORS[1:])
-def test_the_text_of_an_xml_element_with_attributes_may_be_one_separator(text: str):
+def test_xml_reader_keeps_an_element_text_that_is_a_unicode_separator(text: str):
     document = f'<rows><row><a b="1">{text}</a></row></rows>'.encode()
     (record,) = READERS["xml"](io.BytesIO(document), "a.xml", ReadingOptions.of("xml", {}), ())
     assert json.loads(record.values["a"]) == {"b": "1", "#text": text}
 
 
 @pytest.mark.parametrize("line", SEPARATORS)
-def test_a_json_line_of_a_separator_is_no_blank_line(tmp_path: Path, line: str):
+def test_json_line_of_a_unicode_separator_is_refused_instead_of_skipped(tmp_path: Path, line: str):
     path = tmp_path / "a.jsonl"
     path.write_text(f'{{"id": 1}}\n{line}\n', newline="")
     with pytest.raises(Refusal) as caught:
@@ -42,13 +42,13 @@ def test_a_json_line_of_a_separator_is_no_blank_line(tmp_path: Path, line: str):
 
 
 @pytest.mark.parametrize("blank", SEPARATORS)
-def test_a_number_in_a_declared_format_has_no_separators_around_it(blank: str):
+def test_formatted_number_with_a_leading_unicode_separator_is_invalid(blank: str):
     formats = ValueFormats.of({"decimal_separator": ","})
     assert standard_values([" 1,5\t", f"{blank}1,5"], "float", formats) == ["1.5", None]
 
 
 @pytest.mark.parametrize("separator", SEPARATORS)
-def test_indented_sql_keeps_the_separators_in_its_texts(separator: str):
+def test_sql_indentation_keeps_unicode_separators_in_string_literals(separator: str):
     assert _indent(f"SELECT 'a{separator}b'\nFROM t") == f"  SELECT 'a{separator}b'\n  FROM t"
 
 
@@ -57,7 +57,7 @@ def test_names_in_a_form_are_split_at_line_ends_only(separator: str):
     assert DatasetNamesField().to_python(f"a{separator}b\r\nc\nd") == [f"a{separator}b", "c", "d"]
 
 
-def test_digits_of_other_scripts_are_no_numbers():
+def test_retry_after_and_instants_accept_ascii_digits_only():
     assert _retry_after(Response("²")) is None
     with pytest.raises(ValueError, match="isoformat"):
         instant("²")

@@ -111,7 +111,7 @@ def test_date_that_does_not_exist_is_refused(stored: str):
     assert (refusal.code, refusal.row, refusal.samples) == ("UNREADABLE_CELL", 2, (stored,))
 
 
-def test_dates_of_a_workbook_that_counts_from_1904():
+def test_dates_are_read_by_the_1904_system_if_the_workbook_declares_it():
     content = sheet_of('<c s="1"><v>42735.25</v></c>')
     with zipfile.ZipFile(io.BytesIO(content)) as packed:
         listed = packed.read(WORKBOOK_PART).decode()
@@ -119,12 +119,12 @@ def test_dates_of_a_workbook_that_counts_from_1904():
     assert values_of(content) == ["2021-01-01 06:00:00"]
 
 
-def test_date_of_iso_8601_keeps_its_text():
+def test_iso_8601_date_cell_is_read_from_its_text():
     cells = [f'<c t="d"><v>{text}</v></c>' for text in ("2021-01-01", "2021-01-01T00:00:00", "2021-01-01T10:10:10.25")]
     assert values_of(sheet_of(*cells)) == ["2021-01-01", "2021-01-01", "2021-01-01 10:10:10.25"]
 
 
-def test_number_that_is_read_as_no_number_is_a_fault():
+def test_text_of_cell_returns_a_fault_if_the_library_and_the_file_disagree():
     assert not isinstance(text_of_cell("", Stored(NUMBER, "5")), str)
     assert not isinstance(text_of_cell(5.0, None), str)
 
@@ -153,7 +153,7 @@ def test_results_of_formulas_are_read():
     assert values_of(sheet_of(*cells)) == ["2.5", "x", "true"]
 
 
-def test_formula_whose_program_stored_zero_and_did_not_calculate_is_refused():
+def test_uncalculated_formula_with_a_stored_zero_is_refused():
     content = sheet_of("<c><f>B2*2</f><v>0</v></c>")
     assert values_of(content) == ["0"]
     with zipfile.ZipFile(io.BytesIO(content)) as packed:
@@ -169,7 +169,7 @@ def test_error_cell_is_refused_with_its_cell_and_name(name: str):
     assert (refusal.code, refusal.row, refusal.samples) == ("UNREADABLE_CELL", 3, (name,))
 
 
-def test_error_cell_beside_the_contract_or_declared_as_null_is_loaded():
+def test_error_cell_outside_the_contract_or_declared_as_null_is_loaded():
     content = workbook({"S": [["id", "v"], ["a", 1]]})
     with zipfile.ZipFile(io.BytesIO(content)) as packed:
         sheet = packed.read(SHEET_PART).decode()
@@ -185,7 +185,7 @@ def test_error_cell_beside_the_contract_or_declared_as_null_is_loaded():
 # --- sheets with formats only
 
 
-def test_cells_with_a_format_only_do_not_count():
+def test_cells_with_a_format_but_no_value_are_ignored():
     row = '<row r="1048576"><c r="A1048576" s="1"/><c r="XFD1048576" s="1"><v/></c></row>'
     content = sheet_of('<c r="A2"><v>7</v></c>', *([""] * 40))
     with zipfile.ZipFile(io.BytesIO(content)) as packed:
@@ -207,7 +207,7 @@ WRITERS = pytest.mark.parametrize("write", [xls, xlsb, ods])
 
 
 @WRITERS
-def test_rows_of_other_workbooks(write: Callable[..., bytes]):
+def test_reader_returns_the_rows_of_xls_xlsb_and_ods_workbooks(write: Callable[..., bytes]):
     assert loaded(write(ROWS)) == [
         (2, {"id": "a", "n": "1", "d": "2026-01-02", "ok": "true"}),
         (3, {"id": "ä", "n": "1.5", "d": None, "ok": "false"}),
@@ -220,21 +220,21 @@ def test_rows_of_other_workbooks(write: Callable[..., bytes]):
 @pytest.mark.parametrize(
     "cell", [Error("#N/A"), Error("#DIV/0!", of_formula=True), Formula(is_calculated=False), 1.2345678901234568e18]
 )
-def test_cell_of_another_workbook_that_cannot_be_read_is_refused(write: Callable[..., bytes], cell: Any):
+def test_unreadable_cell_of_an_xls_xlsb_or_ods_workbook_is_refused(write: Callable[..., bytes], cell: Any):
     refusal = refusal_of(write([["id", "n"], ["a", 1], ["b", cell]]))
     assert (refusal.code, refusal.row, refusal.column) == ("UNREADABLE_CELL", 3, "n")
     assert "cell B3" in refusal.message
 
 
 @WRITERS
-def test_another_workbook_that_was_cut_is_refused(write: Callable[..., bytes]):
+def test_truncated_xls_xlsb_or_ods_workbook_is_refused(write: Callable[..., bytes]):
     content = write(ROWS)
     for size in (20, 600, len(content) // 2):
         assert refused("xlsx", content[:size]).code == "UNREADABLE_FILE"
 
 
 @WRITERS
-def test_another_workbook_that_spans_too_many_cells_is_refused(write: Callable[..., bytes], monkeypatch):
+def test_xls_xlsb_or_ods_workbook_with_too_many_cells_is_refused(write: Callable[..., bytes], monkeypatch):
     monkeypatch.setattr("loader.records.workbooks.MOST_CELLS", 19)
     assert refusal_of(write(ROWS)).code == "TOO_LARGE"
     monkeypatch.setattr("loader.records.workbooks.MOST_CELLS", 20)
@@ -246,7 +246,7 @@ def test_whole_date_of_a_binary_workbook_that_is_read_as_a_number_is_refused():
     assert (refusal.code, refusal.row, refusal.samples) == ("UNREADABLE_CELL", 2, ("46024.0",))
 
 
-def test_repeated_rows_and_durations_of_an_opendocument_sheet():
+def test_opendocument_sheet_returns_repeated_rows_and_durations():
     repeated = (
         '<table:table-row table:number-rows-repeated="3"><table:table-cell office:value-type="float" '
         'office:value="7"/></table:table-row><table:table-row table:number-rows-repeated="1048000">'
@@ -277,7 +277,7 @@ def test_breaks_and_blanks_in_a_text_of_an_opendocument_sheet_are_read():
     ],
     ids=["xlsx", "xls", "ods"],
 )
-def test_workbook_with_a_password_is_refused_as_such(content: bytes):
+def test_refusal_of_a_protected_workbook_states_that_it_has_a_password(content: bytes):
     refusal = refused("xlsx", content)
     assert refusal.code == "PASSWORD"
     assert "password" in refusal.message

@@ -309,7 +309,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_history_ends_as_its_rules_say(name):
+def test_combined_policy_choices_give_the_expected_history(name):
     policy, columns, batches, expected = CASES[name]
     if policy["input"] == "batch_files":
         batches = [{key: value for key, value in one.items() if key != "rows"} for one in batches]
@@ -332,7 +332,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("deletes", ENDS)
-def test_every_order_of_arrival_ends_alike(deletes):
+def test_feed_events_give_the_same_history_in_every_order_of_arrival(deletes):
     columns = {"id": "integer", "a": "string", "t": "bigint"}
     expected = sorted(map(str, ENDS[deletes]))
     for order in permutations(EVENTS):

@@ -20,7 +20,7 @@ EVERY = [case for name in ("contract.json", "own.json", "acceptance.json") for c
 
 
 @pytest.mark.parametrize("case", EVERY, ids=lambda case: case.id)
-def test_case_ends_as_expected(case):
+def test_reference_engine_passes_every_history_case(case):
     engines = []
 
     def make_engine(header):
@@ -52,7 +52,7 @@ def outcome_of(**changes):
     return run_case(case, ReferenceEngine)
 
 
-def test_compares_by_type_and_only_named_fields():
+def test_case_compares_values_by_type_and_only_named_fields():
     assert outcome_of().passed
     assert outcome_of(expected=[{"v": 1.5}]).passed
     assert outcome_of(expected=[{"state": "new"}]).passed
@@ -70,13 +70,13 @@ def test_compares_by_type_and_only_named_fields():
         ([{"id": 1, "nothing": 5}], "nothing=5"),
     ],
 )
-def test_says_what_differs(expected, said):
+def test_case_message_shows_the_differing_versions(expected, said):
     outcome = outcome_of(expected=expected)
     assert not outcome.passed
     assert said in outcome.message
 
 
-def test_rows_that_name_few_fields_leave_the_others_theirs():
+def test_each_expected_row_matches_a_version_of_its_own():
     rows = [{"id": 1, "v": "1"}, {"id": 2, "v": "2"}, {"id": 3, "v": "3"}]
     batches = [{"at": "2024-01-01T00:00:00Z", "run_id": "r", "rows": rows}]
     anyone, two = {"state": "new"}, {"id": 2}
@@ -84,18 +84,18 @@ def test_rows_that_name_few_fields_leave_the_others_theirs():
     assert not outcome_of(batches=batches, expected=[two, two, anyone]).passed
 
 
-def test_an_expected_refusal_must_happen():
+def test_case_fails_if_an_expected_refusal_does_not_happen():
     batch = {"at": "2024-01-01T00:00:00Z", "run_id": "r", "rows": [{"id": 1, "v": "1.50"}], "error": "no way"}
     assert "should have been refused: no way" in outcome_of(batches=[batch]).message
 
 
-def test_a_refusal_must_be_expected():
+def test_case_fails_on_an_unexpected_refusal():
     batch = {"at": "2024-01-01T00:00:00Z", "run_id": "r", "rows": [{"id": None}]}
     outcome = outcome_of(batches=[batch], expected=[])
     assert outcome.message.startswith("batch 1 (r) was refused: NULL_KEY")
 
 
-def test_a_refused_batch_must_leave_the_table():
+def test_case_fails_if_a_refused_batch_changes_the_table():
     class Careless(ReferenceEngine):
         def apply(self, batch):
             if batch["run_id"] == "bad":
@@ -130,7 +130,7 @@ def test_a_refused_batch_must_leave_the_table():
         ({"more": 1}, "more is not known"),
     ],
 )
-def test_unreadable_cases_say_where(changes, said):
+def test_parse_error_of_a_case_names_the_invalid_field(changes, said):
     with pytest.raises(CaseProblem) as caught:
         parse_cases(json.dumps([simple(**changes)]))
     assert said in str(caught.value)
@@ -146,7 +146,7 @@ def test_unreadable_cases_say_where(changes, said):
         ({"input": "batch_files", "time": "_fivetran_start", "deletes": "ignore"}, "does not go with"),
     ],
 )
-def test_a_case_with_a_senseless_policy_fails_alone(policy, said):
+def test_case_with_an_invalid_policy_fails_without_stopping_the_others(policy, said):
     cases = parse_cases(json.dumps([simple(), simple(id="odd", policy=policy), simple(id="last")]))
     outcomes = [run_case(case, ReferenceEngine) for case in cases]
     assert [(outcome.id, outcome.passed) for outcome in outcomes] == [("one", True), ("odd", False), ("last", True)]
@@ -154,12 +154,12 @@ def test_a_case_with_a_senseless_policy_fails_alone(policy, said):
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", "[{}]", "nonsense"])
-def test_a_file_that_holds_no_cases(text):
+def test_file_without_cases_is_refused(text):
     with pytest.raises(CaseProblem):
         parse_cases(text)
 
 
-def test_selecting():
+def test_select_returns_cases_by_id_and_refuses_an_unknown_id():
     cases = parse_cases(json.dumps([simple(), simple(id="two")]))
     assert [case.id for case in select(cases, None)] == ["one", "two"]
     assert [case.id for case in select(cases, ["two", "two"])] == ["two"]

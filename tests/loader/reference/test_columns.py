@@ -34,13 +34,13 @@ PAIRS = list(permutations(VALUES, 2))
 
 
 @pytest.mark.parametrize(("stored", "wanted"), PAIRS)
-def test_a_history_takes_the_wider_types_that_a_plan_does(stored, wanted):
+def test_reference_engine_widens_the_same_types_as_a_plan(stored, wanted):
     change = classify(stored, wanted)
     assert (widening(parse(stored), parse(wanted)) is not None) == (change is TypeChange.EQUIVALENT or change.widens)
 
 
 @pytest.mark.parametrize(("stored", "wanted"), [pair for pair in PAIRS if classify(*pair).widens])
-def test_what_is_stored_becomes_a_value_of_the_wider_type(stored, wanted):
+def test_widening_converts_stored_values_to_the_wider_type(stored, wanted):
     convert = widening(parse(stored), parse(wanted))
     for value in VALUES[stored]:
         assert typed(convert(value), parse(wanted)) == convert(value)
@@ -64,18 +64,18 @@ def test_what_is_stored_becomes_a_value_of_the_wider_type(stored, wanted):
         ("boolean", True, "true"),
     ],
 )
-def test_as_text_a_value_reads_as_it_does_on_spark(stored, value, text):
+def test_widening_to_text_writes_values_as_spark_does(stored, value, text):
     assert widening(parse(stored), parse("string"))(value) == text
 
 
 AB = Columns({name: parse("string") for name in ("id", "a", "b")}, ("id", "a", "b"))
 
 
-def test_a_rename_is_done_all_at_once():
+def test_rename_swaps_two_columns_at_once():
     assert AB.renamed(AB.moves({"a": "b", "b": "a"})).present == ("id", "b", "a")
 
 
-def test_a_dropped_column_makes_way_for_a_renamed_one():
+def test_rename_to_the_name_of_a_dropped_column_retires_that_column():
     dropped, _ = AB.delivered({"id": parse("string"), "b": parse("string")})
     moves = dropped.moves({"b": "a"})
     assert moves == {"b": "a", "a": "__retired_a"}
@@ -83,7 +83,7 @@ def test_a_dropped_column_makes_way_for_a_renamed_one():
     assert dropped.renamed(moves).present == ("id", "a")
 
 
-def test_it_makes_way_every_time():
+def test_repeated_renames_retire_dropped_columns_under_distinct_names():
     columns = AB
     for old in ("b", "c"):
         columns, _ = columns.delivered({"id": parse("string"), old: parse("string")})
@@ -100,7 +100,7 @@ def test_it_makes_way_every_time():
         ({"a": "t"}, ("t",), "NAME_TAKEN"),
     ],
 )
-def test_a_name_that_is_in_use_refuses(names, kept, code):
+def test_rename_refuses_a_taken_name_and_an_unknown_column(names, kept, code):
     columns = Columns(AB.types | {"t": parse("timestamp")}, AB.present)
     with pytest.raises(Refusal) as caught:
         columns.moves(names, kept)

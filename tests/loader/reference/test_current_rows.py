@@ -38,19 +38,19 @@ def one_row_per_time(drawn: list[dict]) -> list[dict]:
 
 @BUDGET
 @given(st.lists(st.lists(feed, max_size=6).map(one_row_per_time), max_size=5))
-def test_of_a_feed_the_newest_row_of_each_key_holds(batches):
+def test_current_rows_of_a_feed_are_the_newest_of_each_key(batches):
     assert current({"input": "cdc", "time": "t", "op": "op"}, batches) == newest_of_each_key(batches)
 
 
 @BUDGET
 @given(st.lists(st.lists(rows, max_size=6).map(one_row_per_time), max_size=5))
-def test_of_effective_rows_the_newest_of_each_key_holds(batches):
+def test_current_rows_of_effective_rows_are_the_newest_of_each_key(batches):
     assert current({"input": "effective", "time": "t"}, batches) == newest_of_each_key(batches)
 
 
 @BUDGET
 @given(st.lists(st.lists(feed, max_size=6).map(one_row_per_time), max_size=4))
-def test_a_flagged_delete_is_as_a_delete_of_a_feed(batches):
+def test_flagged_delete_has_the_effect_of_a_feed_delete(batches):
     flagged = [[{**row, "gone": row["op"] == "D"} for row in one] for one in batches]
     policy = {"input": "effective", "time": "t", "delete_flag": "gone"}
     assert current(policy, flagged) == current({"input": "cdc", "time": "t", "op": "op"}, batches)

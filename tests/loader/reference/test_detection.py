@@ -51,19 +51,19 @@ def test_a_key_that_comes_back_opens_a_version():
     assert open_keys(made) == [1, 2, 3]
 
 
-def test_in_a_window_keys_below_its_start_or_without_a_value_stay_open():
+def test_window_detection_keeps_keys_below_its_start_or_without_a_value_open():
     made = table(BY_WINDOW, [*ROWS, {"id": 4, "v": "a", "n": None}])
     second(made, [{"id": 3, "v": "b", "n": 3}], window={"column": "n", "from": 2})
     assert open_keys(made) == [1, 3, 4]
 
 
-def test_a_window_without_a_start_is_complete():
+def test_window_without_a_start_closes_every_absent_key():
     made = table(BY_WINDOW, [*ROWS, {"id": 4, "v": "a", "n": None}])
     second(made, [{"id": 3, "v": "b", "n": 3}], window={"column": "n", "from": None})
     assert open_keys(made) == [3]
 
 
-def test_a_deleted_key_has_a_tombstone_if_the_policy_says_so():
+def test_delete_detection_writes_tombstones_if_the_policy_requires_them():
     made = table(BY_KEYS | {"deletes": "tombstone"})
     second(made, [], keys=[{"id": 1}])
     assert sorted(row["id"] for row in made.rows() if row["state"] == "deleted") == [2, 3]
@@ -94,7 +94,7 @@ def test_an_empty_key_list_closes_all_keys_if_it_is_allowed():
     assert open_keys(made) == []
 
 
-def test_a_list_that_lacks_many_keys_needs_a_decision():
+def test_key_list_that_lacks_many_open_keys_requires_allow_deletes():
     made = table(BY_KEYS, [{"id": n, "v": "a", "n": n} for n in range(2000)])
     with pytest.raises(Refusal, match="the key list has 5 rows and lacks 1995 of the 2000 open keys"):
         second(made, [], keys=[{"id": n} for n in range(5)])

@@ -76,7 +76,7 @@ def test_skipped_deletes_and_unknown_keys_are_counted():
     assert said(counts) == {"rows": 2, "unknown_ignored": 2}
 
 
-def test_a_rerun_warns_only_of_other_rows():
+def test_rerun_warns_only_if_its_rows_differ():
     table = engine(input="snapshot")
     table.apply(batch(1, (1, "a"), (2, "b")))
     before = table.rows()
@@ -88,7 +88,7 @@ def test_a_rerun_warns_only_of_other_rows():
     assert table.rows() == before
 
 
-def test_runs_of_a_version():
+def test_version_stores_the_runs_that_opened_and_closed_it():
     table = engine(input="snapshot")
     for n, rows in enumerate([[(1, "a"), (2, "z")], [(1, "b"), (2, "z")], [(2, "z")]], 1):
         table.apply(batch(n, *rows))
@@ -96,7 +96,7 @@ def test_runs_of_a_version():
     assert found == {(1, "a"): ("run-1", "run-2"), (1, "b"): ("run-2", "run-3"), (2, "z"): ("run-1", None)}
 
 
-def test_a_horizon_refuses_and_counts_older_rows():
+def test_late_horizon_skips_and_counts_older_rows():
     """Rule 11: rows before the horizon that would change history are counted, the others applied."""
     table = engine(input="effective", time="t", late_horizon=5)
     table.apply(batch(1, (1, "a", day(1))))
@@ -112,7 +112,7 @@ def test_a_horizon_refuses_and_counts_older_rows():
     ]
 
 
-def test_a_horizon_keeps_what_can_be_seen():
+def test_late_horizon_drops_old_events_and_keeps_the_versions():
     table = engine(input="cdc", time="t", op="op", late_horizon=2)
     table.apply(batch(1, (1, "a", day(1), "I"), (2, None, day(1), "D")))
     table.apply(batch(2, (1, "a", day(2), "U")))
@@ -144,7 +144,7 @@ def test_a_refusal_counts_and_shows_samples():
     assert (caught.value.code, caught.value.column, caught.value.count) == ("VALUE_DOES_NOT_FIT", "id", 2)
 
 
-def test_versions_keep_the_first_literal():
+def test_version_keeps_the_first_literal_of_equal_floats():
     table = engine({"id": "float", "v": "float"}, input="snapshot")
     table.apply(batch(1, ("-0.0", "-0.0")))
     table.apply(batch(2, (0.0, 0.0)))
@@ -152,7 +152,7 @@ def test_versions_keep_the_first_literal():
     assert (str(row["id"]), str(row["v"])) == ("-0.0", "-0.0")
 
 
-def test_widening_converts_what_is_stored_keys_and_times_included():
+def test_widening_converts_stored_keys_values_and_times():
     table = engine({"id": "integer", "v": "boolean", "t": "date"}, input="snapshot", time="t")
     table.apply(batch(5, (1, True, "2024-01-01")) | {"columns": {"id": "integer", "v": "boolean", "t": "date"}})
     wider = {"id": "string", "v": "string", "t": "timestamp"}
@@ -162,7 +162,7 @@ def test_widening_converts_what_is_stored_keys_and_times_included():
     assert row["valid_from"] == row["t"] == datetime(2024, 1, 1, tzinfo=UTC)
 
 
-def test_a_day_cannot_show_an_absence_within_it():
+def test_absence_and_return_within_a_day_leave_a_history_of_dates_unchanged():
     table = engine({"id": "integer", "v": "string", "t": "date"}, input="snapshot", time="t")
     table.apply(batch(1, (1, "a", "2023-12-01"), (2, "b", "2023-12-01")))
     table.apply(batch(5, (2, "b", "2023-12-01")))
@@ -172,7 +172,7 @@ def test_a_day_cannot_show_an_absence_within_it():
     assert [(row["valid_from"], row["valid_to"]) for row in table.rows()] == [(date(2023, 12, 1), None)] * 2
 
 
-def test_absence_needs_a_time_that_a_run_has():
+def test_absent_key_is_refused_if_the_time_column_is_a_number():
     table = engine({"id": "integer", "v": "string", "t": "bigint"}, input="snapshot", time="t")
     table.apply(batch(1, (1, "a", 5), (2, "b", 5)))
     table.apply(batch(2, (1, "a", 5), (2, "c", 6)))
@@ -194,7 +194,7 @@ def test_a_later_row_of_a_returned_key_never_fills_the_gap():
     assert table_of(table)[:4] == [(1, "a", 1, 2), (1, "e", 2, 3), (1, "old", 3, 10), (1, "d", 20, None)]
 
 
-def test_a_header_says_what_makes_no_sense():
+def test_header_with_an_incomplete_policy_is_refused():
     with pytest.raises(PolicyProblem):
         engine(input="effective")
     assert Header.from_dict({"keys": ["id"], "columns": {"id": "int4"}, "policy": {}}).columns["id"].name == "integer"
@@ -227,7 +227,7 @@ def version(start, end, v="a", state="new"):
         ([version(None, None)], "close", ["without a start"]),
     ],
 )
-def test_violations_are_seen(rows, deletes, said_of_it):
+def test_violations_reports_each_broken_invariant(rows, deletes, said_of_it):
     policy = engine(input="snapshot", deletes=deletes).table.policy
     found = "; ".join(violations(rows, policy, ["id"]))
     assert all(said in found for said in said_of_it), found
@@ -243,7 +243,7 @@ def test_a_horizon_never_moves_back():
     assert counts["beyond_horizon"] == 1
 
 
-def test_a_horizon_outlives_a_widened_time():
+def test_late_horizon_applies_after_the_time_column_is_widened():
     narrow = {"id": "integer", "v": "string", "t": "date"}
     table = engine(narrow, input="effective", time="t", late_horizon=2)
     table.apply(batch(20, (1, "a", "2024-01-01"), (1, "b", "2024-01-20")) | {"columns": narrow})
@@ -253,7 +253,7 @@ def test_a_horizon_outlives_a_widened_time():
     assert (counts["beyond_horizon"], counts["late"]) == (1, 1)
 
 
-def test_an_absence_ends_a_return_of_its_own_day():
+def test_absence_on_the_day_of_a_return_ends_the_return():
     table = engine({"id": "integer", "v": "string", "t": "date"}, input="effective", time="t", absent_keys="deleted")
     other = (2, "z", "2024-01-01")
 

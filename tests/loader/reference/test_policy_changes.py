@@ -38,21 +38,21 @@ def tracked_a() -> ReferenceEngine:
     return table
 
 
-def test_what_was_not_tracked_when_it_came_opens_nothing_later():
+def test_untracked_change_opens_no_version_after_its_column_becomes_tracked():
     table = tracked_a()
     change(table)
     bring(table, 3, ("y", "u2", 9))
     assert intervals(table) == [(1, 9, "x", "u2"), (9, None, "y", "u2")]
 
 
-def test_what_is_tracked_from_now_on_opens_versions():
+def test_newly_tracked_column_opens_versions():
     table = tracked_a()
     change(table)
     bring(table, 3, ("x", "u3", 9))
     assert intervals(table) == [(1, 9, "x", "u2"), (9, None, "x", "u3")]
 
 
-def test_what_is_no_longer_tracked_keeps_the_versions_it_opened():
+def test_column_that_is_no_longer_tracked_keeps_its_versions():
     table = effective()
     bring(table, 1, ("x", "u1", 1))
     bring(table, 2, ("x", "u2", 5))
@@ -61,7 +61,7 @@ def test_what_is_no_longer_tracked_keeps_the_versions_it_opened():
     assert intervals(table) == [(1, 5, "x", "u1"), (5, None, "x", "u3")]
 
 
-def test_a_late_row_is_compared_as_it_is_when_it_comes():
+def test_row_received_under_the_old_policy_updates_the_version_of_a_late_row():
     table = tracked_a()
     change(table)
     bring(table, 3, ("x", "u9", 3))
@@ -69,7 +69,7 @@ def test_a_late_row_is_compared_as_it_is_when_it_comes():
     assert intervals(table) == [(1, 3, "x", "u1"), (3, None, "x", "u2")]
 
 
-def test_a_policy_that_goes_back_holds_again():
+def test_restored_policy_applies_to_later_rows():
     table = tracked_a()
     change(table)
     bring(table, 3, ("x", "u3", 9))
@@ -79,7 +79,7 @@ def test_a_policy_that_goes_back_holds_again():
 
 
 @pytest.mark.parametrize("other", [{"input": "snapshot"}, EFFECTIVE | {"open_end": "9999-12-31"}])
-def test_a_policy_that_gives_versions_another_form_is_refused(other):
+def test_policy_that_changes_the_form_of_versions_is_refused(other):
     table = tracked_a()
     with pytest.raises(Refusal) as refused:
         table.change_policy(HistoryPolicy.from_dict(other))
@@ -100,7 +100,7 @@ def versions_of(table: ReferenceEngine) -> dict[tuple, object]:
 @pytest.mark.parametrize("name", ["effective", "cdc", "effective, absent deleted", "snapshot"])
 @settings(max_examples=80)
 @given(data=st.data())
-def test_putting_and_removing_what_differs_gives_the_history_through_every_change(name, data):
+def test_applying_only_differences_gives_the_history_across_policy_changes(name, data):
     """Apply differences one by one and compare with the history after every change."""
     policy_of, row_of, time_type = INPUTS[name]
     first = {k: v for k, v in data.draw(policy_of).items() if k not in ("track", "untracked")}

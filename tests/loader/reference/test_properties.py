@@ -160,7 +160,7 @@ def apply(table, one) -> bool:
 @pytest.mark.parametrize("name", INPUTS)
 @BUDGET
 @given(data=st.data())
-def test_whatever_comes_the_history_keeps_its_invariants(name, data):
+def test_history_keeps_its_invariants_for_generated_batches(name, data):
     policy_of, row_of, time_type = INPUTS[name]
     policy = data.draw(policy_of)
     table, source = engine(policy, time_type), Source(COLUMNS | {"t": time_type})
@@ -181,7 +181,7 @@ def test_whatever_comes_the_history_keeps_its_invariants(name, data):
 
 @BUDGET
 @given(st.lists(files(), max_size=4))
-def test_batch_files_keep_theirs(batches):
+def test_history_of_batch_files_keeps_its_invariants(batches):
     policy = {"input": "batch_files", "time": "_fivetran_start", "unmodified_string": "<same>"}
     table = engine(policy)
     for n, content in enumerate(batches):
@@ -194,7 +194,7 @@ def test_batch_files_keep_theirs(batches):
 
 @BUDGET
 @given(st.lists(st.dictionaries(keys, st.tuples(texts, numbers)), min_size=1, max_size=6), track)
-def test_as_of_a_run_a_snapshot_history_is_that_runs_snapshot(snapshots, tracked):
+def test_snapshot_history_as_of_a_run_equals_its_snapshot(snapshots, tracked):
     table = engine({"input": "snapshot"} | tracked, "timestamp")
     for n, snapshot in enumerate(snapshots):
         table.apply(batch(n, [row(key, a, b, day(0)) for key, (a, b) in snapshot.items()]))
@@ -233,7 +233,7 @@ def arrivals(draw, row_of):
 @pytest.mark.parametrize("name", ["effective", "cdc", "delta"])
 @settings(max_examples=80)
 @given(data=st.data())
-def test_the_order_of_arrival_does_not_matter(name, data):
+def test_history_does_not_depend_on_the_order_of_arrival(name, data):
     base = {
         "effective": {"input": "effective", "time": "t"},
         "delta": {"input": "delta", "time": "t"},
@@ -251,7 +251,7 @@ def test_the_order_of_arrival_does_not_matter(name, data):
 
 @settings(max_examples=80)
 @given(data=st.data())
-def test_a_horizon_forgets_nothing_that_younger_rows_need(data):
+def test_late_horizon_gives_the_unlimited_history_for_rows_within_it(data):
     """With rows at most two days late, an event log of three days gives the result of an unlimited one."""
     base = {"input": "cdc", "time": "t", "op": "op"} | data.draw(track) | data.draw(deletes)
     for_ever, forgetting = engine(base, "timestamp"), engine(base | {"late_horizon": 3}, "timestamp")

@@ -44,7 +44,7 @@ def plans(draw):
 
 @settings(max_examples=60)
 @given(plans())
-def test_the_second_delivery_holds_exactly_what_was_asked_for(wanted):
+def test_second_delivery_has_exactly_the_planned_counts(wanted):
     first = {row[: wanted.keys]: row[wanted.keys :] for row in initial(wanted)}
     second = {row[: wanted.keys]: row[wanted.keys :] for row in incremental(wanted)}
     assert len(first) == wanted.initial_rows
@@ -60,7 +60,7 @@ def test_the_second_delivery_holds_exactly_what_was_asked_for(wanted):
         assert abs(counts[name] - share * wanted.initial_rows) < 1
 
 
-def test_the_largest_remainder_gets_the_row():
+def test_rounding_adds_the_row_to_the_share_with_the_largest_remainder():
     assert plan(initial_rows=10, deleted="0.25", updated="0.33", unchanged="0.42").counts() == {
         DELETED: 3,
         UPDATED: 3,
@@ -69,7 +69,7 @@ def test_the_largest_remainder_gets_the_row():
     assert plan(deleted=0.1, updated=0.2, unchanged=0.7).counts() == {DELETED: 10, UPDATED: 20, UNCHANGED: 70}
 
 
-def test_the_seed_decides_and_changes_are_spread():
+def test_seed_determines_the_rows_and_changes_are_spread_over_them():
     assert list(incremental(plan())) == list(incremental(plan()))
     assert list(initial(plan())) != list(initial(plan(seed=8)))
     # Pinned: the same on every machine and every Python.
@@ -78,7 +78,7 @@ def test_the_seed_decides_and_changes_are_spread():
     assert 60 < first_half.count(DELETED) < 140
 
 
-def test_rows_are_made_as_they_are_asked_for():
+def test_rows_are_generated_on_demand():
     endless = plan(initial_rows=10**12, incremental_rows=10**12)
     for row in (*islice(initial(endless), 2), *islice(incremental(endless), 2)):
         assert len(row) == len(endless.columns) == 5
@@ -100,7 +100,7 @@ def test_rows_are_made_as_they_are_asked_for():
         ({"incremental_rows": 79}, "80 rows are kept"),
     ],
 )
-def test_plans_that_make_no_sense_are_refused(changed, said):
+def test_invalid_synthetic_plans_are_refused(changed, said):
     with pytest.raises(Refusal) as caught:
         plan(**changed)
     assert said in str(caught.value)

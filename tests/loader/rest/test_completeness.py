@@ -213,12 +213,12 @@ def read(api: ApiServer, **options: Any) -> tuple[list[Any], Completeness]:
     return [record for document in documents for record in records_of(document, given.get("path"))], completeness
 
 
-def test_the_table_of_the_documentation_has_these_cases():
+def test_documented_completeness_table_equals_the_tested_cases():
     assert [line[:2] for line in LINES] == list(CASES)
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: " ".join(line[:2]).replace("`", ""))
-def test_a_line_of_the_table_is_what_happens(api: ApiServer, line: tuple[str, str, str]):
+def test_reading_pages_has_the_documented_outcome(api: ApiServer, line: tuple[str, str, str]):
     paging, says, outcome = line
     options, replies = CASES[paging, says]
     for reply in replies:
@@ -236,7 +236,7 @@ def test_a_line_of_the_table_is_what_happens(api: ApiServer, line: tuple[str, st
 
 
 @pytest.mark.parametrize(("options", "reply"), [(TOTAL, by_offset(3, total=9)), ({}, by_number(ALL, total=8))])
-def test_a_contradiction_of_a_trusted_source_is_no_refusal(api: ApiServer, options: dict, reply: Reply):
+def test_contradictory_total_of_a_trusted_source_is_noted_and_not_refused(api: ApiServer, options: dict, reply: Reply):
     api.routes["/items"] = reply
     records, completeness = read(api, complete="trusted", **options)
     assert (records, "claims" in completeness.problem) == (ALL, True)
@@ -272,7 +272,7 @@ def test_records_that_come_again_on_the_next_page_count_once(api: ApiServer):
         {"items": ALL, "count": 7, "next": None, "previous": None},
     ],
 )
-def test_a_whole_answer_is_complete(api: ApiServer, document: dict):
+def test_single_answer_that_claims_no_more_records_is_complete(api: ApiServer, document: dict):
     api.serve("/items", Answer.of(document))
     records, completeness = read(api)
     assert (records, completeness.problem, completeness.doubt()) == (ALL, "", "")
@@ -281,12 +281,12 @@ def test_a_whole_answer_is_complete(api: ApiServer, document: dict):
 @pytest.mark.parametrize(
     ("parameters", "is_proven"), [("limit=7", False), ("$top=7", False), ("limit=8", True), ("year=7&limit=x", True)]
 )
-def test_a_full_answer_to_one_request_is_unproven(api: ApiServer, parameters: str, is_proven: bool):
+def test_answer_with_as_many_records_as_its_limit_is_unproven(api: ApiServer, parameters: str, is_proven: bool):
     api.serve("/items", Answer.of({"items": ALL}))
     assert (read(api, parameters=parameters)[1].doubt() == "") == is_proven
 
 
-def test_members_of_records_are_no_claims(api: ApiServer):
+def test_paging_members_inside_records_are_ignored(api: ApiServer):
     api.serve("/items", Answer.of([{"id": 1, "has_more": True, "next": "/x"}]), Answer.of({"id": 1, "total": 9}))
     assert read(api, path=None)[1].doubt() == ""
     assert read(api, path=None)[1].doubt() == ""

@@ -104,7 +104,7 @@ def test_parameters_headers_page_size_and_the_mark_are_sent(api: ApiServer):
         ),
     ],
 )
-def test_the_secret_is_sent_as_the_system_says(api: ApiServer, options, header, value):
+def test_secret_is_sent_in_the_header_of_the_configured_authentication(api: ApiServer, options, header, value):
     api.serve("/items", Answer.of({"items": []}))
     records(api.source(api={"options": options, "secret": "ELEVATA_SOURCE_SHOP", "password": TOKEN}))
     assert api.requests[0].headers[header] == value
@@ -115,7 +115,7 @@ def oauth2(api: ApiServer, **options: Any) -> dict[str, Any]:
     return {"options": options, "secret": "ELEVATA_SOURCE_SHOP", "password": "client-secret"}
 
 
-def test_one_oauth2_token_serves_all_pages(api: ApiServer):
+def test_oauth2_token_is_requested_once_for_all_pages(api: ApiServer):
     api.routes["/items"] = api_server.by_number
     api.serve("/token", Answer.of({"access_token": TOKEN, "expires_in": 300}))
     assert records(api.source(api=oauth2(api, scope="read"), paging="page", path="items")) == list(RECORDS)
@@ -144,7 +144,7 @@ def test_a_refused_oauth2_client_cannot_sign_in(api: ApiServer, answer):
     assert "client-secret" not in str(refused.as_json())
 
 
-def test_a_token_url_is_the_same_in_another_case_of_its_host(api: ApiServer):
+def test_token_url_is_compared_regardless_of_the_case_of_its_host(api: ApiServer):
     api.serve("/token", Answer(status=302, headers={"Location": "/elsewhere"}))
     source = api.source(api=oauth2(api, token_url=f"http://LOCALHOST:{api.port}/token"))
     refused = refusal(source, hosts=("localhost", "127.0.0.0/8", "::1"))
@@ -152,21 +152,21 @@ def test_a_token_url_is_the_same_in_another_case_of_its_host(api: ApiServer):
 
 
 @pytest.mark.parametrize("authentication", ["bearer", "api_key"])
-def test_a_secret_that_no_header_can_hold_is_refused_without_showing_it(api: ApiServer, authentication):
+def test_secret_with_a_line_break_is_refused_without_showing_it(api: ApiServer, authentication):
     given = {"options": {"authentication": authentication}, "secret": "S", "password": f"{TOKEN}\nX-Other: 1"}
     refused = refusal(api.source(api=given))
     assert (refused.code, api.requests) == ("BAD_SECRET", [])
     assert TOKEN not in str(refused.as_json())
 
 
-def test_an_oauth2_token_that_no_header_can_hold_is_refused_without_showing_it(api: ApiServer):
+def test_oauth2_token_with_a_line_break_is_refused_without_showing_it(api: ApiServer):
     api.serve("/token", Answer.of({"access_token": f"{TOKEN}\r\nX-Other: 1"}))
     refused = refusal(api.source(api=oauth2(api)))
     assert (refused.code, api.paths()) == ("SIGN_IN_REFUSED", ["/token"])
     assert TOKEN not in str(refused.as_json())
 
 
-def test_no_form_of_the_secret_that_an_answer_repeats_is_shown(api: ApiServer):
+def test_refusal_masks_every_encoding_of_a_secret_in_an_answer(api: ApiServer):
     secret = "päss word/1"
     basic = base64.b64encode(f"reader:{secret}".encode()).decode()
     repeated = {"a": secret, "b": basic, "c": quote(secret), "d": quote_plus(secret)}
@@ -193,7 +193,7 @@ def test_a_host_that_is_not_listed_is_never_connected(api: ApiServer):
     assert (refused.code, api.requests) == ("HOST_NOT_ALLOWED", [])
 
 
-def test_a_listed_name_with_an_internal_address_is_refused_unless_that_is_listed_too(api: ApiServer):
+def test_listed_host_with_an_internal_address_requires_the_address_to_be_listed(api: ApiServer):
     api.serve("/items", Answer.of({"items": []}))
     source = api.source(base=f"http://localhost:{api.port}")
     refused = refusal(source, hosts=("localhost",))
@@ -201,7 +201,7 @@ def test_a_listed_name_with_an_internal_address_is_refused_unless_that_is_listed
     assert records(source, hosts=("localhost", "127.0.0.0/8", "::1")) == []
 
 
-def test_a_name_is_resolved_once_so_it_cannot_lead_elsewhere_after_its_check(api: ApiServer, monkeypatch):
+def test_host_name_is_resolved_only_once_against_dns_rebinding(api: ApiServer, monkeypatch):
     asked, leads = [], ["127.0.0.1", "127.0.0.2"]
     resolve = socket.getaddrinfo
 
@@ -236,7 +236,7 @@ def test_plain_http_goes_to_listed_addresses_only(api: ApiServer, monkeypatch):
     assert (refused.code, "without TLS" in refused.message) == ("HOST_NOT_ALLOWED", True)
 
 
-def test_a_server_must_prove_its_name_by_a_certificate_that_is_trusted(tmp_path, monkeypatch):
+def test_server_with_an_untrusted_certificate_is_refused(tmp_path, monkeypatch):
     certificate = self_signed(tmp_path)
     with api_server.api_server(certificate) as api:
         api.serve("/items", Answer.of({"items": [1]}))
@@ -263,7 +263,7 @@ def test_redirects_and_next_pages_to_other_hosts_are_refused(api: ApiServer, pla
         "http://own.example.org%00.example.org/?key=canary",
     ],
 )
-def test_a_place_that_is_no_url_of_http_is_refused(api: ApiServer, place):
+def test_redirects_and_next_pages_with_an_invalid_http_url_are_refused(api: ApiServer, place):
     api.serve("/items", Answer(status=302, headers={"Location": place}))
     api.serve("/pages", Answer.of({"items": [1], "next": place}))
     for source in (api.source(), api.source("pages", paging="next_url", path="items")):
@@ -301,7 +301,7 @@ def connections_to(port: int) -> int:
     return sum(remote.endswith(f":{port:04X}") and state != TIME_WAIT for remote, state in ends)
 
 
-def test_a_connection_for_each_page_leaves_no_open_connections(api: ApiServer):
+def test_pages_on_separate_connections_leave_no_connections_open(api: ApiServer):
     counts = []
 
     def closing(request: Request) -> Answer:
@@ -319,7 +319,7 @@ def test_a_connection_for_each_page_leaves_no_open_connections(api: ApiServer):
     assert max(counts) <= 3
 
 
-def test_redirects_end(api: ApiServer):
+def test_endless_redirects_are_refused(api: ApiServer):
     api.serve("/items", Answer(status=302, headers={"Location": "/items"}))
     assert refusal(api.source()).code == "SOURCE_FAILED"
 
@@ -340,7 +340,7 @@ def test_redirects_end(api: ApiServer):
         (503, "SOURCE_FAILED", 3),
     ],
 )
-def test_a_status_that_is_no_success_names_page_and_url(api: ApiServer, status, code, requests):
+def test_refusal_of_an_error_status_names_page_and_url(api: ApiServer, status, code, requests):
     api.routes["/items"] = lambda request: (
         Answer.of({"error": "broken"}, status) if request.query["page"] == "2" else api_server.by_number(request)
     )
@@ -359,7 +359,7 @@ def test_a_status_that_is_no_success_names_page_and_url(api: ApiServer, status, 
         Answer(b'{"items": []}', 502),
     ],
 )
-def test_what_passes_is_tried_again(api: ApiServer, answer):
+def test_request_is_retried_after_a_temporary_failure(api: ApiServer, answer):
     api.serve("/items", answer, Answer.of({"items": [1]}))
     waits: list[float] = []
     assert records(api.source(), pause=waits.append) == [1]
@@ -367,7 +367,7 @@ def test_what_passes_is_tried_again(api: ApiServer, answer):
     assert longest == 7 if answer.headers.get("Retry-After") else 0.7 < longest < 1.3
 
 
-def test_a_date_in_the_header_retry_after_is_waited_for(api: ApiServer):
+def test_retry_waits_until_the_date_of_the_retry_after_header(api: ApiServer):
     at = format_datetime(datetime.now(UTC) + timedelta(seconds=19), usegmt=True)
     api.serve("/items", Answer.of({}, 503, Retry_After=at), Answer.of({"items": [1]}))
     waits: list[float] = []
@@ -385,7 +385,7 @@ def test_a_connection_that_breaks_off_is_refused_after_the_last_try(api: ApiServ
     assert (refusal(api.source()).code, len(api.requests)) == ("SOURCE_GONE", 3)
 
 
-def test_nobody_listening_is_not_reached(api: ApiServer):
+def test_refused_connection_raises_not_reached(api: ApiServer):
     source = api.source()
     api.stop()
     refused = refusal(source)
@@ -421,7 +421,7 @@ def test_a_page_number_that_the_api_ignores_is_refused(api: ApiServer):
 
 
 @pytest.mark.parametrize("following", [["a"], {"a": 1}, True])
-def test_a_next_cursor_that_is_none_is_refused(api: ApiServer, following):
+def test_next_cursor_that_is_no_text_or_number_is_refused(api: ApiServer, following):
     api.serve("/items", Answer.of({"items": [1], "next": following}))
     assert refusal(api.source(paging="cursor", path="items")).code == "BAD_PAGE"
 
@@ -439,7 +439,7 @@ def test_more_pages_than_allowed_are_refused(api: ApiServer):
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_page_beyond_the_limit_is_refused_unpacked(api: ApiServer, packed):
+def test_page_over_the_size_limit_is_refused_also_if_compressed(api: ApiServer, packed):
     body = json.dumps({"items": ["x" * 3_000_000]}).encode()
     answer = Answer(gzip.compress(body), headers={"Content-Encoding": "gzip"}) if packed else Answer(body)
     api.serve("/items", answer)
@@ -447,7 +447,7 @@ def test_a_page_beyond_the_limit_is_refused_unpacked(api: ApiServer, packed):
     assert refusal(api.source(), limits=limits).code == "TOO_LARGE"
 
 
-def test_packed_pages_land_unpacked(api: ApiServer):
+def test_compressed_pages_are_decompressed(api: ApiServer):
     body = json.dumps({"items": [1]}).encode()
     api.serve("/items", Answer(gzip.compress(body), headers={"Content-Encoding": "gzip"}))
     assert [page.content for page in pages_of(api.source(), hosts=HERE)] == [body]
@@ -459,14 +459,14 @@ def silent(request: Request) -> Answer:
 
 
 @pytest.mark.parametrize("answer", [silent, lambda _: Answer(b" " * 100 + b"[]", drips=True)])
-def test_an_api_that_is_silent_or_drips_is_ended_at_the_time_limit(api: ApiServer, answer):
+def test_silent_or_dripping_api_is_refused_at_the_time_limit(api: ApiServer, answer):
     api.routes["/items"] = answer
     began = time.monotonic()
     refused = refusal(api.source(), limits=Limits(seconds=0.5, tries=3))
     assert (refused.code, time.monotonic() - began < 3) == ("TOO_SLOW", True)
 
 
-def test_requests_keep_the_pace_of_the_system(api: ApiServer):
+def test_requests_observe_the_requests_per_minute_of_the_system(api: ApiServer):
     api.routes["/items"] = api_server.by_number
     waits: list[float] = []
     source = api.source(paging="page", path="items", api={"options": {"requests_per_minute": 60}})
@@ -474,6 +474,6 @@ def test_requests_keep_the_pace_of_the_system(api: ApiServer):
     assert [round(wait) for wait in waits] == [0, 1, 2, 3]
 
 
-def test_no_content_is_no_page(api: ApiServer):
+def test_answer_without_content_yields_no_page(api: ApiServer):
     api.serve("/items", Answer(status=204))
     assert list(pages_of(api.source(path="items"), hosts=HERE)) == []

@@ -38,7 +38,7 @@ def test_pages_land_as_delivered_in_a_folder_of_the_run(api: ApiServer, tmp_path
     assert oct(landing.folder.stat().st_mode & 0o777) == "0o700"
 
 
-def test_a_run_that_is_started_again_asks_nothing(api: ApiServer, tmp_path):
+def test_repeated_run_reuses_landed_pages_without_requests(api: ApiServer, tmp_path):
     api.routes["/items"] = api_server.by_number
     first = landed(api, tmp_path)
     count = len(api.requests)
@@ -55,7 +55,7 @@ def test_another_request_under_the_same_run_lands_again(api: ApiServer, tmp_path
     assert (again.is_repeated, len(api.requests)) == (False, 8)
 
 
-def test_nothing_stays_of_pages_that_fail_half_way(api: ApiServer, tmp_path):
+def test_failed_landing_leaves_no_pages_and_can_be_repeated(api: ApiServer, tmp_path):
     api.routes["/items"] = lambda request: (
         Answer(b"<html>") if request.query["page"] == "3" else api_server.by_number(request)
     )
@@ -80,7 +80,7 @@ land(source, Path(place), dataset="d", run_id="r1", runs_kept=2, hosts=("127.0.0
 """
 
 
-def test_a_process_that_dies_between_pages_leaves_nothing_that_is_read(api: ApiServer, tmp_path):
+def test_pages_of_a_killed_process_are_not_read_and_land_again(api: ApiServer, tmp_path):
     third, go_on = threading.Event(), threading.Event()
 
     def stuck(request: Request) -> Answer:
@@ -103,7 +103,7 @@ def test_a_process_that_dies_between_pages_leaves_nothing_that_is_read(api: ApiS
     assert (landing.pages, landing.is_repeated, names(place / "d")) == (4, False, ["r1"])
 
 
-def test_requests_write_no_files_of_their_own_and_read_no_configuration(api: ApiServer, tmp_path):
+def test_landing_writes_no_dlt_files_and_reads_no_dlt_configuration(api: ApiServer, tmp_path):
     api.routes["/items"] = api_server.by_number
     (tmp_path / ".dlt").mkdir()
     (tmp_path / ".dlt" / "config.toml").write_text("not = [toml")
@@ -113,7 +113,7 @@ def test_requests_write_no_files_of_their_own_and_read_no_configuration(api: Api
     assert (names(tmp_path), names(tmp_path / ".dlt")) == ([".dlt", "landed"], ["config.toml"])
 
 
-def test_older_runs_are_removed(api: ApiServer, tmp_path):
+def test_landing_deletes_folders_of_older_runs(api: ApiServer, tmp_path):
     api.routes["/items"] = api_server.by_number
     for number in range(1, 5):
         folder = landed(api, tmp_path, f"r{number}").folder
@@ -129,7 +129,7 @@ def test_an_endpoint_without_content_lands_as_a_document_without_rows(api: ApiSe
     assert landed(api, tmp_path).is_empty
 
 
-def test_progress_names_each_page_and_may_cancel(api: ApiServer, tmp_path):
+def test_progress_callback_can_cancel_the_landing_at_a_page(api: ApiServer, tmp_path):
     api.routes["/items"] = api_server.by_number
 
     class Canceled(Exception):

@@ -96,7 +96,7 @@ def busy_worker(make_runner, monkeypatch) -> Iterator[None]:
 
 @pytest.mark.embedded_only
 @pytest.mark.django_db(transaction=True)
-def test_the_example_runs_as_it_stands(live_server, busy_worker, script, tmp_path, monkeypatch, settings):
+def test_documented_api_example_runs_unchanged(live_server, busy_worker, script, tmp_path, monkeypatch, settings):
     settings.SOURCE_ROOTS = [str(tmp_path)]
     settings.BATCH_FOLDER = str(tmp_path / "batches")
     script.tell(answers={"as_of": AS_OF})
@@ -120,7 +120,7 @@ def test_the_example_runs_as_it_stands(live_server, busy_worker, script, tmp_pat
 
 @pytest.mark.spark
 @pytest.mark.nightly
-def test_the_example_runs_on_the_real_engine(tmp_path, monkeypatch):
+def test_documented_api_example_runs_on_spark(tmp_path, monkeypatch):
     installation = make_installation(tmp_path / "data")
     tokens = {}
     for name, roles in ROLES.items():

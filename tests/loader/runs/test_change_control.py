@@ -84,7 +84,7 @@ def proved(shop: Installation, execution: dict) -> dict:
 # By day people do it in the browser, up to the record (tests/e2e/test_installation.py).
 @pytest.mark.nightly
 @pytest.mark.takes(seconds=50)
-def test_a_change_set_goes_from_edit_to_record_and_a_drop_waits_for_the_policy(shop: Installation):
+def test_approved_change_is_executed_and_recorded_and_a_drop_requires_the_policy(shop: Installation):
     shop.import_text(CHANGED, by="edda")
     shop.edit_columns("stage.stg_shop_item", by="edda", price={"type": "bigint"})
     shop.edit_columns(ITEM, by="edda", price={"type": "bigint"}, name={"name": "label"})

@@ -52,7 +52,7 @@ def counts(run: dict) -> dict[str, int]:
     return next(row["counts"] for row in run["datasets"] if row["dataset"] == ITEM)
 
 
-def test_a_load_goes_on_without_a_lost_executor(cluster, tmp_path):
+def test_load_succeeds_after_the_loss_of_an_executor(cluster, tmp_path):
     shop = big_shop(tmp_path / "data", cluster.master)
     load = shop.start("load", "--local", "--run-id", "one", "--json")
     wait_until(lambda: len(cluster.executors()) == 2, 120)
@@ -63,7 +63,7 @@ def test_a_load_goes_on_without_a_lost_executor(cluster, tmp_path):
 
 
 @pytest.mark.nightly
-def test_a_load_that_lost_its_cluster_goes_on_under_its_id_when_there_is_one(cluster, tmp_path):
+def test_load_that_lost_its_cluster_succeeds_if_repeated_on_another_cluster(cluster, tmp_path):
     shop = big_shop(tmp_path / "data", cluster.master)
     load = shop.start("load", "--local", "--run-id", "one", "--json")
     wait_until(lambda: len(cluster.executors()) == 2, 120)
@@ -83,7 +83,7 @@ def test_a_load_that_lost_its_cluster_goes_on_under_its_id_when_there_is_one(clu
 
 
 @pytest.mark.nightly
-def test_the_contracts_cases_end_the_same_on_a_cluster(cluster, tmp_path, monkeypatch):
+def test_history_cases_pass_on_a_cluster(cluster, tmp_path, monkeypatch):
     monkeypatch.setenv("SPARK_MASTER", cluster.master)
     done = manage(tmp_path / "data", "replay", str(CONTRACT), "--json", seconds=1200)
     assert done.returncode == 0, done.stderr

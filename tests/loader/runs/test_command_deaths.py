@@ -84,7 +84,7 @@ def exported(folder: Path) -> dict[str, str]:
         ),
     ],
 )
-def test_an_import_that_is_killed_is_there_as_a_whole_or_not_at_all(tmp_path: Path, death: dict, is_there: bool):
+def test_killed_import_is_stored_whole_or_not_at_all(tmp_path: Path, death: dict, is_there: bool):
     disturbed, calm = tmp_path / "disturbed", tmp_path / "calm"
     for folder in (disturbed, calm):
         make_folder(folder)
@@ -111,7 +111,7 @@ def test_an_import_that_is_killed_is_there_as_a_whole_or_not_at_all(tmp_path: Pa
         pytest.param(True, True, True, id="after-the-file"),
     ],
 )
-def test_an_upload_that_is_killed_is_there_as_a_whole_with_its_entry(
+def test_killed_upload_stores_no_partial_file_and_no_file_without_an_entry(
     tmp_path: Path, is_new: bool, is_put: bool, after: bool, is_stored: bool
 ):
     shop = make_installation(tmp_path / "data")

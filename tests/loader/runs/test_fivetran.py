@@ -49,7 +49,7 @@ def sender(installation: Installation) -> Iterator[Sender]:
 
 # By day the example of Fivetran sends its rows (tests/loader/runs/test_source_examples.py).
 @pytest.mark.nightly
-def test_from_the_first_table_to_history_and_rawcore(installation: Installation, sender: Sender):
+def test_fivetran_sender_writes_tables_through_to_history_and_rawcore(installation: Installation, sender: Sender):
     with working(installation):
         assert sender.test("permission").success
         assert sender.test("worker").success

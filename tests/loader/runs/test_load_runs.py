@@ -75,7 +75,7 @@ def counts(document: dict) -> dict:
         pytest.param(["reading", "writing raw", "comparing", "writing history", "writing rawcore"], id="everywhere"),
     ],
 )
-def test_a_run_killed_and_started_again_ends_right(shop, phases):
+def test_killed_run_that_is_repeated_gives_the_correct_history(shop, phases):
     deliver(shop, *(f"{i},a{i}" for i in range(500)))
     code, first = load(shop, "--at", "2024-01-01", "--run-id", "one")
     assert (code, counts(first)["versions"]) == (0, 500)
@@ -124,7 +124,7 @@ def _kill_in(folder: Path, phase: str) -> None:
 # By day a stand-in for the runner fails runs (tests/loader/commands/test_load.py), and the engine finds no file
 # (tests/loader/spark/sources/test_deliveries.py).
 @pytest.mark.nightly
-def test_a_missing_file_fails_the_run_in_one_line_and_writes_nothing(shop):
+def test_missing_file_fails_the_run_with_a_message_of_one_line(shop):
     done = manage(shop, "load", "--local", "--run-id", "r")
     assert done.returncode == 1
     (line,) = done.stderr.strip().splitlines()
@@ -134,7 +134,7 @@ def test_a_missing_file_fails_the_run_in_one_line_and_writes_nothing(shop):
 
 # By day the walk through the browser has the demo of the releases that it is made for.
 @pytest.mark.nightly
-def test_the_demo_on_other_releases(tmp_path):
+def test_demo_loads_other_releases_with_the_expected_counts(tmp_path):
     """Needs the package index, as the demo does."""
     folder = tmp_path / "demo"
     done = manage(
@@ -166,7 +166,7 @@ def test_the_demo_on_other_releases(tmp_path):
 
 
 @pytest.mark.core
-def test_a_release_that_does_not_exist_is_one_line(tmp_path):
+def test_demo_with_an_unknown_release_fails_with_a_message_of_one_line(tmp_path):
     done = manage(tmp_path, "demo", "--data-dir", str(tmp_path / "demo"), "--releases", "19990101")
     assert done.returncode == 1
     (line,) = done.stderr.strip().splitlines()

@@ -80,7 +80,7 @@ def recorded(shop: Installation) -> list[tuple]:
 
 # By day tests/loader/spark/maintenance/test_revert.py reverts, and the example of Fivetran starts a real worker.
 @pytest.mark.nightly
-def test_load_and_revert(shop: Installation):
+def test_revert_is_recorded_and_leaves_a_valid_history(shop: Installation):
     with working(shop):
         load_right_and_wrong(shop)
         revert(shop)
@@ -90,7 +90,7 @@ def test_load_and_revert(shop: Installation):
 
 @pytest.mark.nightly
 @pytest.mark.takes(seconds=40)
-def test_load_batch_revert_and_prune(shop: Installation):
+def test_batch_revert_and_prune_are_recorded_without_findings(shop: Installation):
     landing, item = shop.folder / "landing", ITEM
     with working(shop):
         load_right_and_wrong(shop)

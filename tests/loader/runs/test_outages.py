@@ -78,7 +78,7 @@ def is_loading(shop: Installation) -> bool:
         return bool(connection.execute(PHASE).fetchall())
 
 
-def test_of_two_local_loads_at_once_one_is_refused(shop):
+def test_second_local_load_at_the_same_time_is_refused(shop):
     shop.deliver(item=MANY)
     both = [shop.start("load", "--local", "--run-id", name) for name in ("one", "two")]
     codes = {code: err for code, _, err in map(ended, both)}
@@ -101,7 +101,7 @@ def test_a_message_that_comes_many_times_starts_one_attempt(shop):
     check(shop, items=20_000)
 
 
-def test_a_broker_whose_folder_is_removed_goes_on(shop):
+def test_worker_performs_loads_after_the_broker_folder_is_deleted(shop):
     shop.deliver(item=MANY)
     with working(shop):
         load = shop.start("load", "--run-id", "one")

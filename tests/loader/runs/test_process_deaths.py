@@ -87,7 +87,7 @@ def everywhere(who: str, told: bool) -> list[Death]:
         ),
     ],
 )
-def test_an_execution_killed_between_steps_ends_right(tmp_path: Path, deaths: list[Death]):
+def test_execution_killed_between_steps_completes_if_repeated(tmp_path: Path, deaths: list[Death]):
     shop = make_installation(tmp_path / "data", BEFORE)
     shop.deliver(item=ITEMS, badge=("id", "1"))
     execution = queued(shop)

@@ -78,7 +78,7 @@ MARKS = {"postgresql": [pytest.mark.services], "kafka": [pytest.mark.servers]}
 
 
 @pytest.mark.nightly
-def test_there_are_at_least_forty_deaths():
+def test_kill_matrix_has_at_least_forty_cases():
     assert len(SOURCES) * len(DEATHS) + len(BATCH_DEATHS) >= 40
 
 
@@ -133,7 +133,7 @@ def assert_equal(installation: Installation, *tables: str) -> None:
         ),
     ],
 )
-def test_a_load_killed_at_a_boundary_and_repeated_ends_as_an_undisturbed_one(
+def test_load_killed_at_a_boundary_and_repeated_equals_an_undisturbed_load(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, boundaries: tuple[str, ...]
 ):
     monkeypatch.setenv("ELEVATA_SOURCE_HOSTS", "127.0.0.1")
@@ -180,7 +180,7 @@ def send(sender: Sender, name: str, number: int) -> Any:
 
 @pytest.mark.nightly
 @pytest.mark.takes(seconds=180)
-def test_a_batch_of_fivetran_killed_at_a_boundary_and_sent_again_ends_as_an_undisturbed_one(tmp_path: Path):
+def test_fivetran_batch_killed_at_a_boundary_and_resent_equals_an_undisturbed_batch(tmp_path: Path):
     shop, death = Installation(tmp_path / "data"), tmp_path / "death.json"
     make_folder(shop.folder)
     with served_sender(shop) as sender, killable_worker(shop, death):

@@ -43,7 +43,7 @@ def load(shop: Installation, run_id: str, status: str = "succeeded") -> dict:
 
 # By day tests/loader/services/sources/test_proposals.py and the pages show the parts.
 @pytest.mark.nightly
-def test_a_renamed_column_refuses_loads_until_its_proposal_is_accepted_and_new_ones_are_taken_by_declaration(
+def test_renamed_column_fails_loads_until_accepted_and_new_columns_are_taken_if_declared(
     shop: Installation,
 ):
     load(shop, "r1")

@@ -62,18 +62,18 @@ def preview(loaded):
     return make_preview(report=build_report(environment=current_environment()), user=olga())
 
 
-def test_a_load_is_done_by_who_asked_for_it(loaded):
+def test_load_is_performed_as_the_requesting_user(loaded):
     assert loaded.status == "succeeded"
     assert noted() == [(kind, "olga", "person") for kind in ("observe", "execute", "publish", "load")]
     assert current_actor().kind == "system"
 
 
-def test_a_load_that_nobody_asked_for_is_done_by_the_system(airports, workplace):
+def test_load_without_a_user_is_performed_as_the_system(airports, workplace):
     tasks.perform(request_load_run(wake_worker=False).run.pk)
     assert {(actor, kind) for _, actor, kind in noted()} == {("system", "system")}
 
 
-def test_a_queued_load_of_a_user_who_lost_the_role_asks_the_runner_for_nothing(airports, workplace):
+def test_queued_load_fails_if_its_user_lost_the_role_or_was_deactivated(airports, workplace):
     run, otto = request_load_run(user=olga(), wake_worker=False).run, ensure_user(name="otto", roles=[Role.OPERATOR])
     set_roles(user=olga(), roles=[Role.VIEWER])
     tasks.perform(run.pk)
@@ -98,7 +98,7 @@ def test_a_queued_load_of_a_user_who_lost_the_role_asks_the_runner_for_nothing(a
 
 
 @pytest.mark.full
-def test_a_queued_dry_run_of_a_user_who_lost_the_role_asks_the_runner_for_nothing(preview):
+def test_queued_dry_run_fails_if_its_user_was_deactivated(preview):
     before, dry_run = len(noted()), request_dry_run(preview=preview, user=olga()).job
     deactivate_user(user=olga())
     tasks.perform(dry_run.pk)
@@ -107,7 +107,7 @@ def test_a_queued_dry_run_of_a_user_who_lost_the_role_asks_the_runner_for_nothin
 
 
 @pytest.mark.full
-def test_an_execution_is_done_and_recorded_by_who_asked_for_it(preview):
+def test_execution_is_performed_and_recorded_as_the_requesting_user(preview):
     before, otto = len(noted()), ensure_user(name="otto", roles=[Role.OPERATOR])
     execution = request_execution(report=preview.report, user=otto).execution
     tasks.perform(execution.pk)
@@ -118,14 +118,14 @@ def test_an_execution_is_done_and_recorded_by_who_asked_for_it(preview):
 
 
 @pytest.mark.full
-def test_a_dry_run_is_done_by_who_asked_for_it(preview):
+def test_dry_run_is_performed_as_the_requesting_user(preview):
     before, otto = len(noted()), ensure_user(name="otto", roles=[Role.OPERATOR])
     tasks.perform(request_dry_run(preview=preview, user=otto).job.pk)
     assert noted()[before:] == [("dry_run", "otto", "person")]
 
 
 @pytest.mark.full
-def test_who_works_by_a_token_goes_on_to_do_so(preview):
+def test_execution_of_a_user_with_a_token_remains_attributed_to_the_token(preview):
     before, otto = len(noted()), ensure_user(name="otto", roles=[Role.OPERATOR])
     execution = request_execution(report=preview.report, user=otto).execution
     with acting_as(otto, by_token=True):

@@ -52,7 +52,7 @@ def broken(person, *, reason: str = "the machine is gone", lease: Lease | None =
     return shut_out_holder(lease=lease, fence=lease.fence, user=person, reason=reason)
 
 
-def test_the_holders_next_heartbeat_fails(airports, olga):
+def test_broken_lease_fails_the_next_heartbeat_of_its_holder(airports, olga):
     attempt = claimed()
     assert attempt.heartbeat() == "running"
     broken(olga)
@@ -60,7 +60,7 @@ def test_the_holders_next_heartbeat_fails(airports, olga):
         attempt.heartbeat()
 
 
-def test_nothing_the_holder_writes_arrives(airports, olga):
+def test_broken_lease_rejects_all_writes_of_its_holder(airports, olga):
     attempt = claimed()
     key = str(DatasetRun.objects.first().dataset_key)
     broken(olga)
@@ -77,7 +77,7 @@ def test_nothing_the_holder_writes_arrives(airports, olga):
     assert LoadRun.objects.get().status == "lost"
 
 
-def test_the_run_says_who_broke_it_and_why(airports, olga):
+def test_broken_lease_is_recorded_with_user_and_reason(airports, olga):
     claimed()
     broken(olga)
     error = LoadRun.objects.get().error
@@ -89,14 +89,14 @@ def test_the_run_says_who_broke_it_and_why(airports, olga):
     assert (entry.actor, entry.action, entry.reason) == ("olga", "broken", "the machine is gone")
 
 
-def test_all_its_leases_are_free_and_the_fence_has_moved(airports, olga):
+def test_breaking_a_lease_frees_all_leases_of_the_run_and_raises_the_fence(airports, olga):
     claimed()
     lease = a_lease()
     assert broken(olga, lease=lease).fence == lease.fence + 1
     assert not leases_held(environment=current_environment()).exists()
 
 
-def test_it_can_be_run_again_and_takes_the_leases_anew(airports, olga):
+def test_run_with_a_broken_lease_can_be_repeated(airports, olga):
     old = claimed()
     broken(olga)
     new = claimed()
@@ -105,7 +105,7 @@ def test_it_can_be_run_again_and_takes_the_leases_anew(airports, olga):
         old.heartbeat()
 
 
-def test_who_may_not_breaks_nothing(airports, olga):
+def test_breaking_a_lease_requires_permission_and_a_reason(airports, olga):
     attempt = claimed()
     viewer = ensure_user(name="vera", roles=[Role.VIEWER])
     for person, reason in ((viewer, "why not"), (olga, "  ")):
@@ -114,7 +114,7 @@ def test_who_may_not_breaks_nothing(airports, olga):
     assert attempt.heartbeat() == "running"
 
 
-def test_a_lease_that_moved_on_is_not_taken_from_its_new_holder(airports, olga):
+def test_breaking_a_lease_with_a_new_holder_is_refused(airports, olga):
     claimed()
     seen = a_lease()
     broken(olga)
@@ -131,7 +131,7 @@ def test_a_free_lease_cannot_be_broken(airports, olga):
         broken(olga, lease=lease)
 
 
-def test_an_execution_is_shut_out_too():
+def test_broken_lease_rejects_all_writes_of_an_execution():
     world = make_world()
     customers(world.author)
     world.executed()

@@ -60,7 +60,7 @@ def sent(monkeypatch) -> list[int]:
     return messages
 
 
-def test_the_sweeper_gives_up_one_whose_worker_is_silent(preview, sent):
+def test_sweeper_fails_a_dry_run_of_a_silent_worker(preview, sent):
     silent = under_way(preview, silent_for=timedelta(minutes=5))
     assert [job.pk for job in sweep().lost] == [silent.pk]
     silent.refresh_from_db()
@@ -73,14 +73,14 @@ def test_the_sweeper_gives_up_one_whose_worker_is_silent(preview, sent):
     assert silent.finished_at is not None
 
 
-def test_the_sweeper_leaves_one_alone_that_is_under_way(preview, sent):
+def test_sweeper_ignores_an_active_dry_run(preview, sent):
     alive = under_way(preview)
     assert sweep().lost == ()
     alive.refresh_from_db()
     assert alive.status == "running"
 
 
-def test_one_whose_worker_is_gone_for_certain_is_given_up_at_once(preview, sent):
+def test_dry_run_of_a_dead_local_process_is_lost_at_once(preview, sent):
     gone = subprocess.Popen(["true"])
     gone.wait()
     lost = under_way(preview, by=f"{gethostname()}:{gone.pid}")
@@ -88,12 +88,12 @@ def test_one_whose_worker_is_gone_for_certain_is_given_up_at_once(preview, sent)
 
 
 @pytest.mark.full
-def test_one_whose_worker_may_be_there_is_not(preview):
+def test_dry_run_of_a_live_worker_process_is_not_lost(preview):
     under_way(preview, by=process_name())
     assert mark_lost() == []
 
 
-def test_a_worker_gives_up_what_gone_workers_left(preview, make_runner, monkeypatch, tmp_path):
+def test_worker_fails_dry_runs_of_dead_workers(preview, make_runner, monkeypatch, tmp_path):
     monkeypatch.setattr(worker.states, "WORKER_BEAT_SECONDS", 0.05)
     lost = under_way(preview, silent_for=timedelta(minutes=5))
     place = Workplace(make_runner=partial(make_runner, folder=tmp_path / "its"))
@@ -104,7 +104,7 @@ def test_a_worker_gives_up_what_gone_workers_left(preview, make_runner, monkeypa
         place.close()
 
 
-def test_who_was_given_up_writes_nothing_any_more(preview, sent):
+def test_lost_dry_run_attempt_cannot_write(preview, sent):
     slow = under_way(preview, silent_for=timedelta(minutes=5))
     sweep()
     attempt = Attempt(slow.pk, slow.attempt)
@@ -115,7 +115,7 @@ def test_who_was_given_up_writes_nothing_any_more(preview, sent):
     assert (slow.status, slow.result) == ("failed", None)
 
 
-def test_one_heard_of_in_that_very_moment_is_not_given_up(preview, monkeypatch):
+def test_dry_run_with_a_heartbeat_during_the_sweep_is_not_lost(preview, monkeypatch):
     late = under_way(preview, silent_for=timedelta(minutes=5))
 
     def heard_of(_: str) -> bool:
@@ -127,7 +127,7 @@ def test_one_heard_of_in_that_very_moment_is_not_given_up(preview, monkeypatch):
     assert late.status == "running"
 
 
-def test_after_one_was_given_up_the_next_is_performed(preview, sent, runner):
+def test_dry_run_after_a_lost_dry_run_is_performed(preview, sent, runner):
     under_way(preview, silent_for=timedelta(minutes=5))
     sweep()
     again = request_dry_run(preview=preview, user=olga()).dry_run
@@ -136,7 +136,7 @@ def test_after_one_was_given_up_the_next_is_performed(preview, sent, runner):
     assert done.status == "succeeded"
 
 
-def test_the_sweeper_wakes_a_worker_for_one_that_waits(preview, sent):
+def test_sweeper_wakes_a_worker_for_a_waiting_dry_run(preview, sent):
     waiting = request_dry_run(preview=preview, user=olga()).dry_run
     DryRun.objects.update(requested_at=timezone.now() - timedelta(minutes=1))
     assert [job.pk for job in sweep().woken] == [waiting.pk]

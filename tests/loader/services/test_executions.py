@@ -43,7 +43,7 @@ def work(execution: Execution, runner) -> Execution | None:
 
 
 @pytest.mark.full
-def test_it_observes_verifies_runs_the_steps_and_seals_the_record(preview, runner, script):
+def test_execution_observes_tables_runs_steps_and_stores_a_record(preview, runner, script):
     before = len(script.seen())
     done = work(asked(preview), runner)
     assert (done.status, done.error) == ("succeeded", None)
@@ -54,14 +54,14 @@ def test_it_observes_verifies_runs_the_steps_and_seals_the_record(preview, runne
 
 
 @pytest.mark.full
-def test_the_same_message_again_does_nothing(preview, runner):
+def test_duplicate_wakeup_performs_the_execution_once(preview, runner):
     execution = asked(preview)
     assert work(execution, runner).status == "succeeded"
     assert work(execution, runner) is None
 
 
 @pytest.mark.full
-def test_a_table_that_moved_fails_it_before_the_first_statement(preview, runner, script):
+def test_execution_fails_before_the_first_statement_when_a_table_has_changed(preview, runner, script):
     execution, told = asked(preview), script
     observed = json.loads(told.path.read_text())["observed"]
     (core,) = (one for one in observed.values() if one["qualified_name"] == "rawcore.rc_air_airport")
@@ -74,7 +74,7 @@ def test_a_table_that_moved_fails_it_before_the_first_statement(preview, runner,
 
 
 @pytest.mark.full
-def test_a_failed_step_fails_it_and_the_next_attempt_goes_on(preview, runner, script):
+def test_execution_with_a_failed_step_resumes_in_the_next_attempt(preview, runner, script):
     script.add(fail_steps=["rc_air_airport_hist"])
     execution = asked(preview)
     done = work(execution, runner)
@@ -88,14 +88,14 @@ def test_a_failed_step_fails_it_and_the_next_attempt_goes_on(preview, runner, sc
 
 
 @pytest.mark.full
-def test_a_dead_runner_fails_it_and_it_can_be_resumed(preview, runner, script):
+def test_execution_with_a_dead_runner_fails_and_can_be_resumed(preview, runner, script):
     script.add(die_on="execute")
     assert work(asked(preview), runner).error["code"] == "RUNNER_DIED"
     script.add(die_on=None)
     assert work(asked(preview), runner).status == "succeeded"
 
 
-def test_a_dry_run_ends_with_what_the_runner_saw(preview, runner, script):
+def test_dry_run_stores_the_result_of_the_runner(preview, runner, script):
     dry_run = request_dry_run(preview=preview, user=olga()).dry_run
     done = perform_dry_run(dry_run_pk=dry_run.pk, worker="w1", runner=runner)
     assert (done.status, done.result["succeeded"]) == ("succeeded", True)

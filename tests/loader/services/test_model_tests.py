@@ -50,7 +50,7 @@ def write(tmp_path: Path):
     return written
 
 
-def test_a_test_has_its_rows_as_queries(sales, write):
+def test_given_rows_of_a_model_test_become_queries(sales, write):
     (test,) = read_tests(write(FILE)).tests
     assert isinstance(test, ModelTest)
     ((view, given),) = test.given
@@ -59,13 +59,13 @@ def test_a_test_has_its_rows_as_queries(sales, write):
     assert (test.columns, test.key, test.ordered) == (("customer", "total"), ("customer",), False)
 
 
-def test_columns_that_no_row_gives_are_null(sales, write):
+def test_columns_without_given_values_are_null(sales, write):
     (test,) = read_tests(write(FILE)).tests
     assert "NULL" in test.given[0][1]
     assert "`id`" in test.given[0][1]
 
 
-def test_rows_are_given_for_a_view_itself(sales, write):
+def test_given_rows_can_replace_a_view(sales, write):
     targets.create_target_dataset(
         schema=sales.schema, name="recent", select="SELECT * FROM rawcore.orders", materialization="view"
     )
@@ -95,13 +95,13 @@ def test_only_named_tests_are_read(sales, write):
          "reads rawcore.orders, which has no given rows"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_refused_with_line_and_field(sales, write, old, new, message):
+def test_invalid_test_file_is_refused_with_line_and_field(sales, write, old, new, message):
     with pytest.raises(MetadataError) as refused:
         read_tests(write(FILE.replace(old, new, 1)))
     assert message in refused.value.one_line()
 
 
-def test_two_tests_of_one_name_and_an_unknown_name_are_refused(sales, write):
+def test_duplicate_and_unknown_test_names_are_refused(sales, write):
     twice = FILE + FILE.partition("tests:\n")[2]
     with pytest.raises(MetadataError, match="two tests are named"):
         read_tests(write(twice))
@@ -109,7 +109,7 @@ def test_two_tests_of_one_name_and_an_unknown_name_are_refused(sales, write):
         read_tests(write(FILE), ["other"])
 
 
-def test_a_folder_of_metadata_may_have_tests(sales, tmp_path, write):
+def test_metadata_import_accepts_a_folder_with_model_tests(sales, tmp_path, write):
     write(FILE)
     (tmp_path / "schemas.yaml").write_text("format: metadata/v1\nschemas: [{name: mart, layer: serving}]\n")
     import_metadata(tmp_path)

@@ -89,7 +89,7 @@ def test_a_check_names_the_sensitive_columns_of_the_other_dataset(airports):
     assert "icao" in spec.other_sensitive
 
 
-def test_a_select_reads_tables_and_the_rows_of_its_own_batch(airports):
+def test_query_check_reads_tables_and_the_rows_of_its_own_batch(airports):
     sql = f"SELECT r.route FROM {ROUTE} r JOIN {AIRPORT} a ON r.origin = a.icao WHERE a.elevation > 9000"
     check(ROUTE, "query", sql=sql)
     (spec,) = loads()[ROUTE].quality
@@ -97,7 +97,7 @@ def test_a_select_reads_tables_and_the_rows_of_its_own_batch(airports):
     assert dict(spec.views)[spec.own_view].qualified_name == ROUTE
 
 
-def test_a_select_names_the_sensitive_columns_of_its_tables_and_hashes_of_them(airports):
+def test_query_check_lists_sensitive_columns_of_its_tables_with_their_hashes(airports):
     target(AIRPORT).columns.filter(name="icao").update(pii=True)
     check(ROUTE, "query", sql=f"SELECT r.route FROM {ROUTE} r JOIN {AIRPORT} a ON r.origin = a.icao")
     (spec,) = loads()[ROUTE].quality
@@ -106,7 +106,7 @@ def test_a_select_names_the_sensitive_columns_of_its_tables_and_hashes_of_them(a
     assert (by_table[ROUTE], set(by_table[AIRPORT])) == ((), set(spec.other_sensitive))
 
 
-def test_a_select_over_an_unknown_table_or_with_a_forbidden_function_says_why_it_cannot_run(airports):
+def test_query_check_with_an_unknown_table_or_forbidden_function_has_a_problem(airports):
     check(ROUTE, "query", sql="SELECT 1 FROM rawcore.nothing")
     create_check(dataset=target(ROUTE), name="java", kind="query", arguments={"sql": "SELECT java_method('a', 'b')"})
     java, unknown = loads()[ROUTE].quality
@@ -114,7 +114,7 @@ def test_a_select_over_an_unknown_table_or_with_a_forbidden_function_says_why_it
     assert "rawcore.nothing is no published table or view" in unknown.problem
 
 
-def test_a_changed_row_count_is_compared_with_the_runs_that_were_loaded(airports):
+def test_row_count_change_uses_the_counts_of_runs_that_were_not_stopped(airports):
     row = check(AIRPORT, "row_count_change", runs=5)
     for number, (value, outcome) in enumerate([(10, "passed"), (12, "warned"), (99, "stopped"), (11, "passed")]):
         run = request_load_run(run_id=f"r{number}", wake_worker=False).run
@@ -140,14 +140,14 @@ def test_former_row_counts_of_all_checks_are_read_by_one_query(airports, django_
     assert [spec.past for own in specs.values() for spec in own] == [(7,), (7,)]
 
 
-def test_checks_of_a_dataset_that_has_another_key_here_are_those_of_its_name(airports):
+def test_checks_are_found_by_name_if_the_dataset_has_another_key(airports):
     check(AIRPORT, "row_count", minimum="1")
     state = replace(described()[str(target(AIRPORT).key)], key=str(uuid4()), name="RC_AIR_AIRPORT")
     specs = check_specs([state], {state.key: state}, environment=current_environment())
     assert [spec.kind for spec in specs[state.key]] == ["row_count"]
 
 
-def test_checks_on_request_need_reading_what_they_read(airports):
+def test_requested_checks_require_the_permission_to_read_other_datasets(airports):
     check(ROUTE, "relationship", columns=["origin"], dataset="raw.raw_air_airport", other_columns=["icao"])
     vera = person("vera")
     grant_role(user=vera, role="viewer", schema="rawcore")

@@ -94,7 +94,7 @@ def test_a_source_that_the_runs_do_not_read_is_refused(orders: SourceDataset, ai
         create_schedule(name="n", cron="0 6 * * *", scope=Scope(DATASET, "rawcore.rc_air_airport"), wait=wait)
 
 
-def test_messages_and_endpoints_cannot_be_waited_for(orders: SourceDataset):
+def test_wait_for_messages_of_a_topic_is_refused(orders: SourceDataset):
     System.objects.update(kind="kafka")
     SourceDataset.objects.update(format="kafka")
     with pytest.raises(MetadataError, match="only files and database tables can be waited for") as problem:
@@ -102,7 +102,7 @@ def test_messages_and_endpoints_cannot_be_waited_for(orders: SourceDataset):
     assert problem.value.field == "wait.source"
 
 
-def test_a_vacuum_waits_for_nothing(orders: SourceDataset):
+def test_wait_condition_of_a_vacuum_schedule_is_refused(orders: SourceDataset):
     with pytest.raises(MetadataError, match="goes with loads only"):
         create_schedule(name="n", cron="0 6 * * *", kind="vacuum", wait={"for": "files", "source": str(orders.key)})
 
@@ -126,13 +126,13 @@ def table(db, settings) -> SourceDataset:
         ({"for": "rows", "newer": "id"}, "wait.newer"),
     ],
 )
-def test_of_a_table_rows_are_waited_for_all_or_by_a_time(table: SourceDataset, wait: dict, field: str):
+def test_invalid_wait_for_a_database_table_is_refused(table: SourceDataset, wait: dict, field: str):
     with pytest.raises(MetadataError) as problem:
         waiting_schedule(table, **wait)
     assert problem.value.field == field
 
 
-def test_a_database_that_pages_may_not_reach_is_refused(table: SourceDataset, settings):
+def test_wait_for_a_database_outside_the_permitted_hosts_is_refused(table: SourceDataset, settings):
     settings.SOURCE_HOSTS = []
     with pytest.raises(MetadataError, match="10.0.0.1") as problem:
         waiting_schedule(table, **{"for": "rows"})
@@ -142,14 +142,14 @@ def test_a_database_that_pages_may_not_reach_is_refused(table: SourceDataset, se
 # --- waiting -------------------------------------------------------------------------------------
 
 
-def test_from_its_time_on_it_waits_and_starts_nothing(orders: SourceDataset):
+def test_due_schedule_waits_and_starts_no_run(orders: SourceDataset):
     schedule = waiting_schedule(orders)
     assert (schedule.outcome, LoadRun.objects.count()) == ("waiting", 0)
     assert schedule.next_at > timezone.now()
     assert schedule.waiting["due"] == schedule.last_due_at.isoformat()
 
 
-def test_a_check_without_data_says_what_is_missing(orders: SourceDataset):
+def test_wait_check_without_files_stores_its_answer(orders: SourceDataset):
     schedule = waiting_schedule(orders)
     assert check_waiting() == []
     state = fresh(schedule).waiting
@@ -168,7 +168,7 @@ def test_the_run_starts_once_the_files_are_complete(orders: SourceDataset):
     assert run.requester == "schedule nightly"
 
 
-def test_a_file_that_still_grows_is_waited_for(orders: SourceDataset):
+def test_run_is_not_started_while_a_file_grows(orders: SourceDataset):
     waiting_schedule(orders)
     for size in range(1, 4):
         deliver(orders, text="order_no\n" + "1\n" * size)
@@ -187,7 +187,7 @@ def test_the_same_files_start_no_second_run(orders: SourceDataset):
     assert len(check_twice()) == 1
 
 
-def test_while_the_previous_run_is_active_it_goes_on_waiting(orders: SourceDataset):
+def test_schedule_waits_while_its_previous_run_is_active(orders: SourceDataset):
     schedule = waiting_schedule(orders)
     LoadRunFactory(schedule=schedule, status="queued", run_id="before")
     deliver(orders)
@@ -195,7 +195,7 @@ def test_while_the_previous_run_is_active_it_goes_on_waiting(orders: SourceDatas
     assert "load run before is still queued" in fresh(schedule).waiting["answer"]
 
 
-def test_due_times_that_pass_meanwhile_start_no_further_wait(orders: SourceDataset):
+def test_due_time_during_a_wait_starts_no_second_wait(orders: SourceDataset):
     schedule = waiting_schedule(orders)
     become_due(schedule)
     assert fresh(schedule).waiting == schedule.waiting
@@ -220,13 +220,13 @@ def test_two_schedulers_start_one_run(orders: SourceDataset, monkeypatch):
     assert LoadRun.objects.count() == 1
 
 
-def test_the_scheduler_checks_at_every_tick(orders: SourceDataset):
+def test_sweep_checks_waiting_schedules(orders: SourceDataset):
     schedule = waiting_schedule(orders)
     tasks.sweep()
     assert fresh(schedule).waiting["checked_at"]
 
 
-def test_a_check_that_breaks_does_not_stop_the_others(orders: SourceDataset, monkeypatch, caplog):
+def test_wait_check_with_an_error_is_logged_and_stored(orders: SourceDataset, monkeypatch, caplog):
     schedule = waiting_schedule(orders)
     monkeypatch.setattr(schedules, "check_data", lambda *_, **__: 1 / 0)
     assert check_waiting() == []
@@ -253,7 +253,7 @@ def at_deadline(schedule: Schedule) -> list[LoadRun]:
     return check_waiting(now=Wait.from_json(schedule.wait).deadline(due))
 
 
-def test_at_the_deadline_the_run_is_skipped_with_a_notice(orders: SourceDataset):
+def test_run_is_skipped_with_a_notice_at_the_deadline(orders: SourceDataset):
     olga = person("olga", Role.OPERATOR)
     schedule = waiting_schedule(orders)
     assert at_deadline(schedule) == []
@@ -275,7 +275,7 @@ def test_the_notice_is_settled_when_the_data_is_in_time_again(orders: SourceData
     assert not Notice.objects.filter(read_at__isnull=True).exists()
 
 
-def test_at_the_deadline_the_run_is_started_anyway_if_declared(orders: SourceDataset):
+def test_run_is_started_at_the_deadline_if_declared(orders: SourceDataset):
     olga = person("olga", Role.OPERATOR)
     schedule = waiting_schedule(orders, then="start")
     (run,) = at_deadline(schedule)
@@ -283,7 +283,7 @@ def test_at_the_deadline_the_run_is_started_anyway_if_declared(orders: SourceDat
     assert "the run was started anyway" in Notice.objects.get(user=olga).event.title
 
 
-def test_at_the_deadline_a_check_that_breaks_counts_as_no_data(orders: SourceDataset, monkeypatch):
+def test_wait_check_with_an_error_at_the_deadline_skips_the_run(orders: SourceDataset, monkeypatch):
     schedule = waiting_schedule(orders)
     monkeypatch.setattr(schedules, "check_data", lambda *_, **__: 1 / 0)
     assert at_deadline(schedule) == []
@@ -298,7 +298,7 @@ def test_files_of_a_run_that_was_skipped_are_still_new(orders: SourceDataset):
     assert len(check_twice()) == 1
 
 
-def test_data_that_is_there_at_the_deadline_counts(orders: SourceDataset):
+def test_complete_files_at_the_deadline_start_the_run(orders: SourceDataset):
     schedule = waiting_schedule(orders)
     deliver(orders)
     check_waiting()
@@ -309,13 +309,13 @@ def test_data_that_is_there_at_the_deadline_counts(orders: SourceDataset):
 # --- changes while waiting -----------------------------------------------------------------------
 
 
-def test_a_run_by_hand_ends_the_wait(orders: SourceDataset):
+def test_manual_run_ends_the_wait(orders: SourceDataset):
     schedule = waiting_schedule(orders)
     run_now(schedule=schedule, user=person("olga", Role.OPERATOR))
     assert fresh(schedule).waiting is None
 
 
-def test_files_that_a_run_by_hand_has_read_start_no_second_run(orders: SourceDataset):
+def test_files_read_by_a_manual_run_start_no_second_run(orders: SourceDataset):
     schedule = waiting_schedule(orders)
     deliver(orders)
     check_waiting()
@@ -326,17 +326,17 @@ def test_files_that_a_run_by_hand_has_read_start_no_second_run(orders: SourceDat
 
 
 @pytest.mark.parametrize("changes", [{"active": False}, {"wait": {}}])
-def test_switching_it_off_or_another_condition_ends_the_wait(orders: SourceDataset, changes: dict):
+def test_deactivation_or_removal_of_the_condition_ends_the_wait(orders: SourceDataset, changes: dict):
     schedule = waiting_schedule(orders)
     update_schedule(schedule=schedule, expected_version=schedule.version, **changes)
     assert (fresh(schedule).waiting, fresh(schedule).outcome) == (None, "")
 
 
-def test_another_name_changes_nothing_about_the_wait(orders: SourceDataset):
+def test_rename_of_a_schedule_keeps_its_wait(orders: SourceDataset):
     schedule = waiting_schedule(orders)
     update_schedule(schedule=schedule, expected_version=schedule.version, name="other")
     assert fresh(schedule).waiting == schedule.waiting
 
 
-def test_the_times_are_in_utc(orders: SourceDataset):
+def test_due_time_of_a_wait_is_in_utc(orders: SourceDataset):
     assert datetime.fromisoformat(waiting_schedule(orders).waiting["due"]).utcoffset() == datetime.now(UTC).utcoffset()

@@ -53,14 +53,14 @@ def refused(call, **described) -> tuple[str, str]:
 # --- by people --------------------------------------------------------------------------------------
 
 
-def test_a_new_schedule_knows_when_it_is_due(airports):
+def test_new_schedule_has_its_next_due_time(airports):
     schedule = nightly(time_zone="Europe/Berlin")
     assert schedule.next_at > timezone.now()
     assert schedule.next_at.astimezone(schedules.timetable_of(schedule).zone).hour == 6
     assert Scope.from_json(schedule.scope) == Scope()
 
 
-def test_one_that_is_off_is_never_due(airports):
+def test_inactive_schedule_has_no_due_time(airports):
     assert nightly(active=False).next_at is None
 
 
@@ -75,14 +75,14 @@ def test_one_that_is_off_is_never_due(airports):
         ({"scope": Scope(DATASET, "rawcore.rc_air_airprt")}, "dataset", "did you mean rawcore.rc_air_airport"),
     ],
 )
-def test_what_cannot_be_is_said_at_its_field(airports, described, field, said):
+def test_invalid_schedule_is_refused_naming_the_field(airports, described, field, said):
     at, message = refused(nightly, **described)
     assert at == field
     assert said in message
     assert not Schedule.objects.exists()
 
 
-def test_a_name_is_given_once_in_an_environment(airports):
+def test_schedule_name_is_unique_in_its_environment(airports):
     nightly()
     assert refused(nightly) == ("name", "there is a schedule nightly already")
     elsewhere = EnvironmentFactory(name="elsewhere")
@@ -90,21 +90,21 @@ def test_a_name_is_given_once_in_an_environment(airports):
     assert nightly().environment != elsewhere
 
 
-def test_an_edit_counts_due_times_from_now_on(airports):
+def test_change_of_the_cron_line_computes_a_new_due_time(airports):
     schedule = nightly()
     due(schedule, timedelta(hours=3))
     edited = update_schedule(schedule=schedule, expected_version=1, cron="0 7 * * *")
     assert (edited.version, edited.next_at > timezone.now()) == (2, True)
 
 
-def test_an_edit_of_anything_else_keeps_the_due_time(airports):
+def test_rename_of_a_schedule_keeps_the_due_time(airports):
     schedule = nightly()
     at = due(schedule)
     update_schedule(schedule=schedule, expected_version=1, name="each morning")
     assert fresh(schedule).next_at == at
 
 
-def test_what_passed_while_it_was_off_is_not_made_up_for(airports):
+def test_due_times_missed_while_inactive_start_no_run(airports):
     schedule = nightly()
     due(schedule, timedelta(days=3))
     update_schedule(schedule=schedule, expected_version=1, active=False)
@@ -114,7 +114,7 @@ def test_what_passed_while_it_was_off_is_not_made_up_for(airports):
     assert fresh(schedule).next_at > timezone.now()
 
 
-def test_who_comes_second_is_told(airports):
+def test_edit_or_deletion_of_an_old_version_is_refused(airports):
     schedule = nightly()
     update_schedule(schedule=schedule, expected_version=1, cron="0 7 * * *")
     with pytest.raises(StaleVersion):
@@ -124,14 +124,14 @@ def test_who_comes_second_is_told(airports):
     assert fresh(schedule).cron == "0 7 * * *"
 
 
-def test_the_clock_edits_nothing(airports):
+def test_start_of_a_due_run_does_not_change_the_version_of_the_schedule(airports):
     schedule = nightly()
     due(schedule)
     start_due()
     assert update_schedule(schedule=schedule, expected_version=1, allow_empty=True).version == 2
 
 
-def test_edits_stand_in_the_change_log(airports, django_user_model):
+def test_schedule_edits_are_recorded_in_the_change_log(airports, django_user_model):
     with acting_as(django_user_model.objects.create_user("olga")):
         schedule = nightly()
         update_schedule(schedule=schedule, expected_version=1, cron="0 7 * * *", scope=Scope(SCHEMA, "raw"))
@@ -149,7 +149,7 @@ def test_edits_stand_in_the_change_log(airports, django_user_model):
     assert '"scope":{"after":"schema raw","before":"everything"}' in found[1].changes
 
 
-def test_the_runs_of_a_deleted_schedule_stay(airports):
+def test_runs_of_a_deleted_schedule_are_kept(airports):
     schedule = nightly()
     due(schedule)
     (run,) = start_due()
@@ -161,7 +161,7 @@ def test_the_runs_of_a_deleted_schedule_stay(airports):
 # --- by the clock -----------------------------------------------------------------------------------
 
 
-def test_nothing_is_started_before_its_time(airports):
+def test_schedule_starts_no_run_before_its_due_time(airports):
     nightly()
     assert start_due() == []
 
@@ -179,7 +179,7 @@ def test_a_due_schedule_starts_its_run_and_wakes_a_worker(airports, sent):
     assert row.next_at > timezone.now()
 
 
-def test_not_stopped_a_schedule_of_a_user_who_was_deactivated(airports):
+def test_schedule_of_a_deactivated_user_still_starts_its_run(airports):
     """A schedule belongs to its environment."""
     eve = ensure_user(name="eve", roles=["operator"])
     with acting_as(eve):
@@ -191,20 +191,20 @@ def test_not_stopped_a_schedule_of_a_user_who_was_deactivated(airports):
     assert run.requested_by is None
 
 
-def test_a_run_is_dated_by_when_it_starts(airports):
+def test_load_timestamp_of_a_scheduled_run_is_its_start_time(airports):
     due(nightly(), timedelta(hours=5))
     (run,) = start_due()
     assert timezone.now() - run.load_timestamp < timedelta(minutes=1)
 
 
-def test_the_sweep_starts_what_is_due(airports, monkeypatch):
+def test_sweep_starts_due_schedules(airports, monkeypatch):
     monkeypatch.setattr("elevata.jobs.services._send", lambda task, pk: "")
     due(nightly())
     tasks.sweep()
     assert LoadRun.objects.count() == 1
 
 
-def test_many_missed_times_come_to_one_run(airports):
+def test_many_missed_due_times_start_one_run(airports):
     schedule = nightly(cron="*/5 * * * *")
     due(schedule, timedelta(days=2))
     assert len(start_due()) == 1
@@ -212,7 +212,7 @@ def test_many_missed_times_come_to_one_run(airports):
     assert fresh(schedule).next_at > timezone.now()
 
 
-def test_a_time_that_another_scheduler_saw_to_is_left_alone(airports):
+def test_due_time_handled_by_another_scheduler_starts_no_second_run(airports):
     schedule = nightly()
     at = due(schedule)
     assert len(schedules._start_due(schedule.pk, at, timezone.now())) == 1
@@ -220,7 +220,7 @@ def test_a_time_that_another_scheduler_saw_to_is_left_alone(airports):
     assert LoadRun.objects.count() == 1
 
 
-def test_many_schedulers_at_once_start_one_run(airports, in_threads):
+def test_concurrent_schedulers_start_one_run_for_each_schedule(airports, in_threads):
     due(nightly())
     due(nightly(name="other"))
     started = in_threads(*[start_due] * 6)
@@ -228,7 +228,7 @@ def test_many_schedulers_at_once_start_one_run(airports, in_threads):
     assert LoadRun.objects.count() == 2
 
 
-def test_a_clock_that_was_set_back_starts_nothing_twice(airports):
+def test_due_time_repeated_after_the_clock_was_set_back_starts_no_second_run(airports):
     schedule = nightly()
     at = due(schedule)
     (run,) = start_due()
@@ -240,7 +240,7 @@ def test_a_clock_that_was_set_back_starts_nothing_twice(airports):
 
 
 @pytest.mark.parametrize("status", ["queued", "running", "canceling"])
-def test_while_the_run_before_goes_on_a_time_is_skipped(airports, status):
+def test_due_time_is_skipped_while_the_previous_run_is_unfinished(airports, status):
     schedule = nightly()
     due(schedule)
     (run,) = start_due()
@@ -253,7 +253,7 @@ def test_while_the_run_before_goes_on_a_time_is_skipped(airports, status):
     assert row.next_at > timezone.now()
 
 
-def test_a_run_whose_worker_is_gone_holds_nothing_up(airports):
+def test_lost_run_does_not_block_the_next_scheduled_run(airports):
     schedule = nightly()
     due(schedule, timedelta(minutes=10))
     start_due()
@@ -263,7 +263,7 @@ def test_a_run_whose_worker_is_gone_holds_nothing_up(airports):
     assert set(LoadRun.objects.values_list("status", flat=True)) == {"lost", "queued"}
 
 
-def test_after_a_skip_the_next_time_starts_again(airports):
+def test_due_time_after_a_skipped_due_time_starts_a_run(airports):
     schedule = nightly()
     due(schedule, timedelta(minutes=10))
     start_due()
@@ -275,14 +275,14 @@ def test_after_a_skip_the_next_time_starts_again(airports):
     assert (fresh(schedule).outcome, fresh(schedule).remark) == ("started", None)
 
 
-def test_schedules_of_other_environments_are_not_ours(airports):
+def test_schedules_of_other_environments_are_not_started(airports):
     schedule = nightly()
     due(schedule)
     Schedule.objects.update(environment=EnvironmentFactory(name="elsewhere"))
     assert start_due() == []
 
 
-def test_a_schedule_that_breaks_keeps_no_other_waiting(airports, caplog):
+def test_schedule_with_an_error_does_not_block_others(airports, caplog):
     due(nightly(name="broken"), timedelta(hours=1))
     Schedule.objects.update(time_zone="Mars")
     due(nightly())
@@ -290,7 +290,7 @@ def test_a_schedule_that_breaks_keeps_no_other_waiting(airports, caplog):
     assert "was not started" in caplog.text
 
 
-def test_what_a_schedule_loads_may_have_gone_and_its_run_says_so(airports):
+def test_due_schedule_with_a_missing_scope_still_queues_its_run(airports):
     schedule = nightly()
     Schedule.objects.update(scope=Scope(SCHEMA, "gone").as_json())
     due(schedule)
@@ -301,7 +301,7 @@ def test_what_a_schedule_loads_may_have_gone_and_its_run_says_so(airports):
 # --- now ----------------------------------------------------------------------------------------------
 
 
-def test_run_now_is_the_persons_and_leaves_the_due_time(airports):
+def test_run_now_is_requested_by_the_user_and_keeps_the_due_time(airports):
     user = ensure_user(name="olga", roles=["operator"])
     schedule = nightly(active=False)
     run = run_now(schedule=schedule, user=user).run
@@ -309,7 +309,7 @@ def test_run_now_is_the_persons_and_leaves_the_due_time(airports):
     assert (fresh(schedule).last_run, fresh(schedule).next_at) == (run, None)
 
 
-def test_run_now_waits_for_the_run_before(airports):
+def test_run_now_is_refused_while_the_previous_run_is_unfinished(airports):
     schedule = nightly()
     first = run_now(schedule=schedule, user=None).run
     with pytest.raises(Refusal) as said:
@@ -318,7 +318,7 @@ def test_run_now_waits_for_the_run_before(airports):
     assert first.run_id in said.value.message
 
 
-def test_run_now_says_what_is_not_there_any_more(airports):
+def test_run_now_with_a_missing_scope_is_refused(airports):
     schedule = nightly()
     Schedule.objects.update(scope=Scope(SCHEMA, "gone").as_json())
     with pytest.raises(Refusal, match="there is no schema gone"):

@@ -59,7 +59,7 @@ def heard():
     signals.task_postrun.disconnect(hear)
 
 
-def test_pressed_twice_delivered_twice_and_heard_by_two_workers_it_runs_once(
+def test_execution_requested_twice_and_delivered_to_two_workers_runs_once(
     report, make_runner, script, tmp_path, monkeypatch, in_threads, heard
 ):
     script.add(step_pause=0.2)

@@ -33,11 +33,11 @@ def refused(path: Path) -> Refusal:
 
 
 @pytest.mark.parametrize(("content", "kind"), [(ROWS, CSV), (packed(ROWS), PACKED_CSV)])
-def test_text_is_told_from_packed_text_by_its_bytes(tmp_path: Path, content: bytes, kind: str):
+def test_plain_and_compressed_csv_are_distinguished_by_their_bytes(tmp_path: Path, content: bytes, kind: str):
     assert examined(write(tmp_path, content), "", LIMITS) == kind
 
 
-def test_parquet_is_told_by_its_bytes(tmp_path: Path):
+def test_parquet_is_recognized_by_its_bytes(tmp_path: Path):
     pq.write_table(pa.table({"icao": ["EDDF"]}), tmp_path / "sent")
     assert examined(tmp_path / "sent", "", LIMITS) == PARQUET
 
@@ -52,12 +52,12 @@ def test_parquet_is_told_by_its_bytes(tmp_path: Path):
         (packed(b"a\x00b"), "no text"),
     ],
 )
-def test_what_is_no_batch_file_is_refused_by_its_name(tmp_path: Path, content: bytes, said: str):
+def test_invalid_batch_file_is_refused_naming_the_file(tmp_path: Path, content: bytes, said: str):
     refusal = refused(write(tmp_path, content))
     assert (refusal.code, refusal.message) == ("NOT_A_BATCH_FILE", f"upsert file 'a.csv' is {said}")
 
 
-def test_a_small_file_that_becomes_large_is_refused(tmp_path: Path):
+def test_small_file_that_decompresses_beyond_the_limit_is_refused(tmp_path: Path):
     bomb = packed(b"0" * 2_000_000)
     assert len(bomb) < 1000
     assert refused(write(tmp_path, bomb)).code == "TOO_LARGE_UNPACKED"

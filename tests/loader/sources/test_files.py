@@ -52,19 +52,19 @@ def refusal(path: Path, content: str | bytes, kind: str = "csv", options: dict |
 # --- CSV -----------------------------------------------------------------------------------------
 
 
-def test_text_keeps_what_a_parser_would_lose(tmp_path: Path):
+def test_sample_keeps_leading_zeros_as_text(tmp_path: Path):
     sample = sampled(tmp_path / "a.csv", "zip,n\n01067,1\n80331,2\n")
     assert types(sample) == {"zip": "string", "n": "integer"}
     assert sample.values[0] == ("01067", "80331")
 
 
-def test_only_the_first_rows_are_read_and_that_is_said(tmp_path: Path):
+def test_sample_reads_the_first_rows_and_states_their_number(tmp_path: Path):
     sample = sampled(tmp_path / "a.csv", "n\n" + "1\n" * 50 + "x\n", rows=50)
     assert (sample.rows, sample.whole, types(sample)) == (50, False, {"n": "integer"})
     assert sample.said == "the first 50 rows of a.csv"
 
 
-def test_empty_fields_count_as_nothing_unless_the_options_say_otherwise(tmp_path: Path):
+def test_empty_csv_fields_are_null_unless_empty_is_null_is_false(tmp_path: Path):
     content = "a,b\n1,\n2,x\n"
     assert [c.nulls for c in sampled(tmp_path / "a.csv", content).columns] == [0, 1]
     kept = sampled(tmp_path / "a.csv", content, options={"empty_is_null": False})
@@ -76,7 +76,7 @@ def test_quotes_can_be_switched_off(tmp_path: Path):
     assert sample.values == (('"x',), ('5"',))
 
 
-def test_the_text_that_stands_for_null_counts_as_nothing(tmp_path: Path):
+def test_null_string_is_counted_as_null(tmp_path: Path):
     options = {"null_string": "-", "timezone": "Europe/Berlin"}
     sample = sampled(tmp_path / "a.csv", "a,b\n1,-\n-,x\n", options=options)
     assert (types(sample), [c.nulls for c in sample.columns]) == ({"a": "integer", "b": "string"}, [1, 1])
@@ -137,7 +137,7 @@ def test_a_broken_file_is_refused(tmp_path: Path, content: Any, options: dict | 
     assert refusal(tmp_path / "a.csv", content, options=options).code == code
 
 
-def test_a_file_that_is_not_packed_as_it_says_is_refused(tmp_path: Path):
+def test_uncompressed_file_with_a_gz_ending_is_refused(tmp_path: Path):
     assert refusal(tmp_path / "a.csv.gz", "n\n1\n").code == "UNREADABLE_FILE"
 
 
@@ -150,7 +150,7 @@ def test_a_header_alone_has_columns_without_rows(tmp_path: Path):
 # --- JSON lines ------------------------------------------------------------------------------------
 
 
-def test_json_says_itself_what_is_a_number(tmp_path: Path):
+def test_json_lines_sample_takes_types_from_the_json_values(tmp_path: Path):
     rows = ['{"n": 1, "text": "1", "amount": 1.10, "deep": {"a": [1]}}', '{"n": 2, "text": "2", "late": true}']
     sample = sampled(tmp_path / "a.jsonl", "\n".join(rows), "jsonl")
     assert types(sample) == {
@@ -167,14 +167,14 @@ def test_json_says_itself_what_is_a_number(tmp_path: Path):
     ("content", "code"),
     [("", "EMPTY_FILE"), ("[1]", "BAD_JSON"), ("{", "BAD_JSON"), ('{"a": 1, "a": 2}', "BAD_JSON")],
 )
-def test_a_line_that_is_no_object_is_refused(tmp_path: Path, content: str, code: str):
+def test_empty_or_broken_json_lines_are_refused(tmp_path: Path, content: str, code: str):
     assert refusal(tmp_path / "a.jsonl", content, "jsonl").code == code
 
 
 # --- Parquet ---------------------------------------------------------------------------------------
 
 
-def test_parquet_says_its_types(tmp_path: Path):
+def test_parquet_sample_takes_types_from_the_file(tmp_path: Path):
     table = pa.table(
         {
             "id": pa.array([1, 2], pa.int64()),
@@ -203,7 +203,7 @@ def test_parquet_says_its_types(tmp_path: Path):
         (pa.decimal256(60, 2), "None"),
     ],
 )
-def test_no_type_of_parquet_loses_a_value(kind: pa.DataType, expected: str):
+def test_parquet_types_map_to_types_that_hold_every_value(kind: pa.DataType, expected: str):
     assert str(data_type(kind)) == expected
 
 
@@ -211,7 +211,7 @@ def test_a_file_that_is_no_parquet_is_refused(tmp_path: Path):
     assert refusal(tmp_path / "a.parquet", "id\n1\n", "parquet").code == "UNREADABLE_FILE"
 
 
-def test_orc_and_avro_have_types_of_their_own(tmp_path: Path):
+def test_orc_and_avro_samples_take_types_from_the_file(tmp_path: Path):
     table = pa.table({"id": ["a", "b"], "n": pa.array([1, None], pa.int32()), "tags": [["x"], []]})
     orc.write_table(table, tmp_path / "a.orc")
     fields = [
@@ -249,7 +249,7 @@ def test_a_file_of_another_format_is_refused(tmp_path: Path, kind: str, content:
         ("xlsx", workbook({"Other": [], "S": [["id", "n"], ["a", 1.1], [None, None], ["", None]]}), {"sheet": "S"}),
     ],
 )
-def test_records_are_sampled(tmp_path: Path, kind: str, content: Any, options: dict):
+def test_sample_reads_records_of_json_xml_and_workbooks(tmp_path: Path, kind: str, content: Any, options: dict):
     sample = sampled(tmp_path / f"a.{kind}", content, kind, options)
     assert [column.name for column in sample.columns] == ["id", "n"]
     assert [column.nulls for column in sample.columns] == ([0, 0] if kind == "xlsx" else [1, 1])
@@ -293,7 +293,7 @@ def test_text_after_the_last_column_of_fixed_width_is_refused(tmp_path: Path, co
     assert (found.code, found.row) == ("RAGGED_ROW", row)
 
 
-def test_a_workbook_that_pages_would_hold_whole_has_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_sample_refuses_a_workbook_over_the_size_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(file_samples, "LARGEST_WHOLE", 100)
     found = refusal(tmp_path / "a.xlsx", workbook({"S": [["id"]]}), "xlsx")
     assert (found.code, found.count) == ("TOO_LARGE", 100)
@@ -302,7 +302,7 @@ def test_a_workbook_that_pages_would_hold_whole_has_a_limit(tmp_path: Path, monk
 # --- folders ---------------------------------------------------------------------------------------
 
 
-def test_a_folder_of_parts_is_one_delivery(tmp_path: Path):
+def test_folder_of_part_files_is_listed_as_a_single_delivery(tmp_path: Path):
     for number in range(3):
         part = tmp_path / "orders" / f"part-{number}.csv"
         part.parent.mkdir(exist_ok=True)
@@ -318,7 +318,7 @@ def test_a_folder_of_parts_is_one_delivery(tmp_path: Path):
     assert noted == "Only the first of 3 files was read; a load reads all."
 
 
-def test_a_link_out_of_the_folder_is_no_part_of_it(tmp_path: Path):
+def test_link_to_outside_of_the_roots_is_not_listed(tmp_path: Path):
     (tmp_path / "secret.csv").write_text("key\nx\n")
     folder = tmp_path / "in"
     folder.mkdir()
@@ -328,7 +328,7 @@ def test_a_link_out_of_the_folder_is_no_part_of_it(tmp_path: Path):
         sample_files(folder, "csv", None, roots=roots(folder))
 
 
-def test_a_link_that_stays_below_the_roots_is_part_of_the_folder(tmp_path: Path):
+def test_link_within_the_roots_is_listed_with_the_folder(tmp_path: Path):
     (tmp_path / "stored.csv").write_text("key\nx\n")
     folder = tmp_path / "in"
     folder.mkdir()
@@ -370,11 +370,11 @@ def exports(tmp_path: Path) -> Path:
         ("days", ["part-0.csv"]),
     ],
 )
-def test_a_location_stands_for_the_files_that_a_load_reads(exports: Path, pattern: str, names: list[str]):
+def test_location_or_pattern_resolves_to_the_files_that_a_load_reads(exports: Path, pattern: str, names: list[str]):
     assert [file.name for file in files_at(exports / pattern, roots(exports))] == names
 
 
-def test_a_name_with_the_signs_of_a_pattern_is_a_name_if_a_file_has_it(exports: Path):
+def test_existing_file_with_pattern_characters_in_its_name_is_found(exports: Path):
     (exports / "orders_[1].csv").write_text("id\n")
     assert [file.name for file in files_at(exports / "orders_[1].csv", roots(exports))] == ["orders_[1].csv"]
 
@@ -405,7 +405,7 @@ def test_a_delivery_is_described_by_its_newest_file(exports: Path):
     assert (found.files, found.size, found.newest, found.format) == (2, 10, "orders_1.csv", "csv")
 
 
-def test_the_signature_of_a_file_with_a_long_name_differs_once_it_is_written(exports: Path):
+def test_delivery_signature_changes_if_a_file_with_a_long_name_is_rewritten(exports: Path):
     path = exports / f"{'a' * 240}.csv"
     path.write_text("order_no\n1\n")
     before = delivery_at(path, roots(exports)).signature
@@ -413,7 +413,7 @@ def test_the_signature_of_a_file_with_a_long_name_differs_once_it_is_written(exp
     assert delivery_at(path, roots(exports)).signature != before
 
 
-def test_its_signature_differs_once_a_file_is_written_or_added(exports: Path):
+def test_delivery_signature_changes_if_a_file_is_written_or_added(exports: Path):
     def signature() -> str:
         return delivery_at(exports / "orders_*.csv", roots(exports)).signature
 
@@ -426,12 +426,12 @@ def test_its_signature_differs_once_a_file_is_written_or_added(exports: Path):
     assert len({*seen}) == 3
 
 
-def test_who_does_not_answer_in_time_is_not_waited_for():
+def test_within_refuses_an_action_that_exceeds_its_time():
     with pytest.raises(Refusal) as refused:
         within(0.01, "the share", lambda: threading.Event().wait(1))
     assert refused.value.code == "TOO_SLOW"
 
 
-def test_what_goes_wrong_meanwhile_reaches_who_waits():
+def test_within_raises_the_error_of_its_action():
     with pytest.raises(ZeroDivisionError):
         within(5, "the share", lambda: 1 / 0)

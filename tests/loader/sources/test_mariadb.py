@@ -57,7 +57,7 @@ def shop(server: Server, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Syst
     return SystemFactory(short_name="shop", name="Shop", kind="jdbc", location=location, secret="ELEVATA_SOURCE_SHOP")
 
 
-def test_a_database_is_reached_with_its_version_and_user(shop: System):
+def test_connection_facts_show_server_and_user(shop: System):
     facts = dict(reach(shop).facts)
     assert "MariaDB" in facts["Server"]
     assert (facts["Signed in as"], facts["Tables that may be read"]) == ("reader@127.0.0.1", "2")
@@ -70,7 +70,7 @@ def test_tables_that_may_be_read_are_listed(shop: System):
     assert discover(shop, search="shop.%").total == 0
 
 
-def test_columns_are_those_of_the_catalog_with_the_first_rows(shop: System):
+def test_sample_takes_columns_from_the_catalog_and_the_first_rows(shop: System):
     result = sample(shop, "orders", "table", {})
     assert {column.name: str(column.type) for column in result.columns} == {
         "order_no": "bigint",
@@ -104,7 +104,7 @@ def test_a_table_that_may_not_be_read_is_refused(shop: System, location: str):
         ("mariadb://reader@localhost:{port}/shop", "HOST_NOT_ALLOWED"),
     ],
 )
-def test_the_reason_of_a_failed_connection_is_named_without_the_password(
+def test_refused_connection_states_its_reason_without_the_password(
     shop: System, server: Server, location: str, code: str
 ):
     shop.location = location.format(port=server.port)

@@ -25,7 +25,7 @@ def types(sample: Sample) -> dict[str, str]:
     return {column.name: str(column.type) for column in sample.columns}
 
 
-def test_a_database_is_reached_and_says_as_whom(database: System):
+def test_connection_facts_show_server_and_user(database: System):
     facts = dict(reach_postgresql(database).facts)
     assert facts["Signed in as"] == urlsplit(database.location).username
     assert facts["Server"].startswith("PostgreSQL ")
@@ -58,7 +58,7 @@ def test_the_comment_of_a_table_is_listed(database: System):
         ({}, {"at_most": 100, "newer": "ordered_at", "since": None}, 30),
     ],
 )
-def test_rows_are_counted_up_to_a_number(database: System, options: dict, counted: dict, rows: int):
+def test_count_rows_observes_maximum_filter_query_and_mark(database: System, options: dict, counted: dict, rows: int):
     source = SourceDatasetFactory(system=database, location="shop.orders", format="table", options=options)
     assert count_rows(source, **counted) == rows
 
@@ -75,7 +75,7 @@ def test_tables_come_a_page_at_a_time(database: System):
     assert ([one.location for one in listing.items], listing.total) == (["shop.orders"], 3)
 
 
-def test_columns_are_those_of_the_catalog_with_counts_of_the_first_rows(database: System):
+def test_sample_takes_columns_from_the_catalog_and_counts_from_the_first_rows(database: System):
     sample = sample_postgresql(database, "shop.orders")
     assert types(sample) == {
         "order_no": "integer",
@@ -96,12 +96,12 @@ def test_columns_are_those_of_the_catalog_with_counts_of_the_first_rows(database
     assert by_name["amount"].evidence == "the database says numeric(10,2)"
 
 
-def test_a_name_with_quotes_is_only_a_name(database: System):
+def test_table_name_with_quotes_is_sampled(database: System):
     assert types(sample_postgresql(database, 'shop.weird "name%')) == {"x": "integer"}
 
 
 @pytest.mark.parametrize("location", ["shop.gone", "shop.orders; DROP TABLE shop.orders", ""])
-def test_a_table_that_is_not_there_is_refused(database: System, location: str):
+def test_sample_of_a_missing_table_is_refused(database: System, location: str):
     with pytest.raises(Refusal) as refused:
         sample_postgresql(database, location)
     assert refused.value.code == "MISSING_TABLE"
@@ -117,7 +117,7 @@ def test_a_table_that_is_not_there_is_refused(database: System, location: str):
         ("sqlserver://{user}@127.0.0.1:{port}/shop", "NOT_FROM_HERE"),
     ],
 )
-def test_why_a_database_is_not_reached_is_told(database: System, location: str, code: str):
+def test_refused_connection_states_its_reason(database: System, location: str, code: str):
     place = configured.DATABASES["default"]
     database.location = location.format(port=place["PORT"], user=place["USER"])
     with pytest.raises(Refusal) as refused:
@@ -125,7 +125,7 @@ def test_why_a_database_is_not_reached_is_told(database: System, location: str, 
     assert refused.value.code == code
 
 
-def test_a_password_is_in_no_message(database: System, monkeypatch: pytest.MonkeyPatch):
+def test_refusal_of_a_sign_in_does_not_contain_the_password(database: System, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ELEVATA_SOURCE_ERP", "hunter2")
     database.location = database.location.replace("elevata@", "nobody_here@")
     database.secret = "ELEVATA_SOURCE_ERP"

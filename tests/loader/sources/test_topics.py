@@ -40,7 +40,7 @@ def types(result: Sample) -> dict[str, str]:
     return {column.name: str(column.type) for column in result.columns}
 
 
-def test_a_cluster_is_reached_and_says_as_whom(system: System):
+def test_connection_facts_show_user_and_encryption(system: System):
     facts = dict(reach(system).facts)
     assert facts["Signed in as"] == "anonymous"
     assert facts["Connection"] == "not encrypted"
@@ -90,7 +90,7 @@ def test_the_sample_has_times_and_decimals_by_the_schema_of_the_messages(system:
     assert [column[0] for column in result.values[:2]] == ["2024-01-31T10:00:00.123000Z", "1.56"]
 
 
-def test_the_sample_has_the_sequence_of_the_option(system: System, broker: Broker):
+def test_sample_takes_the_sequence_declared_by_the_option(system: System, broker: Broker):
     result = sample(system, events(broker), "kafka", {"envelope": "debezium", "sequence": "offset"})
     sequences, offsets = (
         result.values[[column.name for column in result.columns].index(name)] for name in ("_sequence", "_offset")
@@ -98,7 +98,7 @@ def test_the_sample_has_the_sequence_of_the_option(system: System, broker: Broke
     assert sequences == offsets
 
 
-def test_a_sample_that_ends_before_the_topic_is_not_whole_though_it_has_tombstones(
+def test_sample_with_tombstones_that_ends_before_the_topic_is_not_whole(
     system: System, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ):
     topic = broker.create("orders")
@@ -109,7 +109,7 @@ def test_a_sample_that_ends_before_the_topic_is_not_whole_though_it_has_tombston
     assert (result.rows, result.whole) == (2, False)
 
 
-def test_other_objects_are_rows_as_they_are(system: System, broker: Broker):
+def test_messages_without_an_envelope_are_sampled_as_rows(system: System, broker: Broker):
     topic = broker.create("prices")
     broker.send(topic, [(None, {"id": 1, "op": "I"}), (None, {"id": 2, "at": {"x": 1}})])
     result = sample(system, topic, "kafka", None)

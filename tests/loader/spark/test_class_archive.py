@@ -17,12 +17,12 @@ def jars(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_runner_takes_the_archive_beside_its_jars(jars):
+def test_runner_uses_the_class_archive_beside_its_jars(jars):
     settings = settings_of(RunnerConfig(warehouse="w", jars=str(jars), java_options="-Xss4m"))
     assert settings[OPTIONS] == f"-Xss4m -XX:SharedArchiveFile={jars / CLASS_ARCHIVE}"
 
 
-def test_a_runner_without_an_archive_asks_for_none(tmp_path):
+def test_runner_without_a_class_archive_sets_no_java_option(tmp_path):
     assert OPTIONS not in settings_of(RunnerConfig(warehouse="w", jars=str(tmp_path)))
 
 
@@ -31,11 +31,11 @@ def test_the_jvm_that_makes_an_archive_does_not_read_one(jars):
     assert settings[OPTIONS] == "-XX:ArchiveClassesAtExit=new"
 
 
-def test_set_up_looks_where_the_runner_does():
+def test_setup_and_runner_use_the_same_class_archive_name():
     assert spark_jars.ARCHIVE.name == CLASS_ARCHIVE
 
 
-def test_set_up_goes_on_without_an_archive_and_says_why(monkeypatch):
+def test_setup_continues_without_a_class_archive_and_states_the_reason(monkeypatch):
     def fails(*_, **__):
         raise Problem("no archive of Spark's classes: this JVM makes none", "all of it is in build/setup.log")
 

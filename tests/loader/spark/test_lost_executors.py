@@ -22,11 +22,11 @@ LOST = PySparkException("Checkpoint block rdd_7_0 not found! Either the executor
         (ValueError("no failure of a job"), False),
     ],
 )
-def test_a_lost_executor_is_told_from_other_failures(failure, lost):
+def test_lost_executor_is_distinguished_from_other_failures(failure, lost):
     assert lost_executor(failure) is lost
 
 
-def test_a_dataset_is_loaded_again_after_a_lost_executor_and_says_so():
+def test_retry_loads_a_dataset_again_after_a_lost_executor_with_a_warning():
     failures, outcome = [LOST, LOST], Outcome()
 
     def load() -> None:
@@ -47,7 +47,7 @@ def test_executors_that_are_lost_every_time_fail_the_dataset():
         retry(load, Outcome())
 
 
-def test_any_other_failure_is_not_tried_again():
+def test_retry_does_not_repeat_other_failures():
     tries = []
 
     def load() -> None:
@@ -91,7 +91,7 @@ def made(events: Events, *, executors: int = 1, stopped: bool = False) -> runner
     return runner.Runner(SimpleNamespace(sparkContext=context), RunnerConfig(warehouse="w"), events)
 
 
-def test_a_runner_whose_session_ended_ends_with_the_reason_and_no_answer(events: Events):
+def test_runner_with_a_stopped_session_exits_with_a_reason_and_no_answer(events: Events):
     stopped = made(events, stopped=True)
     stopped._cancels["one"] = threading.Event()
     with pytest.raises(Ended):
@@ -99,7 +99,7 @@ def test_a_runner_whose_session_ended_ends_with_the_reason_and_no_answer(events:
     assert [(event, fields["error"]["code"]) for event, fields in events.emitted] == [("fatal", "SPARK_STOPPED")]
 
 
-def test_a_request_that_waits_for_executors_too_long_ends_the_runner(events: Events, monkeypatch: pytest.MonkeyPatch):
+def test_runner_exits_if_a_request_waits_too_long_for_executors(events: Events, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(runner, "_ALONE_FOR", -1)
     alone = made(events, executors=0)
     alone._cancels["one"] = threading.Event()

@@ -18,7 +18,7 @@ def engine(policy: dict, *columns: str, present: tuple[str, ...] | None = None) 
 
 
 @pytest.mark.parametrize("name", ["loaded_at", "ROW_HASH", "load_run_id", "version_state", "__event_at", "__key"])
-def test_a_column_named_like_one_of_the_tables_own_has_another_name_there(name):
+def test_case_column_named_like_a_technical_column_gets_a_prefix(name):
     of_case = engine({}, "id", name)
     called = of_case._physical
     assert (called["id"], called[name]) == ("id", f"data_{name}")
@@ -26,21 +26,21 @@ def test_a_column_named_like_one_of_the_tables_own_has_another_name_there(name):
     assert [part.column for part in of_case._rawcore_load(1).row_hash] == [f"data_{name}"]
 
 
-def test_cases_that_run_side_by_side_share_no_name_in_the_catalog():
+def test_parallel_cases_use_distinct_catalog_names():
     first, second = (engine({}, "id", "v") for _ in range(2))
     assert not {spec.qualified_name for spec in first._specs()} & {spec.qualified_name for spec in second._specs()}
 
 
-def test_the_policy_means_the_column_whatever_it_is_called_there():
+def test_policy_refers_to_a_case_column_by_its_prefixed_name():
     of_case = engine({"track": ["row_hash"]}, "id", "row_hash", "v")
     assert of_case._rawcore_load(1).policy["track"] == ["data_row_hash"]
 
 
-def test_names_that_differ_by_case_only_are_apart_in_the_tables():
+def test_case_columns_that_differ_only_by_letter_case_get_distinct_names():
     assert engine({}, "id", "Name", "name")._physical == {"id": "id", "Name": "Name", "name": "name_2"}
 
 
-def test_of_a_files_row_only_what_the_source_has_is_read():
+def test_file_rows_of_a_case_omit_columns_that_the_source_lacks():
     of_case = engine(FILES, "id", "v", "dropped", present=("id", "v"))
     row = {"id": "1", "v": "a", "dropped": "b", "_fivetran_start": "2024-01-01", "_fivetran_synced": "now"}
     assert of_case._file_rows([row]) == [{"id": "1", "v": "a", "_fivetran_start": "2024-01-01"}]

@@ -27,18 +27,18 @@ class FakeSession:
 
 @pytest.mark.core
 @pytest.mark.parametrize(("cores", "partitions", "initial"), [(0, "2", "32"), (12, "12", "192")])
-def test_a_clusters_sessions_shuffle_by_its_cores(cores, partitions, initial):
+def test_shuffle_partitions_follow_the_cores_of_a_cluster(cores, partitions, initial):
     session = fit_shuffles(FakeSession("spark://host:7077", cores))
     assert session.settings == {SHUFFLE_PARTITIONS: partitions, INITIAL_PARTITIONS: initial}
 
 
 @pytest.mark.core
-def test_a_given_number_is_left_as_it_is():
+def test_configured_shuffle_partitions_are_kept():
     assert fit_shuffles(FakeSession("spark://host:7077", 12, **{SHUFFLE_PARTITIONS: "64"})).settings == {}
 
 
 @pytest.mark.core
-def test_without_a_cluster_the_start_decided():
+def test_local_session_sets_no_shuffle_partitions():
     assert fit_shuffles(FakeSession("local[4]", 4)).settings == {}
 
 
@@ -50,21 +50,21 @@ def test_without_a_cluster_the_start_decided():
         ([], "CAST_INVALID_INPUT"),
     ],
 )
-def test_a_condition_of_spark_names_the_sql_and_no_value(contexts, condition):
+def test_error_condition_names_the_sql_and_no_value(contexts, condition):
     error = PySparkException("The value 'ada@x' cannot be cast", contexts=contexts)
     error.getCondition = lambda: "CAST_INVALID_INPUT"
     assert error_condition(error) == condition
 
 
 @pytest.mark.core
-def test_an_error_without_a_condition_of_spark_has_none():
+def test_error_condition_is_empty_for_an_error_that_is_not_from_spark():
     assert error_condition(ValueError("ada@x")) == ""
 
 
 @pytest.mark.core
 @pytest.mark.spark
 @pytest.mark.parametrize(("name", "value"), [("spark.executor.memory", "1x"), ("spark.sql.shuffle.partitions", "many")])
-def test_a_value_that_spark_refuses_is_named_with_its_line_and_reason(spark, name, value):
+def test_refused_spark_setting_is_named_with_its_line_and_reason(spark, name, value):
     config = RunnerConfig(warehouse="w", conf={name: value}, places={name: "spark.conf:3"})
     with pytest.raises(Refusal, match=rf"spark.conf:3: {name}: Spark refuses '{value}': ") as caught:
         _check_settings(config)
@@ -73,21 +73,21 @@ def test_a_value_that_spark_refuses_is_named_with_its_line_and_reason(spark, nam
 
 @pytest.mark.core
 @pytest.mark.spark
-def test_values_that_spark_accepts_or_does_not_know_pass(spark):
+def test_accepted_or_unknown_spark_settings_pass(spark):
     given = {"spark.executor.memory": "4g", "spark.hadoop.fs.s3a.endpoint": "x", "spark.executor.cores": "${cores}"}
     _check_settings(RunnerConfig(warehouse="w", conf=given))
 
 
 @pytest.mark.core
 @pytest.mark.spark
-def test_secrets_are_in_hadoops_configuration_and_no_setting_of_spark(spark):
+def test_secrets_are_stored_in_the_hadoop_configuration_and_not_in_spark_settings(spark):
     _set_secrets(spark, {"spark.hadoop.fs.test.secret.key": "sesame"})
     assert spark.newSession()._jsparkSession.sessionState().newHadoopConf().get("fs.test.secret.key") == "sesame"
     assert "sesame" not in str(spark.sparkContext.getConf().getAll())
 
 
 @pytest.mark.core
-def test_only_one_function_persists_rows():
+def test_rows_are_persisted_only_in_the_sessions_module():
     """Spark shares cached rows among datasets with equal plans, which ``persisted`` prevents."""
     engine = Path(sessions.__file__).parent
     files = [file for file in engine.rglob("*.py") if file != Path(sessions.__file__)]

@@ -30,7 +30,7 @@ LITERALS = [
 
 
 @pytest.mark.parametrize("text", VARIABLES)
-def test_a_variable_in_a_literal_stays_as_it_is_written(spark, text):
+def test_variable_in_a_literal_is_not_substituted(spark, text):
     assert spark.conf.get("spark.sql.variable.substitute") == "false"
     for session in (spark, spark.newSession(), dataset_session(spark, user_metadata="{}")):
         assert session.sql(f"SELECT {quote_text(text)}").first()[0] == text
@@ -41,7 +41,7 @@ def test_a_variable_in_a_literal_stays_as_it_is_written(spark, text):
 
 @pytest.mark.core
 @pytest.mark.parametrize(("text", "value"), LITERALS)
-def test_a_literal_means_the_same_when_columns_are_put_into_an_expression(spark, text, value):
+def test_put_columns_keeps_the_value_of_literals(spark, text, value):
     inlined = put_columns(f"concat(upper(Name), {text})", {"name": "`other`"})
     assert inlined == f"concat(upper((`other`)), {text})"
     frame = spark.sql("SELECT 'x' AS other, 'x' AS name").select(
@@ -60,7 +60,7 @@ def test_commit_metadata_is_stored_as_it_was_given(spark, tmp_path, text):
     assert session.range(1).select(F.get_json_object(F.lit(said), "$.notes.label")).first()[0] == text
 
 
-def test_files_of_the_warehouse_are_not_open_to_others(spark, tmp_path):
+def test_warehouse_files_are_accessible_to_their_owner_only(spark, tmp_path):
     Dataset(spark, tmp_path).load([{"id": 1, "v": "a"}], at="2024-01-01T00:00:00+00:00")
     warehouse = tmp_path / "warehouse"
     files = [path for path in warehouse.rglob("*") if path.is_file()]

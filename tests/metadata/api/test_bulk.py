@@ -60,7 +60,7 @@ def test_columns_are_made_changed_and_deleted_at_once(operator: Client, airport:
     assert set(entries.values_list("actor", flat=True)) == {"eve"}
 
 
-def test_everything_wrong_is_told_by_its_row_and_nothing_is_written(operator: Client, airport: TargetDataset):
+def test_bulk_reports_every_invalid_row_and_writes_none(operator: Client, airport: TargetDataset):
     before = ChangeLogEntry.objects.count()
     answer = bulk(
         operator,
@@ -76,7 +76,7 @@ def test_everything_wrong_is_told_by_its_row_and_nothing_is_written(operator: Cl
     assert ChangeLogEntry.objects.count() == before
 
 
-def test_a_row_over_an_older_version_is_named(operator: Client, airport: TargetDataset):
+def test_bulk_names_a_row_of_a_stale_version(operator: Client, airport: TargetDataset):
     stale, other = seen(column(airport, "name"), pii=True), seen(column(airport, "elevation"), pii=True)
     update_target_column(column=column(airport, "name"), expected_version=1, description="Somebody was quicker")
     answer = bulk(operator, "columns", update=[other, stale])
@@ -86,7 +86,7 @@ def test_a_row_over_an_older_version_is_named(operator: Client, airport: TargetD
     assert not column(airport, "elevation").pii
 
 
-def test_fields_are_read_as_one_by_one(operator: Client, airport: TargetDataset):
+def test_bulk_checks_the_fields_of_rows_like_single_requests(operator: Client, airport: TargetDataset):
     answer = bulk(operator, "columns", update=[seen(column(airport, "name"), colour="blue")], create=[{"name": "x"}])
     problem = answer.json()
     assert answer.status_code == 400
@@ -94,11 +94,11 @@ def test_fields_are_read_as_one_by_one(operator: Client, airport: TargetDataset)
 
 
 @pytest.mark.parametrize("lists", [{}, {"update": []}, {"delete": [{}] * (MOST_ROWS + 1)}])
-def test_a_request_has_rows_and_not_too_many(operator: Client, airport: TargetDataset, lists: dict):
+def test_bulk_refuses_no_rows_and_too_many_rows(operator: Client, airport: TargetDataset, lists: dict):
     assert bulk(operator, "columns", **lists).status_code == 400
 
 
-def test_a_row_is_named_once(operator: Client, airport: TargetDataset):
+def test_bulk_refuses_a_row_named_twice(operator: Client, airport: TargetDataset):
     row = seen(column(airport, "name"))
     answer = bulk(operator, "columns", update=[row], delete=[row])
     assert (answer.status_code, "twice" in str(answer.json()["errors"])) == (400, True)
@@ -131,7 +131,7 @@ def test_datasets_are_made_changed_and_deleted_at_once(operator: Client, airport
     assert airport.owner == "Tower"
 
 
-def test_an_input_that_is_not_there_is_told_by_its_row(operator: Client, airport: TargetDataset):
+def test_bulk_names_the_row_of_an_unknown_input(operator: Client, airport: TargetDataset):
     made = {"schema": "rawcore", "name": "x", "inputs": [str(uuid4())]}
     answer = bulk(operator, "datasets", create=[made, {"schema": "rawcore", "name": "y"}])
     assert (answer.status_code, list(answer.json()["errors"])) == (422, ["create.0.inputs"])
@@ -151,14 +151,14 @@ def test_source_columns_are_made_and_changed_at_once(operator: Client, airport: 
     assert SourceColumn.objects.filter(name="iata").exists()
 
 
-def test_what_cannot_be_deleted_one_by_one_is_not_deleted_in_bulk(operator: Client, airport: TargetDataset):
+def test_bulk_refuses_deletions_that_single_requests_refuse(operator: Client, airport: TargetDataset):
     row = airport.generated_from.columns.first()
     assert bulk(operator, "source-columns", delete=[seen(row)]).json()["errors"].keys() == {"delete"}
     in_use = bulk(operator, "columns", delete=[seen(column(airport, "name"))])
     assert (in_use.status_code, in_use.json()["code"]) == (409, "in_use")
 
 
-def test_a_source_in_bulk_stands_where_sources_may(operator: Client, airport: TargetDataset):
+def test_bulk_refuses_a_source_in_a_forbidden_location(operator: Client, airport: TargetDataset):
     made = {"system": "air", "name": "passwd", "location": "/etc/passwd"}
     answer = bulk(operator, "source-datasets", create=[made])
     assert (answer.status_code, answer.json()["code"]) == (422, "place_not_allowed")
@@ -171,7 +171,7 @@ def test_a_bulk_request_sent_again_is_done_once(operator: Client, airport: Targe
     assert airport.columns.filter(name="iata").count() == 1
 
 
-def test_who_may_not_change_metadata_changes_nothing_in_bulk(reader: Client, airport: TargetDataset):
+def test_bulk_refuses_a_user_without_permission(reader: Client, airport: TargetDataset):
     assert bulk(reader, "columns", update=[seen(column(airport, "name"), pii=True)]).status_code == 403
 
 
@@ -221,14 +221,14 @@ def test_schemas_are_made_changed_and_deleted_at_once(operator: Client, airport:
     assert TargetSchema.objects.get(name="mart").ordinal == 7
 
 
-def test_a_new_name_in_bulk_is_told_as_the_key(operator: Client, db: None):
+def test_bulk_returns_the_new_name_of_a_schema_as_its_key(operator: Client, db: None):
     mart = create_schema(name="mart", layer="serving")
     assert bulk(operator, "schemas", update=[named(mart, name="shop")]).json()["updated"] == [
         {"key": "shop", "version": 2}
     ]
 
 
-def test_one_system_that_cannot_be_taken_leaves_all_as_they_were(operator: Client, airport: TargetDataset):
+def test_bulk_changes_no_system_if_a_row_is_refused(operator: Client, airport: TargetDataset):
     air, other = System.objects.get(short_name="air"), SystemFactory(short_name="other")
     answer = bulk(
         operator,
@@ -245,14 +245,14 @@ def test_one_system_that_cannot_be_taken_leaves_all_as_they_were(operator: Clien
     assert (other.owner, other.version) == ("", 1)
 
 
-def test_a_schema_over_an_older_version_is_named(operator: Client, db: None):
+def test_bulk_refuses_a_stale_version_of_a_schema(operator: Client, db: None):
     mart = create_schema(name="mart", layer="serving")
     update_schema(schema=mart, expected_version=1, ordinal=3)
     answer = bulk(operator, "schemas", update=[named(mart, ordinal=4)])
     assert (answer.status_code, answer.json()["code"]) == (412, "stale_version")
 
 
-def test_who_has_a_schema_alone_changes_no_other_in_bulk(db: None):
+def test_bulk_refuses_other_schemas_to_an_editor_of_one_schema(db: None):
     mart, shop = create_schema(name="mart", layer="serving"), create_schema(name="shop", layer="serving")
     ada = User.objects.create(username="ada")
     RoleGrant.objects.create(user=ada, role="editor", schema=mart)
@@ -265,12 +265,12 @@ def test_who_has_a_schema_alone_changes_no_other_in_bulk(db: None):
     assert (mart.ordinal, mart.version) == (0, 1)
 
 
-def test_readers_change_no_system_in_bulk(reader: Client, airport: TargetDataset):
+def test_bulk_refuses_system_changes_of_a_reader(reader: Client, airport: TargetDataset):
     air = System.objects.get(short_name="air")
     assert bulk(reader, "systems", update=[named(air, owner="Tower")]).status_code == 403
 
 
-def test_a_system_may_not_be_called_as_the_address_for_many_is(operator: Client, db: None):
+def test_system_cannot_be_named_like_the_bulk_address(operator: Client, db: None):
     answer = send(operator, "post", "systems/", {"name": "Bulk", "short_name": "bulk"})
     assert (answer.status_code, list(answer.json()["errors"])) == (422, ["short_name"])
 
@@ -282,13 +282,13 @@ def test_an_empty_system_is_deleted_by_its_name(operator: Client, db: None):
     assert ChangeLogEntry.objects.get(action="deleted").reason == "Spring"
 
 
-def test_a_system_with_datasets_stays(operator: Client, airport: TargetDataset):
+def test_system_with_datasets_cannot_be_deleted(operator: Client, airport: TargetDataset):
     answer = operator.delete("/api/v1/systems/air/")
     assert (answer.status_code, answer.json()["code"]) == (409, "in_use")
     assert "needs it" in answer.json()["detail"]
 
 
-def test_a_schema_that_somebody_has_a_role_for_stays(operator: Client, db: None):
+def test_schema_with_a_granted_role_cannot_be_deleted(operator: Client, db: None):
     mart = create_schema(name="mart", layer="serving")
     RoleGrant.objects.create(user=User.objects.create(username="ada"), role="editor", schema=mart)
     answer = operator.delete("/api/v1/schemas/mart/")

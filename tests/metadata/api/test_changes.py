@@ -46,12 +46,12 @@ def test_entries_are_read_newest_first(reader: Client) -> None:
     assert found["results"][1]["changes"]["name"] == {"after": "Air"}
 
 
-def test_one_entry_has_an_address(reader: Client) -> None:
+def test_change_is_read_by_its_id(reader: Client) -> None:
     entry = ChangeLogEntry.objects.get(actor="ada")
     assert reader.get(f"/api/v1/changes/{entry.pk}/").json()["subject_key"] == "air"
 
 
-def test_entries_are_not_written(operator: Client) -> None:
+def test_changes_refuse_write_methods(operator: Client) -> None:
     create_system(name="Air", short_name="air")
     entry = ChangeLogEntry.objects.latest("pk")
     for method in ("post", "put", "patch", "delete"):
@@ -59,13 +59,13 @@ def test_entries_are_not_written(operator: Client) -> None:
 
 
 @pytest.mark.parametrize("address", ["/api/v1/changes/export/", "/changes/change-log.jsonl"])
-def test_an_export_proves_itself(reader: Client, address: str) -> None:
+def test_change_export_verifies_and_contains_every_entry(reader: Client, address: str) -> None:
     found = verify_lines(lines(reader.get(address)))
     assert (found.content, found.rows, found.unlinked) == (SELECTION, {"change": 3}, 0)
 
 
 @pytest.mark.parametrize("address", ["/api/v1/changes/export/", "/changes/change-log.jsonl"])
-def test_an_export_holds_what_fits_the_filters(reader: Client, address: str) -> None:
+def test_change_export_contains_only_entries_that_match_the_filters(reader: Client, address: str) -> None:
     assert verify_lines(lines(reader.get(address, {"actor": "ada"}))).rows == {"change": 1}
 
 
@@ -88,14 +88,14 @@ def owned() -> tuple[list[TargetDataset], ChangeLogEntry]:
     return rows, ChangeLogEntry.objects.latest("pk")
 
 
-def test_all_changes_made_together_are_undone(reader: Client, owned: tuple) -> None:
+def test_undo_reverts_all_changes_made_together(reader: Client, owned: tuple) -> None:
     rows, entry = owned
     answer = reader.post(f"/api/v1/changes/{entry.pk}/undo/", {}, content_type="application/json")
     assert {one["key"] for one in answer.json()["undone"]} == {str(row.key) for row in rows}
     assert not TargetDataset.objects.exclude(owner="").exists()
 
 
-def test_a_change_that_was_changed_again_refuses_the_undo(reader: Client, owned: tuple) -> None:
+def test_undo_refuses_a_row_changed_since(reader: Client, owned: tuple) -> None:
     (row, _), entry = owned
     row.refresh_from_db()
     update_target_dataset(dataset=row, expected_version=row.version, owner="ann")
@@ -112,7 +112,7 @@ def test_a_refused_undo_names_its_rows(reader: Client, owned: tuple) -> None:
     assert [(problem["at"], problem["key"]) for problem in answer["rows"]] == [(str(row), str(row.key))]
 
 
-def test_an_edit_of_sources_is_undone_by_rest(reader: Client) -> None:
+def test_undo_reverts_an_edit_of_source_datasets(reader: Client) -> None:
     rows = SourceDatasetFactory.create_batch(2)
     entry = apply_edits(edits_of(rows, OWNER, "ops"))
     answer = reader.post(f"/api/v1/changes/{entry.pk}/undo/", {}, content_type="application/json")

@@ -30,7 +30,7 @@ def brought_in(client: Client, *contents: str, **more: object):
     return send(client, "post", "metadata/import/", {"files": files, **more})
 
 
-def test_what_goes_out_comes_in_and_changes_nothing(operator: Client, airport: TargetDataset):
+def test_exported_yaml_imports_without_changes(operator: Client, airport: TargetDataset):
     out = get(operator, "metadata/export/")
     assert out["format"] == "metadata/v1"
     assert "targets/rawcore/rc_air_airport.yaml" in [file["name"] for file in out["files"]]
@@ -38,19 +38,19 @@ def test_what_goes_out_comes_in_and_changes_nothing(operator: Client, airport: T
     assert (said["created"], said["updated"], said["changes"]) == (0, 0, [])
 
 
-def test_a_choice_of_csv_that_is_neither_true_nor_false_is_refused(operator: Client):
+def test_export_refuses_a_csv_parameter_that_is_not_boolean(operator: Client):
     answer = operator.get("/api/v1/metadata/export/?csv=yes")
     assert (answer.status_code, answer.json()["errors"]) == (400, {"csv": ["Must be true or false."]})
 
 
-def test_an_export_as_csv_comes_in_and_changes_nothing(operator: Client, airport: TargetDataset):
+def test_exported_csv_imports_without_changes(operator: Client, airport: TargetDataset):
     files = get(operator, "metadata/export/?csv=true")["files"]
     assert [file["name"] for file in files] == ["datasets.csv", "sources.csv"]
     said = send(operator, "post", "metadata/import/", {"files": files}).json()
     assert (said["created"], said["updated"], said["changes"]) == (0, 0, [])
 
 
-def test_an_export_that_one_has_is_not_sent_again(operator: Client, airport: TargetDataset):
+def test_unchanged_export_returns_304_for_its_etag(operator: Client, airport: TargetDataset):
     tag = operator.get("/api/v1/metadata/export/").headers["ETag"]
     asked = {"If-None-Match": tag}
     assert operator.get("/api/v1/metadata/export/", headers=asked).status_code == 304
@@ -58,21 +58,21 @@ def test_an_export_that_one_has_is_not_sent_again(operator: Client, airport: Tar
     assert operator.get("/api/v1/metadata/export/", headers=asked).status_code == 200
 
 
-def test_what_comes_in_is_logged_with_its_reason(operator: Client, landing: str):
+def test_import_is_logged_with_its_reason(operator: Client, landing: str):
     said = brought_in(operator, SYSTEM.format(location=landing), changelog_message="From test").json()
     assert said["changes"] == [{"change": "created", "kind": "system", "name": "net"}]
     entry = ChangeLogEntry.objects.get(subject_kind="system")
     assert (entry.actor, entry.reason) == ("eve", "From test")
 
 
-def test_a_check_says_what_would_change_and_changes_nothing(operator: Client, landing: str):
+def test_import_check_returns_the_changes_and_writes_none(operator: Client, landing: str):
     said = brought_in(operator, SYSTEM.format(location=landing), check=True).json()
     assert (said["check"], said["created"]) == (True, 1)
     assert not System.objects.exists()
     assert not ChangeLogEntry.objects.filter(subject_kind="system").exists()
 
 
-def test_an_error_names_its_place_and_nothing_is_written(operator: Client, landing: str):
+def test_import_error_names_file_and_line_and_writes_nothing(operator: Client, landing: str):
     answer = brought_in(operator, SYSTEM.format(location=landing), "format: metadata/v1\nsystem:\n  colour: blue\n")
     problem = answer.json()
     assert (answer.status_code, problem["code"]) == (422, "unknown_field")
@@ -81,37 +81,37 @@ def test_an_error_names_its_place_and_nothing_is_written(operator: Client, landi
 
 
 @pytest.mark.parametrize("location", ["/etc", "file:///etc", "s3a://other/place"])
-def test_a_system_that_is_brought_in_stands_where_sources_may(operator: Client, location: str):
+def test_import_refuses_a_system_in_a_forbidden_location(operator: Client, location: str):
     answer = brought_in(operator, SYSTEM.format(location=location))
     assert (answer.status_code, answer.json()["code"]) == (422, "place_not_allowed")
     assert not System.objects.exists()
 
 
-def test_a_dataset_that_is_brought_in_stands_below_its_system(operator: Client, landing: str):
+def test_import_refuses_a_dataset_outside_its_system(operator: Client, landing: str):
     dataset = "  datasets:\n    - name: passwd\n      location: ../../etc/passwd\n      generate: false\n"
     answer = brought_in(operator, SYSTEM.format(location=landing) + dataset)
     assert (answer.status_code, answer.json()["code"]) == (422, "bad_location")
 
 
-def test_places_that_stood_before_do_not_keep_other_things_out(operator: Client, airport: TargetDataset):
+def test_import_accepts_other_objects_beside_existing_forbidden_locations(operator: Client, airport: TargetDataset):
     """They came by command line, whose people may read the whole machine."""
     answer = brought_in(operator, "format: metadata/v1\nschemas:\n  - name: mart\n    layer: serving\n")
     assert answer.status_code == 200, answer.content
     assert TargetSchema.objects.filter(name="mart").exists()
 
 
-def test_anchors_that_describe_gigabytes_are_refused(operator: Client):
+def test_import_refuses_yaml_aliases(operator: Client):
     answer = brought_in(operator, BOMB)
     assert (answer.status_code, answer.json()["code"]) == (422, "alias")
 
 
-def test_a_nest_without_a_bottom_is_refused(operator: Client):
+def test_deeply_nested_yaml_and_json_are_refused(operator: Client):
     assert brought_in(operator, "[" * 5000).json()["code"] == "too_big"
     deep = operator.generic("POST", "/api/v1/metadata/import/", b"[" * 200_000, content_type="application/json")
     assert (deep.status_code, deep.json()["code"]) == (400, "parse_error")
 
 
-def test_a_body_that_is_too_long_is_refused_before_it_is_read(operator: Client):
+def test_import_body_above_the_limit_is_refused_with_413(operator: Client):
     answer = operator.generic(
         "POST",
         "/api/v1/metadata/import/",
@@ -140,7 +140,7 @@ def with_key(client: Client, content: str, key: str = "k1"):
     return send(client, "post", "metadata/import/", body, **{"Idempotency-Key": key})
 
 
-def test_a_long_import_is_done_once_for_a_key(operator: Client, landing: str):
+def test_large_import_is_done_once_for_an_idempotency_key(operator: Client, landing: str):
     long = SYSTEM.format(location=landing) + f"# {'x' * 78}\n" * 40_000
     assert 2.5 * 2**20 < len(long) < settings.DATA_UPLOAD_MAX_MEMORY_SIZE
     first, second = with_key(operator, long), with_key(operator, long)
@@ -151,7 +151,7 @@ def test_a_long_import_is_done_once_for_a_key(operator: Client, landing: str):
     assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
 
 
-def test_an_import_that_is_too_long_is_too_long_with_a_key_as_well(operator: Client, landing: str):
+def test_import_above_the_limit_with_an_idempotency_key_is_refused_with_413(operator: Client, landing: str):
     answer = with_key(operator, SYSTEM.format(location=landing) + "#" * settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
     assert (answer.status_code, answer.json()["code"]) == (413, "body_too_big")
     assert str(settings.DATA_UPLOAD_MAX_MEMORY_SIZE) in answer.json()["detail"]
@@ -168,25 +168,25 @@ dataset:
 """
 
 
-def test_names_that_need_quotes_are_findings(operator: Client):
+def test_import_reports_names_that_need_quotes_once(operator: Client):
     said = brought_in(operator, NAMES).json()
     assert [one["name"] for one in said["findings"]] == ["bizcore.totals.order total"]
     assert brought_in(operator, NAMES).json()["findings"] == []
 
 
-def test_names_that_need_quotes_are_refused_where_the_environment_does(operator: Client, settings):
+def test_import_refuses_names_that_need_quotes_if_configured(operator: Client, settings):
     settings.QUOTED_NAMES = "refuse"
     said = brought_in(operator, NAMES).json()
     assert said["code"] == "quoted_name"
     assert not TargetDataset.objects.exists()
 
 
-def test_a_new_column_is_written_once(operator: Client):
+def test_imported_column_has_version_1(operator: Client):
     brought_in(operator, NAMES)
     assert TargetColumn.objects.get().version == 1
 
 
-def test_several_faults_are_answered_by_their_places(operator: Client):
+def test_import_reports_several_faults_with_their_places(operator: Client):
     answer = send(
         operator,
         "post",

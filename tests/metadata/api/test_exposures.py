@@ -29,7 +29,7 @@ def test_an_exposure_is_created_changed_and_deleted(operator: Client, mart: Targ
     assert [row.name for row in Exposure.objects.all()] == ["Board"]
 
 
-def test_an_error_names_its_field(operator: Client, mart: TargetDataset):
+def test_exposure_with_an_invalid_link_is_refused(operator: Client, mart: TargetDataset):
     answer = send(operator, "post", "exposures/", BOARD | {"dataset": str(mart.key), "link": "javascript:x"})
     assert (answer.status_code, "must be an http address or a path" in answer.content.decode()) == (422, True)
 
@@ -39,12 +39,12 @@ def test_exposures_are_listed_by_dataset(reader: Client, mart: TargetDataset):
     assert [(row["dataset_name"], row["link"]) for row in answer["results"]] == [("mart.sales", BOARD["link"])]
 
 
-def test_a_contract_is_declared_with_the_dataset(operator: Client, mart: TargetDataset):
+def test_contract_is_withdrawn_by_changing_the_dataset(operator: Client, mart: TargetDataset):
     answer = send(operator, "patch", f"datasets/{mart.key}/", {"contract": False})
     assert (answer.status_code, answer.json()["contract"]) == (200, False)
 
 
-def test_a_contract_is_read_with_its_promise_and_pending_change(reader: Client, mart: TargetDataset):
+def test_contract_is_returned_with_columns_checks_and_pending_change(reader: Client, mart: TargetDataset):
     (row,) = reader.get("/api/v1/contracts/").json()["results"]
     assert row == reader.get(f"/api/v1/contracts/{mart.key}/").json()
     assert (row["name"], row["owner"], row["in_force"]) == ("mart.sales", "Sales", None)

@@ -20,7 +20,7 @@ def names(answer: dict) -> dict[str, int]:
     return {node["name"]: node["distance"] for node in answer["nodes"]}
 
 
-def test_a_datasets_lineage_is_cut_by_side_and_distance(reader: Client, airport: TargetDataset):
+def test_dataset_lineage_is_limited_by_direction_and_depth(reader: Client, airport: TargetDataset):
     place = f"datasets/{airport.key}/lineage/"
     whole = names(get(reader, place))
     assert min(whole.values()) < -1 < 1 <= max(whole.values())
@@ -30,7 +30,7 @@ def test_a_datasets_lineage_is_cut_by_side_and_distance(reader: Client, airport:
     assert set(names(get(reader, f"{place}?direction=downstream")).values()) == {0, 1}
 
 
-def test_a_columns_lineage_goes_back_to_its_source(reader: Client, airport: TargetDataset):
+def test_column_lineage_reaches_its_source_and_its_history(reader: Client, airport: TargetDataset):
     column = airport.columns.get(name="name")
     found = get(reader, f"columns/{column.key}/lineage/")
     assert found["nodes"][0]["kind"] == "source"
@@ -43,21 +43,21 @@ def test_a_columns_lineage_goes_back_to_its_source(reader: Client, airport: Targ
     assert {node["distance"] for node in onward["nodes"]} == {0, 1}
 
 
-def test_a_rename_shows_what_follows_it(reader: Client, airport: TargetDataset):
+def test_impact_of_a_rename_lists_the_renamed_history(reader: Client, airport: TargetDataset):
     found = get(reader, f"datasets/{airport.key}/impact/?change=rename&name=rc_air_field")
     history = next(one for one in found["dependents"] if one["what"] == "history")
     assert (history["effect"], history["after"]) == ("follows", "rc_air_field_hist")
     assert (found["refused"], airport.name) == (False, TargetDataset.objects.get(pk=airport.pk).name)
 
 
-def test_a_retirement_shows_what_breaks(reader: Client, airport: TargetDataset):
+def test_impact_of_a_retirement_lists_breaking_dependents(reader: Client, airport: TargetDataset):
     raw = TargetDataset.objects.get(name="raw_air_airport")
     found = get(reader, f"datasets/{raw.key}/impact/?change=retire")
     assert "breaks" in {one["effect"] for one in found["dependents"]}
     assert str(airport) in {node["name"] for node in found["downstream"]}
 
 
-def test_a_column_that_is_a_key_cannot_go(reader: Client, airport: TargetDataset):
+def test_impact_refuses_to_retire_a_key_column(reader: Client, airport: TargetDataset):
     key = airport.columns.get(name="icao")
     found = get(reader, f"columns/{key.key}/impact/?change=retire")
     assert found["refused"]
@@ -74,5 +74,5 @@ def test_a_column_that_is_a_key_cannot_go(reader: Client, airport: TargetDataset
         ("impact/?change=rename&nmae=x", "nmae"),
     ],
 )
-def test_a_parameter_that_means_nothing_is_refused(reader: Client, airport: TargetDataset, query: str, field: str):
+def test_lineage_and_impact_refuse_invalid_parameters(reader: Client, airport: TargetDataset, query: str, field: str):
     assert field in get(reader, f"datasets/{airport.key}/{query}", 400)["errors"]

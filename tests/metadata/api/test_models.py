@@ -36,7 +36,7 @@ def test_a_model_is_created_and_changed(operator: Client) -> None:
     assert [each["name"] for each in changed.json()["columns"] if not each["computed"]] == ["id", "one"]
 
 
-def test_a_refusal_has_line_and_column(operator: Client) -> None:
+def test_refused_select_is_reported_with_line_and_column(operator: Client) -> None:
     answer = post(
         operator, "datasets/", {"schema": "bizcore", "name": "sales", "select": "SELECT no FROM rawcore.orders"}
     )

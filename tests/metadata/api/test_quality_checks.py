@@ -41,7 +41,7 @@ def test_a_check_of_an_unknown_column_is_refused_by_its_field(operator: Client, 
     assert "no column of the dataset" in answer.content.decode()
 
 
-def test_a_check_is_changed_over_the_version_that_was_seen(operator: Client, check: QualityCheck):
+def test_check_change_requires_the_current_etag(operator: Client, check: QualityCheck):
     seen = operator.get(f"/api/v1/quality-checks/{check.key}/").headers["ETag"]
     answer = send(operator, "patch", f"{check.key}/", {"severity": "stop"}, **{"If-Match": seen})
     assert (answer.status_code, answer.json()["severity"]) == (200, "stop")

@@ -22,7 +22,7 @@ def post(client: Client, path: str, body: Any = None, **headers: str) -> HttpRes
     return client.post(f"/api/v1/{path}", body or {}, content_type="application/json", headers=headers)
 
 
-def test_a_reference_is_told_with_its_ends_and_its_column(reader: Client, reference: Reference):
+def test_reference_is_returned_with_its_datasets_pairs_and_column(reader: Client, reference: Reference):
     told = reader.get(f"/api/v1/references/{reference.key}/").json()
     assert (told["child_name"], told["parent_name"]) == ("rawcore.rc_net_route", "rawcore.rc_air_airport")
     assert (told["column"], told["active"]) == ("origin_key", True)
@@ -36,7 +36,7 @@ def test_references_are_listed_by_their_end_and_state(reader: Client, reference:
         assert reader.get(f"/api/v1/references/?{side}={key}&{query}").json()["count"] == count
 
 
-def test_a_reference_is_retired_over_what_was_seen_and_keeps_the_reason(operator: Client, reference: Reference):
+def test_reference_retirement_requires_the_current_etag_and_logs_the_reason(operator: Client, reference: Reference):
     path = f"references/{reference.key}/retire/"
     seen = operator.get(f"/api/v1/references/{reference.key}/").headers["ETag"]
     answer = post(operator, path, {"changelog_message": "no airports"}, **{"If-Match": seen})
@@ -50,7 +50,7 @@ def test_a_retired_reference_is_restored(operator: Client, reference: Reference)
     assert post(operator, f"references/{reference.key}/restore/").json()["active"] is True
 
 
-def test_what_a_retirement_touches_is_read_before_it(reader: Client, reference: Reference):
+def test_reference_impact_lists_dependents_and_retires_nothing(reader: Client, reference: Reference):
     found = reader.get(f"/api/v1/references/{reference.key}/impact/").json()
     assert [(one["effect"], one["what"]) for one in found["dependents"]] == [
         ("follows", "foreign key"),
@@ -68,7 +68,7 @@ def body_for(reference: Reference, **over: Any) -> dict[str, Any]:
     return {**ends, "role_name": "landing", "pairs": pairs, **over}
 
 
-def test_a_second_reference_is_made_by_another_role(operator: Client, reference: Reference):
+def test_second_reference_to_a_parent_gets_a_column_of_its_role(operator: Client, reference: Reference):
     answer = post(operator, "references/", body_for(reference))
     assert (answer.status_code, answer.json()["column"]) == (201, "landing_key")
     assert operator.get(answer.headers["Location"]).json() == answer.json()
@@ -83,7 +83,7 @@ def test_a_second_reference_is_made_by_another_role(operator: Client, reference:
         ({"role_name": "origin"}, 409, "role_name"),
     ],
 )
-def test_what_cannot_be_a_reference_is_refused_by_its_field(
+def test_invalid_reference_is_refused_with_its_field(
     operator: Client, reference: Reference, over: dict, status: int, field: str
 ):
     answer = post(operator, "references/", body_for(reference, **over))
@@ -91,12 +91,12 @@ def test_what_cannot_be_a_reference_is_refused_by_its_field(
     assert Reference.objects.count() == 1
 
 
-def test_a_rule_for_unknown_parents_is_given_with_the_reference(operator: Client, reference: Reference):
+def test_reference_is_created_with_a_rule_for_unknown_parents(operator: Client, reference: Reference):
     answer = post(operator, "references/", body_for(reference, unknown_parent="ghost"))
     assert (answer.status_code, answer.json()["unknown_parent"]) == (201, "ghost")
 
 
-def test_the_rule_is_changed_over_what_was_seen_with_its_reason(operator: Client, reference: Reference):
+def test_rule_for_unknown_parents_requires_the_current_etag_and_logs_the_reason(operator: Client, reference: Reference):
     path = f"/api/v1/references/{reference.key}/"
     seen = operator.get(path).headers["ETag"]
     body = {"unknown_parent": "null", "changelog_message": "early orders"}
@@ -107,7 +107,7 @@ def test_the_rule_is_changed_over_what_was_seen_with_its_reason(operator: Client
     assert again.status_code == 412
 
 
-def test_a_rule_that_the_datasets_cannot_have_is_refused_by_its_field(operator: Client, reference: Reference):
+def test_rule_that_does_not_fit_the_parent_is_refused_with_its_field(operator: Client, reference: Reference):
     reference.parent.columns.filter(role="attribute").update(nullable=False)
     path, body = f"/api/v1/references/{reference.key}/", {"unknown_parent": "ghost"}
     answer = operator.patch(path, body, content_type="application/json")
@@ -115,6 +115,6 @@ def test_a_rule_that_the_datasets_cannot_have_is_refused_by_its_field(operator: 
 
 
 @pytest.mark.parametrize("verb", ["retire", "restore"])
-def test_who_may_not_change_metadata_is_told_so(reader: Client, reference: Reference, verb: str):
+def test_reader_cannot_retire_or_restore_a_reference(reader: Client, reference: Reference, verb: str):
     assert post(reader, f"references/{reference.key}/{verb}/").status_code == 403
     assert Reference.objects.get().active

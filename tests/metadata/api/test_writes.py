@@ -36,7 +36,7 @@ def landing(settings, tmp_path: Path) -> str:
     return str(tmp_path)
 
 
-def test_a_system_to_its_targets(operator: Client, landing: str):
+def test_api_creates_a_system_and_generates_its_datasets(operator: Client, landing: str):
     """From nothing to generated datasets, by the API alone."""
     system = {"short_name": "air", "name": "Airports", "location": landing}
     assert send(operator, "post", "systems/", system).status_code == 201
@@ -54,7 +54,7 @@ def test_a_system_to_its_targets(operator: Client, landing: str):
     assert TargetDataset.objects.filter(name="rc_air_airport_hist").exists()
 
 
-def test_what_was_made_is_answered_with_its_address_and_tag(operator: Client):
+def test_created_object_is_returned_with_its_location_and_etag(operator: Client):
     answer = send(operator, "post", "schemas/", {"name": "mart", "layer": "serving"})
     assert answer.headers["Location"] == "http://testserver/api/v1/schemas/mart/"
     again = operator.get(answer.headers["Location"])
@@ -62,7 +62,7 @@ def test_what_was_made_is_answered_with_its_address_and_tag(operator: Client):
     assert again.json() == answer.json()
 
 
-def test_a_dataset_begins_with_the_columns_of_what_it_reads(operator: Client, airport: TargetDataset):
+def test_dataset_takes_the_columns_of_its_input(operator: Client, airport: TargetDataset):
     TargetSchema.objects.create(name="bizcore", layer="bizcore")
     body = {"schema": "bizcore", "name": "bc_airport", "inputs": [str(airport.key)], "take_columns": True}
     made = send(operator, "post", "datasets/", body).json()
@@ -70,7 +70,7 @@ def test_a_dataset_begins_with_the_columns_of_what_it_reads(operator: Client, ai
     assert described == ["icao", "name", "elevation"]
 
 
-def test_an_input_that_is_not_there_is_named(operator: Client, airport: TargetDataset):
+def test_dataset_with_an_unknown_input_is_refused_with_its_key(operator: Client, airport: TargetDataset):
     key = uuid4()
     answer = send(operator, "post", "datasets/", {"schema": "rawcore", "name": "x", "inputs": [str(key)]})
     assert (answer.status_code, answer.json()["errors"]) == (400, {"inputs": [f"There is no dataset {key}."]})
@@ -79,7 +79,7 @@ def test_an_input_that_is_not_there_is_named(operator: Client, airport: TargetDa
 # --- what is refused -----------------------------------------------------------------------------
 
 
-def test_unknown_fields_are_refused_with_those_that_there_are(operator: Client):
+def test_unknown_fields_are_refused_with_the_known_ones(operator: Client):
     answer = send(operator, "post", "schemas/", {"name": "mart", "layer": "serving", "colour": "blue"})
     problem = answer.json()
     assert (answer.status_code, list(problem["errors"])) == (400, ["colour"])
@@ -87,34 +87,34 @@ def test_unknown_fields_are_refused_with_those_that_there_are(operator: Client):
     assert not TargetSchema.objects.exists()
 
 
-def test_fields_that_can_only_be_read_are_refused_too(operator: Client, airport: TargetDataset):
+def test_read_only_fields_are_refused(operator: Client, airport: TargetDataset):
     column = column_of(airport)
     answer = send(operator, "patch", f"columns/{column.key}/", {"key": str(uuid4()), "version": 7})
     assert (answer.status_code, sorted(answer.json()["errors"])) == (400, ["key", "version"])
 
 
-def test_a_rule_of_metadata_has_its_code_and_field(operator: Client, airport: TargetDataset):
+def test_invalid_type_is_refused_with_its_field_and_changes_nothing(operator: Client, airport: TargetDataset):
     answer = send(operator, "patch", f"columns/{column_of(airport).key}/", {"type": "decimal(99,2)"})
     problem = answer.json()
     assert (answer.status_code, list(problem["errors"])) == (422, ["type"])
     assert column_of(airport).version == 1
 
 
-def test_a_name_that_is_taken_is_a_conflict_told_by_its_field(operator: Client, airport: TargetDataset):
+def test_taken_system_name_is_refused_with_409_and_its_field(operator: Client, airport: TargetDataset):
     answer = send(operator, "post", "systems/", {"short_name": "air", "name": "Again"})
     assert answer.status_code == 409
     assert list(answer.json()["errors"]) == ["short_name"]
 
 
 @pytest.mark.parametrize("method", ["post", "patch", "delete"])
-def test_who_may_not_change_metadata_is_told_so(reader: Client, airport: TargetDataset, method: str):
+def test_reader_cannot_write_columns(reader: Client, airport: TargetDataset, method: str):
     path = "columns/" if method == "post" else f"columns/{column_of(airport).key}/"
     answer = send(reader, method, path)
     assert (answer.status_code, answer.json()["code"]) == (403, "permission_denied")
 
 
 @pytest.mark.parametrize("location", ["/etc", "{{ data_dir }}", "file:/etc/passwd", "s3a://other/place"])
-def test_a_system_stands_in_the_allowed_folders(operator: Client, location: str):
+def test_system_in_a_forbidden_location_is_refused(operator: Client, location: str):
     """A load reads whatever a source names."""
     answer = send(operator, "post", "systems/", {"short_name": "x", "name": "X", "location": location})
     assert (answer.status_code, answer.json()["code"]) == (422, "place_not_allowed")
@@ -122,7 +122,9 @@ def test_a_system_stands_in_the_allowed_folders(operator: Client, location: str)
 
 
 @pytest.mark.parametrize("location", ["/etc/passwd", "../secret_key", "{{ data_dir }}/secret_key"])
-def test_a_source_dataset_stays_below_its_system(operator: Client, airport: TargetDataset, landing: str, location: str):
+def test_source_dataset_outside_its_system_is_refused(
+    operator: Client, airport: TargetDataset, landing: str, location: str
+):
     System.objects.update(location=landing)
     source = airport.generated_from
     answer = send(operator, "patch", f"source-datasets/{source.key}/", {"location": location})
@@ -134,7 +136,7 @@ def test_a_source_dataset_stays_below_its_system(operator: Client, airport: Targ
 
 
 @pytest.mark.parametrize("places", [{"location": "data/x.csv"}, {"intake": {"key_list": "data/x.csv"}}])
-def test_a_system_does_not_move_to_where_its_sources_lead_outside(
+def test_system_cannot_move_to_where_its_sources_reach_forbidden_locations(
     operator: Client, airport: TargetDataset, landing: str, settings: Any, places: dict[str, Any]
 ):
     settings.DATA_DIR = Path(landing, "product", "data")
@@ -155,7 +157,7 @@ def test_a_column_in_use_is_not_deleted(operator: Client, airport: TargetDataset
 # --- who changed it, and over what ------------------------------------------------------------------
 
 
-def test_a_change_says_why_and_by_which_request(operator: Client, starter: User, airport: TargetDataset):
+def test_change_is_logged_with_its_reason_and_request_id(operator: Client, starter: User, airport: TargetDataset):
     answer = send(
         operator,
         "patch",
@@ -169,7 +171,7 @@ def test_a_change_says_why_and_by_which_request(operator: Client, starter: User,
     assert answer.headers["X-Request-ID"] == "tower-17"
 
 
-def test_an_edit_over_what_was_seen_is_taken(operator: Client, airport: TargetDataset):
+def test_edit_with_the_current_etag_is_accepted(operator: Client, airport: TargetDataset):
     path = f"columns/{column_of(airport).key}/"
     seen = operator.get(f"/api/v1/{path}").headers["ETag"]
     answer = send(operator, "patch", path, {"pii": True}, **{"If-Match": seen})
@@ -177,7 +179,7 @@ def test_an_edit_over_what_was_seen_is_taken(operator: Client, airport: TargetDa
     assert answer.headers["ETag"] != seen
 
 
-def test_an_edit_over_an_older_version_is_refused_and_told_which_is_now(operator: Client, airport: TargetDataset):
+def test_edit_with_an_older_etag_is_refused_with_the_current_one(operator: Client, airport: TargetDataset):
     column = column_of(airport)
     seen = operator.get(f"/api/v1/columns/{column.key}/").headers["ETag"]
     update_target_column(column=column, expected_version=1, description="Somebody was quicker")
@@ -187,7 +189,7 @@ def test_an_edit_over_an_older_version_is_refused_and_told_which_is_now(operator
     assert not column_of(airport).pii
 
 
-def test_a_rename_needs_to_say_what_it_is_made_over(operator: Client, airport: TargetDataset):
+def test_rename_requires_an_if_match_header(operator: Client, airport: TargetDataset):
     path = f"columns/{column_of(airport).key}/"
     assert send(operator, "post", f"{path}rename/", {"name": "title"}).status_code == 428
     seen = operator.get(f"/api/v1/{path}").headers["ETag"]
@@ -195,12 +197,12 @@ def test_a_rename_needs_to_say_what_it_is_made_over(operator: Client, airport: T
     assert (answer.json()["name"], answer.json()["former_names"]) == ("title", ["name"])
 
 
-def test_any_version_is_seen_by_a_star(operator: Client, airport: TargetDataset):
+def test_if_match_star_accepts_any_version(operator: Client, airport: TargetDataset):
     answer = send(operator, "post", f"columns/{column_of(airport).key}/rename/", {"name": "title"}, **{"If-Match": "*"})
     assert answer.status_code == 200
 
 
-def test_what_one_has_already_is_not_sent_again(operator: Client, airport: TargetDataset):
+def test_unchanged_dataset_returns_304_for_its_etag(operator: Client, airport: TargetDataset):
     path = f"/api/v1/datasets/{airport.key}/"
     tag = operator.get(path).headers["ETag"]
     answer = operator.get(path, headers={"If-None-Match": tag})
@@ -210,13 +212,13 @@ def test_what_one_has_already_is_not_sent_again(operator: Client, airport: Targe
     assert operator.get(path, headers={"If-None-Match": tag}).status_code == 200
 
 
-def test_retired_and_restored(operator: Client, airport: TargetDataset):
+def test_column_is_retired_and_restored(operator: Client, airport: TargetDataset):
     path = f"columns/{column_of(airport).key}/"
     assert send(operator, "post", f"{path}retire/").json()["active"] is False
     assert send(operator, "post", f"{path}restore/").json()["active"] is True
 
 
-def test_what_was_retired_and_nothing_uses_is_deleted(operator: Client, airport: TargetDataset):
+def test_retired_unused_column_is_deleted_with_its_reason(operator: Client, airport: TargetDataset):
     made = send(operator, "post", "columns/", {"dataset": str(airport.key), "name": "note", "type": "string"}).json()
     path = f"columns/{made['key']}/"
     send(operator, "post", f"{path}retire/")
@@ -228,12 +230,12 @@ def test_what_was_retired_and_nothing_uses_is_deleted(operator: Client, airport:
 # --- answers ----------------------------------------------------------------------------------------
 
 
-def test_only_the_fields_that_are_wanted(operator: Client, airport: TargetDataset):
+def test_fields_parameter_limits_the_returned_fields(operator: Client, airport: TargetDataset):
     answer = operator.get("/api/v1/columns/?fields=name,type&page_size=2")
     assert [set(row) for row in answer.json()["results"]] == [{"name", "type"}] * 2
 
 
-def test_a_field_that_is_not_there_cannot_be_wanted(operator: Client):
+def test_fields_parameter_refuses_an_unknown_field(operator: Client):
     answer = operator.get("/api/v1/columns/?fields=name,colour")
     assert (answer.status_code, list(answer.json()["errors"])) == (400, ["fields"])
 
@@ -260,14 +262,14 @@ def test_the_intake_of_a_table_is_written_and_read(operator: Client):
 # --- names that need quotes --------------------------------------------------------------------
 
 
-def test_a_name_that_needs_quotes_is_accepted_on_request(operator: Client, airport: TargetDataset):
+def test_column_name_that_needs_quotes_requires_quoted_name(operator: Client, airport: TargetDataset):
     given = {"dataset": str(airport.key), "name": "order total", "type": "string"}
     asked = send(operator, "post", "columns/", given)
     assert (asked.status_code, asked.json()["code"]) == (422, "quoted_name")
     assert send(operator, "post", "columns/", given | {"quoted_name": True}).status_code == 201
 
 
-def test_a_select_with_such_names_is_accepted_on_request(operator: Client, airport: TargetDataset):
+def test_select_with_a_name_that_needs_quotes_requires_quoted_name(operator: Client, airport: TargetDataset):
     TargetSchema.objects.create(name="bizcore", layer="bizcore", ordinal=9)
     select = f"SELECT name AS {{}} FROM {airport}"
     given = {"schema": "bizcore", "name": "names", "select": select.format("title")}
@@ -277,7 +279,7 @@ def test_a_select_with_such_names_is_accepted_on_request(operator: Client, airpo
     assert send(operator, "patch", f"datasets/{key}/", changed | {"quoted_name": True}).status_code == 200
 
 
-def test_many_columns_are_accepted_one_by_one(operator: Client, airport: TargetDataset):
+def test_bulk_requires_quoted_name_for_each_row(operator: Client, airport: TargetDataset):
     row = {"dataset": str(airport.key), "type": "string"}
     rows = [row | {"name": "a b"}, row | {"name": "c d", "quoted_name": True}]
     answer = send(operator, "post", "columns/bulk/", {"create": rows})

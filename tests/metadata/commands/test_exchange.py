@@ -30,17 +30,17 @@ def connections_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("connections_stay_open")]
 
 
-def test_an_import_says_what_it_did(capsys: pytest.CaptureFixture) -> None:
+def test_import_prints_the_counts_of_created_updated_and_unchanged(capsys: pytest.CaptureFixture) -> None:
     call_command("import_metadata", str(AIRPORTS))
     assert capsys.readouterr().out.splitlines()[-1] == "31 created, 0 updated, 0 unchanged"
 
 
-def test_a_check_says_that_nothing_is_written(capsys: pytest.CaptureFixture) -> None:
+def test_import_check_prints_that_nothing_is_written(capsys: pytest.CaptureFixture) -> None:
     call_command("import_metadata", str(AIRPORTS), "--check")
     assert capsys.readouterr().out.splitlines()[-1] == "31 created, 0 updated, 0 unchanged; nothing written"
 
 
-def test_json_is_one_document(capsys: pytest.CaptureFixture) -> None:
+def test_import_with_json_prints_one_json_document(capsys: pytest.CaptureFixture) -> None:
     call_command("import_metadata", str(AIRPORTS), "--json")
     assert json.loads(capsys.readouterr().out)["created"] == 31
 
@@ -50,19 +50,19 @@ def test_invalid_input_ends_with_4(tmp_path: Path) -> None:
     assert run(import_metadata.Command(), "import_metadata", str(tmp_path)) == 4
 
 
-def test_invalid_input_is_one_line_with_file_line_and_field(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_invalid_input_prints_one_line_with_file_line_and_field(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     (tmp_path / "a.yaml").write_text("format: metadata/v1\ncolour: red\n")
     run(import_metadata.Command(), "import_metadata", str(tmp_path))
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"{tmp_path}/a.yaml:2:1: colour: is not known here")
 
 
-def test_invalid_input_is_json_too_where_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_invalid_input_with_json_prints_an_error_document(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     run(import_metadata.Command(), "import_metadata", str(tmp_path), "--json")
     assert json.loads(capsys.readouterr().out)["error"]["code"] == "missing"
 
 
-def test_every_fault_is_a_line(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+def test_import_prints_a_line_for_every_fault(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     path = tmp_path / "c.csv"
     path.write_text("schema,dataset,column,type\nbizcore,t,a,strng\nbizcore,t,b,strng\n")
     assert run(import_metadata.Command(), "import_metadata", str(path)) == 4
@@ -80,7 +80,7 @@ def test_help_ends_with_0(capsys: pytest.CaptureFixture) -> None:
     assert run(import_metadata.Command(), "import_metadata", "--help") == 0
 
 
-def test_a_database_that_is_away_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+def test_unavailable_database_prints_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
     def refuse(*args: object, **kwargs: object) -> None:
         raise OperationalError("connection refused\nIs the server running?")
 
@@ -91,24 +91,24 @@ def test_a_database_that_is_away_is_one_line(monkeypatch: pytest.MonkeyPatch, ca
     ]
 
 
-def test_an_accident_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+def test_unexpected_error_prints_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
     monkeypatch.setattr(import_metadata, "import_metadata", lambda *args, **kwargs: 1 / 0)
     assert run(import_metadata.Command(), "import_metadata", str(AIRPORTS)) == 1
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
-def test_called_from_code_a_refusal_is_an_exception(tmp_path: Path) -> None:
+def test_call_command_raises_command_exit_for_invalid_input(tmp_path: Path) -> None:
     with pytest.raises(CommandExit, match="no YAML files"):
         call_command("import_metadata", str(tmp_path))
 
 
-def test_an_export_goes_where_it_is_told(tmp_path: Path) -> None:
+def test_export_writes_to_the_given_folder(tmp_path: Path) -> None:
     call_command("import_metadata", str(AIRPORTS))
     call_command(export_metadata.Command(), str(tmp_path / "out"))
     assert (tmp_path / "out/targets/rawcore/rc_net_route.yaml").is_file()
 
 
-def test_an_export_goes_to_the_data_folder_by_default(tmp_path: Path, settings: object) -> None:
+def test_export_writes_to_the_data_folder_by_default(tmp_path: Path, settings: object) -> None:
     settings.DATA_DIR = tmp_path
     call_command("import_metadata", str(AIRPORTS))
     call_command("export_metadata")
@@ -118,7 +118,7 @@ def test_an_export_goes_to_the_data_folder_by_default(tmp_path: Path, settings: 
 # --- the example -----------------------------------------------------------------------------
 
 
-def test_the_example_comes_in_whole() -> None:
+def test_airports_example_imports_its_rawcore_datasets() -> None:
     call_command("import_metadata", str(AIRPORTS))
     names = [state.qualified_name for state in dataset_states() if state.layer == "rawcore"]
     assert names == ["rawcore.rc_air_airport", "rawcore.rc_net_route"]
@@ -135,14 +135,14 @@ def test_the_examples_routes_refer_to_airports_twice() -> None:
     assert {reference.column_name for reference in routes.references} == {"origin_key", "destination_key"}
 
 
-def test_importing_the_example_again_changes_nothing(capsys: pytest.CaptureFixture) -> None:
+def test_repeated_import_of_the_airports_example_changes_nothing(capsys: pytest.CaptureFixture) -> None:
     call_command("import_metadata", str(AIRPORTS))
     capsys.readouterr()
     call_command("import_metadata", str(AIRPORTS))
     assert capsys.readouterr().out == "0 created, 0 updated, 23 unchanged\n"
 
 
-def test_the_examples_routes_fit_their_contract() -> None:
+def test_airports_example_route_file_has_the_agreed_columns_and_unique_keys() -> None:
     lines = (AIRPORTS / "data" / "route.csv").read_text().splitlines()
     header, rows = lines[0].split(","), [line.split(",") for line in lines[1:]]
     assert header == [

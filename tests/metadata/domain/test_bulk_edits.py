@@ -17,7 +17,7 @@ from metadata.domain.bulk_edits import (
 )
 
 
-def test_added_tags_follow_the_existing_ones():
+def test_added_tags_are_merged_in_order_without_duplicates():
     assert changes_of(ADD_TAGS, ["b", "a"], tags=["a"]) == {"tags": ["a", "b"]}
 
 
@@ -25,21 +25,21 @@ def test_only_the_given_tags_are_removed():
     assert changes_of(REMOVE_TAGS, ["a", "z"], tags=["a", "b"]) == {"tags": ["b"]}
 
 
-def test_other_actions_set_their_field():
+def test_owner_and_retire_actions_set_their_field():
     assert changes_of(OWNER, "ops", tags=[]) == {"owner": "ops"}
     assert changes_of(RETIRE, None, tags=[]) == {"active": False}
 
 
-def test_an_empty_value_is_restored():
+def test_undo_restores_an_empty_value():
     assert values_before({"tags": {"after": ["a"]}}) == {"tags": []}
 
 
-def test_the_times_of_a_retirement_follow_from_the_state():
+def test_undo_of_a_retirement_restores_only_the_active_flag():
     logged = {"active": {"before": True, "after": False}, "retired_by": {"after": "person"}}
     assert values_before(logged) == {"active": True}
 
 
-def test_the_former_names_follow_from_the_name():
+def test_undo_of_a_rename_restores_only_the_name():
     logged = {"name": {"before": "a", "after": "b"}, "former_names": {"after": ["a"]}}
     assert values_before(logged) == {"name": "a"}
 
@@ -63,7 +63,7 @@ def test_a_field_that_was_changed_again_is_not_undone():
         ("column", "changed", ["role", "key_ordinal", "nullable"]),
     ],
 )
-def test_names_types_roles_and_expressions_are_undone(kind: str, action: str, fields: list[str]):
+def test_names_types_roles_and_expressions_can_be_undone(kind: str, action: str, fields: list[str]):
     assert can_undo(kind, action, fields)
 
 
@@ -85,11 +85,11 @@ def test_expressions_and_policies_can_follow_a_rename():
         ("system", "changed", ["owner"]),
     ],
 )
-def test_other_changes_are_not_undone(kind: str, action: str, fields: list[str]):
+def test_other_changes_cannot_be_undone(kind: str, action: str, fields: list[str]):
     assert not can_undo(kind, action, fields)
 
 
-def test_the_key_before_a_change_of_a_select_follows_from_the_changes_of_its_columns():
+def test_key_before_a_select_change_follows_from_the_logged_column_changes():
     now = {"a": ("id", None), "b": ("number", 1), "c": ("line", 2), "d": ("new", 3), "e": ("old", 2)}
     logged = [
         ("a", "changed", {"key_ordinal": {"before": 1}}),

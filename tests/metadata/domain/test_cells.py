@@ -41,7 +41,7 @@ VALUES = {
         ("expression", "", {"expression": ""}),
     ],
 )
-def test_texts_that_mean_something(cell: str, text: str, fields: dict) -> None:
+def test_cell_text_is_parsed_into_its_fields(cell: str, text: str, fields: dict) -> None:
     assert read_cell(cell, text) == fields
 
 
@@ -59,7 +59,7 @@ def test_texts_that_mean_something(cell: str, text: str, fields: dict) -> None:
         ("role", "business key ²", "must be attribute"),
     ],
 )
-def test_texts_that_mean_nothing_are_refused_by_their_cell(cell: str, text: str, said: str) -> None:
+def test_invalid_cell_text_is_refused_with_its_cell(cell: str, text: str, said: str) -> None:
     with pytest.raises(MetadataError, match=said) as refused:
         read_cell(cell, text)
     assert refused.value.field == cell
@@ -78,7 +78,7 @@ def test_texts_that_mean_nothing_are_refused_by_their_cell(cell: str, text: str,
         }
     )
 )
-def test_what_a_cell_shows_is_read_back_as_the_same_value(given_: dict) -> None:
+def test_cell_value_round_trips_through_its_text(given_: dict) -> None:
     place = given_.pop("place")
     values = VALUES | given_ | {"role": "attribute" if place is None else "business_key", "key_ordinal": place}
     for cell in CELLS:
@@ -86,7 +86,7 @@ def test_what_a_cell_shows_is_read_back_as_the_same_value(given_: dict) -> None:
         assert fields == {name: values[name] for name in fields}
 
 
-def test_every_role_that_is_offered_can_be_read() -> None:
+def test_role_choices_can_all_be_parsed() -> None:
     offered = role_choices(2)
     assert offered == ["attribute", "business key 1", "business key 2", "technical"]
     assert [read_cell("role", text)["key_ordinal"] for text in offered] == [None, 1, 2, None]

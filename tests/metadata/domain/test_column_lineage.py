@@ -23,7 +23,7 @@ def test_a_long_chain_needs_no_recursion():
     assert cycles([(str(place), str(place + 1)) for place in range(20_000)]) == []
 
 
-def test_a_value_comes_unchanged_from_columns_up_to_the_first_expression():
+def test_passed_on_returns_unchanged_columns_up_to_the_first_expression():
     def node(name: str, expression: str = "") -> ColumnNode:
         return ColumnNode(name, "target", name, name, "string", expression, "d", "d", "rawcore", True, 0)
 
@@ -34,6 +34,6 @@ def test_a_value_comes_unchanged_from_columns_up_to_the_first_expression():
     assert lineage.passed_on("b") == []
 
 
-def test_columns_in_a_circle_are_followed_once():
+def test_passed_on_visits_columns_of_a_cycle_once():
     nodes = tuple(ColumnNode(n, "target", n, n, "string", "", "d", "d", "rawcore", True, 0) for n in "ab")
     assert [own.id for own in ColumnLineage(nodes, (("a", "b"), ("b", "a"))).passed_on("a")] == ["b"]

@@ -18,7 +18,7 @@ def like(order: list[str], item: str) -> list[str]:
 
 
 @given(ORDERS, st.data(), st.integers(-10, 10))
-def test_it_takes_the_wanted_place_and_the_others_keep_their_order(order: list[str], data, by: int) -> None:
+def test_moved_column_takes_the_wanted_position_and_keeps_the_order_of_others(order: list[str], data, by: int) -> None:
     item = data.draw(st.sampled_from(order))
     result = among_its_like(order, item, by)
     assert sorted(result) == sorted(order)
@@ -28,10 +28,10 @@ def test_it_takes_the_wanted_place_and_the_others_keep_their_order(order: list[s
 
 
 @given(ORDERS, st.data())
-def test_moving_by_nothing_changes_nothing(order: list[str], data) -> None:
+def test_moving_by_zero_changes_nothing(order: list[str], data) -> None:
     assert among_its_like(order, data.draw(st.sampled_from(order)), 0) == order
 
 
-def test_what_it_does_not_stand_beside_is_stepped_over() -> None:
+def test_moved_column_skips_columns_of_another_kind() -> None:
     assert among_its_like(list("aKb"), "a", 1) == list("Kba")
     assert among_its_like(list("aKb"), "b", -1) == list("baK")

@@ -46,17 +46,17 @@ def test_history_has_no_columns_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("source_format", ["csv", "jsonl"])
-def test_raw_holds_text_formats_as_text(source_format: str) -> None:
+def test_raw_stores_text_formats_as_strings(source_format: str) -> None:
     raw = generate(replace(AIRPORT, format=source_format))[0]
     assert {str(c.type) for c in raw.columns} == {"string"}
 
 
-def test_raw_holds_parquet_in_its_own_types() -> None:
+def test_raw_stores_parquet_columns_in_their_own_types() -> None:
     raw = generate(replace(AIRPORT, format="parquet"))[0]
     assert [str(c.type) for c in raw.columns] == ["string", "string", "float"]
 
 
-def test_a_feeds_own_columns_keep_their_names_in_raw_only() -> None:
+def test_delivered_names_with_two_underscores_are_kept_in_raw_only() -> None:
     raw, stage, rawcore, _ = generate(replace(AIRPORT, columns=(*AIRPORT.columns, column("__op"), column("op"))))
     assert [c.name for c in raw.columns][3:] == ["__op", "op"]
     assert [c.name for c in stage.columns][3:] == [c.name for c in rawcore.columns][3:] == ["op_2", "op"]
@@ -66,7 +66,7 @@ def test_raw_keeps_the_delivered_names() -> None:
     assert [c.name for c in by_name()["raw_air_airport"].columns] == ["icao", "Full Name", "lat"]
 
 
-def test_stage_and_rawcore_have_names_that_read_well() -> None:
+def test_stage_and_rawcore_columns_get_readable_names() -> None:
     names = [[c.name for c in by_name()[name].columns] for name in ("stg_air_airport", "rc_air_airport")]
     assert names == [["icao", "full_name", "lat"]] * 2
 
@@ -75,7 +75,7 @@ def test_rawcore_has_the_sources_types() -> None:
     assert [str(c.type) for c in by_name()["rc_air_airport"].columns] == ["string", "string", "float"]
 
 
-def test_key_columns_are_business_keys_that_cannot_be_null() -> None:
+def test_key_columns_of_a_source_become_required_business_keys() -> None:
     first = by_name()["rc_air_airport"].columns[0]
     assert (first.role, first.key_ordinal, first.nullable) == ("business_key", 1, False)
 
@@ -85,12 +85,12 @@ def test_a_delivered_column_named_like_a_technical_one_gets_another_name() -> No
     assert [c.name for c in by_name(source)["rc_air_airport"].columns][3:] == ["loaded_at_2", "row_hash_2"]
 
 
-def test_a_good_name_is_not_lost_to_a_worse_one_before_it() -> None:
+def test_readable_name_is_kept_if_an_earlier_column_would_become_the_same() -> None:
     source = replace(AIRPORT, columns=(column("Full-Name", key_ordinal=1), column("full_name")))
     assert [c.name for c in by_name(source)["rc_air_airport"].columns] == ["full_name_2", "full_name"]
 
 
-def test_without_a_business_key_there_is_no_rawcore() -> None:
+def test_source_without_a_business_key_generates_no_rawcore_dataset() -> None:
     source = replace(AIRPORT, columns=(column("icao"),))
     assert list(by_name(source)) == ["raw_air_airport", "stg_air_airport"]
 
@@ -100,7 +100,7 @@ def test_appended_rows_need_no_business_key() -> None:
     assert list(by_name(source)) == ["raw_air_airport", "stg_air_airport", "rc_air_airport"]
 
 
-def test_without_history_there_is_no_history_dataset() -> None:
+def test_source_without_historize_generates_no_history() -> None:
     assert "rc_air_airport_hist" not in by_name(replace(AIRPORT, historize=False))
 
 

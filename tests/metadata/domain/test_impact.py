@@ -49,7 +49,7 @@ def effects(change: str) -> list[tuple[str, str, str]]:
     return [(effect.effect, effect.dataset_key, effect.what) for effect in found]
 
 
-def test_a_drop_breaks_everything_downstream_but_the_history():
+def test_drop_breaks_every_downstream_column_except_the_history():
     assert effects(DROP) == [
         (STAYS, "hist", "column x"),
         (BREAKS, "reader", "column x"),
@@ -61,7 +61,7 @@ def test_a_drop_breaks_everything_downstream_but_the_history():
     ]
 
 
-def test_a_rename_reaches_the_next_readers_only():
+def test_rename_affects_only_direct_readers():
     assert effects(RENAME) == [
         (FOLLOWS, "hist", "column x"),
         (FOLLOWS, "reader", "column x"),
@@ -69,7 +69,7 @@ def test_a_rename_reaches_the_next_readers_only():
     ]
 
 
-def test_a_type_goes_on_into_histories_and_models():
+def test_type_change_reaches_histories_models_contracts_and_exposures():
     assert effects(RETYPE) == [
         (FOLLOWS, "hist", "column x"),
         (STAYS, "reader", "column x"),
@@ -80,14 +80,14 @@ def test_a_type_goes_on_into_histories_and_models():
     ]
 
 
-def test_a_column_that_reads_a_source_follows_its_new_name():
+def test_column_that_reads_a_source_column_follows_its_rename():
     source, reader = node("file", 0, "source"), node("raw", 1)
     found = impact(RENAME, ColumnLineage((source, reader), ((source.id, reader.id),)), ())
     assert [(effect.effect, effect.dataset_key) for effect in found] == [(FOLLOWS, "raw")]
 
 
 @pytest.mark.parametrize("change", [DROP, RENAME, RETYPE])
-def test_a_contract_and_its_consumers_break_with_their_own_column(change: str):
+def test_contract_and_exposures_break_with_a_change_of_their_own_column(change: str):
     own = ColumnLineage((BASE,), ((BASE.id, BOARD.id),), (BOARD,))
     found = impact(change, own, [Use(CONTRACT, "", BASE.id)])
     assert [(effect.effect, effect.what) for effect in found] == [(BREAKS, "contract"), (BREAKS, "exposure Board")]
@@ -101,7 +101,7 @@ def test_a_contract_and_its_consumers_break_with_their_own_column(change: str):
         (RETYPE, [(STAYS, "chosen", "rows"), (STAYS, "later", "rows")]),
     ],
 )
-def test_a_change_reaches_the_rows_that_a_column_decides(change: str, effects: list[tuple[str, str, str]]):
+def test_column_change_affects_the_rows_of_models_that_it_decides(change: str, effects: list[tuple[str, str, str]]):
     lineage = ColumnLineage((BASE,), (), (), (RowInput(BASE.id, "base.x", "s.chosen", "chosen"),))
     found = impact(change, lineage, (), ["chosen"], [Reader("later", "chosen")])
     assert [(effect.effect, effect.dataset_key, effect.what) for effect in found] == effects

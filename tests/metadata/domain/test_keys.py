@@ -16,11 +16,11 @@ def test_a_generated_column_has_the_same_key_everywhere() -> None:
     assert key == UUID("de47498f-99a4-5610-b5b3-c6bd3747dcaa")
 
 
-def test_layers_have_keys_of_their_own() -> None:
+def test_generated_datasets_of_each_layer_have_different_keys() -> None:
     assert len({naming.generated_dataset_key(layer, AIRPORT) for layer in ("raw", "stage", "rawcore")}) == 3
 
 
-def test_where_a_name_is_split_matters() -> None:
+def test_source_dataset_key_depends_on_where_system_and_name_are_split() -> None:
     assert naming.source_dataset_key("a_b", "c") != naming.source_dataset_key("a", "b_c")
 
 

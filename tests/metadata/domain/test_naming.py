@@ -16,7 +16,7 @@ def test_generated_tables_are_named_by_layer_system_and_dataset(layer: str, name
     assert naming.generated_name(layer, "air", "airport") == name
 
 
-def test_history_carries_the_name_of_its_base() -> None:
+def test_history_name_is_the_base_name_with_a_suffix() -> None:
     assert naming.history_name("rc_air_airport") == "rc_air_airport_hist"
 
 
@@ -29,14 +29,14 @@ def test_a_foreign_key_without_a_role_is_named_like_the_parents_key() -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "rc_air_airport", "A1_", "x" * 115])
-def test_plain_table_names_are_taken(name: str) -> None:
+def test_plain_table_names_are_accepted(name: str) -> None:
     naming.check_table_name(name)
 
 
 @pytest.mark.parametrize(
     "name", ["", "1a", "_a", "a-b", "a b", "a.b", "größe", "a`b", "x" * 116, "a_hist", "A_HIST", "a\n"]
 )
-def test_table_names_that_delta_refuses_or_history_needs_are_refused(name: str) -> None:
+def test_table_names_with_invalid_characters_length_or_history_suffix_are_refused(name: str) -> None:
     with pytest.raises(NameProblem):
         naming.check_table_name(name)
 
@@ -47,12 +47,12 @@ def test_a_history_table_must_have_the_suffix() -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "First Name", "größe", "名前", "a`b", "2nd", "a.b", " x", "a;b", "select"])
-def test_columns_may_be_called_what_people_deliver(name: str) -> None:
+def test_delivered_column_names_are_accepted(name: str) -> None:
     naming.check_column_name(name)
 
 
 @pytest.mark.parametrize("name", ["", "   ", "\u3000", "a\nb", "a\0b", "\x85", "\ud800", "x" * 201, "名" * 86])
-def test_column_names_that_cannot_be_seen_or_stored_are_refused(name: str) -> None:
+def test_blank_control_character_or_overlong_column_names_are_refused(name: str) -> None:
     with pytest.raises(NameProblem):
         naming.check_column_name(name)
 
@@ -83,21 +83,21 @@ def test_technical_columns_are_reserved_in_rawcore(name: str) -> None:
 
 @pytest.mark.parametrize("layer", ["stage", "rawcore", "bizcore", "serving"])
 @pytest.mark.parametrize("name", ["__held", "__Key", "__", "__größe"])
-def test_names_that_begin_as_the_engines_columns_do_are_refused(layer: str, name: str) -> None:
+def test_column_names_with_two_leading_underscores_are_refused(layer: str, name: str) -> None:
     with pytest.raises(NameProblem, match="begins with __"):
         naming.check_column_name(name, reserved_prefix=naming.reserved_prefix(layer))
 
 
 @pytest.mark.parametrize("name", ["_held", "a__b", "held__"])
-def test_underscores_elsewhere_are_fine(name: str) -> None:
+def test_underscores_elsewhere_in_a_column_name_are_accepted(name: str) -> None:
     naming.check_column_name(name, reserved_prefix=naming.reserved_prefix("rawcore"))
 
 
-def test_raw_takes_delivered_names_as_they_come() -> None:
+def test_raw_accepts_column_names_with_two_leading_underscores() -> None:
     naming.check_column_name("__op", reserved_prefix=naming.reserved_prefix("raw"))
 
 
-def test_raw_reserves_only_what_it_adds() -> None:
+def test_raw_reserves_only_its_own_technical_columns() -> None:
     assert naming.reserved_column_names("raw", "raw_a") == {
         "load_run_id",
         "loaded_at",
@@ -130,7 +130,7 @@ def test_safe_names_read_well_in_sql(delivered: str, safe: str) -> None:
 
 
 @given(st.text(min_size=1, max_size=30).filter(str.strip))
-def test_a_safe_name_is_safe_already(name: str) -> None:
+def test_safe_column_name_of_a_safe_name_is_the_same(name: str) -> None:
     safe = naming.safe_column_name(name, 1)
     assert naming.safe_column_name(safe, 1) == safe
 
@@ -143,7 +143,7 @@ def test_free_names_never_collide_whatever_their_case(names: list[str]) -> None:
     assert len({name.lower() for name in taken}) == len(names)
 
 
-def test_a_free_name_stays_within_the_limit() -> None:
+def test_free_name_respects_the_length_limit() -> None:
     assert len(naming.free_name("x" * 200, ["x" * 200])) == 200
 
 
@@ -157,5 +157,5 @@ def test_a_free_name_stays_within_the_limit() -> None:
         ("a_events", "a_events"),
     ],
 )
-def test_a_history_and_its_event_log_are_named_after_their_base(table: str, base: str) -> None:
+def test_base_name_omits_the_suffix_of_a_history_and_its_event_log(table: str, base: str) -> None:
     assert naming.base_name(table) == base

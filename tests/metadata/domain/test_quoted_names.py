@@ -19,5 +19,5 @@ def test_plain_names_need_no_quotes(name: str):
         ("größe", "it has other characters than letters, digits and _"),
     ],
 )
-def test_other_names_have_a_reason(name: str, reason: str):
+def test_names_that_need_quotes_have_a_reason(name: str, reason: str):
     assert quoting_reason(name) == reason

@@ -22,16 +22,16 @@ def as_spreadsheets_write(block: list[list[str]]) -> str:
 
 
 @given(st.lists(st.lists(CELL, min_size=1, max_size=4), min_size=1, max_size=4))
-def test_what_a_spreadsheet_writes_is_read_as_it_was(block: list[list[str]]) -> None:
+def test_spreadsheet_block_round_trips_through_the_clipboard_format(block: list[list[str]]) -> None:
     assert read_block(as_spreadsheets_write(block)) == block
 
 
 @given(st.text(st.sampled_from('a"\t\r\n'), max_size=30))
-def test_any_text_is_a_block(text: str) -> None:
+def test_any_text_is_read_as_a_block_without_empty_lines(text: str) -> None:
     assert all(line for line in read_block(text))
 
 
-def test_a_quote_that_is_not_closed_is_only_a_quote() -> None:
+def test_unclosed_quote_is_an_ordinary_character() -> None:
     assert read_block('5" pipe\t"quoted\nnext') == [['5" pipe', '"quoted'], ["next"]]
 
 
@@ -46,18 +46,18 @@ def laid(text: str, *, row: int = 0, cell: str = "type") -> list[tuple]:
     return [(line.number, line.name, line.row, line.cells) for line in found]
 
 
-def test_a_block_fills_cells_to_the_right_and_down_from_where_one_is() -> None:
+def test_block_fills_cells_to_the_right_and_down_from_the_current_cell() -> None:
     assert laid("Kim\tred\nLou\tblue", row=1, cell="owner") == [
         (1, "name", 1, {"owner": "Kim", "tags": "red"}),
         (2, "size", 2, {"owner": "Lou", "tags": "blue"}),
     ]
 
 
-def test_headings_say_which_cells_are_meant() -> None:
+def test_headings_of_a_block_select_the_cells() -> None:
     assert laid("Description\tTYPE\nwho\tstring") == [(2, "id", 0, {"description": "who", "type": "string"})]
 
 
-def test_names_say_which_column_a_line_is_about_and_new_ones_are_new() -> None:
+def test_names_in_a_block_select_existing_columns_and_add_new_ones() -> None:
     assert laid("Name\tType\nsize\tinteger\nheight\tfloat\nID\tstring", row=2) == [
         (2, "size", 2, {"type": "integer"}),
         (3, "height", None, {"type": "float"}),
@@ -65,7 +65,7 @@ def test_names_say_which_column_a_line_is_about_and_new_ones_are_new() -> None:
     ]
 
 
-def test_a_block_that_begins_in_a_name_goes_by_names() -> None:
+def test_block_pasted_into_the_name_cell_selects_columns_by_name() -> None:
     assert laid("size\tinteger", cell="name") == [(1, "size", 2, {"type": "integer"})]
 
 

@@ -26,7 +26,7 @@ def test_a_quoted_name_is_read_back_as_that_name(name: str) -> None:
 
 
 @given(SEEN)
-def test_an_expression_of_one_quoted_column_uses_that_column(name: str) -> None:
+def test_expression_of_a_quoted_column_names_that_column(name: str) -> None:
     assert check_expression(quote_identifier(name)) == (name,)
 
 
@@ -118,13 +118,13 @@ def test_the_columns_of_an_expression_are_found(text: str, columns: tuple[str, .
         "a" * 10_001,
     ],
 )
-def test_whatever_is_not_on_the_list_is_refused(text: str) -> None:
+def test_expression_with_elements_that_are_not_allowed_is_refused(text: str) -> None:
     with pytest.raises(ExpressionProblem):
         check_expression(text)
 
 
 @given(st.text(max_size=60))
-def test_any_text_is_taken_or_refused_but_never_an_accident(text: str) -> None:
+def test_check_expression_raises_only_expression_problem_for_any_text(text: str) -> None:
     try:
         check_expression(text)
     except ExpressionProblem:
@@ -146,7 +146,7 @@ def test_any_text_is_taken_or_refused_but_never_an_accident(text: str) -> None:
         "format_string(concat('%', '-2000000s'), name)",
     ],
 )
-def test_a_text_that_would_take_the_runners_memory_is_refused(text: str) -> None:
+def test_expression_that_would_produce_a_huge_text_is_refused(text: str) -> None:
     with pytest.raises(ExpressionProblem, match="more than 1000000 characters|must be a "):
         check_expression(text)
 
@@ -154,11 +154,11 @@ def test_a_text_that_would_take_the_runners_memory_is_refused(text: str) -> None
 @pytest.mark.parametrize(
     "text", ["repeat(name, 3)", "lpad(name, 10, '0')", "repeat('x', length(name))", "format_string('%9s', name)"]
 )
-def test_a_text_of_a_usual_length_is_taken(text: str) -> None:
+def test_expression_that_produces_a_text_of_usual_length_is_accepted(text: str) -> None:
     assert check_expression(text) == ("name",)
 
 
-def test_a_refused_filter_says_so() -> None:
+def test_refused_filter_names_its_field() -> None:
     with pytest.raises(ExpressionProblem) as refused:
         check_expression("count(a) > 1", field="filter")
     assert refused.value.one_line() == "filter: function count is not allowed"
@@ -178,7 +178,7 @@ def test_placeholders_become_sql() -> None:
         ("other", "other"),
     ],
 )
-def test_a_rename_changes_names_and_nothing_else(text: str, renamed: str) -> None:
+def test_rename_changes_only_the_column_names_of_an_expression(text: str, renamed: str) -> None:
     assert rename_in_expression(text, "name", "new name") == renamed
 
 
@@ -203,5 +203,5 @@ def test_a_rename_that_would_change_more_than_columns_is_refused() -> None:
         ("'open", "'open ", False),
     ],
 )
-def test_sql_is_the_same_with_quoted_names(one: str, other: str, is_same: bool):
+def test_sql_is_compared_regardless_of_spaces_and_quotes_of_names(one: str, other: str, is_same: bool):
     assert is_same_sql(one, other) is is_same

@@ -27,17 +27,17 @@ def data_types(draw: st.DrawFn) -> DataType:
 
 
 @given(data_types())
-def test_a_type_is_read_back_from_its_text(data_type: DataType) -> None:
+def test_type_round_trips_through_its_text(data_type: DataType) -> None:
     assert parse(str(data_type)) == data_type
 
 
 @given(data_types())
-def test_case_and_space_around_say_nothing(data_type: DataType) -> None:
+def test_type_is_parsed_regardless_of_case_and_spaces(data_type: DataType) -> None:
     assert parse(f"  {str(data_type).upper()} ") == data_type
 
 
 @given(data_types())
-def test_what_the_warehouse_stores_is_stored_the_same_again(data_type: DataType) -> None:
+def test_stored_type_of_a_stored_type_is_the_same(data_type: DataType) -> None:
     assert stored_type(stored_type(data_type)) == stored_type(data_type)
 
 
@@ -82,12 +82,12 @@ def test_other_spellings_are_normalised(alias: str, meant: str) -> None:
     ]
     + ["string(1,2)", "integer(5)", "array<int>", "string(10", "decimal(10;2)", "x" * 1000, "string(٣)"],
 )
-def test_what_is_no_type_is_refused(text: str) -> None:
+def test_invalid_type_is_refused(text: str) -> None:
     with pytest.raises(TypeProblem):
         parse(text)
 
 
-def test_a_refusal_names_what_was_given_and_what_is_known() -> None:
+def test_refused_type_is_reported_with_the_known_types() -> None:
     with pytest.raises(TypeProblem, match=r"'strin' is not a type; known are string, integer"):
         parse("strin")
 
@@ -110,7 +110,7 @@ def test_a_refusal_names_what_was_given_and_what_is_known() -> None:
         ("json", "STRING"),
     ],
 )
-def test_spark_spells_types_its_own_way(ours: str, sparks: str) -> None:
+def test_type_is_translated_to_the_spark_name(ours: str, sparks: str) -> None:
     assert spark_type(parse(ours)) == sparks
 
 

@@ -56,7 +56,7 @@ def named(dataset: str, name: str) -> TargetColumn:
     return TargetColumn.objects.get(dataset__name=dataset.split(".")[1], name=name)
 
 
-def test_a_path_leads_from_the_source_over_the_history_to_models(mart: TargetDataset):
+def test_column_lineage_reaches_from_the_source_to_models_of_the_history(mart: TargetDataset):
     found = path(column_lineage(named(AIRPORT, "name")))
     assert found == [
         (-3, "air.airport.name"),
@@ -68,7 +68,7 @@ def test_a_path_leads_from_the_source_over_the_history_to_models(mart: TargetDat
     ]
 
 
-def test_a_path_is_the_same_from_its_source(mart: TargetDataset):
+def test_column_lineage_is_the_same_from_its_source(mart: TargetDataset):
     whole = column_lineage(SourceColumn.objects.get(name="name"))
     assert {name for _, name in path(whole)} == {name for _, name in path(column_lineage(named(AIRPORT, "name")))}
 
@@ -85,23 +85,23 @@ def test_an_exposure_reads_the_columns_of_its_dataset(mart: TargetDataset):
     assert [node.qualified_name for node in lineage.reads[board.id]] == ["mart.names.shout"]
 
 
-def test_what_only_flows_in_has_no_exposures(mart: TargetDataset):
+def test_upstream_column_lineage_has_no_exposures(mart: TargetDataset):
     assert column_lineage(named("mart.names", "shout"), UPSTREAM).exposures == ()
 
 
-def test_steps_bound_each_side(mart: TargetDataset):
+def test_column_lineage_is_limited_by_steps_on_each_side(mart: TargetDataset):
     starts = starts_named(f"{AIRPORT}.name")
     assert {distance for distance, _ in path(lineage_of(starts, BOTH, up=1, down=2))} == {-1, 0, 1, 2}
 
 
-def test_a_dataset_is_named_with_all_its_columns(mart: TargetDataset):
+def test_requested_dataset_lineage_starts_from_all_its_columns(mart: TargetDataset):
     lineage = requested(HISTORY, "", up=0, down=0)
     assert [node.qualified_name for node in lineage.nodes] == [
         f"{HISTORY}.{name}" for name in ("icao", "name", "elevation")
     ]
 
 
-def test_everything_has_the_flows_of_every_path(mart: TargetDataset):
+def test_whole_lineage_contains_the_edges_of_a_column_lineage(mart: TargetDataset):
     whole, one = whole_lineage(), column_lineage(named(AIRPORT, "name"))
     assert set(one.edges) <= set(whole.edges)
 
@@ -118,7 +118,7 @@ def test_a_column_without_inputs_reads_the_column_of_its_name(airport: TargetDat
     assert names == [name for _, name in path(column_lineage(named("stage.stg_air_airport", "name")))]
 
 
-def test_columns_in_a_circle_are_drawn_and_said(circle: list[TargetColumn]):
+def test_cycle_in_column_lineage_is_drawn_and_reported(circle: list[TargetColumn]):
     lineage = column_lineage(circle[0])
     assert len(lineage.nodes) == len(lineage.edges) == 2
     assert {node.dataset for node in lineage.cycles[0]} == {"rawcore.one", "rawcore.other"}
@@ -126,7 +126,9 @@ def test_columns_in_a_circle_are_drawn_and_said(circle: list[TargetColumn]):
     assert [len(node.ports) for node in graph.nodes] == [1, 1]
 
 
-def test_queries_depend_on_steps_only(mart: TargetDataset, django_assert_max_num_queries: DjangoAssertNumQueries):
+def test_column_lineage_query_count_does_not_grow_with_columns(
+    mart: TargetDataset, django_assert_max_num_queries: DjangoAssertNumQueries
+):
     with django_assert_max_num_queries(32):
         column_lineage(named(AIRPORT, "name"))
     for number in range(20):
@@ -149,7 +151,7 @@ def test_the_impact_of_a_new_type_reaches_the_exposure(mart: TargetDataset):
     assert found == [(FOLLOWS, "column name"), (FOLLOWS, "column shout"), (BREAKS, "exposure Board")]
 
 
-def test_a_new_type_is_refused_by_references_unless_its_keys_are_the_same():
+def test_impact_of_a_type_change_is_refused_by_a_reference_unless_its_keys_are_compatible():
     parent = TargetColumnFactory(dataset__name="rc_plant", name="plant_no", data_type="integer", key_ordinal=1)
     child = TargetColumnFactory(dataset__name="rc_part", name="plant", data_type="integer")
     create_reference(child=child.dataset, parent=parent.dataset, pairs=[(child, parent)])
@@ -163,7 +165,7 @@ def test_a_new_type_is_refused_by_references_unless_its_keys_are_the_same():
         assert [each.effect for each in impact_of(column, RETYPE, type=DataType("bigint"))] == [STAYS]
 
 
-def test_a_new_type_must_suit_the_filters_that_name_the_column(airport: TargetDataset):
+def test_impact_of_a_type_change_lists_filters_that_name_the_column(airport: TargetDataset):
     TargetDataset.objects.filter(pk=airport.pk).update(filter="elevation > 0")
     (found,) = (
         each for each in impact_of(named("stage.stg_air_airport", "elevation"), RETYPE) if each.what == "filter"
@@ -171,7 +173,7 @@ def test_a_new_type_must_suit_the_filters_that_name_the_column(airport: TargetDa
     assert (found.effect, found.dataset, found.before) == (STAYS, airport, "elevation > 0")
 
 
-def test_the_impact_on_a_source_column_names_the_columns_that_read_it(mart: TargetDataset):
+def test_impact_of_a_source_column_lists_the_columns_that_read_it(mart: TargetDataset):
     column = SourceColumn.objects.get(name="name")
     found = {(each.effect, str(each.dataset), each.what) for each in Downstream(column).impact(DROP)}
     assert (BREAKS, "raw.raw_air_airport", "column name") in found

@@ -33,7 +33,7 @@ def add_routes(rawcore: TargetDataset) -> TargetDataset:
     return routes
 
 
-def test_states_are_read_in_few_queries(
+def test_dataset_states_take_six_queries(
     rawcore: TargetDataset, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     with django_assert_num_queries(6):
@@ -48,7 +48,7 @@ def test_more_datasets_and_references_take_no_more_queries(
         datasets.dataset_states()
 
 
-def test_history_is_the_history_key_of_its_base(rawcore: TargetDataset) -> None:
+def test_dataset_state_has_the_key_of_its_history(rawcore: TargetDataset) -> None:
     assert datasets.dataset_state(rawcore).history_key == str(rawcore.history.key)
 
 
@@ -57,11 +57,11 @@ def test_history_datasets_are_not_listed(rawcore: TargetDataset) -> None:
     assert names == ["raw_air_airport", "rc_air_airport", "stg_air_airport"]
 
 
-def test_the_state_of_a_history_dataset_is_its_bases(rawcore: TargetDataset) -> None:
+def test_dataset_state_of_a_history_is_that_of_its_base(rawcore: TargetDataset) -> None:
     assert datasets.dataset_state(rawcore.history).name == "rc_air_airport"
 
 
-def test_retired_things_are_in_the_state_as_inactive(rawcore: TargetDataset) -> None:
+def test_dataset_state_contains_retired_objects_as_inactive(rawcore: TargetDataset) -> None:
     retire_column(column=rawcore.columns.get(name="name"), expected_version=1)
     retire_dataset(dataset=rawcore, expected_version=1)
     state = datasets.dataset_state(rawcore)
@@ -75,7 +75,7 @@ def test_inputs_are_stable_keys(rawcore: TargetDataset) -> None:
     assert state.columns[0].inputs == (str(stage.columns.get(name="icao").key),)
 
 
-def test_types_are_said_in_full(rawcore: TargetDataset) -> None:
+def test_dataset_state_has_full_column_types(rawcore: TargetDataset) -> None:
     assert [column.type for column in datasets.dataset_state(rawcore).columns] == [
         "string",
         "string",
@@ -124,7 +124,7 @@ def test_lineage_looks_the_same_from_a_source(rawcore: TargetDataset) -> None:
     assert len(lineage(rawcore.generated_from).nodes) == 5
 
 
-def test_lineage_shows_who_refers(rawcore: TargetDataset) -> None:
+def test_dataset_lineage_contains_references_to_the_dataset(rawcore: TargetDataset) -> None:
     add_routes(rawcore)
     references = [edge for edge in lineage(rawcore).edges if edge.kind == "reference"]
     assert [edge.label for edge in references] == ["origin_key"]

@@ -67,7 +67,7 @@ def routes_to(airport: TargetDataset, role: str = "") -> TargetDataset:
 # --- renames -----------------------------------------------------------------------------------
 
 
-def test_a_columns_new_name_is_followed_where_it_is_read(airport: TargetDataset, places: TargetDataset) -> None:
+def test_column_rename_lists_dependents_with_their_new_text(airport: TargetDataset, places: TargetDataset) -> None:
     assert told(dependents.of_column_rename(named(airport, "name"), "title")) == [
         (FOLLOWS, "rawcore.rc_air_airport_hist", "history", "name", "title"),
         (FOLLOWS, "mart.places", "filter", "name IS NOT NULL", "`title` IS NOT NULL"),
@@ -76,7 +76,7 @@ def test_a_columns_new_name_is_followed_where_it_is_read(airport: TargetDataset,
     ]
 
 
-def test_what_is_announced_is_what_the_rename_does(airport: TargetDataset, places: TargetDataset) -> None:
+def test_column_rename_has_the_effect_that_its_dependents_show(airport: TargetDataset, places: TargetDataset) -> None:
     announced = {one.what: one.after for one in dependents.of_column_rename(named(airport, "name"), "title")}
     rename_column(column=named(airport, "name"), name="title", expected_version=1, reason="clearer")
     places.refresh_from_db()
@@ -84,24 +84,26 @@ def test_what_is_announced_is_what_the_rename_does(airport: TargetDataset, place
     assert named(places, "shout").expression == announced["column shout"]
 
 
-def test_before_a_name_is_typed_only_what_there_is_is_said(airport: TargetDataset, places: TargetDataset) -> None:
+def test_column_rename_without_a_name_lists_dependents_without_new_text(
+    airport: TargetDataset, places: TargetDataset
+) -> None:
     assert [one.after for one in dependents.of_column_rename(named(airport, "name"))] == ["", "", "", ""]
 
 
-def test_a_policy_that_names_the_column_follows(airport: TargetDataset) -> None:
+def test_column_rename_lists_a_history_policy_that_names_the_column(airport: TargetDataset) -> None:
     policy = {"track": ["name"]}
     update_target_dataset(dataset=airport, expected_version=airport.version, history_policy=policy)
     found = dependents.of_column_rename(named(airport, "name"), "title")
     assert (FOLLOWS, "rawcore.rc_air_airport", "history policy", "name", "title") in told(found)
 
 
-def test_references_pair_by_key_and_stay(airport: TargetDataset) -> None:
+def test_column_rename_keeps_references(airport: TargetDataset) -> None:
     routes_to(airport, "origin")
     found = dependents.of_column_rename(named(airport, "icao"), "code")
     assert (STAYS, "rawcore.rc_net_route", "reference to rawcore.rc_air_airport", "", "") in told(found)
 
 
-def test_an_operation_that_only_the_input_has_stands_in_the_way_as_the_service_says(airport: TargetDataset) -> None:
+def test_rename_of_an_input_column_used_by_a_cdc_policy_is_refused_as_listed(airport: TargetDataset) -> None:
     stage = TargetDataset.objects.get(name="stg_air_airport")
     operation = create_target_column(dataset=stage, name="op", type="string", inputs=[])
     changed = create_target_column(dataset=airport, name="changed_at", type="timestamp", inputs=[])
@@ -113,7 +115,7 @@ def test_an_operation_that_only_the_input_has_stands_in_the_way_as_the_service_s
         rename_column(column=operation, name="operation", expected_version=1, reason="clearer")
 
 
-def test_a_datasets_new_name_reaches_its_keys_its_history_and_what_refers_to_it(
+def test_dataset_rename_lists_its_key_history_and_references(
     airport: TargetDataset, places: TargetDataset
 ) -> None:
     routes_to(airport)
@@ -127,7 +129,7 @@ def test_a_datasets_new_name_reaches_its_keys_its_history_and_what_refers_to_it(
     assert TargetDataset.objects.get(history_of=airport).name == "rc_airfield_hist"
 
 
-def test_a_reference_with_a_role_keeps_its_columns_name(airport: TargetDataset) -> None:
+def test_dataset_rename_keeps_a_reference_with_a_role(airport: TargetDataset) -> None:
     routes_to(airport, "origin")
     found = dependents.of_dataset_rename(airport, "rc_airfield")
     assert (STAYS, "rawcore.rc_net_route", "reference origin", "", "") in told(found)
@@ -142,7 +144,7 @@ def test_downstream_is_everything_that_rows_flow_into(airport: TargetDataset, pl
 # --- retiring and deleting -----------------------------------------------------------------------
 
 
-def test_what_reads_a_retired_column_is_left_without_it(airport: TargetDataset, places: TargetDataset) -> None:
+def test_column_retirement_lists_broken_readers(airport: TargetDataset, places: TargetDataset) -> None:
     assert told(dependents.of_column_retirement(named(airport, "name"))) == [
         (BREAKS, "mart.places", "filter", "name IS NOT NULL", ""),
         (BREAKS, "mart.places", "column name", "", ""),
@@ -166,13 +168,13 @@ def test_a_retirement_is_announced_as_refused_when_the_service_refuses_it(airpor
     assert announced == refuses_retirement(named(airport, name)) == (name != "elevation")
 
 
-def test_a_reference_stands_in_the_way_of_retiring_its_column(airport: TargetDataset) -> None:
+def test_reference_refuses_the_retirement_of_its_column(airport: TargetDataset) -> None:
     routes = routes_to(airport)
     assert any(one.effect == REFUSES for one in dependents.of_column_retirement(named(routes, "origin")))
     assert refuses_retirement(named(routes, "origin"))
 
 
-def test_a_retired_dataset_takes_its_history_along_and_leaves_its_readers(
+def test_dataset_retirement_lists_its_history_and_broken_readers(
     airport: TargetDataset, places: TargetDataset
 ) -> None:
     routes_to(airport, "origin")
@@ -183,7 +185,7 @@ def test_a_retired_dataset_takes_its_history_along_and_leaves_its_readers(
     ]
 
 
-def test_what_reads_a_thing_stands_in_the_way_of_deleting_it(airport: TargetDataset, places: TargetDataset) -> None:
+def test_deletion_is_refused_by_readers_of_the_column_or_dataset(airport: TargetDataset, places: TargetDataset) -> None:
     update_target_dataset(dataset=places, expected_version=places.version, filter="")
     column = retire_column(column=named(airport, "elevation"), expected_version=1)
     assert told(dependents.of_column_deletion(column)) == [(REFUSES, "mart.places", "column elevation", "", "")]
@@ -196,13 +198,13 @@ def test_what_reads_a_thing_stands_in_the_way_of_deleting_it(airport: TargetData
         delete_dataset(dataset=dataset, expected_version=dataset.version)
 
 
-def test_what_nothing_reads_has_nothing_in_the_way_of_its_deletion(airport: TargetDataset) -> None:
+def test_deletion_of_an_unread_column_has_no_dependents(airport: TargetDataset) -> None:
     column = retire_column(column=named(airport, "elevation"), expected_version=1)
     assert dependents.of_column_deletion(column) == []
     delete_column(column=column, expected_version=column.version)
 
 
-def test_an_expression_that_cannot_be_read_is_shown_and_not_hidden(
+def test_unreadable_expression_is_listed_as_refusing_a_rename(
     airport: TargetDataset, places: TargetDataset
 ) -> None:
     broken = named(places, "shout")
@@ -211,7 +213,7 @@ def test_an_expression_that_cannot_be_read_is_shown_and_not_hidden(
     assert (REFUSES, "mart.places", "column shout", "upper(", "") in told(found)
 
 
-def test_a_new_expression_is_seen_at_once(airport: TargetDataset, places: TargetDataset) -> None:
+def test_dependents_follow_a_changed_expression(airport: TargetDataset, places: TargetDataset) -> None:
     column = named(places, "shout")
     update_target_column(column=column, expected_version=column.version, expression="upper(icao)")
     found = [one.what for one in dependents.of_column_rename(named(airport, "name"))]
@@ -221,7 +223,7 @@ def test_a_new_expression_is_seen_at_once(airport: TargetDataset, places: Target
 # --- references ----------------------------------------------------------------------------------
 
 
-def test_a_retired_reference_leaves_its_column_and_its_ends_alone(airport: TargetDataset) -> None:
+def test_reference_retirement_lists_the_foreign_key_and_keeps_both_ends(airport: TargetDataset) -> None:
     reference = routes_to(airport, role="origin").references.get()
     assert told(dependents.of_reference_retirement(reference)) == [
         (FOLLOWS, "rawcore.rc_net_route", "foreign key", "origin_key", ""),
@@ -231,7 +233,7 @@ def test_a_retired_reference_leaves_its_column_and_its_ends_alone(airport: Targe
     ]
 
 
-def test_nothing_hangs_on_a_reference_that_is_retired_already(airport: TargetDataset) -> None:
+def test_retired_reference_has_no_dependents(airport: TargetDataset) -> None:
     reference = routes_to(airport).references.get()
     assert dependents.of_reference_retirement(retire_reference(reference=reference, expected_version=1)) == []
 
@@ -239,7 +241,9 @@ def test_nothing_hangs_on_a_reference_that_is_retired_already(airport: TargetDat
 # --- what is read ----------------------------------------------------------------------------------
 
 
-def test_what_reads_an_input_stands_in_the_way_of_its_going(airport: TargetDataset, places: TargetDataset) -> None:
+def test_removing_an_input_lists_the_columns_and_filter_that_read_it(
+    airport: TargetDataset, places: TargetDataset
+) -> None:
     retire_column(column=named(places, "elevation"), expected_version=1)
     found = dependents.of_inputs_change(places, [])
     assert [(one.effect, one.what) for one in found] == [
@@ -253,11 +257,13 @@ def test_what_reads_an_input_stands_in_the_way_of_its_going(airport: TargetDatas
     assert "it is retired: delete or restore it" in found[2].says
 
 
-def test_the_same_inputs_touch_nothing(airport: TargetDataset, places: TargetDataset) -> None:
+def test_unchanged_inputs_have_no_dependents(airport: TargetDataset, places: TargetDataset) -> None:
     assert dependents.of_inputs_change(places, [airport]) == []
 
 
-def test_what_is_announced_of_inputs_is_what_the_service_refuses(airport: TargetDataset, places: TargetDataset) -> None:
+def test_inputs_change_is_listed_as_refused_if_the_service_refuses_it(
+    airport: TargetDataset, places: TargetDataset
+) -> None:
     top = create_target_dataset(schema=places.schema, name="top", inputs=[places])
     for wanted in ([], [airport, top], [top]):
         assert REFUSES in {one.effect for one in dependents.of_inputs_change(places, wanted)}

@@ -50,7 +50,7 @@ def sensitive(dataset: TargetDataset) -> set[str]:
     return set(classification(dataset).sensitive_present)
 
 
-def test_columns_chosen_by_a_sensitive_column_are_sensitive_over_models(person, letters, bizcore) -> None:
+def test_columns_selected_by_a_sensitive_column_are_sensitive_across_models(person, letters, bizcore) -> None:
     select = "SELECT p.id, a.ch FROM rawcore.person p JOIN rawcore.letter a ON a.ch = substr(p.email, 1, 1)"
     first = targets.create_target_dataset(schema=bizcore, name="initial", select=select)
     copied = "SELECT upper(ch) AS c FROM bizcore.initial"
@@ -99,7 +99,7 @@ def test_foreign_key_is_made_of_the_columns_of_the_active_reference(person, lett
     assert sensitive(targets.create_target_dataset(schema=bizcore, name="joined", select=select)) == chosen
 
 
-def test_an_editor_does_not_make_a_chosen_column_readable_by_another_select(person, letters, bizcore) -> None:
+def test_editor_cannot_make_a_sensitive_column_readable_by_changing_the_select(person, letters, bizcore) -> None:
     select = "SELECT a.ch FROM rawcore.person p JOIN rawcore.letter a ON a.ch = substr(p.email, 1, 1)"
     model = targets.create_target_dataset(schema=bizcore, name="initial", select=select)
     with acting_as(ensure_user(name="mia", roles=["editor"])), pytest.raises(MetadataError, match="steward"):
@@ -114,7 +114,7 @@ def test_an_editor_does_not_make_a_chosen_column_readable_by_another_select(pers
     ("filter_", "columns"),
     [("salary > 90000 AND id > 1", {"email", "salary"}), ("salary % 10 = id", {"email", "id", "salary"})],
 )
-def test_a_filter_that_compares_a_sensitive_column_makes_all_columns_sensitive(person, filter_, columns) -> None:
+def test_filter_that_compares_a_sensitive_column_makes_the_compared_columns_sensitive(person, filter_, columns) -> None:
     stage = TargetDatasetFactory(name="stage")
     for name in ("email", "id", "salary"):
         TargetColumnFactory(dataset=stage, name=name)
@@ -124,7 +124,7 @@ def test_a_filter_that_compares_a_sensitive_column_makes_all_columns_sensitive(p
     assert sensitive(person) == columns
 
 
-def test_columns_joined_to_the_left_of_a_whole_key_stay_readable(person, bizcore) -> None:
+def test_left_join_on_a_whole_key_keeps_columns_of_its_left_side_readable(person, bizcore) -> None:
     orders = TargetDatasetFactory(name="orders")
     TargetColumnFactory(dataset=orders, name="id", data_type="bigint", nullable=False, key_ordinal=1)
     TargetColumnFactory(dataset=orders, name="buyer", pii=True)

@@ -47,7 +47,7 @@ def test_a_preview_shows_before_and_after(datasets: list[TargetDataset]):
 
 
 @pytest.mark.parametrize("run", [preview_edits, apply_edits])
-def test_previews_and_edits_lock_the_datasets_in_one_order(run: Callable, datasets: list[TargetDataset]):
+def test_bulk_preview_and_edit_lock_datasets_in_primary_key_order(run: Callable, datasets: list[TargetDataset]):
     with CaptureQueriesContext(connection) as queries:
         run(edits_of(reversed(datasets), OWNER, "ops"))
     read = next(query["sql"] for query in queries if query["sql"].startswith("SELECT"))
@@ -58,14 +58,14 @@ def test_rows_without_a_change_have_a_reason(datasets: list[TargetDataset]):
     assert [edit.reason for edit in preview_edits(edits_of(datasets[:1], OWNER, ""))] == ["Nothing changes."]
 
 
-def test_all_rows_are_changed_by_entries_of_one_time(datasets: list[TargetDataset]):
+def test_bulk_edit_changes_all_rows_with_log_entries_of_one_time(datasets: list[TargetDataset]):
     apply_edits(edits_of(datasets, OWNER, "ops"), "reorganised")
     entries = ChangeLogEntry.objects.all()
     assert owners() == ["ops"] * 3
     assert {(entry.reason, entry.at) for entry in entries} == {("reorganised", entries[0].at)}
 
 
-def test_the_second_of_two_edits_at_once_changes_nothing(datasets: list[TargetDataset]):
+def test_bulk_edit_is_refused_if_a_row_changed_since_its_preview(datasets: list[TargetDataset]):
     """Both were previewed before either was made; they share one dataset."""
     first, second = edits_of(datasets[:2], OWNER, "first"), edits_of(datasets[1:], OWNER, "second")
     apply_edits(first)
@@ -75,7 +75,7 @@ def test_the_second_of_two_edits_at_once_changes_nothing(datasets: list[TargetDa
     assert [edit.reason for edit in refused.value.edits] == ["Was changed by another user since the preview.", ""]
 
 
-def test_rows_that_the_user_may_not_change_have_a_reason(datasets: list[TargetDataset]):
+def test_bulk_preview_gives_a_reason_for_rows_the_user_may_not_change(datasets: list[TargetDataset]):
     serving = TargetDatasetFactory(name="sales", schema__name="serving")
     person = ensure_user(name="eve", roles=[])
     grant_role(user=person, role=Role.EDITOR, layer="serving")
@@ -93,7 +93,7 @@ def test_a_classification_is_not_lowered_without_permission(datasets: list[Targe
     assert [edit.problem.code if edit.problem else "" for edit in edits] == ["not_permitted", ""]
 
 
-def test_a_history_is_retired_with_its_base(rawcore: TargetDataset):
+def test_bulk_preview_refuses_to_retire_a_history_without_its_base(rawcore: TargetDataset):
     edits = preview_edits(edits_of([rawcore, rawcore.history], RETIRE, None))
     assert [edit.reason for edit in edits] == ["", "A history is retired with its base dataset."]
 
@@ -101,21 +101,21 @@ def test_a_history_is_retired_with_its_base(rawcore: TargetDataset):
 # --- undo ------------------------------------------------------------------------------------
 
 
-def test_an_undo_sets_all_values_back(datasets: list[TargetDataset]):
+def test_undo_restores_all_previous_values(datasets: list[TargetDataset]):
     TargetDataset.objects.filter(pk=datasets[0].pk).update(owner="ann")
     apply_edits(edits_of(TargetDataset.objects.order_by("pk").select_related("schema"), OWNER, "ops"))
     apply_edits(undo_edits(last_entry()))
     assert owners() == ["ann", "", ""]
 
 
-def test_an_undo_brings_retired_datasets_back(rawcore: TargetDataset):
+def test_undo_restores_a_retired_dataset_and_its_history(rawcore: TargetDataset):
     apply_edits(edits_of([rawcore], RETIRE, None))
     apply_edits(undo_edits(last_entry()))
     assert TargetDataset.objects.get(pk=rawcore.pk).active
     assert TargetDataset.objects.get(pk=rawcore.history.pk).active
 
 
-def test_a_history_is_undone_with_its_base(rawcore: TargetDataset):
+def test_undo_restores_a_history_with_its_base(rawcore: TargetDataset):
     apply_edits(edits_of([rawcore, rawcore.history], OWNER, "ops"))
     apply_edits(undo_edits(last_entry()))
     assert not TargetDataset.objects.exclude(owner="").exists()
@@ -137,7 +137,7 @@ def test_a_value_that_was_changed_since_is_not_undone(datasets: list[TargetDatas
     assert owners() == ["ann", "ops", "ops"]
 
 
-def test_other_edits_since_stay(datasets: list[TargetDataset]):
+def test_undo_keeps_later_edits_of_other_fields(datasets: list[TargetDataset]):
     apply_edits(edits_of(datasets[:1], OWNER, "ops"))
     entry, row = last_entry(), TargetDataset.objects.get(pk=datasets[0].pk)
     update_target_dataset(dataset=row, expected_version=row.version, description="Kept.")
@@ -146,7 +146,7 @@ def test_other_edits_since_stay(datasets: list[TargetDataset]):
     assert (row.owner, row.description) == ("", "Kept.")
 
 
-def test_the_entry_of_an_edit_is_its_own(datasets: list[TargetDataset]):
+def test_bulk_edit_returns_its_own_log_entry(datasets: list[TargetDataset]):
     """Another user's edit after it has a newer entry of the same dataset."""
     entry = apply_edits(edits_of(datasets[:1], OWNER, "ops"))
     row = TargetDataset.objects.get(pk=datasets[0].pk)
@@ -184,7 +184,7 @@ def test_the_undo_of_a_rename_removes_the_former_name(rawcore: TargetDataset):
     assert column("rc_air_airport", "elevation").former_names == []
 
 
-def test_a_name_that_was_executed_becomes_a_former_name(rawcore: TargetDataset):
+def test_undo_of_an_executed_rename_keeps_the_new_name_as_a_former_name(rawcore: TargetDataset):
     entry = rename(column("rc_air_airport", "elevation"), "height")
     apply_state(rawcore)
     apply_edits(undo_edits(entry))
@@ -192,7 +192,7 @@ def test_a_name_that_was_executed_becomes_a_former_name(rawcore: TargetDataset):
     assert last_entry().action == "renamed"
 
 
-def test_what_followed_a_rename_follows_its_undo(stage: TargetDataset):
+def test_undo_of_a_rename_is_followed_by_dependent_expressions(stage: TargetDataset):
     change(column("rc_air_airport", "elevation"), expression="elevation * 2")
     entry = rename(column("stg_air_airport", "elevation"), "height")
     assert column("rc_air_airport", "elevation").expression == "`height` * 2"
@@ -201,7 +201,7 @@ def test_what_followed_a_rename_follows_its_undo(stage: TargetDataset):
     assert (row.expression, row.inputs.get().upstream_column.name) == ("elevation * 2", "elevation")
 
 
-def test_an_expression_that_was_edited_since_a_rename_stays(stage: TargetDataset):
+def test_undo_of_a_rename_keeps_a_later_edit_of_an_expression(stage: TargetDataset):
     change(column("rc_air_airport", "elevation"), expression="elevation * 2")
     entry = rename(column("stg_air_airport", "elevation"), "height")
     change(column("rc_air_airport", "elevation"), expression="height * 3")
@@ -302,7 +302,7 @@ def test_the_undo_of_a_select_can_be_undone(sums: TargetDataset):
     assert described(sums) == changed
 
 
-def test_models_that_read_it_follow_the_undo_of_a_select(sums: TargetDataset):
+def test_undo_of_a_select_is_followed_by_models_that_read_it(sums: TargetDataset):
     reader = create_target_dataset(
         schema=TargetSchemaFactory(name="serving"), name="reader", select="SELECT twice FROM bizcore.sums"
     )

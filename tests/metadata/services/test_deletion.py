@@ -29,7 +29,7 @@ def retired(dataset: TargetDataset, name: str) -> TargetColumn:
     return retire_column(column=one, expected_version=one.version)
 
 
-def test_a_retired_column_is_deleted_and_who_did_it_is_known(airports):
+def test_deletion_of_a_retired_column_is_logged_with_user_and_reason(airports):
     gone = retired(airports, "elevation")
     with acting_as(ensure_user(name="ada", roles=["editor"])):
         delete_column(column=gone, expected_version=gone.version, reason="nobody asked for it")
@@ -54,7 +54,7 @@ def test_a_column_that_another_reads_is_not_deleted(airports):
     assert refused.value.code == "in_use"
 
 
-def test_a_retired_dataset_goes_with_its_columns_and_its_history(airports):
+def test_deletion_of_a_retired_dataset_includes_its_columns_and_history(airports):
     gone = retire_dataset(dataset=airports, expected_version=airports.version)
     delete_dataset(dataset=gone, expected_version=gone.version)
     assert not TargetDataset.objects.filter(name__startswith="rc_air_airport").exists()

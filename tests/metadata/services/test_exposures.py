@@ -56,7 +56,7 @@ def test_only_a_serving_dataset_has_exposures(db: None):
         ("kind", "x"),
     ],
 )
-def test_an_exposure_needs_name_owner_and_a_link_that_can_be_followed(mart: TargetDataset, field: str, value: str):
+def test_exposure_requires_a_name_an_owner_a_kind_and_a_valid_link(mart: TargetDataset, field: str, value: str):
     with pytest.raises(MetadataError) as refused:
         create_exposure(dataset=mart, **BOARD | {"name": "Other", field: value})
     assert refused.value.field == field
@@ -77,7 +77,7 @@ def test_changes_of_an_exposure_are_logged_with_its_dataset(mart: TargetDataset)
     assert {entry.dataset_key for entry in entries} == {mart.key}
 
 
-def test_files_hold_contract_and_exposures(mart: TargetDataset, tmp_path: Path):
+def test_contract_and_exposures_round_trip_through_files(mart: TargetDataset, tmp_path: Path):
     export_metadata(tmp_path / "before")
     key = board().key
     Exposure.objects.all().delete()

@@ -14,7 +14,7 @@ from tests.factories import (
 pytestmark = pytest.mark.django_db
 
 
-def test_a_policy_over_a_column_that_is_not_there_is_refused(rawcore: TargetDataset) -> None:
+def test_policy_with_an_unknown_column_is_refused(rawcore: TargetDataset) -> None:
     with pytest.raises(MetadataError) as refused:
         targets.update_target_dataset(dataset=rawcore, expected_version=1, history_policy={"track": ["runway"]})
     assert refused.value.field == "history_policy.track"
@@ -50,7 +50,7 @@ def dated(rawcore: TargetDataset) -> TargetDataset:
         ({"rank_by": "column"}, "rank_by"),
     ],
 )
-def test_a_policy_that_makes_no_sense_is_refused_when_it_is_saved(
+def test_invalid_policy_is_refused_when_saved(
     rawcore: TargetDataset, policy: dict, field: str
 ) -> None:
     targets.create_target_column(dataset=rawcore, name="counter", type="bigint")
@@ -81,7 +81,7 @@ def test_a_column_is_retired_once_the_policy_does_not_name_it_any_more(dated: Ta
         ("name", {"role": "business_key", "key_ordinal": 2}, "history_policy.track"),
     ],
 )
-def test_a_column_stays_fit_for_the_policy_that_names_it(
+def test_column_cannot_change_so_that_it_no_longer_fits_the_policy(
     dated: TargetDataset, column: str, change: dict, field: str
 ) -> None:
     with pytest.raises(MetadataError) as refused:
@@ -94,7 +94,9 @@ def test_a_time_column_may_become_a_day(dated: TargetDataset) -> None:
     assert str(targets.update_target_column(column=column, expected_version=1, type="date").type) == "date"
 
 
-def test_a_feeds_operation_may_stay_in_the_input(rawcore: TargetDataset, stage: TargetDataset) -> None:
+def test_operation_column_of_a_cdc_policy_is_required_in_the_input_only(
+    rawcore: TargetDataset, stage: TargetDataset
+) -> None:
     """Check that rawcore may lack the operation column of a feed, but its input may not."""
     targets.create_target_column(dataset=rawcore, name="counter", type="bigint")
     policy = {"input": "cdc", "time": "counter", "op": "elevation"}
@@ -107,7 +109,7 @@ def test_a_feeds_operation_may_stay_in_the_input(rawcore: TargetDataset, stage: 
     assert (refused.value.field, refused.value.where) == ("history_policy.op", "rawcore.rc_air_airport")
 
 
-def test_nothing_is_asked_of_the_policy_of_a_dataset_without_history(rawcore: TargetDataset) -> None:
+def test_policy_of_a_dataset_without_history_is_not_checked(rawcore: TargetDataset) -> None:
     changes = {"historize": False, "history_policy": {"track": ["runway"]}}
     row = targets.update_target_dataset(dataset=rawcore, expected_version=1, **changes)
     with pytest.raises(MetadataError, match="no column 'runway'"):
@@ -124,14 +126,14 @@ def test_nothing_is_asked_of_the_policy_of_a_dataset_without_history(rawcore: Ta
         {"state_labels": {"new": "first"}},
     ],
 )
-def test_dated_rows_without_a_history_take_no_choice_that_shapes_versions(dated: TargetDataset, choice: dict) -> None:
+def test_dated_rows_without_a_history_refuse_version_options(dated: TargetDataset, choice: dict) -> None:
     policy = {"input": "effective", "time": "changed_at", **choice}
     with pytest.raises(MetadataError, match="needs versions") as refused:
         targets.update_target_dataset(dataset=dated, expected_version=2, historize=False, history_policy=policy)
     assert refused.value.field == f"history_policy.{next(iter(choice))}"
 
 
-def test_a_policy_of_dated_rows_is_checked_without_a_history_too(dated: TargetDataset) -> None:
+def test_policy_of_dated_rows_without_a_history_still_protects_its_columns(dated: TargetDataset) -> None:
     row = targets.update_target_dataset(dataset=dated, expected_version=2, historize=False)
     with pytest.raises(MetadataError, match="names it"):
         lifecycle.retire_column(column=row.columns.get(name="changed_at"), expected_version=1)
@@ -143,7 +145,7 @@ def test_appended_rows_have_no_history(rawcore: TargetDataset) -> None:
     assert refused.value.field == "history_policy.input"
 
 
-def test_a_source_without_a_key_can_only_be_appended() -> None:
+def test_effective_policy_requires_a_business_key_and_append_does_not() -> None:
     source = airport_source(icao={"key_ordinal": None}, at={"data_type": "timestamp"})
     change = {"source_dataset": source, "expected_version": 1, "historize": False}
     with pytest.raises(MetadataError, match="needs a business key"):
@@ -159,14 +161,14 @@ def test_an_upsert_without_a_key_is_refused() -> None:
     assert (refused.value.code, refused.value.field) == ("no_business_key", "history_policy")
 
 
-def test_a_policy_of_a_source_goes_with_its_columns() -> None:
+def test_policy_of_a_source_must_fit_its_columns() -> None:
     source = airport_source()
     with pytest.raises(MetadataError, match="no column 'gone'") as refused:
         sources.update_source_dataset(source_dataset=source, expected_version=1, history_policy={"time": "gone"})
     assert refused.value.field == "history_policy.time"
 
 
-def test_a_source_may_have_its_policy_before_its_columns() -> None:
+def test_source_without_columns_accepts_a_policy() -> None:
     policy = {"input": "effective", "time": "at"}
     source = sources.create_source_dataset(system=SystemFactory(), name="a", location="a", history_policy=policy)
     for name, type_, place in (("id", "string", 1), ("at", "timestamp", None)):
@@ -174,7 +176,7 @@ def test_a_source_may_have_its_policy_before_its_columns() -> None:
     sources.update_source_dataset(source_dataset=source, expected_version=1, owner="Kim")
 
 
-def test_a_source_without_a_key_takes_no_policy() -> None:
+def test_source_without_a_business_key_refuses_a_history_policy() -> None:
     source = airport_source(name={})
     with pytest.raises(MetadataError, match="needs a business key"):
         sources.update_source_dataset(source_dataset=source, expected_version=1, history_policy={"track": ["name"]})
@@ -188,7 +190,7 @@ def tracked() -> SourceDataset:
 
 
 @pytest.mark.parametrize("change", [{"active": False}, {"integrate": False}])
-def test_a_source_column_that_the_policy_names_is_not_put_out_of_use(tracked: SourceDataset, change: dict) -> None:
+def test_source_column_named_by_the_policy_cannot_be_deactivated(tracked: SourceDataset, change: dict) -> None:
     with pytest.raises(MetadataError, match="names it") as refused:
         sources.update_source_column(source_column=tracked.columns.get(name="name"), expected_version=1, **change)
     assert refused.value.field == "history_policy.track"
@@ -200,7 +202,7 @@ def test_a_sources_policy_follows_a_renamed_column(tracked: SourceDataset) -> No
     assert tracked.history_policy == {"track": ["title"]}
 
 
-def test_batch_files_describe_no_column_of_their_own() -> None:
+def test_batch_files_policy_refuses_a_described_fivetran_column() -> None:
     source = airport_source(icao={"key_ordinal": 1}, _fivetran_start={"data_type": "timestamp"})
     policy = {"input": "batch_files", "time": "_fivetran_start"}
     with pytest.raises(MetadataError, match="brings column '_fivetran_start' of itself") as refused:
@@ -215,7 +217,7 @@ def test_batch_files_describe_no_column_of_their_own() -> None:
         ({"order_by": "at"}, {"input": "effective", "time": "at"}, "deduplicate", "have a time of their own"),
     ],
 )
-def test_deduplication_that_does_not_go_with_the_source_is_refused(options, policy, field, message) -> None:
+def test_deduplication_that_does_not_fit_the_source_is_refused(options, policy, field, message) -> None:
     source = airport_source(icao={"key_ordinal": 1}, at={"data_type": "timestamp"})
     with pytest.raises(MetadataError, match=message) as refused:
         sources.update_source_dataset(

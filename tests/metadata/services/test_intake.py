@@ -51,14 +51,14 @@ def test_an_intake_is_kept_in_its_normal_form() -> None:
         ),
     ],
 )
-def test_an_intake_that_makes_no_sense_is_refused_when_it_is_saved(changes: dict, field: str) -> None:
+def test_invalid_intake_is_refused_when_saved(changes: dict, field: str) -> None:
     source = customers()
     with pytest.raises(MetadataError) as refused:
         change(source, **changes)
     assert (refused.value.field, refused.value.where) == (field, "erp.customer")
 
 
-def test_a_source_of_files_takes_no_watermark() -> None:
+def test_source_of_files_refuses_a_watermark() -> None:
     with pytest.raises(MetadataError) as refused:
         sources.create_source_dataset(
             system=SystemFactory(), name="a", location="a.csv", intake=INTAKE, history_policy={}
@@ -66,7 +66,7 @@ def test_a_source_of_files_takes_no_watermark() -> None:
     assert refused.value.field == "intake.watermark"
 
 
-def test_an_intake_follows_a_renamed_column_and_holds_its_column() -> None:
+def test_intake_follows_a_renamed_column_and_protects_it() -> None:
     source = customers()
     column = sources.update_source_column(
         source_column=source.columns.get(name="changed_at"), expected_version=1, name="modified_at"
@@ -78,7 +78,7 @@ def test_an_intake_follows_a_renamed_column_and_holds_its_column() -> None:
         assert refused.value.field == "intake.watermark"
 
 
-def test_a_reader_takes_no_policy_that_closes_absent_keys() -> None:
+def test_dataset_of_a_watermark_source_refuses_a_policy_that_closes_absent_keys() -> None:
     generate_targets(source_dataset=customers())
     rawcore = TargetDataset.objects.get(name="rc_erp_customer")
     with pytest.raises(MetadataError, match=r"erp\.customer has a watermark") as refused:
@@ -94,13 +94,13 @@ def test_a_reader_takes_no_policy_that_closes_absent_keys() -> None:
         ({"intake": {"key_list": "sales.keys"}}, "intake.key_list"),
     ],
 )
-def test_delete_detection_that_the_source_does_not_permit_is_refused_when_it_is_saved(described, field) -> None:
+def test_delete_detection_without_its_source_settings_is_refused(described, field) -> None:
     with pytest.raises(MetadataError) as refused:
         customers(**described)
     assert refused.value.field == field
 
 
-def test_a_readers_delete_detection_must_fit_its_source() -> None:
+def test_delete_detection_of_a_dataset_must_fit_its_source() -> None:
     generate_targets(source_dataset=customers(intake={}))
     rawcore = TargetDataset.objects.get(name="rc_erp_customer")
     with pytest.raises(MetadataError, match=r"does not fit erp\.customer: its intake\.watermark") as refused:
@@ -113,7 +113,7 @@ def test_a_readers_delete_detection_must_fit_its_source() -> None:
     assert row.history_policy == policy
 
 
-def test_the_place_of_a_key_list_is_checked_like_a_location() -> None:
+def test_key_list_is_checked_like_a_location() -> None:
     with pytest.raises(MetadataError) as refused:
         sources.create_source_dataset(
             system=SystemFactory(), name="a", location="a.csv", intake={"key_list": "{{ home }}/keys.csv"}

@@ -52,7 +52,7 @@ def test_a_rename_keeps_the_key(rawcore: TargetDataset) -> None:
     assert rename(rawcore, "airport").key == rawcore.key
 
 
-def test_a_history_dataset_is_not_renamed_alone(rawcore: TargetDataset) -> None:
+def test_history_cannot_be_renamed_without_its_base(rawcore: TargetDataset) -> None:
     with pytest.raises(MetadataError, match="named after its base"):
         rename(rawcore.history, "other_hist")
 
@@ -99,19 +99,19 @@ def test_a_filter_downstream_follows_a_renamed_column(rawcore: TargetDataset, st
 # --- retirement ------------------------------------------------------------------------------
 
 
-def test_a_retired_dataset_takes_its_history_along(rawcore: TargetDataset) -> None:
+def test_retired_dataset_retires_its_history(rawcore: TargetDataset) -> None:
     lifecycle.retire_dataset(dataset=rawcore, expected_version=1)
     rawcore.history.refresh_from_db()
     assert not rawcore.history.active
 
 
-def test_an_unretired_dataset_brings_its_history_back(rawcore: TargetDataset) -> None:
+def test_restored_dataset_restores_its_history(rawcore: TargetDataset) -> None:
     lifecycle.retire_dataset(dataset=rawcore, expected_version=1)
     row = lifecycle.unretire_dataset(dataset=rawcore, expected_version=2)
     assert (row.active, row.history.active) == (True, True)
 
 
-def test_the_whole_business_key_cannot_be_retired(rawcore: TargetDataset) -> None:
+def test_last_business_key_column_of_a_historized_dataset_cannot_be_retired(rawcore: TargetDataset) -> None:
     with pytest.raises(MetadataError, match="needs a business key"):
         lifecycle.retire_column(column=rawcore.columns.get(name="icao"), expected_version=1)
 

@@ -23,7 +23,7 @@ def ordered(monkeypatch, pks: list[int], edges: dict[int, list[int]]) -> list[in
     return [model.pk for model in models.in_order([TargetDataset(pk=pk) for pk in pks])]
 
 
-def test_a_model_is_after_those_that_it_reads_over_others(monkeypatch) -> None:
+def test_model_is_ordered_after_models_it_reads_indirectly(monkeypatch) -> None:
     assert ordered(monkeypatch, [1, 3], {1: [2], 2: [3]}) == [3, 1]
 
 
@@ -31,7 +31,7 @@ def test_models_that_read_each_other_have_an_order(monkeypatch) -> None:
     assert sorted(ordered(monkeypatch, [1, 2], {1: [2], 2: [1]})) == [1, 2]
 
 
-def test_a_dataset_is_visited_once_however_many_models_read_it(monkeypatch) -> None:
+def test_ordering_visits_a_dataset_once_regardless_of_its_readers(monkeypatch) -> None:
     edges = Edges({pk: [pk + 2 - pk % 2, pk + 3 - pk % 2] for pk in range(16)})
     ordered(monkeypatch, list(range(18)), edges)
     assert set(edges.lookups.values()) == {1}

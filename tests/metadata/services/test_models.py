@@ -74,7 +74,7 @@ def test_a_passed_column_inherits_description_and_classification(orders, bizcore
     assert (customer.description, customer.pii) == ("Who ordered", True)
 
 
-def test_a_description_by_hand_stays(orders, bizcore) -> None:
+def test_edited_description_survives_a_changed_select(orders, bizcore) -> None:
     sales = model(bizcore)
     row = column(sales, "customer")
     targets.update_target_column(column=row, expected_version=row.version, description="Buyer")
@@ -82,14 +82,14 @@ def test_a_description_by_hand_stays(orders, bizcore) -> None:
     assert column(sales, "customer").description == "Buyer"
 
 
-def test_the_business_key_is_declared_by_name(orders, bizcore) -> None:
+def test_business_key_of_a_model_survives_a_changed_select(orders, bizcore) -> None:
     sales = model(bizcore, business_key=["id"])
     assert column(sales, "id").role == "business_key"
     change(sales, select=f"{SELECT} WHERE id > 1")
     assert column(sales, "id").role == "business_key"
 
 
-def test_a_column_under_another_alias_keeps_its_key(orders, bizcore) -> None:
+def test_column_with_a_changed_alias_keeps_its_key_and_former_name(orders, bizcore) -> None:
     sales = model(bizcore)
     key = column(sales, "twice").key
     change(sales, select=SELECT.replace("AS twice", "AS double_amount"))
@@ -97,7 +97,7 @@ def test_a_column_under_another_alias_keeps_its_key(orders, bizcore) -> None:
     assert (renamed.key, renamed.former_names) == (key, ["twice"])
 
 
-def test_a_column_that_is_left_out_is_retired_and_comes_back(orders, bizcore) -> None:
+def test_column_removed_from_the_select_is_retired_and_restored_with_its_key(orders, bizcore) -> None:
     sales = model(bizcore)
     key = column(sales, "twice").key
     change(sales, select="SELECT id, customer FROM rawcore.orders")
@@ -112,7 +112,7 @@ def test_columns_swap_their_names(orders, bizcore) -> None:
     assert columns(sales) == {"a": "decimal(10,2)", "b": "bigint"}
 
 
-def test_all_columns_are_those_described(orders, bizcore) -> None:
+def test_star_select_has_the_described_columns_of_its_dataset(orders, bizcore) -> None:
     sales = model(bizcore, select="SELECT * FROM rawcore.orders")
     assert list(columns(sales)) == ["id", "customer", "amount"]
     assert select_of(sales) == "SELECT * FROM rawcore.orders"
@@ -147,7 +147,7 @@ def test_a_history_is_read_at_a_moment(orders, bizcore) -> None:
         ("SELECT id FROM bizcore.sales", "reads itself: bizcore.sales → bizcore.sales"),
     ],
 )
-def test_a_select_is_refused_where_it_is_wrong(orders, bizcore, select, message) -> None:
+def test_invalid_select_is_refused_with_its_place(orders, bizcore, select, message) -> None:
     TargetDatasetFactory(schema=TargetSchemaFactory(name="raw"), name="raw_orders")
     with pytest.raises(MetadataError) as refused:
         model(bizcore, select=select)
@@ -169,12 +169,12 @@ def test_only_bizcore_and_serving_have_models(orders) -> None:
 @pytest.mark.parametrize(
     "given", [{"filter": "id > 1"}, {"materialization": "view", "increment": {"by": "key"}}, {"take_columns": True}]
 )
-def test_a_model_has_only_fields_of_models(orders, bizcore, given) -> None:
+def test_model_refuses_filter_take_columns_and_the_increment_of_a_view(orders, bizcore, given) -> None:
     with pytest.raises(MetadataError):
         model(bizcore, **given)
 
 
-def test_a_view_has_no_values_of_a_load(orders, bizcore) -> None:
+def test_view_refuses_load_placeholders(orders, bizcore) -> None:
     with pytest.raises(MetadataError, match="a view has no load"):
         model(bizcore, select="SELECT {{ load_timestamp }} AS at", materialization="view")
 
@@ -200,7 +200,7 @@ def test_columns_of_a_model_are_not_added_renamed_or_retired_by_hand(orders, biz
             work()
 
 
-def test_a_key_column_is_not_left_out_without_another_key(orders, bizcore) -> None:
+def test_key_column_of_a_model_cannot_be_removed_without_another_key(orders, bizcore) -> None:
     sales = model(bizcore, business_key=["id"])
     with pytest.raises(MetadataError, match="in the business key"):
         change(sales, select="SELECT customer FROM rawcore.orders")
@@ -216,26 +216,26 @@ def test_a_key_column_is_not_left_out_without_another_key(orders, bizcore) -> No
         ({"by": "magic"}, "must be one of"),
     ],
 )
-def test_an_increment_fits_the_model(orders, bizcore, increment, message) -> None:
+def test_increment_that_does_not_fit_the_model_is_refused(orders, bizcore, increment, message) -> None:
     with pytest.raises(MetadataError, match=message):
         model(bizcore, increment=increment)
 
 
-def test_keys_that_change_must_decide_the_rows_of_the_model(orders, bizcore) -> None:
+def test_changed_keys_increment_refuses_a_select_with_rows_of_other_keys(orders, bizcore) -> None:
     by_keys = {"by": "changed_keys", "input": "rawcore.orders", "columns": {"id": "id"}}
     select = "SELECT o.id, p.amount FROM rawcore.orders o JOIN rawcore.orders p ON p.id = o.id"
     with pytest.raises(MetadataError, match="reads rawcore.orders more than once"):
         model(bizcore, select=select, increment=by_keys)
 
 
-def test_the_input_of_changed_keys_is_a_table(orders, bizcore) -> None:
+def test_changed_keys_increment_refuses_a_view_as_input(orders, bizcore) -> None:
     model(bizcore, "v", "SELECT id FROM rawcore.orders", materialization="view")
     by_keys = {"by": "changed_keys", "input": "bizcore.v", "columns": {"id": "id"}}
     with pytest.raises(MetadataError, match="bizcore.v is a view; loads compare tables"):
         model(bizcore, select="SELECT id FROM bizcore.v", increment=by_keys)
 
 
-def test_a_model_with_a_key_has_a_history(orders, bizcore) -> None:
+def test_historized_model_requires_a_business_key(orders, bizcore) -> None:
     with pytest.raises(MetadataError, match="needs a business key"):
         model(bizcore, historize=True)
     sales = model(bizcore, historize=True, business_key=["id"])
@@ -264,7 +264,7 @@ def test_a_rename_flows_through_all_columns_to_the_next_model(orders, bizcore) -
     assert "e.`net` + 1" in select_of(last)
 
 
-def test_a_dataset_renamed_upstream_keeps_its_readers(orders, bizcore) -> None:
+def test_dataset_rename_upstream_is_written_into_the_select(orders, bizcore) -> None:
     sales = model(bizcore, select="SELECT orders.orders_key AS k, orders.id FROM rawcore.orders")
     lifecycle.rename_dataset(dataset=orders, name="purchases", expected_version=orders.version)
     assert select_of(sales) == ("SELECT orders.`purchases_key` AS k, orders.id FROM `rawcore`.`purchases` AS `orders`")
@@ -298,7 +298,7 @@ def test_a_column_that_models_read_is_not_retired(orders, bizcore) -> None:
     assert "line 1, column 22: the datasets in FROM have no column amount" in refused.value.message
 
 
-def test_a_column_of_a_model_is_not_left_out_while_another_reads_it(orders, bizcore) -> None:
+def test_model_column_read_by_another_model_cannot_be_removed(orders, bizcore) -> None:
     sales = model(bizcore)
     model(bizcore, "last", "SELECT twice FROM bizcore.sales")
     with pytest.raises(MetadataError, match=r"bizcore\.last"):
@@ -311,13 +311,13 @@ def test_a_dataset_that_models_read_is_not_retired(orders, bizcore) -> None:
         lifecycle.retire_dataset(dataset=orders, expected_version=orders.version)
 
 
-def test_a_new_column_reaches_models_of_all_columns(orders, bizcore) -> None:
+def test_new_column_upstream_is_added_to_star_models(orders, bizcore) -> None:
     sales = model(bizcore, select="SELECT * FROM rawcore.orders")
     targets.create_target_column(dataset=orders, name="note", type="string")
     assert list(columns(sales)) == ["id", "customer", "amount", "note"]
 
 
-def test_a_column_that_would_take_a_name_of_a_model_over_is_not_added(orders, bizcore) -> None:
+def test_new_column_that_changes_the_meaning_of_a_model_is_refused(orders, bizcore) -> None:
     sales = model(bizcore, select="SELECT amount AS base, base + 1 AS total FROM rawcore.orders")
     with pytest.raises(MetadataError, match="bizcore.sales.*base is the result base") as refused:
         targets.create_target_column(dataset=orders, name="base", type="integer")
@@ -327,7 +327,7 @@ def test_a_column_that_would_take_a_name_of_a_model_over_is_not_added(orders, bi
     assert columns(sales)["base"] == "decimal(10,2)"
 
 
-def test_the_lineage_of_hashes_is_stored_with_their_model_only(orders, bizcore) -> None:
+def test_lineage_of_hashes_changes_only_when_its_model_is_stored(orders, bizcore) -> None:
     """A change upstream leaves models with hashes alone, also those whose hashes were stored without lineage."""
     select = "SELECT orders_key, row_hash AS hash, upper(orders_key) AS k, customer FROM rawcore.orders"
     new, old = model(bizcore, "new", select), model(bizcore, "old", select)
@@ -363,20 +363,20 @@ def test_lineage_of_a_history_key_and_of_dates_has_the_time_column(orders, bizco
     assert lineage(since)["since"] == ("__valid_from", ["changed"])
 
 
-def test_a_new_column_is_refused_by_a_model_of_a_model(orders, bizcore) -> None:
+def test_new_column_is_refused_if_it_changes_the_rows_of_an_indirect_model(orders, bizcore) -> None:
     model(bizcore, select="SELECT * FROM rawcore.orders")
     model(bizcore, "last", "SELECT DISTINCT * FROM bizcore.sales")
     with pytest.raises(MetadataError, match=r"bizcore\.last.*would change the rows \(note\)"):
         targets.create_target_column(dataset=orders, name="note", type="string")
 
 
-def test_a_renamed_dataset_and_its_reader_keep_their_meaning(orders, bizcore) -> None:
+def test_dataset_rename_keeps_a_result_named_like_its_old_key(orders, bizcore) -> None:
     sales = model(bizcore, select="SELECT id AS orders_key, count(*) AS n FROM rawcore.orders GROUP BY id")
     lifecycle.rename_dataset(dataset=orders, name="purchases", expected_version=orders.version)
     assert list(columns(sales)) == ["orders_key", "n"]
 
 
-def test_a_retired_column_does_not_leave_its_name_to_a_result(orders, bizcore) -> None:
+def test_column_whose_name_would_then_mean_a_result_cannot_be_retired(orders, bizcore) -> None:
     model(bizcore, select="SELECT id AS amount, amount * 2 AS twice FROM rawcore.orders")
     row = column(orders, "amount")
     with pytest.raises(MetadataError, match="would become the result amount"):
@@ -393,7 +393,7 @@ def test_models_of_one_name_in_two_schemas_need_an_alias(orders, bizcore) -> Non
     assert columns(model(serving, "both", both.replace("serving.sales", "serving.sales AS other")))
 
 
-def test_the_change_log_has_the_columns_of_a_new_model(orders, bizcore, django_assert_max_num_queries) -> None:
+def test_new_model_is_stored_with_a_limited_number_of_queries(orders, bizcore, django_assert_max_num_queries) -> None:
     with django_assert_max_num_queries(130):
         sales = model(bizcore)
     ReferenceFactory(child=sales, parent=orders, role_name="order")

@@ -14,37 +14,37 @@ LID = {"name": "lid", "type": "string"}
 KNOWN = [{"name": name, "type": "string"} for name in ("icao", "name", "elevation")]
 
 
-def test_a_column_the_contract_does_not_know_is_new() -> None:
+def test_proposals_list_delivered_columns_missing_in_the_contract() -> None:
     assert [c.name for c in propose_columns(airport_source(), [*KNOWN, LID]).new] == ["lid"]
 
 
-def test_nothing_is_proposed_where_all_is_known() -> None:
+def test_proposals_are_empty_if_all_columns_are_known() -> None:
     assert not propose_columns(airport_source(), KNOWN)
 
 
-def test_a_promised_column_that_is_not_delivered_is_missing() -> None:
+def test_proposals_list_contract_columns_that_are_not_delivered() -> None:
     assert [c.name for c in propose_columns(airport_source(), KNOWN[:2]).missing] == ["elevation"]
 
 
-def test_a_name_that_differs_only_by_case_clashes() -> None:
+def test_proposals_list_names_that_differ_only_by_case_as_clashing() -> None:
     found = propose_columns(airport_source(), [*KNOWN, {"name": "ICAO", "type": "string"}])
     assert ([c.name for c in found.clashing], found.new) == (["ICAO"], ())
 
 
-def test_taking_a_column_brings_it_into_every_layer() -> None:
+def test_accepted_column_is_added_to_every_layer() -> None:
     source = airport_source()
     generate_targets(source_dataset=source)
     take_columns(source_dataset=source, proposals=[LID])
     assert TargetColumn.objects.filter(name="lid", active=True).count() == 3
 
 
-def test_taking_a_column_twice_takes_it_once() -> None:
+def test_accepting_a_column_twice_changes_nothing() -> None:
     source = airport_source()
     take_columns(source_dataset=source, proposals=[LID])
     assert not take_columns(source_dataset=source, proposals=[LID])
 
 
-def test_a_column_that_was_out_of_use_comes_back_as_it_was() -> None:
+def test_accepting_an_inactive_column_restores_it_with_its_type() -> None:
     source = airport_source()
     SourceColumn.objects.filter(name="elevation").update(active=False)
     take_columns(source_dataset=source, proposals=[{"name": "elevation", "type": "string"}])
@@ -52,7 +52,7 @@ def test_a_column_that_was_out_of_use_comes_back_as_it_was() -> None:
     assert (column.active, str(column.type)) == (True, "float")
 
 
-def test_a_clashing_column_is_not_taken() -> None:
+def test_clashing_column_cannot_be_accepted() -> None:
     with pytest.raises(MetadataError, match="only by case"):
         take_columns(source_dataset=airport_source(), proposals=[{"name": "ICAO", "type": "string"}])
 
@@ -60,6 +60,6 @@ def test_a_clashing_column_is_not_taken() -> None:
 @pytest.mark.parametrize(
     "proposal", [{"name": "x"}, {"name": "x", "type": "nope"}, {"name": 1, "type": "string"}, {**LID, "x": 1}]
 )
-def test_a_proposal_that_makes_no_sense_is_refused(proposal: dict) -> None:
+def test_invalid_proposal_is_refused(proposal: dict) -> None:
     with pytest.raises(MetadataError):
         take_columns(source_dataset=airport_source(), proposals=[proposal])

@@ -39,7 +39,7 @@ def retire(dataset: TargetDataset, name: str) -> None:
     retire_column(column=column, expected_version=column.version)
 
 
-def test_a_check_is_in_the_change_log_of_its_dataset(airport, named):
+def test_check_change_is_logged_with_its_dataset(airport, named):
     update_check(check=named, expected_version=1, severity="stop", reason="names are needed")
     entry = ChangeLogEntry.objects.filter(subject_kind="check").latest("pk")
     assert (entry.subject_name, entry.dataset_key) == ("rawcore.rc_air_airport.named", airport.key)
@@ -75,13 +75,13 @@ def test_an_invalid_check_is_refused(airport, named, values, message):
     assert message in refused.value.message
 
 
-def test_a_history_has_the_checks_of_its_base(airport):
+def test_history_refuses_checks_of_its_own(airport):
     history = TargetDataset.objects.get(history_of=airport)
     with pytest.raises(MetadataError, match="the checks of its base"):
         create_check(dataset=history, name="x", kind="row_count", arguments={"minimum": "1"})
 
 
-def test_a_rename_of_a_column_is_followed_here_and_in_checks_that_compare_with_it(airport, named):
+def test_checks_follow_a_column_rename_in_their_own_and_compared_columns(airport, named):
     there = {"columns": ["icao"], "dataset": "rawcore.rc_air_airport", "other_columns": ["name"]}
     other = create_check(dataset=airport, name="other", kind="relationship", arguments=there)
     rename(airport, "name", "title")
@@ -91,7 +91,7 @@ def test_a_rename_of_a_column_is_followed_here_and_in_checks_that_compare_with_i
     assert other.arguments["other_columns"] == ["title"]
 
 
-def test_a_rename_of_a_dataset_is_followed_in_checks_that_compare_with_it(airport):
+def test_check_follows_a_rename_of_the_compared_dataset(airport):
     there = {"columns": ["name"], "dataset": "rawcore.rc_air_airport", "other_columns": ["icao"]}
     check = create_check(dataset=airport, name="other", kind="relationship", arguments=there)
     rename_dataset(dataset=airport, name="rc_airport", expected_version=airport.version)
@@ -132,7 +132,7 @@ def test_a_rename_of_a_dataset_that_a_select_reads_is_refused(airport, table):
     assert refused.value.code == "in_use"
 
 
-def test_a_rename_of_a_dataset_of_which_a_select_has_a_longer_name_is_not_refused(airport):
+def test_dataset_rename_is_accepted_if_a_query_check_reads_a_longer_name(airport):
     read_by("SELECT 1 FROM rawcore.rc_air_airport_2")
     rename_dataset(dataset=airport, name="rc_airport", expected_version=airport.version)
 

@@ -25,19 +25,19 @@ def test_the_mode_and_the_limits_are_part_of_the_state(raw: TargetDataset):
     assert dataset_state(raw).load_policy == {"keep": "all", "keep_days": 30, "keep_deliveries": 5}
 
 
-def test_a_limit_without_deliveries_is_refused(raw: TargetDataset):
+def test_keeping_limit_for_the_latest_delivery_only_is_refused(raw: TargetDataset):
     with pytest.raises(MetadataError) as caught:
         update_target_dataset(dataset=raw, expected_version=raw.version, keep_days=30)
     assert caught.value.field == "keep_days"
 
 
-def test_other_layers_keep_no_deliveries(airport: TargetDataset):
+def test_keeping_all_deliveries_is_refused_outside_of_raw(airport: TargetDataset):
     with pytest.raises(MetadataError) as caught:
         update_target_dataset(dataset=airport, expected_version=airport.version, keep=ALL)
     assert caught.value.field == "keep"
 
 
-def test_the_keeping_travels_in_yaml(raw: TargetDataset, tmp_path):
+def test_raw_keeping_round_trips_through_yaml(raw: TargetDataset, tmp_path):
     update_target_dataset(dataset=raw, expected_version=raw.version, keep=BY_DAY, keep_days=30)
     export_metadata(tmp_path)
     text = (tmp_path / "targets/raw/raw_air_airport.yaml").read_text()

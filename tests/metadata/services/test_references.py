@@ -46,22 +46,24 @@ def test_a_reference_covers_the_parents_key(child: TargetDataset, parent: Target
     assert refer(child, parent).pairs.count() == 2
 
 
-def test_its_column_is_named_like_the_parents_key(child: TargetDataset, parent: TargetDataset) -> None:
+def test_reference_column_is_named_like_the_parent_key(child: TargetDataset, parent: TargetDataset) -> None:
     refer(child, parent)
     assert dataset_state(child).references[0].column_name == "rc_plant_key"
 
 
-def test_its_column_is_named_by_its_role(child: TargetDataset, parent: TargetDataset) -> None:
+def test_reference_column_is_named_by_its_role(child: TargetDataset, parent: TargetDataset) -> None:
     refer(child, parent, role="supplying")
     assert dataset_state(child).references[0].column_name == "supplying_key"
 
 
-def test_a_part_of_the_key_is_not_enough(child: TargetDataset, parent: TargetDataset) -> None:
+def test_reference_with_a_part_of_the_parent_key_is_refused(child: TargetDataset, parent: TargetDataset) -> None:
     with pytest.raises(MetadataError, match="'plant_no' is missing"):
         refer(child, parent, plant_country="country")
 
 
-def test_only_key_columns_are_paired(child: TargetDataset, parent: TargetDataset) -> None:
+def test_reference_to_a_column_outside_of_the_parent_key_is_refused(
+    child: TargetDataset, parent: TargetDataset
+) -> None:
     with pytest.raises(MetadataError, match="not in the parent's business key"):
         refer(child, parent, plant_country="title")
 
@@ -90,7 +92,7 @@ def test_two_references_cannot_share_a_column(child: TargetDataset, parent: Targ
         refer(child, parent, role="Supplying")
 
 
-def test_a_column_of_that_name_is_in_the_way(child: TargetDataset, parent: TargetDataset) -> None:
+def test_reference_column_with_the_name_of_a_column_is_refused(child: TargetDataset, parent: TargetDataset) -> None:
     TargetColumnFactory(dataset=child, name="supplying_key")
     with pytest.raises(MetadataError, match="has a column 'supplying_key' already"):
         refer(child, parent, role="supplying")
@@ -106,18 +108,20 @@ def test_a_dataset_cannot_refer_to_itself_without_a_role(parent: TargetDataset) 
         refer(parent, parent, country="country", plant_no="plant_no")
 
 
-def test_a_retired_reference_is_out_of_the_state(child: TargetDataset, parent: TargetDataset) -> None:
+def test_retired_reference_is_omitted_from_the_state(child: TargetDataset, parent: TargetDataset) -> None:
     retire_reference(reference=refer(child, parent), expected_version=1)
     assert dataset_state(child).references == ()
 
 
-def test_an_unretired_reference_is_back(child: TargetDataset, parent: TargetDataset) -> None:
+def test_restored_reference_is_in_the_state(child: TargetDataset, parent: TargetDataset) -> None:
     row = retire_reference(reference=refer(child, parent), expected_version=1)
     unretire_reference(reference=row, expected_version=2)
     assert len(dataset_state(child).references) == 1
 
 
-def test_the_log_keeps_why_a_reference_went_and_came(child: TargetDataset, parent: TargetDataset) -> None:
+def test_reference_retirement_and_restoration_are_logged_with_their_reasons(
+    child: TargetDataset, parent: TargetDataset
+) -> None:
     row = retire_reference(reference=refer(child, parent), expected_version=1, reason="wrong plants")
     unretire_reference(reference=row, expected_version=2, reason="right after all")
     entries = ChangeLogEntry.objects.filter(subject_kind="reference").order_by("pk")
@@ -127,7 +131,7 @@ def test_the_log_keeps_why_a_reference_went_and_came(child: TargetDataset, paren
     ]
 
 
-def test_a_reference_that_does_not_hold_any_more_does_not_come_back(
+def test_reference_with_a_retired_column_cannot_be_restored(
     child: TargetDataset, parent: TargetDataset
 ) -> None:
     row = retire_reference(reference=refer(child, parent), expected_version=1)
@@ -143,13 +147,15 @@ def test_a_retired_reference_is_not_drawn_in_lineage(child: TargetDataset, paren
     assert lineage(child).edges == ()
 
 
-def test_a_column_that_a_reference_needs_stays(child: TargetDataset, parent: TargetDataset) -> None:
+def test_column_of_a_reference_cannot_be_retired(child: TargetDataset, parent: TargetDataset) -> None:
     refer(child, parent)
     with pytest.raises(MetadataError, match="needs it"):
         lifecycle.retire_column(column=child.columns.get(name="plant_no"), expected_version=1)
 
 
-def test_a_parents_new_name_must_leave_room_in_its_children(child: TargetDataset, parent: TargetDataset) -> None:
+def test_parent_rename_is_refused_if_a_child_has_a_column_of_the_new_key_name(
+    child: TargetDataset, parent: TargetDataset
+) -> None:
     refer(child, parent)
     TargetColumnFactory(dataset=child, name="works_key")
     with pytest.raises(MetadataError, match="has a column 'works_key' already"):
@@ -164,7 +170,7 @@ def test_a_rule_for_unknown_parents_is_part_of_the_state(child: TargetDataset, p
     assert dataset_state(child).references[0].unknown_parent == "ghost"
 
 
-def test_another_rule_is_logged_with_its_reason(child: TargetDataset, parent: TargetDataset) -> None:
+def test_rule_change_is_logged_with_its_reason(child: TargetDataset, parent: TargetDataset) -> None:
     row = refer(child, parent)
     update_reference(reference=row, expected_version=1, unknown_parent="null", reason="orders come early")
     entry = ChangeLogEntry.objects.filter(subject_kind="reference").latest("pk")
@@ -178,7 +184,7 @@ def test_a_rule_that_does_not_exist_is_refused(child: TargetDataset, parent: Tar
     assert refused.value.field == "unknown_parent"
 
 
-def test_a_parent_whose_attribute_may_not_be_null_gets_no_ghost_rows(
+def test_ghost_rule_is_refused_for_a_parent_with_a_required_attribute(
     child: TargetDataset, parent: TargetDataset
 ) -> None:
     parent.columns.filter(name="title").update(nullable=False)
@@ -187,21 +193,21 @@ def test_a_parent_whose_attribute_may_not_be_null_gets_no_ghost_rows(
     assert refused.value.field == "unknown_parent"
 
 
-def test_an_attribute_stays_nullable_while_ghost_rows_need_it(child: TargetDataset, parent: TargetDataset) -> None:
+def test_parent_attribute_must_remain_nullable_for_ghost_rows(child: TargetDataset, parent: TargetDataset) -> None:
     refer(child, parent, rule="ghost")
     title = parent.columns.get(name="title")
     with pytest.raises(MetadataError, match="title may not be NULL"):
         update_target_column(column=title, expected_version=title.version, nullable=False)
 
 
-def test_a_looked_up_dataset_stays_a_table(child: TargetDataset, parent: TargetDataset) -> None:
+def test_parent_of_a_refuse_rule_must_remain_a_table(child: TargetDataset, parent: TargetDataset) -> None:
     refer(child, parent, rule="refuse")
     with pytest.raises(MetadataError, match="must be a rawcore table") as refused:
         update_target_dataset(dataset=parent, expected_version=parent.version, materialization="view")
     assert refused.value.field == "materialization"
 
 
-def test_a_retired_reference_takes_any_rule_and_is_checked_when_it_comes_back(
+def test_retired_reference_accepts_any_rule_and_is_checked_when_restored(
     child: TargetDataset, parent: TargetDataset
 ) -> None:
     parent.columns.filter(name="title").update(nullable=False)
@@ -211,7 +217,7 @@ def test_a_retired_reference_takes_any_rule_and_is_checked_when_it_comes_back(
         unretire_reference(reference=row, expected_version=3)
 
 
-def test_a_required_column_does_not_return_to_a_parent_of_ghost_rows(
+def test_required_column_of_a_parent_of_ghost_rows_cannot_be_restored(
     child: TargetDataset, parent: TargetDataset
 ) -> None:
     title = parent.columns.get(name="title")
@@ -222,7 +228,7 @@ def test_a_required_column_does_not_return_to_a_parent_of_ghost_rows(
         lifecycle.unretire_column(column=title, expected_version=title.version)
 
 
-def test_a_key_column_does_not_return_while_a_reference_lacks_it(child: TargetDataset, parent: TargetDataset) -> None:
+def test_key_column_cannot_be_restored_if_a_reference_lacks_it(child: TargetDataset, parent: TargetDataset) -> None:
     part = TargetColumnFactory(dataset=parent, name="part", key_ordinal=3)
     part = lifecycle.retire_column(column=part, expected_version=part.version)
     refer(child, parent)

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
         ({"tags": "one"}, "tags"),
     ],
 )
-def test_a_system_that_makes_no_sense_is_refused(values: dict, field: str) -> None:
+def test_invalid_system_is_refused_with_its_field(values: dict, field: str) -> None:
     with pytest.raises(MetadataError) as refused:
         sources.create_system(**{"name": "A", "short_name": "a", **values})
     assert refused.value.field == field
@@ -50,13 +50,13 @@ def test_short_names_that_differ_only_by_case_are_refused() -> None:
         ({"history_policy": {"input": "full"}}, "history_policy.input"),
     ],
 )
-def test_a_source_dataset_that_makes_no_sense_is_refused(values: dict, field: str) -> None:
+def test_invalid_source_dataset_is_refused_with_its_field(values: dict, field: str) -> None:
     with pytest.raises(MetadataError) as refused:
         sources.create_source_dataset(**{"system": SystemFactory(), "name": "orders", "location": "o.csv", **values})
     assert refused.value.field == field
 
 
-def test_a_format_is_one_of_the_systems_kind() -> None:
+def test_source_format_must_match_the_system_kind() -> None:
     files, cluster = SystemFactory(), SystemFactory(kind="kafka", location="kafka://broker.example.org")
     with pytest.raises(MetadataError, match="'kafka' is no format of a system of kind files"):
         sources.create_source_dataset(system=files, name="orders", location="orders", format="kafka")
@@ -64,7 +64,7 @@ def test_a_format_is_one_of_the_systems_kind() -> None:
         sources.create_source_dataset(system=cluster, name="orders", location="orders")
 
 
-def test_a_system_keeps_its_kind_while_it_has_datasets_of_its_formats() -> None:
+def test_system_kind_cannot_change_if_its_datasets_have_other_formats() -> None:
     system = SystemFactory(location="")
     sources.create_source_dataset(system=system, name="orders", location="orders.csv")
     cluster = {"kind": "kafka", "location": "kafka://broker.example.org"}
@@ -110,13 +110,13 @@ def test_columns_of_an_import_with_one_name_are_refused_together(second: str, sa
     assert not SourceDataset.objects.exists()
 
 
-def test_two_columns_with_one_place_in_the_key_are_refused() -> None:
+def test_second_column_with_the_same_business_key_position_is_refused() -> None:
     dataset = SourceColumnFactory(key_ordinal=1).dataset
     with pytest.raises(MetadataError, match="this place in the business key"):
         sources.create_source_column(source_dataset=dataset, name="other", type="string", key_ordinal=1)
 
 
-def test_a_name_used_again_is_another_thing() -> None:
+def test_column_with_a_reused_name_gets_another_key() -> None:
     column = SourceColumnFactory(name="a")
     sources.update_source_column(source_column=column, expected_version=1, name="b")
     again = sources.create_source_column(source_dataset=column.dataset, name="a", type="string")

@@ -76,7 +76,7 @@ def test_listed_access_agrees_with_the_permissions_of_services(users: dict[str, 
     )
 
 
-def test_a_user_may_be_listed_by_one_action(users: dict[str, User], airport: TargetDataset):
+def test_access_is_filtered_by_one_action(users: dict[str, User], airport: TargetDataset):
     names = {user.username for user in users_at(actions_at(airport), "unmask")}
     assert names == {"steward", "steward-rawcore"}
 
@@ -113,7 +113,7 @@ def test_the_owner_of_a_dataset_sees_its_access(users: dict[str, User], airport:
     assert "steward-rawcore" in words(read(signed_in(users["viewer"]), f"/datasets/{airport.key}/access/"))
 
 
-def test_a_role_is_granted_where_it_applies(users: dict[str, User], airport: TargetDataset):
+def test_access_page_grants_a_role_for_its_place(users: dict[str, User], airport: TargetDataset):
     admin, address = signed_in(users["admin"]), "/schemas/rawcore/access/"
     sent = {"do": "grant", "grant-user": "viewer", "grant-role": "steward", "grant-place": "schema:rawcore"}
     assert admin.post(address, sent).status_code == 302
@@ -129,7 +129,7 @@ def test_a_role_is_granted_where_it_applies(users: dict[str, User], airport: Tar
     assert signed_in(users["steward"]).post(address, sent).status_code == 403
 
 
-def test_a_link_to_a_user_names_the_place_of_a_new_role(users: dict[str, User]):
+def test_user_link_preselects_the_place_of_a_new_role(users: dict[str, User]):
     html = read(signed_in(users["admin"]), "/users/viewer/access/")
     assert '/users/viewer/?place=schema:rawcore#grants-head' in html
     form = section(read(signed_in(users["admin"]), "/users/viewer/?place=schema:rawcore"), "grants-head")
@@ -149,7 +149,7 @@ def test_reach_lists_permitted_actions_by_place(users: dict[str, User]):
     assert may(users["admin"], Permission.MANAGE_USERS, Place())
 
 
-def test_rest_has_the_same_access(users: dict[str, User], airport: TargetDataset):
+def test_api_filters_and_pages_access_and_shows_viewers_only_their_own(users: dict[str, User], airport: TargetDataset):
     client = signed_in(users["admin"])
 
     def got(client: Client, path: str, status: int = 200) -> Any:

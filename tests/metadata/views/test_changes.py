@@ -13,7 +13,7 @@ from tests.elevata.web.pages import change, read, rename, words
 pytestmark = pytest.mark.django_db
 
 
-def test_a_former_name_leads_to_what_became_of_it(viewer: Client, world: World):
+def test_change_log_is_found_by_former_names(viewer: Client, world: World):
     dataset = TargetColumn.objects.get(name="full_name").dataset
     with acting_as(world.author):
         rename_dataset(dataset=dataset, name="rc_crm_client", expected_version=dataset.version)
@@ -22,7 +22,7 @@ def test_a_former_name_leads_to_what_became_of_it(viewer: Client, world: World):
         assert "rawcore.rc_crm_client.display_name" in read(viewer, f"/changes/?{query}"), query
 
 
-def test_the_change_log_is_filtered_by_person_kind_and_day(viewer: Client, world: World):
+def test_change_log_is_filtered_by_actor_kind_and_day(viewer: Client, world: World):
     rename(world, "full_name", "display_name")
     assert "display_name" in words(read(viewer, "/changes/?actor=ada&kind=column"))
     assert "No entries match" in read(viewer, "/changes/?actor=bob&kind=column")
@@ -30,7 +30,7 @@ def test_the_change_log_is_filtered_by_person_kind_and_day(viewer: Client, world
     assert "Enter a valid date" in read(viewer, "/changes/?since=yesterday")
 
 
-def test_entries_tell_fields_before_and_after(viewer: Client, world: World):
+def test_change_log_shows_fields_before_and_after(viewer: Client, world: World):
     with acting_as(world.author):
         create_target_column(
             dataset=TargetColumn.objects.get(name="full_name").dataset, name="note", type="string", inputs=[]

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 # --- a column's own form -------------------------------------------------------------------------
 
 
-def test_the_form_does_what_the_grid_does_without_scripts(editor: Client, airport: TargetDataset):
+def test_column_form_saves_the_changed_fields(editor: Client, airport: TargetDataset):
     row = column("name")
     page = read(editor, f"/columns/{row.key}/edit/")
     answer = editor.post(
@@ -40,7 +40,7 @@ def test_a_form_that_changes_nothing_writes_nothing(editor: Client, airport: Tar
     assert ChangeLogEntry.objects.count() == entries
 
 
-def test_what_a_column_reads_is_chosen_from_its_datasets_inputs(editor: Client, airport: TargetDataset):
+def test_column_form_selects_inputs_from_the_input_columns_of_the_dataset(editor: Client, airport: TargetDataset):
     row, stage = column("name"), column("icao", "stg_air_airport")
     page = read(editor, f"/columns/{row.key}/edit/")
     editor.post(f"/columns/{row.key}/edit/", typed(page, inputs=[str(stage.key)]))
@@ -50,7 +50,7 @@ def test_what_a_column_reads_is_chosen_from_its_datasets_inputs(editor: Client, 
     assert [one.upstream_column.name for one in column("name").inputs.all()] == ["name"]
 
 
-def test_errors_stand_by_their_fields_and_nothing_typed_is_lost(editor: Client, airport: TargetDataset):
+def test_column_form_shows_errors_at_fields_and_keeps_the_typed_values(editor: Client, airport: TargetDataset):
     row = column("name")
     page = read(editor, f"/columns/{row.key}/edit/")
     sent = typed(page, type="strig", expression="upper(", owner="Kim")
@@ -72,7 +72,7 @@ def test_errors_stand_by_their_fields_and_nothing_typed_is_lost(editor: Client, 
     assert column("name").version == 1
 
 
-def test_going_on_editing_keeps_both_and_saves_nothing_yet(editor: Client, airport: TargetDataset):
+def test_continuing_after_a_conflict_merges_both_changes_without_saving(editor: Client, airport: TargetDataset):
     row = column("name")
     page = read(editor, f"/columns/{row.key}/edit/")
     by_bob("name", owner="Bob")
@@ -103,13 +103,13 @@ def test_a_column_is_added_after_the_others(editor: Client, airport: TargetDatas
     assert [one.upstream_column.name for one in row.inputs.all()] == ["name"]
 
 
-def test_without_expression_it_reads_its_namesake(editor: Client, airport: TargetDataset):
+def test_new_column_without_an_expression_reads_the_input_column_of_its_name(editor: Client, airport: TargetDataset):
     TargetColumnFactory(dataset=TargetDataset.objects.get(name="stg_air_airport"), name="lid", ordinal=9)
     add(editor, airport, name="lid", type="string")
     assert [one.upstream_column.name for one in column("lid").inputs.all()] == ["lid"]
 
 
-def test_one_can_add_another_at_once(editor: Client, airport: TargetDataset):
+def test_new_column_form_redirects_to_itself_to_add_another(editor: Client, airport: TargetDataset):
     assert add(editor, airport, name="note", type="string", another="yes").url.endswith("/columns/new/")
 
 
@@ -124,7 +124,7 @@ def test_one_can_add_another_at_once(editor: Client, airport: TargetDataset):
         ({"name": "note", "type": "string", "role": "business key 9"}, "role"),
     ],
 )
-def test_what_cannot_be_added_is_said_by_its_field(editor: Client, airport: TargetDataset, given: dict, field: str):
+def test_invalid_new_column_is_refused_at_its_field(editor: Client, airport: TargetDataset, given: dict, field: str):
     answer = add(editor, airport, **given)
     assert answer.status_code == 422
     assert f'id="id_{field}_error"' in html_of(answer)

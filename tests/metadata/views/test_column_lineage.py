@@ -33,7 +33,7 @@ def test_a_small_warehouse_is_drawn_as_a_whole(reader: Client, airport: TargetDa
     assert f"{AIRPORT}.elevation" in html_of(answer)
 
 
-def test_a_chosen_column_has_its_path_listed_and_is_marked_in_the_picture(reader: Client, airport: TargetDataset):
+def test_lineage_page_lists_the_path_of_a_column_and_marks_it_in_the_graph(reader: Client, airport: TargetDataset):
     answer = get(reader, f"{PAGE}?focus={AIRPORT}&column={id_of('name')}")
     assert {row.node.name for row in answer.context["rows"]} == {"name"}
     ports = {port.title: port.here for node in answer.context["graph"].nodes for port in node.ports if port.here}
@@ -64,7 +64,7 @@ def test_an_unknown_name_gives_suggestions(reader: Client, airport: TargetDatase
 
 
 @pytest.mark.parametrize("query", ["focus=%25%27%F0%9F%98%80", "focus=" + "x" * 3_000, "column=x", "up=-1&down=many"])
-def test_bad_input_is_answered(reader: Client, airport: TargetDataset, query: str):
+def test_invalid_lineage_parameters_do_not_fail(reader: Client, airport: TargetDataset, query: str):
     get(reader, f"{PAGE}?{query}")
 
 
@@ -77,7 +77,7 @@ def test_too_many_datasets_are_not_drawn_as_a_whole(
     assert answer.context["graph"].nodes == ()
 
 
-def test_json_has_what_the_table_has(reader: Client, airport: TargetDataset):
+def test_lineage_json_contains_the_nodes_of_the_table(reader: Client, airport: TargetDataset):
     query = f"?focus={AIRPORT}.name&up=1&down=0"
     document = json.loads(get(reader, f"/lineage/columns.json{query}").content)
     rows = get(reader, f"{PAGE}{query}").context["rows"]
@@ -94,7 +94,7 @@ def test_openlineage_has_a_job_for_each_dataset_with_the_columns_read(reader: Cl
     assert {job["job"]["name"] for job in jobs} >= {"raw.raw_air_airport", f"{AIRPORT}_hist"}
 
 
-def test_the_editor_of_a_column_shows_what_breaks(editor: Client, airport: TargetDataset):
+def test_column_form_shows_the_impact_of_a_drop(editor: Client, airport: TargetDataset):
     key = id_of("name").partition(":")[2]
     assert f"/columns/{key}/impact/" in html_of(get(editor, f"/columns/{key}/edit/"))
     part = html_of(get(editor, f"/columns/{key}/impact/", **{"HX-Request": "true"}))
@@ -102,7 +102,7 @@ def test_the_editor_of_a_column_shows_what_breaks(editor: Client, airport: Targe
     assert f"{AIRPORT}_hist" in part
 
 
-def test_a_column_of_a_source_shows_what_breaks(reader: Client, airport: TargetDataset):
+def test_source_page_shows_the_impact_of_dropping_a_column(reader: Client, airport: TargetDataset):
     column = SourceColumn.objects.get(name="name")
     assert f"/source-columns/{column.key}/impact/" in html_of(get(reader, f"/sources/{column.dataset.key}/"))
     page = html_of(get(reader, f"/source-columns/{column.key}/impact/"))

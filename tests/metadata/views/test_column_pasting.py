@@ -49,7 +49,7 @@ def test_a_paste_is_saved_as_a_whole(editor: Client, airport: TargetDataset):
     assert "1 column changed, 1 added." in page
 
 
-def test_every_cell_that_cannot_be_taken_is_named_and_nothing_is_saved(editor: Client, airport: TargetDataset):
+def test_paste_reports_every_invalid_cell_and_saves_nothing(editor: Client, airport: TargetDataset):
     text = "Name\tType\tNullable\nname\tstrig\tno\nelevation\tfloat\tperhaps\nicao\tstring(4)\tno"
     answer = paste(editor, text, save="yes", versions="")
     page = words(html_of(answer))
@@ -61,7 +61,7 @@ def test_every_cell_that_cannot_be_taken_is_named_and_nothing_is_saved(editor: C
     assert form_of(html_of(answer), having="versions")["text"] == [text]
 
 
-def test_what_only_the_service_knows_is_said_by_its_cell_too(editor: Client, airport: TargetDataset):
+def test_paste_reports_errors_of_the_service_at_their_cells(editor: Client, airport: TargetDataset):
     answer = paste(editor, "Name\tExpression\tType\nname\tupper(nme)\tstring\nrow_hash\t\tstring\nuntyped\t\t")
     page = words(html_of(answer))
     assert answer.status_code == 422
@@ -71,7 +71,7 @@ def test_what_only_the_service_knows_is_said_by_its_cell_too(editor: Client, air
     assert "name, expression: Names 'nme'" in words(html_of(answer))
 
 
-def test_keys_can_change_places_in_one_paste(editor: Client, airport: TargetDataset):
+def test_paste_can_swap_key_columns(editor: Client, airport: TargetDataset):
     save(editor, paste(editor, "Name\tRole\nicao\tattribute\nname\tbusiness key 1"))
     assert (column("icao").role, column("name").key_ordinal) == ("attribute", 1)
 
@@ -83,7 +83,7 @@ def test_empty_cells_clear_texts_and_leave_the_rest(editor: Client, airport: Tar
     assert (row.owner, row.tags, row.nullable, str(row.type)) == ("", [], False, "string")
 
 
-def test_a_paste_over_what_somebody_else_changed_shows_theirs_first(editor: Client, airport: TargetDataset):
+def test_paste_over_a_concurrent_change_shows_it_before_saving(editor: Client, airport: TargetDataset):
     shown = paste(editor, "Kim", start="name", cell="owner")
     by_bob("name", owner="Bob")
     answer = save(editor, shown)
@@ -96,7 +96,7 @@ def test_a_paste_over_what_somebody_else_changed_shows_theirs_first(editor: Clie
     assert column("name").owner == "Kim"
 
 
-def test_what_did_not_differ_when_it_was_shown_is_not_overwritten_unseen(editor: Client, airport: TargetDataset):
+def test_paste_does_not_overwrite_a_value_changed_since_its_preview(editor: Client, airport: TargetDataset):
     by_bob("name", owner="Kim")
     shown = paste(editor, "Name\tOwner\nname\tKim\nelevation\tLou")
     by_bob("name", owner="Bob")
@@ -105,7 +105,7 @@ def test_what_did_not_differ_when_it_was_shown_is_not_overwritten_unseen(editor:
 
 
 @pytest.mark.parametrize("versions", ["", "nonsense", "a:1"])
-def test_versions_that_nobody_was_shown_count_as_not_seen(editor: Client, airport: TargetDataset, versions: str):
+def test_paste_with_unknown_versions_is_a_conflict(editor: Client, airport: TargetDataset, versions: str):
     assert paste(editor, "Kim", start="name", cell="owner", save="yes", versions=versions).status_code == 409
 
 
@@ -115,17 +115,17 @@ def test_a_block_that_does_not_fit_is_refused_as_a_whole(editor: Client, airport
     assert "1 line more than there are columns from here down" in words(html_of(answer))
 
 
-def test_a_paste_that_changes_nothing_says_so_and_offers_nothing(editor: Client, airport: TargetDataset):
+def test_paste_without_changes_cannot_be_saved(editor: Client, airport: TargetDataset):
     page = html_of(paste(editor, "Name\tType\nname\tstring"))
     assert "No changes: all values" in words(page)
     assert 'name="save"' not in page
 
 
-def test_a_part_of_the_page_is_enough_for_htmx(editor: Client, airport: TargetDataset):
+def test_paste_request_by_htmx_returns_a_fragment(editor: Client, airport: TargetDataset):
     address = f"/datasets/{airport.key}/columns/paste/"
     answer = editor.post(address, {"text": "Kim", "column": "", "cell": "owner"}, headers=HTMX)
     assert "<html" not in html_of(answer)
 
 
-def test_who_may_not_edit_may_not_paste_either(viewer: Client, airport: TargetDataset):
+def test_paste_requires_the_editor_role(viewer: Client, airport: TargetDataset):
     assert paste(viewer, "Kim", cell="owner").status_code == 403

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 # --- the grid ------------------------------------------------------------------------------------
 
 
-def test_editors_find_a_grid_with_every_line_and_who_reads_a_table(
+def test_column_grid_is_shown_to_editors_and_a_table_to_readers(
     editor: Client, reader: Client, airport: TargetDataset
 ):
     page = read(editor, f"/datasets/{airport.key}/")
@@ -33,7 +33,7 @@ def test_editors_find_a_grid_with_every_line_and_who_reads_a_table(
     assert "needs the editor role" in words(shown)
 
 
-def test_a_line_says_what_every_cell_holds(editor: Client, airport: TargetDataset):
+def test_grid_row_contains_the_value_of_every_cell(editor: Client, airport: TargetDataset):
     said = {"owner": "Kim", "tags": ["a", "b"], "pii": True, "sensitivity": "internal"}
     by_bob("name", type="string(40)", nullable=False, expression="upper(name)", **said)
     page = read(editor, f"/datasets/{airport.key}/")
@@ -56,13 +56,13 @@ def test_a_history_has_no_grid(editor: Client, airport: TargetDataset):
     assert 'role="grid"' not in read(editor, f"/datasets/{airport.history.key}/")
 
 
-def test_a_technical_column_is_not_lost_from_sight(editor: Client, reader: Client, airport: TargetDataset):
+def test_technical_column_remains_visible_in_grid_and_table(editor: Client, reader: Client, airport: TargetDataset):
     by_bob("elevation", role="technical")
     assert 'data-name="elevation"' in read(editor, f"/datasets/{airport.key}/")
     assert "technical, not in the table" in words(read(reader, f"/datasets/{airport.key}/"))
 
 
-def test_what_is_out_of_use_can_be_brought_back_from_the_page(editor: Client, airport: TargetDataset):
+def test_dataset_page_links_to_restore_and_delete_a_retired_column(editor: Client, airport: TargetDataset):
     row = retire_column(column=column("elevation"), expected_version=1)
     page = read(editor, f"/datasets/{airport.key}/")
     assert f"/columns/{row.key}/restore/" in page
@@ -96,7 +96,7 @@ def test_the_grids_queries_do_not_grow_with_its_lines(
         ("pii", "yes", "pii", True),
     ],
 )
-def test_a_cell_is_saved_and_its_line_comes_back(
+def test_saved_cell_returns_its_row_with_the_new_version(
     editor: Client, airport: TargetDataset, name: str, value: str, field: str, stored: object
 ):
     answer = cell(editor, name, value)
@@ -108,7 +108,7 @@ def test_a_cell_is_saved_and_its_line_comes_back(
     assert f'data-version="{column("name").version}"' in line
 
 
-def test_a_saved_cell_names_the_page_that_undoes_it(editor: Client, airport: TargetDataset):
+def test_saved_cell_returns_the_address_of_its_undo(editor: Client, airport: TargetDataset):
     was = str(column("name").type)
     undo = cell(editor, "type", "decimal(12,2)").headers["Undo-Address"]
     answer = editor.post(undo, form_of(read(editor, undo), having="seen"))
@@ -120,7 +120,7 @@ def test_a_cell_that_was_not_changed_has_no_undo(editor: Client, airport: Target
     assert "Undo-Address" not in cell(editor, "type", str(column("name").type)).headers
 
 
-def test_the_change_log_names_who_changed_a_cell(editor: Client, airport: TargetDataset):
+def test_cell_change_is_logged_with_its_user(editor: Client, airport: TargetDataset):
     cell(editor, "owner", "Kim")
     entry = ChangeLogEntry.objects.last()
     assert (entry.actor, entry.action, entry.subject_name) == ("mia", "changed", "rawcore.rc_air_airport.name")
@@ -136,7 +136,7 @@ def test_the_change_log_names_who_changed_a_cell(editor: Client, airport: Target
         ("nullable", "perhaps", "Must be yes or no"),
     ],
 )
-def test_a_refused_cell_keeps_what_was_typed_and_says_why(
+def test_refused_cell_keeps_the_typed_value_and_shows_the_reason(
     editor: Client, airport: TargetDataset, name: str, value: str, said: str
 ):
     answer = cell(editor, name, value)
@@ -148,16 +148,16 @@ def test_a_refused_cell_keeps_what_was_typed_and_says_why(
     assert column("name").version == 1
 
 
-def test_a_cell_that_does_not_exist_is_no_request(editor: Client, airport: TargetDataset):
+def test_unknown_cell_is_refused_with_400(editor: Client, airport: TargetDataset):
     assert cell(editor, "name", "title").status_code == 400
 
 
-def test_a_column_that_is_gone_is_not_found(editor: Client, airport: TargetDataset):
+def test_cell_of_an_unknown_column_returns_404(editor: Client, airport: TargetDataset):
     missing = f"/columns/{airport.key}/cell/"
     assert editor.post(missing, {"cell": "owner", "value": "x", "version": 1}).status_code == 404
 
 
-def test_a_new_role_brings_all_lines_because_their_order_changes(editor: Client, airport: TargetDataset):
+def test_role_change_returns_all_rows_in_their_new_order(editor: Client, airport: TargetDataset):
     answer = cell(editor, "role", "business key 2", of="elevation")
     assert (answer.headers["HX-Retarget"], answer.headers["HX-Reswap"]) == ("#columns", "outerHTML")
     assert re.findall(r'data-name="(\w+)"', html_of(answer)) == ["icao", "elevation", "name"]
@@ -167,7 +167,7 @@ def test_a_new_role_brings_all_lines_because_their_order_changes(editor: Client,
 # --- two people --------------------------------------------------------------------------------
 
 
-def test_the_second_sees_the_others_values_beside_their_own(editor: Client, airport: TargetDataset):
+def test_cell_conflict_shows_both_values_and_saves_nothing(editor: Client, airport: TargetDataset):
     by_bob("name", owner="Bob")
     answer = cell(editor, "description", "Who it is", version=1)
     assert answer.status_code == 409
@@ -179,7 +179,7 @@ def test_the_second_sees_the_others_values_beside_their_own(editor: Client, airp
     assert column("name").description == ""
 
 
-def test_saving_mine_over_it_changes_only_what_i_touched(editor: Client, airport: TargetDataset):
+def test_saving_over_a_conflict_changes_only_the_edited_cell(editor: Client, airport: TargetDataset):
     by_bob("name", owner="Bob", description="Bob's")
     page = html_of(cell(editor, "description", "Mine", version=1))
     assert "changed by both" in words(page)
@@ -191,7 +191,9 @@ def test_saving_mine_over_it_changes_only_what_i_touched(editor: Client, airport
 @pytest.mark.parametrize(
     ("name", "value"), [("pii", "yes"), ("nullable", "no"), ("tags", "a, b"), ("type", "int"), ("role", "technical")]
 )
-def test_every_cell_can_be_saved_over(editor: Client, airport: TargetDataset, name: str, value: str):
+def test_cells_of_every_kind_can_be_saved_over_a_conflict(
+    editor: Client, airport: TargetDataset, name: str, value: str
+):
     by_bob("elevation", owner="Bob")
     page = html_of(cell(editor, name, value, of="elevation", version=1))
     assert editor.post(action_of(page, having="version"), form_of(page, having="version")).status_code == 302
@@ -202,7 +204,7 @@ def test_every_cell_can_be_saved_over(editor: Client, airport: TargetDataset, na
     assert row.owner == "Bob"
 
 
-def test_a_third_change_is_a_conflict_again(editor: Client, airport: TargetDataset):
+def test_further_concurrent_change_is_a_conflict_again(editor: Client, airport: TargetDataset):
     by_bob("name", owner="Bob")
     page = html_of(cell(editor, "owner", "Mine", version=1))
     by_bob("name", owner="Bob again")
@@ -214,13 +216,13 @@ def test_a_third_change_is_a_conflict_again(editor: Client, airport: TargetDatas
 # --- order ---------------------------------------------------------------------------------------
 
 
-def test_a_column_moves_and_all_lines_come_back(editor: Client, airport: TargetDataset):
+def test_moved_column_returns_all_rows_in_their_new_order(editor: Client, airport: TargetDataset):
     answer = editor.post(f"/columns/{column('name').key}/move/", {"by": "1"}, headers=HTMX)
     assert re.findall(r'data-name="(\w+)"', html_of(answer)) == ["icao", "elevation", "name"]
     assert order() == ["icao", "elevation", "name"]
 
 
-def test_without_scripts_a_move_leads_back_to_the_line(editor: Client, airport: TargetDataset):
+def test_move_without_scripts_redirects_to_the_column(editor: Client, airport: TargetDataset):
     row = column("elevation")
     answer = editor.post(f"/columns/{row.key}/move/", {"by": "-1"})
     assert answer.url == f"/datasets/{airport.key}/#column-{row.key}"
@@ -228,7 +230,7 @@ def test_without_scripts_a_move_leads_back_to_the_line(editor: Client, airport: 
 
 
 @pytest.mark.parametrize("by", ["-1", "0", "", "many", "-99999999999999999999"])
-def test_at_the_end_and_by_nothing_it_stays(editor: Client, airport: TargetDataset, by: str):
+def test_move_beyond_the_end_or_by_an_invalid_number_changes_nothing(editor: Client, airport: TargetDataset, by: str):
     editor.post(f"/columns/{column('name').key}/move/", {"by": by})
     assert order() == ["icao", "name", "elevation"]
 

@@ -44,7 +44,7 @@ def rename_airport(to: str) -> None:
 # --- the tab -------------------------------------------------------------------------------------
 
 
-def test_the_tab_tells_who_changed_what_field_by_field(reader: Client, airport: TargetDataset):
+def test_changes_tab_shows_users_reasons_and_fields(reader: Client, airport: TargetDataset):
     rename("name", "title", reason="as the business says")
     with acting_as(someone("bob", Role.EDITOR)):
         update_target_dataset(dataset=airport, expected_version=airport.version, owner="Team Air")
@@ -55,14 +55,14 @@ def test_the_tab_tells_who_changed_what_field_by_field(reader: Client, airport: 
     assert page.index("owner Team Air") < page.index("name → title")
 
 
-def test_other_datasets_changes_are_not_among_them(reader: Client, airport: TargetDataset, add_routes: Callable):
+def test_changes_tab_omits_entries_of_other_datasets(reader: Client, airport: TargetDataset, add_routes: Callable):
     add_routes(airport)
     page = read(reader, f"/datasets/{airport.key}/changes/")
     assert "rc_net_route.origin_icao" not in page
     assert "rc_net_route" in read(reader, f"/datasets/{TargetDataset.objects.get(name='rc_net_route').key}/changes/")
 
 
-def test_a_history_shows_what_happened_to_its_base(reader: Client, airport: TargetDataset):
+def test_changes_tab_of_a_history_shows_entries_of_its_base(reader: Client, airport: TargetDataset):
     rename("name", "title")
     page = words(read(reader, f"/datasets/{airport.history.key}/changes/"))
     assert "rawcore.rc_air_airport.title renamed" in page
@@ -113,7 +113,7 @@ def test_queries_do_not_grow_with_entries(
         reader.get(address)
 
 
-def test_former_names_stand_on_the_tab_newest_first(reader: Client, airport: TargetDataset):
+def test_changes_tab_lists_former_names_newest_first(reader: Client, airport: TargetDataset):
     rename("name", "title")
     execute_and_rename("title", "label")
     rename_airport("rc_air_field")
@@ -149,7 +149,7 @@ def test_a_former_name_of_dataset_or_column_finds_the_dataset(reader: Client, ai
     assert "rawcore.rc_air_field" in found(reader, query)
 
 
-def test_the_list_says_by_which_former_name_it_was_found(reader: Client, airport: TargetDataset):
+def test_dataset_list_shows_the_former_name_that_matched(reader: Client, airport: TargetDataset):
     rename("name", "full_title")
     execute_and_rename("full_title", "label")
     assert "column label, formerly name, full_title" in words(read(reader, "/datasets/?q=full_title"))
@@ -157,12 +157,12 @@ def test_the_list_says_by_which_former_name_it_was_found(reader: Client, airport
     assert "formerly rc_air_airport" in words(read(reader, "/datasets/?q=rc_air_airport"))
 
 
-def test_a_name_that_nothing_ever_had_finds_nothing(reader: Client, airport: TargetDataset):
+def test_dataset_list_finds_no_dataset_by_names_never_used(reader: Client, airport: TargetDataset):
     assert found(reader, "rawcore.rc_air_airport.wingspan") == set()
     assert found(reader, "full_title") == set()
 
 
-def test_the_api_finds_the_same(reader: Client, airport: TargetDataset):
+def test_api_finds_datasets_by_former_names(reader: Client, airport: TargetDataset):
     def answered(query: str) -> set[str]:
         return {one["name"] for one in reader.get("/api/v1/datasets/", {"q": query}).json()["results"]}
 

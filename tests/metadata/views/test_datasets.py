@@ -58,7 +58,7 @@ def do(client: Client, address: str, **over: object) -> HttpResponse:
 # --- facts ---------------------------------------------------------------------------------------
 
 
-def test_a_datasets_facts_are_edited(editor: Client, airport: TargetDataset):
+def test_dataset_form_saves_the_changed_fields(editor: Client, airport: TargetDataset):
     answer = edit(editor, airport, owner="Team Air", tags="golden, air", filter="icao IS NOT NULL", description="All")
     assert answer.url == f"/datasets/{airport.key}/"
     row = again(airport)
@@ -70,7 +70,7 @@ def test_a_datasets_facts_are_edited(editor: Client, airport: TargetDataset):
     )
 
 
-def test_switching_history_off_retires_it_and_on_brings_it_back(editor: Client, airport: TargetDataset):
+def test_switching_historize_retires_and_restores_the_history(editor: Client, airport: TargetDataset):
     edit(editor, airport, historize=None)
     assert (again(airport).historize, again(airport).history.active) == (False, False)
     edit(editor, airport, historize="on")
@@ -86,7 +86,7 @@ def test_switching_history_off_retires_it_and_on_brings_it_back(editor: Client, 
         ({"owner": "x" * 300}, "owner", "at most 200 characters"),
     ],
 )
-def test_what_cannot_be_saved_is_said_where_it_stands(
+def test_invalid_dataset_form_shows_the_error_and_keeps_the_typed_values(
     editor: Client, airport: TargetDataset, over: dict, field: str, said: str
 ):
     answer = edit(editor, airport, **over, description="kept")
@@ -98,19 +98,21 @@ def test_what_cannot_be_saved_is_said_where_it_stands(
     assert again(airport).description == airport.description
 
 
-def test_history_without_a_key_is_refused_by_its_box(editor: Client, airport: TargetDataset):
+def test_historize_without_a_business_key_is_refused_at_its_field(editor: Client, airport: TargetDataset):
     plain = create_target_dataset(schema=airport.schema, name="rc_air_plain")
     create_target_column(dataset=plain, name="name", type="string")
     page = html_of(edit(editor, plain, historize="on"))
     assert "History needs a business key" in words(page[page.index('id="id_historize_error"') :][:300])
 
 
-def test_history_is_not_offered_where_none_is_kept(editor: Client, airport: TargetDataset, places: TargetDataset):
+def test_dataset_form_omits_historize_for_stage_and_bizcore(
+    editor: Client, airport: TargetDataset, places: TargetDataset
+):
     for dataset in (TargetDataset.objects.get(name="stg_air_airport"), places):
         assert 'name="historize"' not in read(editor, f"/datasets/{dataset.key}/edit/")
 
 
-def test_of_a_history_only_the_words_are_edited(editor: Client, airport: TargetDataset):
+def test_history_form_edits_only_descriptive_fields(editor: Client, airport: TargetDataset):
     edit(editor, airport.history, description="Every version")
     assert again(airport.history).description == "Every version"
     page = read(editor, f"/datasets/{airport.history.key}/edit/")
@@ -118,7 +120,7 @@ def test_of_a_history_only_the_words_are_edited(editor: Client, airport: TargetD
     assert f"/datasets/{airport.history.key}/rename/" not in read(editor, f"/datasets/{airport.history.key}/")
 
 
-def test_a_form_without_its_version_is_not_taken(editor: Client, airport: TargetDataset):
+def test_dataset_form_without_its_version_is_refused(editor: Client, airport: TargetDataset):
     page = read(editor, f"/datasets/{airport.key}/edit/")
     answer = editor.post(f"/datasets/{airport.key}/edit/", typed(page, version=None, owner="x"))
     assert answer.status_code == 422
@@ -128,7 +130,7 @@ def test_a_form_without_its_version_is_not_taken(editor: Client, airport: Target
 # --- two people ----------------------------------------------------------------------------------
 
 
-def test_the_second_sees_who_changed_what_and_what_they_typed_themselves(editor: Client, airport: TargetDataset):
+def test_dataset_conflict_shows_the_changes_of_both_users(editor: Client, airport: TargetDataset):
     page = read(editor, f"/datasets/{airport.key}/edit/")
     by_bob(airport, owner="Bob", description="Bob's")
     answer = editor.post(f"/datasets/{airport.key}/edit/", typed(page, description="Mine", tags="golden"))
@@ -141,7 +143,7 @@ def test_the_second_sees_who_changed_what_and_what_they_typed_themselves(editor:
     assert again(airport).description == "Bob's"
 
 
-def test_mine_over_theirs_leaves_what_i_did_not_touch(editor: Client, airport: TargetDataset):
+def test_saving_over_a_conflict_keeps_fields_that_were_not_edited(editor: Client, airport: TargetDataset):
     page = read(editor, f"/datasets/{airport.key}/edit/")
     by_bob(airport, owner="Bob", description="Bob's")
     conflict = editor.post(f"/datasets/{airport.key}/edit/", typed(page, description="Mine", historize=None))
@@ -150,7 +152,7 @@ def test_mine_over_theirs_leaves_what_i_did_not_touch(editor: Client, airport: T
     assert (row.owner, row.description, row.historize) == ("Bob", "Mine", False)
 
 
-def test_one_can_go_on_editing_from_a_conflict(editor: Client, airport: TargetDataset):
+def test_continuing_after_a_conflict_merges_both_changes_without_saving(editor: Client, airport: TargetDataset):
     page = read(editor, f"/datasets/{airport.key}/edit/")
     by_bob(airport, owner="Bob")
     conflict = editor.post(f"/datasets/{airport.key}/edit/", typed(page, description="Mine", tags="a, b"))
@@ -161,7 +163,7 @@ def test_one_can_go_on_editing_from_a_conflict(editor: Client, airport: TargetDa
     assert again(airport).description == ""
 
 
-def test_a_verb_over_what_somebody_changed_asks_again(editor: Client, airport: TargetDataset):
+def test_retirement_of_a_concurrently_changed_dataset_requires_confirmation(editor: Client, airport: TargetDataset):
     address = f"/datasets/{airport.key}/retire/"
     page = read(editor, address)
     by_bob(airport, owner="Bob")
@@ -181,7 +183,7 @@ def describe(client: Client, **given: object) -> HttpResponse:
     return client.post("/datasets/new/", typed(read(client, "/datasets/new/"), having="schema", **given))
 
 
-def test_a_dataset_is_described_by_hand_with_its_inputs_columns(editor: Client, airport: TargetDataset):
+def test_new_dataset_form_creates_a_dataset_with_the_columns_of_its_inputs(editor: Client, airport: TargetDataset):
     TargetSchemaFactory(name="mart", layer="bizcore")
     answer = describe(
         editor,
@@ -211,7 +213,7 @@ def test_a_dataset_is_described_by_hand_with_its_inputs_columns(editor: Client, 
         ({"schema": "raw", "name": "x", "materialization": "view"}, "materialization", "Raw datasets are tables"),
     ],
 )
-def test_what_cannot_be_described_is_said_by_its_field(
+def test_invalid_new_dataset_is_refused_at_its_field(
     editor: Client, airport: TargetDataset, given: dict, field: str, said: str
 ):
     known = TargetDataset.objects.count()
@@ -222,12 +224,12 @@ def test_what_cannot_be_described_is_said_by_its_field(
     assert TargetDataset.objects.count() == known
 
 
-def test_the_form_begins_with_the_schema_one_comes_from(editor: Client, airport: TargetDataset):
+def test_new_dataset_form_preselects_the_schema_of_its_link(editor: Client, airport: TargetDataset):
     page = read(editor, "/datasets/new/?schema=stage")
     assert form_of(page, having="schema")["schema"] == ["stage"]
 
 
-def test_without_a_schema_the_form_says_what_to_do_first(editor: Client):
+def test_new_dataset_form_without_schemas_links_to_their_creation(editor: Client):
     assert "Create one first" in words(read(editor, "/datasets/new/"))
 
 
@@ -249,21 +251,21 @@ def test_a_schema_is_described_and_edited(editor: Client):
     assert "marts" in words(read(editor, "/schemas/"))
 
 
-def test_a_schema_with_datasets_stays_in_its_layer(editor: Client, airport: TargetDataset):
+def test_schema_with_datasets_cannot_change_its_layer(editor: Client, airport: TargetDataset):
     answer = do(editor, "/schemas/rawcore/edit/", layer="serving")
     page = html_of(answer)
     assert answer.status_code == 422
     assert "stays in its layer" in words(page[page.index('id="id_layer_error"') :][:300])
 
 
-def test_a_new_schemas_name_must_be_free(editor: Client, airport: TargetDataset):
+def test_new_schema_with_a_taken_name_is_refused(editor: Client, airport: TargetDataset):
     given = typed(read(editor, "/schemas/new/"), having="layer", name="RAWCORE")
     answer = editor.post("/schemas/new/", given)
     assert answer.status_code == 422
     assert "is taken" in words(html_of(answer))
 
 
-def test_a_schema_that_was_renamed_meanwhile_is_a_conflict_that_leads_on(editor: Client, airport: TargetDataset):
+def test_concurrent_schema_change_is_a_conflict_that_can_be_saved_over(editor: Client, airport: TargetDataset):
     page = read(editor, "/schemas/rawcore/edit/")
     schema = TargetSchema.objects.get(name="rawcore")
     with acting_as(someone("bob", Role.EDITOR)):
@@ -275,7 +277,7 @@ def test_a_schema_that_was_renamed_meanwhile_is_a_conflict_that_leads_on(editor:
     assert (schema.owner, schema.description) == ("Bob", "Mine")
 
 
-def test_readers_see_schemas_and_are_told_who_changes_them(viewer: Client, airport: TargetDataset):
+def test_schema_page_tells_readers_that_changes_need_the_editor_role(viewer: Client, airport: TargetDataset):
     page = words(read(viewer, "/schemas/"))
     assert "rawcore" in page
     assert "needs the editor role" in page
@@ -294,7 +296,7 @@ def places(airport: TargetDataset) -> TargetDataset:
     return update_target_dataset(dataset=row, expected_version=row.version, filter="name IS NOT NULL")
 
 
-def test_a_rename_asks_why_and_says_first_what_hangs_on_it(
+def test_rename_form_shows_dependents_and_requires_a_reason(
     editor: Client, airport: TargetDataset, places: TargetDataset
 ):
     address = f"/columns/{column('name').key}/rename/"
@@ -308,7 +310,7 @@ def test_a_rename_asks_why_and_says_first_what_hangs_on_it(
     assert form_of(html_of(answer), having="version")["name"] == ["title"]
 
 
-def test_what_would_be_rewritten_is_shown_while_the_name_is_typed(
+def test_rename_preview_shows_the_rewritten_text_for_the_typed_name(
     editor: Client, airport: TargetDataset, places: TargetDataset
 ):
     part = words(read(editor, f"/columns/{column('name').key}/rename/touches/?name=title"))
@@ -348,7 +350,7 @@ def test_a_renamed_column_keeps_its_former_name_and_the_reason(
     assert "Former names name" in words(read(editor, f"/columns/{row.key}/rename/"))
 
 
-def test_the_message_of_a_rename_undoes_it_with_what_followed(
+def test_undo_link_of_a_rename_restores_the_name_and_dependents(
     editor: Client, airport: TargetDataset, places: TargetDataset
 ):
     row = column("name")
@@ -361,13 +363,13 @@ def test_the_message_of_a_rename_undoes_it_with_what_followed(
     assert (row.name, row.former_names, again(places).filter) == ("name", [], "name IS NOT NULL")
 
 
-def test_a_renamed_dataset_takes_its_history_along(editor: Client, airport: TargetDataset):
+def test_dataset_rename_renames_its_history(editor: Client, airport: TargetDataset):
     do(editor, f"/datasets/{airport.key}/rename/", name="rc_airfield", reason="clearer")
     assert (again(airport).name, again(airport).history.name) == ("rc_airfield", "rc_airfield_hist")
 
 
 @pytest.mark.parametrize("name", ["", "icao", "row_hash", " "])
-def test_a_name_that_cannot_be_had_is_refused_by_its_field(editor: Client, airport: TargetDataset, name: str):
+def test_invalid_new_name_is_refused_at_its_field(editor: Client, airport: TargetDataset, name: str):
     answer = do(editor, f"/columns/{column('name').key}/rename/", name=name, reason="why not")
     page = html_of(answer)
     assert answer.status_code == 422
@@ -378,7 +380,9 @@ def test_a_name_that_cannot_be_had_is_refused_by_its_field(editor: Client, airpo
 # --- retiring, bringing back, deleting -------------------------------------------------------------
 
 
-def test_retiring_a_column_says_what_is_left_without_it(editor: Client, airport: TargetDataset, places: TargetDataset):
+def test_retirement_form_shows_dependents_and_logs_the_reason(
+    editor: Client, airport: TargetDataset, places: TargetDataset
+):
     address = f"/columns/{column('name').key}/retire/"
     assert "mart.places column name breaks reads it, and will have nothing to read" in words(read(editor, address))
     do(editor, address, reason="nobody uses it")
@@ -386,7 +390,7 @@ def test_retiring_a_column_says_what_is_left_without_it(editor: Client, airport:
     assert ChangeLogEntry.objects.get(action="retired").reason == "nobody uses it"
 
 
-def test_what_stands_in_the_way_is_said_before_and_after(editor: Client, airport: TargetDataset):
+def test_retirement_form_shows_what_blocks_it_and_is_refused(editor: Client, airport: TargetDataset):
     address = f"/columns/{column('icao').key}/retire/"
     assert "1 thing stands in the way" in words(read(editor, address))
     answer = do(editor, address)
@@ -395,14 +399,14 @@ def test_what_stands_in_the_way_is_said_before_and_after(editor: Client, airport
     assert column("icao").active
 
 
-def test_a_retired_column_comes_back(editor: Client, airport: TargetDataset):
+def test_retired_column_is_restored_by_its_form(editor: Client, airport: TargetDataset):
     row = retire_column(column=column("elevation"), expected_version=1)
     answer = do(editor, f"/columns/{row.key}/restore/")
     assert answer.url == f"/datasets/{airport.key}/#column-{row.key}"
     assert column("elevation").active
 
 
-def test_a_retired_column_is_deleted_and_one_in_use_is_not(editor: Client, airport: TargetDataset):
+def test_column_is_deleted_by_its_form_only_when_retired(editor: Client, airport: TargetDataset):
     row = column("elevation")
     assert do(editor, f"/columns/{row.key}/delete/").status_code == 422
     row = retire_column(column=row, expected_version=1)
@@ -413,7 +417,7 @@ def test_a_retired_column_is_deleted_and_one_in_use_is_not(editor: Client, airpo
     assert ChangeLogEntry.objects.get(action="deleted").reason == "was a test"
 
 
-def test_a_dataset_is_retired_brought_back_and_deleted(editor: Client, airport: TargetDataset):
+def test_dataset_is_retired_restored_and_deleted_by_its_forms(editor: Client, airport: TargetDataset):
     do(editor, f"/datasets/{airport.key}/retire/")
     assert (again(airport).active, again(airport).history.active) == (False, False)
     page = read(editor, f"/datasets/{airport.key}/")
@@ -427,7 +431,7 @@ def test_a_dataset_is_retired_brought_back_and_deleted(editor: Client, airport: 
     assert not TargetDataset.objects.filter(pk=airport.pk).exists()
 
 
-def test_who_only_reads_finds_no_way_to_edit(viewer: Client, airport: TargetDataset):
+def test_dataset_page_offers_readers_no_edit_forms(viewer: Client, airport: TargetDataset):
     page = read(viewer, f"/datasets/{airport.key}/")
     for part in ("edit", "rename", "retire"):
         assert f"/datasets/{airport.key}/{part}/" not in page

@@ -17,7 +17,7 @@ def mart(editor: Client) -> TargetDataset:
     return sales_mart()
 
 
-def test_the_page_shows_promise_pending_change_and_consumers(editor: Client, mart: TargetDataset):
+def test_contract_page_shows_columns_checks_pending_change_and_exposures(editor: Client, mart: TargetDataset):
     page = read(editor, f"/datasets/{mart.key}/contract/")
     assert f'href="{BOARD["link"]}"' in page
     text = words(page)
@@ -27,13 +27,13 @@ def test_the_page_shows_promise_pending_change_and_consumers(editor: Client, mar
     assert all(part in text for part in parts)
 
 
-def test_the_page_is_one_of_serving_datasets(editor: Client, mart: TargetDataset, airport: TargetDataset):
+def test_contract_page_exists_for_serving_datasets_only(editor: Client, mart: TargetDataset, airport: TargetDataset):
     assert editor.get(f"/datasets/{airport.key}/contract/").status_code == 404
     assert f"/datasets/{mart.key}/contract/" in read(editor, f"/datasets/{mart.key}/")
     assert "/contract/" not in read(editor, f"/datasets/{airport.key}/")
 
 
-def test_a_path_is_no_link(viewer: Client, mart: TargetDataset):
+def test_exposure_path_is_not_rendered_as_a_link(viewer: Client, mart: TargetDataset):
     Exposure.objects.update(link="notebooks/sales.ipynb")
     page = read(viewer, f"/datasets/{mart.key}/contract/")
     assert "notebooks/sales.ipynb" in words(page)
@@ -41,7 +41,7 @@ def test_a_path_is_no_link(viewer: Client, mart: TargetDataset):
     assert "Add exposure" not in page
 
 
-def test_a_contract_is_withdrawn_and_declared(editor: Client, mart: TargetDataset):
+def test_contract_is_withdrawn_by_its_form_and_requires_an_owner(editor: Client, mart: TargetDataset):
     place = f"/datasets/{mart.key}/contract/edit/"
     answer = editor.post(place, typed(read(editor, place), contract=""))
     assert answer.url == f"/datasets/{mart.key}/contract/"

@@ -45,7 +45,7 @@ def reads(dataset: TargetDataset) -> list[str]:
     return [str(item.source or item.upstream) for item in dataset.inputs.all()]
 
 
-def test_the_page_says_what_is_read_and_which_columns_read_it(editor: Client, places: TargetDataset):
+def test_inputs_page_lists_inputs_and_the_columns_that_read_them(editor: Client, places: TargetDataset):
     page = read(editor, page_of(places))
     assert "rawcore.rc_air_airport Rawcore icao, name, elevation" in words(page)
     assert form_of(page, having="version")["inputs"] == ["rawcore.rc_air_airport"]
@@ -65,13 +65,13 @@ def test_inputs_change_their_order(editor: Client, places: TargetDataset, ports:
     assert reads(places) == ["rawcore.rc_ports", "rawcore.rc_air_airport"]
 
 
-def test_an_input_that_no_column_reads_is_retired(editor: Client, places: TargetDataset, ports: TargetDataset):
+def test_input_read_by_no_column_can_be_removed(editor: Client, places: TargetDataset, ports: TargetDataset):
     save(editor, places, "rawcore.rc_air_airport", "rawcore.rc_ports")
     save(editor, places, "rawcore.rc_air_airport", reason="no ports")
     assert reads(places) == ["rawcore.rc_air_airport"]
 
 
-def test_one_that_columns_read_is_refused_by_the_field_with_what_stands_in_the_way(
+def test_input_read_by_columns_cannot_be_removed_and_its_readers_are_listed(
     editor: Client, places: TargetDataset, ports: TargetDataset
 ):
     answer = save(editor, places, "rawcore.rc_ports", reason="instead")
@@ -93,7 +93,7 @@ def test_one_that_columns_read_is_refused_by_the_field_with_what_stands_in_the_w
         (["rawcore.rc_air_airport", "mart.places"], "A dataset cannot read itself"),
     ],
 )
-def test_what_cannot_be_read_is_said_by_the_field_and_nothing_typed_is_lost(
+def test_invalid_input_is_refused_at_its_field_and_the_typed_text_is_kept(
     editor: Client, places: TargetDataset, lines: list[str], said: str
 ):
     answer = save(editor, places, *lines, reason="for the mart")
@@ -105,7 +105,7 @@ def test_what_cannot_be_read_is_said_by_the_field_and_nothing_typed_is_lost(
     assert reads(places) == ["rawcore.rc_air_airport"]
 
 
-def test_rows_do_not_go_in_a_circle(editor: Client, places: TargetDataset):
+def test_inputs_that_form_a_cycle_are_refused(editor: Client, places: TargetDataset):
     top = create_target_dataset(schema=places.schema, name="top", inputs=[places])
     answer = save(editor, places, "rawcore.rc_air_airport", "mart.top")
     assert answer.status_code == 422
@@ -114,13 +114,15 @@ def test_rows_do_not_go_in_a_circle(editor: Client, places: TargetDataset):
     assert reads(top) == ["mart.places"]
 
 
-def test_more_than_rest_takes_are_not_taken(editor: Client, places: TargetDataset):
+def test_more_than_100_inputs_are_refused(editor: Client, places: TargetDataset):
     answer = save(editor, places, *(f"a.b{number}" for number in range(101)))
     assert answer.status_code == 422
     assert "A dataset reads at most 100 others; these are 101." in words(html_of(answer))
 
 
-def test_what_follows_is_said_while_it_is_typed(editor: Client, places: TargetDataset, ports: TargetDataset):
+def test_inputs_preview_shows_the_effects_of_the_typed_inputs(
+    editor: Client, places: TargetDataset, ports: TargetDataset
+):
     place = f"{page_of(places)}touches/"
     part = words(html_of(editor.get(place, {"inputs": "rawcore.rc_ports"})))
     assert "column name blocks the change reads rawcore.rc_air_airport" in part
@@ -131,7 +133,7 @@ def test_what_follows_is_said_while_it_is_typed(editor: Client, places: TargetDa
     assert part == "These are its present inputs."
 
 
-def test_a_filter_that_names_a_column_of_it_stands_in_the_way(editor: Client, airport: TargetDataset):
+def test_input_named_by_the_filter_cannot_be_removed(editor: Client, airport: TargetDataset):
     schema = TargetSchemaFactory(name="mart", layer="bizcore")
     row = create_target_dataset(schema=schema, name="high", inputs=[airport])
     update_target_dataset(dataset=row, expected_version=row.version, filter="elevation > 1000")
@@ -142,7 +144,7 @@ def test_a_filter_that_names_a_column_of_it_stands_in_the_way(editor: Client, ai
     assert reads(row) == ["rawcore.rc_air_airport"]
 
 
-def test_what_is_read_is_meant_by_its_name_though_another_is_called_so(editor: Client, places: TargetDataset):
+def test_existing_input_is_kept_although_a_dataset_has_the_same_name(editor: Client, places: TargetDataset):
     """A system and a schema may share a name."""
     source = SourceDatasetFactory(system__short_name="rawcore", name="rc_both")
     set_dataset_inputs(dataset=places, expected_version=places.version, inputs=[places.inputs.get().upstream, source])
@@ -152,7 +154,7 @@ def test_what_is_read_is_meant_by_its_name_though_another_is_called_so(editor: C
     assert [item.source for item in places.inputs.all()] == [source, None]
 
 
-def test_the_second_of_two_people_sees_both_and_may_save_theirs(
+def test_inputs_conflict_shows_the_changes_of_both_users_and_can_be_saved_over(
     editor: Client, places: TargetDataset, ports: TargetDataset
 ):
     page = read(editor, page_of(places))
@@ -170,7 +172,7 @@ def test_the_second_of_two_people_sees_both_and_may_save_theirs(
     assert reads(places) == ["rawcore.rc_air_airport", "rawcore.rc_ports"]
 
 
-def test_from_a_conflict_one_goes_on_editing_with_all_that_was_typed(editor: Client, places: TargetDataset):
+def test_continuing_after_an_inputs_conflict_keeps_the_typed_text(editor: Client, places: TargetDataset):
     page = read(editor, page_of(places))
     update_target_dataset(dataset=places, expected_version=places.version, owner="Kim")
     text = html_of(editor.post(page_of(places), typed(page, inputs="air.airport", reason="mine")))
@@ -180,11 +182,11 @@ def test_from_a_conflict_one_goes_on_editing_with_all_that_was_typed(editor: Cli
     assert reads(places) == ["rawcore.rc_air_airport"]
 
 
-def test_a_historys_inputs_are_its_bases(editor: Client, airport: TargetDataset):
+def test_inputs_page_of_a_history_redirects_to_its_base(editor: Client, airport: TargetDataset):
     assert editor.get(page_of(airport.history)).url == page_of(airport)
 
 
-def test_editors_find_the_way_there_and_readers_do_not(editor: Client, viewer: Client, places: TargetDataset):
+def test_inputs_page_is_linked_and_open_for_editors_only(editor: Client, viewer: Client, places: TargetDataset):
     for tab in ("", "lineage/"):
         assert page_of(places) in read(editor, f"/datasets/{places.key}/{tab}")
         assert page_of(places) not in read(viewer, f"/datasets/{places.key}/{tab}")

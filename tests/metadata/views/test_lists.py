@@ -38,12 +38,12 @@ def more_sources(number: int) -> None:
 # --- empty -----------------------------------------------------------------------------------
 
 
-def test_empty_lists_say_what_to_do_first(reader: Client):
+def test_empty_lists_suggest_the_first_steps(reader: Client):
     assert "make demo" in text_of(reader, "/datasets/")
     assert "Or import files with metadata" in text_of(reader, "/sources/")
 
 
-def test_an_empty_dataset_has_its_pages(reader: Client):
+def test_pages_of_a_dataset_without_columns_open(reader: Client):
     dataset = TargetDatasetFactory(name="rc_bare")
     for part in ("", "lineage/", "sql/", "runs/"):
         assert "rc_bare" in text_of(reader, f"/datasets/{dataset.key}/{part}")
@@ -85,7 +85,7 @@ def test_the_list_shows_last_loads(reader: Client, airport: TargetDataset):
     assert "43,860" in read
 
 
-def test_columns_described_and_computed(reader: Client, airport: TargetDataset):
+def test_dataset_page_lists_described_and_computed_columns(reader: Client, airport: TargetDataset):
     text = text_of(reader, f"/datasets/{airport.key}/")
     names = re.findall(r'<span class="name">(\w+)</span>', text)
     assert names == [
@@ -102,7 +102,7 @@ def test_columns_described_and_computed(reader: Client, airport: TargetDataset):
     assert "business key 1" in text
 
 
-def test_columns_of_every_kind_of_dataset(reader: Client, airport: TargetDataset):
+def test_dataset_page_lists_the_technical_columns_of_every_layer(reader: Client, airport: TargetDataset):
     def names(dataset: TargetDataset) -> list[str]:
         return re.findall(r'<span class="name">(\w+)</span>', text_of(reader, f"/datasets/{dataset.key}/"))
 
@@ -118,12 +118,12 @@ def test_columns_of_every_kind_of_dataset(reader: Client, airport: TargetDataset
     assert names(airport.history)[-1] == "version_segment"
 
 
-def test_a_history_leads_to_its_base_and_back(reader: Client, airport: TargetDataset):
+def test_history_and_base_pages_link_to_each_other(reader: Client, airport: TargetDataset):
     assert f'href="/datasets/{airport.key}/"' in text_of(reader, f"/datasets/{airport.history.key}/")
     assert f'href="/datasets/{airport.history.key}/"' in text_of(reader, f"/datasets/{airport.key}/")
 
 
-def test_retired_things_are_marked(reader: Client, airport: TargetDataset):
+def test_retired_columns_and_datasets_are_marked(reader: Client, airport: TargetDataset):
     column = airport.columns.get(name="elevation")
     retire_column(column=column, expected_version=column.version)
     assert 'class="retired"' in text_of(reader, f"/datasets/{airport.key}/")
@@ -133,7 +133,9 @@ def test_retired_things_are_marked(reader: Client, airport: TargetDataset):
     assert "Load" not in re.findall(r">(\w+)</a>", text_of(reader, f"/datasets/{raw.key}/"))
 
 
-def test_references_from_both_sides(reader: Client, airport: TargetDataset, add_routes: Callable):
+def test_references_are_shown_on_the_pages_of_child_and_parent(
+    reader: Client, airport: TargetDataset, add_routes: Callable
+):
     routes = add_routes(airport)
     assert "origin_icao = icao" in text_of(reader, f"/datasets/{routes.key}/")
     assert "origin_key" in text_of(reader, f"/datasets/{routes.key}/")
@@ -158,7 +160,7 @@ def test_lineage_is_drawn_and_listed(reader: Client, airport: TargetDataset, add
     assert f'href="/datasets/{airport.key}/lineage/"' in text
 
 
-def test_sql_of_every_layer_in_order(reader: Client, airport: TargetDataset):
+def test_sql_page_shows_the_statements_of_every_layer_in_order(reader: Client, airport: TargetDataset):
     for dataset in (airport, airport.history):
         read = words(text_of(reader, f"/datasets/{dataset.key}/sql/"))
         steps = ["INSERT OVERWRITE", "CREATE VIEW", "MERGE INTO `rawcore` . `rc_air_airport` AS r"]
@@ -169,7 +171,7 @@ def test_sql_of_every_layer_in_order(reader: Client, airport: TargetDataset):
     assert "MERGE" not in words(text_of(reader, f"/datasets/{stage.key}/sql/"))
 
 
-def test_runs_of_a_dataset(reader: Client, warehouse: TargetDataset):
+def test_runs_page_lists_the_loads_of_a_dataset(reader: Client, warehouse: TargetDataset):
     read = words(text_of(reader, f"/datasets/{warehouse.key}/runs/"))
     assert "1–3 of 3 loads" in read
     assert "skipped because of raw.raw_air_airport" in read
@@ -188,7 +190,7 @@ def test_sources_are_filtered(reader: Client, airport: TargetDataset, add_routes
     assert "No source datasets match" in text_of(reader, "/sources/?format=parquet")
 
 
-def test_a_source_shows_its_contract(reader: Client, source: SourceDataset, airport: TargetDataset):
+def test_source_page_shows_options_columns_and_targets(reader: Client, source: SourceDataset, airport: TargetDataset):
     SourceDataset.objects.filter(pk=source.pk).update(options={"delimiter": "|"})
     text = text_of(reader, f"/sources/{source.key}/")
     assert "Option delimiter" in text
@@ -196,7 +198,7 @@ def test_a_source_shows_its_contract(reader: Client, source: SourceDataset, airp
     assert f'href="/datasets/{airport.key}/"' in text
 
 
-def test_a_dataset_says_how_its_history_is_kept(reader: Client, airport: TargetDataset):
+def test_dataset_and_history_pages_show_the_history_policy(reader: Client, airport: TargetDataset):
     policy = {"profile": "dbt", "state_labels": {"new": "I"}, "views": ["changes"]}
     TargetDataset.objects.filter(pk=airport.pk).update(history_policy=policy)
     for dataset in (airport, airport.history):
@@ -242,7 +244,7 @@ def address(name: str, warehouse: TargetDataset) -> str:
 
 
 @pytest.mark.parametrize("name", BASELINE)
-def test_queries_do_not_grow(
+def test_page_query_count_does_not_grow_with_rows(
     reader: Client,
     warehouse: TargetDataset,
     name: str,

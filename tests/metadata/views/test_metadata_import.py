@@ -56,7 +56,7 @@ def faults(answer: HttpResponse) -> list[list[str]]:
     return [[words(cell) for cell in re.findall(r"<td.*?</td>", row)] for row in rows]
 
 
-def test_the_list_of_datasets_leads_to_the_import_for_those_who_may(editor: Client, viewer: Client):
+def test_dataset_list_links_editors_only_to_the_import(editor: Client, viewer: Client):
     link = f'href="{PAGE}"'
     assert link in html_of(editor.get("/datasets/"))
     assert link not in html_of(viewer.get("/datasets/"))
@@ -74,7 +74,7 @@ def test_a_check_shows_counts_and_changes_and_writes_nothing(editor: Client, air
     assert not TargetDataset.objects.filter(name="totals").exists()
 
 
-def test_an_import_makes_what_was_previewed_and_logs_it_with_its_reason(editor: Client, airport: TargetDataset):
+def test_import_applies_the_previewed_changes_and_logs_the_reason(editor: Client, airport: TargetDataset):
     files = csv(*TOTALS, *CITY[1:])
     _, seen = checked(editor, files)
     answer = sent(editor, files, seen=seen, reason="From the data model")
@@ -85,7 +85,7 @@ def test_an_import_makes_what_was_previewed_and_logs_it_with_its_reason(editor: 
     assert (entry.actor, entry.reason) == ("mia", "From the data model")
 
 
-def test_an_import_without_new_objects_can_be_undone(editor: Client, airport: TargetDataset):
+def test_import_without_new_objects_links_to_its_undo(editor: Client, airport: TargetDataset):
     _, seen = checked(editor, csv(*CITY))
     sent(editor, csv(*CITY), seen=seen)
     undo = re.search(r"/changes/\d+/undo/", html_of(editor.get("/datasets/")))[0]
@@ -102,7 +102,7 @@ def test_yaml_and_csv_files_are_imported_together(operator: Client, tmp_path: Pa
     assert TargetDataset.objects.filter(name="totals").exists()
 
 
-def test_all_faults_are_shown_at_once_with_file_line_object_and_field(editor: Client, airport: TargetDataset):
+def test_import_check_lists_all_faults_with_file_line_object_and_field(editor: Client, airport: TargetDataset):
     files = csv(*TOTALS, "bizcore,totals,wrong,strng,,", "bizcore,,lost,string,,")
     files["b.yaml"] = "format: metadata/v1\nschemas:\n  - {name: mart, layer: nowhere}\n"
     rows = faults(sent(editor, files))
@@ -112,13 +112,13 @@ def test_all_faults_are_shown_at_once_with_file_line_object_and_field(editor: Cl
     assert not TargetDataset.objects.filter(name="totals").exists()
 
 
-def test_many_faults_are_bounded_with_their_number(editor: Client, airport: TargetDataset):
+def test_import_check_limits_the_listed_faults_and_shows_their_total(editor: Client, airport: TargetDataset):
     answer = sent(editor, csv(HEADER, *(f"bizcore,totals,c{number},strng,," for number in range(300))))
     assert len(faults(answer)) == Refusals.MOST_LISTED
     assert "300 faults; nothing was imported" in words(html_of(answer))
 
 
-def test_many_changes_are_bounded_with_their_number(editor: Client, airport: TargetDataset):
+def test_import_check_limits_the_listed_changes_and_shows_their_total(editor: Client, airport: TargetDataset):
     html, _ = checked(editor, csv(HEADER, *(f"bizcore,totals,c{number},string,," for number in range(300))))
     assert "The first 200 of 302" in words(html)
     assert html.count("badge-created") == MOST_SHOWN
@@ -152,7 +152,7 @@ def test_an_import_of_other_files_than_the_checked_ones_is_refused(editor: Clien
     assert not TargetDataset.objects.filter(name="totals").exists()
 
 
-def test_files_that_change_nothing_have_nothing_to_import(editor: Client, airport: TargetDataset):
+def test_files_without_changes_cannot_be_imported(editor: Client, airport: TargetDataset):
     files = csv("schema,dataset,column,type", "rawcore,rc_air_airport,name,string")
     html = html_of(sent(editor, files))
     assert "No changes 2 objects of the files are stored like this already." in words(html)
@@ -167,7 +167,7 @@ def test_files_that_change_nothing_have_nothing_to_import(editor: Client, airpor
         ({f"{number}.txt": "x" for number in range(7)}, "4.txt and 2 more."),
     ],
 )
-def test_what_is_no_file_of_metadata_is_refused(files: dict, message: str, editor: Client):
+def test_missing_files_and_files_with_another_ending_are_refused(files: dict, message: str, editor: Client):
     answer = sent(editor, files)
     assert answer.status_code == 422
     assert message in html_of(answer)
@@ -206,7 +206,9 @@ def test_a_lowered_classification_is_a_fault_of_the_check(editor: Client):
     assert "takes the permission to read them" in faults(sent(editor, {"crm.yaml": content}))[0][4]
 
 
-def test_without_javascript_the_page_comes_whole_and_asks_for_the_files_again(editor: Client, airport: TargetDataset):
+def test_import_without_javascript_returns_a_full_page_and_needs_the_files_again(
+    editor: Client, airport: TargetDataset
+):
     upload = SimpleUploadedFile("city.csv", "\n".join(CITY).encode())
     html = html_of(editor.post(PAGE, {"files": [upload]}))
     assert "<h1>Import metadata</h1>" in html

@@ -66,7 +66,7 @@ def test_a_model_is_created_from_the_page_of_schemas(operator: Client, bizcore) 
     assert 'aria-readonly="true"\n          data-cell="type"' in page
 
 
-def test_a_refused_select_stays_in_the_form_with_the_place(operator: Client, bizcore) -> None:
+def test_refused_select_is_kept_in_the_form_with_the_place_of_the_error(operator: Client, bizcore) -> None:
     given = {"schema": "bizcore", "name": "sales", "select": "SELECT price\nFROM rawcore.orders"}
     answer = operator.post(reverse("model_create"), given | {"materialization": "table"})
     page = html.unescape(answer.content.decode())
@@ -95,7 +95,7 @@ def test_the_preview_shows_columns_or_the_place_of_an_error(operator: Client) ->
     assert "Line 1, column 12: this divides by zero." in refused
 
 
-def test_the_editor_tries_the_select_as_typed(operator: Client, sales: TargetDataset) -> None:
+def test_model_form_sends_the_typed_select_to_the_trial_run(operator: Client, sales: TargetDataset) -> None:
     page = operator.get(reverse("model_edit", args=[sales.key])).content.decode()
     assert f'hx-post="{reverse("trial_run")}"' in page
     assert 'hx-include="#id_select"' in page
@@ -161,11 +161,11 @@ def test_the_builder_joins_by_declared_references(operator: Client) -> None:
         ({"select": "SELECT 1 + 1 AS x", "open": "1"}, "The builder cannot show this SELECT."),
     ],
 )
-def test_the_builder_says_what_is_missing(operator: Client, given: dict, message: str) -> None:
+def test_builder_reports_invalid_choices_and_unsupported_selects(operator: Client, given: dict, message: str) -> None:
     assert message in build(operator, **given)
 
 
-def test_the_message_of_a_saved_select_undoes_it(operator: Client, sales: TargetDataset) -> None:
+def test_undo_link_of_a_saved_select_restores_the_former_one(operator: Client, sales: TargetDataset) -> None:
     address = reverse("model_edit", args=[sales.key])
     form = operator.get(address).context["form"]
     page = operator.post(address, form.as_posted({"select": "SELECT id FROM rawcore.orders"}), follow=True)

@@ -17,7 +17,7 @@ def check(airport: TargetDataset) -> QualityCheck:
     return create_check(dataset=airport, name="named", kind="not_null", arguments={"columns": ["name"]})
 
 
-def test_the_kind_is_chosen_first(editor: Client, airport: TargetDataset):
+def test_new_check_page_offers_the_kinds_of_checks(editor: Client, airport: TargetDataset):
     page = read(editor, f"/datasets/{airport.key}/checks/new/")
     assert "?kind=accepted_values" in page
     assert "The column has one of these values, or is NULL." in words(page)
@@ -34,7 +34,7 @@ def test_a_check_is_created_with_the_fields_of_its_kind(editor: Client, airport:
     assert (check.arguments, check.severity) == ({"columns": ["name"], "values": ["a", "b"]}, "quarantine")
 
 
-def test_an_error_stands_at_its_field(editor: Client, airport: TargetDataset):
+def test_invalid_check_limit_is_refused_with_its_reason(editor: Client, airport: TargetDataset):
     place = f"/datasets/{airport.key}/checks/new/?kind=range"
     form = typed(read(editor, place), having="severity", name="r", columns=["elevation"], minimum="low")
     answer = editor.post(place, form)
@@ -50,7 +50,7 @@ def test_a_check_is_changed(editor: Client, check: QualityCheck):
     assert (check.severity, check.version) == ("stop", 2)
 
 
-def test_two_who_change_a_check_see_both_values(editor: Client, check: QualityCheck):
+def test_concurrent_check_change_is_a_conflict_that_shows_the_other_value(editor: Client, check: QualityCheck):
     place = f"/checks/{check.key}/edit/"
     form = typed(read(editor, place), severity="stop")
     editor.post(place, typed(read(editor, place), name="filled"))
@@ -69,14 +69,14 @@ def test_a_check_is_retired_or_deleted_with_a_reason(editor: Client, check: Qual
     assert not QualityCheck.objects.filter(active=True).exists()
 
 
-def test_a_retired_check_comes_back(editor: Client, check: QualityCheck):
+def test_retired_check_is_restored_by_its_form(editor: Client, check: QualityCheck):
     QualityCheck.objects.update(active=False)
     place = f"/checks/{check.key}/restore/"
     editor.post(place, typed(read(editor, place)))
     assert QualityCheck.objects.get().active
 
 
-def test_the_page_of_a_dataset_without_checks_says_so(editor: Client, airport: TargetDataset):
+def test_quality_page_without_checks_offers_to_add_one(editor: Client, airport: TargetDataset):
     page = words(read(editor, f"/datasets/{airport.key}/quality/"))
     assert "No checks yet." in page
     assert "Add check" in page

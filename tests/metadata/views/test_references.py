@@ -37,7 +37,7 @@ def do(client: Client, reference: Reference, verb: str, **over: Any) -> HttpResp
     return client.post(place, typed(read(client, place), **over))
 
 
-def test_its_page_says_what_depends_on_it_and_asks_why(editor: Client, reference: Reference):
+def test_reference_retirement_form_shows_dependents_and_a_reason_field(editor: Client, reference: Reference):
     page = words(read(editor, address(reference, "retire")))
     assert "Retire reference rawcore.rc_net_route → rawcore.rc_air_airport (origin)" in page
     assert "rawcore.rc_net_route foreign key follows is retired with it" in page
@@ -45,7 +45,7 @@ def test_its_page_says_what_depends_on_it_and_asks_why(editor: Client, reference
     assert "Reason" in page
 
 
-def test_a_retired_reference_is_logged_with_its_reason_and_leads_back_to_its_line(editor: Client, reference: Reference):
+def test_reference_retirement_is_logged_and_redirects_to_its_row(editor: Client, reference: Reference):
     answer = do(editor, reference, "retire", reason="routes carry no airports any more")
     assert answer.url == f"/datasets/{reference.child.key}/#reference-{reference.key}"
     assert not Reference.objects.get().active
@@ -53,7 +53,7 @@ def test_a_retired_reference_is_logged_with_its_reason_and_leads_back_to_its_lin
     assert (entry.actor, entry.reason) == ("mia", "routes carry no airports any more")
 
 
-def test_the_datasets_page_shows_it_retired_with_its_restore(editor: Client, reference: Reference):
+def test_dataset_page_marks_a_retired_reference_and_links_to_its_restoration(editor: Client, reference: Reference):
     place = f"/datasets/{reference.child.key}/"
     assert address(reference, "retire") in read(editor, place)
     do(editor, reference, "retire")
@@ -63,13 +63,13 @@ def test_the_datasets_page_shows_it_retired_with_its_restore(editor: Client, ref
     assert address(reference, "retire") not in page
 
 
-def test_a_retired_reference_comes_back(editor: Client, reference: Reference):
+def test_retired_reference_is_restored_by_its_form(editor: Client, reference: Reference):
     retire_reference(reference=reference, expected_version=1)
     do(editor, reference, "restore")
     assert Reference.objects.get().active
 
 
-def test_one_that_does_not_hold_any_more_is_refused_and_the_reason_kept(editor: Client, reference: Reference):
+def test_restoration_of_an_invalid_reference_is_refused_and_keeps_the_reason(editor: Client, reference: Reference):
     retire_reference(reference=reference, expected_version=1)
     column = reference.child.columns.get(name="origin_icao")
     retire_column(column=column, expected_version=column.version)
@@ -81,7 +81,7 @@ def test_one_that_does_not_hold_any_more_is_refused_and_the_reason_kept(editor: 
     assert not Reference.objects.get().active
 
 
-def test_who_retires_what_somebody_else_touched_meanwhile_is_asked_again(editor: Client, reference: Reference):
+def test_retirement_of_a_concurrently_changed_reference_requires_confirmation(editor: Client, reference: Reference):
     page = read(editor, address(reference, "retire"))
     with acting_as(someone("bob", Role.EDITOR)):
         row = retire_reference(reference=reference, expected_version=1)
@@ -96,17 +96,17 @@ def test_who_retires_what_somebody_else_touched_meanwhile_is_asked_again(editor:
 
 
 @pytest.mark.parametrize("verb", ["edit", "retire", "restore"])
-def test_who_only_reads_finds_no_way_to_it(viewer: Client, reference: Reference, verb: str):
+def test_reference_forms_are_linked_and_open_for_editors_only(viewer: Client, reference: Reference, verb: str):
     assert address(reference, verb) not in read(viewer, f"/datasets/{reference.child.key}/")
     assert viewer.get(address(reference, verb)).status_code == 403
     assert viewer.post(address(reference, verb), {"version": "1"}).status_code == 403
 
 
-def test_on_a_historys_page_there_is_nothing_to_retire(editor: Client, reference: Reference):
+def test_history_page_has_no_link_to_retire_a_reference(editor: Client, reference: Reference):
     assert address(reference, "retire") not in read(editor, f"/datasets/{reference.child.history.key}/")
 
 
-def test_one_that_is_not_there_is_said_so(editor: Client, reference: Reference):
+def test_form_of_an_unknown_reference_returns_404(editor: Client, reference: Reference):
     key = reference.key
     reference.delete()
     assert editor.get(f"/references/{key}/retire/").status_code == 404
@@ -115,7 +115,7 @@ def test_one_that_is_not_there_is_said_so(editor: Client, reference: Reference):
 # --- the rule for unknown parents --------------------------------------------------------------
 
 
-def test_the_rule_for_unknown_parents_is_changed_on_its_page(editor: Client, reference: Reference):
+def test_reference_form_changes_the_rule_for_unknown_parents_and_logs_the_reason(editor: Client, reference: Reference):
     answer = do(editor, reference, "edit", unknown_parent="ghost", reason="orders come early")
     assert answer.url == f"/datasets/{reference.child.key}/#reference-{reference.key}"
     entry = ChangeLogEntry.objects.filter(subject_kind="reference").latest("pk")
@@ -128,7 +128,7 @@ def test_each_rule_is_explained_in_a_sentence(editor: Client, reference: Referen
     assert "Refuse the load: the child's load is refused while the parent does not have the key." in page
 
 
-def test_a_rule_that_cannot_be_is_refused_at_its_field(editor: Client, reference: Reference):
+def test_rule_that_does_not_fit_the_parent_is_refused_at_its_field(editor: Client, reference: Reference):
     reference.parent.columns.filter(role="attribute").update(nullable=False)
     answer = do(editor, reference, "edit", unknown_parent="ghost")
     page = html_of(answer)
@@ -153,27 +153,27 @@ def describe(client: Client, child: TargetDataset, parent: TargetDataset, *, by:
     )
 
 
-def test_a_dataset_with_keys_offers_to_add_one(editor: Client, airport: TargetDataset):
+def test_dataset_page_with_keys_links_to_a_new_reference(editor: Client, airport: TargetDataset):
     assert new(airport) in read(editor, f"/datasets/{airport.key}/")
 
 
-def test_raw_rows_have_no_keys_so_nothing_is_offered(editor: Client, airport: TargetDataset):
+def test_raw_dataset_page_has_no_link_to_a_new_reference(editor: Client, airport: TargetDataset):
     raw = TargetDataset.objects.get(name="raw_air_airport")
     assert new(raw) not in read(editor, f"/datasets/{raw.key}/")
 
 
-def test_naming_the_parent_asks_for_its_business_key(editor: Client, reference: Reference):
+def test_new_reference_form_lists_the_business_key_of_the_parent(editor: Client, reference: Reference):
     part = read(editor, f"/datasets/{reference.child.key}/references/pairs/?parent={reference.parent}")
     assert "Holds icao" in words(part)
     assert "origin_icao string" in words(part)
 
 
-def test_a_parent_that_is_not_there_is_said_while_one_types(editor: Client, reference: Reference):
+def test_new_reference_form_reports_an_unknown_parent_while_it_is_typed(editor: Client, reference: Reference):
     part = read(editor, f"/datasets/{reference.child.key}/references/pairs/?parent=rawcore.rc_nowhere")
     assert "No active dataset is named rawcore.rc_nowhere." in words(part)
 
 
-def test_what_was_described_is_there_and_logged(editor: Client, reference: Reference):
+def test_new_reference_form_creates_and_logs_the_reference(editor: Client, reference: Reference):
     answer = describe(editor, reference.child, reference.parent, by="origin_icao", role_name="home")
     made = Reference.objects.get(role_name="home")
     assert answer.url == f"/datasets/{made.child.key}/#reference-{made.key}"
@@ -182,7 +182,7 @@ def test_what_was_described_is_there_and_logged(editor: Client, reference: Refer
     assert ChangeLogEntry.objects.filter(subject_kind="reference", action="created", actor="mia").exists()
 
 
-def test_a_second_one_to_the_same_parent_needs_a_role_of_its_own(editor: Client, reference: Reference):
+def test_second_reference_to_a_parent_requires_another_role(editor: Client, reference: Reference):
     answer = describe(editor, reference.child, reference.parent, by="origin_icao", role_name="origin")
     assert answer.status_code == 422
     assert form_of(html_of(answer), having="role_name")["role_name"] == ["origin"]
@@ -197,7 +197,7 @@ def test_a_column_of_another_type_is_refused_by_its_reason(editor: Client, refer
     assert "route_no is integer" in words(html_of(answer))
 
 
-def test_a_name_that_nothing_has_is_said_at_its_field_and_kept(editor: Client, reference: Reference):
+def test_unknown_parent_of_a_new_reference_is_refused_at_its_field_and_kept(editor: Client, reference: Reference):
     place = new(reference.child)
     answer = editor.post(
         place, typed(read(editor, place), having="parent", parent="rawcore.rc_nowhere", role_name="origin")
@@ -208,12 +208,12 @@ def test_a_name_that_nothing_has_is_said_at_its_field_and_kept(editor: Client, r
     assert form_of(page, having="parent")["parent"] == ["rawcore.rc_nowhere"]
 
 
-def test_a_column_that_was_not_chosen_is_asked_for(editor: Client, reference: Reference):
+def test_new_reference_without_a_chosen_column_is_refused(editor: Client, reference: Reference):
     page = read(editor, new(reference.child, parent=str(reference.parent)))
     answer = editor.post(new(reference.child), typed(page, having="parent", role_name="home"))
     assert answer.status_code == 422
     assert "Choose the column that holds icao." in words(html_of(answer))
 
 
-def test_of_a_history_it_is_its_bases_to_say(editor: Client, airport: TargetDataset):
+def test_new_reference_page_of_a_history_redirects_to_its_base(editor: Client, airport: TargetDataset):
     assert editor.get(new(airport.history)).url == new(airport)

@@ -96,6 +96,6 @@ def test_sources_are_tagged_and_assigned_together_and_undone(editor: Client):
     assert not SourceDataset.objects.filter(tags=["finance"]).exists()
 
 
-def test_readers_select_no_sources(viewer: Client):
+def test_source_list_has_no_selection_for_readers(viewer: Client):
     SourceDatasetFactory()
     assert "data-selection" not in html_of(viewer.get("/sources/"))

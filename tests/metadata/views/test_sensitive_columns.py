@@ -76,7 +76,9 @@ def chosen(steward: User, airport: TargetDataset) -> list[str]:
     return ["both.icao", "filtered.icao", "many.number", "same.icao"]
 
 
-def test_columns_that_sensitive_columns_choose_are_listed(steward: User, chosen: list[str]):
+def test_sensitive_columns_list_contains_columns_of_models_selected_by_sensitive_values(
+    steward: User, chosen: list[str]
+):
     test_listed_columns_are_those_that_readers_see_masked(steward)
     listed = target_columns(steward).filter(dataset__schema__name="bizcore")
     assert sorted(f"{column.dataset.name}.{column.name}" for column in listed) == chosen
@@ -96,7 +98,7 @@ def test_column_has_the_classes_of_its_inputs(steward: User):
     assert row(steward, "elevation").classes == ("restricted",)
 
 
-def test_copies_are_the_columns_downstream(steward: User):
+def test_copies_of_a_sensitive_column_are_its_downstream_datasets(steward: User):
     assert row(steward, "name", "raw").copied_to == [
         "stage.stg_air_airport",
         "rawcore.rc_air_airport",
@@ -104,7 +106,7 @@ def test_copies_are_the_columns_downstream(steward: User):
     ]
 
 
-def test_readers_may_read_sensitive_values_at_the_place(steward: User):
+def test_readers_of_a_sensitive_column_are_the_stewards_of_its_place(steward: User):
     grant_role(user=ensure_user(name="gina", roles=[]), role="steward", schema="rawcore")
     ensure_user(name="mia", roles=[Role.EDITOR])
     assert row(steward, "name").readers == ("gina", "stella")
@@ -167,14 +169,14 @@ def test_a_steward_of_a_schema_sees_its_columns_only(steward: User):
 
 
 @pytest.mark.parametrize("word", ["pii", "personal", "Confidential"])
-def test_the_search_leads_to_sensitive_data(steward: User, word: str):
+def test_search_finds_the_sensitive_data_page_for_stewards_only(steward: User, word: str):
     found, _ = search(word, user=steward, limit=5)
     assert found[0].page == "/sensitive-data/"
     viewer = ensure_user(name="vera", roles=[Role.VIEWER])
     assert [result for result in search(word, user=viewer, limit=5)[0] if result.kind == "page"] == []
 
 
-def test_rest_has_the_same_columns(steward: User, airport: TargetDataset):
+def test_api_returns_sensitive_columns_with_classes_readers_and_copies(steward: User, airport: TargetDataset):
     recorded(steward, airport, "name")
 
     def got(path: str) -> Any:

@@ -28,13 +28,13 @@ def test_a_dataset_is_classified_in_its_form(editor: Client, airport: TargetData
     assert TargetDataset.objects.get(pk=airport.pk).sensitivity == "confidential"
 
 
-def test_it_is_told_on_the_datasets_page_and_on_that_of_its_history(viewer: Client, airport: TargetDataset):
+def test_sensitivity_is_shown_on_the_pages_of_dataset_and_history(viewer: Client, airport: TargetDataset):
     classify(airport, "restricted")
     for dataset in (airport, airport.history):
         assert '<span class="chip" title="Sensitivity">restricted</span>' in read(viewer, f"/datasets/{dataset.key}/")
 
 
-def test_a_level_that_is_none_is_refused_by_its_field(editor: Client, airport: TargetDataset):
+def test_dataset_form_refuses_an_unknown_sensitivity(editor: Client, airport: TargetDataset):
     address = f"/datasets/{airport.key}/edit/"
     answer = editor.post(address, typed(read(editor, address), sensitivity="secret"))
     assert answer.status_code == 422
@@ -55,7 +55,7 @@ def test_a_column_is_classified_in_the_grid(editor: Client, airport: TargetDatas
     assert column("name").sensitivity == saved
 
 
-def test_a_cell_that_names_no_level_is_refused_with_the_levels(editor: Client, airport: TargetDataset):
+def test_grid_cell_refuses_an_unknown_sensitivity_with_the_levels(editor: Client, airport: TargetDataset):
     row = column("name")
     given = {"cell": "sensitivity", "value": "secret", "version": row.version}
     answer = editor.post(f"/columns/{row.key}/cell/", given)
@@ -63,19 +63,19 @@ def test_a_cell_that_names_no_level_is_refused_with_the_levels(editor: Client, a
     assert "Must be public, internal, confidential or restricted" in words(html_of(answer))
 
 
-def test_people_who_only_read_see_a_columns_level(viewer: Client, airport: TargetDataset):
+def test_dataset_page_shows_readers_the_sensitivity_of_columns(viewer: Client, airport: TargetDataset):
     TargetColumn.objects.filter(pk=column("name").pk).update(sensitivity="internal")
     assert '<span class="chip">internal</span>' in read(viewer, f"/datasets/{airport.key}/")
 
 
-def test_datasets_are_found_by_it(viewer: Client, airport: TargetDataset):
+def test_dataset_list_is_filtered_by_sensitivity(viewer: Client, airport: TargetDataset):
     classify(airport, "restricted")
     page = read(viewer, "/datasets/?sensitivity=restricted")
     assert "rc_air_airport" in page
     assert "stg_air_airport" not in page
 
 
-def test_rest_tells_it_and_finds_by_it(viewer: Client, airport: TargetDataset):
+def test_api_returns_and_filters_by_sensitivity(viewer: Client, airport: TargetDataset):
     classify(airport, "restricted")
     TargetColumn.objects.filter(pk=column("name").pk).update(sensitivity="internal")
     found = viewer.get("/api/v1/datasets/?sensitivity=restricted").json()["results"]
@@ -90,7 +90,7 @@ def test_generated_columns_are_as_sensitive_as_what_they_read():
     assert sorted(found) == [(layer, "confidential") for layer in ("raw", "rawcore", "stage")]
 
 
-def test_columns_that_are_taken_over_bring_their_level(airport: TargetDataset):
+def test_columns_taken_from_an_input_keep_its_sensitivity(airport: TargetDataset):
     TargetColumn.objects.filter(pk=column("name").pk).update(sensitivity="internal")
     made = create_target_dataset(schema=airport.schema, name="copy", inputs=[airport], take_columns=True)
     assert made.columns.get(name="name").sensitivity == "internal"

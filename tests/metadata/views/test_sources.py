@@ -43,7 +43,7 @@ def again(source: SourceDataset) -> SourceDataset:
     return SourceDataset.objects.get(pk=source.pk)
 
 
-def test_its_facts_are_edited_and_logged(editor: Client, orders: SourceDataset):
+def test_source_form_saves_descriptive_fields_and_logs_the_change(editor: Client, orders: SourceDataset):
     answer = save(editor, orders, description="What was sold", owner="Team Shop", tags="sales, daily")
     assert answer.url == f"/sources/{orders.key}/"
     now = again(orders)
@@ -55,7 +55,7 @@ def test_its_facts_are_edited_and_logged(editor: Client, orders: SourceDataset):
     assert "Owner Team Shop Tags sales daily" in page
 
 
-def test_place_name_and_use_are_edited(editor: Client, orders: SourceDataset):
+def test_source_form_saves_name_location_format_and_active(editor: Client, orders: SourceDataset):
     save(
         editor, orders, name="Orders", short_name="sales", location="sales/", format="jsonl", delimiter="", active=None
     )
@@ -85,7 +85,7 @@ def test_place_name_and_use_are_edited(editor: Client, orders: SourceDataset):
         ({"header": "yes", "empty_is_null": "no"}, {"delimiter": ";", "header": True, "empty_is_null": False}),
     ],
 )
-def test_options_are_typed_as_people_call_them_and_shown_so_again(
+def test_source_options_are_parsed_from_and_shown_as_the_typed_text(
     editor: Client, orders: SourceDataset, typed_in: dict[str, str], options: dict[str, Any]
 ):
     save(editor, orders, **typed_in)
@@ -111,7 +111,7 @@ def test_options_are_typed_as_people_call_them_and_shown_so_again(
         ({"format": "jsonl", "delimiter": "", "header": "no"}, "header", "Is no option of jsonl"),
     ],
 )
-def test_what_cannot_be_saved_stands_by_its_field_and_nothing_is_lost(
+def test_invalid_source_form_shows_the_error_at_its_field_and_keeps_the_typed_text(
     editor: Client, orders: SourceDataset, over: dict[str, str], field: str, said: str
 ):
     answer = save(editor, orders, description="kept", **over)
@@ -134,13 +134,13 @@ def test_a_name_that_is_taken_is_refused(editor: Client, orders: SourceDataset):
     assert "The system has another dataset of this name" in words(html_of(answer))
 
 
-def test_a_place_that_came_by_yaml_stands_when_something_else_is_edited(editor: Client, orders: SourceDataset):
+def test_source_form_keeps_an_existing_forbidden_location_unless_it_is_changed(editor: Client, orders: SourceDataset):
     SourceDataset.objects.update(location="/somewhere/else.csv")
     assert save(editor, orders, owner="Team Shop").status_code == 302
     assert again(orders).owner == "Team Shop"
 
 
-def test_of_a_database_only_tables_are_described(editor: Client, db: None):
+def test_source_form_of_a_database_refuses_a_file_format(editor: Client, db: None):
     system = SystemFactory(short_name="erp", kind="jdbc", location="postgresql://reader@db/erp")
     source = SourceDatasetFactory(system=system, name="orders", format="table", location="public.orders")
     save(editor, source, location="sales.orders")
@@ -148,7 +148,7 @@ def test_of_a_database_only_tables_are_described(editor: Client, db: None):
     assert save(editor, source, format="csv").status_code == 422
 
 
-def test_the_second_of_two_people_sees_both_and_may_save_theirs(editor: Client, orders: SourceDataset):
+def test_source_conflict_shows_the_changes_of_both_users_and_can_be_saved_over(editor: Client, orders: SourceDataset):
     page = read(editor, page_of(orders))
     with acting_as(someone("bob", Role.EDITOR)):
         changes = {"owner": "Bob", "options": {"delimiter": "\t"}}
@@ -163,13 +163,13 @@ def test_the_second_of_two_people_sees_both_and_may_save_theirs(editor: Client, 
     assert (again(orders).owner, again(orders).options) == ("Mia", {"delimiter": "\t"})
 
 
-def test_nothing_typed_changes_nothing(editor: Client, orders: SourceDataset):
+def test_unchanged_source_form_writes_nothing(editor: Client, orders: SourceDataset):
     assert save(editor, orders).status_code == 302
     assert again(orders).version == orders.version
     assert not ChangeLogEntry.objects.filter(subject_kind="source_dataset").exists()
 
 
-def test_who_only_reads_finds_no_way_to_it(viewer: Client, orders: SourceDataset):
+def test_source_form_is_linked_and_open_for_editors_only(viewer: Client, orders: SourceDataset):
     assert page_of(orders) not in read(viewer, f"/sources/{orders.key}/")
     assert viewer.get(page_of(orders)).status_code == 403
     assert viewer.post(page_of(orders), {"version": orders.version, "name": "x"}).status_code == 403
@@ -196,7 +196,7 @@ def test_empty_options_show_their_default_and_others_an_example(editor: Client, 
     assert not any("placeholder" in shown[name] for name in ("partitions", "query", "watermark"))
 
 
-def test_text_of_several_lines_is_stored_without_the_line_ends_of_browsers(editor: Client, customers: SourceDataset):
+def test_multiline_source_option_is_stored_with_plain_line_ends(editor: Client, customers: SourceDataset):
     save(editor, customers, query="SELECT id\r\nFROM customer")
     assert again(customers).options == {"query": "SELECT id\nFROM customer"}
 
@@ -236,7 +236,7 @@ def test_an_intake_that_cannot_be_saved_is_refused_at_its_field(
     assert message in words(page[place : place + 400])
 
 
-def test_the_fields_of_an_intake_are_for_formats_with_a_watermark(editor: Client, orders: SourceDataset):
+def test_watermark_field_is_shown_for_formats_with_a_watermark_only(editor: Client, orders: SourceDataset):
     page = read(editor, page_of(orders))
     place = page.index('name="watermark"')
     assert 'data-formats="table rest delta parquet orc avro"' in page[place - 300 : place + 300]

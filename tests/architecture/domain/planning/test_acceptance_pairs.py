@@ -114,7 +114,7 @@ TYPES = [
 
 
 @pytest.mark.parametrize(("before", "after", "op"), TYPES)
-def test_a_type_changes_as_the_table_says(before: str, after: str, op: str) -> None:
+def test_type_change_has_the_operation_and_decision_of_the_contract(before: str, after: str, op: str) -> None:
     report = planned([ds(of_type(before))], [ds(of_type(after))])
     decision = {ALTER: "allowed", REBUILD: "needs_approval", RETYPE: "blocked"}.get(op)
     assert told(report) == ([f"rc_a {op} v {decision}"] if op else [])
@@ -125,7 +125,7 @@ def test_a_type_changes_as_the_table_says(before: str, after: str, op: str) -> N
 
 
 @pytest.mark.parametrize(("before", "after", "op"), [one for one in TYPES if one[2] in (ALTER, REBUILD)])
-def test_what_is_wider_is_wider_in_history_too(before: str, after: str, op: str) -> None:
+def test_widened_or_rebuilt_type_changes_base_and_history_alike(before: str, after: str, op: str) -> None:
     report = planned([ds(of_type(before), h=True)], [ds(of_type(after), h=True)])
     decision = "allowed" if op == ALTER else "needs_approval"
     assert told(report) == sorted(f"{table} {op} v {decision}" for table in ("rc_a", "rc_a_hist"))
@@ -142,7 +142,7 @@ def test_history_keeps_the_wider_type(before: str, after: str) -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [("string", "integer"), ("boolean", "integer"), ("binary", "string")])
-def test_history_begins_a_new_column_for_another_kind_of_type(before: str, after: str) -> None:
+def test_history_retires_a_column_of_incompatible_type_and_adds_a_new_one(before: str, after: str) -> None:
     report = planned([ds(of_type(before), h=True)], [ds(of_type(after), h=True)], "type_alter")
     assert told(report) == ["rc_a retype_column v needs_approval", "rc_a_hist add_column v needs_approval"]
     assert ("retire_column", "rawcore.rc_a_hist") in {(one.op, one.dataset) for one in report.operations}
@@ -329,7 +329,7 @@ PAIRS: dict[str, tuple] = {
 
 
 @pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
-def test_a_pair(pair: tuple) -> None:
+def test_pair_of_state_files_yields_the_operations_of_the_contract(pair: tuple) -> None:
     before, after, allowed, expected = pair
     report = planned(before, after, *allowed)
     assert told(report) == sorted(expected)
@@ -337,7 +337,7 @@ def test_a_pair(pair: tuple) -> None:
 
 
 @pytest.mark.parametrize("h", [False, True])
-def test_an_expression_that_follows_a_rename_by_key_alone_compares_the_same(h: bool) -> None:
+def test_expression_that_follows_a_rename_without_former_names_is_allowed(h: bool) -> None:
     before = ds(V, col("c4", "up", expression="upper(v)", inputs=["c2"]), h=h)
     after = ds(col("c2", "x"), col("c4", "up", expression="upper(x)", inputs=["c2"]), h=h)
     assert "rc_a change_logic up allowed" in told(planned([before], [after]))
@@ -347,7 +347,7 @@ def test_an_expression_that_follows_a_rename_by_key_alone_compares_the_same(h: b
     ("text", "decision"),
     [("y - x", "allowed"), ("y - y", "needs_approval"), ("x - y + 1", "needs_approval")],
 )
-def test_an_expression_that_follows_a_swap_says_the_same(text: str, decision: str) -> None:
+def test_expression_is_allowed_only_if_it_follows_swapped_names_exactly(text: str, decision: str) -> None:
     x, y = col("c5", "x", "integer"), col("c6", "y", "integer")
     computed = col("c4", "diff", "integer", expression="x - y", inputs=["c5", "c6"])
     after = ds(x | {"name": "y"}, y | {"name": "x"}, computed | {"expression": text}, h=True)
@@ -362,7 +362,7 @@ def test_column_keys_may_repeat_from_dataset_to_dataset() -> None:
     assert "rc_a change_logic up allowed" in told(planned([before, other], [after, other]))
 
 
-def test_a_former_name_that_is_a_dataset_of_its_own_is_warned_of() -> None:
+def test_former_name_of_another_existing_dataset_raises_a_warning() -> None:
     report = planned(TWO, [TWO[0], TWO[1] | {"former_names": ["rc_a"]}])
     assert (told(report), codes(report)) == ([], ["DUPLICATE_TABLE"])
 
@@ -370,7 +370,7 @@ def test_a_former_name_that_is_a_dataset_of_its_own_is_warned_of() -> None:
 # --- one fingerprint ---------------------------------------------------------------------------
 
 
-def test_spelling_and_order_leave_the_fingerprint() -> None:
+def test_fingerprint_ignores_spelling_of_types_and_order() -> None:
     before, after = [ds(of_type("integer"), W)], [ds(of_type("bigint"), W, key="d2", name="rc_b"), ds(W)]
     turned = [dict(reversed(one.items())) | {"columns": one["columns"][::-1]} for one in after[::-1]]
     spelled = [ds(W, of_type("INT"))]
@@ -378,11 +378,11 @@ def test_spelling_and_order_leave_the_fingerprint() -> None:
 
 
 @pytest.mark.parametrize("flag", ["drop_columns", "drop_history_columns", "drop_tables", "type_alter"])
-def test_what_is_allowed_is_part_of_the_fingerprint(flag: str) -> None:
+def test_fingerprint_covers_each_allow_flag(flag: str) -> None:
     assert planned(TWO, TWO, flag).fingerprint != planned(TWO, TWO).fingerprint
 
 
-def test_two_locales_give_one_fingerprint(tmp_path: Path) -> None:
+def test_fingerprint_is_the_same_in_two_locales(tmp_path: Path) -> None:
     files = []
     for name, one in (("before", BEFORE), ("after", AFTER)):
         files.append(tmp_path / name)

@@ -31,7 +31,7 @@ def planned(case: dict) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_case(case: dict) -> None:
+def test_report_of_a_planning_case_matches_its_expectation(case: dict) -> None:
     found, expected = planned(case), case["expect"]
     physical = [one for one in found["operations"] if one["decision"] != METADATA_ONLY]
     shown = sorted((narrowed(one, expected["operations"]) for one in physical), key=repr)
@@ -52,7 +52,7 @@ def narrowed(found: dict, expected: list[dict]) -> dict:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_nothing_is_left_once_a_case_is_carried_out(case: dict) -> None:
+def test_executed_planning_case_leaves_no_changes(case: dict) -> None:
     before, after = states(case)
     done = report(before, after, EVERYTHING_ALLOWED)
     if any(operation.code == "KEY_CHANGE" for operation in done.operations):

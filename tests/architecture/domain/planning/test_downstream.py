@@ -65,14 +65,14 @@ def test_a_change_that_reaches_a_history_needs_approval(before, changed) -> None
 
 
 @pytest.mark.parametrize("changed", CHANGES.values(), ids=CHANGES)
-def test_so_does_one_of_a_view_that_is_retired_for_its_readers_run_it_all_the_same(changed) -> None:
+def test_change_of_a_retired_view_that_reaches_a_history_needs_approval(changed) -> None:
     retired = (replace(stage(), active=False), *THROUGH[1:])
     assert decisions(retired, replace(changed, active=False)) == DIFFERS
     with_it = decisions(THROUGH, replace(changed, active=False))
     assert sorted(with_it) == [("metadata_only", "METADATA_ONLY"), *DIFFERS]
 
 
-def test_it_says_which_history() -> None:
+def test_change_upstream_of_a_history_names_the_history() -> None:
     (one,) = report(state(*THROUGH), state(CHANGES["a filter of a view"], *THROUGH[1:])).operations
     assert "rawcore.rc_end" in one.message
 
@@ -86,50 +86,50 @@ def test_it_says_which_history() -> None:
     ],
     ids=["expression", "filter", "load policy"],
 )
-def test_so_does_one_of_a_table_between(changed) -> None:
+def test_change_of_an_intermediate_table_that_reaches_a_history_needs_approval(changed) -> None:
     assert decisions(THROUGH, changed) == DIFFERS
 
 
-def test_a_column_that_no_history_takes_is_free() -> None:
+def test_change_of_a_column_that_no_history_reads_is_allowed() -> None:
     changed = with_column(stage(), "s-w", expression="w * 2")
     assert decisions(THROUGH, changed) == [(ALLOWED, "CHANGE_LOGIC")]
 
 
-def test_without_a_history_further_on_logic_is_free() -> None:
+def test_change_of_logic_without_a_downstream_history_is_allowed() -> None:
     before = (stage(), between(), kept(historize=False))
     for changed in CHANGES.values():
         assert {decision for decision, _ in decisions(before, changed)} == {ALLOWED}
 
 
-def test_a_filter_between_carries_the_column_that_it_names() -> None:
+def test_changed_column_in_the_filter_of_an_intermediate_table_needs_approval() -> None:
     before = (stage(), replace(between(), filter="w > 1"), kept())
     assert decisions(before, with_column(stage(), "s-w", expression="w * 2")) == DIFFERS
 
 
-def test_an_expression_carries_what_it_names_though_its_inputs_do_not_say_so() -> None:
+def test_changed_column_in_an_expression_without_declared_input_needs_approval() -> None:
     hidden = with_column(between(), "b-v", expression="concat(v, w)")
     assert decisions((stage(), hidden, kept()), with_column(stage(), "s-w", expression="1")) == DIFFERS
 
 
-def test_where_columns_are_not_known_the_dataset_counts() -> None:
+def test_change_needs_approval_if_column_inputs_between_it_and_a_history_are_unknown() -> None:
     blind = tuple(replace(one, inputs=()) for one in between().columns)
     before = (stage(), replace(between(), columns=blind), kept())
     assert decisions(before, with_column(stage(), "s-w", expression="w * 2")) == DIFFERS
 
 
 @pytest.mark.parametrize("retired", ["mid", "end"])
-def test_what_is_retired_is_followed_for_it_may_come_back_without_a_question(retired) -> None:
+def test_change_reaches_a_history_through_a_retired_dataset(retired) -> None:
     before = tuple(replace(one, active=one.key != retired) for one in THROUGH)
     assert decisions(before, CHANGES["a filter of a view"]) == DIFFERS
 
 
-def test_inputs_as_they_are_count_while_others_are_desired() -> None:
+def test_change_reaches_a_history_through_inputs_that_the_report_removes() -> None:
     away = replace(between(), inputs=(), columns=tuple(replace(one, inputs=()) for one in between().columns))
     found = report(state(*THROUGH), state(CHANGES["a filter of a view"], away, kept())).operations
     assert {(one.decision, one.code) for one in found} == set(DIFFERS)
 
 
-def test_a_table_that_reads_a_history_hands_its_change_on() -> None:
+def test_change_reaches_a_history_through_a_table_that_reads_another_history() -> None:
     base = dataset("one", "rc_one", historize=False, history_key="one-hist")
     reader = dataset("two", "rc_two", column("t", "id", "integer", **KEY), inputs=("one-hist",), historize=True)
     assert decisions((base, reader), replace(base, filter="id > 0")) == DIFFERS
@@ -153,37 +153,37 @@ def test_history_policy_that_decides_table_rows_reaches_the_downstream_history(c
     assert decisions(THROUGH, replace(between(), history_policy=choice)) == DIFFERS
 
 
-def test_datasets_that_read_each_other_end() -> None:
+def test_downstream_search_ends_for_datasets_that_read_each_other() -> None:
     first = replace(between(), key="x", name="rc_x", inputs=("y",))
     second = replace(between(), key="y", name="rc_y", inputs=("x",))
     assert decisions((first, second), replace(first, filter="id > 0")) == [(ALLOWED, "CHANGE_LOGIC")]
 
 
-def test_a_column_of_a_view_is_retired_without_approval_though_its_readers_get_null() -> None:
+def test_retired_view_column_needs_no_approval_and_warns_of_its_readers() -> None:
     changed = with_column(stage(), "s-v", active=False)
     assert decisions(THROUGH, changed) == [("metadata_only", "METADATA_ONLY")]
     found = report(state(*THROUGH), state(changed, *THROUGH[1:])).warnings
     assert [warning.code for warning in found] == ["COLUMN_STILL_READ"]
 
 
-def test_a_column_that_takes_another_by_its_name_carries_its_change() -> None:
+def test_change_reaches_a_history_through_a_column_matched_by_name() -> None:
     columns = (column("h-id", "id", "integer", inputs=("s-id",), **KEY), column("h-v", "v"))
     reader = dataset("end", "rc_end", *columns, inputs=("stg",), historize=True)
     assert decisions((stage(), reader), CHANGES["an expression of a view"]) == DIFFERS
 
 
-def test_a_dataset_that_is_made_after_its_reader_was_applied_needs_approval() -> None:
+def test_new_input_of_an_applied_historized_reader_needs_approval() -> None:
     """Its reader was approved without it, so nobody has agreed to what it says."""
     found = report(state(kept("stg", of="s")), state(stage(), kept("stg", of="s"))).operations
     assert [(one.op, one.decision, one.code) for one in found] == [("create_table", *DIFFERS[0])]
 
 
-def test_a_dataset_that_comes_with_its_reader_is_made_without_a_question() -> None:
+def test_new_dataset_created_with_its_reader_is_allowed() -> None:
     found = report(state(), state(stage(), kept("stg", of="s"))).operations
     assert {one.decision for one in found} == {ALLOWED}
 
 
-def test_a_policy_that_allows_another_materialization_lets_other_logic_come_with_it() -> None:
+def test_policy_that_allows_another_materialization_allows_changed_logic_with_it() -> None:
     policy = PolicySet.from_json({"severities": {"MATERIALIZATION": "allow"}})
     changed = replace(CHANGES["a filter of a view"], materialization="table")
     found = report(state(*DIRECT), state(changed, DIRECT[1]), policy).operations
@@ -209,12 +209,12 @@ def model(select: str) -> DatasetState:
         "SELECT id FROM rawcore.rc_mid WHERE EXISTS (SELECT 1 FROM rawcore.rc_mid o WHERE o.v = 'y')",
     ],
 )
-def test_a_column_that_decides_the_rows_of_a_model_reaches_its_history(select: str) -> None:
+def test_change_of_a_column_that_decides_the_rows_of_a_model_reaches_its_history(select: str) -> None:
     before = (stage(), between(), model(select))
     assert decisions(before, with_column(between(), "b-v", expression="lower(v)")) == DIFFERS
     assert decisions(before, CHANGES["an expression of a view"]) == DIFFERS
 
 
-def test_a_column_that_a_model_does_not_name_reaches_nothing() -> None:
+def test_change_of_a_column_that_a_model_does_not_name_is_allowed() -> None:
     before = (stage(), between(), model("SELECT id FROM rawcore.rc_mid WHERE id > 3"))
     assert decisions(before, with_column(between(), "b-v", expression="lower(v)")) == [(ALLOWED, "CHANGE_LOGIC")]

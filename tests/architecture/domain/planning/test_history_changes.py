@@ -41,7 +41,7 @@ OTHER_FORMS = {
 
 
 @pytest.mark.parametrize(("before", "after", "named"), OTHER_FORMS.values(), ids=OTHER_FORMS)
-def test_another_form_of_versions_needs_approval_and_says_that_loads_will_refuse_it(before, after, named) -> None:
+def test_another_history_form_needs_approval_and_warns_that_loads_refuse_it(before, after, named) -> None:
     (found,) = change(kept(before), kept(after)).operations
     assert (found.op, found.side, found.decision, found.code) == (
         ops.CHANGE_LOGIC,
@@ -63,24 +63,24 @@ SAME_FORM = {
 
 
 @pytest.mark.parametrize(("before", "after"), SAME_FORM.values(), ids=SAME_FORM)
-def test_another_comparison_is_no_other_form(before, after) -> None:
+def test_changed_comparison_of_versions_keeps_the_history_form(before, after) -> None:
     (found,) = change(kept(before), kept(after)).operations
     assert (found.decision, found.code) == (ops.NEEDS_APPROVAL, "HISTORY_DIFFERS")
 
 
-def test_a_renamed_time_column_dates_versions_as_before() -> None:
+def test_renamed_time_column_keeps_the_history_form() -> None:
     before = kept(EFFECTIVE)
     renamed = replace(before.columns[1], name="valid_at", former_names=("at",))
     after = replace(kept(EFFECTIVE | {"time": "valid_at"}), columns=(before.columns[0], renamed, before.columns[2]))
     assert {one.op for one in change(before, after).operations} == {ops.RENAME_COLUMN}
 
 
-def test_without_a_history_there_is_no_form() -> None:
+def test_history_policy_of_a_dataset_without_history_is_allowed_to_change() -> None:
     (found,) = change(kept({}, historize=False), kept({"open_end": "9999-12-31"}, historize=False)).operations
     assert (found.decision, found.code) == (ops.ALLOWED, "CHANGE_LOGIC")
 
 
-def test_a_history_that_is_taken_up_again_has_the_form_it_was_left_in() -> None:
+def test_resumed_history_with_another_form_needs_approval() -> None:
     before, after = kept({}, historize=False), kept({"open_end": "9999-12-31"})
     tables = (Table("rawcore", name, before.columns) for name in ("rc_d1", "rc_d1_hist"))
     current = CurrentState((Placed(before, *tables),))
@@ -88,7 +88,7 @@ def test_a_history_that_is_taken_up_again_has_the_form_it_was_left_in() -> None:
     assert (found.decision, found.code) == (ops.NEEDS_APPROVAL, "HISTORY_FORM")
 
 
-def test_an_environment_may_forbid_another_form() -> None:
+def test_policy_can_block_another_history_form() -> None:
     policy = PolicySet.from_json({"severities": {"HISTORY_FORM": "block"}})
     assert change(kept(), kept({"profile": "scd2"}), policy).status == "blocked"
 
@@ -96,7 +96,7 @@ def test_an_environment_may_forbid_another_form() -> None:
 # --- a key of another kind -------------------------------------------------------------------
 
 
-def test_a_key_of_another_kind_is_warned_of_and_blocked_as_every_other_retyped_column() -> None:
+def test_key_of_incompatible_type_is_blocked_with_a_warning() -> None:
     found = change(kept(), kept(key_type="date"))
     assert found.status == "blocked"
     decided = [(one.op, one.side, one.decision, one.code) for one in found.operations]
@@ -110,15 +110,15 @@ def test_a_key_of_another_kind_is_warned_of_and_blocked_as_every_other_retyped_c
     assert "takes every key for a new one" in warning.message
 
 
-def test_where_types_may_change_it_needs_approval_and_is_still_warned_of() -> None:
+def test_key_of_incompatible_type_warns_also_if_the_policy_allows_it() -> None:
     found = change(kept(), kept(key_type="date"), EVERYTHING_ALLOWED)
     assert (found.status, list(codes(found))) == ("open", ["KEY_RETYPED"])
 
 
 @pytest.mark.parametrize("type_", ["bigint", "string", "decimal(12,2)"])
-def test_a_wider_key_is_the_same_key(type_: str) -> None:
+def test_wider_key_raises_no_warning(type_: str) -> None:
     assert list(codes(change(kept(), kept(key_type=type_)))) == []
 
 
-def test_without_a_history_no_key_is_lost() -> None:
+def test_key_of_incompatible_type_without_history_raises_no_warning() -> None:
     assert list(codes(change(kept(historize=False), kept(historize=False, key_type="date")))) == []

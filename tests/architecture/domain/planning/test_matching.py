@@ -49,21 +49,21 @@ def warned(known) -> list[tuple[str, str, str]]:
     return [(warning.code, warning.dataset, warning.column) for _, warning in known.warnings]
 
 
-def test_while_no_key_moved_everything_is_as_described():
+def test_matching_changes_nothing_while_no_key_moved():
     states = (dataset("a"), dataset("b", "id", "more"))
     known = as_known(states, [dataset("a"), dataset("gone")])
     assert known.states == states
     assert (known.moved, known.warnings) == ({}, ())
 
 
-def test_a_dataset_that_kept_its_name_has_the_keys_of_its_tables():
+def test_dataset_with_a_moved_key_is_matched_by_name():
     applied = dataset("a")
     known = as_known([described_anew(applied)], [applied])
     assert known.states == (applied,)
     assert known.moved == {applied.key: key("new", applied.key)}
 
 
-def test_it_is_told_with_each_of_its_columns():
+def test_match_by_name_warns_of_the_dataset_and_each_column():
     applied = dataset("a")
     known = as_known([described_anew(applied)], [applied])
     code, name = "KEY_CHANGED_NAME_KEPT", "rawcore.rc_a"
@@ -71,13 +71,13 @@ def test_it_is_told_with_each_of_its_columns():
     assert {dataset_key for dataset_key, _ in known.warnings} == {applied.key}
 
 
-def test_case_parts_no_names():
+def test_match_by_name_ignores_case():
     applied = dataset("a")
     desired = replace(described_anew(applied), name="RC_A")
     assert as_known([desired], [applied]).states == (replace(applied, name="RC_A"),)
 
 
-def test_rows_are_hashed_as_before():
+def test_match_by_name_keeps_hash_components_and_tables():
     applied = dataset("a")
     (known,) = as_known([described_anew(applied)], [applied]).states
     assert entity_key_components(known) == entity_key_components(applied)
@@ -85,14 +85,14 @@ def test_rows_are_hashed_as_before():
     assert tables_of(known) == tables_of(applied)
 
 
-def test_a_column_that_kept_its_name_keeps_its_key():
+def test_column_with_a_moved_key_is_matched_by_name():
     applied = dataset("a")
     known = as_known([with_column(applied, "v", key=key("other"), type="integer")], [applied])
     assert known.states == (with_column(applied, "v", type="integer"),)
     assert warned(known) == [("KEY_CHANGED_NAME_KEPT", "rawcore.rc_a", "v")]
 
 
-def test_what_was_renamed_as_well_is_known_by_its_former_name_and_not_warned_of():
+def test_renamed_object_with_a_moved_key_is_matched_by_former_name_without_warning():
     applied = dataset("a")
     renamed = replace(with_column(described_anew(applied), "v", name="w", former_names=("v",)), name="rc_z")
     desired = replace(renamed, former_names=("rc_a",))
@@ -102,7 +102,7 @@ def test_what_was_renamed_as_well_is_known_by_its_former_name_and_not_warned_of(
     assert warned(known) == [("KEY_CHANGED_NAME_KEPT", "rawcore.rc_a", "id")]
 
 
-def test_what_is_new_keeps_the_key_that_metadata_gave_it():
+def test_new_column_and_dataset_keep_their_own_keys():
     applied = dataset("a")
     more = replace(applied, columns=(*applied.columns, ColumnState(key("n"), "n", "string")))
     known = as_known([described_anew(more), dataset("b")], [applied])
@@ -110,19 +110,19 @@ def test_what_is_new_keeps_the_key_that_metadata_gave_it():
     assert known.states[1] == dataset("b")
 
 
-def test_a_name_is_not_taken_from_what_is_known_by_its_key():
+def test_match_by_name_skips_a_dataset_matched_by_key():
     applied = dataset("a")
     renamed, other = replace(applied, name="rc_z"), replace(dataset("b"), name="rc_a")
     assert as_known([renamed, other], [applied]).states == (renamed, other)
 
 
-def test_what_cannot_be_told_is_left_as_described():
+def test_ambiguous_former_names_match_nothing():
     applied = [dataset("a"), dataset("b")]
     doubtful = replace(dataset("c"), former_names=("rc_a", "rc_b"))
     assert as_known([doubtful], applied).states == (doubtful,)
 
 
-def test_a_history_that_is_still_to_be_made_has_the_key_that_metadata_gives_it():
+def test_new_history_of_a_matched_dataset_keeps_its_own_key():
     applied = dataset("a", historize=False, history_key=None)
     desired = described_anew(dataset("a"))
     (known,) = as_known([desired], [applied]).states
@@ -138,7 +138,7 @@ def reading(upstream: DatasetState, by: str) -> DatasetState:
     return with_column(reader, "v", inputs=(column(upstream, "v").key,))
 
 
-def test_what_reads_it_means_the_same_table_and_column():
+def test_inputs_of_a_reader_follow_moved_keys():
     applied = dataset("a")
     for before, after in (
         (applied.key, described_anew(applied).key),
@@ -154,7 +154,7 @@ def referring(child: DatasetState, parent: DatasetState, own: str) -> DatasetSta
     return replace(child, references=(ReferenceState(own, "rc_a_key", parent.key, pairs),))
 
 
-def test_what_refers_to_it_means_the_same_parent_and_columns():
+def test_references_to_a_parent_follow_moved_keys():
     parent, child = dataset("a"), dataset("c")
     before = referring(child, parent, key("ref"))
     after = referring(described_anew(child), described_anew(parent), key("new ref"))
@@ -191,7 +191,7 @@ KEYS = [one for state in chain() for one in (state.key, *(each.key for each in s
 
 
 @given(st.sets(st.sampled_from(KEYS)))
-def test_whatever_keys_move_a_description_means_what_it_meant(moved):
+def test_any_set_of_moved_keys_is_matched_with_one_warning_each(moved):
     applied = chain()
     keys = {one: key("new", one) for one in moved}
     known = as_known([under(state, keys) for state in applied], applied)

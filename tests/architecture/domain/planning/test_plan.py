@@ -74,7 +74,7 @@ EVERY_PAIR = settings(max_examples=60, deadline=None, suppress_health_check=[Hea
 
 @EVERY_PAIR
 @given(states(), states())
-def test_nothing_is_left_once_a_report_is_carried_out(before, after) -> None:
+def test_executed_report_leaves_only_operations_on_tables_set_aside(before, after) -> None:
     first = report(before, after, EVERYTHING_ALLOWED)
     reached = carried_out(before, after, first)
     second = report(reached, after, EVERYTHING_ALLOWED)
@@ -97,7 +97,7 @@ def put_off(first: ChangeReport, after: ArchitectureState) -> set[str]:
 
 @EVERY_PAIR
 @given(states(), states())
-def test_without_permission_nothing_that_loses_anything_goes_through(before, after) -> None:
+def test_default_policy_blocks_or_asks_approval_for_every_destructive_operation(before, after) -> None:
     for operation in report(before, after).operations:
         assert not operation.destructive or operation.decision in (ops.BLOCKED, ops.NEEDS_APPROVAL)
         # A view's columns hold nothing that could be lost.
@@ -132,7 +132,7 @@ def test_renames_of_different_columns_end_at_different_names(before, after) -> N
 
 @EVERY_PAIR
 @given(states(), states(), st.randoms())
-def test_the_order_of_what_is_described_says_nothing(before, after, chance) -> None:
+def test_report_is_independent_of_the_order_of_datasets(before, after, chance) -> None:
     shuffled = [list(after.datasets), list(before.datasets)]
     for one in shuffled:
         chance.shuffle(one)
@@ -141,7 +141,7 @@ def test_the_order_of_what_is_described_says_nothing(before, after, chance) -> N
 
 @EVERY_PAIR
 @given(states(), states(), st.lists(st.frozensets(st.sampled_from(("d1", "d2", "d3"))) | st.none(), max_size=4))
-def test_what_was_planned_serves_every_scope(before, after, scopes) -> None:
+def test_plan_limited_to_a_scope_equals_the_plan_of_that_scope(before, after, scopes) -> None:
     current = CurrentState.of_state(before)
     planned = Planned.of(current, after.datasets, EVERYTHING_ALLOWED)
     for only in scopes:
@@ -150,7 +150,7 @@ def test_what_was_planned_serves_every_scope(before, after, scopes) -> None:
 
 @EVERY_PAIR
 @given(states())
-def test_a_state_against_itself_is_no_change(one) -> None:
+def test_report_of_a_state_against_itself_has_no_changes(one) -> None:
     assert report(one, one).status == "no_changes"
 
 
@@ -189,21 +189,21 @@ def test_base_and_history_change_together() -> None:
     ]
 
 
-def test_what_is_read_is_made_before_what_reads_it() -> None:
+def test_input_is_created_before_its_reader() -> None:
     upstream = dataset("d9", "z_first", schema="serving")
     reader = dataset("d1", "a_second", schema="serving", inputs=("d9",))
     found = report(state(), state(reader, upstream))
     assert said(found) == ["create_table serving.z_first", "create_table serving.a_second"]
 
 
-def test_what_reads_is_dropped_before_what_is_read() -> None:
+def test_reader_is_dropped_before_its_input() -> None:
     upstream = dataset("d9", "z_read", schema="serving")
     reader = dataset("d1", "a_reader", schema="serving", inputs=("d9",))
     found = report(state(reader, upstream), state())
     assert said(found) == ["drop_table serving.a_reader", "drop_table serving.z_read"]
 
 
-def test_inputs_in_a_ring_still_have_an_order() -> None:
+def test_datasets_that_read_each_other_are_planned() -> None:
     ring = state(dataset("d1", inputs=("d2",)), dataset("d2", inputs=("d1",)))
     assert len(report(state(), ring).operations) == 2
 
@@ -211,14 +211,14 @@ def test_inputs_in_a_ring_still_have_an_order() -> None:
 # --- names that others hold ------------------------------------------------------------------
 
 
-def test_what_takes_the_name_of_a_blocked_rename_is_blocked_too() -> None:
+def test_operation_that_needs_the_name_of_a_blocked_rename_is_blocked() -> None:
     before = dataset("d1", "", column("k1", "a"), column("k2", "b"), column("k3", "c"))
     after = dataset("d1", "", column("k1", "b"), column("k2", "c"), column("k4", "a", "date"))
     decisions = {one.describe().partition(": ")[2]: one.code for one in report(state(before), state(after)).operations}
     assert decisions == {"c": "DROP_COLUMN", "b → c": "NAME_TAKEN", "a → b": "NAME_TAKEN", "a": "NAME_TAKEN"}
 
 
-def test_a_name_that_nobody_could_tell_apart_is_still_held() -> None:
+def test_rename_to_a_name_with_an_ambiguous_owner_is_blocked() -> None:
     before = dataset("d1", "", column("k1", "x"), column("k2", "y"), column("k3", "z"))
     after = dataset("d1", "", column("k3", "x"), column("k9", "n", former_names=("x", "y")))
     found = report(state(before), state(after))
@@ -233,7 +233,7 @@ def test_a_swap_with_a_dataset_beyond_the_scope_is_blocked() -> None:
     assert (only.dataset, only.code) == ("rawcore.rc_a", "NAME_TAKEN")
 
 
-def test_a_narrower_scope_leaves_blocked_operations_out() -> None:
+def test_narrower_scope_omits_blocked_operations_of_other_datasets() -> None:
     before = CurrentState.of_state(state(dataset("d1"), dataset("d2")))
     after = [dataset("d1", "", column("id", "id", "integer", role="business_key"), column("v"), column("n"))]
     assert [one.op for one in plan(before, after, PolicySet(), {"d1"}).operations] == [ops.ADD_COLUMN]
@@ -242,7 +242,7 @@ def test_a_narrower_scope_leaves_blocked_operations_out() -> None:
 # --- identity --------------------------------------------------------------------------------
 
 
-def test_a_moved_key_is_the_same_column_until_it_is_known() -> None:
+def test_moved_column_key_is_matched_by_name_until_the_report_is_executed() -> None:
     before, after = (
         state(dataset("d1", "", column("k1", "a"))),
         state(dataset("d1", "", column("n1", "a", "string(60)"))),
@@ -339,7 +339,7 @@ def test_a_table_takes_a_name_only_once_it_is_free(before, after) -> None:
         ("integer", "bigint", "widen_column"),
     ],
 )
-def test_a_column_of_a_view_may_become_anything_for_no_table_changes(before, after, expected):
+def test_any_type_change_of_a_view_column_is_allowed(before, after, expected):
     key = column("id", "id", "integer", role="business_key")
     views = [
         state(dataset("d1", "stg_x", key, column("v", "v", type_), materialization="view")) for type_ in (before, after)
@@ -351,7 +351,7 @@ def test_a_column_of_a_view_may_become_anything_for_no_table_changes(before, aft
     assert report(carried_out(views[0], views[1], done), views[1]).status == "no_changes"
 
 
-def test_a_column_gone_from_a_view_is_not_blocked():
+def test_dropped_column_of_a_view_is_allowed():
     key = column("id", "id", "integer", role="business_key")
     before = state(dataset("d1", "stg_x", key, column("v"), materialization="view"))
     done = report(before, state(dataset("d1", "stg_x", key, materialization="view")))

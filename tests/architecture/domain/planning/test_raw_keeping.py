@@ -33,7 +33,7 @@ def decisions(before: str, after: str) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("mode", [LATEST, ALL, BY_DAY])
-def test_a_mode_that_stays_changes_nothing(mode: str):
+def test_unchanged_keep_mode_plans_no_operation(mode: str):
     assert decisions(mode, mode) == []
 
 
@@ -93,7 +93,7 @@ def test_partitions_need_an_approved_rebuild(before: str, after: str, decision: 
     ]
 
 
-def test_the_rebuild_is_one_step_of_its_operation():
+def test_partitioning_rebuild_of_a_raw_table_is_one_step():
     before, after = raw(ALL), raw(BY_DAY)
     report = planned([before], as_observed(before), [after])
     steps = plan_steps([raw_table(after)], as_observed(before), report.operations)

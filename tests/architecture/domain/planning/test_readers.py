@@ -26,7 +26,7 @@ def warned(*readers: DatasetState, retired: bool = True, source: DatasetState = 
     return report(state(source, *readers), state(without_city(source, retired=retired), *readers))
 
 
-def test_a_retired_column_that_a_column_reads_is_warned_of_by_name() -> None:
+def test_retired_column_warns_with_the_name_of_its_reader() -> None:
     found = warned(reader(column={"inputs": ("c-city",)}))
     (warning,) = found.warnings
     assert (warning.code, warning.dataset, warning.column) == ("COLUMN_STILL_READ", "rawcore.rc_customer", "city")
@@ -34,54 +34,54 @@ def test_a_retired_column_that_a_column_reads_is_warned_of_by_name() -> None:
     assert "let these read something else" in warning.message
 
 
-def test_the_decision_stays_as_it_is() -> None:
+def test_warning_of_readers_leaves_the_decision_of_a_retired_column() -> None:
     (operation,) = warned(reader(column={"inputs": ("c-city",)})).operations
     assert (operation.op, operation.decision) == (ops.RETIRE_COLUMN, METADATA_ONLY)
 
 
-def test_an_expression_without_inputs_reads_what_it_names() -> None:
+def test_retired_column_named_in_an_expression_without_inputs_raises_a_warning() -> None:
     (warning,) = warned(reader(column={"expression": "upper(City)"})).warnings
     assert "serving.customers.town" in warning.message
 
 
-def test_a_filter_reads_what_it_names() -> None:
+def test_retired_column_named_in_a_filter_raises_a_warning() -> None:
     (warning,) = warned(reader(filter="city <> 'x'")).warnings
     assert "the filter of serving.customers" in warning.message
 
 
-def test_a_column_that_is_dropped_from_a_view_is_warned_of_too() -> None:
+def test_dropped_view_column_with_a_reader_raises_a_warning() -> None:
     view = replace(CUSTOMER, materialization="view")
     found = warned(reader(column={"inputs": ("c-city",)}), retired=False, source=view)
     assert [(one.op, one.decision) for one in found.operations] == [(ops.DROP_COLUMN, ALLOWED)]
     assert list(codes(found)) == ["COLUMN_STILL_READ"]
 
 
-def test_every_reader_is_named_up_to_ten() -> None:
+def test_warning_names_ten_readers_and_counts_the_rest() -> None:
     columns = [column(f"r{n}", f"town{n:02}", inputs=("c-city",)) for n in range(12)]
     many = dataset("r1", "customers", *columns, schema="serving", materialization="view", inputs=("d1",))
     (warning,) = warned(many).warnings
     assert "serving.customers.town09 and 2 more" in warning.message
 
 
-def test_who_reads_other_columns_or_is_retired_reads_nothing() -> None:
+def test_readers_of_other_columns_and_retired_readers_raise_no_warning() -> None:
     other = reader(column={"inputs": ("id",)}, filter="town > 1")
     gone = replace(reader(column={"inputs": ("c-city",)}), key="r2", name="old", active=False)
     idle = replace(reader(column={"inputs": ("c-city",), "active": False}), key="r3", name="idle")
     assert list(codes(warned(other, gone, idle))) == []
 
 
-def test_a_reader_that_lets_go_in_the_same_report_is_fine() -> None:
+def test_reader_changed_in_the_same_report_raises_no_warning() -> None:
     before, after = reader(column={"inputs": ("c-city",)}), reader(column={"inputs": ("id",)})
     found = report(state(CUSTOMER, before), state(without_city(CUSTOMER, retired=True), after))
     assert list(codes(found)) == []
 
 
-def test_once_carried_out_nothing_is_said_again() -> None:
+def test_column_retired_by_an_earlier_report_raises_no_warning() -> None:
     after = state(without_city(CUSTOMER, retired=True), reader(column={"inputs": ("c-city",)}))
     assert report(after, after).warnings == ()
 
 
-def test_a_key_that_moved_is_found_among_the_readers_inputs() -> None:
+def test_retired_column_of_a_dataset_with_a_moved_key_raises_a_warning() -> None:
     moved = replace(without_city(CUSTOMER, retired=True), key="n1")
     over = replace(reader(column={"inputs": ("c-city",)}), inputs=("n1",))
     found = report(state(CUSTOMER), state(moved, over))

@@ -31,21 +31,21 @@ A, B = column("a"), column("b")
 RENAMED = replace(A, name="c", former_names=("a",))
 
 
-def test_a_text_follows_what_the_plan_renames() -> None:
+def test_expression_that_follows_a_rename_of_the_plan_is_allowed() -> None:
     assert logic((read(A), reader("upper(a)", "a")), (read(RENAMED), reader("upper(c)", "a"))) == [FOLLOWS]
 
 
-def test_former_names_that_no_rename_made_are_followed_by_nothing() -> None:
+def test_expression_that_follows_a_former_name_without_rename_needs_approval() -> None:
     said = replace(B, former_names=("a",))
     before, after = (read(A, B), reader("upper(a)", "b")), (read(A, said), reader("upper(b)", "b"))
     assert logic(before, after) == [DIFFERS]
 
 
-def test_a_rename_that_was_carried_out_before_is_followed_no_more() -> None:
+def test_expression_that_follows_an_earlier_rename_needs_approval() -> None:
     assert logic((read(RENAMED), reader("upper(a)", "a")), (read(RENAMED), reader("upper(c)", "a"))) == [DIFFERS]
 
 
-def test_filters_go_by_the_same() -> None:
+def test_filter_is_allowed_only_if_it_follows_a_rename_of_the_plan() -> None:
     said = replace(B, former_names=("a",))
     before = (read(A, B), reader(None, "a", filter="a > 1"))
     assert logic(before, (read(A, said), reader(None, "a", filter="b > 1"))) == [DIFFERS]
@@ -53,14 +53,14 @@ def test_filters_go_by_the_same() -> None:
     assert logic(before, (read(RENAMED), reader(None, "a", filter="c > 1"))) == [FOLLOWS]
 
 
-def test_a_name_that_a_living_column_of_another_input_has_is_not_followed() -> None:
+def test_expression_with_a_name_that_another_input_also_has_needs_approval() -> None:
     other = read(column("o-a", "a"), key="other")
     before = (other, read(A), reader("upper(a)", "a", reads=("other", "up")))
     after = (other, read(RENAMED), reader("upper(c)", "a", reads=("other", "up")))
     assert logic(before, after) == [DIFFERS]
 
 
-def test_two_that_swap_their_names_are_followed() -> None:
+def test_expression_that_follows_two_swapped_names_is_allowed() -> None:
     swapped = read(replace(A, name="b"), replace(B, name="a"))
     before = (read(A, B), reader("concat(a, b)", "a", "b"))
     assert logic(before, (swapped, reader("concat(b, a)", "a", "b"))) == [FOLLOWS]
@@ -76,12 +76,12 @@ def test_two_that_swap_their_names_are_followed() -> None:
     ids=["swapped", "moved on", "new under the old name"],
 )
 @pytest.mark.parametrize("said", [{"expression": "upper(a)"}, {"expression": None, "filter": "a > 1"}])
-def test_a_text_that_stays_but_names_another_column_is_changed_logic(after, said) -> None:
+def test_unchanged_text_that_now_names_another_column_needs_approval(after, said) -> None:
     own = reader(said["expression"], "a", filter=said.get("filter"))
     assert logic((read(A, B), own), (after, own)) == [DIFFERS]
 
 
-def test_a_text_that_names_what_is_gone_is_no_change_of_logic() -> None:
+def test_unchanged_text_that_names_a_missing_column_is_no_change_of_logic() -> None:
     assert logic((read(A), reader("upper(a)", "a")), (read(RENAMED), reader("upper(a)", "a"))) == []
 
 
@@ -91,7 +91,7 @@ def differing(before: tuple[DatasetState, ...], after: tuple[DatasetState, ...])
     return [one.dataset for one in found if (one.decision, one.code) == DIFFERS]
 
 
-def test_a_rename_by_which_a_text_names_another_column_needs_approval_by_itself() -> None:
+def test_rename_after_which_a_text_names_another_column_needs_approval_itself() -> None:
     """Carried out alone, it leaves nothing that differs in the reader."""
     own, swapped = reader(None, "a", filter="a > 1"), read(replace(A, name="b"), replace(B, name="a"))
     assert set(differing((read(A, B), own), (swapped, own))) == {"rawcore.rc_up", "rawcore.rc_rd"}
@@ -104,17 +104,17 @@ def test_a_rename_by_which_a_text_names_another_column_needs_approval_by_itself(
     [read(RENAMED, replace(B, name="a")), read(RENAMED, B, column("n", "a"))],
     ids=["renamed", "new"],
 )
-def test_a_text_that_named_nothing_for_a_while_names_another_column(after, text) -> None:
+def test_text_whose_missing_name_is_given_to_another_column_needs_approval(after, text) -> None:
     own = reader(text["expression"], "a", filter=text.get("filter"))
     assert set(differing((read(RENAMED, B), own), (after, own))) == {"rawcore.rc_up", "rawcore.rc_rd"}
 
 
-def test_a_column_taken_into_use_again_is_the_one_that_a_text_named_before() -> None:
+def test_restored_column_leaves_the_logic_of_a_text_that_names_it() -> None:
     own = reader("upper(a)", "a")
     assert differing((read(replace(A, active=False), B), own), (read(A, B), own)) == []
 
 
-def test_each_input_counts_by_itself_though_another_has_the_same_names() -> None:
+def test_swapped_names_of_one_input_need_approval_though_another_input_has_them() -> None:
     other = read(column("o-a", "a"), column("o-b", "b"), key="other")
     swapped = read(column("o-a", "b"), column("o-b", "a"), key="other")
     own = reader(None, "a", filter="a > 1", reads=("up", "other"))
@@ -128,14 +128,14 @@ def by_name(name: str, **said) -> DatasetState:
     return dataset("rd", "rc_rd", key, column("r-v", name, **said), inputs=("up",), historize=True)
 
 
-def test_a_column_that_takes_another_one_by_its_new_name_is_changed_logic() -> None:
+def test_renamed_column_without_inputs_reads_its_new_name_and_needs_approval() -> None:
     after = by_name("b", former_names=("a",))
     assert differing((read(A, B), by_name("a")), (read(A, B), after)) == ["rawcore.rc_rd"]
     swapped = read(replace(A, name="b"), replace(B, name="a"))
     assert logic((read(A, B), by_name("a")), (swapped, after)) == []
 
 
-def test_a_column_that_takes_another_first_input_is_changed_logic() -> None:
+def test_another_first_input_of_a_column_needs_approval() -> None:
     one, other = reader(None, "a", "b"), reader(None, "b", "a")
     assert differing((read(A, B), one), (read(A, B), other)) == ["rawcore.rc_rd"]
     made = [report(state(read(A, B), reader(None, "a")), state(read(A, B), wanted)) for wanted in (one, other)]
@@ -145,7 +145,7 @@ def test_a_column_that_takes_another_first_input_is_changed_logic() -> None:
 # --- set aside: the former name is there as well ---------------------------------------------------
 
 
-def test_logic_counts_though_a_former_name_sets_the_column_aside() -> None:
+def test_changed_logic_of_a_column_with_a_conflicting_former_name_needs_approval() -> None:
     own, gone = reader("upper(a)", "a"), column("x")
     before = (read(A, B), replace(own, columns=(*own.columns, gone)))
     key, value = own.columns
@@ -156,7 +156,7 @@ def test_logic_counts_though_a_former_name_sets_the_column_aside() -> None:
     assert (BLOCKED, "KEY_CHANGE") in [(one.decision, one.code) for one in found]
 
 
-def test_logic_counts_though_a_former_name_sets_the_dataset_aside() -> None:
+def test_changed_logic_of_a_dataset_with_a_conflicting_former_name_needs_approval() -> None:
     own, gone = reader("upper(a)", "a"), dataset("gone", "rc_gone")
     changed = replace(own, filter="a > 1", former_names=("rc_gone",))
     assert differing((read(A, B), own, gone), (read(A, B), changed)) == ["rawcore.rc_rd"]

@@ -110,7 +110,7 @@ def test_a_check_that_follows_renames_needs_no_approval() -> None:
     assert "the checks follow renamed columns" in {operation.message.partition(";")[0] for operation in found}
 
 
-def test_a_check_whose_name_means_another_column_needs_approval() -> None:
+def test_unchanged_check_whose_column_name_now_means_another_column_needs_approval() -> None:
     before = kept({"checks": {"c": CHECK}})
     renamed = with_name(before, "k-v", "w")
     after = replace(renamed, columns=(*renamed.columns, column("k-new", "v")))
@@ -125,7 +125,7 @@ def test_a_check_whose_name_means_another_column_needs_approval() -> None:
         ({"load_policy": {"checks": {"x": CHECK}}}, DIFFERS),
     ],
 )
-def test_rows_that_a_check_compares_with_decide_rows_of_the_history(change: dict, expected: list) -> None:
+def test_changed_rows_of_a_table_that_a_check_compares_with_need_approval(change: dict, expected: list) -> None:
     history = kept({"checks": {"c": RELATED}})
     assert decisions((history, listed()), listed(**change)) == expected
 
@@ -134,7 +134,7 @@ def test_rows_that_a_check_compares_with_decide_rows_of_the_history(change: dict
 @pytest.mark.parametrize(
     "check", [RELATED, {"kind": "query", "severity": "stop", "sql": "SELECT 1 FROM rawcore.rc_list WHERE code = 'x'"}]
 )
-def test_a_column_that_a_check_compares_with_decides_rows_of_the_history(check: dict, key: str, expected: list) -> None:
+def test_changed_column_needs_approval_only_if_a_check_compares_with_it(check: dict, key: str, expected: list) -> None:
     changed = tuple(replace(c, expression="upper(x)") if c.key == key else c for c in listed().columns)
     assert decisions((kept({"checks": {"c": check}}), listed()), listed(columns=changed)) == expected
 
@@ -152,7 +152,7 @@ def test_a_reference_that_holds_rows_back_from_a_history_needs_approval(*, is_ad
     assert DIFFERS[0] in found
 
 
-def test_a_reference_that_is_taken_up_again_holds_rows_back_again() -> None:
+def test_restored_quarantine_reference_changes_the_history() -> None:
     used = state(PARENT, child("quarantine"))
     retired = report(used, state(PARENT, replace(child("quarantine"), references=())))
     before = carried_out(used, state(PARENT, replace(child("quarantine"), references=())), retired)
@@ -160,11 +160,11 @@ def test_a_reference_that_is_taken_up_again_holds_rows_back_again() -> None:
     assert ("unretire_column", "HISTORY_DIFFERS") in {(operation.op, operation.code) for operation in found}
 
 
-def test_a_filter_of_the_parent_decides_which_rows_are_held_back() -> None:
+def test_changed_filter_of_the_parent_of_a_quarantine_reference_needs_approval() -> None:
     assert decisions((PARENT, child("quarantine")), replace(PARENT, filter="id > 5")) == DIFFERS
 
 
-def test_every_option_of_a_source_is_a_rule_or_decides_the_pace_alone() -> None:
+def test_source_options_are_row_rules_except_those_for_performance() -> None:
     pace = {"partition_column", "partitions", "fetch_size", "timeout", "max_pages"}
     for option in OPTIONS:
         for format_ in option.formats or NAMES:

@@ -21,7 +21,7 @@ def child(rule: str, *pairs: tuple[str, str]) -> DatasetState:
 
 
 @pytest.mark.parametrize(("before", "after"), [("keep", "null"), ("ghost", "refuse"), ("null", "keep")])
-def test_another_rule_is_an_allowed_change_of_logic(before: str, after: str) -> None:
+def test_another_rule_for_unknown_parents_is_an_allowed_change_of_logic(before: str, after: str) -> None:
     (operation,) = report(state(PARENT, child(before)), state(PARENT, child(after))).operations
     assert (operation.op, operation.decision, operation.column) == ("change_logic", "allowed", "rc_p_key")
     assert operation.message.startswith("the rule for unknown parents moved")
@@ -45,16 +45,16 @@ def test_a_rule_that_adds_rows_to_the_history_of_the_parent_needs_approval(
     assert "the history of rawcore.rc_p is built from it" in operation.message
 
 
-def test_a_filter_of_a_child_decides_which_ghost_rows_its_parent_gets() -> None:
+def test_changed_filter_of_a_child_with_ghost_rows_changes_the_history_of_its_parent() -> None:
     parent, child_ = replace(PARENT, historize=True), replace(child("ghost"), historize=False)
     (operation,) = report(state(parent, child_), state(parent, replace(child_, filter="id > 0"))).operations
     assert operation.code == "HISTORY_DIFFERS"
 
 
-def test_other_pairs_differ_in_the_history() -> None:
+def test_other_key_pairs_of_a_reference_need_approval() -> None:
     (operation,) = report(state(PARENT, child("null")), state(PARENT, child("keep", ("c-q", "p-id")))).operations
     assert (operation.decision, operation.code) == ("needs_approval", "HISTORY_DIFFERS")
 
 
-def test_the_same_rule_changes_nothing() -> None:
+def test_unchanged_rule_for_unknown_parents_plans_no_operation() -> None:
     assert report(state(PARENT, child("ghost")), state(PARENT, child("ghost"))).operations == ()

@@ -66,29 +66,29 @@ def operations(report: ChangeReport) -> list[tuple[str, str, str]]:
 CUSTOMER = customer()
 
 
-def test_what_is_as_applied_needs_nothing() -> None:
+def test_warehouse_that_matches_the_applied_state_has_no_changes() -> None:
     assert planned([CUSTOMER], as_observed(CUSTOMER), [CUSTOMER]).status == "no_changes"
 
 
-def test_types_without_a_twin_are_what_they_are_stored_as() -> None:
+def test_types_stored_as_text_have_no_changes() -> None:
     odd = customer(described("id", "uuid", role="business_key"), described("doc", "json"), described("at", "time"))
     assert planned([odd], as_observed(odd), [odd]).status == "no_changes"
     assert planned([], as_observed(odd), [odd]).status == "no_changes"
 
 
-def test_nothing_applied_and_nothing_there_is_new() -> None:
+def test_dataset_without_applied_state_and_tables_is_created() -> None:
     report = planned([], {}, [CUSTOMER])
     assert operations(report) == [(ops.CREATE_TABLE, BASE, ""), (ops.CREATE_TABLE, HISTORY, "")]
     assert report.warnings == ()
 
 
-def test_a_table_that_nobody_applied_is_known_by_its_own_properties() -> None:
+def test_table_without_applied_state_is_matched_by_its_properties() -> None:
     wanted = customer(*CUSTOMER.columns, described("email"), filter="id > 1")
     found = operations(planned([], as_observed(CUSTOMER), [wanted]))
     assert found == [(ops.ADD_COLUMN, BASE, "email"), (ops.ADD_COLUMN, HISTORY, "email")]
 
 
-def test_a_missing_table_is_made_and_not_altered() -> None:
+def test_missing_table_is_created_with_a_warning() -> None:
     observed = as_observed(CUSTOMER)
     del observed[CUSTOMER.key]
     report = planned([CUSTOMER], observed, [CUSTOMER])
@@ -102,7 +102,7 @@ def test_a_dropped_table_counts_as_absent() -> None:
     assert {op for op, _, _ in operations(report)} == {ops.CREATE_TABLE}
 
 
-def test_technical_columns_follow_their_table_on_both_sides() -> None:
+def test_technical_columns_are_renamed_with_base_and_history_table() -> None:
     report = planned([CUSTOMER], as_observed(CUSTOMER), [customer(name="rc_client")])
     renamed = [(one.side, one.from_, one.to, one.code) for one in report.operations if one.op == ops.RENAME_COLUMN]
     assert sorted(renamed) == [
@@ -134,7 +134,7 @@ def test_a_history_may_hold_retired_columns_and_wider_types() -> None:
     assert [one.status for one in drift([wanted], observed)] == ["in_sync"]
 
 
-def test_a_column_that_nobody_knows_in_a_base_table_is_too_much() -> None:
+def test_unknown_column_of_a_base_table_is_a_blocked_drop() -> None:
     observed = with_columns(as_observed(CUSTOMER), CUSTOMER.key, lambda c: [*c, ObservedColumn("extra", "date")])
     report = planned([CUSTOMER], observed, [CUSTOMER])
     assert operations(report) == [(ops.DROP_COLUMN, BASE, "extra")]
@@ -146,7 +146,7 @@ def test_a_column_dropped_by_hand_is_added_again() -> None:
     assert operations(planned([CUSTOMER], observed, [CUSTOMER])) == [(ops.ADD_COLUMN, BASE, "name")]
 
 
-def test_a_column_renamed_by_hand_is_named_back() -> None:
+def test_column_renamed_by_hand_gets_its_described_name_again() -> None:
     def renamed(columns: list) -> list:
         return [replace(one, name="by_hand") if one.name == "name" else one for one in columns]
 
@@ -156,7 +156,7 @@ def test_a_column_renamed_by_hand_is_named_back() -> None:
     ]
 
 
-def test_a_history_that_was_kept_is_taken_up_again() -> None:
+def test_kept_history_is_resumed() -> None:
     applied, wanted = customer(historize=False), customer(*CUSTOMER.columns, described("email"))
     report = planned([applied], as_observed(CUSTOMER), [wanted])
     assert operations(report) == [
@@ -171,7 +171,7 @@ def test_logic_is_compared_with_what_was_applied() -> None:
     assert [(one.op, one.code) for one in report.operations] == [(ops.CHANGE_LOGIC, "HISTORY_DIFFERS")]
 
 
-def test_a_view_holds_nothing_but_its_logic() -> None:
+def test_view_is_created_and_compared_by_its_logic_only() -> None:
     view = replace(customer(historize=False, history_key=None), materialization="view")
     assert operations(planned([], {}, [view])) == [(ops.CREATE_TABLE, BASE, "")]
     assert planned([view], {}, [view]).status == "no_changes"
@@ -181,7 +181,7 @@ def test_a_view_holds_nothing_but_its_logic() -> None:
 REFERENCE = ReferenceState(key("ref"), "rc_country_key", key("country"), ((key("name"), key("code")),))
 
 
-def test_the_column_of_a_reference_that_is_gone_is_retired_and_stays_so() -> None:
+def test_column_of_a_removed_reference_is_retired_until_the_reference_returns() -> None:
     applied = customer(references=(REFERENCE,))
     observed = as_observed(applied)
     report = planned([applied], observed, [CUSTOMER], EVERYTHING_ALLOWED)
@@ -197,7 +197,7 @@ def test_the_column_of_a_reference_that_is_gone_is_retired_and_stays_so() -> Non
     assert {op for op, _, _ in operations(back)} == {ops.UNRETIRE_COLUMN}
 
 
-def test_delta_versions_are_no_part_of_the_fingerprint() -> None:
+def test_report_ignores_delta_versions() -> None:
     observed = as_observed(CUSTOMER)
     loaded = {name: replace(table, version=99) for name, table in observed.items()}
     wanted = [replace(CUSTOMER, filter="id > 1")]
@@ -216,11 +216,11 @@ def test_a_raw_table_is_planned_like_any_other() -> None:
 # --- drift -----------------------------------------------------------------------------------
 
 
-def test_what_was_not_looked_at_is_unknown() -> None:
+def test_drift_of_a_warehouse_never_observed_is_unknown() -> None:
     assert [one.status for one in drift([CUSTOMER], None)] == ["unknown"]
 
 
-def test_what_nobody_applied_is_unknown() -> None:
+def test_drift_of_tables_without_applied_state_is_unknown() -> None:
     found = drift([], as_observed(CUSTOMER))
     assert [(one.dataset, one.status) for one in found] == [
         ("rawcore.rc_customer", "unknown"),
@@ -245,7 +245,7 @@ def change_type(columns: list) -> list:
         (lambda c: [*c, ObservedColumn("x", "date")], "rawcore.rc_customer.x: column unexpected, nothing → date"),
     ],
 )
-def test_drift_says_what_differs(change, said: str) -> None:
+def test_drift_describes_the_difference_of_a_column(change, said: str) -> None:
     (found,) = drift([CUSTOMER], with_columns(as_observed(CUSTOMER), CUSTOMER.key, change))
     assert (found.status, [one.describe() for one in found.differences]) == ("drifted", [said])
 
@@ -255,12 +255,12 @@ def test_a_lost_table_is_drift() -> None:
     assert [one.what for one in found.differences] == ["table_missing"]
 
 
-def test_a_retired_column_need_not_be_there() -> None:
+def test_missing_retired_column_is_no_drift() -> None:
     retired = customer(*CUSTOMER.columns, described("old", active=False))
     assert [one.status for one in drift([flat(retired)], as_observed(CUSTOMER))] == ["in_sync"]
 
 
-def test_a_column_that_was_replaced_while_its_dataset_is_retired_keeps_its_key() -> None:
+def test_column_replaced_in_a_retired_dataset_keeps_its_applied_key() -> None:
     """No operation speaks of it, so nobody has seen that another one took its name."""
     other = described("name", "integer", of="another name")
     retired = customer(described("id", "integer", role="business_key"), other, active=False)
@@ -272,14 +272,14 @@ def test_a_column_that_was_replaced_while_its_dataset_is_retired_keeps_its_key()
     assert {column.key for column in reached.columns} == {column.key for column in CUSTOMER.columns}
 
 
-def test_a_history_that_is_kept_counts_as_in_sync_and_one_beside_its_table_does_not() -> None:
+def test_history_kept_without_its_base_table_is_in_sync() -> None:
     both = as_observed(CUSTOMER)
     alone = {CUSTOMER.history_key: both[CUSTOMER.history_key]}
     assert [one.status for one in drift([], alone)] == ["in_sync"]
     assert [one.status for one in drift([], both)] == ["unknown", "unknown"]
 
 
-def test_a_history_that_is_too_short_for_what_its_base_holds_is_drift() -> None:
+def test_history_column_shorter_than_its_base_column_is_drift() -> None:
     now = customer(described("id", "integer", role="business_key"), described("name", "uuid"))
 
     def short(columns: list) -> list:

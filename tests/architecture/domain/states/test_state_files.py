@@ -88,13 +88,13 @@ def with_(path: list, value: Any) -> str:
         (["datasets", 1, "columns", 1, "name"], "FULL_NAME", "datasets[1].columns[1].name", "occurs twice"),
     ],
 )
-def test_what_cannot_be_taken_is_refused_with_its_path(path: list, value: Any, where: str, said: str) -> None:
+def test_invalid_value_is_refused_with_its_path(path: list, value: Any, where: str, said: str) -> None:
     with pytest.raises(StateProblem) as problem:
         parse_state(with_(path, value), "a.json")
     assert (problem.value.field, said in problem.value.message) == (where, True)
 
 
-def test_a_refusal_names_the_line() -> None:
+def test_refusal_names_file_and_line() -> None:
     text = with_(["datasets", 1, "columns", 0, "type"], "strong")
     line = next(number for number, line in enumerate(text.splitlines(), 1) if "strong" in line)
     with pytest.raises(StateProblem) as problem:
@@ -113,17 +113,17 @@ def test_a_refusal_names_the_line() -> None:
         ("[" * 100_000, "nested too deeply"),
     ],
 )
-def test_what_is_no_state_is_refused(text: str, said: str) -> None:
+def test_text_that_is_no_state_is_refused(text: str, said: str) -> None:
     with pytest.raises(StateProblem, match=said):
         parse_state(text)
 
 
-def test_other_systems_types_are_taken_and_normalised() -> None:
+def test_types_of_other_systems_are_normalised() -> None:
     (one, _) = parse_state(with_(["datasets", 0, "columns", 0, "type"], "VARCHAR(20)")).datasets
     assert one.columns[0].type == "string(20)"
 
 
-def test_what_is_retired_may_share_its_name() -> None:
+def test_retired_column_may_share_the_name_of_an_active_one() -> None:
     columns = [COLUMN, COLUMN | {"key": "c2", "active": False}]
     assert len(parse_state(with_(["datasets", 0, "columns"], columns)).datasets[0].columns) == 2
 
@@ -133,7 +133,7 @@ def test_an_absent_field_and_null_both_mean_none(name: str) -> None:
     assert parse_state(with_(["datasets", 0, name], None)) == parse_state(json.dumps(FILE))
 
 
-def test_the_order_of_everything_says_nothing() -> None:
+def test_order_of_fields_columns_and_datasets_is_ignored() -> None:
     turned = json.loads(json.dumps(FILE))
     turned["datasets"] = [dict(reversed(one.items())) for one in reversed(turned["datasets"])]
     for one in turned["datasets"]:
@@ -160,21 +160,21 @@ def test_a_state_is_read_back_byte_for_byte(columns: list, former: str, policy: 
     assert dump_state(parse_state(text)) == text
 
 
-def test_a_foreign_key_is_written_as_the_technical_column_it_is() -> None:
+def test_foreign_key_is_written_as_a_technical_column() -> None:
     reference = ReferenceState("r1", "rc_country_key", "d9", (("c1", "k1"),))
     (one,) = parse_state(dump_state(state(dataset("d1", references=(reference,))))).datasets
     (written,) = [each for each in one.columns if each.key == "r1"]
     assert (written.name, written.role, written.inputs) == ("rc_country_key", "technical", ("c1=k1",))
 
 
-def test_a_row_is_the_state_with_its_references_as_columns() -> None:
+def test_row_stores_references_as_columns() -> None:
     reference = ReferenceState("r1", "rc_country_key", "d9", (("c1", "k1"),))
     row = json.loads(json.dumps(as_row(dataset("d1", references=(reference,), history_key="h1"))))
     assert of_row(row) == of_row(as_row(of_row(row)))
     assert [one.key for one in of_row(row).columns] == ["id", "v", "r1"]
 
 
-def test_a_place_is_found_without_reading_the_file_twice() -> None:
+def test_offset_of_returns_the_position_of_a_path_in_the_text() -> None:
     text = '{"a": [1, {"b c": "x"}]}'
     assert text[offset_of(text, ("a", 1, "b c")) :].startswith('"x"')
     assert text[offset_of(text, ("a", 1, "nothing")) :].startswith('{"b c"')

@@ -50,7 +50,7 @@ TAKEN = {
 
 
 @pytest.mark.parametrize("pair", TAKEN.values(), ids=TAKEN)
-def test_what_a_report_lets_through_has_statements(pair: tuple) -> None:
+def test_report_that_reuses_the_name_of_a_retired_or_kept_table_is_executed_by_steps(pair: tuple) -> None:
     """The name is made free: what holds it is retired, or only kept."""
     before, after = both(*pair)
     start = observed(before)
@@ -75,7 +75,7 @@ def test_a_history_that_keeps_the_wider_text_is_in_sync() -> None:
     assert left_in_sync(before, after) == {IN_SYNC}
 
 
-def test_a_history_that_is_kept_of_a_dropped_dataset_is_no_drift_for_ever() -> None:
+def test_kept_history_of_a_dropped_dataset_is_in_sync() -> None:
     before, after = both((one("d1", "rc_a", historize=True), one("d2", "rc_b")), (one("d2", "rc_b"),))
     assert left_in_sync(before, after) == {IN_SYNC}
 
@@ -93,7 +93,7 @@ def dropped_with_its_history_kept() -> tuple[ArchitectureState, dict[str, Observ
 
 
 @pytest.mark.parametrize("key", ["d1", "d9"], ids=["under its stable key", "under another one"])
-def test_a_dataset_that_comes_back_is_built_by_one_report(key: str) -> None:
+def test_restored_dataset_is_built_by_one_report(key: str) -> None:
     """Its kept history is taken up again with what is new, or makes way; the next report finds nothing left."""
     applied, there = dropped_with_its_history_kept()
     back = one(key, "rc_a", historize=True)
@@ -109,7 +109,7 @@ def test_a_dataset_that_comes_back_is_built_by_one_report(key: str) -> None:
 
 
 @pytest.mark.parametrize(("before", "after"), [("string", "uuid"), ("string(50)", "time"), ("string", "json")])
-def test_text_that_becomes_a_checked_format_is_checked(before: str, after: str) -> None:
+def test_change_of_text_to_uuid_time_or_json_checks_the_values(before: str, after: str) -> None:
     """A value that does not fit refuses the run: both are stored as text, so only a look at the values tells."""
     pair = both((one("d1", "rc_a", before),), (one("d1", "rc_a", after),))
     start = observed(pair[0])
@@ -119,7 +119,7 @@ def test_text_that_becomes_a_checked_format_is_checked(before: str, after: str) 
     assert does_not_survive("v", before, after) != does_not_survive("v", before, "string")
 
 
-def test_a_history_begins_a_new_column_also_where_both_are_stored_as_text() -> None:
+def test_history_adds_a_new_column_for_an_incompatible_type_also_stored_as_text() -> None:
     pair = both((one("d1", "rc_a", "uuid", historize=True),), (one("d1", "rc_a", "time", historize=True),))
     start = observed(pair[0])
     found = report(pair[0], start, pair[1], EVERYTHING_ALLOWED)
@@ -128,7 +128,7 @@ def test_a_history_begins_a_new_column_also_where_both_are_stored_as_text() -> N
     assert [step.column.name for step in steps if step.op == ADD_COLUMN and step.table.kind == "history"] == ["v"]
 
 
-def test_a_table_that_becomes_a_view_under_another_name_has_statements() -> None:
+def test_table_that_becomes_a_renamed_view_is_removed_by_steps() -> None:
     pair = both((one("d1", "rc_a"),), (one("d1", "rc_z", materialization="view"),))
     start = observed(pair[0])
     found = report(pair[0], start, pair[1], EVERYTHING_ALLOWED)
@@ -136,7 +136,7 @@ def test_a_table_that_becomes_a_view_under_another_name_has_statements() -> None
     assert run(steps, start).tables == {}
 
 
-def test_a_view_that_becomes_a_table_again_takes_its_kept_history_up() -> None:
+def test_view_that_becomes_a_table_again_resumes_its_kept_history() -> None:
     table, view = one("d1", "rc_a", historize=True), one("d1", "rc_a", historize=True, materialization="view")
     wider = replace(table, columns=(*table.columns, column(real("new"), "new", "date")))
     applied, as_view = both((table,), (view,))

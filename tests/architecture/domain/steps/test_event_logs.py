@@ -10,7 +10,7 @@ BASE = table("rc_a", ID)
 LOG = table("rc_a_hist_events", ID, kind="event_log", owner=BASE.key)
 
 
-def test_a_new_column_of_the_base_is_one_of_its_event_log() -> None:
+def test_new_column_of_the_base_is_added_to_its_event_log() -> None:
     wanted = [replace(spec, columns=(ID, V)) for spec in (BASE, LOG)]
     steps = plan_steps(wanted, observed(BASE, LOG), [operation("add_column", BASE, V)])
     assert [(step.op, step.table.name) for step in steps] == [
@@ -19,7 +19,7 @@ def test_a_new_column_of_the_base_is_one_of_its_event_log() -> None:
     ]
 
 
-def test_an_event_log_does_not_get_narrower_with_its_base() -> None:
+def test_narrower_type_of_the_base_leaves_its_event_log() -> None:
     there = [replace(spec, columns=(ID, V)) for spec in (BASE, LOG)]
     narrow = column("v", "integer")
     wanted = [replace(spec, columns=(ID, narrow)) for spec in (BASE, LOG)]

@@ -29,7 +29,7 @@ def texts(step: Step) -> list[str]:
     return [statement.sql for statement in statements(step, "/w")]
 
 
-def test_a_new_table_has_no_feature_but_deletion_vectors():
+def test_new_table_enables_only_deletion_vectors():
     (step,) = plan_steps([table("t", column("a"))], {})
     text = texts(step)[0]
     assert "delta.enableDeletionVectors" in text
@@ -37,13 +37,13 @@ def test_a_new_table_has_no_feature_but_deletion_vectors():
     assert "TypeWidening" not in text
 
 
-def test_a_new_table_without_deletion_vectors_has_no_feature():
+def test_new_table_for_open_readers_enables_no_feature():
     (step,) = plan_steps([table("t", column("a"))], {}, readers=OPEN)
     assert "delta." not in texts(step)[0].partition("TBLPROPERTIES")[2]
 
 
 @pytest.mark.parametrize("name", ["a b", "a,b", "a;b", "{a", "a)", "a\tb", "a=b"])
-def test_a_name_that_delta_takes_under_column_mapping_only_switches_it_on(name: str):
+def test_name_that_delta_refuses_without_column_mapping_enables_it(name: str):
     (step,) = plan_steps([table("t", column(name))], {}, readers=OPEN)
     assert "'delta.columnMapping.mode' = 'name'" in texts(step)[0]
     before = table("t", column("x"))
@@ -52,7 +52,7 @@ def test_a_name_that_delta_takes_under_column_mapping_only_switches_it_on(name: 
 
 
 @given(st.text(st.characters(exclude_characters=" ,;{}()\n\t="), min_size=1))
-def test_no_other_name_needs_column_mapping(name: str):
+def test_names_without_reserved_characters_need_no_column_mapping(name: str):
     assert not needs_mapping(name)
 
 
@@ -80,7 +80,7 @@ def test_a_widening_switches_type_widening_on_and_a_longer_text_does_not():
     assert [statement.part for statement in statements(of_text, "/w")] == [CHANGE]
 
 
-def test_a_table_with_the_feature_is_left_as_it_is():
+def test_rename_in_a_table_with_column_mapping_enables_no_feature():
     before, wanted = table("t", column("x", of="a")), table("t", column("y", of="a"))
     observed = seen(before)
     observed.properties.update(switches((COLUMN_MAPPING,)))
@@ -88,7 +88,7 @@ def test_a_table_with_the_feature_is_left_as_it_is():
     assert [statement.part for statement in statements(step, "/w")] == [CHANGE]
 
 
-def test_the_undo_of_a_rename_finds_column_mapping_switched_on():
+def test_undo_of_a_rename_needs_no_further_feature():
     before, wanted = table("t", column("x", of="a")), table("t", column("y", of="a"))
     (step,) = plan_steps([wanted], observed(before), report_on(before, wanted))
     back = inverse(step)
@@ -138,18 +138,18 @@ def test_features_are_dropped_after_the_other_changes_of_a_table():
     assert becomes(of_row(as_row(dropped))).closing == ()
 
 
-def test_a_name_that_needs_column_mapping_keeps_it():
+def test_column_mapping_is_kept_for_a_name_that_needs_it():
     spec = table("t", column("a b"))
     (step,) = plan_steps([spec], {spec.key: closed(spec)}, opening(spec), readers=OPEN)
     assert step.features == (TYPE_WIDENING,)
 
 
-def test_features_stay_if_approvers_accept_lost_readers():
+def test_accepted_lost_readers_keep_the_features():
     spec = table("t", column("a"))
     assert plan_steps([spec], {spec.key: closed(spec)}, opening(spec), readers=OPEN, readers_lost=True) == ()
 
 
-def test_dropped_features_are_done_once_the_protocol_lacks_them_and_nothing_is_undone():
+def test_feature_drop_is_done_once_the_protocol_lacks_them_and_has_no_inverse():
     spec = table("t", column("a"))
     before = closed(spec)
     (step,) = plan_steps([spec], {spec.key: before}, opening(spec), readers=OPEN)

@@ -48,7 +48,7 @@ def anew(step: Step) -> list[str]:
     return [rehashed.name for rehashed in step.rehashed]
 
 
-def test_every_table_that_holds_the_key_hashes_it_anew():
+def test_rebuild_of_a_key_column_rehashes_the_key_in_every_table():
     found = rebuilds(orders(), orders(day="string"))
     assert {name: anew(step) for name, step in found.items()} == {
         "orders": ["orders_key"],
@@ -60,7 +60,7 @@ def test_every_table_that_holds_the_key_hashes_it_anew():
     assert [name for _, name in history.parts] == ["orders_key", "version_started_at"]
 
 
-def test_a_foreign_key_follows_the_columns_it_refers_by_and_is_null_without_them():
+def test_rebuild_of_a_referring_column_rehashes_the_foreign_key():
     found = rebuilds(orders(), orders(customer="string"))
     (rehashed,) = found["orders_hist"].rehashed
     assert (rehashed.name, rehashed.absent) == ("customer_key", True)
@@ -68,7 +68,7 @@ def test_a_foreign_key_follows_the_columns_it_refers_by_and_is_null_without_them
     assert found["orders_hist_events"].rehashed == ()
 
 
-def test_other_columns_are_in_no_key():
+def test_rebuild_of_another_column_rehashes_no_key():
     before = replace(orders(note="date"), history_policy={})
     assert [anew(step) for step in rebuilds(before, replace(orders(note="string"), history_policy={})).values()] == [
         [],
@@ -76,25 +76,25 @@ def test_other_columns_are_in_no_key():
     ]
 
 
-def test_a_part_is_read_by_the_name_it_has_when_the_table_is_rebuilt():
+def test_rehash_reads_key_parts_by_their_names_before_the_rename():
     after = orders(day="string")
     renamed = replace(after, columns=(replace(after.columns[0], name="date"), *after.columns[1:]))
     step = rebuilds(orders(), renamed)["orders"]
     assert [name for _, name in step.rehashed[0].parts] == ["day", "number"]
 
 
-def test_a_preview_says_what_is_hashed_anew():
+def test_statement_of_a_rebuild_names_the_rehashed_key():
     step = rebuilds(orders(), orders(day="string"))["orders"]
     assert "-- `orders_key` is hashed anew: sha256(`day`, `number`)\n" in statement_text(step, "/w")
 
 
-def test_a_step_with_hashes_is_kept_and_sent_unchanged():
+def test_step_with_rehashed_keys_is_stored_and_sent_unchanged():
     step = rebuilds(orders(), orders(day="string"))["orders_hist"]
     assert of_row(json.loads(json.dumps(as_row(step)))) == step
     assert from_json(ExecuteManifest, json.loads(json.dumps(to_json(ExecuteManifest("1", (step,)))))).steps == (step,)
 
 
-def test_a_step_that_was_kept_before_there_were_such_is_still_read():
+def test_stored_step_without_rehashed_keys_is_readable():
     spec = tables_of(orders())[0]
     step = rebuilds(orders(note="date"), orders(note="string"))["orders"]
     row = as_row(step)

@@ -18,40 +18,40 @@ CREATE = operation("create_table", NEW)
 
 
 @pytest.mark.parametrize("pair", TAKEN.values(), ids=TAKEN)
-def test_what_is_retired_or_kept_blocks_no_name(pair: tuple) -> None:
+def test_retired_or_kept_table_blocks_no_name(pair: tuple) -> None:
     before, after = both(*pair)
     assert report(before, seen(before), after, EVERYTHING_ALLOWED).status == "open"
 
 
-def test_it_moves_to_a_reserved_name_by_a_step_of_the_operation_that_needs_the_name() -> None:
+def test_retired_table_moves_to_a_reserved_name_by_the_operation_that_needs_its_name() -> None:
     move, create = plan_steps([NEW], observed(OLD), [CREATE])
     assert (move.op, move.table.key, move.operation) == (RENAME_TABLE, OLD.key, create.operation)
     assert move.to_name == f"rawcore.__retired_{OLD.key[:8]}_rc_a"
 
 
-def test_a_history_is_still_called_one() -> None:
+def test_moved_history_keeps_its_suffix() -> None:
     before, after = both(*TAKEN["new with history under the name of one that leaves its history behind"])
     steps = plan_steps(tables(after), seen(before), report(before, seen(before), after, EVERYTHING_ALLOWED).operations)
     (moved,) = (step.to_name for step in steps if step.op == RENAME_TABLE and "__retired_" in step.to_name)
     assert moved.endswith("_rc_a_hist")
 
 
-def test_what_is_described_does_not_make_way() -> None:
+def test_described_table_keeps_its_name() -> None:
     with pytest.raises(NameTaken):
         plan_steps([NEW, OLD], observed(OLD), [CREATE])
 
 
-def test_what_nobody_knows_does_not_make_way() -> None:
+def test_unknown_table_keeps_its_name() -> None:
     with pytest.raises(NameTaken):
         plan_steps([NEW], observed(OLD), [CREATE], staying={OLD.key})
 
 
-def test_a_load_that_only_looks_moves_nothing() -> None:
+def test_planning_without_operations_moves_no_table() -> None:
     with pytest.raises(NameTaken):
         plan_steps([NEW], observed(OLD))
 
 
-def test_of_what_nobody_knows_a_history_without_its_base_is_kept() -> None:
+def test_unknown_history_without_its_base_is_a_kept_history() -> None:
     strangers = observed(*(table(name, V) for name in ("rc_a", "rc_a_hist", "rc_b_hist", "rc_b_hist_events", "rc_c")))
     assert kept_histories(strangers) == {table(name, V).key for name in ("rc_b_hist", "rc_b_hist_events")}
 
@@ -59,7 +59,7 @@ def test_of_what_nobody_knows_a_history_without_its_base_is_kept() -> None:
 # --- what was dropped comes back ------------------------------------------------------------------
 
 
-def test_a_dataset_that_comes_back_takes_its_kept_history_up() -> None:
+def test_restored_dataset_resumes_its_kept_history() -> None:
     gone, back = both((), (one("d1", "rc_a", historize=True),))
     there = {key: held for key, held in seen(back).items() if held.qualified_name.endswith("_hist")}
     found = report(gone, there, back, EVERYTHING_ALLOWED)
@@ -69,7 +69,7 @@ def test_a_dataset_that_comes_back_takes_its_kept_history_up() -> None:
     ]
 
 
-def test_so_it_does_where_the_history_had_to_make_way_in_the_meantime() -> None:
+def test_restored_dataset_renames_its_kept_history_to_its_new_name() -> None:
     gone, back = both((), (one("d1", "rc_z", historize=True),))
     (there,) = (
         {key: held}
@@ -82,7 +82,7 @@ def test_so_it_does_where_the_history_had_to_make_way_in_the_meantime() -> None:
     }
 
 
-def test_a_view_of_that_name_leaves_the_kept_history_alone() -> None:
+def test_restored_view_leaves_the_kept_history() -> None:
     gone, back = both((), (one("d1", "rc_a", historize=True, materialization="view"),))
     table_then = both((), (one("d1", "rc_a", historize=True),))[1]
     there = {key: held for key, held in seen(table_then).items() if held.qualified_name.endswith("_hist")}

@@ -49,14 +49,14 @@ def test_a_change_of_case_goes_through_a_reserved_name():
     assert [step.op for step in steps] == [RENAME_COLUMN, RENAME_COLUMN]
 
 
-def test_columns_without_a_key_are_known_by_name_and_tied_first():
+def test_columns_without_a_key_are_matched_by_name_and_stamped_before_a_rename():
     before, wanted = table("t", column("a")), table("t", column("b", of="a"))
     steps = plan_steps([wanted], observed(before, tied=False), report_on(before, wanted))
     assert ops(steps) == [STAMP_KEYS, RENAME_COLUMN]
     assert steps[0].stamps == ((key("column", "a"), "a"),)
 
 
-def test_a_name_that_stays_taken_is_refused():
+def test_rename_to_a_name_still_in_use_is_refused():
     before = table("t", column("a"), column("b"))
     wanted = table("t", column("b", of="a"), column("b", of="b"))
     report = [operation("rename_column", before, before.columns[0], from_="a", to="b")]
@@ -64,7 +64,7 @@ def test_a_name_that_stays_taken_is_refused():
         plan_steps([wanted], observed(before), report)
 
 
-def test_a_retired_column_makes_way_for_a_new_one_of_its_name():
+def test_retired_column_is_renamed_for_a_new_column_of_its_name():
     before = table("t_hist", column("a", of="old"), kind="history", owner=key("table", "t"))
     wanted = table("t_hist", column("a", "integer", of="new"), kind="history", owner=key("table", "t"))
     report = [operation("add_column", wanted, wanted.columns[0], side=HISTORY)]
@@ -75,7 +75,7 @@ def test_a_retired_column_makes_way_for_a_new_one_of_its_name():
     assert names_of(after(steps, observed(before)), wanted)[key("column", "old")] == steps[0].to_name
 
 
-def test_a_history_keeps_the_old_column_when_its_kind_of_type_changes():
+def test_history_keeps_the_old_column_under_a_reserved_name_for_an_incompatible_type():
     before = table("t_hist", column("a", "date"), kind="history", owner=key("table", "t"))
     wanted = table("t_hist", column("a", "integer"), kind="history", owner=key("table", "t"))
     report = [
@@ -88,7 +88,7 @@ def test_a_history_keeps_the_old_column_when_its_kind_of_type_changes():
     assert held == {steps[1].to_name: ("date", None), "a": ("integer", wanted.columns[0].key)}
 
 
-def test_a_retired_name_is_short_enough_and_free():
+def test_retired_name_is_limited_in_length_and_unused():
     long = retired_name("é" * 200, key("x"), ["__retired_x"])
     assert len(long) <= 200
     assert len(long.encode()) <= 255
@@ -107,7 +107,7 @@ def test_a_rebuild_is_one_step_for_all_its_columns():
     ]
 
 
-def test_a_wider_type_is_what_the_report_says_not_what_the_metadata_says():
+def test_widening_takes_the_type_of_the_report():
     wanted = table("t_hist", column("a", "decimal(12,4)"), kind="history", owner=key("table", "t"))
     before = table("t_hist", column("a", "decimal(14,2)"), kind="history", owner=key("table", "t"))
     to = {"from_": "decimal(14,2)", "to": "decimal(16,4)"}
@@ -116,7 +116,7 @@ def test_a_wider_type_is_what_the_report_says_not_what_the_metadata_says():
     assert (step.op, step.retyped[0].to_type) == (WIDEN_COLUMN, "decimal(16,4)")
 
 
-def test_data_is_asked_and_types_change_before_anything_is_renamed():
+def test_checks_of_data_and_type_changes_precede_renames():
     before = table("t", column("a", "integer"), column("b"))
     wanted = table("t", column("c", "bigint", of="a"), column("b"), column("n"))
     report = [
@@ -161,7 +161,7 @@ def test_a_history_and_its_technical_columns_follow_the_name_of_their_table():
     assert (untied[-1].from_name, untied[-1].to_name) == ("rc_customer_key", "rc_client_key")
 
 
-def test_dropped_tables_go_first_and_give_their_names_away():
+def test_tables_are_dropped_before_others_are_created_under_their_names():
     gone, new = table("t", column("x"), of="old"), table("t", column("x"), of="new")
     report = [operation("create_table", new), operation("drop_table", gone)]
     steps = plan_steps([new], observed(gone), report)
@@ -177,12 +177,12 @@ def test_a_dropped_table_counts_as_absent():
     assert statement_text(step, "/w").startswith("-- the dropped table's files are kept in .dropped\nCREATE TABLE")
 
 
-def test_two_tables_cannot_be_called_the_same():
+def test_table_name_that_differs_only_in_case_is_refused():
     with pytest.raises(NameTaken):
         plan_steps([table("T", column("x"), of="new")], observed(table("t", column("x"))))
 
 
-def test_views_are_published_once_their_tables_are_as_they_should_be():
+def test_views_are_published_after_the_changes_of_their_tables():
     before, wanted = table("t", column("a")), table("t", column("b", of="a"))
     views = {wanted.key: ("CREATE OR REPLACE VIEW v AS SELECT b FROM t",), key("other"): ("no",)}
     steps = plan_steps([wanted], observed(before), report_on(before, wanted), views)

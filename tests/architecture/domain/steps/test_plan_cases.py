@@ -84,7 +84,7 @@ def report(
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_case_is_carried_out_step_by_step(case):
+def test_planning_case_is_executed_step_by_step_and_leaves_no_changes(case):
     before, after = states(case)
     start = observed(before)
     done = report(before, start, after, EVERYTHING_ALLOWED)

@@ -28,7 +28,7 @@ def columns_of_tables(draw):
 
 @settings(max_examples=300, deadline=None)
 @given(columns_of_tables(), st.booleans())
-def test_any_columns_become_any_other_ones_without_two_of_a_name(both, tied):
+def test_steps_lead_from_any_columns_to_any_others_without_duplicate_names(both, tied):
     before, wanted = (table("t", *columns) for columns in both)
     start = observed(before, tied=tied)
     steps = plan_steps([wanted], start, report_on(before, wanted))
@@ -43,7 +43,7 @@ def test_any_columns_become_any_other_ones_without_two_of_a_name(both, tied):
 
 @settings(max_examples=150, deadline=None)
 @given(columns_of_tables(), st.data())
-def test_whatever_step_was_the_last_one_the_rest_is_found_and_planned_anew_alike(both, data):
+def test_remaining_steps_complete_the_change_after_any_interruption(both, data):
     before, wanted = (table("t", *columns) for columns in both)
     report, start = report_on(before, wanted), observed(before)
     steps = plan_steps([wanted], start, report)
@@ -57,7 +57,7 @@ def test_whatever_step_was_the_last_one_the_rest_is_found_and_planned_anew_alike
 
 @settings(max_examples=150, deadline=None)
 @given(columns_of_tables())
-def test_what_was_done_is_taken_back_in_the_other_order(both):
+def test_inverse_steps_in_reverse_order_restore_the_table(both):
     before, wanted = (table("t", *columns) for columns in both)
     start = observed(before)
     steps = plan_steps([wanted], start, report_on(before, wanted))
@@ -71,7 +71,7 @@ def test_what_was_done_is_taken_back_in_the_other_order(both):
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(NAMES, unique_by=str.lower, min_size=1, max_size=7), st.randoms(use_true_random=False))
-def test_names_are_never_held_twice_while_they_move(names, random):
+def test_ordered_renames_never_use_a_name_twice(names, random):
     targets = [random.choice([n, n.upper(), n.lower()]) for n in random.sample(names, len(names))]
     held = {name.lower(): name for name in names}
     for old, new in order_moves(list(zip(names, targets, strict=True)), names, lambda name: f"aside of {name}"):

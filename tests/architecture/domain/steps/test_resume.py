@@ -91,12 +91,12 @@ def run_until(tables: Tables, finished: set[int], dies_at: float | None) -> bool
     return True
 
 
-def test_there_are_twelve_steps():
+def test_steps_of_the_example_are_twelve():
     assert len(STEPS) == 12
 
 
 @pytest.mark.parametrize("dies_at", [place / 2 for place in range(24)])
-def test_killed_at_any_boundary_the_rest_is_done_and_nothing_twice(dies_at):
+def test_execution_killed_at_any_step_is_completed_without_repeating_a_step(dies_at):
     tables, finished = Tables(), set()
     assert not run_until(tables, finished, dies_at)
     assert run_until(tables, finished, None)
@@ -105,7 +105,7 @@ def test_killed_at_any_boundary_the_rest_is_done_and_nothing_twice(dies_at):
 
 
 @given(st.lists(st.integers(0, 23).map(lambda place: place / 2), max_size=8))
-def test_killed_again_and_again_it_still_ends_right(deaths):
+def test_execution_killed_repeatedly_is_completed_without_repeating_a_step(deaths):
     tables, finished = Tables(), set()
     for dies_at in deaths:
         run_until(tables, finished, dies_at)
@@ -113,7 +113,7 @@ def test_killed_again_and_again_it_still_ends_right(deaths):
     assert tables.commits == [step.describe() for step in STEPS]
 
 
-def test_when_all_is_done_nothing_is_left():
+def test_steps_left_is_empty_after_a_complete_execution():
     tables, finished = Tables(), set()
     run_until(tables, finished, None)
     assert steps_left(STEPS, finished=finished, observed=tables.observed()) == ()
@@ -126,7 +126,7 @@ def renamed(tables: Tables, name: str) -> None:
 
 
 @pytest.mark.parametrize("dies_at", [2, 5, 7.5, 11])
-def test_a_table_that_somebody_else_changed_stops_everything(dies_at):
+def test_table_changed_by_another_writer_stops_the_resumed_execution(dies_at):
     tables, finished = Tables(), set()
     run_until(tables, finished, dies_at)
     renamed(tables, "rc_b")
@@ -135,7 +135,7 @@ def test_a_table_that_somebody_else_changed_stops_everything(dies_at):
     assert problem.value.code == "TABLE_MOVED"
 
 
-def test_a_finished_table_that_was_changed_stops_everything_too():
+def test_finished_table_changed_by_another_writer_stops_the_resumed_execution():
     tables, finished = Tables(), set()
     run_until(tables, finished, None)
     renamed(tables, "rc_a")
@@ -143,7 +143,7 @@ def test_a_finished_table_that_was_changed_stops_everything_too():
         steps_left(STEPS, finished=finished, observed=tables.observed())
 
 
-def test_a_table_that_was_taken_back_behind_a_finished_step_stops_everything():
+def test_table_reset_to_a_state_before_a_finished_step_stops_the_execution():
     tables, finished = Tables(), set()
     run_until(tables, finished, 5)
     taken_back = STEPS[3].assumes

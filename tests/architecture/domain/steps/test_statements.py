@@ -30,14 +30,14 @@ def test_a_report_without_operations_needs_no_step():
     assert plan_steps([wanted], observed(before), []) == ()
 
 
-def test_what_a_report_leaves_to_people_is_left_alone():
+def test_difference_without_an_operation_gets_no_step():
     before = table("t", column("a"))
     wanted = table("t", column("z", of="a"), column("b"))
     steps = plan_steps([wanted], observed(before), [operation("add_column", before, wanted.columns[1])])
     assert ops(steps) == [ADD_COLUMN]
 
 
-def test_retired_things_need_no_step():
+def test_retired_column_needs_no_step():
     before = table("t", column("a"))
     report = [operation("retire_column", before, before.columns[0], decision=METADATA_ONLY)]
     assert plan_steps([before], observed(before), report) == ()
@@ -64,7 +64,7 @@ def test_a_blocked_operation_has_no_steps():
         plan_steps([before], observed(before), [operation("drop_column", before, before.columns[0], decision=BLOCKED)])
 
 
-def test_what_would_change_a_table_that_is_described_under_another_key_is_refused():
+def test_steps_for_a_table_described_under_another_key_are_refused():
     there = table("t", column("x"))
     described = table("t", column("x"), column("y"), of="another")
     with pytest.raises(StepProblem) as refused:
@@ -73,7 +73,7 @@ def test_what_would_change_a_table_that_is_described_under_another_key_is_refuse
 
 
 @pytest.mark.parametrize("kind", ["history", "event_log"])
-def test_a_load_takes_a_history_that_is_wider_as_it_is(kind):
+def test_wider_history_or_event_log_needs_no_step(kind):
     before = table("t_hist", column("a", "bigint"), kind=kind)
     assert plan_steps([replace(before, columns=(column("a", "integer"),))], observed(before)) == ()
 
@@ -81,7 +81,7 @@ def test_a_load_takes_a_history_that_is_wider_as_it_is(kind):
 # --- where a table stands --------------------------------------------------------------------
 
 
-def test_a_table_that_moved_fits_no_step():
+def test_table_changed_by_hand_matches_no_step():
     before, wanted = table("t", column("a")), table("t", column("b", of="a"))
     steps = plan_steps([wanted], observed(before), report_on(before, wanted))
     moved = seen(table("t", column("a"), column("by_hand")))
@@ -90,13 +90,13 @@ def test_a_table_that_moved_fits_no_step():
     assert raised.value.code == "TABLE_MOVED"
 
 
-def test_a_load_in_between_moves_nothing():
+def test_newer_table_version_leaves_the_progress_of_steps():
     before, wanted = table("t", column("a")), table("t", column("b", of="a"))
     steps = plan_steps([wanted], observed(before), report_on(before, wanted))
     assert steps_done(steps, replace(seen(before), version=99)) == 0
 
 
-def test_a_column_that_is_not_tied_yet_is_half_done():
+def test_table_without_column_keys_is_half_done():
     spec = table("t", column("a"))
     (step,) = plan_steps([spec], {})
     assert not done_by(step, seen(spec, tied=False))
@@ -105,7 +105,7 @@ def test_a_column_that_is_not_tied_yet_is_half_done():
     assert steps_done([step], seen(spec)) == 1
 
 
-def test_steps_cross_the_pipe_unchanged():
+def test_manifest_with_steps_is_serialized_and_read_unchanged():
     before = table("t", column("a", "integer"), column("b"))
     wanted = table("t", column("c", "bigint", of="a"), column("a", of="b"), column("n"))
     steps = plan_steps([wanted, table("u", column("x"))], observed(before))
@@ -116,7 +116,7 @@ def test_steps_cross_the_pipe_unchanged():
 # --- statements ------------------------------------------------------------------------------
 
 
-def test_a_table_is_addressed_by_its_place():
+def test_statement_addresses_a_table_by_its_path():
     before, wanted = table("t", column("we`ird", of="a")), table("t", column("b's", of="a"))
     (step,) = plan_steps([wanted], observed(before), report_on(before, wanted))
     assert statement_text(step, "/data/warehouse/").endswith(
@@ -135,7 +135,7 @@ def test_a_rename_of_a_table_changes_a_property_and_the_catalog():
     ]
 
 
-def test_a_rebuild_says_what_it_writes():
+def test_statement_of_a_rebuild_lists_columns_partitions_and_select():
     before = table("t", column("a", "integer"), column("version_segment"))
     wanted = table("t", column("a", "string(20)"), column("version_segment"))
     report = [operation("retype_column", before, before.columns[0], from_="integer", to="string(20)")]
@@ -148,7 +148,7 @@ def test_a_rebuild_says_what_it_writes():
 # --- undo ------------------------------------------------------------------------------------
 
 
-def test_a_dropped_table_is_published_again():
+def test_inverse_of_a_drop_publishes_the_table():
     spec = table("t", column("x"))
     (step,) = plan_steps([], observed(spec), [operation("drop_table", spec)])
     back = inverse(step)
@@ -157,14 +157,14 @@ def test_a_dropped_table_is_published_again():
     assert "SET TBLPROPERTIES ('elevata.dropped' = 'false')" in statement_text(back, "/w")
 
 
-def test_an_added_column_is_taken_back_only_while_it_is_empty():
+def test_inverse_of_an_added_column_drops_it_only_while_empty():
     before, wanted = table("t", column("a")), table("t", column("a"), column("b"))
     (step,) = plan_steps([wanted], observed(before))
     back = inverse(step)
     assert (back.op, back.only_empty, back.column.name) == ("drop_column", True, "b")
 
 
-def test_what_rewrote_data_goes_back_to_the_version_before():
+def test_inverse_of_a_rewrite_restores_the_version_before():
     before, wanted = table("t", column("a", "integer")), table("t", column("a", "bigint"))
     (step,) = plan_steps([wanted], observed(before))
     assert inverse(step) is None

@@ -34,7 +34,7 @@ def looking(to: str = "uuid") -> tuple[tuple[Step, ...], dict[str, ObservedTable
 
 
 @pytest.mark.parametrize("to", ["uuid", "time", "json"])
-def test_what_is_stored_alike_is_looked_at_and_not_written(to: str) -> None:
+def test_type_change_with_unchanged_storage_only_checks_the_values(to: str) -> None:
     (look, rename), _ = looking(to)
     assert (look.op, rename.op) == (RETYPE_COLUMN, "rename_column")
     (statement,) = statements(look, "/w")
@@ -42,23 +42,23 @@ def test_what_is_stored_alike_is_looked_at_and_not_written(to: str) -> None:
     assert statement.sql.startswith("SELECT count(*) FROM delta.`/w/")
 
 
-def test_a_look_is_open_while_the_table_stands_before_it_and_done_once_it_stands_behind() -> None:
+def test_value_check_is_done_once_the_following_step_is_done() -> None:
     steps, there = looking()
     assert (steps_done(steps, there[PLAIN.key]), steps_done(steps, run(steps, there).tables[PLAIN.key])) == (0, 2)
     assert steps_left(steps, finished={0}, observed=there) == (1,)
 
 
-def test_a_look_alone_that_was_recorded_is_not_done_again() -> None:
+def test_recorded_value_check_is_not_repeated() -> None:
     (look, _), there = looking()
     assert steps_left([look], finished={0}, observed=there) == ()
 
 
-def test_nothing_of_a_look_is_taken_back() -> None:
+def test_value_check_has_no_inverse() -> None:
     (look, _), _ = looking()
     assert inverses([(look, 3)]) == ()
 
 
-def test_a_text_with_a_length_is_written_and_must_have_the_form() -> None:
+def test_change_of_limited_text_to_uuid_rewrites_the_column() -> None:
     (change,) = (step for step in planned_for("string(50)", "uuid")[1] if step.op == RETYPE_COLUMN)
     assert change.leaves_trace
     assert [(one.from_type, one.to_type) for one in change.retyped] == [("string(50)", "uuid")]
@@ -83,7 +83,7 @@ def planned_for(before: str, after: str) -> tuple:
         ("decimal(10,2)", "bigint", "decimal(22,2)"),
     ],
 )
-def test_a_history_takes_both_types_by_a_step_of_the_bases_operation(before: str, after: str, grown: str) -> None:
+def test_history_widens_to_the_common_type_by_the_operation_of_its_base(before: str, after: str, grown: str) -> None:
     found, steps, start, pair = planned_for(before, after)
     assert [(one.op, one.side) for one in found.operations] == [(RETYPE_COLUMN, BASE)]
     history = next(spec for spec in tables(pair[1]) if spec.kind == "history")
@@ -96,7 +96,7 @@ def test_a_history_takes_both_types_by_a_step_of_the_bases_operation(before: str
     assert report(reached, end, pair[1], EVERYTHING_ALLOWED).operations == ()
 
 
-def test_a_history_that_was_left_behind_is_an_operation_of_its_own() -> None:
+def test_history_not_widened_with_its_base_gets_its_own_operation() -> None:
     """The execution ended between the two tables: the base is done, so nothing is left that it could go with."""
     found, steps, start, pair = planned_for("decimal(10,2)", "decimal(10,4)")
     base = tuple(step for step in steps if step.table.kind != "history")
@@ -111,7 +111,7 @@ DATED = table("t", column("id", "integer"), column("a", "date", of="old a"), col
 WANTED = table("t", column("id", "integer"), column("a", "timestamp"), column("c", "timestamp", of="b"))
 
 
-def test_a_rebuild_finds_every_one_of_its_columns_by_key_or_by_name() -> None:
+def test_rebuild_matches_its_columns_by_key_or_by_name() -> None:
     changes = tuple((key("column", name), "date", "timestamp") for name in ("a", "b"))
     asked = [
         operation("rename_column", DATED, column("b", "date"), from_="b", to="c"),
@@ -123,7 +123,7 @@ def test_a_rebuild_finds_every_one_of_its_columns_by_key_or_by_name() -> None:
     assert names_of(run(steps, there), WANTED) == {column.key: column.name for column in WANTED.columns}
 
 
-def test_a_column_that_widens_is_tied_to_its_key_where_it_has_another() -> None:
+def test_widened_column_with_another_key_is_stamped_first() -> None:
     old = table("t", column("v", "integer", of="old v"), kind="history")
     new = table("t", column("v", "bigint"), kind="history")
     asked = [operation("widen_column", old, column("v"), from_="integer", to="bigint", side=HISTORY)]

@@ -128,7 +128,7 @@ def stands_as_before(it: Done, kept: tuple[UndoGroup, ...]) -> bool:
 
 
 @pytest.mark.parametrize("case", OPEN_CASES)
-def test_a_case_is_taken_back_whole(case):
+def test_undo_of_all_groups_restores_the_tables_of_a_planning_case(case):
     it = done(*states(case))
     found = it.back(*it.groups)
     assert found is not None
@@ -142,7 +142,7 @@ def _last_first(groups: tuple[UndoGroup, ...]) -> list[UndoGroup]:
 
 
 @pytest.mark.parametrize("case", OPEN_CASES)
-def test_a_case_is_taken_back_the_last_first_each_with_what_stands_on_it(case):
+def test_undo_of_groups_from_last_to_first_restores_the_tables_of_a_planning_case(case):
     it = done(*states(case))
     waiting: list[UndoGroup] = []
     for group in _last_first(it.groups):
@@ -181,24 +181,24 @@ def renamed_twice() -> Done:
     return changed((col("a"), col("b")), (col("x", of="a", former_names=("a",)), col("y", of="b")))
 
 
-def test_base_and_history_are_taken_back_as_one(renamed_twice: Done):
+def test_operations_on_base_and_history_form_one_undo_group(renamed_twice: Done):
     assert [len(group.ordinals) for group in renamed_twice.groups] == [2, 2]
 
 
-def test_one_is_taken_back_and_the_other_stays(renamed_twice: Done):
+def test_undo_of_one_group_leaves_the_other(renamed_twice: Done):
     renamed_twice.back(renamed_twice.group("rename_column", "a"))
     for shape in renamed_twice.shapes.values():
         assert {column.name for column in shape.columns} >= {"a", "y"}
     assert {one.name for one in renamed_twice.applied[key("customers")].columns} == {"id", "a", "y"}
 
 
-def test_what_is_back_already_is_told_apart(renamed_twice: Done):
+def test_group_undone_before_is_listed_separately(renamed_twice: Done):
     group = renamed_twice.group("rename_column", "a")
     renamed_twice.back(group)
     assert undo_together(renamed_twice.groups, renamed_twice.ground).undone_before == (group,)
 
 
-def test_what_goes_to_a_version_takes_what_was_done_after_it_along():
+def test_undo_to_a_version_requires_undoing_the_later_group():
     it = changed((col("n", "integer"),), (col("m", "bigint", of="n"),))
     widened, renamed = it.group("widen_column", "n"), it.group("rename_column", "n")
     assert widened.goes_to_version
@@ -207,7 +207,7 @@ def test_what_goes_to_a_version_takes_what_was_done_after_it_along():
     assert it.back(widened, renamed) is not None
 
 
-def test_what_was_done_before_it_stays_when_something_goes_to_a_version():
+def test_undo_to_a_version_keeps_the_earlier_change():
     it = changed((col("n", "integer"), col("d", "integer")), (col("n", "bigint"), col("d", "bigint")))
     last = it.group("widen_column", "n")
     first = it.group("widen_column", "d")
@@ -217,14 +217,14 @@ def test_what_was_done_before_it_stays_when_something_goes_to_a_version():
     assert sorted((types["n"], types["d"])) == ["bigint", "integer"]
 
 
-def test_a_name_that_another_column_took_is_not_free():
+def test_undo_of_a_rename_is_refused_while_another_column_has_the_name():
     it = changed((col("a"),), (col("b", of="a", former_names=("a",)), col("a", of="new")))
     renamed = it.group("rename_column", "a")
     assert problem(it, renamed) == "another column is called a"
     assert it.back(it.group("add_column", "a"), renamed) is not None
 
 
-def test_what_another_report_changed_since_cannot_be_taken_back():
+def test_undo_is_refused_after_a_later_report_changed_the_column():
     first = changed((col("a"),), (col("b", of="a"),))
     later = done(state(*first.applied.values()), state(customers(ID, col("c", of="a"))), shapes=dict(first.shapes))
     first.applied, first.shapes = later.applied, later.shapes
@@ -233,7 +233,7 @@ def test_what_another_report_changed_since_cannot_be_taken_back():
     assert first.back(*first.groups) is not None
 
 
-def test_what_another_report_did_beside_it_stays():
+def test_undo_keeps_other_changes_of_a_later_report():
     first = changed((col("a"),), (col("b", of="a"),))
     more = customers(ID, col("b", of="a"), col("c"))
     later = done(state(*first.applied.values()), state(more), shapes=dict(first.shapes))
@@ -242,7 +242,7 @@ def test_what_another_report_did_beside_it_stays():
     assert {one.name for one in first.applied[key("customers")].columns} == {"id", "a", "c"}
 
 
-def test_what_reads_a_column_by_its_new_name_stands_on_it():
+def test_undo_of_a_rename_alone_is_refused_while_an_expression_reads_the_new_name():
     def described(name: str) -> tuple[DatasetState, DatasetState]:
         base = dataset(key("base"), "rc_base", ID, col(name, of="a"))
         read = col("upper", expression=f"upper({name})", inputs=(key("column", "a"),))
@@ -255,7 +255,7 @@ def test_what_reads_a_column_by_its_new_name_stands_on_it():
     assert it.back(*it.groups) is not None
 
 
-def test_a_table_that_something_reads_is_not_taken_away():
+def test_undo_of_a_created_table_is_refused_while_another_dataset_reads_it():
     base = dataset(key("base"), "rc_base", ID, col("a"))
     read = col("copy", inputs=(key("column", "a"),))
     reader = dataset(key("reader"), "rc_reader", col("rid", role="business_key"), read, inputs=(key("base"),))
@@ -264,7 +264,7 @@ def test_a_table_that_something_reads_is_not_taken_away():
     assert problem(it, made) == "rawcore.rc_reader.copy would read what is not there"
 
 
-def test_of_many_the_most_that_goes_together_is_found():
+def test_undoable_returns_the_largest_set_of_groups_that_can_be_undone():
     it = changed((col("n", "integer"), col("a")), (col("m", "bigint", of="n"), col("b", of="a")))
     column_key = key("column", "a")
     at = key("customers")
@@ -276,7 +276,7 @@ def test_of_many_the_most_that_goes_together_is_found():
     assert [group.describe() for group in found.groups] == ["rename_column rawcore.rc_crm_customer: n → m"]
 
 
-def test_a_version_that_was_not_recorded_cannot_be_gone_back_to():
+def test_undo_to_a_version_that_was_not_recorded_is_refused():
     it = changed((col("n", "integer"),), (col("n", "bigint"),))
     (group,) = it.groups
     lost = replace(group, executed=tuple(replace(one, version_before=None) for one in group.executed))
@@ -284,19 +284,19 @@ def test_a_version_that_was_not_recorded_cannot_be_gone_back_to():
     assert "not recorded" in problem(it, lost)
 
 
-def test_what_is_retired_again_keeps_its_new_name_and_says_so():
+def test_undo_retires_a_restored_column_and_keeps_its_new_name():
     it = changed((col("a", active=False),), (col("b", of="a"),))
     assert [group.describe() for group in it.back(*it.groups).kept] == ["rename_column rawcore.rc_crm_customer: a → b"]
 
 
-def test_views_over_a_history_are_published_again_under_its_old_name():
+def test_undo_of_a_table_rename_republishes_the_views_of_its_history():
     it = done(state(customers(ID)), state(customers(ID, name="rc_crm_client")))
     found = answered(it.groups, it.report_back(undo_together(it.groups, it.ground)).operations, it.ground.described)
     last = undo_steps(found.steps, it.shapes, {key("hist"): ["CREATE VIEW v"]})[-1]
     assert (last.op, last.view, last.dataset) == ("publish_view", "CREATE VIEW v", "rawcore.rc_crm_customer_hist")
 
 
-def test_an_undo_is_taken_back_again():
+def test_undo_steps_have_inverses_that_restore_the_executed_state():
     it = changed((col("n", "integer"),), (col("n", "bigint"), col("c")))
     shapes = dict(it.shapes)
     taken = undo_together(it.groups, it.ground)

@@ -64,7 +64,7 @@ def refuses(report: ChangeReport, who) -> None:
 # --- schemas -----------------------------------------------------------------------------------
 
 
-def test_who_renamed_a_schema_is_the_author_of_every_dataset_in_it(built, eve):
+def test_user_who_renamed_a_schema_is_an_author_of_every_dataset_in_it(built, eve):
     customers(built.author, name="rc_crm_order")
     built.executed()
     rename_schema(eve, "core")
@@ -74,20 +74,20 @@ def test_who_renamed_a_schema_is_the_author_of_every_dataset_in_it(built, eve):
     refuses(report, eve)
 
 
-def test_so_are_all_who_renamed_it_one_after_the_other(built, eve):
+def test_every_user_who_renamed_a_schema_is_an_author(built, eve):
     rename_schema(eve, "core")
     rename_schema(built.author, "kernel", old="core")
     assert built.report().authors == ["ada", "eve"]
 
 
-def test_once_it_was_carried_out_the_new_name_is_nobodys_change_any_more(built, eve):
+def test_user_whose_schema_rename_was_executed_is_no_longer_an_author(built, eve):
     rename_schema(eve, "core")
     built.executed()
     rename(built, "full_name", "display_name")
     assert built.report().authors == ["ada"]
 
 
-def test_who_renamed_a_schema_before_there_was_the_dataset_is_no_author_of_it(built, eve):
+def test_user_who_renamed_a_schema_before_a_dataset_existed_is_no_author_of_it(built, eve):
     rename_schema(eve, "core")
     with acting_as(built.author):
         order = create_target_dataset(schema=TargetSchema.objects.get(), name="rc_crm_order")
@@ -95,7 +95,7 @@ def test_who_renamed_a_schema_before_there_was_the_dataset_is_no_author_of_it(bu
     assert built.report(Scope(DATASET, "core.rc_crm_order")).authors == ["ada"]
 
 
-def test_who_renamed_another_schema_is_no_author(built, eve):
+def test_user_who_renamed_another_schema_is_no_author(built, eve):
     with acting_as(built.author):
         create_schema(name="bizcore", layer="bizcore")
     rename_schema(eve, "marts", old="bizcore")
@@ -103,7 +103,7 @@ def test_who_renamed_another_schema_is_no_author(built, eve):
     assert built.report().authors == ["ada"]
 
 
-def test_of_schemas_that_swap_their_names_each_has_its_own_authors(built, eve):
+def test_authors_of_schemas_that_swap_names_are_kept_apart(built, eve):
     with acting_as(built.author):
         create_schema(name="spare", layer="rawcore")
     rename_schema(built.author, "between")
@@ -130,7 +130,7 @@ def rename_to(name: str, by, old: str = "rc_crm_customer") -> None:
         rename_dataset(dataset=dataset(old), name=name, expected_version=dataset(old).version)
 
 
-def test_who_renamed_what_it_refers_to_is_its_author(built, eve):
+def test_user_who_renamed_a_parent_is_an_author_of_the_referring_dataset(built, eve):
     ordered(built)
     built.executed()
     rename_to("rc_crm_client", eve)
@@ -140,7 +140,7 @@ def test_who_renamed_what_it_refers_to_is_its_author(built, eve):
     refuses(report, eve)
 
 
-def test_who_renamed_it_before_it_was_referred_to_is_not(built, eve):
+def test_user_who_renamed_a_parent_before_the_reference_is_no_author(built, eve):
     rename_to("rc_crm_client", eve)
     rename_to("rc_crm_customer", eve, old="rc_crm_client")
     ordered(built)
@@ -168,7 +168,7 @@ def generate(source: SourceDataset, by) -> None:
         generate_targets(source_dataset=SourceDataset.objects.get(pk=source.pk))
 
 
-def test_who_changed_a_source_is_an_author_of_what_somebody_else_generates_from_it(built, eve, source):
+def test_user_who_changed_a_source_is_an_author_of_targets_generated_by_another_user(built, eve, source):
     lid = SourceColumn.objects.get(name="lid")
     with acting_as(eve):
         update_source_column(source_column=lid, expected_version=lid.version, integrate=False)
@@ -178,7 +178,7 @@ def test_who_changed_a_source_is_an_author_of_what_somebody_else_generates_from_
     refuses(report, eve)
 
 
-def test_who_switched_a_system_off_is_an_author_of_what_is_retired_for_it(built, eve, source):
+def test_user_who_deactivated_a_system_is_an_author_of_the_retired_targets(built, eve, source):
     system = source.system
     with acting_as(eve):
         update_system(system=system, expected_version=system.version, active=False)
@@ -187,7 +187,7 @@ def test_who_switched_a_system_off_is_an_author_of_what_is_retired_for_it(built,
 
 
 @pytest.mark.full
-def test_who_generates_is_the_author_of_all_that_comes_of_it(built, eve, source):
+def test_user_who_generates_targets_is_an_author_of_their_changes(built, eve, source):
     with acting_as(built.author):
         create_source_column(source_dataset=source, name="iata", type="string(3)")
     generate(source, eve)
@@ -196,7 +196,7 @@ def test_who_generates_is_the_author_of_all_that_comes_of_it(built, eve, source)
     refuses(report, eve)
 
 
-def test_who_changed_another_source_is_no_author(built, eve, source):
+def test_user_who_added_another_source_is_no_author(built, eve, source):
     with acting_as(eve):
         create_source_dataset(system=source.system, name="route", location="r.csv")
     rename(built, "full_name", "display_name")
@@ -206,7 +206,7 @@ def test_who_changed_another_source_is_no_author(built, eve, source):
 # --- other ways to edit ------------------------------------------------------------------------
 
 
-def test_who_imports_is_the_author_of_all_that_the_files_change(built, eve, tmp_path):
+def test_user_who_imports_metadata_is_the_author_of_all_changes_in_the_files(built, eve, tmp_path):
     export_metadata(tmp_path)
     for file in tmp_path.rglob("*.yaml"):
         file.write_text(file.read_text().replace("string(50)", "string(80)").replace("10,2", "12,2"))
@@ -218,7 +218,7 @@ def test_who_imports_is_the_author_of_all_that_the_files_change(built, eve, tmp_
     refuses(report, eve)
 
 
-def test_who_deleted_a_column_is_the_author_of_its_drop(built, eve):
+def test_user_who_deleted_a_column_is_the_author_of_its_drop(built, eve):
     with acting_as(built.author):
         retire_column(column=column("balance"), expected_version=column("balance").version)
     built.executed()
@@ -233,7 +233,7 @@ def test_who_deleted_a_column_is_the_author_of_its_drop(built, eve):
 # --- what is not carried out yet ---------------------------------------------------------------
 
 
-def test_what_was_left_of_a_half_done_execution_keeps_its_authors(built, eve):
+def test_remaining_changes_of_an_abandoned_execution_keep_their_authors(built, eve):
     rename(built, "balance", "amount")
     rename(built, "full_name", "display_name", by=eve)
     execution = built.queued()
@@ -247,7 +247,7 @@ def test_what_was_left_of_a_half_done_execution_keeps_its_authors(built, eve):
     assert left.authors == ["ada", "eve"]
 
 
-def test_a_table_that_is_adopted_takes_nobodys_edits_away(built, eve):
+def test_adopted_baseline_keeps_the_authors_of_earlier_edits(built, eve):
     key = str(dataset().key)
     built.environment.applied_datasets.all().delete()
     rename(built, "full_name", "display_name", by=eve)
@@ -257,7 +257,7 @@ def test_a_table_that_is_adopted_takes_nobodys_edits_away(built, eve):
     assert "eve" in built.report().authors
 
 
-def test_who_only_took_a_lease_away_is_no_author(built, eve):
+def test_user_who_broke_a_lease_is_no_author(built, eve):
     boss = person("boss", Role.ADMIN)
     rename(built, "full_name", "display_name")
     take_leases(environment=built.environment, dataset_keys=[str(dataset().key)], holder=Holder("load run", "run-1", 1))

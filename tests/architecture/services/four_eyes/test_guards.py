@@ -71,7 +71,7 @@ GUARDS += [without_approvals, without_requesters]
 @pytest.mark.takes(seconds=60)
 @pytest.mark.usefixtures("own_heads")
 @pytest.mark.parametrize("take_out", GUARDS)
-def test_a_guard_that_is_taken_out_is_noticed(take_out: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_property_test_fails_without_each_guard(take_out: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     make_shop()
     take_out(monkeypatch)
     unshrunk = settings(settings_for(BY_DAY), max_examples=100, phases=[Phase.generate])

@@ -71,7 +71,7 @@ def loaded(world: World, meanwhile=lambda: None) -> Execution:
     return finish_execution(execution=execution)
 
 
-def test_who_edits_while_a_load_looks_at_the_warehouse_stays_an_author(built, eve):
+def test_user_who_edits_while_a_load_observes_the_warehouse_is_an_author_of_the_next_report(built, eve):
     rename(built, "full_name", "display_name")
     loaded(built, meanwhile=lambda: edit("balance", eve, nullable=False))
     report = built.report()
@@ -79,14 +79,14 @@ def test_who_edits_while_a_load_looks_at_the_warehouse_stays_an_author(built, ev
     assert report.authors == ["eve"]
 
 
-def test_what_a_load_carried_out_whole_has_no_authors_any_more(built, eve):
+def test_user_whose_changes_a_load_executed_is_no_longer_an_author(built, eve):
     rename(built, "full_name", "display_name", by=eve)
     loaded(built)
     rename(built, "balance", "amount")
     assert built.report().authors == ["ada"]
 
 
-def test_who_edits_before_the_report_is_stored_and_commits_later_stays_an_author(built, eve):
+def test_edit_without_a_chain_link_at_the_time_of_a_report_is_later_than_it(built, eve):
     """An entry that no link was made for when the report was made counts as later, whatever its time says."""
     rename(built, "full_name", "display_name")
     built.warehouse.show()
@@ -100,7 +100,7 @@ def test_who_edits_before_the_report_is_stored_and_commits_later_stays_an_author
     assert newest.pk not in {one.entry.pk for one in behind(unsealed, limit=99).entries}
 
 
-def test_an_entry_without_a_link_counts_as_later(built, eve):
+def test_user_of_a_log_entry_without_a_chain_link_is_an_author(built, eve):
     committed()
     row = AppliedDataset.objects.get()
     row.through = sealed_through() + 1000
@@ -113,7 +113,7 @@ def test_an_entry_without_a_link_counts_as_later(built, eve):
 # --- what is left to carry out --------------------------------------------------------------------
 
 
-def test_who_changes_a_retired_column_stays_an_author_whatever_else_is_carried_out(built, eve):
+def test_user_who_changed_a_retired_column_is_an_author_after_other_executions(built, eve):
     with acting_as(built.author):
         retire_column(column=column("full_name"), expected_version=column("full_name").version)
     built.executed()
@@ -129,7 +129,7 @@ def test_who_changes_a_retired_column_stays_an_author_whatever_else_is_carried_o
     assert "eve" in report.authors
 
 
-def test_once_nothing_is_left_the_mark_moves(built, eve):
+def test_mark_moves_once_all_changes_are_executed(built, eve):
     with acting_as(built.author):
         retire_column(column=column("full_name"), expected_version=column("full_name").version)
     before = mark(built)
@@ -137,7 +137,7 @@ def test_once_nothing_is_left_the_mark_moves(built, eve):
     assert mark(built) > before
 
 
-def test_an_undo_that_ended_half_way_brings_authors_back(built, eve):
+def test_half_executed_undo_restores_the_authors_of_the_undone_changes(built, eve):
     from architecture.services.undo import undo_report
 
     rename(built, "balance", "amount", by=eve)
@@ -163,7 +163,7 @@ def test_an_undo_that_ended_half_way_brings_authors_back(built, eve):
 # --- imported baselines ---------------------------------------------------------------------------
 
 
-def test_who_imports_what_was_applied_sheds_nobodys_edits_and_is_an_author(built, eve):
+def test_imported_baseline_keeps_earlier_authors_and_adds_the_importing_user(built, eve):
     state = ArchitectureState(tuple(of_row(row.state) for row in AppliedDataset.objects.all()))
     AppliedDataset.objects.all().delete()
     boss = person("boss", Role.OPERATOR)

@@ -22,20 +22,20 @@ def about_datasets() -> set[int]:
     return set(ChangeLogEntry.objects.filter(subject_kind__in=["dataset", "column"]).values_list("pk", flat=True))
 
 
-def test_what_was_never_carried_out_is_needed(world: World) -> None:
+def test_entries_of_changes_not_executed_are_needed(world: World) -> None:
     assert about_datasets() <= entries_needed()
 
 
-def test_what_was_carried_out_is_needed_no_more(world: World) -> None:
+def test_entries_of_executed_changes_are_not_needed(world: World) -> None:
     world.executed()
     assert about_datasets() & entries_needed() == set()
 
 
-def test_retention_asks_for_them() -> None:
+def test_retention_setting_lists_the_needed_entries() -> None:
     assert entries_needed in NEEDED_ENTRIES
 
 
-def test_a_change_that_waits_again_is_needed(world: World) -> None:
+def test_entries_of_a_later_pending_change_are_needed(world: World) -> None:
     world.executed()
     before = about_datasets()
     rename(world, "balance", "amount")

@@ -410,6 +410,6 @@ def own_heads(settings: Any, tmp_path: Path) -> None:
 
 @pytest.mark.takes(seconds=25)
 @pytest.mark.usefixtures("own_heads")
-def test_nothing_reaches_the_warehouse_that_only_its_authors_approved() -> None:
+def test_change_approved_only_by_its_authors_never_reaches_the_warehouse() -> None:
     make_shop()
     run_state_machine_as_test(FourEyes, settings=settings_for(EXAMPLES))

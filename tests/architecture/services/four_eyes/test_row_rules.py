@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.embedded_only]
 
 @pytest.mark.takes(seconds=10)
 @pytest.mark.parametrize("change", [SetCheck(1, "quarantine", "1"), SetSource("faulty_rows", "quarantine")])
-def test_a_load_refuses_rules_that_were_edited_after_they_were_compared(change: Callable) -> None:
+def test_load_refuses_rules_edited_after_their_comparison(change: Callable) -> None:
     shop = make_shop()
     runner = Runner(shop.warehouse, meanwhile={"observe": change.do})
     run = load(shop, runner)
@@ -27,7 +27,7 @@ def test_a_load_refuses_rules_that_were_edited_after_they_were_compared(change: 
 
 
 @pytest.mark.takes(seconds=10)
-def test_the_first_load_after_an_upgrade_records_the_rules_that_it_follows() -> None:
+def test_first_load_after_an_upgrade_records_its_rules() -> None:
     shop = make_shop()
     with acting_as(shop.people[0].user):
         SetCheck(1, "quarantine", "1").do()

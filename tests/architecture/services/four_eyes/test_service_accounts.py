@@ -40,13 +40,13 @@ def robot(owner, *roles: Role, name: str = "robot"):
     return create_service_account(name=name, owner=owner, roles=roles)
 
 
-def test_an_owner_does_not_approve_what_their_account_changed(built):
+def test_owner_cannot_approve_a_change_of_their_service_account(built):
     report = not_null(built, robot(built.approver, Role.EDITOR))
     refused_with("OWN_CHANGE", approve, report=report, user=built.approver)
     assert review_status(report, built.approver, authors_of_report(report)).cannot_approve.code == "OWN_CHANGE"
 
 
-def test_a_service_account_approves_and_rejects_nothing_whatever_it_was_given(built):
+def test_service_account_with_every_permission_cannot_approve_reject_or_change_policies(built):
     """By a group that the services refuse, and as a superuser, also what its owner had no hand in."""
     account = robot(person("dave", Role.VIEWER))
     account.groups.add(Group.objects.get(name=Role.ADMIN.value))
@@ -60,7 +60,7 @@ def test_a_service_account_approves_and_rejects_nothing_whatever_it_was_given(bu
     refused_with("SERVICE_ACCOUNT", update_policies, user=account, **change)
 
 
-def test_a_yes_of_a_service_account_that_stands_in_the_database_does_not_count(built):
+def test_stored_approval_of_a_service_account_is_ignored(built):
     report = not_null(built, built.author)
     account = robot(person("dave", Role.VIEWER))
     approval = Approval.objects.create(
@@ -78,7 +78,7 @@ def test_a_yes_of_a_service_account_that_stands_in_the_database_does_not_count(b
     assert (asked[0].ask, asked[0].facts.missing) == ("decide", 1)
 
 
-def test_nobody_asks_a_service_account_to_approve(built):
+def test_service_account_is_not_asked_to_approve(built):
     account = robot(built.author)
     account.groups.add(Group.objects.get(name=Role.APPROVER.value))
     report = not_null(built, built.author)
@@ -91,7 +91,7 @@ def test_nobody_asks_a_service_account_to_approve(built):
 # --- roles for one environment or schema -----------------------------------------------------------
 
 
-def test_an_approver_of_this_environment_approves_here(built):
+def test_approver_role_for_this_environment_permits_approval(built):
     report = not_null(built, built.author)
     dora = person("dora")
     refused_with("NOT_PERMITTED", approve, report=report, user=dora)
@@ -101,13 +101,13 @@ def test_an_approver_of_this_environment_approves_here(built):
     assert report.status == "approved"
 
 
-def test_an_approver_of_another_does_not(built):
+def test_approver_role_for_another_environment_permits_no_approval(built):
     dora = person("dora")
     grant_role(user=dora, role="approver", environment="prod")
     refused_with("NOT_PERMITTED", approve, report=not_null(built, built.author), user=dora)
 
 
-def test_an_approver_of_the_schema_approves_what_touches_nothing_else(built):
+def test_approver_role_for_a_schema_permits_approval_of_changes_in_it(built):
     report = not_null(built, built.author)
     dora = person("dora")
     schema = TargetColumn.objects.get(name="full_name").dataset.schema
@@ -116,12 +116,12 @@ def test_an_approver_of_the_schema_approves_what_touches_nothing_else(built):
     assert report.status == "approved"
 
 
-def test_an_author_is_one_whatever_they_are_granted(built):
+def test_author_with_a_granted_approver_role_cannot_approve(built):
     grant_role(user=built.author, role="approver", environment=built.environment.name)
     author = type(built.author).objects.get(pk=built.author.pk)
     refused_with("OWN_CHANGE", approve, report=not_null(built, author), user=author)
 
 
-def test_roles_told_of_an_approval_are_those_of_the_place(built):
+def test_role_names_of_a_viewer_are_viewer(built):
     dora = person("dora", Role.VIEWER)
     assert role_names(dora) == ["viewer"]

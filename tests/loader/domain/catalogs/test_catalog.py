@@ -27,7 +27,7 @@ def test_a_table_has_the_address_of_its_delta_table():
     }
 
 
-def test_a_history_is_a_table_of_its_own():
+def test_history_is_listed_as_a_separate_table():
     state = historized()
     assert names(state) == ["rawcore.rc_a", "rawcore.rc_a_hist"]
     assert entry("rawcore.rc_a_hist", state).location == f"/w/{state.history_key}"
@@ -40,7 +40,7 @@ def test_a_view_has_its_query_over_tables():
     assert view.query.endswith("FROM `raw`.`raw_a`")
 
 
-def test_views_over_a_history_stand_beside_it_and_its_function_does_not():
+def test_catalog_lists_the_views_over_a_history_but_not_its_function():
     state = historized(views=["current", "as_of", "changes"])
     assert names(state)[2:] == ["rawcore.rc_a_hist_changes", "rawcore.rc_a_hist_current", "rawcore.rc_a_hist_periods"]
     current = entry("rawcore.rc_a_hist_current", state)
@@ -53,7 +53,7 @@ def test_the_names_of_a_dataset_are_those_of_its_entries():
     assert sorted(names_of_dataset(state)) == sorted(names(state))
 
 
-def test_only_named_datasets_are_listed_with_what_their_views_read():
+def test_catalog_of_named_datasets_includes_the_tables_that_their_views_read():
     assert names(RAW, STAGE, historized(), names={"stage.stg_a"}) == ["raw.raw_a", "stage.stg_a"]
     assert names(RAW, STAGE, names={"stage.stg_a"}, missing={RAW.key}) == []
 
@@ -62,12 +62,12 @@ def test_a_missing_table_is_left_out_with_the_views_that_read_it():
     assert names(RAW, STAGE, missing={RAW.key}) == []
 
 
-def test_a_view_without_an_input_or_out_of_use_is_left_out():
+def test_inactive_view_or_view_without_input_is_left_out():
     assert names(STAGE) == []
     assert names(RAW, replace(STAGE, active=False)) == ["raw.raw_a"]
 
 
-def test_a_view_that_names_no_column_of_its_input_is_left_out():
+def test_view_with_an_unknown_column_is_left_out():
     broken = dataset("stage", "stg_b", [col("stg_b", "x", expression="nothing + 1")], ["raw_a"])
     assert names(RAW, broken) == ["raw.raw_a"]
 
@@ -101,7 +101,7 @@ def test_a_cast_fails_in_duckdb_where_it_fails_in_spark(spark: str, duckdb: str)
     assert duckdb_query(spark) == duckdb
 
 
-def test_a_history_of_what_is_not_historized_any_more_is_not_listed():
+def test_former_history_of_an_unhistorized_dataset_is_not_listed():
     state = replace(historized(), historize=False)
     assert names(state) == ["rawcore.rc_a"]
 
@@ -113,7 +113,7 @@ def test_duckdb_reads_no_partition_column():
     assert '("version_ended_at") IS NULL' in text
 
 
-def test_current_rows_of_a_history_with_tombstones_are_the_live_ones():
+def test_current_view_of_a_history_excludes_tombstones():
     state = historized(views=["current"], deletes="tombstone")
     portable = entry("rawcore.rc_a_hist_current", state).portable
     assert portable.endswith(" AND (`version_ended_at`) IS NULL")

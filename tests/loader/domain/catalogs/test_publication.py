@@ -45,7 +45,7 @@ def names(*states) -> list[PublishedName]:
     return list(names_of(catalog_of(states, warehouse="/w"), states, warehouse="/w"))
 
 
-def test_a_catalog_that_holds_every_name_differs_in_nothing():
+def test_catalog_with_every_name_has_no_findings():
     assert problems(*HELD) == []
 
 
@@ -62,23 +62,23 @@ def test_an_empty_catalog_lacks_every_name():
         Held("rawcore.rc_a", VIEW, mark=mark_of("file:/other"), digest="1"),
     ],
 )
-def test_a_name_of_something_else_is_foreign(held):
+def test_name_held_by_an_object_outside_the_warehouse_is_foreign(held):
     assert problems(held, wanted=(A,)) == [("rawcore.rc_a", FOREIGN)]
 
 
-def test_nothing_is_foreign_in_a_catalog_that_is_not_shared():
+def test_unshared_catalog_has_no_foreign_names():
     held = (Held("rawcore.rc_a", TABLE, "file:/elsewhere/a"), Held("rawcore.rc_b", VIEW, mark="of another"))
     assert problems(*held, wanted=(A,), shared=False) == [("rawcore.rc_b", EXTRA), ("rawcore.rc_a", OUTDATED)]
 
 
-def test_datasets_concern_the_views_that_read_them_and_what_feeds_these():
+def test_concerned_datasets_include_dependent_views_and_their_inputs():
     other = replace(RAW, key=RAW.key.replace(RAW.key[0], "f"), name="raw_other")
     assert concerned([RAW, STAGE, other], {RAW.key}) == (RAW, STAGE)
     assert concerned([RAW, STAGE, other], {STAGE.key}) == (RAW, STAGE)
     assert concerned([RAW, STAGE, other], {other.key, "unknown"}) == (other,)
 
 
-def test_a_prefix_precedes_the_schemas_of_names_and_of_the_tables_that_their_statements_read():
+def test_prefix_applies_to_published_schemas_and_to_the_tables_in_their_statements():
     states = [historized(views=["current", "as_of"]), RAW, STAGE]
     plain = names(*states)
     prefixed = names_of(catalog_of(states, warehouse="/w"), states, warehouse="/w", prefix="test_")
@@ -92,7 +92,7 @@ def test_a_prefix_precedes_the_schemas_of_names_and_of_the_tables_that_their_sta
         assert name.digest == before.digest
 
 
-def test_a_foreign_name_is_told_with_its_location_and_what_to_do():
+def test_finding_of_a_foreign_name_includes_its_location_and_the_remedy():
     (finding,) = compare(
         (A,),
         [Held("rawcore.rc_a", TABLE, "s3a://x/y")],
@@ -107,11 +107,11 @@ def test_a_foreign_name_is_told_with_its_location_and_what_to_do():
     )
 
 
-def test_a_name_that_another_table_of_the_warehouse_has_is_outdated():
+def test_name_of_another_table_of_the_warehouse_is_outdated():
     assert problems(Held("rawcore.rc_a", TABLE, "file:/w/b"), wanted=(A,)) == [("rawcore.rc_a", OUTDATED)]
 
 
-def test_a_view_or_function_of_another_text_is_outdated():
+def test_view_or_function_with_another_digest_is_outdated():
     held = [replace(one, digest="0") if one.kind != TABLE else one for one in HELD]
     assert problems(*held) == [(CURRENT.name, OUTDATED), (AS_OF.name, OUTDATED)]
 
@@ -129,11 +129,11 @@ def test_only_entries_of_the_warehouse_can_be_extra_and_come_first():
     assert [problem for _, problem in found[3:]] == [MISSING] * 3
 
 
-def test_some_names_alone_find_nothing_extra():
+def test_partial_comparison_reports_no_extra_names():
     assert problems(Held("raw.old", TABLE, "file:/w/old"), wanted=(A,), whole=False) == [("rawcore.rc_a", MISSING)]
 
 
-def test_names_are_compared_as_hive_holds_them_in_lower_case():
+def test_names_are_compared_in_lower_case():
     wanted = (replace(A, name="rawcore.Rc_A"),)
     assert problems(HELD[0], wanted=wanted) == []
 
@@ -155,16 +155,16 @@ def test_views_and_functions_carry_the_mark_and_their_digest():
     assert [mark in name.statement and name.digest in name.statement for name in defined] == [True] * 3
 
 
-def test_a_digest_changes_with_a_type_beneath():
+def test_view_digest_changes_with_the_type_of_an_input_column():
     wider = replace(RAW, columns=tuple(replace(column, type="string(99)") for column in RAW.columns))
     before, after = ({name.name: name.digest for name in names(raw, STAGE)} for raw in (RAW, wider))
     assert before["stage.stg_a"] != after["stage.stg_a"]
 
 
-def test_names_of_some_datasets_come_with_views_over_their_tables():
+def test_narrowed_names_include_views_over_the_chosen_tables():
     assert [name.name for name in narrowed(names(RAW, STAGE), {RAW.key})] == ["raw.raw_a", "stage.stg_a"]
     assert [name.name for name in narrowed(names(RAW, STAGE), {STAGE.key})] == ["stage.stg_a"]
 
 
-def test_a_finding_says_in_one_line_what_kept_a_name_from_being_published():
+def test_finding_states_in_one_line_why_a_name_was_not_published():
     assert Finding("raw.a", TABLE, "failed", "no space").one_line() == "raw.a: failed, no space"

@@ -102,5 +102,5 @@ def test_a_document_in_any_layout_has_one_compared_text(document: object):
 
 
 @pytest.mark.parametrize("text", ['{"b": 1, "a": 2}', "[1, 2]", "1.50", '"x"', "true", "not json"])
-def test_a_column_of_json_gives_spark_plain_texts(text: str):
+def test_compared_json_column_returns_plain_strings(text: str):
     assert type(compared_json_column(text)) is str

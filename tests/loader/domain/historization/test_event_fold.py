@@ -17,12 +17,12 @@ def versions(*eras: Era) -> str:
     return EventFold(policy, COLUMNS, "BIGINT", eras).versions("log")
 
 
-def test_under_one_policy_nobody_asks_which_run_an_event_came_with():
+def test_fold_under_one_policy_ignores_the_run_of_an_event():
     assert ".seq >" not in versions(Era(0, choices(track=["a"])))
     assert ".seq <" not in versions(Era(0, choices(track=["a"])))
 
 
-def test_a_column_tracked_later_opens_versions_for_events_of_those_runs_only():
+def test_column_tracked_later_opens_versions_only_for_events_of_later_runs():
     sql = versions(Era(0, choices(track=["a"])), Era(5, choices()))
     assert "f_e.v.c1 <=> f_acc.cur.v.c1) AND ((f_e.seq >= 5L))" in sql
     assert "f_e.v.c1 <=> f_acc.cur.v.c1) AND ((f_e.seq < 5L))" in sql  # before, it was updated in place

@@ -33,10 +33,10 @@ def test_a_feed_is_read_once_unless_a_dataset_takes_complete_deliveries():
 
 
 @pytest.mark.parametrize("historize", [False, True])
-def test_a_model_over_a_feed_leaves_it_read_once(historize: bool):
+def test_feed_with_a_model_over_it_is_read_once(historize: bool):
     assert feeds(READING, replace(MODEL, historize=historize)).read_once == {RAW.key}
 
 
-def test_a_model_is_no_second_reader_of_appended_rows():
+def test_model_does_not_make_a_feed_a_shared_append():
     sale = replace(READING, history_policy={"input": "append"})
     assert feeds(sale, MODEL).shared_appends == {}

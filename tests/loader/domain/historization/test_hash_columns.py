@@ -9,38 +9,38 @@ A, AB, B = (hashed_set([(key, "string") for key in keys]) for keys in ("a", "ab"
 TEXTS = {"a": "string", "b": "string"}
 
 
-def test_a_set_is_the_same_for_types_that_hash_alike():
+def test_hashed_set_is_the_same_for_types_that_hash_alike():
     assert hashed_set([("a", "integer"), ("b", "date")]) == hashed_set([("b", "timestamp"), ("a", "decimal")])
     assert hashed_set([("a", "date")]) != hashed_set([("a", "string")])
 
 
-def test_the_first_run_notes_its_set():
+def test_first_run_records_its_hashed_columns():
     assert hashed_notes(None, AB) == {HASHED: AB}
     assert hashed_over({HASHED: AB}, TEXTS) == [("a", "b")]
 
 
-def test_a_run_over_the_same_columns_notes_the_same():
+def test_run_over_the_same_columns_keeps_the_recorded_set():
     assert hashed_notes({HASHED: AB}, AB) == {HASHED: AB}
 
 
-def test_what_held_before_stays_noted_as_what_differs():
+def test_earlier_hashed_columns_are_recorded_as_differences():
     noted = hashed_notes({HASHED: AB}, A)
     assert noted == {HASHED: A, HASHED_BEFORE: "+b:string"}
     assert hashed_over(noted, TEXTS) == [("a",), ("a", "b")]
 
 
-def test_a_history_that_never_noted_its_columns_does_not_begin_to():
+def test_history_without_recorded_columns_records_none():
     assert hashed_notes({"forgotten": "2024"}, AB) == {}
     assert hashed_over({"forgotten": "2024"}, TEXTS) is None
 
 
-def test_without_columns_there_is_a_set_too():
+def test_empty_column_set_is_recorded_too():
     noted = hashed_notes(hashed_notes({HASHED: ""}, A), "")
     assert noted == {HASHED: "", HASHED_BEFORE: "+a:string"}
     assert hashed_over(noted, TEXTS) == [(), ("a",)]
 
 
-def test_a_hash_over_values_that_are_gone_cannot_be_told():
+def test_earlier_hash_is_unknown_when_its_columns_are_gone_or_retyped():
     noted = {HASHED: B, HASHED_BEFORE: "+a:string"}
     assert hashed_over(noted, {"b": "string"}) is None
     assert hashed_over(noted, {"a": "instant", "b": "string"}) is None
@@ -48,7 +48,7 @@ def test_a_hash_over_values_that_are_gone_cannot_be_told():
 
 
 @given(st.lists(st.frozensets(st.sampled_from("abcde")), min_size=1, max_size=8))
-def test_every_set_that_ever_held_is_remembered_once(held):
+def test_each_column_set_that_was_ever_used_is_recorded_once(held):
     noted = None
     for keys in held:
         noted = hashed_notes(noted, hashed_set([(key, "string") for key in keys]))

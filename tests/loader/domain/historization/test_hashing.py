@@ -75,31 +75,31 @@ DIGESTS = [
 
 
 @pytest.mark.parametrize(("value", "text"), CANONICAL, ids=lambda value: repr(value)[:40])
-def test_canonical_text(value, text):
+def test_canonical_text_of_each_value_is_fixed(value, text):
     assert canonical_text(value) == text
 
 
 @pytest.mark.parametrize(("components", "text"), ENCODED)
-def test_encode(components, text):
+def test_encode_returns_the_fixed_text(components, text):
     assert encode(components) == text
 
 
 @pytest.mark.parametrize(("components", "pepper", "expected"), DIGESTS)
-def test_digest(components, pepper, expected):
+def test_digest_returns_the_fixed_hash(components, pepper, expected):
     assert digest(components, pepper) == expected
 
 
-def test_algorithm_version():
+def test_algorithm_version_is_2():
     """The outputs above belong to version 2; other outputs require another version."""
     assert hashing.ALGORITHM_VERSION == 2
 
 
-def test_a_pepper_is_no_component_that_data_could_be():
+def test_peppered_digest_differs_from_one_with_the_pepper_as_component():
     assert digest([("a", "x")], "p") not in {digest([("a", "x")]), digest([("p", ""), ("a", "x")])}
 
 
 @pytest.mark.parametrize("value", [Decimal("NaN"), Decimal("Infinity")])
-def test_a_decimal_that_is_no_number_is_refused(value):
+def test_decimal_nan_or_infinity_is_refused(value):
     with pytest.raises(ValueError, match="no canonical text"):
         canonical_text(value)
 
@@ -110,7 +110,7 @@ def test_an_unknown_type_is_refused(value):
         canonical_text(value)
 
 
-def test_an_id_that_comes_twice_is_refused():
+def test_duplicate_component_id_is_refused():
     with pytest.raises(ValueError, match="'a' comes twice"):
         encode([("a", 1), ("b", 1), ("a", None)])
 
@@ -143,7 +143,7 @@ def test_encoding_is_injective(components):
 
 
 @given(named_texts, st.randoms())
-def test_order_and_null_components_change_nothing(components, random):
+def test_order_and_null_components_do_not_change_the_digest(components, random):
     shuffled = list(components.items())
     random.shuffle(shuffled)
     present = [(name, value) for name, value in components.items() if value is not None]

@@ -7,7 +7,7 @@ from loader.domain.refusals import Refusal
 from metadata.domain.history.history_policy import HistoryPolicy
 
 
-def test_a_run_that_is_not_later_is_refused():
+def test_run_that_is_not_later_than_the_newest_is_refused():
     with pytest.raises(Refusal, match="not later") as refused:
         check_later(name="t", at="2024-01-01T00:00:00Z", newest=["2024-01-01T01:00:00+01:00"])
     assert refused.value.code == "NOT_LATER"
@@ -39,7 +39,7 @@ def test_an_empty_snapshot_that_would_close_versions_is_refused(allow_deletes):
         (9000, 10_000, DeleteGuard(keys=9000)),
     ],
 )
-def test_a_snapshot_that_lacks_few_keys_or_is_allowed_to_is_taken(would_close, open_keys, guard):
+def test_snapshot_with_few_absent_keys_or_allowed_deletes_is_accepted(would_close, open_keys, guard):
     guard.check(name="t", rows=1, would_close=would_close, open_keys=open_keys)
 
 
@@ -75,7 +75,7 @@ def test_a_policy_that_needs_versions_is_refused_without_a_history():
     check_load_type(name="t", policy=policy, historized=True)
 
 
-def test_appended_rows_have_no_history():
+def test_append_input_refuses_a_history():
     policy = HistoryPolicy(input="append")
     with pytest.raises(Refusal, match="input of its history policy append only adds rows"):
         check_load_type(name="t", policy=policy, historized=True)

@@ -12,7 +12,7 @@ def kinds(before: dict, now: dict) -> list[str]:
     return [one.kind for one in effects(HistoryPolicy.from_dict(before), HistoryPolicy.from_dict(now))]
 
 
-def test_the_same_policy_means_nothing():
+def test_unchanged_policy_has_no_effects():
     assert kinds(EFFECTIVE, EFFECTIVE) == []
 
 
@@ -26,12 +26,12 @@ def test_the_same_policy_means_nothing():
         ({}, {"profile": "scd2"}),
     ],
 )
-def test_another_form_of_versions_is_refused_while_there_are_any(before: dict, now: dict):
+def test_change_of_the_form_of_versions_is_refused(before: dict, now: dict):
     assert kinds(before, now) == [REFUSED]
 
 
 @pytest.mark.parametrize("now", [{"track": ["a"]}, {"track": ["a"], "untracked": "keep"}])
-def test_what_is_compared_holds_from_now_on(now: dict):
+def test_change_of_tracked_columns_applies_from_now_on(now: dict):
     assert kinds({}, now) == [FROM_NOW]
 
 
@@ -46,11 +46,11 @@ def test_what_is_compared_holds_from_now_on(now: dict):
         (EFFECTIVE, EFFECTIVE | {"absent_keys": "deleted", "deletes": "ignore"}),
     ],
 )
-def test_all_else_holds_from_the_next_load_on(before: dict, now: dict):
+def test_other_policy_changes_apply_from_the_next_load(before: dict, now: dict):
     assert kinds(before, now) == [NEXT_LOAD]
 
 
-def test_each_kind_is_told_once_with_all_it_is_about():
+def test_each_kind_of_effect_is_listed_once_with_all_its_settings():
     now = {"deletes": "tombstone", "track": ["a"], "views": ["current"], "profile": "dbt"}
     refused, from_now, next_load = effects(HistoryPolicy(), HistoryPolicy.from_dict(now))
     assert "whether a delete leaves a tombstone" in refused.said

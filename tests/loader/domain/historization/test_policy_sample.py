@@ -66,7 +66,7 @@ def intervals(policy: dict[str, Any]) -> list[tuple]:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_there_are_five_rows_numbered_as_they_come(policy: dict):
+def test_sample_has_five_rows_numbered_in_order(policy: dict):
     assert [row.number for row in played(policy).sample.rows] == [1, 2, 3, 4, 5]
 
 
@@ -76,38 +76,38 @@ def test_the_same_policy_always_has_the_same_outcome(policy: dict):
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_the_loads_follow_one_another(policy: dict):
+def test_sample_loads_are_ordered_by_time(policy: dict):
     times = [batch.at for batch in played(policy).sample.batches]
     assert times == sorted(set(times))
 
 
 @pytest.mark.parametrize("policy", [{"time": "seen_at"}, EFFECTIVE, FEED, FILES])
-def test_a_row_comes_late_where_rows_have_a_time_of_their_own(policy: dict):
+def test_sample_has_a_late_row_where_rows_carry_a_time(policy: dict):
     assert "late" in [row.kind for row in played(policy).sample.rows]
 
 
 @pytest.mark.parametrize("policy", [{}, {"input": "delta"}])
-def test_no_row_comes_late_where_the_load_dates_them(policy: dict):
+def test_sample_has_no_late_row_where_the_load_sets_the_time(policy: dict):
     assert "late" not in [row.kind for row in played(policy).sample.rows]
 
 
-def test_of_many_columns_only_a_few_are_shown():
+def test_sample_shows_only_a_few_of_many_columns():
     many = {"id": "integer"} | {f"c{n}": "string" for n in range(300)}
     assert played({}, many).sample.columns == ("id", "c0", "c1")
 
 
-def test_what_is_tracked_and_what_is_not_are_both_shown():
+def test_sample_shows_a_tracked_and_an_untracked_column():
     many = {"id": "integer"} | {f"c{n}": "string" for n in range(300)}
     sample = played({"track": ["c200"]}, many).sample
     assert (sample.changing, sample.aside) == ("c200", "c0")
     assert sample.columns == ("id", "c0", "c200")
 
 
-def test_a_column_with_two_values_only_does_not_stand_for_changes():
+def test_boolean_column_is_not_chosen_to_show_changes():
     assert played({}, {"id": "integer", "flag": "boolean", "name": "string"}).sample.changing == "name"
 
 
-def test_a_key_without_attributes_says_nothing_new():
+def test_sample_of_a_key_without_attributes_has_no_changed_row():
     found = played({}, {"id": "integer"})
     assert [row.kind for row in found.sample.rows] == ["new", "new", "same", "same", "same"]
 
@@ -115,7 +115,7 @@ def test_a_key_without_attributes_says_nothing_new():
 # --- what becomes of them -------------------------------------------------------------------------
 
 
-def test_a_snapshot_closes_what_it_lacks():
+def test_snapshot_closes_versions_of_absent_keys():
     assert became({}) == [
         "Opens version 1.",
         "Opens version 3.",
@@ -131,12 +131,12 @@ def test_a_snapshot_closes_what_it_lacks():
     ]
 
 
-def test_a_delta_leaves_open_what_it_lacks():
+def test_delta_keeps_versions_of_absent_keys_open():
     assert absent({"input": "delta"}) == "id 2 is absent. That means nothing."
     assert [one.is_open for one in played({"input": "delta"}).versions] == [False, True, True]
 
 
-def test_a_tombstone_stands_for_a_key_that_is_gone():
+def test_tombstone_is_an_open_inactive_version_of_a_deleted_key():
     *_, stone = played({"deletes": "tombstone", "profile": "scd2"}).versions
     assert (stone.state, stone.is_open, stone.active, stone.opened_in) == ("deleted", True, False, "delivery 3")
     assert stone.values == played({"deletes": "tombstone"}).versions[2].values
@@ -158,7 +158,7 @@ def test_a_late_row_that_is_ignored_is_counted():
     assert became(EFFECTIVE | {"late": "ignore"})[4] == "Counted and left out."
 
 
-def test_a_late_row_beyond_what_is_remembered_is_turned_away():
+def test_late_row_beyond_the_horizon_is_turned_away():
     assert became(EFFECTIVE | {"late_horizon": 1})[4].startswith("Turned away")
     assert became(EFFECTIVE | {"late_horizon": 30})[4] == "Ends version 1, opens version 2."
 
@@ -175,7 +175,7 @@ def test_a_delete_that_is_ignored_is_skipped():
     assert became(FEED | {"deletes": "ignore"})[3] == "Skipped and counted."
 
 
-def test_batch_files_are_kept_as_they_say_it():
+def test_batch_files_open_and_end_versions_as_delivered():
     assert became(FILES) == [
         "Opens version 1.",
         "Ends version 1.",
@@ -190,7 +190,7 @@ def test_batch_files_are_kept_as_they_say_it():
     ]
 
 
-def test_marks_of_an_update_file_are_shown_as_they_stand_there_and_recorded_as_they_mean():
+def test_null_and_unmodified_marks_are_shown_as_delivered_and_stored_as_values():
     found = played(
         FILES | {"null_string": "N", "unmodified_string": "U"},
         {"id": "integer", "a": "string", "b": "date", "c": "integer"},
@@ -205,18 +205,18 @@ def test_marks_of_an_update_file_are_shown_as_they_stand_there_and_recorded_as_t
 @pytest.mark.parametrize(
     ("untracked", "said"), [("update_in_place", "Updates version 3 in place."), ("keep", "Opens nothing")]
 )
-def test_what_is_not_tracked_opens_nothing(untracked: str, said: str):
+def test_change_of_an_untracked_column_opens_no_version(untracked: str, said: str):
     policy = {"track": ["name"], "untracked": untracked}
     assert became(policy)[3].startswith(said)
     assert played(policy).versions[2].updated_by == ((4,) if untracked == "update_in_place" else ())
 
 
-def test_the_open_end_and_the_labels_are_the_policys():
+def test_versions_use_the_open_end_and_state_labels_of_the_policy():
     found = played({"open_end": "9999-12-31", "state_labels": {"changed": "U"}})
     assert [(one.ended, one.state) for one in found.versions][1] == ("9999-12-31 00:00", "U")
 
 
-def test_a_version_is_told_in_the_columns_of_its_profile():
+def test_versions_use_the_column_names_of_the_profile():
     assert dict(played({"profile": "dbt"}).names) == {
         "started_at": "dbt_valid_from",
         "ended_at": "dbt_valid_to",
@@ -224,7 +224,7 @@ def test_a_version_is_told_in_the_columns_of_its_profile():
     }
 
 
-def test_columns_that_are_called_as_the_engine_calls_its_own_keep_their_values():
+def test_columns_named_like_version_columns_keep_their_values():
     columns = {"state": "string", "valid_from": "timestamp", "active": "boolean", "opened_by": "integer"}
     found = played({"time": "valid_from"}, columns, keys=("state",))
     assert [dict(one.values)["state"] for one in found.versions] == ["state 1"] * 3 + ["state 2"]
@@ -270,7 +270,7 @@ def described(draw: st.DrawFn) -> tuple[dict[str, str], dict[str, Any]]:
 
 @settings(max_examples=60, deadline=None)
 @given(described())
-def test_whatever_the_columns_are_no_delivery_is_refused_and_every_version_has_a_maker(given_: tuple):
+def test_sample_of_any_columns_refuses_no_delivery_and_explains_every_version(given_: tuple):
     columns, policy = given_
     found = played(policy, columns)
     assert [one.refusal for one in found.batches if one.refusal] == []

@@ -18,7 +18,7 @@ NAMES = renamed_schemas(["core.item", "core.Item_Hist"], "x_")
         ("SELECT a FROM catalog.core.item", "SELECT a FROM catalog.core.item"),
     ],
 )
-def test_tables_get_other_names_and_nothing_else_does(sql, expected):
+def test_only_table_names_are_replaced_in_a_query(sql, expected):
     assert with_other_names(sql, NAMES) == expected
 
 
@@ -34,5 +34,5 @@ def test_tables_get_other_names_and_nothing_else_does(sql, expected):
         ("CREATE OR REPLACE FUNCTION f(at TIMESTAMP) RETURNS TABLE RETURN SELECT 1", ""),
     ],
 )
-def test_a_view_is_read_by_its_query(sql, query):
+def test_query_of_returns_the_query_of_a_view_statement(sql, query):
     assert query_of(sql) == query

@@ -17,12 +17,12 @@ def customer(**policy: object) -> DatasetState:
     return DatasetState("k", "rawcore", "rawcore", "customer", (), history_policy=policy)
 
 
-def test_each_input_has_the_place_of_its_source():
+def test_input_rank_is_the_position_of_its_source():
     found = ranked_inputs(customer(rank=["crm.customer", "erp.customer"]), INPUTS, SOURCES)
     assert [stage_input.rank for stage_input in found] == [1, 0]
 
 
-def test_without_a_rank_inputs_stay_as_they_are():
+def test_inputs_are_unchanged_without_a_rank():
     assert ranked_inputs(customer(), INPUTS, SOURCES) == INPUTS
 
 

@@ -31,13 +31,13 @@ def choices(**more) -> Choices:
     return Choices.of(policy(**more), COLUMNS)
 
 
-def test_without_a_list_every_column_but_the_time_opens_a_version():
+def test_every_column_except_the_time_opens_versions_by_default():
     made = choices()
     assert [made.opens(key) for key, _ in COLUMNS] == [True, True, False]
     assert not any(made.updates(key) for key, _ in COLUMNS)
 
 
-def test_what_is_not_tracked_is_updated_in_place():
+def test_untracked_column_is_updated_in_place():
     made = choices(track=["a"])
     assert [(made.opens(key), made.updates(key)) for key, _ in COLUMNS] == [
         (True, False),
@@ -46,7 +46,7 @@ def test_what_is_not_tracked_is_updated_in_place():
     ]
 
 
-def test_or_kept_as_it_was():
+def test_untracked_column_is_not_updated_with_the_keep_setting():
     assert not choices(track=["a"], untracked="keep").updates("k-b")
 
 
@@ -55,29 +55,29 @@ def test_a_rename_changes_no_choice():
     assert renamed == choices(track=["a"])
 
 
-def test_the_same_choices_go_on_in_their_era():
+def test_equal_choices_begin_no_new_era():
     first = eras_with({}, 1, choices(track=["a"]))
     assert eras_with(eras_note(first), 2, choices(track=["a"])) == first
 
 
-def test_other_choices_begin_an_era_with_the_run_that_brings_them():
+def test_changed_choices_begin_an_era_with_their_run():
     first = eras_with({}, 1, choices(track=["a"]))
     then = eras_with(eras_note(first), 5, choices())
     assert then == (Era(0, choices(track=["a"])), Era(5, choices()))
     assert eras_with(eras_note(then), 9, choices(track=["a"])) == (*then, Era(9, choices(track=["a"])))
 
 
-def test_eras_come_back_from_their_note():
+def test_recorded_eras_are_read_back_unchanged():
     eras = (Era(0, choices(track=["a"])), Era(5, choices()), Era(9, choices(track=["b"], untracked="keep")))
     assert noted_eras(eras_note(eras)) == eras
 
 
-def test_a_column_that_was_tracked_once_tells_versions_apart_for_ever():
+def test_column_tracked_in_an_earlier_era_remains_ever_tracked():
     eras = (Era(0, choices()), Era(5, choices(track=["a"], untracked="keep")))
     assert (ever_tracked(eras, "k-b"), ever_tracked(eras, "k-t")) == (True, False)
 
 
-def test_neighbours_may_be_equal_only_where_a_tracked_column_was_updated_in_place_later():
+def test_adjacent_versions_may_repeat_only_after_a_tracked_column_became_updated_in_place():
     keys = [key for key, _ in COLUMNS]
     assert may_repeat((Era(0, choices()), Era(5, choices(track=["a"]))), keys)
     assert not may_repeat((Era(0, choices(track=["a"])),), keys)
@@ -100,7 +100,7 @@ OTHER_FORMS = {
 
 
 @pytest.mark.parametrize(("before", "now", "named"), OTHER_FORMS.values(), ids=OTHER_FORMS)
-def test_versions_of_another_form_are_refused_naming_the_choice(before, now, named):
+def test_change_of_the_form_of_versions_is_refused_naming_the_setting(before, now, named):
     with pytest.raises(Refusal) as refused:
         load_under(before, now)
     assert refused.value.code == "HISTORY_POLICY_CHANGED"
@@ -108,7 +108,7 @@ def test_versions_of_another_form_are_refused_naming_the_choice(before, now, nam
     assert "Set the history policy back" in refused.value.hint
 
 
-def test_what_changes_no_form_is_taken():
+def test_policy_change_that_keeps_the_form_is_accepted():
     load_under(policy(), policy(track=["a"], late="ignore", views=["current"]))
     load_under(HistoryPolicy(), HistoryPolicy(deletes="ignore"))
     load_under(policy(), HistoryPolicy.from_dict({"input": "cdc", "time": "t", "op": "op"}))
@@ -120,7 +120,7 @@ def test_a_history_without_versions_takes_any_form():
         load_under(policy(), HistoryPolicy(), versions=None)
 
 
-def test_a_part_that_an_older_note_leaves_out_may_be_anything():
+def test_setting_absent_from_an_older_recorded_form_is_not_compared():
     noted = {name: value for name, value in json.loads(form_note(policy(), KEYS)["form"]).items() if name != "profile"}
     refuse_other_form(
         name="rawcore.item",
@@ -131,5 +131,5 @@ def test_a_part_that_an_older_note_leaves_out_may_be_anything():
     )
 
 
-def test_a_history_that_notes_no_form_takes_todays():
+def test_history_without_a_recorded_form_accepts_the_current_one():
     refuse_other_form(name="rawcore.item", policy=policy(), keys=KEYS, noted={}, versions=3)

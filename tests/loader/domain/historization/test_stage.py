@@ -72,7 +72,7 @@ CORE = dataset(
 )
 
 
-def test_a_plain_column_stays_a_plain_column():
+def test_plain_column_is_passed_on_without_a_cast():
     """The runner checks and types bare columns itself; a cast around one would hide values that do not fit."""
     (one,) = stage_inputs(CORE, known(RAW, STAGE, CORE), {RAW.key: {"timezone": "UTC"}})
     assert one.table.qualified_name == "raw.raw_a"
@@ -84,12 +84,12 @@ def test_a_plain_column_stays_a_plain_column():
     assert (one.filter, one.options) == (None, {"timezone": "UTC"})
 
 
-def test_a_type_that_only_the_view_has_is_cast_on_the_way():
+def test_type_that_only_the_view_declares_is_cast():
     core = dataset("rawcore", "rc_b", [col("rc_b", "metres", "string", reads=("stg_a.metres",))], ["stg_a"])
     assert expressions(core, known(RAW, STAGE, core)) == [{"metres": "CAST(`height` AS DOUBLE)"}]
 
 
-def test_an_expression_over_a_view_has_the_view_put_in_its_place():
+def test_expression_over_a_view_inlines_the_columns_of_the_view():
     core = dataset(
         "rawcore",
         "rc_c",
@@ -100,13 +100,13 @@ def test_an_expression_over_a_view_has_the_view_put_in_its_place():
     assert found["feet"] == "round((CAST(`height` AS DOUBLE)) * 3.28, 1)"
 
 
-def test_an_expression_over_a_table_stands_as_it_was_written():
+def test_expression_over_a_table_is_unchanged():
     text = "nullif(trim(id), '') -- never\n"
     core = dataset("rawcore", "rc_d", [col("rc_d", "id", reads=("raw_a.id",), expression=text)], ["raw_a"])
     assert expressions(core, known(RAW, core)) == [{"id": text}]
 
 
-def test_an_expression_over_a_view_reaches_no_column_below_it():
+def test_expression_over_a_view_cannot_use_a_column_of_its_input():
     narrow = dataset("stage", "stg_n", [col("stg_n", "id", reads=("raw_a.id",))], ["raw_a"])
     core = dataset("rawcore", "rc_n", [col("rc_n", "h", expression="upper(height)")], ["stg_n"])
     with pytest.raises(Refusal, match="names 'height', which is no column of stage.stg_n") as refused:
@@ -114,7 +114,7 @@ def test_an_expression_over_a_view_reaches_no_column_below_it():
     assert refused.value.code == "UNKNOWN_INPUT"
 
 
-def test_a_filter_over_a_view_reaches_no_column_below_it():
+def test_filter_over_a_view_cannot_use_a_column_of_its_input():
     narrow = dataset("stage", "stg_n", [col("stg_n", "id", reads=("raw_a.id",))], ["raw_a"])
     core = dataset("rawcore", "rc_n", [col("rc_n", "id", reads=("stg_n.id",))], ["stg_n"], filter="height > 1")
     with pytest.raises(Refusal, match="names 'height'"):
@@ -122,7 +122,7 @@ def test_a_filter_over_a_view_reaches_no_column_below_it():
 
 
 @pytest.mark.parametrize("technical", ["rc_a_key", "row_hash", "load_run_id"])
-def test_an_expression_reaches_no_column_that_the_loader_adds(technical):
+def test_expression_cannot_use_a_technical_column(technical):
     core = dataset("rawcore", "rc_t", [col("rc_t", "k", expression=f"lower({technical})")], ["rc_a"])
     with pytest.raises(Refusal, match=f"names '{technical}', which is no column of rawcore.rc_a"):
         stage_inputs(core, known(RAW, STAGE, CORE, core))
@@ -137,7 +137,7 @@ def test_filters_of_view_and_table_are_both_kept_with_placeholders():
     )
 
 
-def test_several_inputs_are_united_and_lack_what_they_lack():
+def test_each_of_several_inputs_reads_null_for_its_missing_columns():
     other = raw("raw_b", "code")
     stage = dataset(
         "stage",
@@ -168,13 +168,13 @@ def test_several_inputs_are_united_and_lack_what_they_lack():
     assert second["origin"] == "concat('b', code)"
 
 
-def test_a_retired_column_below_reads_as_null():
+def test_retired_input_column_reads_as_null():
     below = dataset("raw", "raw_a", [col("raw_a", "id"), col("raw_a", "height", active=False)], ["source"])
     (found,) = expressions(CORE, known(below, STAGE, CORE))
     assert found["metres"] == "NULL"
 
 
-def test_a_dataset_that_reads_nothing_is_refused():
+def test_dataset_without_inputs_is_refused():
     core = dataset("rawcore", "rc_x", [col("rc_x", "id")])
     with pytest.raises(Refusal) as refused:
         stage_inputs(core, known(core))
@@ -194,7 +194,7 @@ CHILD = dataset(
 
 
 @pytest.mark.parametrize("state", [RAW, STAGE, CORE, CHILD], ids=lambda state: state.name)
-def test_what_people_read_is_sql(state):
+def test_layer_sql_parses_as_spark_sql(state):
     text = layer_sql(state, known(RAW, STAGE, CORE, CHILD), SOURCE)
     assert sqlglot.parse_one(text.replace("{{ load_run_id }}", "'r'"), read="spark")
 
@@ -204,7 +204,7 @@ def child_with(rule: str) -> DatasetState:
     return replace(CHILD, references=(replace(reference, unknown_parent=rule),))
 
 
-def test_a_foreign_key_that_is_null_for_unknown_parents_reads_them():
+def test_foreign_key_that_is_null_for_unknown_parents_reads_the_parent_table():
     text = layer_sql(child_with("null"), known(RAW, STAGE, CORE, child_with("null")))
     assert "IN (SELECT rc_a_key FROM rawcore.rc_a) THEN" in text.replace("`", "")
     assert sqlglot.parse_one(text.replace("{{ load_run_id }}", "'r'"), read="spark")
@@ -274,23 +274,23 @@ def test_no_statement_removes_absent_keys_where_the_load_leaves_them(name):
 @pytest.mark.parametrize(
     ("name", "evidence"), [("detected by key list", "key list"), ("detected in the window", "read window")]
 )
-def test_statements_tell_which_keys_close_by_other_evidence(name, evidence):
+def test_sql_names_the_key_list_or_read_window_as_evidence_of_deletes(name, evidence):
     for text in (history_of(POLICIES[name]), rawcore_of(POLICIES[name])):
         assert evidence in text.partition("MERGE")[0]
 
 
 @pytest.mark.parametrize("name", ["snapshot", "tombstones", "effective, absent deleted"])
-def test_absent_keys_go_from_rawcore_where_they_count_as_deleted(name):
+def test_rawcore_sql_deletes_absent_keys_that_are_treated_as_deleted(name):
     assert "WHEN NOT MATCHED BY SOURCE THEN DELETE" in rawcore_of(POLICIES[name])
 
 
-def test_a_key_that_went_gets_a_tombstone_where_the_policy_says_so():
+def test_history_sql_adds_tombstones_if_the_policy_requires_them():
     text = history_of({"deletes": "tombstone"})
     assert len(parsed(text)) == 3
     assert "'deleted' AS `version_state`" in text
 
 
-def test_rows_with_a_time_of_their_own_are_placed_by_it():
+def test_history_sql_explains_the_time_and_operation_columns_of_a_feed():
     text = history_of(CDC)
     assert "-- each row holds from its 'height'" in text
     assert "-- 'op' = 'D' ends a key's version" in text
@@ -321,25 +321,25 @@ def test_appended_rows_are_inserted():
     assert "INSERT INTO `rawcore`.`rc_child` BY NAME" in text
 
 
-def test_an_upsert_of_dated_rows_says_what_holds():
+def test_upsert_sql_of_dated_rows_explains_older_rows():
     text = rawcore_of(CDC, historize=False)
     assert "-- a row older than the newest of its key counts at its own time" in text
     assert parsed(text)
 
 
-def test_columns_that_are_not_tracked_are_updated_where_they_stand():
+def test_untracked_columns_are_updated_in_place():
     text = history_of({"track": ["odd"]})
     assert "WHEN MATCHED AND (NOT h.`height` <=> s.`height`) THEN UPDATE SET\n  `height` = s.`height`" in text
 
 
-def test_the_history_is_told_in_two_sentences_of_sql():
+def test_history_sql_has_two_statements():
     text = history_of({})
     assert len(parsed(text)) == 2
     assert "`version_segment` = 'deleted'" in text
     assert "sha256(`height`) AS `parent_key`" in text
 
 
-def test_the_stage_view_types_and_renames():
+def test_stage_view_casts_and_renames_columns():
     assert layer_sql(STAGE, known(RAW, STAGE)) == (
         "CREATE VIEW `stage`.`stg_a` AS\n"
         "SELECT\n"
@@ -350,7 +350,7 @@ def test_the_stage_view_types_and_renames():
     )
 
 
-def test_raw_says_what_is_read_from_where():
+def test_raw_sql_reads_the_source_file_and_overwrites_the_table():
     text = layer_sql(RAW, known(RAW), SOURCE)
     assert "FROM csv.`/d/a.csv`" in text
     assert "INSERT OVERWRITE `raw`.`raw_a`" in text

@@ -50,19 +50,19 @@ def checked(dataset: DatasetState, source: SourceSpec = SOURCE) -> bool:
     return delivery_checked(dataset, (INPUT,), {RAW.key: RAW}, {RAW.key: source})
 
 
-def test_a_delivery_with_one_row_per_key_needs_no_second_look():
+def test_delivery_with_one_row_per_key_needs_no_stage_check():
     assert checked(core())
 
 
 FEED = replace(SOURCE, one_row_per_key=False)
 
 
-def test_in_a_feed_nobody_looked_for_a_second_row_of_a_key():
+def test_feed_that_may_repeat_keys_needs_the_stage_check():
     assert not checked(core(), FEED)
 
 
 @pytest.mark.parametrize("historize", [True, False])
-def test_dated_rows_may_have_several_of_a_key(historize):
+def test_dated_rows_that_may_repeat_keys_need_no_stage_check(historize):
     assert checked(replace(core(input="effective", time="t"), historize=historize), FEED)
 
 

@@ -35,7 +35,7 @@ def test_more_deviations_make_a_wider_band(counts, deviations, more):
 
 
 @given(st.integers(100, 10**6), st.integers(LEAST_RUNS, 30), st.integers(0, 10**9))
-def test_one_outlier_does_not_move_the_band_of_equal_counts(count, runs, outlier):
+def test_single_outlier_does_not_move_the_band_of_equal_counts(count, runs, outlier):
     assert learned_band([count] * runs + [outlier], 5) == learned_band([count] * runs, 5)
 
 
@@ -44,7 +44,7 @@ def test_equal_counts_permit_a_change_of_some_per_cent():
     assert (band.low, band.high) == (950.0, 1050.0)
 
 
-def test_each_value_is_compared_with_the_runs_before_it_and_gaps_do_not_count():
+def test_each_value_is_compared_with_the_earlier_runs_that_have_a_count():
     bands = bands_before([1000, None, 1000, 1000, 1000, 1000, 5000, 1000])
     assert bands[:6] == (None,) * 6
     assert not bands[6].holds(5000)

@@ -48,7 +48,7 @@ def compiled(kind: str, **options) -> CompiledCheck:
         ("condition", {"condition": "at <= {{ load_timestamp }}"}, "NOT (at <= TIMESTAMP '2024-05-01')"),
     ],
 )
-def test_a_check_of_rows_is_the_condition_of_a_failing_row(kind, arguments, fails):
+def test_row_check_compiles_to_the_condition_of_a_failing_row(kind, arguments, fails):
     check = compiled(kind, **arguments)
     assert check.fails == fails
     assert check.numbers == {FAILED: f"count_if({fails})", TOTAL: "count(1)"}
@@ -72,7 +72,7 @@ def test_the_severity_decides_the_outcome_of_failing_rows(severity, outcome):
     assert evaluate(check, {FAILED: 0, TOTAL: 9}, at=NOON).outcome == PASSED
 
 
-def test_a_failed_row_that_could_not_be_computed_is_named_with_the_error():
+def test_result_counts_rows_that_could_not_be_computed_and_names_the_error():
     check = replace(compiled("condition", condition="1 / id > 0"), error="DIVIDE_BY_ZERO")
     result = evaluate(check, {FAILED: 2, TOTAL: 9, INCOMPUTABLE: 1}, at=NOON)
     assert result.line == "condition: 2 rows of 9 failed, 1 of them could not be computed: DIVIDE_BY_ZERO"
@@ -237,7 +237,7 @@ def test_query_row_count_reveals_columns_that_are_sensitive_in_their_table(sql, 
     assert is_sensitive(check, ("name", "id")) is tells
 
 
-def test_a_query_over_a_sensitive_table_of_others_gives_no_samples():
+def test_query_over_a_sensitive_column_of_another_table_stores_no_samples():
     joined = spec("query", sql="SELECT n FROM a.n JOIN hr.person p ON p.salary = n")
     check = replace(joined, other_sensitive=("salary",))
     (stored,) = without_sensitive([check.result(WARNED, failed=1, samples=("n=91001",))], [check], (), own="own")
@@ -248,7 +248,7 @@ def result(severity: str, outcome: str, **values) -> Result:
     return Result("k", "c", "not_null", severity, outcome, **values)
 
 
-def test_a_dataset_is_refused_by_checks_that_stop_alone():
+def test_dataset_is_refused_only_by_checks_that_stop():
     warned, stopped = result("warn", WARNED, failed=1, total=5), result("stop", STOPPED, failed=2, total=5)
     refusal = refusal_of("rc.item", [warned, stopped])
     assert (refusal.code, refusal.count) == ("QUALITY_STOPPED", 2)
@@ -257,11 +257,11 @@ def test_a_dataset_is_refused_by_checks_that_stop_alone():
     assert refusal_of("rc.item", [warned]) is None
 
 
-def test_a_check_that_cannot_run_stops_a_load_only_if_it_would_stop_one():
+def test_broken_check_stops_a_load_only_with_severity_stop():
     assert refusal_of("rc.item", [spec("range").broken("no column")]) is None
     assert refusal_of("rc.item", [spec("range", "stop").broken("no column")]) is not None
 
 
-def test_the_words_of_a_result_that_a_run_keeps_have_no_value_of_a_column():
+def test_result_line_contains_no_value_of_a_column():
     result = Result("k", "highest", "total", "warn", WARNED, message="max of price differs from that of a.b: 9 and 10")
     assert result.line == "highest: max of price differs from that of a.b"

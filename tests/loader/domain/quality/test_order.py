@@ -7,11 +7,11 @@ def test_a_dataset_waits_for_those_that_its_checks_read():
     assert waits_for_checks({"a": (), "b": ()}, {"b": {"a"}}) == {"b": ("a",)}
 
 
-def test_one_that_waits_for_it_anyway_is_not_waited_for():
+def test_check_adds_no_wait_for_a_dataset_that_depends_on_the_checked_one():
     assert waits_for_checks({"a": (), "b": ("a",), "c": ("b",)}, {"a": {"c"}}) == {}
 
 
-def test_two_that_check_each_other_wait_one_way_only():
+def test_datasets_that_check_each_other_wait_in_one_direction_only():
     assert waits_for_checks({"a": (), "b": ()}, {"a": {"b"}, "b": {"a"}}) == {"a": ("b",)}
 
 

@@ -8,7 +8,7 @@ def result(outcome: str, **values) -> Result:
     return Result("k", "c", "not_null", "warn", outcome, **values)
 
 
-def test_bars_stand_in_the_order_of_time_and_higher_for_more_failed_rows():
+def test_bars_are_ordered_by_time_and_higher_for_more_failed_rows():
     few, many = result("warned", failed=1, total=100), result("warned", failed=50, total=100)
     picture = draw([few, many])
     assert picture.bars[0].x < picture.bars[1].x

@@ -43,12 +43,12 @@ def test_an_empty_table_suggests_nothing():
     assert suggested([column(rows=0, distinct=0)]) == []
 
 
-def test_a_histogram_spans_the_outer_quantiles_and_no_single_value():
+def test_histogram_spans_the_outer_quantiles_and_is_omitted_for_a_single_value():
     assert buckets_of(column("integer", quantiles=[0, 25, 50, 75, 100])) == (-25.0, 7.5)
     assert buckets_of(column("integer", quantiles=[5, 5, 5, 5, 5])) is None
 
 
-def test_a_profile_is_read_as_it_was_written():
+def test_profile_survives_a_json_round_trip():
     profile = column("integer", quantiles=[1.0, 2.0], top=[("a", 1)], histogram=[1, 2])
     assert ColumnProfile.from_json(profile.as_json()) == profile
     assert profile.without_values().top == []

@@ -19,7 +19,7 @@ from loader.domain.refusals import Refusal
         (Comparison("environments", "prod", "left over"), False, ("prod", "")),
     ],
 )
-def test_the_sides_of_a_comparison(given: Comparison, by_number: bool, sides: tuple[str, str]):
+def test_comparison_normalizes_its_sides(given: Comparison, by_number: bool, sides: tuple[str, str]):
     checked = given.checked(by_number=by_number, environments=["prod"])
     assert (checked.base, checked.other) == sides
     assert Comparison.from_arguments({"kind": "compare"} | checked.as_arguments()) == checked
@@ -34,7 +34,7 @@ def test_the_sides_of_a_comparison(given: Comparison, by_number: bool, sides: tu
         (Comparison("environments", "moon"), "no other environment 'moon'"),
     ],
 )
-def test_a_side_that_is_none_is_refused(given: Comparison, message: str):
+def test_comparison_with_an_invalid_side_is_refused(given: Comparison, message: str):
     with pytest.raises(Refusal, match=message):
         given.checked(by_number=False, environments=["prod"])
 

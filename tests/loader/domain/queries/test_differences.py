@@ -51,7 +51,7 @@ def test_a_difference_has_counts_columns_and_rows_with_signs():
         ({"exported": 5_000}, " The CSV file has the first 5,000.", True),
     ],
 )
-def test_a_difference_names_its_share_of_the_rows_that_differ(exported: dict, in_file: str, is_cut: bool):
+def test_difference_text_states_how_many_differing_rows_it_shows(exported: dict, in_file: str, is_cut: bool):
     rows = {"added": 1, "changed": 17_802, "gone": 0, "same": 9}
     difference = DIFFERENCE | exported | {"rows": rows}
     sentence = f"Shown are 2 of 17,803 rows that differ, the first of each kind.{in_file}"
@@ -60,7 +60,7 @@ def test_a_difference_names_its_share_of_the_rows_that_differ(exported: dict, in
     assert part_shown(DIFFERENCE) == ""
 
 
-def test_equal_rows_have_no_table():
+def test_difference_without_sample_rows_has_no_table():
     nothing = {"added": [], "changed": [], "gone": []}
     same = DIFFERENCE | {"samples": {"columns": ["customer"], **nothing}}
     assert "---" not in difference_text(same)

@@ -28,20 +28,20 @@ def shown(table, masking) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("kind", ["history_spec", "rawcore_spec"])
-def test_a_sensitive_attribute_is_masked_and_the_hash_of_the_row_with_it(kind: str):
+def test_sensitive_attribute_and_the_row_hash_are_masked(kind: str):
     found = shown(*table_of("v", kind=kind))
     assert {name for name, state in found.items() if state == "masked"} == {"v", "row_hash"}
     assert "hashed" not in found.values()
 
 
-def test_keys_of_a_sensitive_business_key_are_hashed_once_more():
+def test_technical_keys_of_a_sensitive_business_key_are_hashed_again():
     found = shown(*table_of("id"))
     assert {name for name, state in found.items() if state == "hashed"} == {"entity_key", "history_key"}
     assert found["id"] == "masked"
 
 
 @pytest.mark.parametrize("argument", ["text", "after", "business_key"])
-def test_rows_are_not_found_by_a_masked_key(argument: str):
+def test_search_by_a_masked_key_is_refused(argument: str):
     table, masking = table_of("id")
     with pytest.raises(Refusal) as refused:
         must_not_tell("as_of", {argument: "x"}, table, masking)
@@ -50,7 +50,7 @@ def test_rows_are_not_found_by_a_masked_key(argument: str):
     must_not_tell("key_search", {"text": ""}, table, masking)
 
 
-def test_rows_are_found_by_a_key_while_only_attributes_are_masked():
+def test_search_by_a_key_is_permitted_while_only_attributes_are_masked():
     table, masking = table_of("v")
     must_not_tell("as_of", {"text": "x", "after": {"id": "1"}}, table, masking)
 
@@ -67,14 +67,14 @@ def test_a_text_is_searched_in_the_columns_of_the_key_that_are_not_masked():
 
 @pytest.mark.parametrize("argument", ["sort", "column"])
 @pytest.mark.parametrize("kind", ["sample", "as_of", "changes"])
-def test_rows_are_not_chosen_or_sorted_by_a_masked_column(kind: str, argument: str):
+def test_filter_or_sort_by_a_masked_column_is_refused(kind: str, argument: str):
     table, masking = table_of("v")
     with pytest.raises(Refusal, match="v is masked for you"):
         must_not_tell(kind, {argument: "v"}, table, masking)
     must_not_tell(kind, {argument: "id", "find": "x"}, table, masking)
 
 
-def test_versions_dated_by_a_sensitive_column_are_not_told():
+def test_read_of_versions_dated_by_a_sensitive_column_is_refused():
     policy = {"input": "effective", "time": "at"}
     table, masking = table_of("at", policy)
     assert shown(table, masking)["started_at"] == shown(table, masking)["ended_at"] == "masked"
@@ -87,7 +87,7 @@ def test_versions_dated_by_a_sensitive_column_are_not_told():
     assert shown(table, masking)["history_key"] == "hashed"
 
 
-def test_marks_are_no_values():
+def test_mask_of_a_changed_value_contains_the_mask():
     assert MASK in MASK_CHANGED
 
 
@@ -106,12 +106,12 @@ def test_a_refusal_about_a_dataset_with_a_sensitive_column_has_no_examples(code:
 
 
 @pytest.mark.parametrize("code", ["VALUE_DOES_NOT_FIT", "CAST_FAILS"])
-def test_examples_of_another_column_stay(code: str):
+def test_refusal_keeps_the_examples_of_another_column(code: str):
     assert without_values(refused(code, "age"), ["mail"]).samples == ("ada@x",)
     assert without_values(refused(code, "MAIL"), ["mail"]).samples == ()
 
 
-def test_of_several_faults_those_of_other_columns_keep_their_examples():
+def test_faults_of_other_columns_keep_their_examples():
     faults = (refused("VALUE_DOES_NOT_FIT", "mail"), refused("VALUE_DOES_NOT_FIT", "age"), refused("NULL_KEY", "id"))
     told = without_values(replace(faults[0], faults=faults), ["mail"])
     assert told.samples == ()
@@ -131,16 +131,16 @@ def test_examples_with_a_sensitive_key_are_left_out():
 
 
 @pytest.mark.parametrize("code", ["UNEXPECTED", "STEP_FAILED"])
-def test_what_spark_says_of_a_failure_is_left_out(code: str):
+def test_refusal_omits_the_message_of_spark(code: str):
     assert "ada@x" not in without_values(refused(code), ["mail"]).message
 
 
-def test_of_a_known_cause_only_what_is_ours_is_told():
+def test_refusal_with_a_known_cause_omits_the_text_of_spark_and_the_file():
     told = without_values(Refusal("DISK_FULL", "t: no space is left on the disk: at ada@x", file="/ada@x"), ["mail"])
     assert told.message == "t: no space is left on the disk; what Spark says of it may hold sensitive values"
     assert told.file == ""
 
 
-def test_without_a_sensitive_column_a_refusal_stays_as_it_is():
+def test_refusal_without_a_sensitive_column_is_unchanged():
     told = refused("NULL_KEY")
     assert without_values(told, ()) is told

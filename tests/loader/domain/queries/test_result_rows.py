@@ -49,36 +49,36 @@ def answer(*rows: tuple) -> dict:
 @pytest.mark.parametrize(
     "value", ["=1+1", "+cmd", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1", " =1", "\uff1d1", "-", "+1-1"]
 )
-def test_a_text_that_a_spreadsheet_takes_for_a_formula_begins_with_an_apostrophe(value: str):
+def test_csv_text_prefixes_formulas_with_an_apostrophe(value: str):
     (header, row) = csv.reader(io.StringIO(csv_text([value], [[value]]), newline=""))
     assert header == row == [f"'{value}"]
 
 
 @pytest.mark.parametrize("value", ["-5", "+5", "-1.50", "-.5", "-1E+3", "a=b", "", "2026-11-23"])
-def test_numbers_and_plain_texts_stay_as_they_are(value: str):
+def test_csv_text_keeps_numbers_and_plain_texts(value: str):
     assert csv_text([], [[value]]).endswith(f'"{value}"\r\n')
 
 
-def test_the_rows_that_programs_take_stay_exact():
+def test_csv_lines_keep_formulas_unchanged():
     assert list(csv_lines({"columns": ["a"], "rows": [["=1+1"]]})) == ['"a"\r\n', '"=1+1"\r\n']
 
 
 # --- the grid ---------------------------------------------------------------------------------------
 
 
-def test_keys_come_first_then_what_is_described_and_the_warehouses_own_last():
+def test_grid_lists_keys_first_and_technical_columns_last():
     names = [one.name for one in grid_of(answer(), TABLE).headings]
     assert names == ["icao", "name", "country_key", "odd", "rc_air_airport_key", "load_run_id"]
 
 
-def test_a_heading_says_type_role_and_whether_it_is_personal_data():
+def test_heading_shows_type_role_and_personal_data():
     icao, name, *_, run = grid_of(answer(), TABLE, {"name"}).headings
     assert (icao.type, icao.role, icao.personal) == ("string(4)", "business key", False)
     assert name.personal
     assert (run.role, run.technical) == ("load run", True)
 
 
-def test_a_column_that_only_the_warehouse_still_has_says_so():
+def test_heading_marks_a_column_that_is_not_described_any_more():
     odd = grid_of(answer(), TABLE).headings[3]
     assert (odd.name, odd.role) == ("odd", "not described any more")
 
@@ -88,7 +88,7 @@ def test_cells_follow_their_headings():
     assert [one.text for one in row] == ["EDDB", "Berlin", "", "?", "k", "run"]
 
 
-def test_null_empty_text_and_blanks_are_three_things():
+def test_cell_distinguishes_null_empty_and_blank_text():
     assert [cell(value).kind for value in (None, "", "  ", "x")] == [NULL, EMPTY, BLANK, TEXT]
 
 
@@ -109,7 +109,7 @@ def test_in_csv_null_is_an_empty_field_and_empty_text_is_quoted():
 
 
 @given(st.lists(st.lists(st.text(), min_size=2, max_size=2)))
-def test_csv_reads_back_as_it_was(rows: list[list[str]]):
+def test_csv_round_trip_keeps_values_except_for_added_apostrophes(rows: list[list[str]]):
     exact = "".join(csv_lines({"columns": ["a", "b"], "rows": rows}))
     assert list(csv.reader(io.StringIO(exact, newline=""))) == [["a", "b"], *rows]
     read = list(csv.reader(io.StringIO(csv_text(["a", "b"], rows), newline="")))
@@ -126,7 +126,7 @@ def changed(op: str, before: tuple | None, after: tuple | None) -> tuple:
     return found, [(field.name, field.before.text, field.after.text, field.changed) for field in found.fields]
 
 
-def test_of_an_update_only_what_differs_is_shown():
+def test_update_shows_only_the_changed_fields():
     old, new = ("k", "r1", None, "Old", "EDDB", "x"), ("k", "r2", None, "New", "EDDB", "x")
     found, fields = changed("U", old, new)
     assert (found.said, [(name, one.text) for name, one in found.key]) == ("updated", [("icao", "EDDB")])
@@ -138,13 +138,13 @@ def test_null_and_empty_text_differ():
     assert [field[0] for field in fields] == ["name"]
 
 
-def test_of_an_insert_and_a_delete_every_described_value_is_shown():
+def test_insert_and_delete_show_every_described_value():
     row = ("k", "r1", "c", "Berlin", "EDDB", "x")
     assert [field[0] for field in changed("I", None, row)[1]] == ["country_key", "name", "odd"]
     assert ("name", "Berlin", "", False) in changed("D", row, None)[1]
 
 
-def test_rows_in_the_order_of_their_key_go_on_after_the_last_one():
+def test_next_page_of_rows_in_key_order_starts_after_the_last_key():
     answer = {"columns": ["id", "v"], "rows": [["1", "b"], ["2", "a"]], "truncated": True}
     assert next_after("as_of", answer, ["id"], {"find": "x"}) == {"id": "2"}
     assert next_after("as_of", answer, ["id"], {"sort": "v"}) is None

@@ -6,12 +6,12 @@ from loader.domain.queries.row_selection import MOST_OFFSET, RowSelection
 from loader.domain.refusals import Refusal
 
 
-def test_a_selection_is_the_same_after_a_read_has_carried_it():
+def test_selection_survives_a_round_trip_through_read_arguments():
     selection = RowSelection("ulm", "city", "starts", "U", "name", True, 50)
     assert RowSelection.from_arguments({"limit": 20} | selection.as_arguments()) == selection
 
 
-def test_all_rows_need_no_arguments():
+def test_selection_of_all_rows_has_no_arguments():
     assert RowSelection(comparison="equals", value="without a column").as_arguments() == {}
 
 
@@ -24,7 +24,7 @@ def test_all_rows_need_no_arguments():
         (RowSelection(offset=MOST_OFFSET + 1), "BAD_SELECTION"),
     ],
 )
-def test_what_cannot_be_selected_is_refused(selection: RowSelection, code: str):
+def test_invalid_row_selection_is_refused(selection: RowSelection, code: str):
     with pytest.raises(Refusal) as refused:
         selection.check(["city", "name"])
     assert refused.value.code == code

@@ -86,18 +86,18 @@ def test_a_select_over_published_names_may_run(text: str):
         ("SELECT '" + "x" * 20_000 + "'", "SQL_REFUSED", "longer than 20000 characters"),
     ],
 )
-def test_everything_else_is_refused_and_says_where(text: str, code: str, said: str):
+def test_query_outside_the_permitted_sql_is_refused_with_the_reason(text: str, code: str, said: str):
     refused = refusal(text)
     assert refused.code == code
     assert said in refused.message
 
 
-def test_an_unknown_name_comes_with_one_that_is_like_it():
+def test_unknown_name_is_refused_with_a_similar_one_as_hint():
     assert refusal("SELECT * FROM rc_a").hint == "did you mean rawcore.rc_a?"
     assert refusal("SELECT * FROM rawcore.rc_ab").hint.startswith("did you mean rawcore.rc_")
 
 
-def test_names_are_replaced_and_the_rest_stays_as_it_was_written():
+def test_published_names_are_replaced_and_comments_blanked():
     checked = check_query(
         "SELECT rc_a.id, rawcore.rc_a.city, 'rawcore.rc_a' -- rawcore.rc_a\nFROM rawcore.rc_a JOIN rawcore.rc_b b",
         PUBLISHED,
@@ -109,12 +109,12 @@ def test_names_are_replaced_and_the_rest_stays_as_it_was_written():
     assert checked.tables == ("rawcore.rc_a", "rawcore.rc_b")
 
 
-def test_literals_with_a_type_stay_as_they_are():
+def test_typed_literals_are_unchanged():
     text = "SELECT 1.10BD, /* five */ 5L FROM rawcore.rc_a AS a"
     assert check_query(text, PUBLISHED).query == "SELECT 1.10BD,            5L FROM `__published_0` AS a"
 
 
-def test_a_position_of_spark_is_one_of_the_text_that_was_written():
+def test_position_in_the_checked_query_maps_to_the_written_text():
     text = "SELECT 1,\n x FROM rawcore.rc_a WHERE y = 1"
     checked = check_query(text, PUBLISHED)
     for word, written in (("x FROM", "x FROM"), ("`__published_0`", "rawcore"), ("y =", "y =")):
@@ -135,7 +135,7 @@ def test_a_position_of_spark_is_one_of_the_text_that_was_written():
         ("SELECT id FROM (SELECT * FROM rawcore.rc_a)", True),
     ],
 )
-def test_columns_are_used_by_name_or_without_one(text: str, uses: bool):
+def test_use_of_a_column_is_detected_with_or_without_its_name(text: str, uses: bool):
     assert check_query(text, PUBLISHED).uses("email") is uses
 
 

@@ -52,7 +52,7 @@ def test_refusal_names_line_field_and_text():
     st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
     st.integers(1, 9),
 )
-def test_text_of_a_right_writer_has_no_stray_quote(rows: list[list[str]], quoting: int, size: int):
+def test_text_of_a_csv_writer_has_no_stray_quote(rows: list[list[str]], quoting: int, size: int):
     stream = io.StringIO()
     csv.writer(stream, quoting=quoting, lineterminator="\n").writerows(rows)
     assert scanned(stream.getvalue(), size) is None

@@ -21,7 +21,7 @@ COLUMNS = (
 )
 
 
-def test_postgresql_statement():
+def test_postgresql_statement_casts_columns_and_applies_the_filter():
     options = TableOptions(filter="id > 0", partition_column="id")
     assert Engine().statement('"shop"."orders"', COLUMNS, options) == (
         'SELECT t."id" AS "d0", NULLIF(t."a ""b", \'NaN\') AS "d1", CAST(array_to_json(t."tags") AS text) AS "d2", '
@@ -66,7 +66,7 @@ def test_postgresql_statement():
         ),
     ],
 )
-def test_statements_of_other_databases(kind, columns, statement, url):
+def test_statement_and_url_use_the_syntax_of_each_database(kind, columns, statement, url):
     engine, place = ENGINES[kind], DatabasePlace("db", PORTS[kind], "my erp", "reader", kind)
     described = [DescribedColumn(name, type_.lower()) for name, type_ in columns]
     options = TableOptions(filter="n > 0", partition_column=columns[0][0])
@@ -74,7 +74,7 @@ def test_statements_of_other_databases(kind, columns, statement, url):
     assert engine.url(place) == url
 
 
-def test_values_that_a_text_would_change_are_read_in_another_form():
+def test_columns_that_lose_values_as_text_are_read_in_another_form():
     engine = ENGINES["mariadb"]
     described = {type_: DescribedColumn("c", type_) for type_ in ("float", "float unsigned", "point", "double")}
     assert {type_: engine.transport(column).sql for type_, column in described.items()} == {
@@ -96,7 +96,7 @@ def test_values_that_a_text_would_change_are_read_in_another_form():
         ("oracle", '"READER"."orders"', 'SELECT MIN(t."at"), MAX(t."at") FROM "READER"."orders" t'),
     ],
 )
-def test_tables_without_a_schema_and_bounds(kind, table, bounds):
+def test_table_without_a_schema_uses_the_default_of_each_database(kind, table, bounds):
     engine, place = ENGINES[kind], DatabasePlace("db", 1, "my erp", "reader", kind)
     options = TableOptions(partition_column="at")
     assert engine.relation("orders", place, options) == table
@@ -112,24 +112,24 @@ def test_tables_without_a_schema_and_bounds(kind, table, bounds):
         ("oracle", "date", "\"part\" >= TIMESTAMP '2024-01-02 00:00:00'"),
     ],
 )
-def test_times_in_partitions_are_written_as_each_database_reads_them(kind, type_, last):
+def test_partition_bounds_of_times_use_the_syntax_of_each_database(kind, type_, last):
     made = ENGINES[kind].predicates(DescribedColumn("at", type_), "2024-01-01 00:00:00.0", "2024-01-03 00:00:00.0", 2)
     assert made[-1] == last
 
 
-def test_each_server_runs_its_own_part_of_the_session():
+def test_session_statement_has_separate_parts_for_mariadb_and_mysql():
     assert ENGINES["mysql"].session(TableOptions(timeout=5)) == (
         "SET SESSION time_zone = '+00:00' /*M!100100 , tx_read_only = 1, max_statement_time = 5 */ "
         "/*!80000 , transaction_read_only = 1, max_execution_time = 5000 */"
     )
 
 
-def test_a_place_cannot_add_settings_to_the_url():
+def test_database_name_cannot_add_settings_to_the_url():
     place = DatabasePlace("::1", 5432, "erp?user=other&x=/y")
     assert Engine().url(place) == "jdbc:postgresql://[::1]:5432/erp%3Fuser%3Dother%26x%3D%2Fy"
 
 
-def test_options_are_those_that_metadata_accepts_for_tables_alone():
+def test_table_options_match_the_options_that_metadata_accepts_for_tables():
     defaults = TableOptions.of("erp.customer", {"timezone": "Europe/Berlin"})
     shared = {entry.name for entry in fields(ReadingOptions)}
     own = {name: option.default for name, option in options_of(TABLE).items() if name not in shared}
@@ -159,7 +159,7 @@ def test_partitions_are_equal_ranges_between_the_bounds(type_, low, high, predic
     assert Engine().predicates(DescribedColumn("n", type_), low, high, 2) == predicates
 
 
-def test_more_partitions_than_values_are_no_empty_ranges():
+def test_partitions_beyond_the_number_of_values_are_omitted():
     made = Engine().predicates(DescribedColumn("n", "int4"), "1", "2", 10)
     assert made == ['"part" < 1 OR "part" IS NULL', '"part" >= 1']
 
@@ -168,7 +168,7 @@ def test_more_partitions_than_values_are_no_empty_ranges():
     ("type_", "low", "high"),
     [("text", "a", "b"), ("date", "2024-01-01", "infinity"), ("numeric", "0", "NaN"), ("numeric", "1", "Infinity")],
 )
-def test_a_column_that_cannot_be_divided_is_refused(type_, low, high):
+def test_partition_column_that_cannot_be_divided_is_refused(type_, low, high):
     with pytest.raises(Refusal) as refused:
         Engine().predicates(DescribedColumn("n", type_), low, high, 2)
     assert refused.value.code == "BAD_OPTION"
@@ -221,7 +221,7 @@ WATERMARKS = {"n": "7", "day": "2024-01-02", "at": "2024-01-02 03:04:05.123456",
         ),
     ],
 )
-def test_watermarks_are_read_and_written_as_each_database_does(kind, types, highest, conditions):
+def test_watermark_queries_use_the_syntax_of_each_database(kind, types, highest, conditions):
     engine, options = ENGINES[kind], TableOptions(filter="id > 0 -- real")
     columns = [DescribedColumn(name, type_) for name, type_ in types.items()]
     assert engine.highest("orders", columns, options) == f"SELECT {highest} FROM orders t WHERE (\nid > 0 -- real\n)"
@@ -243,7 +243,7 @@ def test_rows_ahead_of_a_limit_are_counted_under_the_filter(kind: str):
     assert f"MIN({name})" in engine.lowest("orders", column, options)
 
 
-def test_a_watermark_column_that_had_no_value_is_read_where_it_has_one():
+def test_watermark_column_without_a_mark_reads_every_row_with_a_value():
     columns = [DescribedColumn("n", "int4"), DescribedColumn("at", "timestamp")]
     assert Engine().from_values(columns, {"n": "7"}) == (
         '(t."n" IS NULL AND t."at" IS NULL) OR t."n" >= 7 OR t."at" IS NOT NULL'

@@ -46,7 +46,7 @@ def test_fields_of_structures_have_their_path():
     assert encodings("x") == encodings(None) == {}
 
 
-def test_without_a_schema_the_contract_and_the_declared_unit_tell_the_encoding():
+def test_contract_and_declared_unit_determine_the_encoding_without_a_schema():
     assert implied("timestamp", "milliseconds", True, "") == Encoding("moment", unit="milliseconds")
     assert not implied("timestamp", "microseconds", False, "").is_declared
     assert implied("time", "microseconds", False, "").kind == "plain"
@@ -62,18 +62,18 @@ def test_without_a_schema_the_contract_and_the_declared_unit_tell_the_encoding()
         ("nanoseconds,a=b=milliseconds", "nanoseconds", {"a=b": "milliseconds"}),
     ],
 )
-def test_units_are_those_of_columns_and_of_all_others(text, others, of_columns):
+def test_time_units_option_sets_units_by_column_and_for_all_others(text, others, of_columns):
     units = TimeUnits.of(text)
     assert units is not None
     assert (units.others, units.of_columns) == (others, of_columns)
 
 
 @pytest.mark.parametrize("text", ["seconds", "", "a=", "=milliseconds", "a=seconds", "milliseconds,milliseconds", 3])
-def test_other_units_are_no_value_of_the_option(text):
+def test_time_units_option_refuses_invalid_texts(text):
     assert not TIME_UNITS.fits(text)
 
 
-def test_only_numbers_that_a_larger_unit_explains_are_doubtful():
+def test_doubtful_ranges_contain_only_numbers_of_a_larger_unit():
     milliseconds = 1_706_695_200_000
     ((low, high),) = doubtful_ranges("microseconds")
     assert low <= milliseconds <= high

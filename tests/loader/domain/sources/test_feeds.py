@@ -19,7 +19,7 @@ def chosen(log: FeedLog, *listed: FeedFile, applied: int | None = None, one_file
     return choose("raw.r", log, listed, applied=log.newest if applied is None else applied, one_file=one_file)
 
 
-def test_a_table_without_a_record_takes_every_file():
+def test_raw_table_without_a_log_reads_every_file():
     assert chosen(FeedLog("t"), A, B).files == (A, B)
 
 
@@ -29,13 +29,13 @@ def test_a_file_that_was_loaded_is_not_read_again():
     assert chosen(loaded(("r1", (A,)), ("r2", (B,))), A, B).files == ()
 
 
-def test_names_keep_every_character_on_the_way_through_the_log():
+def test_log_keeps_every_character_of_a_file_name():
     odd = FeedFile('s3a://b/ü "x" [1]\n.csv', 1, 2, '"etag"')
     assert chosen(loaded(("r1", (odd,))), odd).files == ()
 
 
 @pytest.mark.parametrize("changed", [FeedFile(A.path, 11, 1), FeedFile(A.path, 10, 5)], ids=["longer", "written again"])
-def test_in_a_folder_a_file_that_changed_is_refused_and_where_each_delivery_replaces_it_it_is_read(changed):
+def test_changed_file_is_refused_in_a_folder_and_read_again_as_a_single_file(changed):
     log = loaded(("r1", (A,)))
     with pytest.raises(Refusal) as refused:
         chosen(log, changed)
@@ -44,13 +44,13 @@ def test_in_a_folder_a_file_that_changed_is_refused_and_where_each_delivery_repl
 
 
 @pytest.mark.parametrize(("choice", "files", "changed"), [("reload", (A.path,), ()), ("keep", (), (A.path,))])
-def test_a_source_may_read_changed_files_again_or_keep_what_was_loaded(choice, files, changed):
+def test_changed_files_option_reloads_or_keeps_a_changed_file(choice, files, changed):
     log = loaded(("r1", (A,)))
     found = choose("raw.r", log, [FeedFile(A.path, 11, 1)], applied=1, one_file=False, changed_files=choice)
     assert (tuple(file.path for file in found.files), found.changed) == (files, changed)
 
 
-def test_where_the_store_tags_content_the_tag_decides_and_not_the_time():
+def test_content_tag_takes_precedence_over_the_modification_time():
     log = loaded(("r1", (FeedFile("s3a://b/a", 10, 1, "x"),)))
     assert chosen(log, FeedFile("s3a://b/a", 10, 9, "x")).files == ()
     with pytest.raises(Refusal):
@@ -65,12 +65,12 @@ def test_files_of_a_run_that_did_not_reach_the_history_are_read_again_and_its_ro
     assert chosen(log, A, corrected, applied=1).files == (corrected,)
 
 
-def test_rows_whose_file_is_gone_stay_and_the_file_is_named():
+def test_rows_of_a_missing_file_are_kept_and_the_file_is_reported():
     choice = chosen(loaded(("r1", (A, B))), A, applied=0)
     assert (choice.files, choice.replaced, choice.gone) == ((A,), (), (B.path,))
 
 
-def test_a_history_notes_the_run_whose_rows_it_read():
+def test_history_note_records_the_newest_run_that_the_history_has_read():
     log = loaded(("r1", (A,)), ("r2", (B,)))
     note = with_note(None, "raw", log, "r1")
     assert log.number_in(note, "raw") == 1

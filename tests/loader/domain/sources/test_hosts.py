@@ -26,7 +26,7 @@ def test_hosts_are_compared_with_and_without_their_port():
         ("2001:db8:0:0:0:0:0:5", "2001:db8::5/128"),
     ],
 )
-def test_addresses_and_networks_among_the_hosts(entry, network):
+def test_networks_of_hosts_include_addresses_and_networks(entry, network):
     assert [str(found) for found in networks_of([entry], 443)] == [network]
 
 

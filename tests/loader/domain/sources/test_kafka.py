@@ -38,7 +38,7 @@ def test_a_password_cannot_add_a_setting():
     assert options["kafka.sasl.jaas.config"].endswith(r'password="x\" serviceName=\"y\\";')
 
 
-def test_neither_user_nor_password_adds_another_login_module():
+def test_user_and_password_cannot_add_another_login_module():
     """A line end would end the quoted text in the parser of Kafka's client."""
     other_module = "x%0Apassword='p';com.example.JndiLoginModule%20required%20user.provider.url='ldap:%2F%2Fh'%20a='b"
     for user in (other_module, "a%0Db", "a%00b", "a%E2%80%A8b"):
@@ -57,7 +57,7 @@ def test_every_broker_must_be_permitted():
     assert refused.value.code == "HOST_NOT_ALLOWED"
 
 
-def test_options_have_defaults_and_are_checked():
+def test_topic_options_have_defaults_and_refuse_invalid_values():
     options = TopicOptions.of("shop.orders", {"envelope": "debezium", "null_string": "-"})
     assert options.is_debezium
     assert not options.skips_lost
@@ -76,7 +76,7 @@ def test_an_event_has_its_row_after_the_change_or_before_a_delete(wrap):
     assert (row_of(changed), row_of(deleted)) == ({"id": 1, "v": "a"}, {"id": 1})
 
 
-def test_another_object_is_no_event():
+def test_other_json_object_is_not_read_as_an_event():
     assert event_of({"id": 1, "op": "U"}) is None
     assert event_of({"schema": {}, "payload": {"id": 1}}) is None
 

@@ -76,7 +76,7 @@ def request(mark: tuple[Mark, ...] = (), *, at: datetime = AT, **intake: Any) ->
         (INSTANT, "UTC", None, ("2999-01-01",), None, 1),
     ],
 )  # fmt: skip
-def test_a_mark_of_times_never_passes_the_run_and_the_tolerance(kind, zone, tolerance, texts, end, ahead):
+def test_time_mark_never_exceeds_the_run_time_plus_tolerance(kind, zone, tolerance, texts, end, ahead):
     made = read(request(tolerance=tolerance), kind, *texts, zone=zone)
     assert (made.end, made.ahead) == ({} if end is None else {"n": end}, {"n": ahead} if ahead else None)
     assert len(window_warnings(made, "erp.orders", request())) == bool(ahead)
@@ -93,14 +93,14 @@ def test_later_rows_are_read_though_a_row_is_dated_in_the_future():
     assert third.end == second.end
 
 
-def test_a_source_that_went_backwards_is_noticed_beside_a_row_in_the_future():
+def test_source_that_went_backwards_is_refused_despite_a_row_dated_in_the_future():
     first = read(request(), INSTANT, "2026-02-28", "2999-01-01")
     with pytest.raises(Refusal) as refused:
         read(request(after(first)), INSTANT, "2026-02-20", "2999-01-01")
     assert refused.value.code == "WATERMARK_BACKWARDS"
 
 
-def test_a_mark_beyond_the_limit_counts_for_nothing_so_the_source_is_read_whole():
+def test_mark_beyond_the_limit_is_ignored_and_the_source_read_whole():
     poisoned = read(replace(request(), at=None), INSTANT, "2026-02-28", "2999-01-01")
     assert poisoned.end == {"n": "2999-01-01 00:00:00+00:00"}
     made = read(request(after(poisoned)), INSTANT, "2026-02-28", "2999-01-01")
@@ -110,7 +110,7 @@ def test_a_mark_beyond_the_limit_counts_for_nothing_so_the_source_is_read_whole(
 
 
 @pytest.mark.parametrize(("full", "since"), [(True, ""), (False, "2026-01-01")])
-def test_a_load_by_hand_leaves_rows_ahead_out_of_the_mark(full: bool, since: str):
+def test_full_or_since_load_excludes_rows_ahead_from_the_mark(full: bool, since: str):
     made = read(replace(request(), full=full, since=since), INSTANT, "2026-02-28", "2999-01-01")
     assert (made.end, made.ahead) == ({"n": "2026-02-28 00:00:00+00:00"}, {"n": 1})
 
@@ -151,13 +151,13 @@ def test_a_few_numbers_far_above_all_others_are_ahead_in_a_first_load(texts, end
     assert (made.end, bool(made.ahead)) == ({"n": str(end)}, bool(ahead))
 
 
-def test_the_lowest_known_number_stays_beside_the_mark():
+def test_mark_keeps_the_lowest_known_number():
     first = after(read(request(), NUMBER, "1000", "1100"))
     second = after(read(request(first), NUMBER, "1100", "1200"), first)
     assert (first[0].lows, second[0].lows) == ({"n": "1000"}, {"n": "1000"})
 
 
-def test_rows_ahead_are_counted_in_words():
+def test_window_text_counts_rows_ahead():
     window = {"from": {"n": "7"}, "to": {"n": "9"}, "ahead": {"n": 2}}
     assert window_text(window) == "read from n 7, up to n 9, and 2 rows ahead"
 
@@ -193,14 +193,14 @@ def delivered(asked: Reading, *numbers: int) -> Window:
     return finish_window(begun, "shop.orders", {"n": NUMBER}, highest, asked, Rows(values))
 
 
-def test_an_endpoint_with_a_number_ahead_is_asked_from_the_mark_below():
+def test_endpoint_with_a_number_ahead_is_read_from_the_mark_below_it():
     first = after(delivered(request(), 1, 2, 3, 999_999_999))
     assert first[0].values == {"n": "3"}
     second = delivered(request(first), 3, 4, 999_999_999)
     assert (second.start, second.end, second.ahead) == ({"n": "3"}, {"n": "4"}, {"n": 1})
 
 
-def test_an_endpoint_whose_rows_are_all_below_the_mark_went_backwards():
+def test_endpoint_with_all_rows_below_the_mark_is_refused():
     first = after(delivered(request(), 1, 50))
     with pytest.raises(Refusal) as refused:
         delivered(request(first), 1, 20)
@@ -209,7 +209,7 @@ def test_an_endpoint_whose_rows_are_all_below_the_mark_went_backwards():
 
 
 @pytest.mark.parametrize(("second", "look_back", "warned"), [((50, 60), None, 1), ((51, 60), None, 0), ((60,), 5, 1)])
-def test_an_endpoint_that_delivers_not_even_the_rows_of_its_mark_is_warned_of(second, look_back, warned):
+def test_endpoint_without_the_rows_of_its_mark_gets_a_warning(second, look_back, warned):
     first = after(delivered(request(), 1, 50))
     known = after(replace(delivered(request(first), *second), start=None))
     asked = request(known, look_back=look_back)

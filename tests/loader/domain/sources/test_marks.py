@@ -80,7 +80,7 @@ def test_values_have_one_text_that_keeps_microseconds(text: str, kind: str, kept
     assert text_of(value_of(kept, kind)) == kept
 
 
-def test_a_time_with_a_zone_is_read_in_the_zone_of_local_times():
+def test_zoned_time_is_converted_to_the_zone_of_local_times():
     assert text_of(value_of("2024-07-01T10:00:00Z", LOCAL, "Europe/Berlin")) == "2024-07-01 12:00:00"
     assert text_of(value_of("2024-07-01T10:00:00Z", LOCAL, "+05:30")) == "2024-07-01 15:30:00"
 
@@ -88,7 +88,7 @@ def test_a_time_with_a_zone_is_read_in_the_zone_of_local_times():
 @pytest.mark.parametrize(
     ("text", "kind"), [("NaN", NUMBER), ("Infinity", NUMBER), ("infinity", INSTANT), ("0044-03-15 BC", DAY), ("", DAY)]
 )
-def test_a_highest_value_without_a_place_in_the_order_is_refused(text: str, kind: str):
+def test_highest_value_that_cannot_be_ordered_is_refused(text: str, kind: str):
     with pytest.raises(Refusal) as caught:
         reading().window(SOURCE, {"n": kind}, {"n": text})
     assert (caught.value.code, caught.value.column) == ("VALUE_DOES_NOT_FIT", "n")
@@ -97,12 +97,12 @@ def test_a_highest_value_without_a_place_in_the_order_is_refused(text: str, kind
 @pytest.mark.parametrize(
     ("marks", "start"), [((), None), ((None,), None), ((5,), "5"), ((5, 3), "3"), ((5, None), None)]
 )
-def test_a_run_reads_from_the_lowest_mark_and_everything_if_a_reader_has_none(marks: tuple, start: str | None):
+def test_run_reads_from_the_lowest_mark_or_everything_if_a_reader_has_no_mark(marks: tuple, start: str | None):
     made = window(reading(*marks), 9)
     assert (made.start, made.end) == (None if start is None else {"n": start}, {"n": "9"})
 
 
-def test_a_mark_of_another_source_counts_for_nothing():
+def test_mark_of_another_source_is_ignored():
     other = Reading(Intake(("n",)), (Mark("other", {"n": "5"}),))
     assert window(other, 3).start is None
 
@@ -136,7 +136,7 @@ def test_an_emptied_source_has_not_gone_backwards():
     assert window(reading(5), None).end == {}
 
 
-def test_by_hand_a_run_reads_everything_or_from_a_value_without_the_look_back():
+def test_full_or_since_run_ignores_the_mark_and_the_look_back():
     assert window(reading(5, full=True), 3).start is None
     request = reading(5, look_back=2, since="4")
     assert request.bounds(window(request, 3)) == {"n": "4"}
@@ -194,11 +194,11 @@ ENDPOINT = SourceSpec(
         ({"api": ApiSpec(parse_api("https://api.example.org/v2"))}, False),
     ],
 )
-def test_a_mark_of_an_endpoint_holds_from_day_to_day_and_not_for_another_request(changes: dict, is_same: bool):
+def test_endpoint_mark_survives_another_date_but_not_another_request(changes: dict, is_same: bool):
     assert (digest_of(replace(ENDPOINT, **changes), N) == digest_of(ENDPOINT, N)) == is_same
 
 
-def test_notes_keep_marks_and_windows():
+def test_marks_and_windows_survive_a_round_trip_through_their_notes():
     marks = {RAW: Mark(DIGEST, {"n": "5"})}
     assert marks_in(marks_note(marks)) == marks
     assert (marks_note({}), marks_in(None), Window.of_note({})) == ({}, {}, None)
@@ -206,7 +206,7 @@ def test_notes_keep_marks_and_windows():
     assert Window.of_note(made.as_note()) == made
 
 
-def test_after_a_revert_the_lower_mark_holds_and_none_where_one_is_missing():
+def test_lower_marks_returns_the_lower_mark_and_none_where_either_is_missing():
     five, seven = {RAW: mark(5)}, {RAW: mark(7)}
     assert lower_marks(five, seven) == lower_marks(seven, five) == five
     assert lower_marks(five, {}) == lower_marks({}, five) == {}

@@ -35,11 +35,11 @@ def refused(log: FeedLog, place: Topic, applied: int | None = None) -> Refusal:
     return refusal.value
 
 
-def test_a_table_without_a_record_takes_every_message_from_the_earliest_on():
+def test_raw_table_without_a_log_reads_from_the_earliest_message():
     assert offsets(chosen(FeedLog("t"), topic((0, 5), (3, 9)))) == [(0, 0, 5), (1, 3, 9)]
 
 
-def test_a_run_reads_on_where_the_run_before_ended():
+def test_run_reads_from_the_offset_where_the_previous_run_ended():
     log = loaded(("r1", topic((0, 5), (0, 2))))
     assert offsets(chosen(log, topic((0, 8), (0, 2)))) == [(0, 5, 8)]
     assert offsets(chosen(log, topic((0, 5), (0, 2)))) == []
@@ -62,7 +62,7 @@ def test_a_new_partition_is_read_from_its_earliest_message():
     assert offsets(chosen(log, topic((0, 5), (0, 4)))) == [(1, 0, 4)]
 
 
-def test_messages_that_expired_after_they_were_loaded_are_not_missed():
+def test_loaded_messages_that_expired_do_not_refuse_the_run():
     log = loaded(("r1", topic((0, 5))))
     assert offsets(chosen(log, topic((5, 7)))) == [(0, 5, 7)]
 
@@ -84,18 +84,18 @@ def test_expired_messages_can_be_skipped_and_are_counted():
     [topic((0, 9), id="id-2"), topic((0, 3))],
     ids=["another id", "it ends before what was read"],
 )
-def test_a_topic_that_was_created_again_refuses_the_run_and_can_be_read_anew(now):
+def test_recreated_topic_refuses_the_run_unless_lost_messages_are_skipped(now):
     log = loaded(("r1", topic((0, 5))))
     assert refused(log, now).code == "TOPIC_REPLACED"
     choice = chosen(log, now, skip_lost=True)
     assert (offsets(choice), choice.restarted) == ([(0, 0, now.partitions[0][1])], True)
 
 
-def test_a_topic_with_fewer_partitions_was_created_again():
+def test_topic_with_fewer_partitions_is_refused_as_recreated():
     assert refused(loaded(("r1", topic((0, 5), (0, 5)))), topic((0, 5))).code == "TOPIC_REPLACED"
 
 
-def test_after_a_topic_was_read_anew_its_own_offsets_count():
+def test_recreated_topic_is_continued_at_its_own_offsets():
     again = topic((0, 9), id="id-2")
     transactions = loaded(("r1", topic((0, 5))))
     log = FeedLog.of("t", transactions.transactions("r2", chosen(transactions, again, skip_lost=True)))
@@ -120,20 +120,20 @@ def test_a_first_run_that_did_not_reach_the_history_is_read_again_from_its_start
     assert refused(log, topic((4, 6)), applied=0).code == "OFFSETS_EXPIRED"
 
 
-def test_rows_whose_messages_are_gone_stay():
+def test_rows_of_expired_messages_are_kept():
     log = loaded(("r1", topic((3, 5))))
     choice = chosen(log, topic((4, 6)), applied=0, skip_lost=True)
     assert (offsets(choice), choice.replaced, choice.skipped) == ([(0, 4, 6)], (), 1)
 
 
-def test_a_history_notes_the_run_whose_messages_it_has():
+def test_history_note_records_the_newest_run_whose_messages_the_history_has():
     log = loaded(("r1", topic((0, 5))), ("r2", topic((0, 8))))
     note = with_note(None, "raw", log, "r1")
     assert log.number_in(note, "raw") == 1
     assert log.number_in(with_note(note, "raw", log, "r2"), "raw") == 2
 
 
-def test_files_and_messages_of_one_table_are_recorded_side_by_side():
+def test_log_records_files_and_messages_of_one_table_separately():
     """The location may have been a folder before."""
     log = FeedLog.of("t", FeedLog("t").transactions("r1", FeedChoice((FeedFile("file:/in/a", 1, 1),))))
     assert offsets(chosen(log, topic((0, 5)))) == [(0, 0, 5)]

@@ -47,26 +47,26 @@ def evidence(*values: str | None) -> str:
         (["٣"], "string"),
     ],
 )
-def test_the_narrowest_type_that_loses_nothing(values: list[str], expected: str):
+def test_inferred_type_is_the_narrowest_without_loss(values: list[str], expected: str):
     assert proposed(*values) == expected
 
 
-def test_leading_zeros_stay_text_and_the_evidence_says_so():
+def test_values_with_leading_zeros_are_inferred_as_string_with_evidence():
     assert proposed("007", "12") == "string"
     assert "'007' begins with a zero" in evidence("007", "12")
 
 
-def test_digits_too_long_for_a_number_stay_text():
+def test_digits_too_long_for_a_number_are_inferred_as_string():
     assert proposed("9" * 25) == "string"
     assert "too long for a number" in evidence("9" * 25)
 
 
-def test_the_evidence_of_whole_numbers_says_how_many_and_how_wide():
+def test_evidence_of_whole_numbers_states_count_and_width():
     values = [str(number) for number in range(100_000_000_000, 100_000_002_000)]
     assert evidence(*values) == "all 2,000 sampled values are whole numbers; widest 12 digits"
 
 
-def test_one_value_that_is_no_number_is_named():
+def test_evidence_names_the_only_value_that_is_no_number():
     assert evidence("1", "2", "3", "n/a") == "3 of 4 sampled values are numbers, 'n/a' is not"
 
 
@@ -74,13 +74,13 @@ def test_long_values_are_cut_in_the_evidence():
     assert len(evidence("1", "2", "x" * 500)) < 120
 
 
-def test_a_column_without_any_value_is_text():
+def test_column_without_values_is_inferred_as_string():
     assert proposed(None, None) == "string"
     assert evidence(None, None) == "no row of the sample has a value"
     assert infer([], 0)[1] == "the sample has no rows"
 
 
-def test_nothing_at_all_does_not_count_against_a_type():
+def test_null_values_do_not_affect_the_inferred_type():
     assert proposed("1", None, "2") == "integer"
 
 
@@ -120,35 +120,35 @@ def test_whole_numbers_that_may_grow_out_of_an_integer_are_bigints():
 # --- the business key ----------------------------------------------------------------------------
 
 
-def test_a_column_that_is_unique_and_never_empty_is_the_key():
+def test_unique_column_without_nulls_is_suggested_as_key():
     places, why = suggest_key(["city", "icao"], [["Rome", "Rome"], ["LIRA", "LIRF"]])
     assert places == (1,)
     assert why == "all 2 sampled values are present and unique"
 
 
-def test_a_name_that_sounds_like_a_key_wins_over_one_further_left():
+def test_key_suggestion_prefers_a_key_like_name_to_an_earlier_column():
     names, values = ["title", "orderId"], [["a", "b"], ["1", "2"]]
     assert suggest_key(names, values)[0] == (1,)
 
 
-def test_a_gap_in_a_column_makes_it_no_key():
+def test_column_with_a_null_is_not_suggested_as_key():
     assert suggest_key(["id"], [["1", None, "3"]]) == ((), "")
 
 
-def test_two_columns_are_a_key_where_one_is_not_enough():
+def test_two_columns_are_suggested_as_key_where_neither_alone_is_unique():
     places, why = suggest_key(["order_no", "line_no"], [["1", "1", "2"], ["1", "2", "1"]])
     assert places == (0, 1)
     assert "together" in why
 
 
-def test_one_row_tells_nothing_of_a_key():
+def test_single_row_suggests_no_key():
     assert suggest_key(["id"], [["1"]]) == ((), "")
 
 
 @given(
     st.integers(2, 6).flatmap(lambda width: st.lists(st.lists(anything, min_size=width, max_size=width), max_size=8))
 )
-def test_what_is_suggested_as_key_parts_all_sampled_rows(rows: list[list[str]]):
+def test_suggested_key_is_unique_in_all_sampled_rows(rows: list[list[str]]):
     columns = [list(column) for column in zip(*rows, strict=True)]
     places, _ = suggest_key([f"c{n}" for n in range(len(columns))], columns)
     if places:

@@ -37,7 +37,7 @@ def test_columns_in_another_order_are_no_change():
     assert changes_of([held("a"), held("b")], [seen("b"), seen("a")]) == []
 
 
-def test_new_and_gone_columns_are_told_apart_if_their_names_are_not_alike():
+def test_columns_with_dissimilar_names_are_gone_and_new_instead_of_renamed():
     assert changes_of([held("id"), held("amount", "integer")], [seen("id"), seen("vip", "boolean")]) == [
         ("gone", "amount"),
         ("new", "vip"),
@@ -48,7 +48,7 @@ def test_a_retired_column_that_is_delivered_returns():
     assert changes_of([held("a", active=False)], [seen("a")]) == [("returning", "a")]
 
 
-def test_a_name_in_another_case_is_neither_new_nor_gone():
+def test_name_in_another_case_is_a_recased_column():
     (change,) = compare_schema([held("Amount", "integer")], [seen("amount")])
     assert (change.kind, change.former, change.name) == ("recased", "Amount", "amount")
 
@@ -63,18 +63,18 @@ def test_types_that_the_warehouse_stores_alike_are_no_change():
     assert changes_of([held("a", "string"), held("b", "uuid")], [seen("a", "json"), seen("b", "string")]) == []
 
 
-def test_a_type_that_nothing_tells_is_no_change():
+def test_unknown_observed_type_is_no_change():
     assert changes_of([held("a", "integer")], [seen("a")]) == []
 
 
-def test_a_type_without_limits_tells_nothing_of_the_contracts():
+def test_observed_type_without_limits_does_not_contradict_the_contract():
     assert seen("a", "string").beside(parse("string(10)")).type is None
     assert seen("a", "decimal(38,10)").beside(parse("decimal(18,2)")).type is None
     assert seen("a", "string").beside(parse("integer")).type == parse("string")
     assert seen("a", "decimal(20,2)").beside(parse("decimal(18,2)")).type == parse("decimal(20,2)")
 
 
-def test_a_type_that_the_contract_holds_is_told_but_opens_nothing():
+def test_type_that_fits_the_contract_is_listed_but_not_in_the_fingerprint():
     changes = compare_schema([held("a", "bigint")], [seen("a", "integer", declared=True)])
     assert [change.is_held for change in changes] == [True]
     assert fingerprint(changes) == fingerprint(())
@@ -93,25 +93,25 @@ def test_incompatible_types_are_no_rename():
     ]
 
 
-def test_of_several_candidates_the_most_similar_name_is_taken():
+def test_rename_matches_the_most_similar_of_several_names():
     contract = [held("order_date", "date"), held("ship_date", "date")]
     changes = compare_schema(contract, [seen("date_ordered", "date"), seen("ship_dt", "date")])
     assert {change.former: change.name for change in changes} == {"order_date": "date_ordered", "ship_date": "ship_dt"}
 
 
-def test_the_words_of_a_name_may_be_written_in_another_way():
+def test_rename_score_recognizes_words_in_camel_and_snake_case():
     assert rename_score(held("orderNo"), seen("order_no", "string")) > rename_score(held("orderNo"), seen("note"))
 
 
-def test_columns_that_the_options_leave_out_are_not_new():
+def test_ignored_columns_are_not_new():
     assert changes_of([], [seen("a"), seen("b")], ignored={"a"}) == [("new", "b")]
 
 
-def test_columns_that_a_sample_may_lack_are_not_gone():
+def test_column_missing_from_an_incomplete_sample_is_not_gone():
     assert changes_of([held("a")], [], complete=False) == []
 
 
-def test_a_path_into_a_delivered_column_is_there():
+def test_path_into_a_delivered_column_is_not_gone():
     assert changes_of([held("place.city"), held("place.zip")], [seen("place", "json")]) == []
 
 
@@ -123,7 +123,7 @@ def test_inferred_types_do_not_change_the_fingerprint_and_declared_ones_do():
     assert of("integer", declared=True) != of("string", declared=True)
 
 
-def test_a_change_that_a_user_made_meanwhile_remains_no_more():
+def test_changes_already_made_by_a_user_do_not_remain():
     contract = [held("id"), held("cust_nm"), held("amount", "integer"), held("old")]
     observed = [seen("id"), seen("customer_nm", "string"), seen("amount", "bigint"), seen("vip", "boolean")]
     changes = compare_schema(contract, observed)
@@ -132,7 +132,7 @@ def test_a_change_that_a_user_made_meanwhile_remains_no_more():
     assert remaining(changes, edited) == ()
 
 
-def test_a_rename_that_a_user_refuses_is_a_column_that_goes_and_one_that_comes():
+def test_refused_rename_splits_into_a_gone_and_a_new_column():
     (change,) = compare_schema([held("cust_nm")], [seen("customer_name", "string")])
     assert [(part.kind, part.name) for part in split_rename(change)] == [(GONE, "cust_nm"), (NEW, "customer_name")]
 
@@ -152,7 +152,7 @@ SCHEMAS = st.lists(st.builds(seen, NAMES, TYPES, declared=st.booleans()), max_si
 
 
 @given(CONTRACTS, SCHEMAS, st.randoms(use_true_random=False))
-def test_the_order_of_columns_never_counts(contract: list, observed: list, random):
+def test_comparison_does_not_depend_on_the_order_of_columns(contract: list, observed: list, random):
     changes = compare_schema(contract, observed)
     random.shuffle(contract)
     random.shuffle(observed)
@@ -175,7 +175,7 @@ def test_every_column_is_in_at_most_one_change(contract: list, observed: list):
 
 
 @given(CONTRACTS, SCHEMAS)
-def test_whatever_differs_is_told(contract: list, observed: list):
+def test_every_column_that_differs_is_in_a_change(contract: list, observed: list):
     changes = compare_schema(contract, observed)
     told = {change.former or change.name for change in changes} | {change.name for change in changes}
     active = {column.name for column in contract if column.active}
@@ -184,7 +184,7 @@ def test_whatever_differs_is_told(contract: list, observed: list):
 
 
 @given(CONTRACTS, st.lists(st.builds(seen, NAMES, TYPES, declared=st.booleans()), max_size=6))
-def test_names_that_a_contract_would_have_twice_clash(contract: list, observed: list):
+def test_changes_other_than_clashes_never_duplicate_a_name(contract: list, observed: list):
     changes = compare_schema(contract, observed)
     added = [change.name for change in changes if change.kind in (NEW, RENAMED, "recased")]
     former = {change.former for change in changes if change.kind in (RENAMED, "recased")}
@@ -195,7 +195,7 @@ def test_names_that_a_contract_would_have_twice_clash(contract: list, observed: 
 
 
 @given(CONTRACTS, SCHEMAS)
-def test_accepting_every_change_leaves_none(contract: list, observed: list):
+def test_accepting_every_change_leaves_only_clashes(contract: list, observed: list):
     columns = {column.name: column for column in contract}
     for _ in range(2):  # a column that returns may have another type than when it was retired
         for change in compare_schema(columns.values(), observed):
@@ -228,7 +228,7 @@ def test_a_score_is_from_0_to_1_and_a_rename_needs_compatible_types(
 
 
 @given(CONTRACTS, SCHEMAS)
-def test_changes_survive_their_json(contract: list, observed: list):
+def test_changes_survive_a_json_round_trip(contract: list, observed: list):
     for change in compare_schema(contract, observed):
         assert SchemaChange.from_json(change.as_json()) == change
         assert change.kind in (RENAMED, RETYPED) or change.score is None

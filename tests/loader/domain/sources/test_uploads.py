@@ -21,7 +21,7 @@ def located(location: str, name: str, *, is_folder: bool = False) -> str:
         ("/landing/in/[ab].csv", "b.csv", "/landing/in/b.csv"),
     ],
 )
-def test_a_file_replaces_the_one_file_and_joins_those_of_a_pattern(location: str, name: str, stored: str):
+def test_upload_replaces_a_single_file_or_adds_to_those_of_a_pattern(location: str, name: str, stored: str):
     assert located(location, name) == stored
 
 

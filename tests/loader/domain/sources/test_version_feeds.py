@@ -44,7 +44,7 @@ def test_versions_of_a_run_that_died_before_the_history_are_read_again():
 @pytest.mark.parametrize(
     ("newest", "table_id", "reason"), [(3, ID, "ends at version 3"), (9, "table-2", "created again")]
 )
-def test_a_replaced_table_is_refused_and_read_whole_by_hand_with_later_numbers(newest, table_id, reason):
+def test_replaced_table_is_refused_until_a_full_load_with_later_numbers(newest, table_id, reason):
     log = log_of(whole(5, 1), changes(5, 8, 2))
     with pytest.raises(Refusal, match=reason) as refused:
         chosen(log, newest, table_id=table_id)
@@ -54,7 +54,7 @@ def test_a_replaced_table_is_refused_and_read_whole_by_hand_with_later_numbers(n
     assert chosen(after, newest + 2, table_id=table_id) == ([(CHANGES, newest + 1, newest + 3, 8)], ())
 
 
-def test_by_hand_a_table_that_goes_on_is_read_whole_in_the_same_order():
+def test_full_load_of_an_unreplaced_table_keeps_its_numbers():
     assert chosen(log_of(whole(5, 1), changes(5, 8, 2)), 9, full=True) == ([(WHOLE, 0, 10, 0)], ())
 
 
@@ -64,7 +64,7 @@ def test_another_location_is_read_whole():
 
 @settings(max_examples=200)
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["run", "run", "dies", "full", "replaced"])), max_size=12))
-def test_in_any_sequence_of_runs_each_version_is_read_once_and_the_order_only_grows(happened):
+def test_each_version_is_read_once_in_increasing_order_in_any_sequence_of_runs(happened):
     newest, table, applied, ranges, last = 0, 1, 0, [], -1
     for number, (added, what) in enumerate(happened, start=1):
         newest, table = (added, table + 1) if what == "replaced" else (newest + added, table)

@@ -46,26 +46,26 @@ def loads(script, name: str) -> list[dict]:
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["raw.raw_air_airport", AIRPORT, ROUTE])
-def test_a_load_is_the_same_as_before(moved, runner, script, name):
+def test_load_manifest_is_unchanged_after_keys_changed(moved, runner, script, name):
     run = perform(queued(), runner)
     assert (run.status, run.error) == ("succeeded", None)
     before, now = loads(script, name)
     assert now == before
 
 
-def test_its_numbers_and_times_go_on(moved, runner, script):
+def test_sequence_and_newest_time_continue_after_keys_changed(moved, runner, script):
     run = perform(queued(), runner)
     assert row(run, AIRPORT).sequence == 2
     told = {one["name"]: one["newest_applied_at"] for one in script.seen("load")[-1]["body"]["rawcore"]}
     assert told[AIRPORT] == moved.load_timestamp.isoformat()
 
 
-def test_its_runs_are_found_by_what_describes_it_now(moved, runner):
+def test_earlier_runs_are_found_by_the_dataset_with_the_new_key(moved, runner):
     run = perform(queued(), runner)
     assert [one.run for one in dataset_runs(dataset=target(AIRPORT))] == [run, moved]
 
 
-def test_what_is_new_is_added_to_the_table_that_is_there(moved, runner, script):
+def test_new_column_is_added_to_the_existing_table(moved, runner, script):
     applied = set(AppliedDataset.objects.values_list("dataset_key", flat=True))
     create_target_column(dataset=target(AIRPORT), name="continent", type="string(2)", expression="'EU'")
     assert perform(queued(), runner).status == "succeeded"
@@ -78,7 +78,7 @@ def test_what_is_new_is_added_to_the_table_that_is_there(moved, runner, script):
     assert set(AppliedDataset.objects.values_list("dataset_key", flat=True)) == applied
 
 
-def test_questions_go_to_the_table_that_is_there(moved, runner, script):
+def test_read_uses_the_existing_table(moved, runner, script):
     script.add(answers={"sample": {"rows": []}})
     read = request_read(kind="sample", dataset=target(AIRPORT), wake_worker=False).read
     perform_read(read_pk=read.pk, worker="w1", runner=runner)
@@ -86,7 +86,7 @@ def test_questions_go_to_the_table_that_is_there(moved, runner, script):
     assert script.seen("read")[-1]["body"]["table"]["key"] == before["table"]["key"]
 
 
-def test_a_compaction_goes_to_the_tables_that_are_there(moved, runner, script):
+def test_compaction_uses_the_existing_tables(moved, runner, script):
     (before, *_) = loads(script, AIRPORT)
     asked = request_compaction(dataset_key=before["dataset"], wake_worker=False)
     assert perform(asked.run, runner).status == "succeeded"

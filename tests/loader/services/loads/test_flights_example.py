@@ -103,7 +103,7 @@ def test_the_view_counts_every_flight_once(example, flights):
     assert query(example, "SELECT sum(flights) FROM mart.airline_delay") == [[len(flights)]]
 
 
-def test_flights_and_weather_meet_in_their_hour(example, flights):
+def test_flights_are_joined_with_the_weather_of_their_hour(example, flights):
     weather = pd.read_csv(package_folder() / "weather.csv")
     joined = flights.merge(weather[["origin", "time_hour", "visib"]], how="left", on=["origin", "time_hour"])
 
@@ -136,7 +136,7 @@ print(json.dumps({result.check_name: [result.outcome, result.failed] for result 
     }
 
 
-def test_destinations_have_the_names_that_the_history_of_airports_begins_with(example, flights, airports_file):
+def test_destinations_have_the_first_names_in_the_history_of_airports(example, flights, airports_file):
     airports = pd.read_csv(airports_file, keep_default_na=False)
     named = flights.merge(airports[["iata", "name"]], how="left", left_on="dest", right_on="iata")
     expected = [

@@ -53,7 +53,7 @@ def test_failures_of_loads_are_settled_by_a_load_of_everything():
     assert unread() == [revert.run_id]
 
 
-def test_a_value_of_a_column_is_not_told():
+def test_load_failure_event_contains_no_value_of_a_column():
     error = {"code": "CAST_FAILS", "message": "3 values", "column": "name", "samples": ["id=Zebedee"]}
     ended(status="failed", error=error)
     assert "Zebedee" not in Event.objects.get(kind="load.failed").title

@@ -59,11 +59,11 @@ def sent(monkeypatch):
 AT = datetime(2024, 5, 1, tzinfo=UTC)
 
 
-def test_a_run_id_reads_well_and_sorts_by_time():
+def test_run_id_begins_with_its_time():
     assert new_run_id(at=datetime(2026, 11, 21, 8, 15, tzinfo=UTC)).startswith("20261121T081500Z-")
 
 
-def test_asking_queues_a_run_and_wakes_a_worker(airports, sent, django_user_model):
+def test_load_request_queues_a_run_and_wakes_a_worker(airports, sent, django_user_model):
     user = ensure_user(name="ann", roles=["operator"])
     asked = request_load_run(load_timestamp=datetime(2024, 5, 1), user=user)
     assert (asked.requested, asked.wakeup_sent, asked.notice) == (True, True, "")
@@ -72,7 +72,7 @@ def test_asking_queues_a_run_and_wakes_a_worker(airports, sent, django_user_mode
     assert sent == [asked.run.pk]
 
 
-def test_a_broker_that_is_away_loses_nothing(airports, sent):
+def test_run_is_queued_while_the_broker_is_unreachable(airports, sent):
     sent.reason = "connection refused"
     asked = request_load_run()
     assert LoadRun.objects.get().status == "queued"
@@ -81,21 +81,21 @@ def test_a_broker_that_is_away_loses_nothing(airports, sent):
 
 
 @pytest.mark.parametrize("scope", [Scope(SCHEMA, "nope"), Scope(DATASET, "rawcore.nope")])
-def test_a_scope_that_names_nothing_leaves_no_run(airports, sent, scope):
+def test_unknown_scope_is_refused_without_a_run(airports, sent, scope):
     with pytest.raises(Refusal):
         request_load_run(scope=scope)
     assert (LoadRun.objects.count(), sent) == (0, [])
 
 
 @pytest.mark.parametrize("run_id", ["", "-x", "a b", "x" * 101, "../x"])
-def test_a_run_id_has_to_be_a_name(airports, run_id):
+def test_invalid_run_id_is_refused(airports, run_id):
     with pytest.raises(Refusal) as refused:
         request_load_run(run_id=run_id)
     assert refused.value.code == "BAD_RUN_ID"
 
 
 @pytest.mark.parametrize("status", ["succeeded", "queued", "running", "canceling"])
-def test_a_run_that_is_done_or_under_way_is_returned_as_it_is(airports, sent, status):
+def test_request_with_the_id_of_a_succeeded_or_active_run_returns_it_unchanged(airports, sent, status):
     run = request_load_run(run_id="r").run
     LoadRun.objects.update(status=status, heartbeat_at=timezone.now())
     asked = request_load_run(run_id="r")
@@ -104,7 +104,7 @@ def test_a_run_that_is_done_or_under_way_is_returned_as_it_is(airports, sent, st
 
 
 @pytest.mark.parametrize("status", ["failed", "blocked", "canceled", "lost"])
-def test_a_run_that_ended_otherwise_is_queued_again(airports, sent, status):
+def test_request_with_the_id_of_an_unsuccessful_run_queues_it_again(airports, sent, status):
     request_load_run(run_id="r", load_timestamp=AT)
     LoadRun.objects.update(status=status, error={"code": "X", "message": "x"}, finished_at=timezone.now())
     asked = request_load_run(run_id="r", allow_empty=True, allow_deletes=True)
@@ -113,7 +113,7 @@ def test_a_run_that_ended_otherwise_is_queued_again(airports, sent, status):
     assert len(sent) == 2
 
 
-def test_a_silent_run_is_given_up_when_it_is_asked_for_again(airports, sent):
+def test_request_with_the_id_of_a_silent_run_queues_it_again(airports, sent):
     run = request_load_run(run_id="r").run
     claim(run_pk=run.pk, worker="w")
     LoadRun.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=1))
@@ -133,7 +133,7 @@ def test_a_repetition_by_a_user_who_was_renamed_meanwhile_is_refused(airports, s
     must_still_start(request_load_run(run_id="r").run)
 
 
-def test_an_id_that_stands_for_another_run_is_refused(airports, sent):
+def test_run_id_of_a_different_request_is_refused(airports, sent):
     request_load_run(run_id="r", load_timestamp=AT, scope=Scope(DATASET, "rawcore.rc_air_airport"))
     for different in ({"scope": Scope()}, {"load_timestamp": AT + timedelta(hours=1)}):
         with pytest.raises(Refusal) as refused:
@@ -142,13 +142,13 @@ def test_an_id_that_stands_for_another_run_is_refused(airports, sent):
     assert request_load_run(run_id="r", load_timestamp=AT).run.run_id == "r"
 
 
-def test_two_who_ask_for_one_id_at_once_get_one_run(airports, sent, in_threads):
+def test_concurrent_requests_with_one_run_id_create_one_run(airports, sent, in_threads):
     asked = in_threads(*[lambda: request_load_run(run_id="r")] * 4)
     assert LoadRun.objects.count() == 1
     assert sum(one.requested for one in asked) == 1
 
 
-def test_of_two_claims_one_wins(airports, in_threads):
+def test_run_is_claimed_by_only_one_of_several_workers(airports, in_threads):
     run = request_load_run(wake_worker=False).run
     claimed = in_threads(*(lambda name=name: claim(run_pk=run.pk, worker=name) for name in "abcd"))
     (winner,) = [one for one in claimed if one is not None]
@@ -156,7 +156,7 @@ def test_of_two_claims_one_wins(airports, in_threads):
     assert (run.status, run.attempt, run.claimed_by) == ("running", 1, winner.claimed_by)
 
 
-def test_a_queued_run_is_cancelled_at_once_and_a_running_one_asked(airports):
+def test_cancel_ends_a_queued_run_and_marks_a_running_run_as_cancelling(airports):
     first, second = (request_load_run(wake_worker=False).run for _ in range(2))
     claim(run_pk=second.pk, worker="w")
     assert request_cancel(run=first).status == "canceled"
@@ -165,7 +165,7 @@ def test_a_queued_run_is_cancelled_at_once_and_a_running_one_asked(airports):
     assert request_cancel(run=first).status == "canceled"
 
 
-def test_the_sweeper_gives_up_silent_runs_with_their_datasets_and_leaves_others(airports, sent):
+def test_sweeper_ends_silent_runs_with_their_datasets_and_ignores_others(airports, sent):
     silent, alive = (request_load_run(wake_worker=False).run for _ in range(2))
     for run in (silent, alive):
         held = load_runs.attempt_of(claim(run_pk=run.pk, worker="w"))
@@ -186,7 +186,7 @@ def test_the_sweeper_gives_up_silent_runs_with_their_datasets_and_leaves_others(
     assert sorted(alive.datasets.values_list("status", flat=True)) == ["queued", "queued", "running", "succeeded"]
 
 
-def test_silence_during_an_outage_of_the_database_gives_no_run_up(airports, sent):
+def test_sweeper_marks_no_run_as_lost_after_a_database_outage(airports, sent):
     run = request_load_run(wake_worker=False).run
     claim(run_pk=run.pk, worker="w")
     LoadRun.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=1))
@@ -199,7 +199,7 @@ def test_silence_during_an_outage_of_the_database_gives_no_run_up(airports, sent
     assert sweep().lost == ()
 
 
-def test_a_run_whose_worker_is_gone_for_certain_is_given_up_at_once(airports):
+def test_run_of_a_dead_local_worker_process_is_lost_at_once(airports):
     gone = subprocess.Popen(["true"])
     gone.wait()
     names = [f"{gethostname()}:{gone.pid}", f"elsewhere:{gone.pid}", process_name(), "w"]
@@ -207,7 +207,7 @@ def test_a_run_whose_worker_is_gone_for_certain_is_given_up_at_once(airports):
     assert [job.pk for job in mark_lost()] == [held[names[0]].pk]
 
 
-def test_a_cancel_that_nobody_hears_any_more_ends_lost(airports):
+def test_cancelling_run_of_a_silent_worker_is_marked_lost(airports):
     run = request_load_run(wake_worker=False).run
     claim(run_pk=run.pk, worker="w")
     request_cancel(run=run)
@@ -215,7 +215,7 @@ def test_a_cancel_that_nobody_hears_any_more_ends_lost(airports):
     assert [job.pk for job in mark_lost()] == [run.pk]
 
 
-def test_the_sweeper_sends_lost_wakeups_again_until_the_broker_is_away(airports, sent):
+def test_sweeper_resends_wakeups_of_waiting_jobs_unless_the_broker_is_unreachable(airports, sent):
     old, young = (request_load_run(wake_worker=False).run for _ in range(2))
     read = request_read(kind="discover", source=airports["airport"], wake_worker=False).read
     long_ago = timezone.now() - timedelta(minutes=1)
@@ -228,18 +228,18 @@ def test_the_sweeper_sends_lost_wakeups_again_until_the_broker_is_away(airports,
     assert (sweep().woken, young.status) == ((), "queued")
 
 
-def test_what_was_asked_for_before_the_clock_was_set_back_is_woken(airports, sent):
+def test_sweeper_wakes_a_run_whose_request_time_lies_in_the_future(airports, sent):
     run = request_load_run(wake_worker=False).run
     LoadRun.objects.filter(pk=run.pk).update(requested_at=timezone.now() + timedelta(hours=1))
     assert [job.pk for job in sweep().woken] == [run.pk]
 
 
-def test_a_run_that_ends_before_it_began_took_no_time(airports):
+def test_run_with_an_end_before_its_start_lasts_zero_seconds(airports):
     now = timezone.now()
     assert LoadRun(started_at=now, finished_at=now - timedelta(hours=1)).seconds == 0
 
 
-def test_the_sweeper_forgets_old_answers_and_gone_workers(airports, sent):
+def test_sweeper_deletes_old_reads_and_workers_and_fails_unanswered_reads(airports, sent):
     now = timezone.now()
     ages = {"fresh": timedelta(0), "unanswered": timedelta(minutes=10), "old": timedelta(days=2)}
     reads = {}
@@ -255,7 +255,7 @@ def test_the_sweeper_forgets_old_answers_and_gone_workers(airports, sent):
     assert set(Worker.objects.values_list("name", flat=True)) == {"fresh", "unanswered"}
 
 
-def test_a_line_of_an_old_attempt_is_not_taken(airports):
+def test_log_line_of_an_old_attempt_is_rejected(airports):
     run = request_load_run(wake_worker=False).run
     claim(run_pk=run.pk, worker="w")
     with pytest.raises(Fenced):
@@ -263,7 +263,7 @@ def test_a_line_of_an_old_attempt_is_not_taken(airports):
     assert not RunEvent.objects.exists()
 
 
-def test_a_real_broker_that_is_away_is_told_in_one_line(airports, settings, monkeypatch):
+def test_unreachable_broker_is_reported_in_one_line_without_its_password(airports, settings, monkeypatch):
     from celery import current_app
 
     url = "redis://:secret@127.0.0.1:1/0"
@@ -284,13 +284,13 @@ def test_a_real_broker_that_is_away_is_told_in_one_line(airports, settings, monk
         ({"full": True, "since": "5"}, "FULL_OR_SINCE"),
     ],
 )
-def test_a_start_by_hand_needs_a_source_with_a_watermark(airports, sent, given, code):
+def test_full_or_since_load_requires_a_source_with_a_watermark(airports, sent, given, code):
     with pytest.raises(Refusal) as refused:
         request_load_run(**given)
     assert (refused.value.code, LoadRun.objects.count()) == (code, 0)
 
 
-def test_a_model_does_not_make_up_for_a_watermark_that_no_source_has(airports):
+def test_since_load_of_models_only_is_refused_but_a_full_load_is_accepted(airports):
     model = replace(described_states(environment=current_environment())[0], select="SELECT 1 AS one")
     plan = LoadPlan({model.key: model}, (LoadStep(model, ()),))
     load_runs._check_plan(plan, full=True, since="")
@@ -298,7 +298,7 @@ def test_a_model_does_not_make_up_for_a_watermark_that_no_source_has(airports):
         load_runs._check_plan(plan, full=False, since="5")
 
 
-def test_a_start_by_hand_is_recorded_and_the_newest_one_counts(airports, sent):
+def test_full_or_since_choice_is_stored_and_replaced_by_a_newer_one(airports, sent):
     SourceDataset.objects.filter(name="airport").update(intake={"watermark": ["icao"]})
     run = request_load_run(run_id="r", since=" 2024-01-01 ").run
     assert (run.full, run.since) == (False, "2024-01-01")
@@ -311,7 +311,7 @@ def test_a_start_by_hand_is_recorded_and_the_newest_one_counts(airports, sent):
 
 
 @pytest.mark.parametrize("given", [{"full": True}, {"since": "6"}])
-def test_a_repetition_does_not_read_from_elsewhere_what_the_run_has_read(airports, sent, given):
+def test_repeated_run_cannot_change_its_start_after_all_sources_were_read(airports, sent, given):
     SourceDataset.objects.filter(name__in=["airport", "route"]).update(intake={"watermark": ["icao"]})
     run = request_load_run(run_id="r", since="5", wake_worker=False).run
     held = claim(run_pk=run.pk, worker="w")

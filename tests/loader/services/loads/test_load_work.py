@@ -60,7 +60,7 @@ def test_a_run_creates_its_tables_and_loads_in_order(airports, runner, script):
     assert RunEvent.objects.filter(run=run, message__startswith="loading").exists()
 
 
-def test_a_run_and_its_log_say_which_path_its_commits_took_and_why(airports, runner, script):
+def test_run_and_log_record_the_commit_path_with_its_reason(airports, runner, script):
     path = {"name": "public", "reason": "ELEVATA_COMMITS is public"}
     script.tell(commits=path)
     run = perform(queued(), runner)
@@ -78,7 +78,7 @@ def test_the_second_run_changes_no_tables_and_takes_the_next_number(airports, ru
     assert manifest["rawcore"][0]["newest_applied_at"] == first.load_timestamp.isoformat()
 
 
-def test_the_record_of_its_changes_says_what_the_run_was_asked_for(airports, runner):
+def test_execution_record_of_a_load_contains_the_requested_scope(airports, runner):
     alone = Scope(DATASET, "raw.raw_air_airport", target_only=True)
     run = perform(queued(scope=alone), runner)
     said = run.execution.record.document
@@ -97,7 +97,7 @@ def test_a_failed_dataset_fails_the_run_and_names_it(airports, runner, script):
     assert row(run, "rawcore.rc_net_route").status == "skipped"
 
 
-def test_the_same_id_again_does_what_is_left_under_the_same_numbers(airports, runner, script):
+def test_repeated_run_loads_the_remaining_datasets_with_the_same_sequences(airports, runner, script):
     script.tell(fail={"rawcore.rc_net_route": {"code": "NULL_KEY", "message": "2 rows have no key"}})
     run = perform(queued(run_id="again"), runner)
     before = {one.qualified_name: (one.pk, one.sequence) for one in run.datasets.all()}
@@ -109,7 +109,7 @@ def test_the_same_id_again_does_what_is_left_under_the_same_numbers(airports, ru
     assert len(done) == 3
 
 
-def test_a_delivery_that_another_run_replaced_is_loaded_again(airports, runner, script):
+def test_repeated_run_reloads_a_raw_table_replaced_by_another_run(airports, runner, script):
     script.tell(fail={"rawcore.rc_air_airport": {"code": "NULL_KEY", "message": "no"}})
     perform(queued(run_id="first"), runner)
     perform(queued(run_id="second"), runner)
@@ -120,7 +120,7 @@ def test_a_delivery_that_another_run_replaced_is_loaded_again(airports, runner, 
     assert raw["raw.raw_air_airport"] not in done
 
 
-def test_steps_that_need_a_person_block_the_run(airports, runner, script):
+def test_steps_that_need_a_decision_block_the_run(airports, runner, script):
     perform(queued(), runner)
     observed = {str(one.table_key): one.document for one in Observation.objects.exclude(document=None)}
     (core,) = (one for one in observed.values() if one["qualified_name"] == "rawcore.rc_air_airport")
@@ -144,7 +144,7 @@ def test_steps_that_need_a_person_block_the_run(airports, runner, script):
         {"code": "UNEXPECTED", "message": "raw.raw_air_airport: the value 'Zebedee' cannot be cast"},
     ],
 )
-def test_examples_of_a_failed_dataset_are_in_its_row_and_nowhere_else(airports, runner, script, error):
+def test_sample_values_of_a_failed_dataset_are_stored_only_in_its_row(airports, runner, script, error):
     ensure_user(name="olga", roles=["operator"])
     script.tell(fail={"raw.raw_air_airport": error})
     run = perform(queued(), runner)
@@ -155,7 +155,7 @@ def test_examples_of_a_failed_dataset_are_in_its_row_and_nowhere_else(airports, 
     assert not any("Zebedee" in one for one in told)
 
 
-def test_a_failed_step_fails_the_run_and_claims_nothing(airports, runner, script):
+def test_failed_step_fails_the_run_and_records_only_completed_tables(airports, runner, script):
     script.tell(fail_steps=["rc_air_airport"])
     run = perform(queued(), runner)
     assert (run.status, run.error["code"]) == ("failed", "STEP_FAILED")
@@ -192,7 +192,7 @@ def overview(airports) -> TargetDataset:
 
 @pytest.mark.full
 @pytest.mark.parametrize("scope", [Scope(), Scope(SELECTION, "serving.*"), Scope(DATASET, "serving.overview")])
-def test_a_load_creates_the_views_of_models_and_names_them(overview, runner, script, scope):
+def test_load_creates_the_views_of_models_and_lists_them(overview, runner, script, scope):
     perform(queued(scope=Scope(DATASET, "rawcore.rc_air_airport")), runner)
     first, second = (perform(queued(scope=scope), runner) for _ in range(2))
     assert [run.status for run in (first, second)] == ["succeeded"] * 2
@@ -202,7 +202,7 @@ def test_a_load_creates_the_views_of_models_and_names_them(overview, runner, scr
     assert AppliedDataset.objects.filter(qualified_name="serving.overview").exists()
 
 
-def test_a_view_that_a_user_decides_on_does_not_block_the_tables(overview, runner, script, monkeypatch):
+def test_view_that_needs_a_decision_does_not_block_the_load_of_tables(overview, runner, script, monkeypatch):
     pending = load_work.pending_changes
 
     def undecided(*, keys, **more):
@@ -215,7 +215,7 @@ def test_a_view_that_a_user_decides_on_does_not_block_the_tables(overview, runne
     assert run.details["views"]["serving.overview"].endswith("a user needs to decide: create_table serving.overview")
 
 
-def test_a_dead_runner_fails_the_run_and_the_next_one_has_a_new_runner(airports, runner, script):
+def test_dead_runner_fails_the_run_and_the_repeated_run_succeeds(airports, runner, script):
     script.tell(die_on="load")
     run = perform(queued(run_id="r"), runner)
     assert (run.status, run.error["code"]) == ("failed", "RUNNER_DIED")
@@ -225,7 +225,7 @@ def test_a_dead_runner_fails_the_run_and_the_next_one_has_a_new_runner(airports,
     assert perform(queued(run_id="r"), runner).status == "succeeded"
 
 
-def test_an_unexpected_error_never_leaves_a_run_running(airports, runner, monkeypatch):
+def test_unexpected_error_fails_the_run(airports, runner, monkeypatch):
     monkeypatch.setattr("loader.services.loads.load_work.load_manifest", lambda **_: 1 / 0)
     run = perform(queued(), runner)
     assert (run.status, run.error["code"]) == ("failed", "UNEXPECTED")
@@ -233,7 +233,7 @@ def test_an_unexpected_error_never_leaves_a_run_running(airports, runner, monkey
 
 
 @pytest.mark.full
-def test_cancel_reaches_the_runner(airports, runner, script):
+def test_cancel_of_a_running_load_cancels_its_datasets(airports, runner, script):
     script.tell(pause=30)
     run = queued()
     working = threading.Thread(target=perform, args=(run, runner))
@@ -247,7 +247,7 @@ def test_cancel_reaches_the_runner(airports, runner, script):
 
 
 @pytest.mark.full
-def test_a_runner_that_does_not_hear_a_cancel_is_ended(airports, runner, script, monkeypatch):
+def test_run_is_cancelled_although_the_runner_ignores_the_cancel(airports, runner, script, monkeypatch):
     monkeypatch.setattr("loader.services.runner.worker.CANCEL_PATIENCE_SECONDS", 0.1)
     script.tell(deaf_on=["load"])
     run = queued()
@@ -261,7 +261,7 @@ def test_a_runner_that_does_not_hear_a_cancel_is_ended(airports, runner, script,
 
 
 @pytest.mark.full
-def test_a_stopping_worker_lets_go_of_its_run(airports, runner, script):
+def test_stopping_worker_fails_its_run(airports, runner, script):
     script.tell(pause=30)
     run, stopping = queued(), threading.Event()
     working = threading.Thread(target=perform, args=(run, runner), kwargs={"stopping": stopping})
@@ -273,7 +273,7 @@ def test_a_stopping_worker_lets_go_of_its_run(airports, runner, script):
     assert (run.status, run.error["code"]) == ("failed", "WORKER_STOPPED")
 
 
-def test_a_database_that_hiccups_does_not_end_the_run(airports, runner, monkeypatch):
+def test_short_database_failure_does_not_end_the_run(airports, runner, monkeypatch):
     write, failures = LoadAttempt._rows, iter([OperationalError("away"), OperationalError("away")])
 
     def hiccup(self):
@@ -285,7 +285,7 @@ def test_a_database_that_hiccups_does_not_end_the_run(airports, runner, monkeypa
     assert perform(queued(), runner).status == "succeeded"
 
 
-def test_an_attempt_that_was_given_up_writes_nothing(airports):
+def test_lost_attempt_cannot_write(airports):
     run = queued(run_id="r")
     old = attempt_of(claim(run_pk=run.pk, worker="w1"))
     rows = old.prepare(steps=attempts_steps())
@@ -318,7 +318,7 @@ def attempts_steps():
     return plan_load(Scope()).steps
 
 
-def test_runs_that_number_the_same_datasets_at_once_get_different_numbers(airports, in_threads):
+def test_concurrent_runs_get_different_sequences_for_the_same_dataset(airports, in_threads):
     held = [attempt_of(claim(run_pk=queued().pk, worker="w")) for _ in range(4)]
     results = in_threads(*(lambda one=one: one.prepare(steps=attempts_steps()) for one in held))
     for name in ("rawcore.rc_air_airport", "rawcore.rc_net_route"):
@@ -326,7 +326,7 @@ def test_runs_that_number_the_same_datasets_at_once_get_different_numbers(airpor
         assert numbers == [1, 2, 3, 4]
 
 
-def test_numbering_tries_again_when_somebody_was_faster(airports, monkeypatch):
+def test_sequence_assignment_is_retried_after_a_concurrent_one(airports, monkeypatch):
     run = queued()
     held = attempt_of(claim(run_pk=run.pk, worker="w"))
     other = attempt_of(claim(run_pk=queued().pk, worker="w"))
@@ -343,7 +343,7 @@ def test_numbering_tries_again_when_somebody_was_faster(airports, monkeypatch):
     assert {one.sequence for one in rows.values()} == {None, 2}
 
 
-def test_a_run_that_nobody_may_claim_is_left_alone(airports, runner):
+def test_cancelled_run_is_not_performed(airports, runner):
     run = queued()
     request_cancel(run=run)
     assert perform(run, runner) is None
@@ -352,13 +352,13 @@ def test_a_run_that_nobody_may_claim_is_left_alone(airports, runner):
 # --- leases ----------------------------------------------------------------------------------
 
 
-def test_a_run_gives_its_leases_back_however_it_ends(airports, runner, script):
+def test_failed_run_releases_its_leases(airports, runner, script):
     script.tell(fail={"raw.raw_air_airport": {"code": "MISSING_FILE", "message": "not there"}})
     assert perform(queued(), runner).status == "failed"
     assert not leases_held(environment=current_environment()).exists()
 
 
-def test_a_run_that_meets_a_lease_waits_and_is_done_once_it_is_free(airports, runner, script):
+def test_run_waits_for_a_lease_and_succeeds_after_its_release(airports, runner, script):
     key = str(TargetDataset.objects.get(name="rc_net_route").key)
     other = Holder("execution", "7", 1)
     take_leases(environment=current_environment(), dataset_keys=[key], holder=other)
@@ -371,7 +371,7 @@ def test_a_run_that_meets_a_lease_waits_and_is_done_once_it_is_free(airports, ru
     assert perform(run, runner).status == "succeeded"
 
 
-def test_a_lost_run_gives_its_leases_back(airports):
+def test_lost_run_releases_its_leases(airports):
     run = queued()
     claim_with_leases(run_pk=run.pk, worker="w1")
     assert leases_held(environment=current_environment()).count() == 4
@@ -381,7 +381,7 @@ def test_a_lost_run_gives_its_leases_back(airports):
 
 
 @pytest.mark.full
-def test_a_damaged_table_does_not_keep_the_other_datasets_from_being_loaded(airports, runner, script):
+def test_damaged_table_fails_only_its_own_dataset(airports, runner, script):
     perform(queued(), runner)
     damaged = str(TargetDataset.objects.get(name="rc_net_route").key)
     script.add(unreadable=[damaged])
@@ -391,7 +391,7 @@ def test_a_damaged_table_does_not_keep_the_other_datasets_from_being_loaded(airp
     assert len(script.seen("execute")) == 1  # the first run's: what cannot be read is not made anew
 
 
-def test_a_missing_table_does_not_keep_the_other_datasets_from_being_loaded(airports, runner, script):
+def test_missing_table_fails_only_its_own_dataset(airports, runner, script):
     perform(queued(), runner)
     route = TargetDataset.objects.get(name="rc_net_route")
     there = script.told()["observed"]
@@ -407,7 +407,7 @@ def test_a_missing_table_does_not_keep_the_other_datasets_from_being_loaded(airp
 
 
 @pytest.mark.full
-def test_a_delivery_with_another_schema_becomes_a_proposal_that_names_its_run(airports, runner, script):
+def test_delivery_with_another_schema_creates_a_proposal_of_its_run(airports, runner, script):
     script.tell(schemas={"raw.raw_air_airport": schema_of("airport", but=("name",), more=[{"name": "vip"}])})
     run = perform(queued(), runner)
     proposal = SourceProposal.objects.get()
@@ -420,7 +420,7 @@ def test_a_delivery_with_another_schema_becomes_a_proposal_that_names_its_run(ai
 
 
 @pytest.mark.full
-def test_a_refused_delivery_becomes_a_proposal_too(airports, runner, script):
+def test_refused_delivery_creates_a_proposal(airports, runner, script):
     refusal = {"code": "MISSING_COLUMN", "message": "airport.csv lacks the column name", "column": "name"}
     schema = schema_of("airport", but=("name",))
     script.tell(fail={"raw.raw_air_airport": refusal}, schemas={"raw.raw_air_airport": schema})

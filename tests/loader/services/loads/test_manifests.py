@@ -41,24 +41,24 @@ def manifest(**arguments) -> LoadManifest:
     return load_manifest(run=held, plan=plan, rows=attempt_of(held).prepare(steps=plan.steps))
 
 
-def test_the_manifest_crosses_the_pipe_unchanged(airports):
+def test_manifest_survives_a_json_round_trip(airports):
     made = manifest()
     assert from_json(LoadManifest, json.loads(json.dumps(to_json(made)))) == made
 
 
-def test_a_run_is_told_what_absent_keys_may_close(airports, settings):
+def test_manifest_contains_the_limits_of_deletes(airports, settings):
     settings.DELETES_SHARE, settings.DELETES_KEYS = 0.5, 7
     made = manifest(run_id="r", allow_deletes=True)
     assert (made.allow_deletes, made.deletes_share, made.deletes_keys) == (True, 0.5, 7)
 
 
-def test_a_run_is_told_who_and_when(airports):
+def test_manifest_contains_run_id_time_and_attempt(airports):
     made = manifest(run_id="r", allow_empty=True)
     assert (made.run_id, made.load_timestamp, made.attempt) == ("r", "2024-05-01T00:00:00+00:00", 1)
     assert (made.allow_empty, made.already_done) == (True, ())
 
 
-def test_raw_knows_its_source_as_a_contract(airports, settings):
+def test_raw_load_contains_its_source_and_contract(airports, settings):
     airport, route = manifest().raw
     assert (airport.name, airport.source.name, route.source.name) == ("raw.raw_air_airport", "air.airport", "net.route")
     assert airport.source.location == f"{settings.DATA_DIR}/landing/air/airport.csv"
@@ -70,7 +70,7 @@ def test_raw_knows_its_source_as_a_contract(airports, settings):
     assert airport.depends_on == ()
 
 
-def test_rawcore_knows_its_stage_and_its_hashes(airports):
+def test_rawcore_load_contains_its_stage_inputs_and_hash_components(airports):
     made = manifest()
     airport, route = made.rawcore
     assert (airport.name, airport.history.name) == ("rawcore.rc_air_airport", "rc_air_airport_hist")
@@ -94,7 +94,7 @@ def ruled(rule: str) -> None:
     update_reference(reference=reference, expected_version=reference.version, unknown_parent=rule)
 
 
-def test_a_child_knows_the_parent_that_its_keys_are_compared_with(airports):
+def test_foreign_key_contains_the_parent_that_its_rule_looks_up(airports):
     (key,) = manifest().rawcore[1].foreign_keys
     assert (key.rule, key.parent) == ("keep", None)
     ruled("refuse")
@@ -102,7 +102,7 @@ def test_a_child_knows_the_parent_that_its_keys_are_compared_with(airports):
     assert (key.rule, key.parent.qualified_name) == ("refuse", "rawcore.rc_air_airport")
 
 
-def test_quarantine_of_unknown_parents_is_a_check_of_the_childs_rows(airports):
+def test_quarantine_rule_for_unknown_parents_adds_a_check_to_the_child(airports):
     ruled("quarantine")
     parent, child = manifest().rawcore
     (check,) = child.quality
@@ -115,7 +115,7 @@ def test_quarantine_of_unknown_parents_is_a_check_of_the_childs_rows(airports):
     assert (child.foreign_keys[0].rule, parent.quality) == ("keep", ())
 
 
-def test_a_parent_knows_the_rows_for_which_it_gets_ghost_rows(airports):
+def test_parent_load_contains_the_referring_rows_for_ghost_rows(airports):
     assert manifest().rawcore[0].children == ()
     ruled("ghost")
     made = manifest()
@@ -128,14 +128,14 @@ def test_a_parent_knows_the_rows_for_which_it_gets_ghost_rows(airports):
     assert from_json(LoadManifest, json.loads(json.dumps(to_json(made)))) == made
 
 
-def test_examples_of_a_childs_rows_are_masked_as_in_the_child(airports):
+def test_parent_with_ghost_rows_treats_sensitive_columns_of_the_child_as_sensitive(airports):
     ruled("ghost")
     TargetColumn.objects.filter(name="origin", dataset__name="rc_net_route").update(sensitivity="restricted")
     assert "origin" in manifest().rawcore[0].sensitive
 
 
 @pytest.mark.parametrize(("rule", "dataset"), [("null", "rc_net_route"), ("ghost", "rc_air_airport")])
-def test_the_tables_that_a_rule_reads_are_prepared_before_the_run(airports, rule, dataset):
+def test_plan_includes_the_tables_that_a_rule_for_unknown_parents_reads(airports, rule, dataset):
     ruled(rule)
     plan = plan_load(Scope(DATASET, f"rawcore.{dataset}", target_only=True))
     assert {"rc_net_route", "rc_air_airport"} & {table.name for table in plan.tables} == (
@@ -143,7 +143,7 @@ def test_the_tables_that_a_rule_reads_are_prepared_before_the_run(airports, rule
     )
 
 
-def test_of_a_delivery_that_a_feed_reads_too_duplicates_are_looked_for_by_who_takes_none(airports):
+def test_duplicates_of_a_delivery_shared_with_a_feed_are_checked_by_the_snapshot_reader(airports):
     source(airports["airport"].system, "reading", {"id": "integer", "at": "timestamp", "v": "string"}, ("id",))
     assert _checked("rc_air_reading")
     create_target_dataset(
@@ -167,7 +167,7 @@ def test_of_a_delivery_that_a_feed_reads_too_duplicates_are_looked_for_by_who_ta
     ],
     ids=["every reader is a feed", "absent keys are closed", "one takes deliveries whole"],
 )
-def test_each_file_is_read_once_only_where_no_reader_takes_a_delivery_for_all_there_is(airports, policy, feed):
+def test_raw_table_is_a_feed_only_if_no_reader_takes_complete_deliveries(airports, policy, feed):
     source(airports["airport"].system, "reading", {"id": "integer", "at": "timestamp", "v": "string"}, ("id",))
     create_target_dataset(
         schema=target("rawcore.rc_air_reading").schema,
@@ -200,7 +200,7 @@ def test_appended_rows_are_read_once_and_have_no_key(airports):
 
 
 @pytest.mark.parametrize("second", [{"input": "append"}, {"input": "effective", "time": "at"}])
-def test_a_feed_of_appended_rows_has_no_second_reader_for_which_files_would_be_appended_again(airports, second):
+def test_second_reader_of_a_feed_of_appended_rows_is_refused(airports, second):
     source(airports["airport"].system, "reading", {"id": "integer", "at": "timestamp"}, ("id",))
     TargetDataset.objects.filter(name="rc_air_reading").update(historize=False, history_policy={"input": "append"})
     create_target_dataset(
@@ -229,7 +229,7 @@ def test_dated_rows_have_an_event_log_with_and_without_a_history(airports, histo
     assert (made.raw[0].feed, reading.leading) == (True, reading.history or reading.table)
 
 
-def test_rows_with_a_time_of_their_own_are_not_deduplicated_by_key(airports):
+def test_deduplicate_option_is_refused_for_dated_rows(airports):
     reading = source(airports["airport"].system, "reading", {"id": "integer", "at": "timestamp"}, ("id",))
     update_source_dataset(
         source_dataset=reading, expected_version=1, options={"deduplicate": "latest", "order_by": "at"}
@@ -245,7 +245,7 @@ def _checked(name: str) -> bool:
     return next(load for load in made.rawcore if load.name == f"rawcore.{name}").delivery_checked
 
 
-def test_a_foreign_key_is_the_parents_key_from_the_childs_column(airports):
+def test_foreign_key_is_computed_from_the_column_of_the_child(airports):
     route = manifest().rawcore[1]
     (foreign,) = route.foreign_keys
     assert foreign.column == "rc_air_airport_key"
@@ -254,14 +254,14 @@ def test_a_foreign_key_is_the_parents_key_from_the_childs_column(airports):
     assert "rc_air_airport_key" in [one.name for one in route.table.columns]
 
 
-def test_a_source_column_that_is_not_taken_is_still_in_the_contract(airports):
+def test_source_column_that_is_not_integrated_remains_in_the_contract(airports):
     name = airports["airport"].columns.get(name="name")
     update_source_column(source_column=name, expected_version=name.version, integrate=False)
     airport = manifest().raw[0]
     assert "name" in [c.name for c in airport.source.columns]
 
 
-def test_target_only_reads_tables_it_does_not_load(airports):
+def test_target_only_plan_includes_the_raw_table_without_loading_it(airports):
     scope = Scope(DATASET, "rawcore.rc_air_airport", target_only=True)
     plan = plan_load(scope)
     assert [step.dataset.name for step in plan.steps] == ["rc_air_airport"]
@@ -281,13 +281,13 @@ def test_target_only_reads_tables_it_does_not_load(airports):
         ("examples", "a.csv", "{base}/examples/a.csv"),
     ],
 )
-def test_where_a_delivery_is(airports, settings, system, own, place):
+def test_source_location_combines_system_and_source_locations(airports, settings, system, own, place):
     source = airports["airport"]
     source.system.location, source.location = system, own
     assert source_location(source) == place.format(data=settings.DATA_DIR, base=settings.BASE_DIR)
 
 
-def test_dates_of_a_location_are_those_of_the_run(airports):
+def test_dates_in_a_location_are_filled_from_the_run(airports):
     source = airports["airport"]
     update_source_dataset(
         source_dataset=source, expected_version=source.version, location="/srv/{date:%Y/%m/%d}/a_{run_date}.csv"
@@ -305,7 +305,7 @@ def test_options_of_the_source_reach_raw_and_stage(airports):
     assert made.rawcore[0].inputs[0].options == {"delimiter": ";"}
 
 
-def test_a_file_in_a_database_is_refused_by_name(airports):
+def test_file_source_in_a_database_system_is_refused(airports):
     # The services refuse this; a row may still say so after an import by hand or an older version.
     System.objects.update(kind="jdbc")
     with pytest.raises(Refusal) as refused:
@@ -323,7 +323,7 @@ def in_a_database(source, **changes) -> None:
     update_source_dataset(source_dataset=source, expected_version=source.version, **table)
 
 
-def test_a_table_is_known_with_its_database_and_the_name_of_its_secret(airports, monkeypatch):
+def test_table_source_contains_its_database_and_secret_name_but_no_password(airports, monkeypatch):
     monkeypatch.setenv("ELEVATA_SOURCE_AIR", "hunter2")
     in_a_database(airports["airport"])
     made = manifest()
@@ -349,7 +349,7 @@ def behind_an_api(source, authentication: str = "bearer", **changes) -> None:
     update_source_dataset(source_dataset=source, expected_version=source.version, **endpoint)
 
 
-def test_an_endpoint_is_known_with_its_api_and_the_name_of_its_secret(airports):
+def test_endpoint_source_contains_its_api_and_secret_name_but_no_password(airports):
     behind_an_api(airports["airport"], "api_key")
     made = manifest()
     spec = next(load.source for load in made.raw if load.name == "raw.raw_air_airport")
@@ -361,7 +361,7 @@ def test_an_endpoint_is_known_with_its_api_and_the_name_of_its_secret(airports):
     assert from_json(LoadManifest, json.loads(json.dumps(to_json(made)))) == made
 
 
-def test_dates_in_an_endpoint_and_its_parameters_are_those_of_the_run(airports):
+def test_dates_in_an_endpoint_and_its_parameters_are_filled_from_the_run(airports):
     options = {"parameters": "day={run_date}&sort=id"}
     behind_an_api(airports["airport"], location="days/{date:%Y}/airports", options=options)
     made = manifest()
@@ -382,18 +382,18 @@ def test_a_reference_over_a_retired_column_is_refused(airports):
     assert refused.value.code == "BROKEN_REFERENCE"
 
 
-def test_every_dataset_has_a_statement_to_show(airports):
+def test_dataset_sql_is_available_for_every_dataset(airports):
     for dataset in TargetDataset.objects.all():
         assert "`" in dataset_sql(dataset)
     assert dataset_sql(target("rawcore.rc_air_airport_hist")).startswith("-- one atomic commit")
 
 
-def test_a_statement_that_cannot_be_shown_says_why(airports):
+def test_dataset_sql_explains_a_missing_source(airports):
     airports["airport"].system.datasets.update(active=False)
     assert dataset_sql(target("raw.raw_air_airport")).startswith("-- raw.raw_air_airport has 0 active sources")
 
 
-def test_loads_know_the_names_of_sensitive_columns_as_delivered_and_as_stored(airports):
+def test_raw_and_rawcore_loads_contain_the_names_of_sensitive_columns(airports):
     source = target("raw.raw_air_airport").generated_from
     source.columns.filter(name="name").update(pii=True)
     made = manifest()
@@ -403,7 +403,7 @@ def test_loads_know_the_names_of_sensitive_columns_as_delivered_and_as_stored(ai
     assert all(load.sensitive == () for load in (*made.raw, *made.rawcore) if load not in (raw, rawcore))
 
 
-def test_loads_know_sensitive_columns_that_only_a_filter_reads(airports):
+def test_load_contains_sensitive_columns_that_only_a_filter_reads(airports):
     """Spark's error messages contain the value that could not be cast."""
     target("raw.raw_air_airport").generated_from.columns.filter(name="name").update(pii=True)
     dataset = create_target_dataset(
@@ -429,7 +429,7 @@ def orders(intake: dict, detects: str, **described) -> None:
     generate_targets(source_dataset=table)
 
 
-def test_a_reader_by_key_list_lets_the_keys_of_its_source_be_read(airports):
+def test_key_list_detection_adds_a_read_of_the_source_keys(airports):
     orders({"watermark": ["at"]}, "key_list", options={"filter": "id > 0"})
     made = manifest(scope=Scope(DATASET, "rawcore.rc_erp_orders"))
     key_list = made.raw[0].key_list
@@ -444,7 +444,7 @@ def test_a_reader_by_key_list_lets_the_keys_of_its_source_be_read(airports):
     assert secret.with_password({"S": "word"}).key_list.database.password == "word"
 
 
-def test_files_have_their_key_list_at_a_place_of_its_own(airports, settings):
+def test_key_list_of_a_file_source_has_its_own_location(airports, settings):
     row = airports["airport"]
     policy = {"input": "delta", "delete_detection": "key_list"}
     SourceDataset.objects.filter(pk=row.pk).update(intake={"key_list": "keys.csv"}, options={"expected_files": 1})
@@ -454,7 +454,7 @@ def test_files_have_their_key_list_at_a_place_of_its_own(airports, settings):
     assert (airport.key_list.options, airport.source.options, route.key_list) == ({}, {"expected_files": 1}, None)
 
 
-def test_a_reader_in_the_read_window_knows_its_column(airports):
+def test_window_detection_passes_the_watermark_column_to_the_reader(airports):
     orders({"watermark": ["at"]}, "window")
     made = manifest(scope=Scope(DATASET, "rawcore.rc_erp_orders"))
     assert ([i.window for i in made.rawcore[0].inputs], made.raw[0].key_list) == (["changed_at"], None)
@@ -467,7 +467,7 @@ def test_a_reader_in_the_read_window_knows_its_column(airports):
         ("key_list", {"id": "id + length(v)"}, "v is no key of erp.orders"),
     ],
 )
-def test_a_reader_that_cannot_use_the_evidence_is_refused_before_the_run(airports, detects, expression, message):
+def test_delete_detection_over_a_computed_column_is_refused(airports, detects, expression, message):
     orders({"watermark": ["at"]}, detects)
     for name, sql in expression.items():
         TargetColumn.objects.filter(dataset__name="stg_erp_orders", name=name).update(expression=sql)
@@ -486,7 +486,7 @@ def changing_table(system) -> SourceDataset:
     return row
 
 
-def test_the_changes_of_a_delta_table_are_read_once_by_readers_of_a_change_feed(airports):
+def test_delta_change_feed_requires_readers_with_history_input_cdc(airports):
     generate_targets(source_dataset=changing_table(airports["airport"].system))
     scope = Scope(DATASET, "rawcore.rc_air_item")
     made = manifest(scope=scope, full=True)
@@ -497,14 +497,14 @@ def test_the_changes_of_a_delta_table_are_read_once_by_readers_of_a_change_feed(
         manifest(scope=scope, run_id="another")
 
 
-def test_changes_need_a_history_policy_of_a_change_feed(airports):
+def test_changes_option_requires_the_history_input_cdc(airports):
     row = changing_table(airports["airport"].system)
     with pytest.raises(MetadataError, match="needs history input cdc") as refused:
         update_source_dataset(source_dataset=row, expected_version=row.version, history_policy={})
     assert refused.value.field == "options.changes"
 
 
-def test_a_source_with_a_watermark_is_known_to_raw_and_its_readers(airports):
+def test_watermark_of_a_source_is_passed_to_raw_and_its_readers(airports):
     erp = create_system(name="ERP", short_name="erp", kind="jdbc", location="postgresql://reader@db/erp")
     intake = {"watermark": ["at"], "look_back": "2 days"}
     table = create_source_dataset(

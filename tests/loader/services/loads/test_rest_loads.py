@@ -56,7 +56,7 @@ def landed(shop: Installation) -> list[Path]:
     return sorted((shop.folder / "landed").glob("*/*"))
 
 
-def test_an_api_is_loaded_after_a_kill_between_its_pages_and_a_repeated_run_asks_nothing(shop, api):
+def test_rest_load_completes_after_a_kill_and_a_repeated_run_sends_no_request(shop, api):
     orders = Shop()
     api.routes["/v1/orders"] = orders.orders
     with working(shop) as worker:
@@ -111,7 +111,7 @@ system:
 
 # By day tests/loader/rest and tests/loader/spark/sources/test_marks.py show the parts.
 @pytest.mark.nightly
-def test_an_endpoint_with_a_watermark_is_asked_from_the_mark_of_the_last_load_on(tmp_path, api):
+def test_endpoint_with_a_watermark_is_requested_from_the_mark_of_the_last_load(tmp_path, api):
     crm = make_installation(tmp_path / "data", CHANGES.format(url=api.url), {"ELEVATA_SOURCE_HOSTS": ",".join(HERE)})
     with working(crm):
         for run_id, changes in (

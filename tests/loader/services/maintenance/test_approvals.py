@@ -94,7 +94,7 @@ def test_a_run_waits_until_another_user_approves_it(kind: str, eve: Any, bob: An
     assert (entry.actor, entry.action, entry.reason) == ("bob", "approved", "checked")
 
 
-def test_an_operator_without_the_role_does_not_approve(eve: Any, bob: Any) -> None:
+def test_operator_without_the_approver_role_cannot_approve(eve: Any, bob: Any) -> None:
     olga = create_user(name="olga", roles=["operator"])
     assert refused(approve_maintenance, run=prune(eve), user=olga) == "NOT_PERMITTED"
 
@@ -111,7 +111,7 @@ def test_run_is_queued_at_once_in_an_environment_without_approvals(policies: dic
     assert refused(approve_maintenance, run=run, user=bob) == "NOT_APPROVABLE"
 
 
-def test_the_policy_names_count_and_role(eve: Any, bob: Any) -> None:
+def test_policy_sets_the_number_and_role_of_approvers(eve: Any, bob: Any) -> None:
     put_policy_in_force(current_environment(), {"maintenance": {"count": 2, "role": "admin"}})
     run = prune(eve)
     assert not approve_maintenance(run=run, user=bob)
@@ -127,14 +127,14 @@ def test_a_run_that_was_queued_by_sql_is_not_performed(eve: Any, runner: Any) ->
     assert perform(run, runner).error["code"] == "RUN_UNAPPROVED"
 
 
-def test_approval_does_not_count_for_another_request(eve: Any, bob: Any, runner: Any) -> None:
+def test_approval_is_invalid_for_a_changed_request(eve: Any, bob: Any, runner: Any) -> None:
     run = prune(eve)
     approve_maintenance(run=run, user=bob)
     LoadRun.objects.filter(pk=run.pk).update(details={"asked": run.details["asked"] | {"ended_before": "2026-01-01"}})
     assert perform(run, runner).error["code"] == "RUN_UNAPPROVED"
 
 
-def test_an_approval_that_was_inserted_by_sql_does_not_count(eve: Any, bob: Any) -> None:
+def test_approval_inserted_by_sql_is_ignored(eve: Any, bob: Any) -> None:
     approved = prune(eve, run_id="p1")
     approve_maintenance(run=approved, user=bob)
     entry = ChangeLogEntry.objects.get(subject_kind="maintenance")
@@ -144,7 +144,9 @@ def test_an_approval_that_was_inserted_by_sql_does_not_count(eve: Any, bob: Any)
     assert missing_approvals(run) == 1
 
 
-def test_the_command_requests_and_approves(eve: Any, bob: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_approve_command_refuses_the_requester_and_accepts_another_user(
+    eve: Any, bob: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = prune(eve)
     for user, code in ((eve, "OWN_RUN"), (None, "NO_PERSON")):
         monkeypatch.setenv("ELEVATA_TOKEN", create_token(user=user)[1] if user else "")
@@ -157,7 +159,7 @@ def test_the_command_requests_and_approves(eve: Any, bob: Any, monkeypatch: pyte
     assert run.status == "queued"
 
 
-def test_the_api_approves(eve: Any, bob: Any) -> None:
+def test_api_approves_the_run_of_another_user(eve: Any, bob: Any) -> None:
     run = prune(eve)
     client, address = Client(), f"/api/v1/load-runs/{run.run_id}/approve/"
     client.force_login(eve)

@@ -76,7 +76,7 @@ def can_be_asked(kind: str) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ASKING)
-def test_nobody_asks_for_a_maintenance_run_unnamed(loaded, kind):
+def test_maintenance_run_without_a_user_is_refused(loaded, kind):
     can_be_asked(kind)
     assert refusal_of(kind) == "NO_PERSON"
     assert not LoadRun.objects.filter(kind=kind).exists()
@@ -84,24 +84,24 @@ def test_nobody_asks_for_a_maintenance_run_unnamed(loaded, kind):
 
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ASKING)
-def test_nor_without_the_permission(loaded, kind):
+def test_maintenance_run_without_the_permission_is_refused(loaded, kind):
     can_be_asked(kind)
     assert refusal_of(kind, user=create_user(name="ada", roles=["viewer", "editor"])) == "NOT_PERMITTED"
 
 
-def test_whoever_acts_answers_for_it(loaded, eve):
+def test_maintenance_run_is_requested_by_the_acting_user(loaded, eve):
     with acting_as(eve):
         asked = ASKING["revert"]()
     assert (asked.run.requested_by, asked.run.who) == (eve, "eve")
 
 
-def test_a_history_batch_may_say_why(loaded, eve):
+def test_reason_of_a_history_batch_is_optional(loaded, eve):
     can_be_asked("history_batch")
     assert ASKING["history_batch"](user=eve, reason=WHY).run.reason == WHY
     assert ASKING["history_batch"](user=eve).run.reason == ""
 
 
-def test_a_maintenance_run_is_not_repeated_by_nobody(loaded, runner, script, eve):
+def test_repetition_of_a_maintenance_run_without_a_user_is_refused(loaded, runner, script, eve):
     script.add(fail={AIRPORT: {"code": "NOT_ARCHIVED", "message": "no room"}})
     assert pruned(runner, eve, run_id="p1").status == "failed"
     with pytest.raises(Refused) as caught:
@@ -109,7 +109,7 @@ def test_a_maintenance_run_is_not_repeated_by_nobody(loaded, runner, script, eve
     assert caught.value.code == "NO_PERSON"
 
 
-def test_who_repeats_it_is_named_beside_who_asked(loaded, runner, script, eve):
+def test_record_names_the_repeating_user_beside_the_requester(loaded, runner, script, eve):
     script.add(fail={AIRPORT: {"code": "NOT_ARCHIVED", "message": "no room"}})
     pruned(runner, eve, run_id="p1")
     script.add(fail={})
@@ -122,7 +122,7 @@ def test_who_repeats_it_is_named_beside_who_asked(loaded, runner, script, eve):
 # --- what is sealed ------------------------------------------------------------------------------
 
 
-def test_a_finished_run_is_sealed_with_who_why_versions_counts_and_commit_path(loaded, runner, script, eve):
+def test_record_of_a_finished_run_contains_user_reason_versions_counts_and_commit_path(loaded, runner, script, eve):
     path = {"name": "public", "reason": "ELEVATA_COMMITS is public"}
     script.add(commits=path)
     run = pruned(runner, eve)
@@ -137,7 +137,7 @@ def test_a_finished_run_is_sealed_with_who_why_versions_counts_and_commit_path(l
     assert verify_chain().intact
 
 
-def test_every_attempt_is_sealed_the_failed_one_too(loaded, runner, script, eve):
+def test_each_attempt_leaves_a_record_even_if_it_failed(loaded, runner, script, eve):
     script.add(fail={AIRPORT: {"code": "NOT_ARCHIVED", "message": "no room"}})
     pruned(runner, eve, run_id="p1")
     script.add(fail={})
@@ -145,7 +145,7 @@ def test_every_attempt_is_sealed_the_failed_one_too(loaded, runner, script, eve)
     assert [(one.attempt, one.outcome) for one in run.records.order_by("pk")] == [(1, "failed"), (2, "succeeded")]
 
 
-def test_an_attempt_whose_worker_is_gone_is_sealed_as_lost(loaded, eve):
+def test_attempt_of_a_lost_worker_leaves_a_record_with_outcome_lost(loaded, eve):
     run = ASKING["prune"](user=eve).run
     LoadRun.objects.filter(pk=run.pk).update(
         status="running", attempt=1, claimed_by="w1", heartbeat_at="2024-01-01T00:00:00Z"
@@ -154,7 +154,7 @@ def test_an_attempt_whose_worker_is_gone_is_sealed_as_lost(loaded, eve):
     assert run.records.get().outcome == "lost"
 
 
-def test_loads_and_compactions_leave_no_such_record(loaded):
+def test_load_leaves_no_maintenance_record(loaded):
     assert not MaintenanceRecord.objects.exists()
 
 
@@ -229,14 +229,14 @@ def test_a_command_without_a_personal_token_is_refused(loaded, local, monkeypatc
     assert not LoadRun.objects.filter(kind=kind).exists()
 
 
-def test_the_token_says_who(loaded, local, runner, eve, monkeypatch):
+def test_command_takes_the_requester_from_the_token(loaded, local, runner, eve, monkeypatch):
     runner.close()  # the folder is one runner's
     monkeypatch.setenv("ELEVATA_TOKEN", create_token(user=eve)[1])
     code, out, _ = command(*COMMANDS["revert"], "--json")
     assert (code, json.loads(out)["requested_by"]) == (0, "eve")
 
 
-def test_records_are_listed_checked_and_exported(loaded, runner, eve, tmp_path):
+def test_maintenance_records_command_lists_and_exports_records(loaded, runner, eve, tmp_path):
     run = pruned(runner, eve)
     code, out, _ = command("maintenance_records")
     assert (code, run.run_id in out, "by eve" in out) == (0, True, True)
@@ -247,7 +247,7 @@ def test_records_are_listed_checked_and_exported(loaded, runner, eve, tmp_path):
     assert command("maintenance_records", "--artifact", str(file))[0] == 4
 
 
-def test_the_runs_page_shows_its_record_and_hands_it_out(loaded, runner, eve):
+def test_run_page_shows_and_exports_the_record(loaded, runner, eve):
     run = pruned(runner, eve)
     client = Client()
     client.force_login(eve)

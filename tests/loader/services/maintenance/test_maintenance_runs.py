@@ -81,7 +81,7 @@ def revert(of_run: str, dataset: str = AIRPORT, **more):
 # --- history batches ---------------------------------------------------------------------------------
 
 
-def test_a_history_batch_goes_to_its_one_dataset_with_its_files(airports, runner, script):
+def test_history_batch_loads_its_files_into_one_dataset(airports, runner, script):
     by_files()
     asked = request_history_batch(
         dataset=AIRPORT, files={"upsert": ["/in/u.csv"], "delete": ["/in/d.csv"]}, run_id="b1", wake_worker=False
@@ -104,7 +104,7 @@ def test_a_history_batch_goes_to_its_one_dataset_with_its_files(airports, runner
     assert other.code == "RUN_ID_TAKEN"
 
 
-def test_load_runs_leave_batch_files_out_but_make_their_tables(airports, runner, script):
+def test_load_run_skips_datasets_with_batch_files_but_creates_their_tables(airports, runner, script):
     by_files()
     run = loaded(runner, "all")
     assert [row.qualified_name for row in run.datasets.order_by("ordinal")] == ["raw.raw_net_route", ROUTE]
@@ -114,7 +114,7 @@ def test_load_runs_leave_batch_files_out_but_make_their_tables(airports, runner,
     assert (said.code, "load_history_batch" in said.hint) == ("BY_BATCH_FILES", True)
 
 
-def test_a_history_batch_that_cannot_be(airports):
+def test_invalid_history_batch_is_refused_without_a_run(airports):
     files = {"upsert": ["/in/u.csv"]}
     assert refused(request_history_batch, dataset=AIRPORT, files=files).code == "NOT_BY_BATCH_FILES"
     assert refused(request_history_batch, dataset=AIRPORT, files={}).code == "NO_FILES"
@@ -128,7 +128,7 @@ def test_a_history_batch_that_cannot_be(airports):
 
 
 @pytest.mark.full
-def test_a_revert_says_who_why_and_which_versions(airports, runner, script):
+def test_revert_stores_user_reason_and_table_versions(airports, runner, script):
     loaded(runner, "r1")
     first = LoadRun.objects.get()
     loaded(runner, "r2")
@@ -150,7 +150,7 @@ def test_a_revert_says_who_why_and_which_versions(airports, runner, script):
 
 
 @pytest.mark.full
-def test_reverts_that_cannot_be_are_refused_before_there_is_a_run(airports, runner, script):
+def test_invalid_revert_is_refused_without_a_run(airports, runner, script):
     loaded(runner, "r1", scope=Scope(DATASET, AIRPORT))
     loaded(runner, "r2", scope=Scope(DATASET, AIRPORT))
     assert refused(revert, of_run="nothing").code == "UNKNOWN_RUN"
@@ -170,7 +170,7 @@ def test_reverts_that_cannot_be_are_refused_before_there_is_a_run(airports, runn
 @pytest.mark.parametrize(
     ("policy", "code"), [({"input": "append"}, None), ({"input": "delta"}, "NO_HISTORY"), ({}, "NO_HISTORY")]
 )
-def test_without_a_history_only_appended_or_dated_rows_are_reverted(airports, runner, script, policy, code):
+def test_revert_of_a_dataset_without_history_requires_appended_rows(airports, runner, script, policy, code):
     TargetDataset.objects.filter(name="rc_air_airport").update(historize=False, history_policy=policy)
     seal_as_written()
     loaded(runner, "r1")
@@ -182,7 +182,7 @@ def test_without_a_history_only_appended_or_dated_rows_are_reverted(airports, ru
     assert script.seen("revert")[0]["body"]["refused"] is None
 
 
-def test_a_revert_that_failed_is_asked_again_as_the_same_run(airports, runner, script):
+def test_failed_revert_is_repeated_as_the_same_run(airports, runner, script):
     loaded(runner, "r1")
     script.add(fail={AIRPORT: {"code": "BEYOND_RETENTION", "message": "it is gone"}})
     run = perform(revert("r1").run, runner)
@@ -193,7 +193,7 @@ def test_a_revert_that_failed_is_asked_again_as_the_same_run(airports, runner, s
 
 
 @pytest.mark.full
-def test_a_revert_that_is_repeated_after_a_load_comes_after_it(airports, runner, script):
+def test_revert_repeated_after_a_load_gets_a_later_sequence(airports, runner, script):
     loaded(runner, "r1")
     script.add(die_on="revert")
     run = perform(revert("r1").run, runner)
@@ -206,14 +206,14 @@ def test_a_revert_that_is_repeated_after_a_load_comes_after_it(airports, runner,
     assert (again.pk, manifest["load"]["sequence"], manifest["refused"]["code"]) == (run.pk, 4, "LATER_RUNS")
 
 
-def test_a_queued_revert_is_cancelled_like_a_load(airports, runner):
+def test_queued_revert_is_cancelled_at_once(airports, runner):
     loaded(runner, "r1")
     asked = revert("r1")
     assert request_cancel(run=asked.run).status == "canceled"
     assert perform(asked.run, runner) is None
 
 
-def test_tables_that_differ_from_the_metadata_are_loaded_first(airports, runner, script):
+def test_revert_of_tables_that_differ_from_the_metadata_fails(airports, runner, script):
     from metadata.services.sources import take_columns
 
     loaded(runner, "r1")
@@ -226,7 +226,7 @@ def test_tables_that_differ_from_the_metadata_are_loaded_first(airports, runner,
 # --- prunes ------------------------------------------------------------------------------------------
 
 
-def test_a_prune_keeps_its_rule(airports, runner, script):
+def test_prune_stores_its_date_and_refuses_invalid_dates(airports, runner, script):
     loaded(runner, "r1")
     asked = request_prune(
         dataset=AIRPORT, reason=WHY, ended_before="2024-01-31", archive="/kept", run_id="p1", wake_worker=False
@@ -248,7 +248,7 @@ def test_a_prune_keeps_its_rule(airports, runner, script):
 # --- compactions -------------------------------------------------------------------------------------
 
 
-def test_a_load_that_leaves_many_files_has_them_compacted(airports, runner, script):
+def test_load_that_leaves_many_files_queues_one_compaction(airports, runner, script):
     script.tell(crowded=[AIRPORT])
     load = loaded(runner, "r1")
     run = LoadRun.objects.get(kind=run_states.COMPACT)
@@ -283,7 +283,7 @@ def command(*arguments: str) -> tuple[int, str, str]:
 
 
 @pytest.mark.full
-def test_the_commands_end_as_load_does(airports, local, script):
+def test_maintenance_commands_exit_with_the_codes_of_load(airports, local, script):
     by_files(ROUTE)
     code, out, _ = command("load_history_batch", ROUTE, "--upsert", "/in/u.csv.zst", "--local", "--json")
     document = json.loads(out)
@@ -304,7 +304,7 @@ def test_the_commands_end_as_load_does(airports, local, script):
     assert (code, "no room" in said) == (1, True)
 
 
-def test_local_loads_compact_what_they_crowd(airports, local, script):
+def test_local_load_compacts_tables_with_many_files(airports, local, script):
     script.tell(crowded=[AIRPORT])
     assert command("load", "--local")[0] == 0
     assert list(LoadRun.objects.order_by("pk").values_list("kind", "status")) == [
@@ -339,7 +339,7 @@ def test_pages_and_api_show_what_a_maintenance_run_did(airports, runner):
 # --- tables that are not as the newest run left them ------------------------------------------------
 
 
-def test_a_warehouse_without_its_tables_is_refused_before_they_are_made_anew(airports, runner, script):
+def test_load_fails_without_creating_tables_when_the_warehouse_lacks_them(airports, runner, script):
     loaded(runner, "first")
     script.add(observed={})
     run = perform(request_load_run(run_id="second", wake_worker=False).run, runner)
@@ -348,7 +348,7 @@ def test_a_warehouse_without_its_tables_is_refused_before_they_are_made_anew(air
     assert len(script.seen("execute")) == 1  # by the first run
 
 
-def test_the_same_id_goes_on_once_the_warehouse_is_back(airports, runner, script):
+def test_failed_run_succeeds_when_repeated_after_the_tables_are_restored(airports, runner, script):
     loaded(runner, "first")
     there = script.told()["observed"]
     script.add(observed={})
@@ -357,14 +357,14 @@ def test_the_same_id_goes_on_once_the_warehouse_is_back(airports, runner, script
     loaded(runner, "second")
 
 
-def test_a_load_knows_the_newest_run_applied_to_each_table(airports, runner, script):
+def test_load_manifest_contains_the_newest_run_applied_to_each_table(airports, runner, script):
     loaded(runner, "first")
     loaded(runner, "second")
     known = {one["name"]: one["newest_applied"] for one in script.seen("load")[-1]["body"]["rawcore"]}
     assert known == {AIRPORT: 1, ROUTE: 1}
 
 
-def test_a_table_that_an_execution_made_anew_holds_no_earlier_run(airports, runner, script):
+def test_table_recreated_by_an_execution_has_no_applied_run(airports, runner, script):
     loaded(runner, "first")
     created = ExecutionOperation.objects.filter(op="create_table", execution__load_runs__run_id="first")
     Execution.objects.filter(operations__in=created).update(finished_at=timezone.now())
@@ -374,7 +374,7 @@ def test_a_table_that_an_execution_made_anew_holds_no_earlier_run(airports, runn
 
 
 @pytest.mark.full
-def test_an_accepted_table_takes_back_the_runs_that_it_does_not_hold(airports, runner, script):
+def test_acceptance_marks_runs_missing_in_the_table_as_reverted(airports, runner, script):
     loaded(runner, "first")
     loaded(runner, "second")
     script.add(held=1)
@@ -388,14 +388,14 @@ def test_an_accepted_table_takes_back_the_runs_that_it_does_not_hold(airports, r
     assert (load["newest_applied"], load["sequence"]) == (1, 4)
 
 
-def test_a_table_is_accepted_for_a_reason_by_a_person(airports, runner):
+def test_acceptance_requires_a_reason_and_a_loaded_dataset(airports, runner):
     loaded(runner, "first")
     assert refused(request_accept, dataset=AIRPORT, reason=" ").code == "NO_REASON"
     assert refused(request_accept, dataset="stage.stg_air_airport", reason=WHY).code == "NOT_LOADED"
 
 
 @pytest.mark.full
-def test_an_accepted_table_that_is_newer_than_the_control_database_gives_its_numbers_on(airports, runner, script):
+def test_sequences_continue_after_those_of_an_accepted_newer_table(airports, runner, script):
     loaded(runner, "first")
     script.add(held=7, seen=9)
     run = perform(request_accept(dataset=AIRPORT, reason=WHY, wake_worker=False).run, runner)

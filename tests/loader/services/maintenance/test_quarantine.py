@@ -41,7 +41,7 @@ def test_a_decision_is_performed_by_the_runner_and_sealed(runner, script):
     assert run.datasets.get().sequence is None
 
 
-def test_a_source_of_another_dataset_that_cannot_be_read_does_not_matter(airports, runner):
+def test_unreadable_source_of_another_dataset_does_not_fail_the_decision(airports, runner):
     SourceDataset.objects.filter(pk=airports["route"].pk).update(location="{{ nowhere }}/route.csv")
     assert perform_load_run(run_pk=decide().pk, worker="w1", runner=runner).status == "succeeded"
 

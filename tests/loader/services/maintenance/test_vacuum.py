@@ -62,7 +62,7 @@ def key() -> str:
     return str(TargetDataset.objects.get(schema__name="rawcore", name="rc_air_airport").key)
 
 
-def test_a_vacuum_goes_to_the_runner_with_its_tables_and_is_sealed(airports, runner, script):
+def test_vacuum_sends_its_tables_to_the_runner_and_leaves_a_record(airports, runner, script):
     script.add(disk_use=USE)
     run = perform(vacuum(retention_hours=200, dry_run=True), runner)
     assert (run.status, run.kind) == ("succeeded", "vacuum")
@@ -75,7 +75,7 @@ def test_a_vacuum_goes_to_the_runner_with_its_tables_and_is_sealed(airports, run
     assert document["tables"][AIRPORT]["former_bytes"] == 2000
 
 
-def test_the_vacuum_of_a_raw_dataset_has_its_retention(airports, runner, script):
+def test_vacuum_of_a_raw_dataset_applies_its_retention(airports, runner, script):
     raw = TargetDataset.objects.get(schema__name="raw", name="raw_air_airport")
     TargetDataset.objects.filter(pk=raw.pk).update(keep="all", keep_days=30, keep_deliveries=9)
     script.add(disk_use=USE)
@@ -85,7 +85,7 @@ def test_the_vacuum_of_a_raw_dataset_has_its_retention(airports, runner, script)
     assert [table["name"] for table in body["tables"]] == ["raw_air_airport"]
 
 
-def test_a_vacuum_keeps_the_deliveries_that_no_executed_report_gave_up(airports, runner, script):
+def test_vacuum_applies_the_executed_retention_instead_of_a_pending_change(airports, runner, script):
     raw = TargetDataset.objects.get(schema__name="raw", name="raw_air_airport")
     TargetDataset.objects.filter(pk=raw.pk).update(keep="all", keep_days=30)
     seal_as_written()
@@ -96,7 +96,7 @@ def test_a_vacuum_keeps_the_deliveries_that_no_executed_report_gave_up(airports,
     assert script.seen("vacuum")[0]["body"]["keeping"] == {"mode": "all", "days": 30, "deliveries": None}
 
 
-def test_a_vacuum_has_the_limits_of_the_metadata_where_an_older_release_recorded_none(airports, runner, script):
+def test_vacuum_applies_the_retention_of_the_metadata_if_an_older_release_recorded_none(airports, runner, script):
     raw = TargetDataset.objects.get(schema__name="raw", name="raw_air_airport")
     TargetDataset.objects.filter(pk=raw.pk).update(keep="all", keep_days=30)
     seal_as_written()
@@ -107,7 +107,7 @@ def test_a_vacuum_has_the_limits_of_the_metadata_where_an_older_release_recorded
     assert script.seen("vacuum")[0]["body"]["keeping"] == {"mode": "all", "days": 30, "deliveries": None}
 
 
-def test_the_newest_measure_is_the_disk_use_and_not_the_last_load(airports, runner, script):
+def test_dry_run_vacuum_measures_disk_use_without_replacing_the_last_load(airports, runner, script):
     perform(request_load_run(run_id="r1", wake_worker=False).run, runner)
     loaded = last_loads([key()])[key()].counts
     assert disk_use(key()) is None
@@ -119,7 +119,7 @@ def test_the_newest_measure_is_the_disk_use_and_not_the_last_load(airports, runn
     assert last_loads([key()])[key()].counts == loaded
 
 
-def test_a_prune_is_no_load_and_leaves_the_number_of_rows(airports, runner, script):
+def test_prune_updates_version_counts_but_not_the_last_load(airports, runner, script):
     perform(request_load_run(run_id="r1", wake_worker=False).run, runner)
     loaded = last_loads([key()])[key()]
     same = {"environment": loaded.newest.run.environment, "load_timestamp": loaded.newest.run.load_timestamp}
@@ -139,7 +139,7 @@ def test_a_prune_is_no_load_and_leaves_the_number_of_rows(airports, runner, scri
         ({"dataset": "rawcore.nothing"}, "UNKNOWN_DATASET"),
     ],
 )
-def test_vacuums_that_cannot_be_are_refused_before_there_is_a_run(airports, asked, code):
+def test_invalid_vacuum_is_refused_without_a_run(airports, asked, code):
     with pytest.raises(Refusal) as caught:
         vacuum(**asked)
     assert caught.value.code == code
@@ -155,7 +155,7 @@ def test_a_queued_revert_keeps_the_files_that_it_needs(airports, runner):
     assert vacuum(retention_hours=250).kind == "vacuum"
 
 
-def test_what_is_asked_for_meanwhile_counts_when_the_vacuum_begins(airports, runner, script):
+def test_vacuum_fails_if_a_revert_requested_meanwhile_needs_the_files(airports, runner, script):
     run = perform(request_load_run(run_id="r1", wake_worker=False).run, runner)
     asked = vacuum()
     LoadRun.objects.filter(pk=run.pk).update(started_at=timezone.now() - timedelta(days=10))
@@ -165,7 +165,7 @@ def test_what_is_asked_for_meanwhile_counts_when_the_vacuum_begins(airports, run
     assert script.seen("vacuum") == []
 
 
-def test_the_command_asks_and_tells_what_was_done(airports, make_runner, monkeypatch, script):
+def test_vacuum_command_prints_the_disk_use_and_refuses_a_short_retention(airports, make_runner, monkeypatch, script):
     monkeypatch.setattr(run_command.RunningCommand, "make_runner", lambda self, holder: make_runner())
     script.add(disk_use=USE)
     code, out, _ = command("vacuum", AIRPORT, "--dry-run", "--reason", "weekly", "--local", "--json")
@@ -190,7 +190,7 @@ def make_due(schedule: Schedule) -> None:
     Schedule.objects.filter(pk=schedule.pk).update(next_at=timezone.now() - timedelta(seconds=5))
 
 
-def test_a_due_vacuum_is_one_run_of_each_dataset_without_a_user_and_sealed(weekly, runner):
+def test_due_vacuum_schedule_starts_a_run_without_a_user_and_leaves_a_record(weekly, runner):
     make_due(weekly)
     with acting_as(None):
         (run,) = start_due()
@@ -200,7 +200,7 @@ def test_a_due_vacuum_is_one_run_of_each_dataset_without_a_user_and_sealed(weekl
     assert MaintenanceRecord.objects.get(run=run).document["requested_by"] == "schedule weekly"
 
 
-def test_a_vacuum_that_goes_on_keeps_the_next_due_time_from_starting(weekly):
+def test_due_vacuum_is_not_started_while_the_previous_one_is_unfinished(weekly):
     make_due(weekly)
     assert len(start_due()) == 1
     make_due(weekly)
@@ -217,7 +217,7 @@ def test_a_refused_vacuum_is_skipped_with_its_reason(weekly, monkeypatch):
     assert (schedule.outcome, schedule.remark["code"]) == ("skipped", "RETENTION_TOO_SHORT")
 
 
-def test_a_schedule_of_everything_vacuums_every_table(airports, monkeypatch, eve):
+def test_vacuum_schedule_of_all_datasets_starts_one_run_for_each(airports, monkeypatch, eve):
     monkeypatch.setattr("elevata.jobs.services.wake", lambda pk: "")
     schedule = create_schedule(name="all", cron="0 3 * * 0", kind="vacuum")
     run_now(schedule=schedule, user=eve)
@@ -227,6 +227,6 @@ def test_a_schedule_of_everything_vacuums_every_table(airports, monkeypatch, eve
     assert len(names) == runs.count() > 1
 
 
-def test_a_schedule_that_keeps_too_few_hours_cannot_be(airports):
+def test_vacuum_schedule_with_a_short_retention_is_refused(airports):
     with pytest.raises(MetadataError, match="cannot be kept for 24 hours"):
         create_schedule(name="short", cron="0 3 * * 0", kind="vacuum", retention_hours=24)

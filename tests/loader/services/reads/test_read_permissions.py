@@ -45,7 +45,7 @@ def entries() -> list[ChangeLogEntry]:
     return list(ChangeLogEntry.objects.filter(subject_kind="data"))
 
 
-def test_values_are_masked_for_who_may_not_read_them(classified):
+def test_sensitive_values_are_masked_for_a_user_without_the_permission(classified):
     masking = read_manifest(read=asked(reader("viewer"))).masking
     keys = {column.name: str(column.key) for column in target(NAME).columns.all()}
     assert keys["name"] not in masking.shown
@@ -53,16 +53,16 @@ def test_values_are_masked_for_who_may_not_read_them(classified):
 
 
 @pytest.mark.parametrize("role", ["viewer", "editor", "approver", "operator", "admin"])
-def test_no_role_but_the_stewards_sees_sensitive_values(classified, role: str):
+def test_roles_other_than_steward_get_masked_values(classified, role: str):
     assert read_manifest(read=asked(reader(role))).masking is not None
 
 
-def test_a_steward_sees_them_and_so_does_the_system(classified):
+def test_steward_and_system_read_sensitive_values_unmasked(classified):
     assert read_manifest(read=asked(reader("steward"))).masking is None
     assert read_manifest(read=asked(None)).masking is None
 
 
-def test_a_steward_of_one_schema_sees_them_there(classified):
+def test_steward_of_one_schema_reads_sensitive_values_only_there(classified):
     user = reader("viewer")
     grant_role(user=user, role="steward", schema=target(NAME).schema.name)
     assert read_manifest(read=asked(User.objects.get(pk=user.pk))).masking is None
@@ -71,7 +71,7 @@ def test_a_steward_of_one_schema_sees_them_there(classified):
     assert read_manifest(read=made).masking is not None
 
 
-def test_without_the_permission_there_nothing_is_asked(airports):
+def test_read_without_the_permission_in_the_schema_is_refused(airports):
     user = reader()
     grant_role(user=user, role="viewer", schema=target("raw.raw_air_airport").schema.name)
     with pytest.raises(MetadataError) as refused:
@@ -80,7 +80,7 @@ def test_without_the_permission_there_nothing_is_asked(airports):
     assert not ReadRequest.objects.exists()
 
 
-def test_a_role_that_was_taken_back_before_the_answer_ends_the_read(airports, runner, script):
+def test_role_removed_before_the_answer_fails_the_read(airports, runner, script):
     script.tell(answers={"sample": ANSWER})
     read = asked(reader("viewer"))
     set_roles(user=reader("viewer"), roles=[])
@@ -107,7 +107,7 @@ def test_a_read_of_sensitive_values_leaves_one_entry_without_values(classified, 
     assert "Frankfurt" not in entry.changes
 
 
-def test_the_entry_is_chained_like_others(classified, runner, script):
+def test_log_entry_of_a_read_is_part_of_the_chain(classified, runner, script):
     script.tell(answers={"sample": ANSWER})
     perform_read(read_pk=asked(reader("steward")).pk, worker="w", runner=runner)
     seal()
@@ -124,7 +124,7 @@ def test_a_read_without_sensitive_values_leaves_no_entry(airports, runner, scrip
     assert entries() == []
 
 
-def test_dry_runs_and_steps_know_hashes_of_sensitive_values_as_sensitive(airports):
+def test_sensitive_keys_include_the_hashes_of_sensitive_values(airports):
     """The hash of a key can be found by guessing the key."""
     dataset = target(NAME)
     dataset.columns.filter(name="icao").update(pii=True)

@@ -24,7 +24,7 @@ def asked(kind="sample", name="rawcore.rc_air_airport", **more) -> ReadRequest:
     return request_read(kind=kind, dataset=dataset, wake_worker=False, **more).read
 
 
-def test_an_answer_is_kept_in_the_row(airports, runner, script):
+def test_answer_of_a_read_is_stored_in_its_row(airports, runner, script):
     script.tell(answers={"sample": SAMPLE})
     read = perform_read(read_pk=asked(arguments={"limit": 5}).pk, worker="w", runner=runner)
     assert (read.status, read.answer, read.error) == ("succeeded", SAMPLE, None)
@@ -39,7 +39,7 @@ def test_the_origin_of_a_row_needs_no_source_of_another_dataset(airports):
     assert [stage_input.table.qualified_name for stage_input in manifest.inputs] == ["raw.raw_air_airport"]
 
 
-def test_a_message_that_comes_twice_asks_once(airports, runner, script):
+def test_duplicate_wakeup_performs_the_read_once(airports, runner, script):
     script.tell(answers={"sample": SAMPLE})
     read = asked()
     assert perform_read(read_pk=read.pk, worker="w", runner=runner).status == "succeeded"
@@ -47,19 +47,19 @@ def test_a_message_that_comes_twice_asks_once(airports, runner, script):
     assert len(script.seen("read")) == 1
 
 
-def test_what_the_runner_refuses_is_the_reads_error(airports, runner):
+def test_refusal_of_the_runner_is_stored_as_the_error_of_the_read(airports, runner):
     read = perform_read(read_pk=asked().pk, worker="w", runner=runner)
     assert (read.status, read.error) == ("failed", {"code": "NO_TABLE", "message": "it is not there"})
 
 
-def test_a_read_that_takes_too_long_ends(airports, runner, script, monkeypatch):
+def test_read_beyond_its_timeout_fails(airports, runner, script, monkeypatch):
     monkeypatch.setattr(attempts, "_GRACE_SECONDS", 0.0)
     script.tell(deaf_on=["read"])
     read = perform_read(read_pk=asked().pk, worker="w", runner=runner, timeout_seconds=0.2)
     assert (read.status, read.error["code"]) == ("failed", "READ_TIMEOUT")
 
 
-def test_the_time_of_a_read_begins_when_its_runner_is_ready(airports, make_runner, script, monkeypatch):
+def test_read_on_a_runner_that_does_not_start_fails_with_that_cause(airports, make_runner, script, monkeypatch):
     monkeypatch.setattr(attempts, "_GRACE_SECONDS", 0.0)
     script.tell(mute=True, hang_on=["read"])
     runner = make_runner(start=0.5)
@@ -75,7 +75,7 @@ def test_a_stopping_worker_ends_its_reads(airports, runner, script):
     assert (read.status, read.error["code"]) == ("failed", "WORKER_STOPPED")
 
 
-def test_a_dead_runner_is_the_reads_error(airports, runner, script):
+def test_dead_runner_fails_the_read(airports, runner, script):
     script.tell(die_on="read")
     read = perform_read(read_pk=asked().pk, worker="w", runner=runner)
     assert (read.status, read.error["code"]) == ("failed", "RUNNER_DIED")
@@ -92,7 +92,7 @@ def test_a_dead_runner_is_the_reads_error(airports, runner, script):
         ("key_search", "rawcore.rc_air_airport", "rc_air_airport_hist"),
     ],
 )
-def test_which_table_is_asked(airports, kind, name, table):
+def test_each_kind_of_read_selects_its_table(airports, kind, name, table):
     assert read_manifest(read=asked(kind, name)).table.name == table
 
 
@@ -104,14 +104,14 @@ def test_which_table_is_asked(airports, kind, name, table):
         ({"input": "batch_files", "time": "_fivetran_start"}, {"inclusive_ends": True}),
     ],
 )
-def test_a_reader_is_told_what_the_policy_says_of_intervals(airports, policy, told):
+def test_read_manifest_contains_the_interval_settings_of_the_history_policy(airports, policy, told):
     TargetDataset.objects.filter(name="rc_air_airport").update(history_policy=policy)
     arguments = {"at": "2024-01-01T00:00:00+00:00", "known_at": "2024-02-01T00:00:00+00:00"}
     for name in ("rawcore.rc_air_airport", "rawcore.rc_air_airport_hist"):
         assert read_manifest(read=asked("as_of", name, arguments=arguments)).arguments == arguments | told
 
 
-def test_a_check_has_its_own_request_and_its_own_patience(airports, runner, script):
+def test_history_check_has_its_own_request_and_timeout(airports, runner, script):
     script.tell(answers={"rawcore.rc_air_airport": {"findings": []}})
     checked = asked("check", arguments={"samples": 2})
     read = perform_read(read_pk=checked.pk, worker="w", runner=runner)
@@ -122,7 +122,7 @@ def test_a_check_has_its_own_request_and_its_own_patience(airports, runner, scri
     assert {part["column"] for part in body["row_hash"]} == {"name", "elevation"}
 
 
-def test_a_check_may_take_longer_than_a_page_waits(airports):
+def test_history_check_expires_later_than_a_sample(airports):
     checked, sampled = asked("check"), asked("sample")
     ReadRequest.objects.update(requested_at=timezone.now() - read_requests.GIVEN_UP_AFTER * 2)
     read_requests.end_old_reads()
@@ -135,12 +135,12 @@ def test_a_check_may_take_longer_than_a_page_waits(airports):
     assert (checked.status, checked.error["code"]) == ("failed", "NO_ANSWER")
 
 
-def test_a_view_is_not_asked(airports, runner):
+def test_read_of_a_view_fails(airports, runner):
     read = perform_read(read_pk=asked("sample", "stage.stg_air_airport").pk, worker="w", runner=runner)
     assert (read.status, read.error["code"]) == ("failed", "NO_TABLE")
 
 
-def test_discovery_asks_the_file(airports, settings):
+def test_discovery_reads_the_file_of_the_source(airports, settings):
     read = request_read(kind="discover", source=airports["airport"], wake_worker=False).read
     found = read_manifest(read=read)
     assert found.source.location == f"{settings.DATA_DIR}/landing/air/airport.csv"
@@ -148,7 +148,7 @@ def test_discovery_asks_the_file(airports, settings):
 
 
 @pytest.mark.parametrize("arguments", [{"kind": "guess"}, {"kind": "sample"}, {"kind": "discover"}])
-def test_a_question_that_makes_no_sense_leaves_no_row(airports, arguments):
+def test_invalid_read_is_refused_without_a_row(airports, arguments):
     with pytest.raises(Refusal):
         request_read(**arguments)
     assert not ReadRequest.objects.exists()

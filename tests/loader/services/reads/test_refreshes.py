@@ -33,7 +33,7 @@ def asked(keys: list[str], **more) -> Refresh:
     return request_refresh(keys=keys, wake_worker=False, **more).job
 
 
-def test_a_report_is_created_by_the_worker_as_the_user(keys, editor, runner):
+def test_refresh_creates_a_report_in_the_name_of_the_user(keys, editor, runner):
     scope = {"kind": "dataset", "name": "rawcore.rc_air_airport", "target_only": True}
     done = perform_refresh(
         refresh_pk=asked(keys, purpose="report", scope=scope, user=editor).pk, worker="w", runner=runner
@@ -42,7 +42,7 @@ def test_a_report_is_created_by_the_worker_as_the_user(keys, editor, runner):
     assert (done.report, done.report.created_by) == (ChangeReport.objects.get(), editor)
 
 
-def test_a_message_that_comes_twice_refreshes_once(keys, runner, script):
+def test_duplicate_wakeup_performs_the_refresh_once(keys, runner, script):
     refresh = asked(keys)
     handler_of("refresh").perform(refresh.pk, worker="w", runner=runner)
     assert handler_of("refresh").perform(refresh.pk, worker="w", runner=runner) is None
@@ -50,7 +50,7 @@ def test_a_message_that_comes_twice_refreshes_once(keys, runner, script):
     assert Observation.objects.get().document is None
 
 
-def test_a_worker_that_was_given_up_creates_nothing_more(keys, editor, runner, monkeypatch):
+def test_lost_worker_creates_no_report(keys, editor, runner, monkeypatch):
     refresh = asked(keys, purpose="report", scope={"kind": "all", "name": "", "target_only": False}, user=editor)
 
     def lost(**_):
@@ -70,7 +70,7 @@ def test_a_command_observes_in_its_own_process_where_no_worker_is_alive(keys, ma
     assert len(script.seen("observe")) == 1
 
 
-def test_a_warehouse_that_another_process_holds_is_not_observed(keys, make_runner, monkeypatch):
+def test_refresh_is_refused_while_another_process_holds_the_warehouse(keys, make_runner, monkeypatch):
     make_runner("another").start()
     monkeypatch.setattr(waiting, "Runner", lambda holder: make_runner(holder))
     with pytest.raises(CannotRefresh):
@@ -78,13 +78,13 @@ def test_a_warehouse_that_another_process_holds_is_not_observed(keys, make_runne
     assert Refresh.objects.get().status == "failed"
 
 
-def test_without_a_worker_a_command_that_wants_one_is_refused(keys):
+def test_refresh_by_a_worker_is_refused_without_a_live_worker(keys):
     with pytest.raises(CannotRefresh, match="no worker is running"):
         refreshes.observe(keys=keys, sizes=False, local=False)
     assert Refresh.objects.get().error["code"] == "WITHDRAWN"
 
 
-def test_what_the_worker_could_not_observe_is_the_commands_error(keys, monkeypatch):
+def test_error_of_the_worker_is_raised_by_refresh_now(keys, monkeypatch):
     WorkerFactory()
     error = {"code": "UNREADABLE_TABLE", "message": "it is damaged"}
     monkeypatch.setattr(

@@ -36,7 +36,7 @@ def table_of(*columns: tuple[str, str, list], masked: tuple[str, ...] = ()) -> p
         ("struct<a:string>", {"a": "é"}, '{"a": "é"}'),
     ],
 )
-def test_a_value_keeps_its_type_and_null_stays_null(type_: str, sent: Any, stored: Any):
+def test_parquet_file_keeps_the_type_of_a_value_and_null(type_: str, sent: Any, stored: Any):
     assert table_of(("x", type_, [sent, None])).column("x").to_pylist() == [stored, None]
 
 

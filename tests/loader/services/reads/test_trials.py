@@ -86,7 +86,7 @@ def test_the_select_is_bound_to_the_tables_that_it_reads(tables):
     assert made.table is None
 
 
-def test_a_view_is_read_by_the_tables_beneath_it(tables):
+def test_trial_over_a_view_reads_the_tables_beneath_it(tables):
     made = manifest("SELECT icao FROM stage.stg_air_airport")
     assert [source.table.qualified_name for source in made.sources] == ["raw.raw_air_airport"]
 
@@ -96,13 +96,13 @@ def test_an_error_of_the_select_names_line_and_column(tables):
     assert "line 2, column 3" in found.message
 
 
-def test_the_data_of_every_input_takes_the_permission_to_read_it(tables):
+def test_trial_requires_the_permission_to_read_every_input(tables):
     user = ensure_user(name="vera", roles=())
     grant_role(user=user, role="viewer", schema="raw")
     assert refusal(user=User.objects.get(pk=user.pk)).code == "NOT_PERMITTED"
 
 
-def test_the_tables_beneath_a_view_take_the_permission_too(tables):
+def test_trial_over_a_view_requires_the_permission_to_read_the_tables_beneath_it(tables):
     user = ensure_user(name="vera", roles=())
     grant_role(user=user, role="viewer", schema="stage")
     found = refusal("SELECT icao FROM stage.stg_air_airport", user=User.objects.get(pk=user.pk))
@@ -138,7 +138,7 @@ def test_a_read_of_sensitive_values_is_recorded(classified):
 
 
 @pytest.mark.parametrize("text", [RENAMED, "SELECT v.k FROM bizcore.renamed AS v"])
-def test_a_sensitive_column_that_comes_by_a_star_is_recorded(classified, text):
+def test_trial_logs_a_sensitive_column_selected_by_a_star(classified, text):
     schema = TargetSchemaFactory(name="bizcore")
     targets.create_target_dataset(schema=schema, name="renamed", select=RENAMED, materialization="view")
     read = tried(text, steward())
@@ -170,7 +170,7 @@ def test_an_answer_is_not_shown_after_its_columns_were_classified(tables):
         must_still_see_trial(user, read)
 
 
-def test_a_comparison_is_with_the_models_table_by_its_key(board):
+def test_comparison_uses_the_table_and_key_of_the_model(board):
     made = manifest(dataset=board, compare=True, user=steward())
     assert (made.table.qualified_name, made.arguments["key"]) == ("bizcore.board", ["icao"])
 
@@ -203,9 +203,9 @@ def test_masked_columns_of_the_table_are_left_out_of_a_comparison(board):
         ({"sample": {"rows": 0}}, "BAD_SAMPLE"),
     ],
 )
-def test_what_cannot_be_tried_is_refused_before_a_worker_is_asked(tables, given, code):
+def test_invalid_trial_is_refused_without_a_read(tables, given, code):
     assert refusal(**given).code == code
 
 
-def test_a_sample_is_not_compared(board):
+def test_comparison_of_a_sample_is_refused(board):
     assert refusal(dataset=board, compare=True, sample={"rows": 10}).code == "SAMPLE_COMPARED"

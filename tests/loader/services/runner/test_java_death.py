@@ -48,7 +48,7 @@ def test_a_killed_java_process_is_noticed_at_once(tmp_path: Path):
         runner.close()
 
 
-def test_a_java_process_that_is_killed_at_its_start_is_not_said_to_be_missing(tmp_path: Path, monkeypatch):
+def test_java_killed_at_its_start_is_not_reported_as_missing(tmp_path: Path, monkeypatch):
     program = tmp_path / "bin" / "java"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\necho 'openjdk version \"17.0.9\" 2023-10-17' >&2\n")

@@ -137,7 +137,7 @@ def test_a_foreign_table_keeps_its_name_and_publishing_repairs_the_rest(shop, me
 
 
 @pytest.mark.nightly
-def test_a_load_commits_while_the_metastore_is_down_and_publishing_repairs(shop, metastore, tmp_path):
+def test_load_commits_while_the_metastore_is_down_and_publish_adds_the_names_later(shop, metastore, tmp_path):
     metastore.server.kill()
     shop.load("r1")
     assert len(shop.rows(ITEM, "id")) == 3

@@ -70,7 +70,7 @@ def test_a_read_of_a_user_never_goes_to_the_runner_of_loads(workplace, script):
     assert pids == [workplace.reads_runner.pid, workplace.reads_runner.pid, workplace.runner.pid]
 
 
-def test_a_read_that_ends_its_runner_leaves_a_load_alone(workplace, script):
+def test_read_that_kills_its_runner_does_not_affect_a_load(workplace, script):
     script.tell(paused=True, die_on="read")
     loading = in_thread(tasks.perform, request_load_run(run_id="first").run.pk)
     wait_until(lambda: script.seen("load"))
@@ -87,7 +87,7 @@ def test_a_read_that_ends_its_runner_leaves_a_load_alone(workplace, script):
     assert (run.status, run.attempt, workplace.runner.pid) == ("succeeded", 1, loads_pid)
 
 
-def test_a_read_that_goes_on_after_its_time_is_ended_with_its_runner(workplace, script, monkeypatch):
+def test_read_beyond_its_timeout_is_ended_with_its_runner(workplace, script, monkeypatch):
     monkeypatch.setattr(attempts, "_GRACE_SECONDS", 0.1)
     script.tell(deaf_on=["read"])
     runner = workplace.reads_runner
@@ -112,7 +112,7 @@ def test_a_withdrawn_read_that_goes_on_is_ended_with_its_runner(workplace, scrip
     reading.join(20)
 
 
-def test_a_read_without_a_users_text_is_asked_again_once(workplace, script):
+def test_read_without_sql_of_a_user_is_retried_once(workplace, script):
     script.tell(die_on="read")
     assert done(sample(reader())).error["code"] == "READS_ENDED"
     assert len(script.seen("read")) == 2

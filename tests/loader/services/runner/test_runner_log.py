@@ -61,7 +61,7 @@ def test_a_trace_belongs_to_the_line_above_it(json_logs, runner, script):
     assert second["message"] == "Next"
 
 
-def test_a_line_without_a_head_is_a_line(json_logs, runner, script):
+def test_line_without_a_log_prefix_is_logged_as_info(json_logs, runner, script):
     ask(runner, script, print=["Picked up JAVA_TOOL_OPTIONS: -Xmx1g"])
     (line,) = lines_of(runner)
     assert (line["level"], line["message"]) == ("info", "Picked up JAVA_TOOL_OPTIONS: -Xmx1g")
@@ -75,12 +75,12 @@ def test_a_record_of_the_runner_keeps_its_logger_and_its_trace(json_logs, runner
     assert "ConnectionError: the disk is full" in line["exc_info"]
 
 
-def test_without_json_lines_are_plain(runner, script):
+def test_log_lines_are_plain_without_the_json_format(runner, script):
     ask(runner, script, print=[JAVA.format("WARN", "Lost task 0.0")])
     assert text_of(runner).endswith("WARNING spark.TaskSetManager runner_request=observe-1 Lost task 0.0\n")
 
 
-def test_collected_logs_have_the_lines_too(json_logs, runner, script, caplog):
+def test_spark_warnings_are_passed_to_python_logging(json_logs, runner, script, caplog):
     with caplog.at_level(logging.WARNING, "loader.spark"):
         ask(runner, script, print=[JAVA.format("WARN", "Lost task 0.0"), JAVA.format("INFO", "Starting task")])
         runner.close()
@@ -90,7 +90,7 @@ def test_collected_logs_have_the_lines_too(json_logs, runner, script, caplog):
 # --- what they are about ----------------------------------------------------------------------------
 
 
-def test_lines_name_the_run_that_they_are_printed_for(json_logs, runner, script):
+def test_log_lines_contain_the_run_and_user_of_their_request(json_logs, runner, script):
     script.tell(print=[JAVA.format("WARN", "Lost task 0.0")], log="no space")
     with about(run_id="nightly-7", person_id=3):
         finished(runner.request("observe", OBSERVE))
@@ -98,7 +98,7 @@ def test_lines_name_the_run_that_they_are_printed_for(json_logs, runner, script)
     assert [(line["run_id"], line["person_id"]) for line in said] == [("nightly-7", 3)] * 2
 
 
-def test_records_of_runs_side_by_side_name_their_own(json_logs, runner, script):
+def test_log_records_of_concurrent_requests_name_their_own_run(json_logs, runner, script):
     script.tell(hang_on=["read"], log="no space")
     with about(run_id="one"):
         first = runner.request("read", READ)
@@ -113,14 +113,14 @@ def test_records_of_runs_side_by_side_name_their_own(json_logs, runner, script):
     ]
 
 
-def test_threads_of_a_request_are_known_by_its_name():
+def test_thread_name_identifies_the_run_of_a_request():
     subjects = Subjects()
     subjects.begin("load-1", {"run_id": "one"})
     subjects.begin("load-2", {"run_id": "two"})
     assert subjects.of(Said("x", thread="load-2/dataset_0"))["run_id"] == "two"
 
 
-def test_a_line_of_spark_is_about_no_run_where_several_are_under_way():
+def test_spark_line_names_no_run_while_several_are_active():
     subjects = Subjects()
     subjects.begin("load-1", {"run_id": "one"})
     assert subjects.of(Said("x"))["run_id"] == "one"
@@ -151,7 +151,9 @@ def test_a_value_that_spark_quotes_is_not_logged(json_logs, runner, script):
         {"log": f"connecting with {CANARY}"},
     ],
 )
-def test_a_secret_never_comes_through(planted, settings, request, runner, script, style, said, caplog, capfd):
+def test_secret_is_removed_from_the_log_and_stderr(
+    planted, settings, request, runner, script, style, said, caplog, capfd
+):
     if style == "json":
         request.getfixturevalue("json_logs")
     ask(runner, script, **said)
@@ -161,7 +163,7 @@ def test_a_secret_never_comes_through(planted, settings, request, runner, script
     assert "canary" not in capfd.readouterr().err
 
 
-def test_a_secret_of_several_lines_never_comes_through(monkeypatch, runner, script):
+def test_multi_line_secret_is_removed_from_the_log(monkeypatch, runner, script):
     key = "-----BEGIN PRIVATE KEY-----\nMIICdQIBADANBgkq\nhkiG9w0BAQEFAASC\n-----END PRIVATE KEY-----"
     monkeypatch.setenv("ELEVATA_SOURCE_LAKE_KEY", key)
     ask(runner, script, print=[JAVA.format("ERROR", "bad key"), *key.splitlines()])
@@ -184,11 +186,11 @@ def heard_from(write) -> list[str]:
     return said
 
 
-def test_a_last_line_that_nothing_ends_is_told():
+def test_last_line_without_a_line_end_is_logged():
     assert heard_from(lambda pipe, _said: pipe.write(b"Killed")) == ["Killed"]
 
 
-def test_a_line_is_told_while_the_child_goes_on():
+def test_line_is_logged_while_the_child_process_continues():
     def write(pipe, said):
         pipe.write(JAVA.format("WARN", "slow").encode() + b"\n")
         wait_until(lambda: said == ["slow"])
@@ -196,7 +198,7 @@ def test_a_line_is_told_while_the_child_goes_on():
     assert heard_from(write) == ["slow"]
 
 
-def test_a_line_that_is_much_too_long_is_left_out_and_the_next_is_told():
+def test_overlong_line_is_left_out_and_the_next_line_is_kept():
     lines = Lines()
     found = [line for _ in range(10) for line in lines.of(b"x" * 65_536)] + list(lines.of(b"\nnext\n"))
     assert found == ["[a line of 655360 bytes is left out]", "next"]
@@ -211,7 +213,7 @@ def test_lines_that_make_a_record_too_long_are_left_out():
     assert record.endswith("\n[3 lines left out]")
 
 
-def test_what_cannot_be_written_down_stops_nobody(caplog):
+def test_error_while_writing_a_line_does_not_stop_the_reader(caplog):
     told: list[str] = []
 
     def broken(said) -> None:
@@ -226,7 +228,7 @@ def test_what_cannot_be_written_down_stops_nobody(caplog):
     assert told == ["one", "two"]
 
 
-def test_the_file_begins_anew_when_it_is_long(runner, script, monkeypatch):
+def test_log_file_is_rotated_when_it_exceeds_its_size(runner, script, monkeypatch):
     monkeypatch.setattr(runner._log._file, "maxBytes", 200)
     for number in range(3):
         ask(runner, script, print=[JAVA.format("WARN", f"{number} " + "x" * 100)])
@@ -235,7 +237,7 @@ def test_the_file_begins_anew_when_it_is_long(runner, script, monkeypatch):
     assert [one.name for one in kept] == ["runner.log", "runner.log.1"]
 
 
-def test_a_runner_leaves_no_thread_behind(runner, script):
+def test_closed_runner_leaves_no_output_thread(runner, script):
     ask(runner, script, print=["one"])
     runner.close()
     wait_until(lambda: not [one for one in threading.enumerate() if one.name == "runner-output"])

@@ -26,7 +26,7 @@ def conf(tmp_path, settings):
     return write
 
 
-def test_the_runner_gets_the_files_settings_with_their_places(conf):
+def test_runner_config_contains_the_settings_of_the_file_with_their_lines(conf):
     file = conf("# ours\nspark.executor.memory 4g\n")
     config = runner_config()
     assert config["conf"] == {"spark.executor.memory": "4g"}
@@ -34,18 +34,18 @@ def test_the_runner_gets_the_files_settings_with_their_places(conf):
 
 
 @pytest.mark.parametrize("path", ["auto", "direct", "public"])
-def test_the_runner_gets_the_path_of_its_commits(settings, path):
+def test_runner_config_contains_the_commit_path(settings, path):
     settings.COMMITS = path
     assert runner_config()["commits"] == path
 
 
-def test_another_path_of_commits_is_refused_with_the_permitted_ones(monkeypatch):
+def test_unknown_commit_path_is_refused_with_the_permitted_values(monkeypatch):
     monkeypatch.setenv("ELEVATA_COMMITS", "merge")
     with pytest.raises(ImproperlyConfigured, match="ELEVATA_COMMITS is 'merge': it must be auto, direct or public"):
         runpy.run_path(elevata_settings.__file__)
 
 
-def test_secrets_are_read_by_their_names_and_are_no_settings_of_the_session(conf, monkeypatch, tmp_path):
+def test_referenced_secrets_are_read_and_kept_out_of_the_session_settings(conf, monkeypatch, tmp_path):
     held = tmp_path / "held"
     held.write_text("sesame\n")
     monkeypatch.setenv("ELEVATA_SPARK_SECRET_S3_FILE", str(held))
@@ -55,7 +55,7 @@ def test_secrets_are_read_by_their_names_and_are_no_settings_of_the_session(conf
     assert config["conf"] == {}
 
 
-def test_a_secret_that_is_not_there_is_refused_with_its_place(conf):
+def test_missing_secret_is_refused_with_file_and_line(conf):
     file = conf("spark.hadoop.fs.s3a.secret.key {{ secret ELEVATA_SPARK_SECRET_GONE }}")
     with pytest.raises(Refusal, match=rf"{file}:1: .*ELEVATA_SPARK_SECRET_GONE is not set"):
         own_settings()
@@ -72,12 +72,12 @@ def test_a_refused_setting_stops_check_worker_and_runner_with_file_and_line(conf
         tasks._check()
 
 
-def test_a_file_that_cannot_be_read_is_an_error_of_check(settings, tmp_path):
+def test_unreadable_settings_file_is_an_error_of_the_system_check(settings, tmp_path):
     settings.SPARK_CONF = str(tmp_path / "gone.conf")
     assert "gone.conf cannot be read: No such file" in checks.spark_settings_are_accepted()[0].msg
 
 
-def test_an_accepted_file_passes_check(conf):
+def test_accepted_settings_file_passes_the_system_check(conf):
     conf("spark.executor.memory 4g\n")
     assert checks.spark_settings_are_accepted() == []
 

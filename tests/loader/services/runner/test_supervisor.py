@@ -30,7 +30,7 @@ def finished(exchange, seconds=15.0) -> dict:
     raise AssertionError("the exchange was never finished")
 
 
-def test_the_runner_starts_with_the_first_request_and_stays(runner):
+def test_runner_starts_with_the_first_request_and_is_reused(runner):
     assert runner.pid is None
     assert finished(runner.request("observe", OBSERVE))["answer"] == {}
     pid = runner.pid
@@ -59,7 +59,7 @@ def test_an_idle_runner_whose_secret_changed_is_started_again(make_runner, setti
     assert not lives(first)
 
 
-def test_requests_side_by_side_get_their_own_events(runner, script):
+def test_concurrent_requests_get_their_own_events(runner, script):
     script.tell(answers={"sample": {"rows": [1]}}, hang_on=["execute"])
     slow = runner.request("execute", {"operations": []})
     reads = [runner.request("read", READ) for _ in range(5)]
@@ -69,14 +69,14 @@ def test_requests_side_by_side_get_their_own_events(runner, script):
     assert finished(slow)["status"] == "canceled"
 
 
-def test_a_manifest_larger_than_a_pipe_makes_nobody_wait(runner, script):
+def test_manifest_larger_than_a_pipe_does_not_block_the_request(runner, script):
     script.tell(answers={"sample": {}})
     large = runner.request("read", READ | {"arguments": {"text": "x" * 2_000_000}})
     assert finished(large)["status"] == "succeeded"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_dead_runner_is_told_to_all_who_wait_and_started_again(runner, script, number):
+def test_dead_runner_fails_all_waiting_requests_and_is_restarted(runner, script, number):
     script.tell(hang_on=["read"])
     waiting = [runner.request("read", READ) for _ in range(3)]
     wait_until(lambda: len(script.seen("read")) == 3)
@@ -92,20 +92,20 @@ def test_a_dead_runner_is_told_to_all_who_wait_and_started_again(runner, script,
     assert runner.pid != dead
 
 
-def test_a_runner_that_cannot_start_says_why(runner, script):
+def test_start_failure_of_the_runner_is_returned_to_the_request(runner, script):
     script.tell(fatal={"code": "SPARK_DID_NOT_START", "message": "no Java", "hint": "install it"})
     error = finished(runner.request("observe", OBSERVE))["error"]
     assert (error["code"], error["message"]) == ("SPARK_DID_NOT_START", "no Java")
 
 
-def test_a_program_that_is_not_there_is_an_error_of_the_start(make_runner):
+def test_missing_runner_program_raises_an_error_at_the_start(make_runner):
     runner = make_runner()
     runner._command = ("/does/not/exist",)
     with pytest.raises(OSError, match="exist"):
         runner.request("observe", OBSERVE)
 
 
-def test_a_start_that_takes_too_long_is_ended(make_runner, script):
+def test_runner_start_beyond_its_timeout_fails(make_runner, script):
     script.tell(mute=True, hang_on=["observe"])
     runner = make_runner(start=0.3)
     assert finished(runner.request("observe", OBSERVE))["error"]["code"] == "SPARK_DID_NOT_START"
@@ -117,7 +117,7 @@ def test_a_runner_that_answers_no_ping_is_ended(make_runner, script):
     assert finished(runner.request("read", READ))["error"]["code"] == "RUNNER_HUNG"
 
 
-def test_a_long_request_is_no_reason_to_end_a_runner_that_answers(make_runner, script):
+def test_runner_that_answers_pings_is_kept_during_a_long_request(make_runner, script):
     script.tell(hang_on=["read"])
     runner = make_runner(silence=0.1, ping=5.0)
     exchange = runner.request("read", READ)
@@ -126,7 +126,7 @@ def test_a_long_request_is_no_reason_to_end_a_runner_that_answers(make_runner, s
     assert finished(exchange)["status"] == "canceled"
 
 
-def test_an_idle_runner_of_reads_ends_until_the_next_read(make_runner, script):
+def test_idle_reads_runner_ends_and_restarts_with_the_next_read(make_runner, script):
     script.tell(answers={"sample": {}}, hang_on=["check"])
     runner = make_runner("reads", READS, idle=0.2)
     waiting = runner.request("check", {})
@@ -151,7 +151,7 @@ def test_a_runner_of_reads_needs_no_lock_and_a_runner_of_loads_does_not_end_when
     assert reads.log_file != loads.log_file
 
 
-def test_close_ends_the_runner_and_gives_the_folder_back(runner, make_runner, tmp_path):
+def test_close_ends_the_runner_and_releases_the_folder(runner, make_runner, tmp_path):
     finished(runner.request("observe", OBSERVE))
     pid = runner.pid
     runner.close()
@@ -162,7 +162,7 @@ def test_close_ends_the_runner_and_gives_the_folder_back(runner, make_runner, tm
     assert refused.value.code == "RUNNER_CLOSED"
 
 
-def test_a_second_runner_of_a_folder_is_refused_and_told_who_has_it(runner, make_runner):
+def test_second_runner_of_a_folder_is_refused_naming_the_holder(runner, make_runner):
     finished(runner.request("observe", OBSERVE))
     with pytest.raises(Refusal) as refused:
         make_runner("the second").start()
@@ -214,7 +214,7 @@ SECRETS = (
 NEEDED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "JAVA_HOME", "SPARK_LOCAL_DIRS", "HADOOP_CONF_DIR", "PYSPARK_PYTHON")
 
 
-def test_the_runner_starts_without_the_products_variables(runner, script, monkeypatch):
+def test_runner_environment_excludes_the_variables_of_the_product(runner, script, monkeypatch):
     for name in SECRETS:
         monkeypatch.setenv(name, "canary")
     for name in NEEDED:
@@ -237,7 +237,7 @@ def load_of(secret: str) -> LoadManifest:
     return LoadManifest("r1", "2024-05-01T00:00:00+00:00", 1, (raw,), ())
 
 
-def test_the_passwords_of_databases_go_with_the_load_that_reads_them_and_are_logged_nowhere(
+def test_database_passwords_are_sent_only_with_their_load_and_never_logged(
     runner, script, monkeypatch, caplog, tmp_path
 ):
     password = tmp_path / "password"

@@ -51,7 +51,7 @@ def in_thread(function, *arguments) -> threading.Thread:
     return thread
 
 
-def test_one_message_does_all_that_is_queued(airports, workplace, script):
+def test_wakeup_performs_all_queued_runs_in_order(airports, workplace, script):
     runs = [queued() for _ in range(3)]
     tasks.perform(runs[0].pk)
     assert set(LoadRun.objects.values_list("status", "attempt")) == {("succeeded", 1)}
@@ -59,7 +59,7 @@ def test_one_message_does_all_that_is_queued(airports, workplace, script):
     assert started == sorted(started)
 
 
-def test_a_message_that_comes_twice_at_once_does_the_work_once(airports, workplace, script, in_threads):
+def test_concurrent_wakeups_perform_a_run_once(airports, workplace, script, in_threads):
     run = queued()
     in_threads(*[lambda: tasks.perform(run.pk)] * 4)
     assert LoadRun.objects.get().attempt == 1
@@ -67,7 +67,7 @@ def test_a_message_that_comes_twice_at_once_does_the_work_once(airports, workpla
 
 
 @pytest.mark.full
-def test_a_run_that_comes_while_another_is_under_way_is_not_forgotten(airports, workplace, script):
+def test_run_queued_during_another_run_is_performed_afterwards(airports, workplace, script):
     script.tell(paused=True)
     first = queued()
     working = in_thread(tasks.perform, first.pk)
@@ -94,7 +94,7 @@ def test_reads_are_answered_while_a_run_is_under_way(airports, workplace, script
     assert LoadRun.objects.get().error["code"] == "WORKER_STOPPED"
 
 
-def test_deliveries_are_sent_while_a_run_is_under_way_and_without_the_runner(airports, workplace, script, monkeypatch):
+def test_notifications_are_sent_during_a_run_without_the_runner(airports, workplace, script, monkeypatch):
     monkeypatch.setattr("elevata.notifications.deliveries.send", lambda _: Outcome(204, 1))
     script.tell(pause=30)
     working = in_thread(tasks.perform, queued().pk)
@@ -106,7 +106,7 @@ def test_deliveries_are_sent_while_a_run_is_under_way_and_without_the_runner(air
     working.join(20)
 
 
-def test_a_delivery_that_takes_long_is_not_lost(workplace, monkeypatch):
+def test_slow_notification_delivery_sends_heartbeats_and_succeeds(workplace, monkeypatch):
     delivery, beats = DeliveryFactory(), []
 
     def slowly(_):
@@ -123,7 +123,7 @@ def test_a_delivery_that_takes_long_is_not_lost(workplace, monkeypatch):
     assert Delivery.objects.get().status == "succeeded"
 
 
-def test_runs_of_another_environment_are_left_alone(airports, workplace, settings):
+def test_worker_ignores_runs_of_another_environment(airports, workplace, settings):
     run = queued()
     settings.ENVIRONMENT = "another"
     tasks.perform(run.pk)
@@ -131,7 +131,7 @@ def test_runs_of_another_environment_are_left_alone(airports, workplace, setting
     assert run.status == "queued"
 
 
-def test_a_worker_without_a_warehouse_leaves_runs_to_the_one_that_has_it(airports, workplace, make_runner):
+def test_worker_without_the_warehouse_lock_leaves_runs_queued(airports, workplace, make_runner):
     make_runner("the other worker").start()
     run = queued()
     tasks.perform(run.pk)
@@ -139,7 +139,7 @@ def test_a_worker_without_a_warehouse_leaves_runs_to_the_one_that_has_it(airport
     assert (run.status, run.attempt) == ("queued", 0)
 
 
-def test_a_worker_is_there_from_open_to_close(airports, workplace, monkeypatch):
+def test_worker_is_registered_from_open_to_close(airports, workplace, monkeypatch):
     monkeypatch.setattr(worker.states, "WORKER_BEAT_SECONDS", 0.05)
     workplace.open()
     assert [worker.name for worker in live_workers()] == [workplace.name]
@@ -152,7 +152,7 @@ def test_a_worker_is_there_from_open_to_close(airports, workplace, monkeypatch):
     assert not Worker.objects.exists()
 
 
-def test_every_runner_of_a_worker_gets_all_names_of_the_embedded_catalog_once(airports, workplace, script, monkeypatch):
+def test_each_new_runner_of_a_worker_publishes_the_embedded_catalog_once(airports, workplace, script, monkeypatch):
     tasks.perform(queued().pk)
     published = len(script.seen("publish"))
     monkeypatch.setattr(worker.states, "WORKER_BEAT_SECONDS", 0.05)
@@ -168,7 +168,7 @@ def test_every_runner_of_a_worker_gets_all_names_of_the_embedded_catalog_once(ai
     wait_until(lambda: len(script.seen("publish")) == published + 2)
 
 
-def test_a_worker_goes_on_if_the_names_cannot_be_asked_for(airports, workplace, script, monkeypatch):
+def test_worker_continues_if_publishing_names_fails(airports, workplace, script, monkeypatch):
     said = []
     monkeypatch.setattr(worker, "publish_manifest", lambda **_: 1 / 0)
     monkeypatch.setattr(worker.log, "exception", lambda text: said.append(text))
@@ -193,7 +193,7 @@ def test_a_worker_opens_even_if_its_runner_cannot_start(airports, workplace, mak
     assert "somebody has it" in said[0]
 
 
-def test_a_worker_gives_up_runs_of_workers_that_are_gone(airports, workplace, monkeypatch):
+def test_worker_marks_runs_of_dead_workers_as_lost(airports, workplace, monkeypatch):
     monkeypatch.setattr(worker.states, "WORKER_BEAT_SECONDS", 0.05)
     run = queued()
     LoadRun.objects.update(status="running", attempt=1, heartbeat_at=timezone.now() - timedelta(minutes=1))

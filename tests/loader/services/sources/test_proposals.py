@@ -83,25 +83,25 @@ def contract(source: SourceDataset) -> dict[str, str]:
 # --- made --------------------------------------------------------------------------------------
 
 
-def test_a_schema_like_the_contract_is_no_proposal(orders: SourceDataset):
+def test_schema_equal_to_the_contract_creates_no_proposal(orders: SourceDataset):
     assert proposed(orders, *HEAD) is None
 
 
-def test_a_difference_is_one_open_proposal_whoever_sees_it(orders: SourceDataset):
+def test_repeated_difference_updates_the_open_proposal(orders: SourceDataset):
     first = proposed(orders, *HEAD, ("vip", "boolean"))
     again = proposed(orders, *HEAD, ("vip", "boolean"))
     assert (ids(first), first.status, again.pk) == (["new:vip"], "open", first.pk)
     assert again.last_seen_at > first.last_seen_at
 
 
-def test_another_difference_supersedes_the_open_one(orders: SourceDataset):
+def test_another_difference_supersedes_the_open_proposal(orders: SourceDataset):
     first = proposed(orders, *HEAD, ("vip", "boolean"))
     second = proposed(orders, "order_no", "customer", ("vip", "boolean"))
     first.refresh_from_db()
     assert (first.status, ids(second)) == ("superseded", ["gone:amount", "new:vip"])
 
 
-def test_a_source_that_agrees_again_ends_its_proposal_and_its_notices(orders: SourceDataset, ada: object):
+def test_source_that_matches_again_supersedes_its_proposal_and_settles_its_notices(orders: SourceDataset, ada: object):
     first = proposed(orders, *HEAD, ("vip", "boolean"))
     notice = Notice.objects.get(user=ada)
     assert (notice.event.kind, notice.read_at) == ("source.changed", None)
@@ -113,7 +113,7 @@ def test_a_source_that_agrees_again_ends_its_proposal_and_its_notices(orders: So
     assert notice.read_at is not None
 
 
-def test_what_a_user_dismissed_is_proposed_again_only_if_asked_for(orders: SourceDataset, ada: object):
+def test_dismissed_change_is_proposed_again_only_on_request_or_with_another_change(orders: SourceDataset, ada: object):
     first = proposed(orders, *HEAD, ("vip", "boolean"))
     with acting_as(ada):
         dismiss_proposal(proposal=first, reason="not needed")
@@ -124,17 +124,17 @@ def test_what_a_user_dismissed_is_proposed_again_only_if_asked_for(orders: Sourc
     assert proposed(orders, *HEAD, ("vip", "boolean"), renew=True).status == "open"
 
 
-def test_an_observation_that_tells_nothing_of_a_change_does_not_end_it(orders: SourceDataset):
+def test_observation_without_types_keeps_a_proposed_type_change(orders: SourceDataset):
     wider = proposed(orders, "order_no", ("customer", "bigint"), "amount")
     assert proposed(orders, *HEAD).pk == wider.pk
     assert proposed(orders, "order_no", ("customer", "integer"), "amount") is None
 
 
-def test_columns_that_a_sample_of_records_lacks_are_not_gone(orders: SourceDataset):
+def test_column_missing_from_an_incomplete_observation_is_not_gone(orders: SourceDataset):
     assert proposed(orders, "order_no", complete=False) is None
 
 
-def test_a_contract_that_users_edited_otherwise_settles_the_proposal(orders: SourceDataset, ada: object):
+def test_contract_edited_by_a_user_supersedes_the_proposal(orders: SourceDataset, ada: object):
     first = proposed(orders, "order_no", ("customer", "bigint"), "amount")
     column = orders.columns.get(name="customer")
     with acting_as(ada):
@@ -148,7 +148,7 @@ def test_a_contract_that_users_edited_otherwise_settles_the_proposal(orders: Sou
 # --- checked -----------------------------------------------------------------------------------
 
 
-def test_a_check_reads_the_source_now(orders: SourceDataset, landing: Path):
+def test_check_compares_the_current_source_with_the_contract(orders: SourceDataset, landing: Path):
     deliver(landing, "order_no,customer,amount", "A1,7,12.50")
     assert check_source(source=orders).as_json()["status"] == "same"
     deliver(landing, "order_no,customer_id,amount,vip", "A1,7,12.50,true")
@@ -163,7 +163,7 @@ def test_a_check_compares_types_by_the_values_of_text(orders: SourceDataset, lan
     assert change.describe() == "customer: integer → string (wider)"
 
 
-def test_a_source_that_cannot_be_read_is_a_result(orders: SourceDataset, landing: Path):
+def test_check_of_an_unreadable_source_returns_its_error(orders: SourceDataset, landing: Path):
     (landing / "orders.csv").unlink()
     result = check_source(source=orders).as_json()
     assert (result["status"], result["error"]["code"]) == ("refused", "MISSING_FILE")
@@ -197,7 +197,7 @@ def test_a_rename_keeps_the_columns_of_the_targets(orders: SourceDataset, ada: o
     assert set(TargetColumn.objects.filter(active=True).values_list("pk", "name")) == before
 
 
-def test_a_rename_that_is_none_retires_a_column_and_adds_one(orders: SourceDataset, ada: object):
+def test_split_rename_retires_a_column_and_adds_one(orders: SourceDataset, ada: object):
     proposal = proposed(orders, "order_no", ("customer_id", "integer"), "amount")
     rename = "renamed:customer>customer_id"
     with acting_as(ada):
@@ -207,7 +207,7 @@ def test_a_rename_that_is_none_retires_a_column_and_adds_one(orders: SourceDatas
     assert set(rawcore.filter(active=True).values_list("name", flat=True)) == {"order_no", "amount", "customer_id"}
 
 
-def test_a_column_that_is_gone_and_one_that_is_new_are_joined_as_a_rename(orders: SourceDataset, ada: object):
+def test_gone_and_new_column_are_accepted_as_a_rename(orders: SourceDataset, ada: object):
     proposal = proposed(orders, "order_no", ("buyer", "bigint"), "amount", ("vip", "boolean"))
     assert ids(proposal) == ["gone:customer", "new:buyer", "new:vip"]
     before = set(TargetColumn.objects.filter(active=True).values_list("pk", "name"))
@@ -218,7 +218,7 @@ def test_a_column_that_is_gone_and_one_that_is_new_are_joined_as_a_rename(orders
     assert set(TargetColumn.objects.filter(active=True).values_list("pk", "name")) == before
 
 
-def test_a_rename_that_values_prove_is_proposed_and_a_check_without_values_keeps_it(orders: SourceDataset):
+def test_rename_found_by_values_is_kept_by_a_check_without_values(orders: SourceDataset):
     columns = [*seen("order_no", "amount"), ObservedColumn("buyer", same_as=(("customer", 1841, 1949),))]
     first = observe_schema(source=orders, columns=columns)
     (change,) = first.schema_changes
@@ -228,7 +228,7 @@ def test_a_rename_that_values_prove_is_proposed_and_a_check_without_values_keeps
     assert (again.pk, again.schema_changes) == (first.pk, first.schema_changes)
 
 
-def test_a_column_is_joined_once(orders: SourceDataset, ada: object):
+def test_column_cannot_be_renamed_to_two_columns(orders: SourceDataset, ada: object):
     proposal = proposed(orders, "order_no", ("buyer", "integer"), "amount", ("vip", "boolean"))
     take = ["renamed:customer>buyer", "renamed:customer>vip"]
     with acting_as(ada), pytest.raises(MetadataError, match="renamed:customer>vip is no open change"):
@@ -236,7 +236,7 @@ def test_a_column_is_joined_once(orders: SourceDataset, ada: object):
     assert "customer" in contract(orders)
 
 
-def test_a_wider_type_is_followed_by_targets_that_had_the_former_one(orders: SourceDataset, ada: object):
+def test_wider_type_is_applied_to_targets_with_the_former_type(orders: SourceDataset, ada: object):
     own = TargetColumn.objects.get(dataset__name="rc_shop_orders", name="customer")
     assert str(own.type) == "integer"
     proposal = proposed(orders, "order_no", ("customer", "bigint"), "amount")
@@ -246,7 +246,7 @@ def test_a_wider_type_is_followed_by_targets_that_had_the_former_one(orders: Sou
     assert dict(types) == {"raw": "string", "stage": "bigint", "rawcore": "bigint"}
 
 
-def test_a_type_that_a_user_gave_a_target_stays(orders: SourceDataset, ada: object):
+def test_target_type_set_by_a_user_is_kept(orders: SourceDataset, ada: object):
     own = TargetColumn.objects.get(dataset__name="rc_shop_orders", name="customer")
     with acting_as(ada):
         update_target_column(column=own, expected_version=own.version, type="decimal(30,0)")
@@ -261,7 +261,9 @@ def test_a_type_that_a_user_gave_a_target_stays(orders: SourceDataset, ada: obje
     assert (difference.column, difference.stands, difference.proposed) == ("customer", "integer", "bigint")
 
 
-def test_a_source_without_targets_gets_none(orders: SourceDataset, shop: System, ada: object):
+def test_accepted_proposal_generates_no_targets_for_a_source_without_any(
+    orders: SourceDataset, shop: System, ada: object
+):
     alone = SourceDatasetFactory(system=shop, name="alone", short_name="alone", location="alone.csv")
     SourceColumnFactory(dataset=alone, name="id", key_ordinal=1)
     proposal = proposed(alone, "id", ("vip", "boolean"))
@@ -272,7 +274,7 @@ def test_a_source_without_targets_gets_none(orders: SourceDataset, shop: System,
     assert not alone.generated.exists()
 
 
-def test_what_is_left_stays_open(orders: SourceDataset, ada: object):
+def test_changes_not_accepted_remain_in_an_open_proposal(orders: SourceDataset, ada: object):
     proposal = proposed(orders, "order_no", "customer", ("vip", "boolean"))
     with acting_as(ada):
         accept_proposal(proposal=proposal, take=["new:vip"])
@@ -280,7 +282,7 @@ def test_what_is_left_stays_open(orders: SourceDataset, ada: object):
     assert ids(rest) == ["gone:amount"]
 
 
-def test_a_proposal_is_decided_once(orders: SourceDataset, ada: object):
+def test_dismissed_proposal_cannot_be_accepted(orders: SourceDataset, ada: object):
     proposal = proposed(orders, *HEAD, ("vip", "boolean"))
     with acting_as(ada):
         dismiss_proposal(proposal=proposal)
@@ -299,7 +301,7 @@ def test_only_open_changes_are_accepted(orders: SourceDataset, ada: object, take
     assert SourceProposal.objects.get().status == "open"
 
 
-def test_who_may_not_edit_may_neither_accept_nor_dismiss(orders: SourceDataset):
+def test_viewer_can_neither_accept_nor_dismiss_a_proposal(orders: SourceDataset):
     proposal = proposed(orders, *HEAD, ("vip", "boolean"))
     with acting_as(someone("vera", Role.VIEWER)):
         for decide in (
@@ -350,7 +352,7 @@ def test_a_warehouse_that_was_never_observed_plans_no_operations(orders: SourceD
     assert preview.not_planned
 
 
-def test_what_changed_since_the_preview_refuses_the_acceptance(orders: SourceDataset, ada: object):
+def test_acceptance_is_refused_after_a_change_since_the_preview(orders: SourceDataset, ada: object):
     proposal = proposed(orders, *HEAD, ("vip", "boolean"))
     with acting_as(ada):
         preview = preview_proposal(proposal=proposal, take=["new:vip"])
@@ -371,7 +373,7 @@ def declare(source: SourceDataset, rule: str) -> SourceDataset:
     return source
 
 
-def test_declared_new_columns_are_taken_by_the_system_and_a_report_is_made(orders: SourceDataset, world: World):
+def test_take_rule_adds_new_columns_as_the_system_and_creates_a_report(orders: SourceDataset, world: World):
     world.executed()
     with acting_as(world.operator):
         rest = proposed(declare(orders, "take"), "order_no", "customer", ("vip", "boolean"))
@@ -387,7 +389,7 @@ def test_declared_new_columns_are_taken_by_the_system_and_a_report_is_made(order
     assert Notice.objects.filter(user=world.author, event__title__contains="were taken into its contract").exists()
 
 
-def test_a_probable_rename_and_a_retired_column_are_never_taken(orders: SourceDataset, ada: object):
+def test_take_rule_never_takes_a_probable_rename_or_a_retired_column(orders: SourceDataset, ada: object):
     amount = orders.columns.get(name="amount")
     with acting_as(ada):
         update_source_column(source_column=amount, expected_version=amount.version, active=False)

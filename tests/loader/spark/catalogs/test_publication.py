@@ -111,7 +111,7 @@ def test_a_foreign_table_keeps_its_name_and_no_view_reads_it(loaded: Dataset, tm
     assert [row.text for row in loaded.spark.table(raw).collect()] == ["not ours"]
 
 
-def test_a_table_takes_the_name_that_a_view_of_the_runners_own_catalog_had(loaded: Dataset):
+def test_published_table_replaces_a_view_of_its_name_in_the_embedded_catalog(loaded: Dataset):
     wanted = names(loaded, "kind_")
     loaded.spark.sql("CREATE SCHEMA kind_rawcore")
     loaded.spark.sql(f"CREATE VIEW kind_{ITEM} AS SELECT 1 AS one")
@@ -119,7 +119,7 @@ def test_a_table_takes_the_name_that_a_view_of_the_runners_own_catalog_had(loade
     assert count(loaded, f"kind_{ITEM}") == 2
 
 
-def test_what_a_catalog_has_no_place_for_is_a_finding(loaded: Dataset):
+def test_names_that_a_catalog_cannot_hold_are_reported_as_unsupported(loaded: Dataset):
     wanted = names(loaded, "")
     loaded.spark.sql("CREATE SCHEMA `database`.rawcore")
     loaded.spark.sql(f"CREATE TABLE `database`.{ITEM} (a INT)")
@@ -134,7 +134,7 @@ def test_what_a_catalog_has_no_place_for_is_a_finding(loaded: Dataset):
         ("spark:missing", "CATALOG_DOWN", "the catalog spark:missing does not answer as expected: .*MissingCatalog"),
     ],
 )
-def test_a_catalog_that_spark_does_not_know_or_cannot_reach_is_named(loaded: Dataset, address, code, message):
+def test_publish_refuses_an_unknown_or_unreachable_catalog(loaded: Dataset, address, code, message):
     with pytest.raises(Refusal, match=message) as refused:
         publish(loaded, address, names(loaded, "none_"))
     assert (refused.value.code, "ELEVATA_SPARK_CONF" in refused.value.hint) == (code, True)

@@ -31,7 +31,7 @@ def rows(item: Kept) -> list[tuple]:
 
 
 @pytest.mark.core
-def test_every_run_adds_its_rows_and_identical_facts_stay(sale):
+def test_append_run_adds_its_rows_and_keeps_identical_facts(sale):
     sale.load([fact("a", 1), fact("a", 1), fact("b", 2)], at=DAY[0])
     status, event = sale.load([fact("a", 1)], at=DAY[1])
     assert (status, event["counts"]) == ("succeeded", {"rows": 1, "duplicates": 0, "new": 1})
@@ -46,7 +46,7 @@ def test_the_table_has_no_key_without_a_business_key(sale):
 
 
 @pytest.mark.nightly
-def test_an_earlier_load_timestamp_is_no_reason_to_refuse(sale):
+def test_append_accepts_an_earlier_load_timestamp(sale):
     sale.load([fact("a", 1)], at=DAY[5])
     status, _ = sale.load([fact("b", 2)], at=DAY[1])
     assert (status, len(rows(sale))) == ("succeeded", 2)
@@ -64,7 +64,7 @@ class Killed(Exception):
     pass
 
 
-def test_a_run_that_died_reads_its_file_again_and_adds_it_once(sale, monkeypatch):
+def test_file_of_a_killed_run_is_added_once_by_the_next_run(sale, monkeypatch):
     sale.load([fact("a", 1)], at=DAY[0])
     folder = sale.folder / "facts"
     folder.mkdir()
@@ -86,7 +86,7 @@ def test_a_run_that_died_reads_its_file_again_and_adds_it_once(sale, monkeypatch
     assert rows(sale) == [("a", 1, "run-1"), ("b", 2, "next")]
 
 
-def test_of_a_folder_each_file_is_added_once(sale):
+def test_each_file_of_a_folder_is_added_once(sale):
     folder = sale.folder / "facts"
     folder.mkdir()
     for n in (1, 2, 3):
@@ -100,7 +100,7 @@ def test_of_a_folder_each_file_is_added_once(sale):
 
 
 @pytest.mark.nightly
-def test_a_reverted_run_takes_its_rows_and_cannot_be_repeated(sale):
+def test_revert_removes_the_rows_of_an_append_run_and_refuses_its_repetition(sale):
     for n in (1, 2, 3):
         sale.load([fact("a", n)], at=DAY[n])
     status, event = sale.perform_run(REVERT, sale.revert_manifest("run-2", 2))
@@ -115,7 +115,7 @@ def test_a_reverted_run_takes_its_rows_and_cannot_be_repeated(sale):
 
 
 @pytest.mark.nightly
-def test_the_files_of_a_reverted_run_stay_read(sale):
+def test_files_of_a_reverted_run_are_not_read_again(sale):
     folder = sale.folder / "facts"
     folder.mkdir()
     sale.prepare()
@@ -137,7 +137,7 @@ def keyed(spark, tmp_path) -> Kept:
 
 
 @pytest.mark.nightly
-def test_with_a_business_key_rows_of_one_batch_collapse_or_conflict(keyed):
+def test_rows_of_a_batch_with_a_business_key_collapse_or_conflict(keyed):
     status, event = keyed.load([fact("a", 1), fact("a", 1)], at=DAY[0])
     assert (status, rows(keyed)) == ("succeeded", [("a", 1, "run-1")])
     status, event = keyed.load([fact("b", 1), fact("b", 2)], at=DAY[1])

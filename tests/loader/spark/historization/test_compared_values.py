@@ -51,7 +51,7 @@ def literals(rows: list[dict]) -> list[tuple]:
     return [(row["id"], row["at"], row["doc"], row["ref"]) for row in rows]
 
 
-def test_compared_texts_are_those_of_the_reference(spark):
+def test_compared_texts_of_spark_equal_those_of_python(spark):
     texts = [(kind, text) for kind, groups in SAME.items() for group in groups for text in group]
     texts += [(kind, text) for kind, pairs in DIFFERENT.items() for pair in pairs for text in pair]
     for kind in SAME:
@@ -103,7 +103,7 @@ def test_dated_rows_with_the_same_values_open_no_version(spark, tmp_path, late):
 @pytest.mark.nightly
 @pytest.mark.parametrize("small_rows", [0, 50_000], ids=["general load", "small load"])
 @pytest.mark.parametrize(("policy", "kept"), [({}, LOWER), ({"deletes": "tombstone"}, UPPER)])
-def test_a_key_that_returns_has_its_first_text_where_its_delete_is_a_version(
+def test_returned_key_keeps_its_first_spelling_only_with_tombstones(
     spark, tmp_path, policy, kept, small_rows
 ):
     item, other = dataset(spark, tmp_path, policy), FIRST | {"id": OTHER}
@@ -150,7 +150,7 @@ class Version1:
 
 
 @pytest.mark.parametrize("historize", [pytest.param(True, id="history"), by_night(False, id="current rows")])
-def test_a_table_of_version_1_keeps_its_keys_and_opens_no_version(spark, tmp_path, historize):
+def test_table_with_version_1_hashes_keeps_its_keys_and_opens_no_version(spark, tmp_path, historize):
     item = dataset(spark, tmp_path)
     item.historize = historize
     with Version1():
@@ -172,7 +172,7 @@ def test_a_table_of_version_1_keeps_its_keys_and_opens_no_version(spark, tmp_pat
 
 
 @pytest.mark.nightly
-def test_dated_rows_of_version_1_keep_their_versions(spark, tmp_path):
+def test_dated_rows_with_version_1_hashes_keep_their_versions(spark, tmp_path):
     item = dataset(spark, tmp_path, DATED, **TYPES, t="timestamp")
     with Version1():
         item.load([FIRST | {"t": DAY[0]}], at=DAY[0])
@@ -224,7 +224,7 @@ PAIRS = [(rule, plant) for rule in ("keep", "null", "refuse", "ghost", "quaranti
 
 
 @pytest.mark.parametrize(("rule", "plant"), [*BY_DAY, *(by_night(*pair) for pair in PAIRS if pair not in BY_DAY)])
-def test_a_child_refers_to_its_parent_however_the_key_is_written(spark, tmp_path, rule, plant):
+def test_child_finds_its_parent_regardless_of_the_spelling_of_a_uuid_key(spark, tmp_path, rule, plant):
     shop = Family(
         spark,
         tmp_path,
@@ -239,7 +239,7 @@ def test_a_child_refers_to_its_parent_however_the_key_is_written(spark, tmp_path
 
 
 @pytest.mark.parametrize("rule", ["keep", by_night("null"), by_night("ghost")])
-def test_a_child_refers_to_a_parent_of_version_1(spark, tmp_path, rule):
+def test_child_finds_a_parent_with_version_1_hashes(spark, tmp_path, rule):
     shop = Family(
         spark,
         tmp_path,

@@ -49,14 +49,14 @@ SECOND = (2, "2024-02-01 00:00:00", OPEN, "b", "x", None, "nan")
 THIRD = (3, "2024-01-01 00:00:00", "2024-02-01 00:00:00", "c", "y", None, "None")
 
 
-def test_rows_synced_before_are_ended(item):
+def test_computed_batch_ends_rows_synced_before_a_time(item):
     assert change(item, at=T2, before={"synced": T2}, deletes=True)["closed"] == 1
     assert versions(item) == [(*FIRST[:2], "2024-02-01 00:00:00", *FIRST[3:]), SECOND, THIRD]
     assert item.rawcore_keys() == [2]
 
 
 @pytest.mark.nightly
-def test_a_new_version_has_all_other_values(item):
+def test_computed_version_copies_the_values_that_are_not_set(item):
     assert change(item, at=T2, before={"synced": T2}, values={"v": "new"})["opened"] == 1
     assert versions(item) == [
         (*FIRST[:2], "2024-01-31 23:59:59.999", *FIRST[3:]),
@@ -67,7 +67,7 @@ def test_a_new_version_has_all_other_values(item):
 
 
 @pytest.mark.nightly
-def test_a_version_that_started_later_is_replaced(item):
+def test_computed_version_replaces_a_version_that_started_later(item):
     assert change(item, at="2024-01-15T00:00:00Z", copies={"w": "v"})["opened"] == 1
     assert versions(item)[1:] == [
         (1, "2024-01-15 00:00:00", OPEN, "a", "a", *FIRST[5:]),
@@ -77,7 +77,7 @@ def test_a_version_that_started_later_is_replaced(item):
 
 
 @pytest.mark.nightly
-def test_only_rows_with_a_value_are_changed(item):
+def test_having_option_changes_only_rows_with_a_value_in_the_column(item):
     assert change(item, at=T3, values={"w": None}, having="w")["opened"] == 1
     assert versions(item) == [
         FIRST,
@@ -88,27 +88,27 @@ def test_only_rows_with_a_value_are_changed(item):
 
 
 @pytest.mark.nightly
-def test_rows_with_a_value_are_ended(item):
+def test_equal_option_ends_rows_with_the_given_value(item):
     assert change(item, at=T3, equal={"w": "x"}, deletes=True)["closed"] == 1
     assert versions(item) == [FIRST, (*SECOND[:2], "2024-03-01 00:00:00", *SECOND[3:]), THIRD]
 
 
 @pytest.mark.nightly
-def test_ended_rows_come_back(item):
+def test_ended_option_reopens_ended_rows(item):
     assert change(item, at=T3, ended=True, values={"v": "back"})["opened"] == 1
     assert versions(item) == [FIRST, SECOND, THIRD, (3, "2024-03-01 00:00:00", OPEN, "back", *THIRD[4:])]
     assert item.rawcore_keys() == [1, 2, 3]
 
 
 @pytest.mark.nightly
-def test_all_versions_are_changed_with_their_own_times_and_keep_retired_columns(item):
+def test_computed_batch_of_every_version_keeps_times_and_retired_columns(item):
     without_w = replace(item, columns={name: type_ for name, type_ in COLUMNS.items() if name != "w"})
     assert change(without_w, at=T3, every=True, values={"v": "new"})["rows"] == 3
     assert versions(item) == [(*row[:3], "new", *row[4:]) for row in (FIRST, SECOND, THIRD)]
     assert item.rawcore_keys() == [1, 2]
 
 
-def test_another_table_takes_all_versions_and_ends_the_selected_ones(item):
+def test_copy_to_another_table_takes_all_versions_and_ends_the_selected_rows(item):
     columns = {name: type_ for name, type_ in COLUMNS.items() if name != "synced"}
     other = replace(item, name="other", columns=columns, sequence=0, events=[])
     copies = {name: name for name in columns} | {"w": "v"}

@@ -46,7 +46,7 @@ def key_lists(item: Kept) -> list[Path]:
 
 
 @pytest.mark.parametrize("whole", [True, pytest.param(False, marks=pytest.mark.nightly)])
-def test_keys_of_the_window_that_are_absent_are_closed_and_older_ones_stay(lake, monkeypatch, whole):
+def test_window_detection_closes_absent_keys_of_the_window_and_keeps_older_keys(lake, monkeypatch, whole):
     if not whole:
         for name in ("REWRITE_UP_TO_ROWS", "ONE_TASK_UP_TO_ROWS"):
             monkeypatch.setattr(difference, name, 0)
@@ -69,7 +69,7 @@ def test_keys_of_the_window_that_are_absent_are_closed_and_older_ones_stay(lake,
 
 
 @pytest.mark.nightly
-def test_a_dataset_without_history_removes_the_rows(lake):
+def test_window_detection_deletes_rows_of_a_dataset_without_history(lake):
     item = lake("window", historize=False)
     item.run(1, (1, "a", 1), (2, "b", 8), (3, "c", 9))
     item.delete(2)
@@ -91,7 +91,7 @@ def test_a_key_list_closes_keys_of_any_age_in_the_commit_of_the_delta(lake):
 
 
 @pytest.mark.nightly
-def test_an_empty_key_list_needs_a_decision(lake):
+def test_empty_key_list_is_refused_unless_the_run_allows_it(lake):
     item = lake("key_list")
     item.run(1, (1, "a", 1))
     item.delete(1)
@@ -143,13 +143,13 @@ def test_a_run_that_dies_moves_no_mark_and_closes_no_key(lake, monkeypatch, boun
         ("2024-07-01 10:00:00", "timestamp", "+02:00", "2024-07-01 08:00:00", "2024-07-01 07:59:59.999999"),
     ],
 )
-def test_the_start_of_a_window_compares_with_stored_values(spark, bound, type_text, zone, inside, outside):
+def test_window_start_converts_the_bound_by_type_and_time_zone(spark, bound, type_text, zone, inside, outside):
     start = window_start(bound, type_text, zone)
     values = [F.lit(value).cast(type_text) >= start for value in (inside, outside)]
     assert tuple(spark.range(1).select(*values).first()) == (True, False)
 
 
-def test_rows_whose_window_is_unknown_show_no_deletes(lake, monkeypatch):
+def test_window_detection_refuses_rows_whose_window_is_unknown(lake, monkeypatch):
     item = lake("window")
     with monkeypatch.context() as older:
         older.setattr(Window, "as_note", lambda _: {})
@@ -175,7 +175,7 @@ class Files(Kept):
 
 
 @pytest.mark.nightly
-def test_files_have_their_key_list_at_a_place_of_its_own(spark, tmp_path):
+def test_file_source_reads_its_key_list_from_a_separate_location(spark, tmp_path):
     item = Files(spark, tmp_path, policy={"input": "delta", "delete_detection": "key_list", "deletes": "tombstone"})
     item.run(1, [{"id": n, "v": "a"} for n in (1, 2, 3)], [{"id": n} for n in (1, 2, 3)])
     event = item.run(2, [{"id": 3, "v": "b"}], [{"id": 2, "more": "x"}, {"id": 3}, {"id": 3}])

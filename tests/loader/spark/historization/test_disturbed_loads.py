@@ -189,7 +189,7 @@ def _at_first_call(target: str, deed: Callable[[], None]):
 )
 @given(sequence=steps)
 @example(sequence=BY_DAY)
-def test_disturbed_loads_end_as_the_model_says(spark, tmp_path_factory, sequence):
+def test_disturbed_loads_give_the_history_of_the_python_model(spark, tmp_path_factory, sequence):
     item = Dataset(spark, tmp_path_factory.mktemp("disturbed"))
     item.given()
     world = World(item)

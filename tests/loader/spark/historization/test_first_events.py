@@ -37,7 +37,7 @@ def drawn(seed: int, *, keys: int = 30, count: int = 400) -> list[dict]:
 @pytest.mark.parametrize(
     "policy", [policy if name in BY_DAY else by_night(policy) for name, policy in POLICIES.items()], ids=POLICIES
 )
-def test_a_first_batch_ends_as_in_the_reference_and_so_does_the_next(spark, tmp_path, policy):
+def test_first_and_second_feed_batches_give_the_history_of_the_reference(spark, tmp_path, policy):
     both = Both(spark, tmp_path, policy, COLUMNS | {"t": "bigint"})
     assert both.apply(batch(1, drawn(1)))
     later = [row | {"t": row["t"] + 60} for row in drawn(2, keys=40, count=100)]
@@ -45,7 +45,7 @@ def test_a_first_batch_ends_as_in_the_reference_and_so_does_the_next(spark, tmp_
 
 
 @pytest.mark.core
-def test_its_counts_are_those_of_the_fold(spark, tmp_path, monkeypatch):
+def test_first_batch_counts_equal_those_of_the_fold(spark, tmp_path, monkeypatch):
     kept, prepare = [], EventBatch.prepare
 
     def recording(events, *args, **kwargs):
@@ -72,7 +72,7 @@ def test_its_counts_are_those_of_the_fold(spark, tmp_path, monkeypatch):
         ([{"id": 1, "a": "x", "t": 1, "op": "X"}], "UNKNOWN_OP"),
     ],
 )
-def test_rows_that_are_refused_leave_no_version(spark, tmp_path, rows, code):
+def test_refused_first_batch_writes_no_version(spark, tmp_path, rows, code):
     both = Both(spark, tmp_path, FEED, {"id": "integer", "a": "string", "t": "bigint"})
     with pytest.raises(Refusal) as refused:
         both.engine.apply(batch(1, rows))
@@ -80,14 +80,14 @@ def test_rows_that_are_refused_leave_no_version(spark, tmp_path, rows, code):
     assert both.engine.rows() == []
 
 
-def test_a_delete_outranks_rows_of_its_time_that_differ(spark, tmp_path):
+def test_delete_outranks_conflicting_rows_of_the_same_time(spark, tmp_path):
     both = Both(spark, tmp_path, FEED, {"id": "integer", "a": "string", "t": "bigint"})
     differing = [{"id": 1, "a": a, "t": 5, "op": op} for a, op in (("x", "U"), ("y", "U"), (None, "D"), ("x", "U"))]
     assert both.apply(batch(1, [{"id": 1, "a": "x", "t": 1, "op": "I"}, *differing]))
     assert [row["state"] for row in both.engine.rows()] == ["deleted"]
 
 
-def test_absent_keys_cannot_be_closed_by_numbers_from_the_first_load_on(spark, tmp_path):
+def test_first_load_refuses_deletes_of_absent_keys_with_a_numeric_time(spark, tmp_path):
     policy = {"input": "effective", "time": "t", "absent_keys": "deleted"}
     both = Both(spark, tmp_path, policy, {"id": "integer", "a": "string", "t": "bigint"})
     with pytest.raises(Refusal, match="has no place among its values"):

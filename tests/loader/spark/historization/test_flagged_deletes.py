@@ -84,14 +84,14 @@ def test_a_flagged_row_ends_its_key_and_opens_no_version(spark, tmp_path, more):
 
 
 @pytest.mark.nightly
-def test_without_a_history_the_row_goes(spark, tmp_path):
+def test_flagged_delete_removes_the_row_of_a_dataset_without_history(spark, tmp_path):
     item = Kept(spark, tmp_path, columns=COLUMNS, policy=FLAGGED, historize=False)
     load_all(item)
     assert values(item.current()) == values(reference(FLAGGED).current())
 
 
 @pytest.mark.nightly
-def test_deletes_may_be_skipped(spark, tmp_path):
+def test_flagged_deletes_are_skipped_and_counted_if_the_policy_ignores_deletes(spark, tmp_path):
     policy = FLAGGED | {"deletes": "ignore"}
     item = Kept(spark, tmp_path, columns=COLUMNS, policy=policy, historize=False)
     counts = load_all(item)

@@ -99,7 +99,7 @@ def answers(spark):
 
 
 @pytest.mark.core
-def test_every_canonical_text_is_the_same(answers):
+def test_canonical_texts_of_spark_equal_those_of_python(answers):
     names, rows, found = answers
     for row, answer in zip(rows, found, strict=True):
         expected = dict(zip(names, map(pure.canonical_text, row), strict=True))
@@ -107,7 +107,7 @@ def test_every_canonical_text_is_the_same(answers):
 
 
 @pytest.mark.core
-def test_every_encoding_and_digest_is_the_same(answers):
+def test_encodings_and_digests_of_spark_equal_those_of_python(answers):
     names, rows, found = answers
     for row, answer in zip(rows, found, strict=True):
         components = list(zip(names, row, strict=True))
@@ -127,7 +127,7 @@ def spark_type(value: object) -> T.DataType:
 
 
 @pytest.mark.core
-def test_the_golden_texts_and_digests_hold_here_too(spark):
+def test_spark_produces_the_golden_texts_and_digests(spark):
     """The values are in a frame, since a literal would be folded by other code."""
     values = [value.replace(tzinfo=UTC) if naive(value) else value for value, _ in CANONICAL]
     schema = T.StructType([T.StructField(f"c{n}", spark_type(value)) for n, value in enumerate(values)])
@@ -173,7 +173,7 @@ def test_a_nested_type_is_refused():
 
 
 @pytest.mark.core
-def test_no_python_runs_in_the_plan(spark):
+def test_digest_plan_contains_no_python(spark):
     frame = spark.range(1).select(expressions.digest([("k", F.col("id"), T.LongType())]).alias("h"))
     plan = frame._jdf.queryExecution().toString()
     assert "Python" not in plan

@@ -48,7 +48,7 @@ def test_a_snapshot_opens_changes_closes_and_reopens_versions(item):
 
 
 @pytest.mark.core
-def test_one_load_is_one_commit_of_each_table(item):
+def test_load_makes_a_single_commit_in_history_and_rawcore(item):
     item.given(([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], DAY[0]))
     history, rawcore = item.table(item.history_spec), item.table(item.rawcore_spec)
     before = history.version(), rawcore.version()
@@ -56,7 +56,7 @@ def test_one_load_is_one_commit_of_each_table(item):
     assert (history.version(), rawcore.version()) == (before[0] + 1, before[1] + 1)
 
 
-def test_a_load_without_changes_is_still_known_as_applied(item):
+def test_load_without_changes_is_recorded_as_applied(item):
     item.given(([{"id": 1, "v": "a"}], DAY[0]))
     item.load([{"id": 1, "v": "a"}], at=DAY[2])
     last_run = item.table(item.history_spec).newest_run_commit()
@@ -65,7 +65,7 @@ def test_a_load_without_changes_is_still_known_as_applied(item):
     assert (status, event["error"]["code"]) == ("failed", "NOT_LATER")
 
 
-def test_a_refused_run_leaves_raw_alone_too(item):
+def test_refused_run_writes_nothing_to_raw(item):
     item.given(([{"id": 1, "v": "a"}], DAY[1]))
     raw = item.table(item.tables()[0])
     before = raw.version()
@@ -86,7 +86,7 @@ def test_the_same_run_again_adds_no_commit(item):
     assert item.current() == [{"id": 1, "v": "b"}]
 
 
-def test_a_number_used_by_another_run_fails_instead_of_doing_nothing(item):
+def test_load_with_a_sequence_number_behind_the_table_fails(item):
     item.given(([{"id": 1, "v": "a"}], DAY[0]), ([{"id": 1, "v": "b"}], DAY[1]))
     item.sequence = 0
     status, event = item.load([{"id": 1, "v": "c"}], at=DAY[2], run_id="restored")
@@ -95,7 +95,7 @@ def test_a_number_used_by_another_run_fails_instead_of_doing_nothing(item):
 
 @pytest.mark.core
 @pytest.mark.parametrize("point", ["before history", "between history and rawcore"])
-def test_a_run_killed_at_any_point_and_started_again_ends_right(item, monkeypatch, point):
+def test_run_killed_before_a_commit_and_repeated_gives_the_correct_tables(item, monkeypatch, point):
     item.given(([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], DAY[0]))
     target = {
         "before history": "loader.spark.historization.history.write_history",
@@ -223,7 +223,7 @@ def test_a_table_knows_the_stable_keys_of_its_columns(item):
     assert {c.name: c.key for c in observed.columns} == {c.name: c.key for c in item.history_spec.columns}
 
 
-def test_a_dataset_without_history_follows_its_snapshots(spark, tmp_path):
+def test_rawcore_without_history_equals_the_newest_snapshot(spark, tmp_path):
     item = Dataset(spark, tmp_path, historize=False)
     item.given(([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], DAY[0]))
     status, event = item.load([{"id": 1, "v": "x"}, {"id": 3, "v": "c"}], at=DAY[1])
@@ -248,7 +248,7 @@ def test_column_names_that_need_quotes_are_loaded(spark, tmp_path):
 @given(
     st.lists(st.dictionaries(st.integers(1, 6), st.sampled_from(["x", "y", None]), min_size=1), min_size=2, max_size=4)
 )
-def test_the_engine_agrees_with_the_reference(spark, tmp_path_factory, snapshots):
+def test_spark_history_equals_that_of_the_reference_engine(spark, tmp_path_factory, snapshots):
     item = Dataset(spark, tmp_path_factory.mktemp("property"))
     reference = ReferenceEngine(
         {"keys": ["id"], "columns": item.columns, "policy": {"input": "snapshot", "time": "load", "deletes": "close"}}
@@ -272,13 +272,13 @@ def _instant(value):
     return None if value is None else parse_instant(str(value))
 
 
-def test_stable_keys_name_the_folders(item):
+def test_table_folders_are_named_by_stable_keys(item):
     item.given()
     assert (item.folder / "warehouse" / stable("hist", "item") / "_delta_log").is_dir()
 
 
 @pytest.mark.parametrize("historize", [True, by_night(False)])
-def test_rows_of_a_large_table_are_marked_where_they_lie(spark, tmp_path, monkeypatch, historize):
+def test_loads_of_a_large_table_with_deletion_vectors_give_the_correct_rows(spark, tmp_path, monkeypatch, historize):
     """Three loads: a file with deletion marks gets more, and a file without remaining rows is removed."""
     item = Dataset(spark, tmp_path, historize=historize)
     item.given(([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}, {"id": 3, "v": "c"}], DAY[0]))
@@ -306,7 +306,7 @@ def test_rows_of_a_large_table_are_marked_where_they_lie(spark, tmp_path, monkey
 
 
 @pytest.mark.parametrize("policy", [{"input": "delta"}, by_night({"deletes": "ignore"})])
-def test_what_a_delivery_does_not_say_stays(spark, tmp_path, policy):
+def test_absent_keys_are_kept_by_deltas_and_by_ignored_deletes(spark, tmp_path, policy):
     item = Dataset(spark, tmp_path, policy=policy)
     item.given(([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], DAY[0]))
     status, event = item.load([{"id": 1, "v": "A"}], at=DAY[1])
@@ -316,7 +316,7 @@ def test_what_a_delivery_does_not_say_stays(spark, tmp_path, policy):
 
 
 @pytest.mark.parametrize("large", [by_night(False), True])
-def test_tombstones_and_untracked_columns(spark, tmp_path, monkeypatch, large):
+def test_tombstones_and_in_place_updates_give_the_expected_versions(spark, tmp_path, monkeypatch, large):
     columns = {"id": "integer", "v": "string", "note": "string"}
     item = Dataset(spark, tmp_path, columns=columns, policy={"deletes": "tombstone", "track": ["v"]})
     item.given(([{"id": 1, "v": "a", "note": "x"}, {"id": 2, "v": "b", "note": "x"}], DAY[0]))
@@ -339,7 +339,7 @@ def test_tombstones_and_untracked_columns(spark, tmp_path, monkeypatch, large):
 
 @pytest.mark.core
 @pytest.mark.parametrize("large", [False, by_night(True)])
-def test_a_feed_is_split_where_its_rows_belong_and_rawcore_follows(spark, tmp_path, monkeypatch, large):
+def test_late_feed_row_splits_its_version_and_rawcore_keeps_the_newest(spark, tmp_path, monkeypatch, large):
     columns = {"id": "integer", "v": "string", "at": "timestamp", "op": "string"}
     item = Dataset(spark, tmp_path, columns=columns, policy={"input": "cdc", "time": "at", "op": "op"})
     item.given(([{"id": 1, "v": "a", "at": DAY[0], "op": "I"}, {"id": 1, "v": "c", "at": DAY[2], "op": "U"}], DAY[2]))
@@ -359,7 +359,7 @@ def test_a_feed_is_split_where_its_rows_belong_and_rawcore_follows(spark, tmp_pa
 
 
 @pytest.mark.nightly
-def test_a_feed_keeps_every_runs_rows_in_raw_and_a_repeated_runs_once(spark, tmp_path):
+def test_raw_of_a_feed_stores_the_rows_of_each_run_once(spark, tmp_path):
     columns = {"id": "integer", "v": "string", "at": "timestamp", "op": "string"}
     item = Dataset(spark, tmp_path, columns=columns, policy={"input": "cdc", "time": "at", "op": "op"})
     item.given(([{"id": 1, "v": "a", "at": DAY[0], "op": "I"}], DAY[0]))
@@ -371,7 +371,7 @@ def test_a_feed_keeps_every_runs_rows_in_raw_and_a_repeated_runs_once(spark, tmp
 
 
 @pytest.mark.core
-def test_a_load_gives_its_memory_back(item):
+def test_load_leaves_nothing_cached_in_memory(item):
     item.given(([{"id": 1, "v": "a"}], DAY[0]))
     item.load([{"id": 1, "v": "b"}], at=DAY[1])
     assert held_in_memory(item.spark) == []
@@ -386,7 +386,7 @@ def test_a_load_gives_its_memory_back(item):
         ),
     ],
 )
-def test_what_a_batch_that_deletes_nothing_did_not_bring_is_counted(spark, tmp_path, policy, rows):
+def test_absent_keys_of_a_batch_without_deletes_are_counted_as_missing(spark, tmp_path, policy, rows):
     item = Dataset(spark, tmp_path, policy=policy)
     item.given(([{"id": n, "v": letter} for n, letter in enumerate("abcd", start=1)], DAY[0]))
     counts = item.load(rows, at=DAY[1])[1]["counts"]

@@ -61,7 +61,7 @@ def shown(item):
 
 @pytest.mark.core
 @pytest.mark.parametrize("packed", [by_night(False), True])
-def test_csv_is_taken_as_it_says(spark, item, packed):
+def test_csv_batch_files_write_the_expected_history(spark, item, packed):
     before = held_in_memory(spark)
     how = {"compression": "zstd"} if packed else {}
     status, event = item.batch(at=T1, upsert=[first(item, packed)], **how)
@@ -87,7 +87,7 @@ def test_csv_is_taken_as_it_says(spark, item, packed):
     assert held_in_memory(spark) == before
 
 
-def test_several_files_of_a_kind_and_parquet(item):
+def test_batch_reads_several_parquet_files_of_a_kind(item):
     from datetime import UTC, datetime
     from decimal import Decimal
 
@@ -163,7 +163,7 @@ BAD = [
 ]
 
 
-def test_what_is_refused_leaves_the_table_alone(item):
+def test_refused_batch_files_leave_the_tables_unchanged(item):
     item.batch(at=T1, upsert=[first(item)])
     tables = [item.table(item.history_spec), item.table(item.rawcore_spec)]
     before = [table.version() for table in tables]
@@ -188,7 +188,7 @@ def test_nanoseconds_are_cut_to_microseconds_and_counted_in_a_warning(item):
 
 
 @pytest.mark.nightly
-def test_a_sender_has_its_own_names_and_markers(spark, tmp_path):
+def test_batch_options_map_column_names_and_markers_of_a_sender(spark, tmp_path):
     columns = {"id": "integer", "label": "string", "n": "integer", "b": "binary", "t": "time"}
     item = Kept(spark, tmp_path, columns=columns, policy=POLICY)
     rows = csv(item, "r", "key,name,n,b,t", "1,,null,Cv8=,10:15:30.123456789", "2,null,7,null,10:15")

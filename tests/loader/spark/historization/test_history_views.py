@@ -56,19 +56,19 @@ def item(spark, tmp_path_factory) -> Dataset:
     return dataset
 
 
-def test_an_open_version_has_a_high_end(item: Dataset) -> None:
+def test_high_view_shows_a_high_end_for_open_versions(item: Dataset) -> None:
     found = rows(item.spark, "SELECT id, v, version_ended_at FROM rawcore.rc_t_viewed_hist_high")
     high = "9999-12-31 23:59:59.999"
     assert found == [(1, "A", high), (1, "a", FEBRUARY), (2, "b", FEBRUARY), (2, "b", high), (3, "c", high)]
 
 
-def test_the_view_with_a_high_end_has_the_tables_columns(item: Dataset) -> None:
+def test_high_view_has_the_columns_of_the_history(item: Dataset) -> None:
     view = item.spark.table("rawcore.rc_t_viewed_hist_high")
     assert view.columns == [column.name for column in item.history_spec.columns]
 
 
 @pytest.mark.core
-def test_the_current_view_says_what_holds_and_since_when(item: Dataset) -> None:
+def test_current_view_shows_open_versions_and_their_start(item: Dataset) -> None:
     found = rows(item.spark, "SELECT id, v, version_started_at FROM rawcore.rc_t_viewed_hist_current")
     assert found == [(1, "A", FEBRUARY), (2, "b", MARCH), (3, "c", JANUARY)]
 
@@ -79,7 +79,7 @@ def test_the_current_view_has_no_technical_columns_but_the_key(item: Dataset) ->
 
 
 @pytest.mark.core
-def test_periods_say_what_held_when(item: Dataset) -> None:
+def test_periods_view_shows_each_version_with_its_interval(item: Dataset) -> None:
     found = rows(item.spark, "SELECT id, v, __valid_from, __valid_to FROM rawcore.rc_t_viewed_hist_periods")
     assert found == [
         (1, "A", FEBRUARY, None),
@@ -100,17 +100,17 @@ def test_periods_say_what_held_when(item: Dataset) -> None:
         ("2030-01-01", [(1, "A"), (2, "b"), (3, "c")]),
     ],
 )
-def test_as_of_gives_what_held_at_a_moment(item: Dataset, at: str, held: list[tuple]) -> None:
+def test_as_of_returns_the_versions_valid_at_a_moment(item: Dataset, at: str, held: list[tuple]) -> None:
     assert rows(item.spark, f"SELECT id, v FROM rawcore.rc_t_viewed_hist_as_of(TIMESTAMP '{at}')") == held
 
 
-def test_as_of_is_there_in_every_session(item: Dataset) -> None:
+def test_as_of_is_available_in_another_session(item: Dataset) -> None:
     other = item.spark.newSession()
     assert other.sql("SELECT * FROM rawcore.rc_t_viewed_hist_as_of(DATE '2024-02-01')").count() == 2
 
 
 @pytest.mark.core
-def test_changes_say_what_each_run_did(item: Dataset) -> None:
+def test_changes_view_shows_inserts_updates_and_deletes_of_each_run(item: Dataset) -> None:
     found = rows(item.spark, "SELECT __run_id, __change, id, v, __changed_at FROM rawcore.rc_t_viewed_hist_changes")
     assert found == [
         ("run-1", "I", 1, "a", JANUARY),
@@ -122,13 +122,13 @@ def test_changes_say_what_each_run_did(item: Dataset) -> None:
     ]
 
 
-def test_publishing_again_changes_nothing(item: Dataset) -> None:
+def test_redefined_history_views_remain_readable(item: Dataset) -> None:
     state = DatasetState(**{**vars(item.state), "history_policy": {"views": ["current", "as_of"]}})
     define_views(item.spark, state)
     assert item.spark.table("rawcore.rc_t_viewed_hist_current").count() == 3
 
 
-def test_a_column_that_grew_wider_does_so_in_the_views(item: Dataset) -> None:
+def test_history_views_follow_a_widened_column_type(item: Dataset) -> None:
     table = item.table(item.history_spec)
     item.spark.sql(f"ALTER TABLE {table.sql_name} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
     item.spark.sql(f"ALTER TABLE {table.sql_name} ALTER COLUMN id TYPE BIGINT")
@@ -209,12 +209,12 @@ def test_inclusive_ends_of_batch_files_become_half_open(files: Stored) -> None:
     ]
 
 
-def test_as_of_holds_to_the_last_millisecond_of_a_batch_files_version(files: Stored) -> None:
+def test_as_of_includes_the_last_millisecond_of_a_batch_file_version(files: Stored) -> None:
     at = [f"SELECT v FROM rawcore.rc_files_hist_as_of({moment(m)}) WHERE id = 1" for m in ("02-10 12:00:00", "02-11")]
     assert [rows(files.spark, query) for query in at] == [[("b",)], []]
 
 
-def test_changes_of_batch_files_see_no_gap_of_a_millisecond(files: Stored) -> None:
+def test_changes_view_of_batch_files_shows_adjoining_versions_as_an_update(files: Stored) -> None:
     assert files.view("changes", "id, __change, __run_id, v") == [
         (1, "D", "r3", "b"),
         (1, "I", "r1", "a"),
@@ -225,7 +225,7 @@ def test_changes_of_batch_files_see_no_gap_of_a_millisecond(files: Stored) -> No
     ]
 
 
-def test_the_current_view_of_batch_files_is_what_is_open(files: Stored) -> None:
+def test_current_view_of_batch_files_shows_open_versions(files: Stored) -> None:
     assert files.view("current", "id, v, _fivetran_start") == [(1, "c", MARCH)]
 
 
@@ -242,7 +242,7 @@ def tombstones(spark, tmp_path_factory) -> Stored:
     )
 
 
-def test_a_tombstone_is_no_period(tombstones: Stored) -> None:
+def test_periods_view_omits_tombstones(tombstones: Stored) -> None:
     assert tombstones.view("periods", "id, __valid_from, __valid_to") == [
         (1, JANUARY, FEBRUARY),
         (1, MARCH, None),
@@ -250,7 +250,7 @@ def test_a_tombstone_is_no_period(tombstones: Stored) -> None:
     ]
 
 
-def test_a_tombstone_is_a_delete_and_what_follows_it_an_insert(tombstones: Stored) -> None:
+def test_changes_view_shows_a_tombstone_as_delete_and_the_return_as_insert(tombstones: Stored) -> None:
     assert tombstones.view("changes", "id, __changed_at, __change, __run_id") == [
         (1, JANUARY, "I", "r1"),
         (1, FEBRUARY, "D", "r2"),
@@ -260,11 +260,11 @@ def test_a_tombstone_is_a_delete_and_what_follows_it_an_insert(tombstones: Store
     ]
 
 
-def test_a_tombstone_is_not_current(tombstones: Stored) -> None:
+def test_current_view_omits_tombstones(tombstones: Stored) -> None:
     assert tombstones.view("current", "id") == [(1,)]
 
 
-def test_a_history_dated_by_days_with_an_end_of_its_own(spark, tmp_path) -> None:
+def test_views_of_a_history_dated_by_days_treat_its_open_end_as_open(spark, tmp_path) -> None:
     """A data column ``at`` is not confused with the function's parameter."""
     policy = {"input": "effective", "time": "at", "profile": "dbt", "open_end": "9999-12-31"}
     stored = Stored(spark, tmp_path, "days", policy, {"at": "date"}).insert(
@@ -279,7 +279,7 @@ def test_a_history_dated_by_days_with_an_end_of_its_own(spark, tmp_path) -> None
     ]
 
 
-def test_a_history_dated_by_numbers(spark, tmp_path) -> None:
+def test_history_views_read_a_history_dated_by_numbers(spark, tmp_path) -> None:
     policy = {"input": "cdc", "time": "seq", "op": "op"}
     stored = Stored(spark, tmp_path, "numbers", policy, {"seq": "bigint", "op": "string"}).insert(
         version("10", "20", seq="10", closed_by="'r2'"), version("20", None, seq="20", v="'b'", run_id="'r2'")

@@ -95,7 +95,7 @@ RAWCORE = {
 
 
 @pytest.mark.core
-def test_a_history_that_is_broken_in_every_way_shows_every_finding_at_its_key(written):
+def test_check_reports_each_broken_invariant_at_its_key(written):
     history = written()
     versions = [row for _, *rows in BROKEN.values() for row in rows] + [version(id, A) for id in RAWCORE if id != 33]
     current = {row["id"]: row for row in versions if row["segment"] == "open" and row["id"] not in RAWCORE}
@@ -112,13 +112,13 @@ def test_a_history_that_is_broken_in_every_way_shows_every_finding_at_its_key(wr
     assert held_in_memory(history.spark) == []
 
 
-def test_a_table_that_is_not_there_is_refused(written):
+def test_check_refuses_a_missing_table(written):
     history = written()
     with pytest.raises(Refusal, match="does not exist in the warehouse yet"):
         invariants.check(history.spark, history.warehouse, history.manifest(), "check")
 
 
-def test_columns_that_were_renamed_or_retired_since_make_no_finding(written):
+def test_check_has_no_findings_for_renamed_or_retired_columns(written):
     history = written(columns={"id": "integer", "v": "string", "w": "string"})
     history.write(version(1, A, B, "changed", w="x"), version(1, B, state="changed", w=None))
     history.columns = {"id": "integer", "v": "string"}
@@ -165,7 +165,7 @@ def chance_versions(random: Random, policy: HistoryPolicy) -> list[dict]:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", [name if name in BY_DAY else by_night(name) for name in POLICIES])
-def test_the_check_says_of_chance_histories_what_the_reference_says(written, name):
+def test_check_of_random_histories_has_the_findings_of_the_reference(written, name):
     described = POLICIES[name]
     policy = HistoryPolicy.from_dict(described)
     columns = {"id": "integer", "v": "float", "w": "integer"} | ({"day": "date"} if policy.time == "day" else {})
@@ -199,7 +199,7 @@ def _stored(row: dict, history: WrittenHistory, policy: HistoryPolicy) -> dict:
     }
 
 
-def test_what_batch_files_say_is_kept_but_no_start_twice_and_one_active(written):
+def test_check_of_batch_files_reports_repeated_starts_and_several_active_versions(written):
     history = written(policy=POLICIES["batch files"])
     history.write(
         version(1, A, C, segment="closed", active=False),
@@ -217,7 +217,7 @@ def test_what_batch_files_say_is_kept_but_no_start_twice_and_one_active(written)
     assert actual.keys() == {"SAME_START", "SEVERAL_ACTIVE", "RAWCORE_TWICE"}
 
 
-def test_a_tombstone_lies_open_among_the_deleted_and_is_no_row_of_rawcore(written):
+def test_check_expects_open_tombstones_in_the_deleted_segment_without_a_rawcore_row(written):
     history = written(policy={"deletes": "tombstone"})
     history.write(
         version(1, A, B, "live"),
@@ -234,7 +234,7 @@ def test_a_tombstone_lies_open_among_the_deleted_and_is_no_row_of_rawcore(writte
     assert found(history) == {"SEGMENT": {3, 5}, "STATE": {4, 5}}
 
 
-def test_a_profile_with_a_flag_says_there_what_is_open_and_not_every_key_is_named(written):
+def test_check_reports_wrong_active_flags_with_a_limited_number_of_samples(written):
     history = written(policy={"profile": "scd2"})
     history.write(
         version(1, A, active=True),

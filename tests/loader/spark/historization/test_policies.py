@@ -73,12 +73,12 @@ def outcomes(spark, tmp_path_factory):
 
 @pytest.mark.core
 @pytest.mark.parametrize("case", sorted(CONTRACT_BY_DAY))
-def test_a_case_of_the_contract_ends_as_it_says(outcomes, case):
+def test_contract_case_gives_the_expected_history_on_spark(outcomes, case):
     assert outcomes[case].message == ""
 
 
 @pytest.mark.nightly
-def test_every_case_of_the_contract_ends_as_it_says(spark, tmp_path):
+def test_every_contract_case_gives_the_expected_history_on_spark(spark, tmp_path):
     found = replay(spark, str(tmp_path), CONTRACT)
     assert {outcome.id: outcome.message for outcome in found if not outcome.passed} == {}
 
@@ -90,7 +90,7 @@ def test_cases_leave_nothing_in_memory(spark, outcomes):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("first", range(0, len(OWN), TOLD))
-def test_every_case_of_our_own_ends_as_it_says(spark, tmp_path, first):
+def test_every_additional_case_gives_the_expected_history_on_spark(spark, tmp_path, first):
     found = replay(spark, str(tmp_path), OWN[first : first + TOLD])
     assert {outcome.id: outcome.message for outcome in found if not outcome.passed} == {}
 
@@ -140,7 +140,7 @@ BY_DAY = ("cdc",)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in BY_DAY else pytest.mark.nightly) for n in INPUTS])
 @BUDGET
 @given(data=st.data())
-def test_the_engine_does_what_the_reference_does(spark, tmp_path_factory, name, data):
+def test_spark_engine_gives_the_history_of_the_reference_engine(spark, tmp_path_factory, name, data):
     policy_of, row_of, time_type = INPUTS[name]
     if name in ("snapshot", "delta"):
         row_of = row_of.map(lambda one: one | {"t": day(0)})
@@ -161,7 +161,7 @@ def test_the_engine_does_what_the_reference_does(spark, tmp_path_factory, name, 
 @pytest.mark.usefixtures("commit_path")
 @BUDGET
 @given(data=st.data())
-def test_batch_files_are_kept_as_the_reference_keeps_them(spark, tmp_path_factory, data):
+def test_spark_history_of_batch_files_equals_the_reference(spark, tmp_path_factory, data):
     policy = {"input": "batch_files", "time": "_fivetran_start", "unmodified_string": "<same>"}
     both = Both(spark, tmp_path_factory.mktemp("files"), policy, FILE_COLUMNS)
     for n, content in enumerate(data.draw(st.lists(files(), min_size=3, max_size=5))):
@@ -173,7 +173,7 @@ def test_batch_files_are_kept_as_the_reference_keeps_them(spark, tmp_path_factor
 @pytest.mark.parametrize("horizon", [None, 3])
 @BUDGET
 @given(data=st.data())
-def test_the_order_of_arrival_does_not_matter_on_spark_either(spark, tmp_path_factory, horizon, data):
+def test_spark_history_of_late_feed_rows_equals_the_reference(spark, tmp_path_factory, horizon, data):
     policy = {"input": "cdc", "time": "t", "op": "op"} | data.draw(track) | data.draw(deletes)
     if horizon:
         policy["late_horizon"] = horizon
@@ -218,7 +218,7 @@ KILLS = {
         pytest.param("snapshots", 2, INSTEAD, marks=pytest.mark.nightly),
     ],
 )
-def test_a_run_that_dies_leaves_no_trace_in_what_comes_after(spark, tmp_path, monkeypatch, kind, point, then):
+def test_killed_run_does_not_affect_the_next_run(spark, tmp_path, monkeypatch, kind, point, then):
     policy, (first, second) = LOADS[kind]
     both = Both(spark, tmp_path, policy, {"id": "integer", "a": "string", "t": "bigint"})
     both.apply(batch(0, first))
@@ -237,7 +237,7 @@ def test_a_run_that_dies_leaves_no_trace_in_what_comes_after(spark, tmp_path, mo
         both.apply(batch(1, second))
 
 
-def test_times_of_a_day_are_instants_whatever_zone_a_machine_is_in(spark, tmp_path):
+def test_timestamps_with_an_offset_are_stored_as_utc_instants(spark, tmp_path):
     policy = HistoryPolicy.from_dict({"input": "effective", "time": "t"}).to_dict()
     both = Both(spark, tmp_path, policy, {"id": "integer", "a": "string", "t": "timestamp"})
     both.apply(batch(0, [{"id": 1, "a": "x", "t": "2024-01-01T01:00:00+02:00"}]))
@@ -267,7 +267,7 @@ ODD = {
         by_night({"input": "effective", "time": "own"}, id="effective"),
     ],
 )
-def test_columns_may_be_called_what_they_like(spark, tmp_path, policy):
+def test_history_loads_columns_with_arbitrary_names(spark, tmp_path, policy):
     described = {"id": "odd", "keys": ["file", "at"], "columns": ODD | {"own": "timestamp"}, "policy": policy}
     reference = ReferenceEngine(described)
     engine = SparkEngine(spark, str(tmp_path), reference.table.header)
@@ -279,7 +279,7 @@ def test_columns_may_be_called_what_they_like(spark, tmp_path, policy):
 
 
 @pytest.mark.usefixtures("commit_path")
-def test_columns_of_batch_files_may_be_called_what_they_like(spark, tmp_path):
+def test_history_of_batch_files_loads_columns_with_arbitrary_names(spark, tmp_path):
     policy = {"input": "batch_files", "time": "_fivetran_start"}
     described = {"id": "odd", "keys": ["file", "at"], "columns": ODD, "policy": policy}
     reference = ReferenceEngine(described)

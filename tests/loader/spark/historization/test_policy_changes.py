@@ -31,7 +31,7 @@ SHORT = (STORY[0], STORY[3], STORY[4])
 
 
 @pytest.mark.parametrize("story", [pytest.param(SHORT, id="short"), by_night(STORY, id="long")])
-def test_the_engine_keeps_a_history_right_through_changes_of_what_is_tracked(spark, tmp_path, story):
+def test_spark_history_equals_the_reference_across_changes_of_tracked_columns(spark, tmp_path, story):
     described = {"id": "changes", "keys": ["id"], "columns": COLUMNS, "policy": EFFECTIVE | A}
     reference = ReferenceEngine(described)
     engine = SparkEngine(spark, str(tmp_path), reference.table.header)
@@ -43,7 +43,7 @@ def test_the_engine_keeps_a_history_right_through_changes_of_what_is_tracked(spa
         assert seen(engine, without=("segment",)) == seen(reference, without=("segment",)), n
 
 
-def test_a_load_under_a_policy_with_other_versions_is_refused_and_writes_nothing(spark, tmp_path):
+def test_load_under_a_policy_that_changes_the_form_of_versions_is_refused_and_writes_nothing(spark, tmp_path):
     item = Kept(spark, tmp_path)
     item.given(([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], "2024-01-01"), ([{"id": 1, "v": "a"}], "2024-01-02"))
     before = item.versions()
@@ -56,7 +56,7 @@ def test_a_load_under_a_policy_with_other_versions_is_refused_and_writes_nothing
 
 
 @pytest.mark.nightly
-def test_a_history_that_changed_what_is_tracked_has_no_findings(spark, tmp_path):
+def test_check_has_no_findings_after_a_change_of_tracked_columns(spark, tmp_path):
     feed = Kept(spark, tmp_path, columns={"id": "integer", "v": "string", "w": "string", "t": "bigint"})
     feed.policy = EFFECTIVE
     feed.load([{"id": n, "v": "a", "w": "1", "t": 1} for n in (1, 2, 3)], at="2024-01-01")

@@ -29,13 +29,13 @@ def outcomes(spark, tmp_path_factory):
 
 
 @pytest.mark.parametrize("case", sorted(EACH_WAY))
-def test_a_case_of_the_contract_ends_as_it_says(outcomes, case):
+def test_contract_case_gives_the_expected_history_with_public_commits(outcomes, case):
     assert outcomes[case].message == ""
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
-def test_every_case_ends_as_it_says(spark, tmp_path, monkeypatch, large):
+def test_every_case_gives_the_expected_history_with_public_commits(spark, tmp_path, monkeypatch, large):
     use_path(monkeypatch, PUBLIC)
     if large:
         take_every_table_for_a_large_one(monkeypatch)

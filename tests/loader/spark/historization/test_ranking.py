@@ -33,7 +33,7 @@ def expected(sources: list[list[Row]], *, by_column: bool) -> tuple[list[Row], i
 
 @pytest.mark.core
 @pytest.mark.parametrize("by_column", [False, True])
-def test_the_best_source_wins_whatever_the_rows_are(spark, by_column: bool):
+def test_best_ranked_source_wins_by_row_or_by_column(spark, by_column: bool):
     random = Random(11)
 
     def source() -> list[Row]:
@@ -45,16 +45,16 @@ def test_the_best_source_wins_whatever_the_rows_are(spark, by_column: bool):
 
 
 @pytest.mark.parametrize("by_column", [False, True])
-def test_rows_of_one_source_that_differ_stay_to_be_refused(spark, by_column: bool):
+def test_ranking_keeps_conflicting_rows_of_a_source(spark, by_column: bool):
     rows, _ = ranked(spark, [[(1, 1, None), (1, 2, None)], [(1, 3, "x")]], by_column=by_column)
     assert len(set(rows)) == 2
 
 
-def test_rows_of_a_lower_source_that_differ_are_not_merged_by_chance(spark):
+def test_ranking_does_not_merge_conflicting_rows_of_a_lower_source(spark):
     rows, _ = ranked(spark, [[(1, 1, None)], [(1, 3, "x"), (1, 3, "y")]], by_column=True)
     assert len(rows) == 3
 
 
-def test_a_null_in_the_key_stays_to_be_refused(spark):
+def test_ranking_keeps_rows_with_a_null_key(spark):
     rows, _ = ranked(spark, [[(None, 1, "x")], [(2, 1, "x")]])
     assert (None, 1, "x") in rows

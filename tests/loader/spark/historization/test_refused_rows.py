@@ -24,7 +24,7 @@ def refused(spark, tmp_path):
     return apply
 
 
-def test_of_rows_without_a_key_what_else_they_say(refused):
+def test_refusal_of_null_keys_shows_the_other_values_of_the_rows(refused):
     rows = [
         {"country": "DE", "number": 1, "name": "a"},
         {"country": "DE", "number": None, "name": "b"},
@@ -38,13 +38,13 @@ def test_of_rows_without_a_key_what_else_they_say(refused):
     ]
 
 
-def test_a_long_value_is_cut_short(refused):
+def test_sample_of_a_refused_row_is_cut_to_200_characters(refused):
     _, _, (sample,) = refused({}, rows=[{"country": None, "number": 1, "name": "x" * 1000}])
     assert len(sample) == 200
     assert sample.startswith("country=NULL, number=1, name=xxx")
 
 
-def test_of_a_files_row_without_key_start_or_value_its_own_words(refused):
+def test_refusal_of_a_batch_file_row_shows_its_values(refused):
     row = {"country": "DE", "number": 1, "name": "a", "_fivetran_start": AT}
     assert refused(FILES, upsert=[row, row | {"number": None}]) == (
         "NULL_KEY",

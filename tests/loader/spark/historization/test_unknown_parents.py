@@ -68,7 +68,7 @@ def test_a_delta_fills_the_keys_of_rows_that_are_not_delivered_again(family):
 
 
 @pytest.mark.nightly
-def test_a_delta_fills_keys_though_stored_rows_have_no_delete_flag(family):
+def test_delta_with_a_delete_flag_fills_keys_of_stored_rows(family):
     shop = family("null", children=FLAGGED)
     shop.load([P1], ORDERS, at=MONDAY)
     _, orders = shop.load([P1, P2], [{"id": 10, "plant": 9, "gone": True}], at=TUESDAY)
@@ -77,7 +77,7 @@ def test_a_delta_fills_keys_though_stored_rows_have_no_delete_flag(family):
 
 
 @pytest.mark.nightly
-def test_keys_come_back_when_the_rule_is_given_up(family):
+def test_null_foreign_keys_are_restored_if_the_rule_changes_to_keep(family):
     shop = family("null", children={"historize": False})
     shop.load([P1], ORDERS, at=MONDAY)
     shop.orders.rule = "keep"
@@ -115,7 +115,7 @@ def test_rows_with_unknown_parents_are_quarantined_until_the_parent_arrives(fami
 
 
 @pytest.mark.nightly
-def test_a_stored_row_stays_while_its_new_version_is_quarantined(family):
+def test_stored_row_is_kept_while_its_new_version_is_quarantined(family):
     shop = family("quarantine")
     shop.load([P1], [{"id": 10, "plant": 1}], at=MONDAY)
     _, orders = shop.load([P1], [{"id": 10, "plant": 9}], at=TUESDAY)
@@ -126,7 +126,7 @@ def test_a_stored_row_stays_while_its_new_version_is_quarantined(family):
 # --- ghost --------------------------------------------------------------------------------------
 
 
-def test_a_ghost_row_stands_for_an_early_parent_and_becomes_the_real_one(family):
+def test_ghost_row_represents_an_early_parent_until_the_parent_is_delivered(family):
     shop = family("ghost")
     plants, orders = shop.load([P1], ORDERS, at=MONDAY, **SMALL)
     assert (plants["counts"]["ghosts"], plants["counts"]["rows"], plants["counts"]["new"]) == (1, 1, 2)
@@ -175,7 +175,7 @@ def test_a_delta_keeps_its_rows_and_its_ghost_rows(family):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("deletes", "ghosts"), [("close", None), by_night("ignore", 1)])
-def test_a_deleted_row_refers_to_nothing(family, deletes: str, ghosts: int | None):
+def test_flagged_delete_of_a_child_creates_no_ghost_row(family, deletes: str, ghosts: int | None):
     children = FLAGGED | {"policy": FLAGGED["policy"] | {"deletes": deletes}}
     shop = family("ghost", children=children)
     shop.load([P1], [{"id": 10, "plant": 2}], at=MONDAY)
@@ -185,7 +185,7 @@ def test_a_deleted_row_refers_to_nothing(family, deletes: str, ghosts: int | Non
 
 
 @pytest.mark.nightly
-def test_an_outranked_row_refers_to_nothing(family, spark: SparkSession, tmp_path: Path):
+def test_outranked_child_row_creates_no_ghost_row(family, spark: SparkSession, tmp_path: Path):
     shop = family("ghost")
     old = Dataset(spark, tmp_path, "old", {"id": "integer", "plant": "bigint"}, format="parquet")
     old.load([{"id": 10, "plant": 2}, {"id": 20, "plant": 3}], at=MONDAY)
@@ -207,7 +207,7 @@ def test_a_key_that_does_not_fit_the_parents_type_gets_no_ghost_row(family):
 
 
 @pytest.mark.nightly
-def test_a_run_that_died_between_parent_and_child_ends_like_an_undisturbed_one(family):
+def test_run_killed_between_parent_and_child_completes_if_repeated(family):
     shop = family("ghost")
     whole = shop.manifest([P1], ORDERS, at=MONDAY)
     plants, orders = whole.rawcore
@@ -220,7 +220,7 @@ def test_a_run_that_died_between_parent_and_child_ends_like_an_undisturbed_one(f
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("rule", [by_night("null"), "ghost"])
-def test_a_run_again_changes_nothing(family, rule: str):
+def test_repeated_run_changes_neither_parents_nor_children(family, rule: str):
     shop = family(rule)
     manifest = shop.manifest([P1], ORDERS, at=MONDAY)
     shop.run(manifest)

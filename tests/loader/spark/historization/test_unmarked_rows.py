@@ -39,12 +39,12 @@ def outcomes(spark, tmp_path_factory):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("case", sorted(EACH_WAY))
-def test_a_case_of_the_contract_ends_as_it_says(outcomes, case):
+def test_contract_case_gives_the_expected_history_without_deletion_vectors(outcomes, case):
     assert outcomes[case].message == ""
 
 
 @pytest.mark.nightly
-def test_every_case_ends_as_it_says(spark, tmp_path, monkeypatch):
+def test_every_case_gives_the_expected_history_without_deletion_vectors(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(replay, "plan_steps", partial(plan_steps, readers=OPEN))
     monkeypatch.setattr(BATCHES, -1)
     monkeypatch.setattr(FILE_BATCHES, -4)

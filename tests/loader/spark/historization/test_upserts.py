@@ -68,7 +68,7 @@ def loaded(item: Kept, batches: list[list[dict]]) -> Kept:
         pytest.param(EFFECTIVE | {"absent_keys": "deleted"}, marks=pytest.mark.nightly),
     ],
 )
-def test_rawcore_is_that_of_the_same_dataset_with_a_history(spark, tmp_path, policy):
+def test_upserts_give_the_rawcore_of_the_same_dataset_with_a_history(spark, tmp_path, policy):
     batches = BATCHES
     if policy["input"] == "effective":
         batches = [[one for one in rows if one["op"] != "D"] for rows in BATCHES]
@@ -126,7 +126,7 @@ def test_a_run_that_died_before_rawcore_leaves_no_event(spark, tmp_path, monkeyp
 
 
 @pytest.mark.nightly
-def test_a_run_can_be_reverted(spark, tmp_path):
+def test_revert_of_an_upsert_run_gives_the_rows_without_that_run(spark, tmp_path):
     item = loaded(kept(spark, tmp_path / "a"), BATCHES)
     never = loaded(kept(spark, tmp_path / "b"), [BATCHES[0], *BATCHES[2:]])
     status, event = item.perform_run(REVERT, item.revert_manifest("run-2", 2))
@@ -138,7 +138,7 @@ def test_a_run_can_be_reverted(spark, tmp_path):
 
 
 @pytest.mark.nightly
-def test_a_history_begins_with_the_versions_of_all_events(spark, tmp_path):
+def test_history_switched_on_later_contains_the_versions_of_all_events(spark, tmp_path):
     item = loaded(kept(spark, tmp_path / "a"), BATCHES[:2])
     always = loaded(kept(spark, tmp_path / "b", historize=True), BATCHES)
     item.historize = True
@@ -150,7 +150,7 @@ def test_a_history_begins_with_the_versions_of_all_events(spark, tmp_path):
 
 
 @pytest.mark.nightly
-def test_a_history_switched_off_goes_on_as_an_upsert(spark, tmp_path):
+def test_upserts_continue_after_the_history_is_switched_off(spark, tmp_path):
     item = loaded(kept(spark, tmp_path / "a", historize=True), BATCHES[:2])
     always = loaded(kept(spark, tmp_path / "b", historize=True), BATCHES)
     item.historize = False
@@ -161,7 +161,7 @@ def test_a_history_switched_off_goes_on_as_an_upsert(spark, tmp_path):
 
 
 @pytest.mark.nightly
-def test_rows_without_events_are_refused(spark, tmp_path):
+def test_upsert_refuses_a_table_with_rows_but_no_event_log(spark, tmp_path):
     item = loaded(kept(spark, tmp_path, policy={"input": "delta"}), [[row(1, "a", 0)]])
     item.policy = EFFECTIVE
     status, event = item.load([row(1, "b", 3)], at=DAY[11])
@@ -178,7 +178,7 @@ def test_another_time_column_is_refused(spark, tmp_path):
     assert (status, event["error"]["code"]) == ("failed", "HISTORY_POLICY_CHANGED")
 
 
-def test_a_choice_that_needs_versions_is_refused_before_anything_is_read(spark, tmp_path):
+def test_tombstones_without_a_history_are_refused_before_reading_the_source(spark, tmp_path):
     item = kept(spark, tmp_path, policy=FEED | {"deletes": "tombstone"})
     item.prepare()
     item.sequence += 1

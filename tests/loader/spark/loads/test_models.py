@@ -85,7 +85,7 @@ def test_a_select_with_the_time_of_the_load_is_computed_by_each_run(warehouse):
 
 
 @pytest.mark.core
-def test_by_key_rows_of_absent_keys_stay(warehouse):
+def test_increment_by_key_keeps_rows_of_absent_keys(warehouse):
     warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob"), order(3, "cid")])
     warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",), keys=("customer",), increment={"by": "key"})
     warehouse.load("mart.totals")
@@ -98,7 +98,7 @@ def test_by_key_rows_of_absent_keys_stay(warehouse):
 
 
 @pytest.mark.nightly
-def test_by_window_only_rows_of_the_last_days_are_replaced(warehouse):
+def test_increment_by_window_replaces_only_rows_of_the_last_days(warehouse):
     days = {"sold": "date", "orders": "bigint"}
     select = "SELECT sold, count(*) AS orders FROM sales.orders GROUP BY sold"
     warehouse.table("sales.orders", ORDERS, [order(1, sold="2024-01-01"), order(2, sold="2024-01-09")])
@@ -116,7 +116,7 @@ def test_by_window_only_rows_of_the_last_days_are_replaced(warehouse):
     ]
 
 
-def test_by_window_no_day_is_left_out_after_a_pause(warehouse):
+def test_increment_by_window_includes_every_day_after_a_pause(warehouse):
     days = {"sold": "date", "orders": "bigint"}
     select = "SELECT sold, count(*) AS orders FROM sales.orders GROUP BY sold"
     warehouse.table("sales.orders", ORDERS, [order(1, sold="2024-01-09")])
@@ -132,7 +132,7 @@ def test_by_window_no_day_is_left_out_after_a_pause(warehouse):
 
 
 @pytest.mark.nightly
-def test_by_window_without_a_key_the_public_path_keeps_rows_outside(warehouse, monkeypatch):
+def test_increment_by_window_without_a_key_keeps_rows_outside_with_public_commits(warehouse, monkeypatch):
     monkeypatch.setattr(commits, "_path", CommitPath(PUBLIC, "this test"))
     warehouse.table("sales.orders", ORDERS, [order(1, sold="2024-01-01"), order(2, sold="2024-01-09")])
     select, recent = "SELECT id, sold FROM sales.orders", {"by": "window", "column": "sold", "days": 3}
@@ -146,7 +146,7 @@ def test_by_window_without_a_key_the_public_path_keeps_rows_outside(warehouse, m
 
 
 @pytest.mark.nightly
-def test_by_window_a_row_that_moves_into_the_window_is_not_there_twice(warehouse):
+def test_increment_by_window_stores_a_row_that_moves_into_the_window_once(warehouse):
     warehouse.table("sales.orders", ORDERS, [order(1, sold="2024-01-01"), order(2, sold="2024-01-01")])
     select = "SELECT id, sold FROM sales.orders"
     recent = {"by": "window", "column": "sold", "days": 3}
@@ -165,7 +165,7 @@ GONE = "Computed anew as a whole: the rows of sales.orders at the last load are 
 CHANGED = {"by": "changed_keys", "input": "sales.orders", "columns": {"customer": "customer"}}
 
 
-def test_by_changed_keys_only_keys_with_changed_rows_are_computed(warehouse):
+def test_increment_by_changed_keys_computes_only_keys_with_changed_rows(warehouse):
     warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob")])
     warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",), increment=CHANGED)
     warehouse.load("mart.totals")
@@ -178,7 +178,7 @@ def test_by_changed_keys_only_keys_with_changed_rows_are_computed(warehouse):
 
 
 @pytest.mark.nightly
-def test_by_changed_keys_rows_that_are_marked_as_deleted_in_a_file_are_those_of_changed_keys(warehouse):
+def test_increment_by_changed_keys_includes_rows_deleted_by_deletion_vectors(warehouse):
     orders = [order(1), order(2, "bob"), order(3, "cid"), order(4, "dan")]
     warehouse.table("sales.orders", ORDERS, orders)
     warehouse.execute("sales.orders", "DELETE FROM {table} WHERE id = 4")
@@ -194,7 +194,7 @@ def test_by_changed_keys_rows_that_are_marked_as_deleted_in_a_file_are_those_of_
 
 
 @pytest.mark.nightly
-def test_by_changed_keys_rows_of_an_earlier_version_that_is_restored_are_computed(warehouse):
+def test_increment_by_changed_keys_computes_keys_changed_by_a_restore_of_the_input(warehouse):
     warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob"), order(3, "cid")])
     version = warehouse.execute("sales.orders", "DELETE FROM {table} WHERE id = 2")
     warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",), increment=CHANGED)
@@ -208,7 +208,7 @@ def test_by_changed_keys_rows_of_an_earlier_version_that_is_restored_are_compute
 
 
 @pytest.mark.nightly
-def test_by_changed_keys_the_input_may_have_a_further_column(warehouse):
+def test_increment_by_changed_keys_accepts_a_new_column_of_the_input(warehouse):
     warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob")])
     warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",), increment=CHANGED)
     warehouse.load("mart.totals")
@@ -222,7 +222,7 @@ def test_by_changed_keys_the_input_may_have_a_further_column(warehouse):
 
 
 @pytest.mark.nightly
-def test_by_changed_keys_a_key_without_rows_disappears(warehouse):
+def test_increment_by_changed_keys_deletes_keys_without_rows(warehouse):
     warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob")])
     warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",), increment=CHANGED)
     warehouse.load("mart.totals")
@@ -235,7 +235,7 @@ def test_by_changed_keys_a_key_without_rows_disappears(warehouse):
 
 
 @pytest.mark.nightly
-def test_by_changed_keys_all_rows_are_computed_if_former_files_of_the_input_are_gone(warehouse):
+def test_increment_by_changed_keys_computes_all_rows_if_former_input_files_are_missing(warehouse):
     warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob")])
     warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",), increment=CHANGED)
     warehouse.load("mart.totals")
@@ -252,7 +252,7 @@ def test_by_changed_keys_all_rows_are_computed_if_former_files_of_the_input_are_
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("later_commits", [0, 3], ids=["lower version", "higher version"])
-def test_by_changed_keys_all_rows_are_computed_if_the_input_was_created_anew(warehouse, later_commits):
+def test_increment_by_changed_keys_computes_all_rows_if_the_input_was_recreated(warehouse, later_commits):
     warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob")])
     warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",), increment=CHANGED)
     warehouse.load("mart.totals")
@@ -268,7 +268,7 @@ def test_by_changed_keys_all_rows_are_computed_if_the_input_was_created_anew(war
 
 
 @pytest.mark.nightly
-def test_by_changed_keys_all_rows_are_computed_if_another_input_changed(warehouse):
+def test_increment_by_changed_keys_computes_all_rows_if_another_input_changed(warehouse):
     rates = {"customer": "string", "rate": "integer"}
     select = """
     SELECT o.customer, count(*) AS orders, sum(o.price * r.rate) AS total
@@ -315,7 +315,7 @@ def test_an_expression_that_divides_by_zero_leaves_the_last_rows(warehouse):
     assert [row[:2] for row in warehouse.rows("mart.totals")] == [("ann", 1)]
 
 
-def test_a_select_that_fails_is_no_failure_of_its_checks(warehouse):
+def test_failed_select_is_not_reported_as_a_check_failure(warehouse):
     warehouse.table("sales.orders", ORDERS, [order(1, price="0.00")])
     select = "SELECT id, 1 / price AS share FROM sales.orders"
     warehouse.model("mart.shares", {"id": "integer", "share": "decimal(38,14)"}, select, ("sales.orders",))

@@ -69,7 +69,7 @@ def load(dataset: KeptRaw, rows: list[dict], day: int, **options: Any) -> dict:
 
 @pytest.mark.core
 @small_or_general
-def test_every_delivery_stays_and_a_load_reads_its_own(spark, tmp_path, rows):
+def test_raw_keeps_every_delivery_and_a_load_reads_its_own(spark, tmp_path, rows):
     dataset = kept(spark, tmp_path)
     load(dataset, TWO, 1, small_rows=rows)
     event = load(dataset, ONE, 2, small_rows=rows)
@@ -117,7 +117,7 @@ def test_models_trials_and_published_views_read_the_newest_delivery(spark, tmp_p
     assert [row["id"] for row in spark.sql(view).collect()] == [1]
 
 
-def test_keys_of_a_delivery_that_is_not_the_newest_any_more_count_as_changed(spark, tmp_path):
+def test_keys_of_a_superseded_delivery_are_returned_as_changed(spark, tmp_path):
     dataset = kept(spark, tmp_path)
     load(dataset, TWO, 1)
     before = dataset.table(dataset.tables()[0]).version()
@@ -130,7 +130,7 @@ def test_keys_of_a_delivery_that_is_not_the_newest_any_more_count_as_changed(spa
 
 
 @pytest.mark.nightly
-def test_a_table_that_keeps_the_latest_again_has_one_delivery_after_the_next_load(spark, tmp_path):
+def test_raw_switched_back_to_latest_has_a_single_delivery_after_the_next_load(spark, tmp_path):
     dataset = kept(spark, tmp_path)
     load(dataset, TWO, 1)
     load(dataset, ONE, 2)
@@ -196,7 +196,7 @@ def test_a_vacuum_removes_deliveries_that_the_retention_no_longer_keeps(spark, t
 
 
 @pytest.mark.nightly
-def test_the_origin_of_a_row_is_its_delivered_rows_and_the_runs_whose_delivery_is_gone(spark, tmp_path):
+def test_origin_lists_delivered_rows_and_runs_whose_delivery_was_deleted(spark, tmp_path):
     dataset = kept(spark, tmp_path)
     load(dataset, TWO, 1)
     load(dataset, TWO, 2)

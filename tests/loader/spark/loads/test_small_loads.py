@@ -104,7 +104,7 @@ def loads(dataset: Dataset, deliveries: list[list[dict[str, Any]]], **options: A
         by_night("dbt", {"format": "parquet", "policy": {"profile": "dbt", "track": ["price"], "untracked": "keep"}}),
     ],
 )
-def test_the_tables_are_those_of_the_general_way(
+def test_small_load_writes_the_tables_of_the_general_load(
     spark, tmp_path: Path, name: str, described: dict[str, Any], never_the_general_way: Callable[[], None]
 ):
     described = {"columns": COLUMNS, "keys": KEYS[:1]} | described
@@ -142,7 +142,7 @@ def test_the_datasets_of_a_run_share_one_job(spark, tmp_path: Path):
     assert [dataset.current() for dataset in datasets_of] == [[{"id": 1, "v": name}] for name in "abc"]
 
 
-def test_a_warehouse_on_an_object_store_takes_the_general_way(tmp_path: Path):
+def test_warehouse_on_an_object_store_uses_the_general_load(tmp_path: Path):
     item = Dataset(None, tmp_path, format="csv")
     manifest = item.manifest(item.deliver([]), at="2024-01-01T00:00:00Z", run_id="one", small_rows=SMALL)
     datasets_of = {manifest.raw[0].dataset, manifest.rawcore[0].dataset}
@@ -150,7 +150,9 @@ def test_a_warehouse_on_an_object_store_takes_the_general_way(tmp_path: Path):
 
 
 @pytest.mark.nightly
-def test_a_table_that_moves_after_the_job_is_compared_again(spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_small_load_compares_again_if_its_table_changes_after_the_job(
+    spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     (item,) = both(spark, tmp_path, "moved")
     item.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], at="2024-01-01T00:00:00Z", small_rows=SMALL)
     prepare = small_loads.prepare_small_loads
@@ -186,7 +188,7 @@ def test_a_file_that_changes_after_the_job_is_refused(spark, tmp_path: Path, mon
     assert item.history() == []
 
 
-def test_a_delivery_that_is_not_plain_is_judged_by_the_general_way(spark, tmp_path: Path):
+def test_delivery_that_is_not_plain_uses_the_general_load(spark, tmp_path: Path):
     (item,) = both(spark, tmp_path, "judged")
     item.load([{"id": "one", "v": "a"}], at="2024-01-01T00:00:00Z", small_rows=SMALL)
     (raw,) = [e for e in item.events if e["event"] == "dataset_finished" and e["dataset"] == item.raw_state.key]
@@ -195,7 +197,7 @@ def test_a_delivery_that_is_not_plain_is_judged_by_the_general_way(spark, tmp_pa
     assert (status, event["counts"]["duplicates"], event["counts"]["new"]) == ("succeeded", 0, 1)
 
 
-def test_a_snapshot_that_lacks_many_keys_needs_a_decision(spark, tmp_path: Path):
+def test_small_snapshot_that_lacks_many_keys_requires_allow_deletes(spark, tmp_path: Path):
     (item,) = both(spark, tmp_path, "lacking")
     item.load([{"id": id_, "v": "a"} for id_ in range(1, 6)], at="2024-01-01T00:00:00Z", small_rows=SMALL)
     rest = [{"id": 1, "v": "a"}]

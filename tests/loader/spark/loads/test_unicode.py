@@ -73,7 +73,7 @@ class NamedFiles(Dataset):
     ("format_name", "small"),
     [("csv", 0), ("csv", 50_000), ("jsonl", 0), by_night("parquet", 0), by_night("parquet", 50_000)],
 )
-def test_all_of_unicode_is_loaded_as_delivered(
+def test_texts_and_names_from_all_of_unicode_are_loaded_as_delivered(
     spark, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format_name: str, small: int, seed: int
 ):
     draw = random.Random(seed)

@@ -39,7 +39,7 @@ POLICIES = {
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(1, 4))
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
-def test_late_rows_after_the_horizon_give_what_they_would_without_a_prune(spark, tmp_path, policy, seed):
+def test_late_rows_after_the_prune_horizon_give_the_history_of_an_unpruned_table(spark, tmp_path, policy, seed):
     draw, horizon = random.Random(seed), 50
     columns = (
         dict(COLUMNS) | ({"op": "string"} if "op" in policy else {}) | ({"u": "integer"} if "track" in policy else {})
@@ -66,7 +66,7 @@ def test_late_rows_after_the_horizon_give_what_they_would_without_a_prune(spark,
 
 
 @pytest.mark.nightly
-def test_late_rows_into_the_pruned_time_are_counted_and_bring_nothing_back(spark, tmp_path):
+def test_late_rows_before_the_prune_horizon_are_counted_and_restore_no_versions(spark, tmp_path):
     item = Kept(spark, tmp_path, columns=COLUMNS | {"op": "string"}, policy={"input": "cdc", "time": "t", "op": "op"})
 
     def row(id_, v, t, op="U"):
@@ -115,7 +115,7 @@ def test_a_snapshots_history_is_pruned_by_date(spark, tmp_path):
 
 
 @pytest.mark.nightly
-def test_rows_that_are_marked_as_gone_are_left_behind_when_they_grow_many(spark, tmp_path, monkeypatch):
+def test_load_reports_a_crowded_table_and_compaction_removes_its_deletion_vectors(spark, tmp_path, monkeypatch):
     item = Kept(spark, tmp_path).given(([{"id": n, "v": "a"} for n in range(4)], DAY[0]))
     history = item.table(item.history_spec)
     monkeypatch.setattr("loader.spark.historization.batches.REWRITE_UP_TO_ROWS", -1)
@@ -130,7 +130,7 @@ def test_rows_that_are_marked_as_gone_are_left_behind_when_they_grow_many(spark,
 
 
 @pytest.mark.nightly
-def test_dead_rows_are_left_behind_in_a_file_too_large_to_be_brought_together(spark, tmp_path, monkeypatch):
+def test_compaction_removes_deletion_vectors_of_a_file_too_large_to_merge(spark, tmp_path, monkeypatch):
     item = Kept(spark, tmp_path).given(([{"id": n, "v": "a"} for n in range(4)], DAY[0]))
     monkeypatch.setattr("loader.spark.historization.batches.REWRITE_UP_TO_ROWS", -1)
     monkeypatch.setattr(compaction, "SMALL_FILE_BYTES", 1)
@@ -143,7 +143,7 @@ def test_dead_rows_are_left_behind_in_a_file_too_large_to_be_brought_together(sp
 
 
 @pytest.mark.nightly
-def test_files_stay_few_over_many_loads(spark, tmp_path, monkeypatch):
+def test_compactions_limit_the_number_of_files_over_many_loads(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(compaction, "MOST_SMALL_FILES", 3)
     item = Kept(spark, tmp_path, columns=COLUMNS, policy=FEED)
     most, compactions = 0, 0

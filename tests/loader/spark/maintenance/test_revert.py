@@ -55,7 +55,7 @@ def loaded(feed: Kept) -> None:
 
 
 @pytest.mark.nightly
-def test_an_earlier_run_of_a_feed_goes_and_later_ones_stay_right(feed):
+def test_revert_of_an_earlier_feed_run_gives_the_history_without_that_run(feed):
     loaded(feed)
     expected = never(BATCHES[0], BATCHES[2])
     before = feed.table(feed.history_spec).version()
@@ -83,7 +83,7 @@ def killing(*_args, **_more):
 @pytest.mark.nightly
 @pytest.mark.parametrize("place", ["event_log", by_night("rawcore")])
 @pytest.mark.parametrize("healed_by", [by_night("the revert again"), "the next load"])
-def test_a_revert_that_died_is_finished(feed, monkeypatch, place, healed_by):
+def test_killed_revert_is_completed_by_its_repetition_or_the_next_load(feed, monkeypatch, place, healed_by):
     loaded(feed)
     manifest = feed.revert_manifest("run-2", 2, later_runs=("run-3",))
     with monkeypatch.context() as patch:
@@ -103,7 +103,7 @@ def test_a_revert_that_died_is_finished(feed, monkeypatch, place, healed_by):
 
 
 @pytest.mark.nightly
-def test_a_run_whose_rows_came_again_is_not_reverted(feed):
+def test_revert_refuses_a_run_whose_rows_a_later_run_delivered_again(feed):
     feed.given(([row(1, "a", 0)], DAY[10]), ([row(1, "a", 0), row(2, "b", 0)], DAY[11]))
     before = feed.table(feed.history_spec).version()
     status, event = feed.perform_run(REVERT, feed.revert_manifest("run-1", 1, later_runs=("run-2",)))
@@ -112,7 +112,7 @@ def test_a_run_whose_rows_came_again_is_not_reverted(feed):
 
 
 @pytest.mark.core
-def test_the_newest_snapshot_is_restored(snapshot):
+def test_revert_of_the_newest_snapshot_restores_the_former_versions(snapshot):
     snapshot.given(([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], DAY[0]))
     expected = snapshot.versions()
     snapshot.load([{"id": 1, "v": "WRONG"}, {"id": 3, "v": "c"}], at=DAY[5])
@@ -143,7 +143,7 @@ def test_a_reverted_run_is_not_applied_again(snapshot):
 
 
 @pytest.mark.nightly
-def test_a_restore_that_died_before_rawcore_is_made_good_by_the_next_load(snapshot, monkeypatch):
+def test_next_load_repairs_rawcore_after_a_revert_killed_before_rawcore(snapshot, monkeypatch):
     snapshot.given(
         ([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], DAY[0]), ([{"id": 1, "v": "WRONG"}, {"id": 3, "v": "c"}], DAY[1])
     )
@@ -156,7 +156,7 @@ def test_a_restore_that_died_before_rawcore_is_made_good_by_the_next_load(snapsh
     assert snapshot.current() == [{"id": 1, "v": "a"}, {"id": 2, "v": "b"}, {"id": 4, "v": "d"}]
 
 
-def test_a_history_with_other_columns_since_is_not_restored(snapshot):
+def test_revert_refuses_a_history_whose_columns_changed_since_the_run(snapshot):
     snapshot.given(([{"id": 1, "v": "a"}], DAY[0]))
     snapshot.columns["w"] = "string"
     snapshot.evolve()

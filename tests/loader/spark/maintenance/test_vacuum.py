@@ -49,7 +49,7 @@ def data_files(item):
 
 
 @pytest.mark.nightly
-def test_a_dry_run_lists_what_would_go_and_removes_nothing(item):
+def test_vacuum_dry_run_lists_removable_files_and_removes_nothing(item):
     before = data_files(item)
     status, event = vacuum(item, dry_run=True)
     assert status == "succeeded"
@@ -85,7 +85,7 @@ def test_a_vacuum_removes_key_lists_that_no_commit_names(item):
 
 
 @pytest.mark.nightly
-def test_disk_use_is_that_of_the_folder(item):
+def test_vacuum_reports_the_disk_use_of_the_table_folders(item):
     _, event = vacuum(item, dry_run=True)
     counts, files = event["counts"], data_files(item)
     assert counts["current_files"] + counts["former_files"] == len(files)
@@ -97,7 +97,7 @@ def test_disk_use_is_that_of_the_folder(item):
     assert after["counts"]["current_files"] == counts["current_files"]
 
 
-def test_a_table_that_keeps_its_files_longer_is_refused_and_nothing_goes(item):
+def test_vacuum_refuses_hours_below_the_retention_of_a_table(item):
     table = tables(item)[-1]
     table.spark.sql(
         f"ALTER TABLE {table.sql_name} SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 30 days')"
@@ -115,7 +115,7 @@ def log_of(table):
 
 
 @pytest.mark.nightly
-def test_the_expired_log_goes_but_what_has_not_expired_can_still_be_read(item):
+def test_vacuum_deletes_the_expired_log_and_keeps_later_versions_readable(item):
     table = tables(item)[-1]
     table._log.checkpoint()
     checkpoint = table.version()
@@ -137,7 +137,7 @@ def test_the_expired_log_goes_but_what_has_not_expired_can_still_be_read(item):
 
 
 @pytest.mark.nightly
-def test_the_log_keeps_the_newest_commit_of_a_run_however_old(item):
+def test_vacuum_keeps_the_newest_run_commit_of_an_expired_log(item):
     table = tables(item)[-1]
     table.spark.sql(f"ALTER TABLE {table.sql_name} SET TBLPROPERTIES ('a.b' = 'c')")
     table._log.checkpoint()

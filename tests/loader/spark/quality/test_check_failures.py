@@ -34,17 +34,17 @@ def run(monkeypatch: pytest.MonkeyPatch, failure: Exception, kind: str) -> str:
 
 
 @pytest.mark.parametrize("kind", [NOT_NULL, UNIQUE])
-def test_a_check_that_fails_is_broken(monkeypatch, kind):
+def test_check_that_raises_an_error_has_the_outcome_broken(monkeypatch, kind):
     assert run(monkeypatch, WRONG, kind) == "broken"
 
 
 @pytest.mark.parametrize("kind", [NOT_NULL, UNIQUE])
-def test_a_lost_executor_is_no_result_of_a_check(monkeypatch, kind):
+def test_lost_executor_is_raised_instead_of_a_check_result(monkeypatch, kind):
     with pytest.raises(PySparkException, match="ExecutorLostFailure"):
         run(monkeypatch, LOST, kind)
 
 
-def test_a_lost_executor_is_no_failure_of_a_select(monkeypatch):
+def test_lost_executor_is_raised_instead_of_a_model_failure(monkeypatch):
     monkeypatch.setattr(PySparkException, "getCondition", lambda own: "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND")
     with pytest.raises(PySparkException, match="ExecutorLostFailure"), failures_of("mart.m"):
         raise LOST

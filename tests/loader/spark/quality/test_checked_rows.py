@@ -35,12 +35,12 @@ CHECKS = (
 )
 
 
-def test_checks_of_the_table_read_all_rows_and_checks_of_rows_the_computed_ones(read):
+def test_table_checks_read_all_rows_and_row_checks_the_computed_rows(read):
     checked = RowChecker(None, "w", datetime(2024, 1, 1, tzinfo=UTC)).check(PART, CHECKS, TABLE)
     assert read == {"not_null": PART, "range": PART, "row_count": TABLE, "unique": TABLE}
     assert [result.outcome for result in checked.results] == ["passed"] * 4
 
 
-def test_without_other_rows_all_checks_read_the_same(read):
+def test_checks_without_separate_table_rows_read_the_same_rows(read):
     RowChecker(None, "w", datetime(2024, 1, 1, tzinfo=UTC)).check(PART, CHECKS)
     assert set(read.values()) == {PART}

@@ -19,7 +19,7 @@ def item(spark, tmp_path) -> Dataset:
 
 
 @pytest.mark.core
-def test_checks_of_rows_are_counted_in_one_pass_and_warn(item):
+def test_row_checks_count_failed_rows_and_warn(item):
     rows = [row(1), row(2, name=None), row(3, name="bb", price="-1.00"), row(4, name="zz9", price=None)]
     event, results = load(
         item,
@@ -46,7 +46,7 @@ def test_checks_of_rows_are_counted_in_one_pass_and_warn(item):
 
 
 @pytest.mark.core
-def test_a_check_that_stops_refuses_the_dataset_and_nothing_is_written(item):
+def test_stop_check_refuses_the_dataset_and_writes_nothing(item):
     load(item, [row(1)])
     event, results = load(item, [row(1), row(2, name=None)], check("not_null", "stop", columns=["name"]), at=DAY[1])
     assert (event["status"], event["error"]["code"]) == ("failed", "QUALITY_STOPPED")
@@ -62,7 +62,7 @@ def test_results_and_refusals_of_sensitive_datasets_have_no_values(item):
     assert "samples" not in event["error"]
 
 
-def test_a_check_of_a_column_that_is_gone_could_not_run_and_the_others_did(item):
+def test_check_of_a_missing_column_is_broken_and_other_checks_run(item):
     event, results = load(item, [row(1)], check("not_null", columns=["former"]), check("row_count", minimum="1"))
     assert event["status"] == "succeeded"
     assert results["not_null"]["outcome"] == "broken"
@@ -70,7 +70,7 @@ def test_a_check_of_a_column_that_is_gone_could_not_run_and_the_others_did(item)
     assert results["row_count"]["outcome"] == "passed"
 
 
-def test_an_invalid_pattern_is_named_as_such(item):
+def test_check_with_an_invalid_pattern_states_the_pattern_error(item):
     _, results = load(item, [row(1)], check("pattern", columns=["name"], pattern="[a"))
     assert "the pattern is invalid" in results["pattern"]["message"]
     assert "Unclosed character class" in results["pattern"]["message"]
@@ -83,14 +83,14 @@ def test_a_condition_that_fails_to_run_does_not_hide_the_other_checks(item):
     assert (results["condition"]["outcome"], event["status"]) == ("warned", "succeeded")
 
 
-def test_a_check_that_fails_to_run_says_where_without_the_value(item):
+def test_message_of_a_check_that_fails_to_run_names_the_expression_without_the_value(item):
     fails = check("condition", condition="CAST(name AS integer) > 0")
     _, results = load(item, [row(1, name="ada@x")], fails)
     message = "1 row of 1 failed, 1 of them could not be computed: CAST_INVALID_INPUT, at CAST(name AS integer)"
     assert results["condition"]["message"] == message
 
 
-def test_a_row_whose_check_cannot_be_computed_fails_it_and_the_others_are_checked(item):
+def test_row_whose_check_cannot_be_computed_is_counted_as_failed(item):
     rows = [row(1), row(2, price="0"), row(3, price="20.00"), row(4, price=None)]
     ratio = check("condition", "stop", condition="10 / price > 1")
     event, results = load(item, rows, ratio, check("condition", name="again", condition="10 / price > 1"))
@@ -101,7 +101,7 @@ def test_a_row_whose_check_cannot_be_computed_fails_it_and_the_others_are_checke
     assert results["condition"]["samples"] == ["id=2", "id=3"]
 
 
-def test_a_check_of_columns_named_like_its_own_numbers_runs(spark, tmp_path):
+def test_unique_check_of_columns_named_like_its_internal_columns_runs(spark, tmp_path):
     columns = {"id": "integer", "N": "integer", "rows": "integer", "total": "integer"}
     item = Dataset(spark, tmp_path, columns=columns)
     rows = [{"id": number, "N": 1, "rows": 2, "total": 3} for number in (1, 2)]
@@ -113,7 +113,7 @@ def test_a_check_of_columns_named_like_its_own_numbers_runs(spark, tmp_path):
     )
 
 
-def test_a_select_over_its_own_table_runs_on_the_table_as_it_is(item):
+def test_query_check_over_its_own_table_runs_on_the_stored_table(item):
     load(item, [row(1), row(2, price="9.00")])
     query = check(
         "query",
@@ -131,14 +131,14 @@ def test_a_select_over_its_own_table_runs_on_the_table_as_it_is(item):
     assert (result["outcome"], result["failed"]) == ("stopped", 1)
 
 
-def test_rows_that_repeat_values_are_counted(item):
+def test_unique_check_counts_rows_that_repeat_values(item):
     rows = [row(1, name="a"), row(2, name="a"), row(3, name="b"), row(4, name=None), row(5, name=None)]
     _, results = load(item, rows, check("unique", columns=["name"]))
     assert (results["unique"]["failed"], results["unique"]["total"]) == (2, 3)
     assert results["unique"]["samples"] == ["name=a"]
 
 
-def test_rows_without_a_partner_in_another_table_are_counted(spark, item, tmp_path):
+def test_relationship_check_counts_rows_without_a_partner_in_the_other_table(spark, item, tmp_path):
     (tmp_path / "other").mkdir()
     other = Dataset(spark, tmp_path / "other", name="kind", columns={"code": "string"}, keys=("code",))
     load(other, [{"code": "a"}])
@@ -152,14 +152,14 @@ def test_rows_without_a_partner_in_another_table_are_counted(spark, item, tmp_pa
     assert results["relationship"]["samples"] == ["name=b"]
 
 
-def test_a_missing_table_of_the_other_dataset_is_named(item):
+def test_relationship_check_reports_a_missing_other_table(item):
     known = {"columns": ["name"], "dataset": "rawcore.rc_x", "other_columns": ["code"]}
     other = replace(item.rawcore_spec, key="elsewhere")
     _, results = load(item, [row(1)], check("relationship", **known, other=other))
     assert "does not exist in the warehouse" in results["relationship"]["message"]
 
 
-def test_numbers_of_the_table_are_compared_with_limits_other_tables_and_former_runs(item):
+def test_table_checks_compare_numbers_with_limits_other_tables_and_former_runs(item):
     load(item, [row(1, price="5.00"), row(2, price="5.00")])
     _, results = load(
         item,
@@ -186,7 +186,7 @@ def test_numbers_of_the_table_are_compared_with_limits_other_tables_and_former_r
     assert results["total"]["message"] == "sum of price differs from that of rc.x.price: 9.00 and 10.00"
 
 
-def test_a_select_over_the_batch_and_a_table_returns_the_wrong_rows(item):
+def test_query_check_over_batch_and_table_counts_the_returned_rows(item):
     load(item, [row(1), row(2)])
     query = check(
         "query",

@@ -69,7 +69,7 @@ def test_the_profile_of_a_known_version_is_not_computed_again(item):
     assert read(item, "profile", known_version=version) == {"table_version": version, "unchanged": True}
 
 
-def test_checks_run_on_the_table_as_it_is(item):
+def test_quality_read_checks_the_stored_table(item):
     load(item, [row(1), row(2, name=None)])
     checks = [check("not_null", columns=["name"]), check("freshness", columns=["at"], hours=24)]
     answer = read(

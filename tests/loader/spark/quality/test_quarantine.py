@@ -51,7 +51,7 @@ def names(item: Dataset) -> dict[int, str | None]:
 
 
 @pytest.mark.core
-def test_failing_rows_are_kept_aside_with_their_reasons_and_the_others_are_loaded(item):
+def test_failing_rows_are_quarantined_with_their_reasons_and_the_others_are_loaded(item):
     priced = check("range", "quarantine", columns=["price"], minimum="0")
     rows = [row(1), row(2, name=None, price="-1.00"), row(3, price="-2.50")]
     event, results = load(item, rows, NAMED, priced)
@@ -68,7 +68,7 @@ def test_failing_rows_are_kept_aside_with_their_reasons_and_the_others_are_loade
     assert (kept["3"]["run_id"], kept["3"]["state"]) == ("run-1", "waiting")
 
 
-def test_a_row_whose_check_cannot_be_computed_is_kept_aside_with_the_error(item):
+def test_row_whose_check_cannot_be_computed_is_quarantined_with_the_error(item):
     ratio = check("condition", "quarantine", condition="10 / price > 1")
     single = check("unique", "quarantine", columns=["name"], where="10 / price > 1")
     rows = [row(1), row(2, price="0", name="b"), row(3, price="20.00", name="c"), row(4, price=None, name="d")]
@@ -84,7 +84,7 @@ def test_a_row_whose_check_cannot_be_computed_is_kept_aside_with_the_error(item)
     ]
 
 
-def test_a_check_that_keeps_rows_aside_and_cannot_run_refuses_the_load(item):
+def test_quarantine_check_that_cannot_run_refuses_the_load(item):
     event, results = load(item, [row(1)], check("not_null", "quarantine", columns=["former"]))
     assert (event["status"], event["error"]["code"]) == ("failed", "QUALITY_STOPPED")
     assert (results["not_null"]["outcome"], item.current()) == ("broken", [])
@@ -101,7 +101,7 @@ def test_a_quarantined_key_keeps_its_open_version_and_an_absent_one_is_closed(it
 
 
 @pytest.mark.nightly
-def test_the_next_complete_delivery_replaces_the_rows_that_wait(item):
+def test_next_snapshot_replaces_the_waiting_quarantined_rows(item):
     load(item, [row(1, name=None), row(2, name=None)], NAMED)
     load(item, [row(1), row(2, name=None)], NAMED, at=DAY[1])
     assert [found["run_id"] for found in quarantined(item)] == ["run-2"]
@@ -111,13 +111,13 @@ def test_the_next_complete_delivery_replaces_the_rows_that_wait(item):
 
 
 @pytest.mark.nightly
-def test_rows_that_repeat_values_are_all_kept_aside(item):
+def test_unique_check_quarantines_every_row_that_repeats_a_value(item):
     twice = check("unique", "quarantine", columns=["name"], where="id > 1")
     load(item, [row(1, name="x"), row(2, name="x"), row(3, name="x"), row(4, name="y")], twice)
     assert names(item) == {1: "x", 4: "y"}
 
 
-def test_a_released_row_goes_into_the_next_load_as_it_is(item):
+def test_next_load_stores_a_released_row_unchanged(item):
     load(item, [row(1), row(2, name=None)], NAMED)
     (kept,) = quarantined(item)
     assert decision(item, "release", entries=(kept["entry_id"],)) == {"released": 1}
@@ -149,7 +149,7 @@ def test_a_released_row_is_loaded_after_its_check_was_removed(delta):
 
 
 @pytest.mark.nightly
-def test_of_several_released_rows_of_a_key_the_newest_is_loaded(delta):
+def test_newest_of_several_released_rows_of_a_key_is_loaded(delta):
     load(delta, [row(1), row(2, name=None, price="7.25")], NAMED)
     load(delta, [row(2, name=None, price="8.50")], NAMED, at=DAY[1])
     decision(delta, "release")
@@ -169,7 +169,7 @@ def test_a_released_row_of_an_append_is_added_once(sale):
 
 
 @pytest.mark.nightly
-def test_dropped_rows_are_removed_and_nothing_is_left_to_decide(item):
+def test_drop_deletes_quarantined_rows_and_a_second_decision_is_refused(item):
     load(item, [row(1), row(2, name=None)], NAMED)
     assert decision(item, "drop") == {"dropped": 1}
     assert quarantined(item) == []
@@ -179,7 +179,7 @@ def test_dropped_rows_are_removed_and_nothing_is_left_to_decide(item):
 
 @pytest.mark.nightly
 @pytest.mark.parametrize(("chosen", "counts"), [("release", {"released": 1}), ("drop", {"dropped": 1})])
-def test_a_decision_that_is_repeated_has_its_counts_and_leaves_later_rows(delta, chosen, counts):
+def test_repeated_decision_returns_the_same_counts_and_ignores_later_rows(delta, chosen, counts):
     load(delta, [row(1), row(2, name=None)], NAMED)
     decision(delta, chosen)
     load(delta, [row(3, name=None)], NAMED, at=DAY[1])
@@ -187,7 +187,7 @@ def test_a_decision_that_is_repeated_has_its_counts_and_leaves_later_rows(delta,
     assert [found["run_id"] for found in quarantined(delta) if found["state"] == "waiting"] == ["run-2"]
 
 
-def test_a_decision_is_a_maintenance_run_with_the_versions_of_the_quarantine(item):
+def test_quarantine_decision_runs_as_a_maintenance_run_with_table_versions(item):
     load(item, [row(1), row(2, name=None)], NAMED)
     manifest = QuarantineManifest("decided", item.state.key, item.state.qualified_name, "release")
     events = []
@@ -201,7 +201,7 @@ def test_a_decision_is_a_maintenance_run_with_the_versions_of_the_quarantine(ite
 
 
 @pytest.mark.nightly
-def test_waiting_rows_are_read_with_their_columns(item):
+def test_quarantine_read_returns_waiting_rows_with_their_columns(item):
     load(item, [row(1), row(2, name=None, price="7.25")], NAMED)
     manifest = ReadManifest("quarantine", table=item.rawcore_spec, arguments={"limit": 10})
     answer = reads.read(item.spark, item.warehouse, manifest, "job")
@@ -209,7 +209,7 @@ def test_waiting_rows_are_read_with_their_columns(item):
     assert answer["rows"][0][3:] == ["not_null", "2", None, "7.25", "2024-01-01 00:00:00"]
 
 
-def test_nothing_was_ever_quarantined_reads_as_no_rows(item):
+def test_quarantine_read_returns_no_rows_if_no_row_was_quarantined(item):
     load(item, [row(1)])
     manifest = ReadManifest("quarantine", table=item.rawcore_spec)
     assert reads.read(item.spark, item.warehouse, manifest, "job")["rows"] == []
@@ -230,7 +230,7 @@ def rejected(item: Dataset, run_id: str = "") -> list[list]:
     return [[row[3], *row[5:]] for row in answer["rows"]]
 
 
-def test_rows_that_do_not_fit_are_kept_aside_and_the_rest_is_loaded(lenient):
+def test_faulty_rows_are_quarantined_and_the_rest_is_loaded(lenient):
     load(lenient, [row(1), row(2), row(3)])
     event, _ = load(lenient, [row(1, "b"), row(2, price="much"), row(4)], at=DAY[1])
     assert (event["status"], names(lenient)) == ("succeeded", {1: "b", 2: "a", 3: "a", 4: "a"})
@@ -248,7 +248,7 @@ def test_rows_that_do_not_fit_are_kept_aside_and_the_rest_is_loaded(lenient):
     assert (names(lenient), rejected(lenient)) == ({1: "b", 2: "a"}, [])
 
 
-def test_the_rows_of_a_refused_delivery_are_kept_for_their_file_but_do_not_wait(item):
+def test_faulty_rows_of_a_refused_delivery_are_stored_by_run_and_do_not_wait(item):
     load(item, [row(1)])
     load(item, [row(1), {**row(2), "at": "soon"}, row(None)], at=DAY[1])
     refused = finished(item.events, item.raw_state.key)

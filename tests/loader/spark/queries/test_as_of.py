@@ -29,7 +29,7 @@ def refused(history: WrittenHistory, **arguments: object) -> Refusal:
 
 
 @pytest.mark.core
-def test_versions_dated_by_timestamps_hold_from_their_start_to_before_their_end(spark, tmp_path):
+def test_as_of_includes_the_start_and_excludes_the_end_of_a_version(spark, tmp_path):
     history = WrittenHistory(spark, tmp_path)
     history.write(version(1, A, B, "changed"), version(1, B, state="changed", v="b"), version(2, A, B, "deleted"))
     assert as_of(history, "2023-12-31T23:59:59Z") == []
@@ -39,7 +39,7 @@ def test_versions_dated_by_timestamps_hold_from_their_start_to_before_their_end(
     assert refused(history, at="yesterday").code == "BAD_INSTANT"
 
 
-def test_a_long_answer_is_read_in_parts_after_a_key(spark, tmp_path):
+def test_as_of_pages_rows_by_a_limit_and_the_last_key(spark, tmp_path):
     history = WrittenHistory(spark, tmp_path)
     history.write(*(version(number, A) for number in (2, 10, 9)))
     assert as_of(history, B, limit=2) == [(2, "a"), (9, "a")]
@@ -48,7 +48,7 @@ def test_a_long_answer_is_read_in_parts_after_a_key(spark, tmp_path):
     assert refused(history, at=B, after={"id": "nine"}).code == "BAD_KEY"
 
 
-def test_rows_of_a_time_are_found_sorted_and_paged_by_any_column(spark, tmp_path):
+def test_as_of_rows_are_searched_sorted_and_paged_by_any_column(spark, tmp_path):
     history = WrittenHistory(spark, tmp_path, {}, {"id": "integer", "v": "string", "w": "string"}, ("id", "w"))
     history.write(version(1, A, v="b", w="100%_x"), version(2, A, v="c", w="Ulm"), version(3, A, v="a", w="ULM"))
     assert as_of(history, B, text="ulm") == [(2, "c"), (3, "a")]
@@ -61,7 +61,7 @@ def test_rows_of_a_time_are_found_sorted_and_paged_by_any_column(spark, tmp_path
     ]
 
 
-def test_versions_dated_by_days_hold_the_day_and_a_high_date_never_ends(spark, tmp_path):
+def test_as_of_reads_versions_dated_by_days_and_treats_the_high_date_as_open(spark, tmp_path):
     policy = {"input": "effective", "time": "day", "open_end": "9999-12-31"}
     history = WrittenHistory(spark, tmp_path, policy, {"id": "integer", "v": "string", "day": "date"})
     history.write(
@@ -74,7 +74,7 @@ def test_versions_dated_by_days_hold_the_day_and_a_high_date_never_ends(spark, t
 
 
 @pytest.mark.nightly
-def test_versions_dated_by_numbers_are_asked_by_number(spark, tmp_path):
+def test_as_of_requires_a_number_for_versions_dated_by_numbers(spark, tmp_path):
     policy = {"input": "cdc", "time": "seq", "op": "op"}
     history = WrittenHistory(spark, tmp_path, policy, {"id": "integer", "v": "string", "seq": "bigint"})
     history.write(version(1, 5, 9, "changed", seq=5), version(1, 9, state="changed", v="b", seq=9))
@@ -83,7 +83,7 @@ def test_versions_dated_by_numbers_are_asked_by_number(spark, tmp_path):
     assert (refusal.code, "is not a number" in refusal.message) == ("BAD_INSTANT", True)
 
 
-def test_a_tombstone_is_no_row_and_an_inclusive_end_still_holds(spark, tmp_path):
+def test_as_of_omits_tombstones_and_includes_inclusive_ends(spark, tmp_path):
     history = WrittenHistory(spark, tmp_path, {"deletes": "tombstone"})
     history.write(version(1, A, B, "live"), version(1, B, state="deleted", segment="deleted"))
     assert as_of(history, B, tombstone="deleted") == []
@@ -91,7 +91,7 @@ def test_a_tombstone_is_no_row_and_an_inclusive_end_still_holds(spark, tmp_path)
     assert as_of(history, B, tombstone="gone", inclusive_ends=True) == [(1, "a"), (1, "a")]
 
 
-def test_what_was_known_then_leaves_out_later_loads_and_has_the_names_of_now(spark, tmp_path):
+def test_known_at_omits_later_loads_and_uses_current_column_names(spark, tmp_path):
     before = _now()
     history = WrittenHistory(spark, tmp_path)
     history.write(version(1, A))

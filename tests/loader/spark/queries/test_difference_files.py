@@ -22,7 +22,7 @@ def lines_of(spark, tmp_path: Path, key: list[str], before: list[tuple], after: 
     return difference, lines
 
 
-def test_all_rows_that_differ_are_in_the_file(spark, tmp_path):
+def test_difference_file_contains_every_differing_row(spark, tmp_path):
     before = [(1, "a"), (2, "b"), (3, "c"), (4, None), (7, "same")]
     after = [(1, "A"), (2, "B"), (5, "=e"), (6, "f"), (7, "same")]
     difference, lines = lines_of(spark, tmp_path, ["id"], before, after)
@@ -38,13 +38,13 @@ def test_all_rows_that_differ_are_in_the_file(spark, tmp_path):
     ]
 
 
-def test_rows_without_a_key_are_in_the_file_as_often_as_one_side_has_more_of_them(spark, tmp_path):
+def test_difference_file_without_a_key_repeats_surplus_rows(spark, tmp_path):
     difference, lines = lines_of(spark, tmp_path, [], [(1, "a"), (2, "b")], [(1, "a"), (1, "a"), (1, "a")])
     assert (difference["exported"], difference["rows"]["added"]) == (3, 2)
     assert lines[1:] == ["added,,,1,a", "added,,,1,a", "gone,2,b,,"]
 
 
-def test_a_difference_that_the_answer_has_whole_has_no_file(spark, tmp_path):
+def test_complete_difference_writes_no_file(spark, tmp_path):
     difference, lines = lines_of(spark, tmp_path, ["id"], [(1, "a")], [(1, "b")])
     assert ("exported" in difference, lines) == (False, [])
 

@@ -20,7 +20,7 @@ def test_memory_does_not_grow_with_the_rows_of_an_export(tmp_path: Path):
     assert peak < 4_000_000
 
 
-def test_rows_beyond_the_most_are_left_out_and_counted_as_more(tmp_path: Path):
+def test_export_stops_at_the_row_limit_and_reports_that_more_rows_exist(tmp_path: Path):
     assert write_lines(tmp_path / "rows.csv", ["id"], iter(['"1"\r\n', '"2"\r\n']), 1) == (1, True)
     assert (tmp_path / "rows.csv").read_bytes() == b'"id"\r\n"1"\r\n'
 

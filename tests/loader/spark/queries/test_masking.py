@@ -49,7 +49,7 @@ QUESTIONS = {"sample": {}, "key_search": {"text": ""}, "as_of": {"at": DAY[1]}, 
 
 @pytest.mark.core
 @pytest.mark.parametrize(("kind", "arguments"), QUESTIONS.items())
-def test_no_answer_holds_a_masked_value_or_a_hash_that_others_can_compute(item: Dataset, kind: str, arguments: dict):
+def test_answers_contain_neither_masked_values_nor_computable_hashes(item: Dataset, kind: str, arguments: dict):
     true = column(read(item.spark, item.warehouse, ReadManifest("sample", item.history_spec), "s"), entity_key(item))
     told = json.dumps(ask(item, kind, {"mail", "name"}, **arguments), ensure_ascii=False)
     for value in (
@@ -64,14 +64,14 @@ def test_no_answer_holds_a_masked_value_or_a_hash_that_others_can_compute(item: 
     assert MASK in told
 
 
-def test_masked_columns_are_named_and_null_is_masked_like_a_value(item: Dataset):
+def test_answer_names_masked_columns_and_masks_null_like_a_value(item: Dataset):
     answer = ask(item, "sample", {"name"})
     assert answer["masked"] == ["name", "row_hash"]
     assert set(column(answer, "name")) == {MASK}
     assert set(column(answer, "city")) == {"Ulm", "Bonn", "Köln"}
 
 
-def test_a_key_is_followed_by_its_hash_without_its_value(item: Dataset):
+def test_versions_of_a_masked_key_are_read_by_its_hash(item: Dataset):
     (first, second) = column(ask(item, "key_search", {"mail"}, text=""), entity_key(item))
     assert first != second
     answer = ask(item, "versions", {"mail", "name"}, entity_key=first)
@@ -79,20 +79,20 @@ def test_a_key_is_followed_by_its_hash_without_its_value(item: Dataset):
     assert len(answer["rows"]) == 2
 
 
-def test_versions_say_that_a_masked_value_changed_and_not_what_it_was(item: Dataset):
+def test_versions_mark_a_changed_masked_value_without_showing_the_value(item: Dataset):
     true = column(ask(item, "key_search", {"name"}, text="ada"), entity_key(item))
     assert column(ask(item, "versions", {"name"}, entity_key=true[0]), "name") == [MASK, MASK_CHANGED]
     true = column(ask(item, "key_search", {"name"}, text="bob"), entity_key(item))
     assert column(ask(item, "versions", {"name"}, entity_key=true[0]), "name") == [MASK, MASK]
 
 
-def test_changes_say_that_a_masked_value_changed(item: Dataset):
+def test_changes_mark_a_changed_masked_value(item: Dataset):
     answer = ask(item, "changes", {"name"}, run_id="run-2")
     at = answer["columns"].index("name")
     assert [(one["before"][at], one["after"][at]) for one in answer["changes"]] == [(MASK, MASK_CHANGED), (MASK, MASK)]
 
 
-def test_a_column_that_nothing_describes_is_masked(item: Dataset):
+def test_undescribed_column_is_masked(item: Dataset):
     keys = {name: stable("item", name) for name in ("mail", "name")}
     spec = Dataset(None, None, columns={"mail": "string", "name": "string"}, keys=("mail",)).history_spec
     known = Sensitive(frozenset(), frozenset(), frozenset(keys.values()))
@@ -102,13 +102,13 @@ def test_a_column_that_nothing_describes_is_masked(item: Dataset):
     assert MASK not in column(answer, "name")
 
 
-def test_the_past_is_masked_too(item: Dataset):
+def test_as_of_read_of_an_earlier_version_is_masked(item: Dataset):
     answer = ask(item, "as_of", {"name"}, at=DAY[1], known_at="2999-01-01T00:00:00+00:00")
     assert set(column(answer, "name")) == {MASK}
     assert "name" in answer["masked"]
 
 
-def test_a_comparison_tells_changed_rows_and_nothing_of_masked_columns(item: Dataset):
+def test_comparison_counts_changed_rows_and_leaves_out_masked_columns(item: Dataset):
     dates = {"by": "dates", "base": DAY[0], "other": DAY[1]}
     told = ask(item, "compare", {"name"}, **dates)["difference"]
     assert told["rows"] == {"added": 0, "changed": 1, "gone": 0, "same": 1}

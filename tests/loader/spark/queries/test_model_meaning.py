@@ -126,14 +126,14 @@ def _names(text: str, dataset: str) -> list[str]:
 
 
 @pytest.mark.parametrize("text", [*BY_DAY, *NIGHTLY])
-def test_columns_that_metadata_does_not_describe_change_no_result(rows_of, text) -> None:
+def test_undescribed_table_columns_change_no_model_result(rows_of, text) -> None:
     columns = [column.name for column in describe_select(text, _described({})).columns]
     everywhere = {name: _names(text, name) for name in COLUMNS}
     assert rows_of(text, columns, everywhere, told=False) == rows_of(text, columns, {}, told=False)
 
 
 @pytest.mark.parametrize("text", [*BY_DAY, *NIGHTLY])
-def test_columns_that_are_added_change_no_result(rows_of, text) -> None:
+def test_accepted_added_columns_change_no_model_result(rows_of, text) -> None:
     before = _described({})
     columns = [column.name for column in describe_select(text, before).columns]
     expected = rows_of(text, columns, {}, told=True)

@@ -365,7 +365,7 @@ def _stored(text: str) -> str:
     "text",
     [f"SELECT {expression} AS x FROM rawcore.t" for expression in (*EXPRESSIONS, *AGGREGATES)] + list(QUERIES),
 )
-def test_a_model_has_the_columns_that_spark_derives(analysis, text):
+def test_described_model_columns_equal_those_derived_by_spark(analysis, text):
     columns = describe_select(text, DATASETS).columns
     fields = analysis(text).fields
     expected = [(field.name.lower(), str(from_spark(field.dataType.simpleString()))) for field in fields]

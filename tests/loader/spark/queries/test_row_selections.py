@@ -46,7 +46,7 @@ def test_rows_are_found_sorted_and_paged_by_any_column(item: Dataset):
     assert mails(item, column="version_started_at", comparison="less", value="2024-01-01") == []
 
 
-def test_pages_of_the_last_loaded_rows_follow_one_another(item: Dataset):
+def test_pages_of_the_newest_rows_do_not_overlap(item: Dataset):
     pages = [mails(item, sort="", newest=True, offset=offset, limit=1) for offset in range(3)]
     assert sorted(mail for page in pages for mail in page) == ["ada@x", "bob@x", "eve@x"]
 
@@ -63,7 +63,7 @@ def test_a_masked_column_is_not_searched(item: Dataset):
     assert ask(item, "sample", {"name", "mail"}, find="Ada")["rows"] == []
 
 
-def test_a_masked_column_is_no_order_and_no_condition(item: Dataset):
+def test_masked_column_is_refused_as_order_and_condition(item: Dataset):
     for selection in ({"sort": "name"}, {"column": "name", "value": "a"}):
         with pytest.raises(Refusal, match="name is masked for you"):
             ask(item, "sample", {"name"}, **selection)
@@ -119,7 +119,7 @@ def test_a_view_is_compared_with_that_of_another_environment_without_masked_colu
     assert told["rows"] == {"added": 3, "changed": 0, "gone": 2, "same": 0}
 
 
-def test_a_value_leads_to_its_delivered_row_and_the_row_to_its_key(item: Dataset):
+def test_origin_returns_the_delivered_row_and_descendants_its_key(item: Dataset):
     (load,) = item.manifest(Path("unused"), at="2024-01-02T00:00:00+00:00", run_id="unused").rawcore
     key = column(ask(item, "key_search", set(), text="bob"), item.history_spec.column("entity_key").name)[0]
 

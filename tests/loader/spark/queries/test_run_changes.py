@@ -19,7 +19,7 @@ DAY = [f"2024-01-0{day}T00:00:00+00:00" for day in range(1, 5)]
 @pytest.mark.parametrize(
     "policy", [by_night({}, id="deletes close"), pytest.param({"deletes": TOMBSTONE}, id="deletes leave a tombstone")]
 )
-def test_a_run_is_told_as_inserted_updated_deleted_and_came_back(spark, tmp_path, policy):
+def test_run_changes_are_inserts_updates_deletes_and_returns(spark, tmp_path, policy):
     item = Dataset(spark, tmp_path, policy=policy)
     item.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}, {"id": 3, "v": "c"}], at=DAY[0])
     item.load([{"id": 1, "v": "A"}, {"id": 3, "v": "c"}], at=DAY[1])

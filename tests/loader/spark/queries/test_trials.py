@@ -82,14 +82,14 @@ def test_a_trial_has_rows_types_and_the_cost_of_the_plan(warehouse: Warehouse):
     assert answer["seconds"] >= 0
 
 
-def test_a_trial_has_at_most_the_rows_that_were_asked_for(warehouse: Warehouse):
+def test_trial_returns_at_most_the_limit_of_rows(warehouse: Warehouse):
     answer = attempt(warehouse, limit=1)
 
     assert (len(answer["rows"]), answer["truncated"]) == (1, True)
 
 
 @pytest.mark.nightly
-def test_a_sample_is_the_same_part_of_each_table_each_time(warehouse: Warehouse):
+def test_trial_sample_reads_the_same_part_of_a_table_each_time(warehouse: Warehouse):
     warehouse.table("sales.orders", ORDERS, [order(number) for number in range(1000)])
     select, columns = "SELECT id FROM sales.orders", {"id": "integer"}
 
@@ -145,7 +145,7 @@ def test_a_comparison_counts_rows_by_key_and_changed_values_by_column(totals: Wa
     }
 
 
-def test_rows_of_the_same_select_are_the_same(totals: Warehouse):
+def test_trial_of_the_unchanged_select_finds_no_difference(totals: Warehouse):
     found = difference(totals, key=["customer"])
 
     assert found["rows"] == {"added": 0, "changed": 0, "gone": 0, "same": 2}
@@ -168,7 +168,7 @@ def test_a_comparison_names_added_gone_and_retyped_columns(totals: Warehouse):
 
 
 @pytest.mark.nightly
-def test_without_a_key_equal_rows_are_counted(warehouse: Warehouse):
+def test_comparison_without_a_key_counts_equal_rows(warehouse: Warehouse):
     select, columns = "SELECT customer FROM sales.orders", {"customer": "string"}
     warehouse.model("mart.totals", columns, select, ("sales.orders",))
     warehouse.load("mart.totals")
@@ -200,7 +200,7 @@ def test_columns_that_are_left_out_have_no_values_in_the_difference(totals: Ware
     assert (found["columns"]["left_out"], found["samples"]["columns"]) == (["total"], ["customer", "orders"])
 
 
-def test_without_a_table_every_row_is_an_added_one(warehouse: Warehouse):
+def test_comparison_without_a_stored_table_counts_every_row_as_added(warehouse: Warehouse):
     warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",), keys=("customer",))
     state = warehouse.states["mart.totals"]
     warehouse.states["mart.totals"] = replace(state, key=stable("elsewhere"))

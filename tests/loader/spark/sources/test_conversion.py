@@ -111,18 +111,18 @@ def micros(value):
 
 @pytest.mark.core
 @pytest.mark.parametrize("type_text", TEXTS)
-def test_text(spark, type_text):
+def test_texts_are_converted_to_each_type_or_do_not_fit(spark, type_text):
     expected = list(TEXTS[type_text].values())
     if type_text == "timestamp":
         expected = [micros(value) for value in expected]
     assert converted(spark, type_text, list(TEXTS[type_text])) == expected
 
 
-def test_a_float_may_be_no_number(spark):
+def test_float_accepts_nan(spark):
     assert [str(value) for value in converted(spark, "float", ["NaN", " NaN"])] == ["nan", "nan"]
 
 
-def test_the_zone_is_a_hint_for_timestamps_that_say_none(spark):
+def test_time_zone_option_applies_only_to_timestamps_without_a_zone(spark):
     texts = ["2020-01-01", "2020-06-01T12:30", "2020-06-01 12:30:00Z", "2020-06-01T12:30:00+05:00"]
     expected = [at(2019, 12, 31, 23), at(2020, 6, 1, 10, 30), at(2020, 6, 1, 12, 30), at(2020, 6, 1, 7, 30)]
     found = converted(spark, "timestamp", texts, {"timezone": "Europe/Berlin"})
@@ -176,7 +176,7 @@ TYPED = [
 
 @pytest.mark.core
 @pytest.mark.parametrize(("type_text", "source", "cases"), TYPED, ids=lambda part: str(part)[:30])
-def test_typed_values(spark, type_text, source, cases):
+def test_typed_values_are_converted_to_each_type_or_do_not_fit(spark, type_text, source, cases):
     assert converted(spark, type_text, list(cases), source=source) == list(cases.values())
 
 

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.spark
         ("id,name,n\n", []),
     ],
 )
-def test_csv(spark, put, content, expected):
+def test_csv_files_are_read_with_any_line_ends_quotes_and_blank_lines(spark, put, content, expected):
     assert rows_of(spark, put("a.csv", content)) == expected
 
 
@@ -60,7 +60,7 @@ def test_csv(spark, put, content, expected):
         ({"encoding": "UTF-16"}, "id,name,n\r\na,Zürich,1\r\n".encode("utf-16"), [("a", "Zürich", "1")]),
     ],
 )
-def test_csv_options(spark, put, options, content, expected):
+def test_csv_options_determine_how_a_file_is_read(spark, put, options, content, expected):
     assert rows_of(spark, put("a.csv", content), **options) == expected
 
 
@@ -78,7 +78,7 @@ GOOD_QUOTES = [
 
 
 @pytest.mark.parametrize(("options", "content", "expected"), GOOD_QUOTES)
-def test_quotes_that_are_closed_or_inside_a_plain_value_are_taken(spark, put, options, content, expected):
+def test_csv_quotes_that_are_closed_or_kept_by_the_option_are_read(spark, put, options, content, expected):
     assert rows_of(spark, put("a.csv", content), **options) == expected
 
 
@@ -102,13 +102,13 @@ UNCLOSED = 'id,n,name\na,1,x\nb,2,"y\nc,3,z\n'
         ("a.csv.bz2", {}, bz2.compress(UNCLOSED.encode())),
     ],
 )
-def test_a_quote_that_the_end_of_the_file_leaves_open_is_refused_with_its_line(spark, put, name, options, content):
+def test_unclosed_quote_is_refused_with_its_line(spark, put, name, options, content):
     refusal = refused(spark, put(name, content), **options)
     assert (refusal.code, refusal.row) == ("UNCLOSED_QUOTE", 3)
     assert refusal.file.endswith(name)
 
 
-def test_a_quote_left_open_in_one_of_several_files_names_that_file(spark, put, tmp_path):
+def test_refusal_of_an_unclosed_quote_names_its_file(spark, put, tmp_path):
     put("day/1.csv", "id,name,n\na,x,1\n")
     put("day/2.csv", 'n,id,name\n1,b,"x\ny"\n2,c,"z\n3,d,w\n')
     refusal = refused(spark, tmp_path / "day")

@@ -65,7 +65,7 @@ def refused(spark, spec: SourceSpec) -> Refusal:
 
 
 @pytest.mark.core
-def test_values_of_every_type_arrive_exactly(spark, orders):
+def test_postgresql_values_of_every_type_are_read_exactly(spark, orders):
     contract = (
         *(KEY, column("Customer Name", "string(40)"), column("amount", "decimal(10,2)"), column("ratio", "float")),
         *(column("active", "boolean"), column("big", "bigint"), column("ordered_at", "timestamp")),
@@ -127,7 +127,7 @@ KINDS = (
 )
 
 
-def test_every_type_arrives_with_the_text_that_the_server_gives_it(spark, orders):
+def test_postgresql_types_are_read_with_the_text_of_the_server(spark, orders):
     names = [f"c{place}" for place in range(len(KINDS))]
     declared = ", ".join(f"{name} {kind[0]}" for name, kind in zip(names, KINDS, strict=True))
     orders.execute(f"CREATE TABLE jdbc.kinds (id integer PRIMARY KEY, {declared})")
@@ -161,7 +161,7 @@ def test_a_view_and_a_query_are_read_like_a_table(spark, orders):
 
 
 @pytest.mark.parametrize("by", ["id", "amount", "ordered_at", "local", "day", "big"])
-def test_partitions_have_every_row_once_whatever_they_are_divided_by(spark, orders, by):
+def test_partitioned_read_returns_every_row_once_for_each_column_type(spark, orders, by):
     orders.execute("ALTER TABLE jdbc.orders ALTER day DROP NOT NULL")
     orders.execute("UPDATE jdbc.orders SET amount = NULL, ordered_at = NULL, day = NULL WHERE id = 3")
     orders.execute("UPDATE jdbc.orders SET day = DATE '2024-01-01' + id, local = ordered_at WHERE id <> 3")
@@ -206,7 +206,7 @@ def test_checks_and_every_partition_of_the_write_read_one_snapshot(spark, orders
     wait_until(lambda: orders.execute(left).fetchone() == (0,))
 
 
-def test_times_without_a_zone_are_read_in_the_sources(spark, orders):
+def test_times_without_a_zone_are_read_in_the_time_zone_of_the_source(spark, orders):
     orders.execute("UPDATE jdbc.orders SET local = '2024-07-01 12:00:00', ordered_at = '2024-07-01 12:00:00+00'")
     contract = (KEY, column("local", "timestamp"), column("ordered_at", "timestamp"))
     row = rows_of(spark, source(*contract, timezone="Europe/Berlin", filter="id = 1"))[0]
@@ -257,7 +257,7 @@ def test_an_empty_table_is_a_delivery_without_rows(spark, orders):
     assert rows_of(spark, source(KEY, filter="false", partition_column="id", partitions=2)) == []
 
 
-def test_a_name_with_quotes_is_only_a_name(spark, orders):
+def test_table_and_column_names_with_quotes_are_read(spark, orders):
     orders.execute("""CREATE TABLE jdbc."odd ""n.a`me'" ("a ""b`c" integer)""")
     orders.execute("""INSERT INTO jdbc."odd ""n.a`me'" VALUES (5)""")
     odd = column('a "b`c', "integer", business_key=True)
@@ -283,7 +283,7 @@ def test_a_name_with_quotes_is_only_a_name(spark, orders):
         ({"options": {"query": "SELECT id, pg_sleep(5) FROM jdbc.orders", "timeout": 1}}, "TOO_SLOW"),
     ],
 )
-def test_what_cannot_be_read_says_why(spark, orders, changes, code):
+def test_unreadable_source_is_refused_with_its_reason(spark, orders, changes, code):
     orders.execute("CREATE SEQUENCE jdbc.counter")
     refusal = refused(spark, replace(source(KEY), **changes))
     assert refusal.code == code.replace("SQL_FAILED", "SOURCE_FAILED"), refusal
@@ -299,7 +299,7 @@ def test_what_cannot_be_read_says_why(spark, orders, changes, code):
         ({"host": "localhost"}, "HOST_NOT_ALLOWED"),
     ],
 )
-def test_a_database_that_is_not_reached_says_why(spark, orders, where, code):
+def test_refused_connection_states_its_reason(spark, orders, where, code):
     assert refused(spark, replace(source(KEY), database=DatabaseSpec(place(**where)))).code == code
 
 
@@ -316,7 +316,7 @@ def test_a_table_that_the_user_may_not_read_is_refused(spark, orders):
     orders.execute("DROP OWNED BY jdbc_reader; DROP ROLE jdbc_reader")
 
 
-def test_columns_that_are_gone_are_named(spark, orders):
+def test_missing_column_is_refused_with_its_name(spark, orders):
     orders.execute("ALTER TABLE jdbc.orders RENAME amount TO total")
     refusal = refused(spark, source(KEY, column("amount", "decimal(10,2)")))
     assert (refusal.code, refusal.column, refusal.file) == ("MISSING_COLUMN", "amount", "jdbc.orders")
@@ -325,7 +325,7 @@ def test_columns_that_are_gone_are_named(spark, orders):
 END_ALL = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'elevata'"
 
 
-def test_a_source_that_goes_half_way_refuses_the_delivery(spark, orders):
+def test_lost_connection_during_a_read_refuses_the_delivery(spark, orders):
     delivery = read_delivery(spark, source(KEY, column("amount", "decimal(10,2)")))
     assert orders.execute(END_ALL).fetchone() == (1,)
     with pytest.raises(Refusal) as caught, delivery.reading():
@@ -334,7 +334,7 @@ def test_a_source_that_goes_half_way_refuses_the_delivery(spark, orders):
     delivery.release()
 
 
-def test_a_password_is_in_no_plan_and_no_error(spark, orders):
+def test_plans_and_errors_do_not_contain_the_password(spark, orders):
     spec = replace(source(KEY, filter="id > 0"), database=DatabaseSpec(place(), "ELEVATA_SOURCE_ERP", "hunter2"))
     assert "hunter2" not in repr(spec)
     delivery = read_delivery(spark, spec)
@@ -347,7 +347,7 @@ def test_a_password_is_in_no_plan_and_no_error(spark, orders):
     delivery.release()
 
 
-def test_a_primary_key_makes_rows_unique_but_not_that_of_a_table_with_children(spark, orders):
+def test_primary_key_is_trusted_as_unique_except_for_a_table_with_children(spark, orders):
     contract = (KEY, column("amount", "decimal(10,2)"))
     delivery = read_delivery(spark, source(*contract))
     assert delivery.opened.key_is_unique
@@ -357,7 +357,7 @@ def test_a_primary_key_makes_rows_unique_but_not_that_of_a_table_with_children(s
     assert refused(spark, source(*contract)).code == "CONFLICTING_ROWS"
 
 
-def test_times_around_1970_and_at_the_ends_are_exact(spark, orders):
+def test_times_before_1970_and_at_the_range_limits_are_read_exactly(spark, orders):
     orders.execute("CREATE TABLE jdbc.times (id integer PRIMARY KEY, local timestamp, at timestamptz, day date)")
     moments = (
         "0001-01-01 00:00:00",

@@ -32,7 +32,7 @@ def read(spark, path, **options):
     ("deduplicate", "kept"),
     [("latest", [("a", "new"), ("b", "once"), ("c", "one")]), ("first", [("a", "old"), ("b", "once"), ("c", "one")])],
 )
-def test_one_row_of_each_key_is_kept(spark, put, deduplicate, kept):
+def test_deduplication_keeps_the_latest_or_first_row_of_each_key(spark, put, deduplicate, kept):
     rows, delivery = read(spark, put("a.csv", ROWS), deduplicate=deduplicate, order_by="at, n")
     assert rows == kept
     assert (delivery.rows, delivery.superseded, delivery.duplicates) == (5, 2, 0)
@@ -48,7 +48,7 @@ def test_identical_rows_count_as_duplicates(spark, put):
 @pytest.mark.parametrize(
     "options", [{}, {"deduplicate": "latest", "order_by": "n"}, {"deduplicate": "first", "order_by": "n"}]
 )
-def test_rows_that_the_order_does_not_tell_apart_are_refused(spark, put, options):
+def test_conflicting_rows_with_equal_order_values_are_refused(spark, put, options):
     with pytest.raises(Refusal) as refused:
         read(spark, put("a.csv", "id,v,n,at\na,x,1,\na,y,1,\n"), **options)
     assert refused.value.code == "CONFLICTING_ROWS"

@@ -66,7 +66,7 @@ def test_a_packed_file_that_was_cut_is_refused(spark, put, name, content, code):
 
 
 @pytest.mark.parametrize("content", [bz2.compress(MANY), bz2.compress(MANY, 1), bz2.compress(MANY) * 2])
-def test_a_whole_bzip2_file_is_taken_at_whatever_bit_it_ends(spark, put, content):
+def test_complete_bzip2_file_is_read_regardless_of_its_final_bit(spark, put, content):
     contract = (DeliveredColumn("k-name", "name", "string"),)
     delivery = read_delivery(spark, source_of(put("a.csv.bz2", content), contract))
     assert delivery.rows in (30_000, 60_001)
@@ -88,11 +88,11 @@ def test_a_parquet_file_that_was_cut_is_refused(spark, put, tmp_path):
         assert refused(spark, put("a.parquet", whole[:-cut]), format_name="parquet").code == "UNREADABLE_FILE"
 
 
-def test_a_packed_file(spark, put):
+def test_gzip_compressed_csv_is_read(spark, put):
     assert rows_of(spark, put("a.csv.gz", gzip.compress(b"id,name,n\na,x,1\n"))) == [("a", "x", "1")]
 
 
-def test_a_folder_of_files_that_order_their_columns_differently(spark, put, tmp_path):
+def test_folder_of_files_with_different_column_orders_is_read(spark, put, tmp_path):
     put("day/one.csv", "id,name,n\na,x,1\n")
     put("day/two [b], {c}.csv", "n,id,name,more\r\n2,b,y,?\r\n")
     put("day/deep/three.csv.gz", gzip.compress(b"id,name,n\nc,z,3\n"))
@@ -103,7 +103,7 @@ def test_a_folder_of_files_that_order_their_columns_differently(spark, put, tmp_
     delivery.release()
 
 
-def test_locations(spark, put, tmp_path):
+def test_location_accepts_paths_urls_and_patterns(spark, put, tmp_path):
     put("a b/one[1].csv", "id,name,n\na,x,1\n")
     put("a b/two.csv", "id,name,n\nb,y,2\n")
     folder = tmp_path / "a b"
@@ -114,7 +114,7 @@ def test_locations(spark, put, tmp_path):
     assert rows_of(spark, folder / "*.csv") == both
 
 
-def test_rows_are_counted_and_identical_ones_collapse(spark, put):
+def test_identical_rows_are_counted_and_collapsed(spark, put):
     """Rows compare by typed value: 1, 1.0 and 01 are the same integer."""
     path = put("a.csv", "id,name,n\na,x,1\nb,y,2\na,x,1.0\na,x,01\n")
     delivery = read_delivery(spark, source_of(path))
@@ -124,7 +124,7 @@ def test_rows_are_counted_and_identical_ones_collapse(spark, put):
     assert not held_in_memory(spark)
 
 
-def test_without_a_key_all_rows_stay(spark, put):
+def test_delivery_without_a_key_keeps_identical_rows(spark, put):
     path = put("a.csv", "id,name,n\na,x,1\na,x,1\n")
     columns = [DeliveredColumn(c.key, c.name, c.type) for c in CONTRACT]
     assert len(rows_of(spark, path, columns)) == 2
@@ -142,7 +142,7 @@ def test_unknown_columns_are_left_out_and_described(spark, put):
     delivery.release()
 
 
-def test_names_of_any_kind(spark, put):
+def test_columns_with_special_characters_in_their_names_are_read(spark, put):
     columns = [DeliveredColumn("k", "a.b `c`", "string", business_key=True), DeliveredColumn("l", "größe, m", "float")]
     path = put("a.csv", 'größe nicht,"größe, m",a.b `c`\n1,2.5,x\n')
     assert rows_of(spark, path, columns) == [("x", "2.5")]
@@ -152,7 +152,7 @@ def test_names_of_any_kind(spark, put):
 
 
 @pytest.mark.core
-def test_parquet(spark, tmp_path):
+def test_parquet_delivery_is_read_with_its_types_and_unknown_columns(spark, tmp_path):
     path = str(tmp_path / "p")
     spark.sql(
         "SELECT 'a' id, 'x' name, 1L n, named_struct('y', 2) s, 1.5D extra UNION ALL SELECT 'b', NULL, NULL, NULL, 2D"
@@ -169,7 +169,7 @@ def test_parquet(spark, tmp_path):
 # What is refused
 
 
-def test_missing_file(spark, tmp_path, put):
+def test_missing_or_hidden_file_is_refused(spark, tmp_path, put):
     for location in (tmp_path / "nothing.csv", tmp_path / "*.csv", tmp_path):
         refusal = refused(spark, location)
         assert (refusal.code, refusal.file) == ("MISSING_FILE", str(location))
@@ -186,7 +186,7 @@ def test_a_folder_without_the_declared_number_of_files_is_refused(spark, put, tm
     assert refused(spark, tmp_path / "day", expected_files=0).code == "BAD_OPTION"
 
 
-def test_unreadable_files(spark, put):
+def test_unreadable_files_and_locations_are_refused(spark, put):
     packed = gzip.compress(b"id,name,n\n" + b"".join(b"%d,x,1\n" % n for n in range(200_000)))
     assert refused(spark, put("cut.csv.gz", packed[: len(packed) // 2])).code == "UNREADABLE_FILE"
     assert refused(spark, put("not.csv.gz", "id,name,n\n")).code == "UNREADABLE_FILE"
@@ -195,17 +195,17 @@ def test_unreadable_files(spark, put):
 
 
 @pytest.mark.parametrize("content", ["", "\n\n", "\ufeff", "\r\n"])
-def test_a_file_without_even_a_header(spark, put, content):
+def test_csv_file_without_a_header_is_refused_as_empty(spark, put, content):
     refusal = refused(spark, put("a.csv", content))
     assert refusal.code == "EMPTY_FILE"
     assert refusal.file.endswith("a.csv")
 
 
-def test_a_header_that_never_ends(spark, put):
+def test_csv_header_with_an_unclosed_quote_is_refused(spark, put):
     assert refused(spark, put("a.csv", 'id,"name,n\na,x,1\n')).code in ("UNREADABLE_HEADER", "MISSING_COLUMN")
 
 
-def test_missing_columns(spark, put):
+def test_missing_columns_are_refused_with_their_names(spark, put):
     refusal = refused(spark, put("a.csv", "ID,n\na,1\n"))
     assert (refusal.code, refusal.column, refusal.count) == ("MISSING_COLUMN", "id", 2)
     assert "id, name" in refusal.message
@@ -214,7 +214,7 @@ def test_missing_columns(spark, put):
     assert (refusal.code, refusal.samples) == ("MISSING_COLUMN", ("name",))
 
 
-def test_a_column_missing_in_one_of_several_files(spark, put, tmp_path):
+def test_column_missing_in_one_of_several_files_is_refused_with_the_file(spark, put, tmp_path):
     put("d/one.csv", "id,name,n\na,x,1\n")
     put("d/two.csv", "id,name\nb,y\n")
     refusal = refused(spark, tmp_path / "d")
@@ -222,28 +222,28 @@ def test_a_column_missing_in_one_of_several_files(spark, put, tmp_path):
     assert refusal.file.endswith("two.csv")
 
 
-def test_an_accepted_delivery_tells_its_schema(spark, put):
+def test_accepted_delivery_returns_its_schema(spark, put):
     delivery = read_delivery(spark, source_of(put("a.csv", "id,name,n,vip\na,x,1,true\n")))
     delivery.release()
     known = ({"name": "id", "type": "string"}, {"name": "name", "type": "string"}, {"name": "n", "type": "integer"})
     assert delivery.schema == (*known, {"name": "vip", "type": "boolean"})
 
 
-def test_a_refused_delivery_tells_the_columns_that_it_has(spark, put):
+def test_refusal_of_a_delivery_lists_its_columns(spark, put):
     refusal = refused(spark, put("a.csv", "id,full_name,n\na,x,1\n"))
     assert refusal.code == "MISSING_COLUMN"
     assert refusal.schema == ({"name": "id"}, {"name": "n"}, {"name": "full_name", "type": "string"})
     assert "schema" not in refusal.as_json()
 
 
-def test_a_type_is_told_if_most_values_do_not_fit(spark, put):
+def test_refusal_lists_the_type_of_a_column_if_most_values_do_not_fit(spark, put):
     most = refused(spark, put("a.csv", "id,name,n\na,x,1.5\nb,y,2.5\nc,z,3\n"))
     assert most.schema == ({"name": "id"}, {"name": "name"}, {"name": "n", "type": "float"})
     few = refused(spark, put("b.csv", "id,name,n\na,x,1.5\nb,y,2\nc,z,3\n"))
     assert few.schema == ({"name": "id"}, {"name": "name"}, {"name": "n"})
 
 
-def test_a_typed_delivery_tells_the_types_that_it_declares(spark, put, tmp_path):
+def test_typed_delivery_returns_its_declared_types(spark, put, tmp_path):
     path = str(tmp_path / "typed")
     spark.createDataFrame([("a", "x", 1, True)], "id string, name string, n bigint, vip boolean").write.parquet(path)
     delivery = read_delivery(spark, source_of(path, format_name="parquet"))
@@ -252,7 +252,7 @@ def test_a_typed_delivery_tells_the_types_that_it_declares(spark, put, tmp_path)
     assert declared == {"id": "string", "name": "string", "n": "bigint", "vip": "boolean"}
 
 
-def test_duplicate_columns(spark, put):
+def test_duplicate_columns_are_refused(spark, put):
     refusal = refused(spark, put("a.csv", "id,name,n,name\na,x,1,y\n"))
     assert (refusal.code, refusal.column, refusal.row) == ("DUPLICATE_COLUMN", "name", 1)
     refusal = refused(
@@ -271,7 +271,7 @@ def test_duplicate_columns(spark, put):
         ("id,name,n\n\na,x,1\nb,y\n", 1, 2, "record 2: b,y"),
     ],
 )
-def test_ragged_rows(spark, put, content, count, row, sample):
+def test_ragged_rows_are_refused_with_their_lines(spark, put, content, count, row, sample):
     refusal = refused(spark, put("a.csv", content))
     assert (refusal.code, refusal.count, refusal.row) == ("RAGGED_ROW", count, row)
     assert refusal.samples[0] == sample
@@ -279,7 +279,7 @@ def test_ragged_rows(spark, put, content, count, row, sample):
     assert f"{sample.count(',') + 1} fields, expected 3" in refusal.message
 
 
-def test_a_ragged_row_in_the_second_file(spark, put, tmp_path):
+def test_ragged_row_of_a_second_file_is_refused_with_file_and_line(spark, put, tmp_path):
     put("d/one.csv", "id,name,n\na,x,1\n")
     put("d/two.csv", "id,name,n\nb,y,2\nc,z,3\nd\n")
     refusal = refused(spark, tmp_path / "d")
@@ -287,19 +287,19 @@ def test_a_ragged_row_in_the_second_file(spark, put, tmp_path):
     assert refusal.file.endswith("two.csv")
 
 
-def test_without_a_header_the_fields_are_counted_too(spark, put):
+def test_ragged_row_without_a_header_is_refused(spark, put):
     refusal = refused(spark, put("a.csv", "a,x,1\nb,y,2,3\n"), header=False)
     assert (refusal.code, refusal.row) == ("RAGGED_ROW", 2)
 
 
-def test_a_field_that_would_fill_the_memory(spark, put):
+def test_csv_field_too_large_for_memory_is_refused_as_an_unclosed_quote(spark, put):
     content = b'id,name,n\na,"' + (b"x" * 999 + b"\n") * 17_000
     refusal = refused(spark, put("a.csv", content))
     assert (refusal.code, refusal.row) == ("UNCLOSED_QUOTE", 2)
 
 
 @pytest.mark.parametrize("format_name", ["csv", "jsonl"])
-def test_wrong_encoding(spark, put, format_name):
+def test_wrong_encoding_is_refused_with_its_lines(spark, put, format_name):
     if format_name == "csv":
         content = "id,name,n\na,Zürich \ufffd,1\nb,".encode() + "Zürich".encode("latin-1") + b",2\nc,z,\xff\n"
     else:
@@ -311,12 +311,12 @@ def test_wrong_encoding(spark, put, format_name):
     assert refusal.samples[0].startswith("line 3: ")
 
 
-def test_wrong_encoding_in_the_header(spark, put):
+def test_wrong_encoding_in_the_header_is_refused(spark, put):
     assert refused(spark, put("a.csv", "id,größe,n\n".encode("latin-1"))).code == "WRONG_ENCODING"
     assert refused(spark, put("b.csv", "id,name,n\na,x,1\n".encode("utf-16"))).code == "WRONG_ENCODING"
 
 
-def test_wrong_encoding_other_than_utf_8(spark, put):
+def test_bytes_outside_of_a_declared_encoding_are_refused_with_their_line(spark, put):
     refusal = refused(spark, put("a.csv", b"id,name,n\na,Z\xfcrich,1\n"), encoding="US-ASCII")
     assert (refusal.code, refusal.row) == ("WRONG_ENCODING", 2)
 
@@ -326,7 +326,7 @@ def test_wrong_encoding_other_than_utf_8(spark, put):
     ['{"id":"a"', "[1]", '"a"', "null", "{'id':'a'}", '{"id":"a"} {"id":"b"}', '{"id":"a"}, {"id":"b"}', "x",
      '{"id":"a"}x', '{"id":NaN}'],
 )  # fmt: skip
-def test_bad_json(spark, put, line):
+def test_malformed_json_line_is_refused(spark, put, line):
     path = put("a.jsonl", '{"id":"a","name":"x","n":1}\n\n' + line + "\n")
     refusal = refused(spark, path, format_name="jsonl")
     assert (refusal.code, refusal.count) == ("BAD_JSON", 1)
@@ -334,7 +334,7 @@ def test_bad_json(spark, put, line):
 
 
 @pytest.mark.core
-def test_values_that_do_not_fit(spark, put):
+def test_values_that_do_not_fit_are_refused_with_lines_and_samples(spark, put):
     columns = [*CONTRACT, DeliveredColumn("d", "d", "decimal(4,2)"), DeliveredColumn("s", "s", "string(2)")]
     rows = ["a,x,1,1.10,ab", "b,y,1.5,1.105,abc", "c,z,9999999999,99.99,", "d,z,zero,100,ab"]
     refusal = refused(spark, put("a.csv", "id,name,n,d,s\n" + "\n".join(rows)), columns)
@@ -343,7 +343,7 @@ def test_values_that_do_not_fit(spark, put):
     assert "; besides: 2 values in d (decimal(4,2)), 1 value in s (string(2))" in refusal.message
 
 
-def test_parquet_values_that_do_not_fit(spark, tmp_path):
+def test_parquet_values_that_do_not_fit_are_refused_with_their_records(spark, tmp_path):
     path = str(tmp_path / "p")
     spark.sql("SELECT 'a' id, 'x' name, 1L n UNION ALL SELECT 'b', 'y', 4294967296L").coalesce(1).write.parquet(path)
     refusal = refused(spark, path, format_name="parquet")
@@ -351,25 +351,25 @@ def test_parquet_values_that_do_not_fit(spark, tmp_path):
     assert refusal.samples == ("record 2: 4294967296",)
 
 
-def test_null_keys(spark, put):
+def test_null_keys_are_refused_with_their_lines(spark, put):
     refusal = refused(spark, put("a.csv", 'id,name,n\na,x,1\n,y,2\n"",z,3\n'))
     assert (refusal.code, refusal.column, refusal.count, refusal.row) == ("NULL_KEY", "id", 2, 3)
     assert refusal.samples[0] == "line 3: id=NULL, name=y, n=2"
 
 
-def test_null_in_a_column_that_may_not_be(spark, put):
+def test_null_in_a_not_null_column_is_refused_with_its_line(spark, put):
     columns = [KEY, DeliveredColumn("k", "name", "string", nullable=False)]
     refusal = refused(spark, put("a.csv", "id,name\na,x\nb,\n"), columns)
     assert (refusal.code, refusal.column, refusal.count, refusal.row) == ("NULL_VALUE", "name", 1, 3)
 
 
 @pytest.mark.core
-def test_conflicting_rows(spark, put):
+def test_conflicting_rows_of_a_key_are_refused(spark, put):
     refusal = refused(spark, put("a.csv", "id,name,n\na,x,1\nb,y,2\na,x,2\nc,z,3\nc,z,3\na,x,1\n"))
     assert (refusal.code, refusal.count, refusal.samples) == ("CONFLICTING_ROWS", 1, ("id=a (3 rows)",))
 
 
-def test_all_faults_of_a_delivery_are_found_in_one_pass(spark, put):
+def test_delivery_faults_are_all_reported_together(spark, put):
     columns = [KEY, DeliveredColumn("k", "name", "string", nullable=False), *CONTRACT[2:]]
     columns.append(DeliveredColumn("d", "d", "date"))
     lines = ["a,x,1,2024-01-01", "b", ",y,z,", "c,,2,tomorrow", "e,x,1,", "e,x,2,", "f,x,7,", "f,x,7,"]
@@ -415,14 +415,14 @@ def test_a_value_that_moved_to_the_next_column_is_a_conflict(spark, put):
         ("BAD_OPTION", "csv", {"timezone": "Europe/Atlantis"}),
     ],
 )
-def test_options_that_are_refused(spark, put, code, format_name, options):
+def test_unknown_formats_and_invalid_options_are_refused(spark, put, code, format_name, options):
     assert refused(spark, put("a.csv", "id,name,n\n"), format_name=format_name, **options).code == code
 
 
 # Discovery
 
 
-def test_discover_csv(spark, put):
+def test_discover_infers_csv_types_and_nullability(spark, put):
     columns = {
         "i": ("integer", ["1", "-20", "0"]), "big": ("bigint", ["1", "3000000000", ""]),
         "huge": ("string", ["1", "99999999999999999999", "2"]), "f": ("float", ["450.0", "3435", "-0.5"]),
@@ -438,7 +438,7 @@ def test_discover_csv(spark, put):
     assert [c["name"] for c in found["columns"] if c["nullable"]] == ["big", "b", "d", "t", "s", "none"]
 
 
-def test_discover_json_lines(spark, put):
+def test_discover_infers_json_lines_types(spark, put):
     lines = [{"i": 1, "f": 1, "s": "12", "d": "2020-01-01", "o": {"x": 1}}, {"i": 2, "f": 1.5, "b": True, "o": None}]
     found = discover(spark, put("a.jsonl", "\n".join(map(json.dumps, lines))), "jsonl")
     assert {c["name"]: c["type"] for c in found["columns"]} == {
@@ -446,7 +446,7 @@ def test_discover_json_lines(spark, put):
     }  # fmt: skip
 
 
-def test_discover_parquet(spark, tmp_path):
+def test_discover_returns_parquet_types(spark, tmp_path):
     path = str(tmp_path / "p")
     spark.sql(
         "SELECT 1 i, 2L l, CAST(1 AS decimal(5,1)) m, 1D f, true b, DATE'2020-01-01' d, TIMESTAMP'2020-01-01' t, "
@@ -459,7 +459,7 @@ def test_discover_parquet(spark, tmp_path):
     ]  # fmt: skip
 
 
-def test_discover_refuses_what_cannot_be_read(spark, put):
+def test_discover_refuses_a_ragged_csv(spark, put):
     with pytest.raises(Refusal) as caught:
         discover(spark, put("a.csv", "id,name\na\n"), "csv")
     assert caught.value.code == "RAGGED_ROW"

@@ -74,7 +74,7 @@ def test_parquet_is_loaded_without_keeping_it_in_memory(item, tmp_path, monkeypa
     ],
     ids=["written", "taken away"],
 )
-def test_parquet_that_changes_after_it_was_checked_is_refused_and_nothing_is_touched(
+def test_parquet_changed_after_its_checks_is_refused_and_nothing_is_written(
     item, tmp_path, monkeypatch, meanwhile, said
 ):
     item.given((CHECKED, DAY[0]))
@@ -89,7 +89,7 @@ def test_parquet_that_changes_after_it_was_checked_is_refused_and_nothing_is_tou
     assert versions(item) == before
 
 
-def test_parquet_that_is_broken_where_no_check_looks_is_refused_and_nothing_is_touched(item, tmp_path):
+def test_parquet_with_damage_unseen_by_the_checks_is_refused_and_nothing_is_written(item, tmp_path):
     item.given((CHECKED, DAY[0]))
     before = versions(item)
     path = put(tmp_path / "f.parquet", CHECKED)
@@ -105,7 +105,7 @@ def test_parquet_that_is_broken_where_no_check_looks_is_refused_and_nothing_is_t
 
 
 @pytest.mark.core
-def test_text_that_is_replaced_after_it_was_checked_is_loaded_as_it_was(item, monkeypatch):
+def test_text_file_replaced_after_its_checks_is_loaded_as_checked(item, monkeypatch):
     item.given()
     path = item.deliver(CHECKED)
     once_checked(monkeypatch, lambda: path.write_text('{"id": 9, "v": "never checked"}\n'))
@@ -132,7 +132,7 @@ def test_text_that_is_replaced_before_its_rows_are_cached_is_refused(item, monke
     assert versions(item) == before
 
 
-def test_sources_over_one_file_have_rows_of_their_own(spark, tmp_path):
+def test_sources_over_the_same_file_cache_separate_rows(spark, tmp_path):
     """One that is released leaves the rows of another one as they were checked."""
     path = tmp_path / "shared.csv"
     path.write_text("id,a,b\n1,10,20\n2,11,21\n")

@@ -67,7 +67,7 @@ def test_a_page_that_fails_half_way_loads_nothing(items, api):
     assert items.current() == list(RECORDS)
 
 
-def test_keys_that_unproven_pages_lack_stay_open_unless_the_source_is_trusted(items, api):
+def test_absent_keys_remain_open_if_pages_are_unproven_and_the_source_is_not_trusted(items, api):
     api.routes["/items"] = api_server.by_number
     items.attempt(manifest(items, api, 1, total_path="pages"))
     lacking = {"1": [{"id": 1, "name": "new"}, {"id": 8, "name": "n8"}], "3": list(RECORDS[1:])}
@@ -87,7 +87,7 @@ def test_keys_that_unproven_pages_lack_stay_open_unless_the_source_is_trusted(it
 
 
 @pytest.mark.nightly
-def test_an_offset_of_a_server_that_limits_pages_loads_each_record(items, api):
+def test_offset_paging_loads_each_record_of_a_server_that_limits_pages(items, api):
     sized = {"paging": "offset", "page_size": 5, "total_path": "total"}
     api.routes["/items"] = api_server.by_offset
     items.attempt(manifest(items, api, 1, **sized))
@@ -109,7 +109,7 @@ def test_an_offset_of_a_server_that_limits_pages_loads_each_record(items, api):
     assert items.current() == list(RECORDS)
 
 
-def test_no_content_is_a_delivery_without_rows(items, api):
+def test_answer_without_content_is_loaded_as_no_rows(items, api):
     api.serve("/items", Answer(status=204))
     run = replace(manifest(items, api, 1), allow_empty=True)
     status, events = items.attempt(run)
@@ -117,7 +117,7 @@ def test_no_content_is_a_delivery_without_rows(items, api):
 
 
 @pytest.mark.nightly
-def test_an_endpoint_has_its_key_list_at_another_path(spark, tmp_path, api):
+def test_endpoint_reads_its_key_list_from_another_path(spark, tmp_path, api):
     policy = {"input": "delta", "delete_detection": "key_list"}
     items = Dataset(spark, tmp_path, columns={"id": "integer", "name": "string"}, policy=policy)
     items.prepare()

@@ -58,7 +58,7 @@ def feed(spark, tmp_path) -> Folder:
 
 
 @pytest.mark.core
-def test_each_file_is_loaded_once_and_a_run_without_new_files_says_so(feed):
+def test_each_file_is_loaded_once_and_a_run_without_new_files_warns(feed):
     feed.put("a.jsonl", (1, "a", 0))
     assert feed.run("r1", 0)[1]["counts"] == {"rows": 1, "duplicates": 0, "files": 1}
     feed.put("b.jsonl", (2, "b", 1), (3, "c", 1))
@@ -95,7 +95,7 @@ def test_a_location_that_names_one_file_is_read_again_when_it_was_replaced(feed)
     assert feed.values() == [(1, "a"), (1, "later")]
 
 
-def test_a_run_that_died_after_raw_is_repeated_without_doubling_it(feed, monkeypatch):
+def test_run_killed_after_raw_is_repeated_without_duplicate_rows(feed, monkeypatch):
     feed.put("a.jsonl", (1, "a", 0))
     feed.prepare()
     feed.sequence += 1
@@ -111,7 +111,7 @@ def test_a_run_that_died_after_raw_is_repeated_without_doubling_it(feed, monkeyp
 
 
 @pytest.mark.nightly
-def test_files_of_a_run_that_the_history_refused_come_with_the_next_run_and_leave_no_rows_in_raw(feed):
+def test_next_run_loads_the_files_of_a_run_that_the_history_refused(feed):
     feed.put("a.jsonl", (1, "a", 0))
     feed.run("r1", 0)
     feed.put("b.jsonl", (2, "b", 1), (2, "differs", 1))
@@ -124,7 +124,7 @@ def test_files_of_a_run_that_the_history_refused_come_with_the_next_run_and_leav
 
 
 @pytest.mark.nightly
-def test_after_a_restore_of_the_control_database_raw_is_not_doubled(feed):
+def test_raw_has_no_duplicates_after_a_restore_of_the_control_database(feed):
     feed.put("a.jsonl", (1, "a", 0))
     feed.run("r1", 0)
     feed.put("b.jsonl", (2, "b", 1))
@@ -140,7 +140,7 @@ def test_after_a_restore_of_the_control_database_raw_is_not_doubled(feed):
 
 
 @pytest.mark.nightly
-def test_what_was_loaded_is_known_after_the_log_was_cleaned_and_the_table_compacted(feed):
+def test_loaded_files_are_known_after_log_cleanup_and_compaction(feed):
     table = feed.table(feed.tables()[0])
     for number in range(2):
         feed.put(f"{number}.jsonl", (number, f"v{number}", number))
@@ -176,7 +176,7 @@ def test_a_history_that_joins_later_gets_the_files_that_were_loaded_before(feed)
 
 
 @pytest.mark.nightly
-def test_a_run_that_another_one_overtakes_in_raw_doubles_nothing(feed, monkeypatch):
+def test_overtaken_run_writes_no_duplicate_rows_to_raw(feed, monkeypatch):
     """Two runners, one with a broken lease, have both listed the new file."""
     feed.put("a.jsonl", (1, "a", 0))
     feed.prepare()

@@ -40,7 +40,7 @@ def loaded(spark, source):
 
 @pytest.mark.spark
 @pytest.mark.parametrize("kind", CONTENTS)
-def test_values_in_the_names_of_folders_are_columns(spark, tmp_path, kind):
+def test_folder_names_provide_column_values(spark, tmp_path, kind):
     folder = put_folders(tmp_path, kind)
     day = dt.date(2024, 1, 31) if kind == "parquet" else "2024-01-31"
     rows = loaded(spark, source_of(folder, (KEY, CITY, DAY), kind))
@@ -51,14 +51,14 @@ def test_values_in_the_names_of_folders_are_columns(spark, tmp_path, kind):
 
 
 @pytest.mark.spark
-def test_files_without_a_header_have_the_columns_that_folders_do_not_have(spark, tmp_path):
+def test_headerless_files_provide_the_columns_missing_from_folder_names(spark, tmp_path):
     folder = put_folders(tmp_path, "csv", lambda key: f"{key}\n".encode())
     source = source_of(folder, (KEY, CITY, DAY), "csv", header=False)
     assert loaded(spark, source) == [("a", "Köln+%", "2024-01-31"), ("b", "Bonn", None)]
 
 
 @pytest.mark.spark
-def test_a_column_of_the_files_comes_before_one_of_folders(spark, tmp_path):
+def test_file_column_takes_precedence_over_a_folder_value(spark, tmp_path):
     folder = put_folders(tmp_path, "csv", lambda key: f"id,city\n{key},here\n".encode())
     assert loaded(spark, source_of(folder, (KEY, CITY))) == [("a", "here"), ("b", "here")]
 
@@ -70,7 +70,7 @@ def test_a_value_of_a_folder_that_does_not_fit_is_refused(spark, tmp_path):
     assert (refusal.code, refusal.column) == ("VALUE_DOES_NOT_FIT", "city")
 
 
-def test_samples_offer_values_in_the_names_of_folders(tmp_path):
+def test_sample_includes_columns_of_folder_names(tmp_path):
     folder, roots = put_folders(tmp_path, "csv"), Roots.of([str(tmp_path)], folder="/")
     sample = sample_files(folder, "csv", None, roots=roots)
     assert [(column.name, str(column.type)) for column in sample.columns] == [

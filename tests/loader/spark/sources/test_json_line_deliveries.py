@@ -29,7 +29,7 @@ def test_json_lines_keep_the_literal_text(spark, put):
     ]
 
 
-def test_json_lines_options(spark, put):
+def test_json_lines_options_read_empty_texts_and_markers_as_null(spark, put):
     path = put("a.jsonl", '{"id":"a","name":"","n":"-"}\n')
     assert rows_of(spark, path, format_name="jsonl", empty_is_null=True, null_string="-") == [("a", None, None)]
 
@@ -63,7 +63,7 @@ JSON_LINES = [
 ]
 
 
-def test_malformed_json_lines_are_rows_with_faults_like_all_others(spark, put):
+def test_malformed_json_lines_are_quarantined_with_their_faults(spark, put):
     path, rejected = put("a.jsonl", b"\n".join(JSON_LINES)), []
     source = source_of(path, format_name="jsonl", faulty_rows="quarantine")
     delivery = read_delivery(spark, source, reject=lambda given: rejected.extend(tuples_of(given)) or len(rejected))
@@ -96,7 +96,7 @@ ODD_LINES = [
 ]
 
 
-def test_no_odd_line_hides_another_or_loads_itself(spark, put):
+def test_odd_json_lines_neither_hide_good_lines_nor_load_rows(spark, put):
     """Each good line stands between two odd ones, and a task reads a few lines."""
     good = [f'{{"id":"g{n}","name":"x","n":{n}}}'.encode() for n in range(len(ODD_LINES))]
     path = put("a.jsonl", b"\n".join(line for pair in zip(ODD_LINES, good, strict=True) for line in pair))
@@ -123,13 +123,13 @@ def test_no_odd_line_hides_another_or_loads_itself(spark, put):
         ('{"id":"\xe4"}\n'.encode("latin-1"), "WRONG_ENCODING"),
     ],
 )
-def test_a_file_that_is_no_json_lines_at_all_is_refused_whatever_the_source_allows(spark, put, content, code):
+def test_file_that_is_not_json_lines_is_refused_even_with_quarantine(spark, put, content, code):
     refusal = refused(spark, put("a.jsonl", content), format_name="jsonl", faulty_rows="quarantine")
     assert (refusal.code, refusal.faults) == (code, ())
 
 
 @pytest.mark.parametrize("line", [b"\xef\xbb\xbf ", b"[]", b'[{"id":"b"},{"id":"c"}]'])
-def test_a_file_of_which_spark_reads_another_number_of_rows_than_lines_is_refused(spark, put, monkeypatch, line):
+def test_json_lines_file_is_refused_if_spark_reads_another_number_of_rows(spark, put, monkeypatch, line):
     """If Spark takes a line otherwise than expected, no row is marked in place of another one."""
     monkeypatch.setattr(json_lines, "_has_other_rows", lambda _: F.lit(False))
     content = b'{"id":"a","name":"x","n":1}\n' + line + b'\n{"id": \n'

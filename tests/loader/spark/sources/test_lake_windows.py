@@ -26,7 +26,7 @@ def lake(request, spark, tmp_path):
     return make
 
 
-def test_a_load_reads_the_rows_from_the_mark_on(lake):
+def test_load_reads_rows_from_the_watermark_on(lake):
     item = lake(look_back=1)
     first = item.run(1, (1, "a", 1), (2, "b", 2), (3, "c", 5))
     assert (first["counts"]["rows"], first["window"]) == (3, {"from": None, "to": {"n": "5"}})
@@ -48,7 +48,7 @@ def test_a_run_that_dies_between_raw_and_history_loses_no_rows(lake, monkeypatch
 
 
 @pytest.mark.nightly
-def test_a_source_that_went_backwards_and_a_row_without_a_value_are_refused(lake):
+def test_watermark_that_goes_backwards_or_is_null_is_refused(lake):
     item = lake()
     item.run(1, (1, "a", 7))
     refusal = item.run(2, (1, "a", 5))["error"]

@@ -120,7 +120,7 @@ def shown(number: int) -> str:
 
 
 @pytest.mark.core
-def test_a_load_reads_the_rows_from_the_mark_on(table):
+def test_load_reads_rows_from_the_watermark_on(table):
     item = table(DELTA)
     first = item.run(1, (1, "a", 1), (2, "b", 2), (3, "c", 3))
     assert (first["counts"]["rows"], first["window"]) == (3, {"from": None, "to": {"at": shown(3)}})
@@ -167,7 +167,7 @@ def test_a_dataset_without_history_has_the_mark_in_rawcore(table):
 
 
 @pytest.mark.nightly
-def test_the_keys_of_a_key_list_are_those_of_the_snapshot_of_the_rows(table, monkeypatch):
+def test_key_list_and_rows_are_read_from_the_same_snapshot(table, monkeypatch):
     item = table(DELTA | {"delete_detection": "key_list"})
     item.rows_read(1, (1, "a", 1), (2, "b", 2), (3, "c", 3))
     item.server.execute("DELETE FROM marks.item WHERE id = 1")
@@ -184,7 +184,7 @@ def test_the_keys_of_a_key_list_are_those_of_the_snapshot_of_the_rows(table, mon
     assert (item.rows_read(3), item.kept()) == (1, [(3, "C")])
 
 
-def test_a_refused_load_leaves_the_mark(table):
+def test_refused_load_does_not_move_the_mark(table):
     item = table(DELTA)
     item.rows_read(1, (1, "a", 1), (2, "b", 9))
     item.server.execute("INSERT INTO marks.item VALUES (7, 'seven', NULL), (8, 'eight', NULL)")
@@ -202,7 +202,7 @@ def test_a_refused_load_leaves_the_mark(table):
 
 
 @pytest.mark.nightly
-def test_by_hand_the_source_is_read_whole_or_from_a_value_and_the_mark_is_its_highest(table):
+def test_full_and_since_runs_read_the_requested_rows_and_a_full_run_resets_the_mark(table):
     item = table(DELTA, look_back="1 second")
     item.rows_read(1, *((n, "a", n) for n in range(10)))
     assert item.rows_read(2, since="2024-01-01 00:00:00.000007") == 3
@@ -213,13 +213,13 @@ def test_by_hand_the_source_is_read_whole_or_from_a_value_and_the_mark_is_its_hi
     assert item.rows_read(4, (1, "b", 1)) == 10
 
 
-def test_a_reader_that_closes_absent_keys_is_refused_before_the_source_is_read(table):
+def test_watermark_with_a_policy_that_closes_absent_keys_is_refused_before_reading(table):
     item = table({})
     event = item.run(1, (1, "a", 1))
     assert (event["status"], finished(item.events, item.state.key)["error"]["code"]) == ("skipped", "BAD_INTAKE")
 
 
-def test_a_row_dated_in_the_future_is_loaded_and_hides_no_later_row(table):
+def test_row_dated_in_the_future_is_loaded_and_does_not_move_the_mark(table):
     item = table(DELTA)
     item.server.execute("INSERT INTO marks.item VALUES (9, 'far', '2999-01-01 00:00:00+00')")
     first = item.run(1, (1, "a", 1), (2, "b", 2))

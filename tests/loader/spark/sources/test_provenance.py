@@ -59,7 +59,7 @@ OPTIONS = {"fixed": {"columns": "id:1-1", "short_lines": True}}
 
 @pytest.mark.core
 @pytest.mark.parametrize("kind", list(EACH))
-def test_rows_have_the_path_of_their_file_below_the_location_and_their_number_in_it(spark, put, tmp_path, kind):
+def test_rows_have_the_relative_path_of_their_file_and_their_row_number(spark, put, tmp_path, kind):
     first, second, numbers = EACH[kind]
     names = f"ü %20 +1.{kind}", f"b/2.{kind}"
     for name, content in zip(names, (first, second), strict=True):
@@ -75,7 +75,7 @@ def test_rows_have_the_path_of_their_file_below_the_location_and_their_number_in
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "fixed", "parquet", "orc", "avro"])
 @pytest.mark.parametrize("files", [1, 3])
-def test_numbers_are_those_in_the_file_however_many_tasks_read_it(spark, put, tmp_path, kind, files):
+def test_row_numbers_do_not_depend_on_the_number_of_reading_tasks(spark, put, tmp_path, kind, files):
     expected = {}
     for number in range(files):
         ids = [f"{number}-{row}" for row in range(1, 401)]
@@ -100,7 +100,7 @@ def test_numbers_are_those_in_the_file_however_many_tasks_read_it(spark, put, tm
 
 
 @pytest.mark.parametrize("kind", ["parquet", "orc"])
-def test_rows_outside_a_window_count(spark, tmp_path, kind):
+def test_row_numbers_include_rows_outside_of_the_read_window(spark, tmp_path, kind):
     folder, roots = str(tmp_path / "day"), source_roots(spark)
     for ids in ("abcd", "efg"):
         frame = spark.createDataFrame([(id_,) for id_ in ids], "id STRING").coalesce(1)

@@ -17,6 +17,6 @@ def test_a_failing_write_does_not_hide_the_refusal_of_a_delivery(caplog):
     assert "no space left on device" in caplog.text
 
 
-def test_a_delivery_is_not_loaded_without_its_rejected_rows_kept():
+def test_load_fails_if_its_rejected_rows_cannot_be_written():
     with pytest.raises(OSError, match="no space left"):
         RejectedRows(None, RAGGED, is_refused=False).write(fail)

@@ -21,7 +21,7 @@ def refused(item: Dataset, delivered: list[dict]) -> tuple[str, dict[str, list]]
     return raw["error"]["code"], {column["name"]: column.get("same_as", []) for column in raw["schema"]}
 
 
-def test_a_new_column_names_the_missing_one_that_had_its_values(spark, tmp_path):
+def test_refusal_links_a_new_column_to_the_missing_column_with_the_same_values(spark, tmp_path):
     item = Dataset(spark, tmp_path, columns=COLUMNS)
     item.load(rows("annotation", "grin", "smile", "wink", "kiss"), at="2024-01-01T00:00:00Z")
     item.sequence += 1

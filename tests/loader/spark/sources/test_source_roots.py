@@ -63,7 +63,7 @@ def refused(spark, location) -> Refusal:
         "%2e%2e/private.csv",
     ],
 )
-def test_a_way_out_that_hadoop_would_take_is_refused(spark, landing, way):
+def test_location_that_hadoop_would_resolve_outside_of_the_roots_is_refused(spark, landing, way):
     """Metadata written before such locations were refused may still contain them."""
     said = refused(spark, f"{landing}/{way}")
     assert (said.code, said.hint != "") == ("BAD_LOCATION", True)
@@ -109,7 +109,7 @@ def test_the_data_folder_inside_a_root_is_not_read(spark, landing):
     assert refused(spark, landing / "link.csv").code == "OUTSIDE_ROOTS"
 
 
-def test_links_that_stay_below_the_roots_are_read_each_file_once(spark, landing):
+def test_links_below_the_roots_are_followed_and_each_file_is_read_once(spark, landing):
     folder, store = landing / "in", landing / "store"
     folder.mkdir()
     store.mkdir()
@@ -122,7 +122,7 @@ def test_links_that_stay_below_the_roots_are_read_each_file_once(spark, landing)
     assert read(spark, folder) == ["1", "2"]
 
 
-def test_a_pipe_is_no_delivery(spark, landing):
+def test_pipe_is_refused_as_unreadable(spark, landing):
     os.mkfifo(landing / "pipe.csv")
     assert refused(spark, landing / "pipe.csv").code == "UNREADABLE_FILE"
 
@@ -136,7 +136,7 @@ def test_a_link_that_is_changed_after_the_check_is_refused(spark, landing, monke
     assert caught.value.code == "OUTSIDE_ROOTS"
 
 
-def test_a_folder_that_is_changed_for_a_link_after_the_check_is_refused_before_rows_are_kept(
+def test_folder_replaced_by_a_link_after_the_check_is_refused(
     spark, landing, monkeypatch
 ):
     folder, other = landing / "in", landing.parent / "other"
@@ -165,7 +165,7 @@ def _after_listing(monkeypatch, change) -> None:
     monkeypatch.setattr(opened, "list_files", list_files)
 
 
-def test_the_session_knows_the_roots_that_the_runner_was_started_with(spark):
+def test_session_returns_the_source_roots_of_its_runner(spark):
     assert [str(place) for place in source_roots(spark).places] == ["/"]
     opened = open_delivery(spark, "s", __file__, "csv", {"delimiter": "\t"}, roots=source_roots(spark.newSession()))
     assert opened.files

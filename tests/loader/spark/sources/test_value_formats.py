@@ -67,7 +67,7 @@ def _mutations(texts: list[str]) -> list[str]:
 
 @pytest.mark.core
 @pytest.mark.parametrize("type_text", FORMATS)
-def test_spark_reads_what_python_reads(spark, type_text: str):
+def test_spark_and_python_read_formatted_values_alike(spark, type_text: str):
     texts = [text for text in _mutations(TEXTS[type_text]) if text == text.strip()]
     frame = spark.createDataFrame([(place, text) for place, text in enumerate(texts)], "place int, text string")
     formats = [ValueFormats.of(options) for options in FORMATS[type_text]]
@@ -81,7 +81,7 @@ def test_spark_reads_what_python_reads(spark, type_text: str):
         }
 
 
-def test_the_zone_of_the_source_holds_for_a_declared_format(spark):
+def test_source_time_zone_applies_to_a_declared_timestamp_format(spark):
     options = {"timestamp_format": "%d.%m.%Y %H:%M", "timezone": "Europe/Berlin"}
     frame = spark.createDataFrame([("01.06.2024 12:00",), ("31.03.2024 02:30",)], "v string")
     found = frame.select(typed(F.col("v"), "timestamp", options).cast("string")).collect()

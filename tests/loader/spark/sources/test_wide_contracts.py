@@ -41,7 +41,7 @@ def wide(tmp_path):
     return write
 
 
-def test_folds_of_thousands_of_columns_are_shallow(spark):
+def test_folds_and_unions_of_hundreds_of_expressions_run_on_spark(spark):
     frame = spark.range(0, 3, 1, numPartitions=1)
     conditions = [F.col("id") == place for place in range(600)]
     found = frame.select(

@@ -21,11 +21,11 @@ LOG = [
 RIGHT = Checksum("t2", files=1, bytes=10, listed={("b", ""): 10}, transactions={"item": 2})
 
 
-def test_one_that_agrees_is_used():
+def test_checksum_that_agrees_with_the_log_is_used():
     assert contradiction(RIGHT, LOG) == ""
 
 
-def test_one_that_lists_nothing_is_used_for_its_counts():
+def test_checksum_without_lists_is_used_for_its_counts():
     assert contradiction(replace(RIGHT, listed=None, transactions=None), LOG) == ""
 
 
@@ -43,15 +43,15 @@ def test_one_that_lists_nothing_is_used_for_its_counts():
         (replace(RIGHT, transactions={}), "transaction 2 of item"),
     ],
 )
-def test_one_that_does_not_is_not(wrong, said):
+def test_checksum_that_contradicts_the_log_is_not_used(wrong, said):
     assert said in contradiction(wrong, LOG)
 
 
-def test_a_log_that_was_cleaned_proves_nothing():
+def test_checksum_of_a_cleaned_log_is_not_used():
     assert contradiction(RIGHT, []) == "its commit is no longer in the log"
 
 
-def test_a_file_that_is_marked_is_another_file():
+def test_file_with_a_new_deletion_vector_counts_as_another_file():
     marked = {"add": {"path": "b", "size": 10, "deletionVector": MARKED}}
     log = [commit("t3", {"remove": {"path": "b"}}, marked), *LOG]
     right = replace(RIGHT, txn_id="t3", listed={("b", "uxyz@1"): 10})

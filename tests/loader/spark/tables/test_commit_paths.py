@@ -29,7 +29,7 @@ DAY = ["2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z"]
         (PUBLIC, "there is no X", PUBLIC, "ELEVATA_COMMITS is public"),
     ],
 )
-def test_the_setting_and_the_self_test_choose_the_path(monkeypatch, setting, missing, path, reason):
+def test_commit_path_is_chosen_by_setting_and_self_test(monkeypatch, setting, missing, path, reason):
     monkeypatch.setattr(commits, "missing_call", lambda spark: missing)
     chosen = choose_path(None, setting)
     assert chosen.as_json() == {"name": path, "reason": reason}
@@ -43,7 +43,7 @@ def test_direct_commits_that_cannot_be_used_are_refused_rather_than_replaced(mon
 
 
 @pytest.mark.spark
-def test_the_self_test_finds_a_class_a_method_and_a_parameter_that_are_not_as_expected(spark, monkeypatch):
+def test_self_test_reports_a_missing_class_method_or_parameter(spark, monkeypatch):
     assert missing_call(spark) == ""
     real = commits.class_of
 
@@ -70,7 +70,7 @@ def test_the_self_test_finds_a_class_a_method_and_a_parameter_that_are_not_as_ex
 @pytest.mark.nightly
 @pytest.mark.spark
 @pytest.mark.parametrize("historize", [True, by_night(False)])
-def test_both_paths_leave_the_same_rows_and_the_same_commit_metadata(spark, tmp_path, monkeypatch, historize):
+def test_both_commit_paths_write_the_same_rows_and_commit_metadata(spark, tmp_path, monkeypatch, historize):
     """A load that changes, deletes and adds rows of a table that is taken for a large one."""
     monkeypatch.setattr("loader.spark.historization.batches.REWRITE_UP_TO_ROWS", -1)
     found = {}
@@ -100,7 +100,7 @@ def _commits(table: DeltaTable) -> list[tuple]:
 
 @pytest.mark.core
 @pytest.mark.spark
-def test_a_commit_between_the_check_of_the_version_and_the_write_is_refused_and_nothing_is_written(
+def test_public_commit_is_refused_if_another_writer_commits_before_the_write(
     spark, tmp_path, monkeypatch
 ):
     """The first check sees the version that was read; the subquery in the write sees that the table moved since."""

@@ -73,7 +73,7 @@ def open_keys(item: Dataset) -> list[int]:
         ),
     ],
 )
-def test_a_commit_on_the_history_between_comparison_and_commit_doubles_nothing(item, before, statement):
+def test_foreign_commit_on_the_history_during_a_load_duplicates_no_rows(item, before, statement):
     item.given((ROWS, DAY[0]), ([*ROWS[:3], *CHANGED[3:]], DAY[1]))
     before(COMPARED, lambda: foreign(item.table(item.history_spec), statement))
     status, event = item.load(CHANGED, at=DAY[2])
@@ -84,7 +84,7 @@ def test_a_commit_on_the_history_between_comparison_and_commit_doubles_nothing(i
 
 
 @pytest.mark.nightly
-def test_deletes_among_many_rows_are_honoured_before_and_during_a_comparison(item, before):
+def test_foreign_deletes_before_and_during_a_comparison_are_respected_in_a_large_table(item, before):
     """Deletion vectors over files of more than 200,000 rows, by another writer."""
     count = 250_000
     item.given(([{"id": n, "v": "a"} for n in range(count)], DAY[0]))
@@ -102,7 +102,7 @@ def test_deletes_among_many_rows_are_honoured_before_and_during_a_comparison(ite
     assert item.table(item.rawcore_spec).frame().count() == count
 
 
-def test_a_commit_on_rawcore_between_history_and_rawcore_doubles_nothing(item, before):
+def test_foreign_commit_on_rawcore_during_a_load_duplicates_no_rows(item, before):
     item.given((ROWS, DAY[0]))
     rawcore = item.table(item.rawcore_spec)
     before(
@@ -125,7 +125,7 @@ def test_a_commit_on_raw_while_it_is_written_is_overwritten(item, before):
 
 
 @pytest.mark.nightly
-def test_a_history_that_moves_at_every_comparison_is_refused_and_left_alone(item, before):
+def test_load_is_refused_if_the_history_changes_at_every_comparison(item, before):
     item.given((ROWS, DAY[0]))
     history = item.table(item.history_spec)
     before(COMPARED, lambda: foreign(history, "UPDATE {table} SET v = concat(v, 'x') WHERE id = 1"), always=True)
@@ -135,7 +135,7 @@ def test_a_history_that_moves_at_every_comparison_is_refused_and_left_alone(item
     assert "run-2" not in [commit.run_id for commit in history.run_commits()]
 
 
-def test_a_run_that_a_later_run_overtook_commits_nothing(item, before):
+def test_overtaken_run_commits_nothing(item, before):
     """Two runners, one with a broken lease: the table has the later number when the earlier run commits."""
     item.given((ROWS, DAY[0]))
     item.prepare()
@@ -154,7 +154,7 @@ def test_a_run_that_a_later_run_overtook_commits_nothing(item, before):
 
 
 @pytest.mark.parametrize("which", ["history_spec", by_night("rawcore_spec")])
-def test_a_change_by_another_writer_before_a_load_is_named_once_and_doubles_nothing(item, monkeypatch, which):
+def test_next_load_warns_once_of_a_foreign_change_and_duplicates_no_rows(item, monkeypatch, which):
     """Uses the method for large tables, which writes changed rows only, and goes on where a first search ends."""
     monkeypatch.setattr("loader.spark.historization.batches.REWRITE_UP_TO_ROWS", 0)
     monkeypatch.setattr("loader.spark.tables.tables._COMMITS_TO_SEARCH", 1)
@@ -199,7 +199,7 @@ def incomplete(table: DeltaTable) -> None:
         by_night("rawcore_spec", incomplete),
     ],
 )
-def test_a_wrong_checksum_of_a_table_doubles_nothing(item, spark, damage, which):
+def test_wrong_checksum_file_leads_to_no_duplicate_rows(item, spark, damage, which):
     item.given((ROWS, DAY[0]), ([*ROWS[:3], *CHANGED[3:]], DAY[1]))
     table = item.table(getattr(item, which))
     damage(table)
@@ -228,7 +228,7 @@ def applied(item: Dataset, sequence: int, rows: list[dict], at: str) -> tuple[st
 
 
 @pytest.mark.parametrize("to", [by_night("VERSION AS OF {version}"), "TIMESTAMP AS OF '{time}'"])
-def test_a_history_that_somebody_restored_is_refused(item, to):
+def test_load_refuses_a_history_restored_by_another_writer(item, to):
     item.given((ROWS, DAY[0]))
     history = item.table(item.history_spec)
     place = history.spark.sql(f"DESCRIBE HISTORY {history.sql_name} LIMIT 1").first()
@@ -240,7 +240,7 @@ def test_a_history_that_somebody_restored_is_refused(item, to):
 
 
 @pytest.mark.nightly
-def test_a_rawcore_that_somebody_restored_is_built_again(item):
+def test_next_load_rebuilds_a_restored_rawcore(item):
     item.given((ROWS, DAY[0]))
     rawcore = item.table(item.rawcore_spec)
     version = rawcore.version()
@@ -251,7 +251,7 @@ def test_a_rawcore_that_somebody_restored_is_built_again(item):
     assert item.current() == CHANGED
 
 
-def test_a_table_without_the_runs_that_were_applied_is_refused(item):
+def test_load_refuses_a_table_that_lacks_applied_runs(item):
     status, event = applied(item, 7, ROWS, DAY[0])
     assert (status, event["error"]["code"]) == ("failed", "TABLE_BEHIND")
     assert item.history() == []
@@ -300,7 +300,7 @@ THIRD = [{"id": 1, "v": "c", "valid_from": DAY[2]}]
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("statement", [by_night("RESTORE"), "DELETE FROM {table} WHERE id = 1"])
-def test_an_event_log_that_another_writer_changed_is_refused_until_it_is_back(feed, statement):
+def test_load_refuses_a_foreign_change_of_the_event_log_until_it_is_restored(feed, statement):
     log = event_log(feed)
     as_left = log.version()
     if statement == "RESTORE":
@@ -321,7 +321,7 @@ def test_an_event_log_that_another_writer_changed_is_refused_until_it_is_back(fe
 
 
 @pytest.mark.nightly
-def test_an_event_log_that_is_gone_is_not_made_anew_without_a_word(feed):
+def test_load_refuses_a_missing_event_log(feed):
     log = event_log(feed)
     kept = shutil.move(log.location, feed.folder / "kept")
     before = feed.history()
@@ -337,7 +337,7 @@ def test_an_event_log_that_is_gone_is_not_made_anew_without_a_word(feed):
 
 
 @pytest.mark.nightly
-def test_a_history_and_its_event_log_that_were_restored_together_are_accepted(feed):
+def test_accept_takes_a_history_and_event_log_restored_together(feed):
     restore(event_log(feed), 1)
     with pytest.raises(Refusal) as refused:
         accepted(feed, sequence=3)
@@ -367,7 +367,7 @@ def damage(table: DeltaTable) -> None:
 
 @pytest.mark.core
 @pytest.mark.parametrize("which", ["history_spec", by_night("rawcore_spec")])
-def test_a_damaged_log_is_a_matter_of_its_own_dataset(spark, tmp_path, which):
+def test_damaged_table_log_fails_only_its_own_dataset(spark, tmp_path, which):
     hurt, well = Dataset(spark, tmp_path, name="hurt"), Dataset(spark, tmp_path, name="well")
     hurt.given((ROWS, DAY[0]))
     well.given((ROWS, DAY[0]))
@@ -398,7 +398,7 @@ def accepted(item: Dataset, **changes) -> dict:
 
 
 @pytest.mark.nightly
-def test_a_restored_history_that_is_accepted_is_loaded_on(item):
+def test_accepted_restored_history_can_be_loaded(item):
     item.given((ROWS, DAY[0]))
     history = item.table(item.history_spec)
     version = history.version()
@@ -422,6 +422,6 @@ def test_accepting_a_table_again_does_nothing(item):
     assert item.table(item.history_spec).version() == before
 
 
-def test_accepting_goes_past_every_number_that_the_table_has_seen(item):
+def test_accept_assigns_a_sequence_above_every_number_in_the_table(item):
     item.given((ROWS, DAY[0]), (CHANGED, DAY[1]))
     assert accepted(item, sequence=1)["sequence"] == 3

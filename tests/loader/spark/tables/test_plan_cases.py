@@ -66,7 +66,7 @@ _numbers = itertools.count()
 
 
 @pytest.mark.core
-def test_the_day_knows_its_cases():
+def test_cases_selected_by_day_exist():
     assert {case.id for case in CASES} >= BY_DAY
 
 
@@ -129,7 +129,7 @@ def warehouse(spark, tmp_path):
 
 @pytest.mark.core
 @pytest.mark.parametrize("case", PARAMETERS)
-def test_a_case_on_tables_with_rows(case: dict, warehouse: Warehouse):
+def test_planning_case_is_executed_on_tables_without_loss_of_rows(case: dict, warehouse: Warehouse):
     before, after = states(case)
     made = filled(warehouse, before, after)
     keys = {table.key for table in (*made, *tables(after))}

@@ -144,7 +144,7 @@ def without_measures(rows: list[dict]) -> list[dict]:
 
 
 @pytest.mark.nightly
-def test_everything_that_can_change_does_and_is_taken_back_and_no_row_is_lost(warehouse, items):
+def test_every_kind_of_column_change_is_executed_and_undone_without_loss_of_rows(warehouse, items):
     rows, shape = warehouse.rows(items), structure(warehouse, items)
     wanted = changed(items, "things", "steps_other")
     done = executed(warehouse, warehouse.plan(wanted))
@@ -167,7 +167,7 @@ def structure(warehouse: Warehouse, spec: TableSpec) -> set[tuple]:
     return {(c.name, c.type, c.key) for c in warehouse.observed(spec)[spec.key].columns}
 
 
-def test_every_commit_says_which_execution_it_belongs_to_and_events_say_the_versions(warehouse, items):
+def test_commits_name_their_execution_and_events_the_table_versions(warehouse, items):
     before = warehouse.version(items)
     wanted = replace(items, columns=(*items.columns, column("n")))
     assert warehouse.run(warehouse.plan(wanted))
@@ -180,7 +180,7 @@ def test_every_commit_says_which_execution_it_belongs_to_and_events_say_the_vers
 
 
 @pytest.mark.nightly
-def test_a_runner_that_dies_after_any_step_leaves_the_rest_to_be_done_once(warehouse, items):
+def test_execution_killed_after_any_step_completes_each_step_once(warehouse, items):
     wanted = changed(items)
     planned = warehouse.plan(wanted)
     versions = [warehouse.version(items)]
@@ -201,7 +201,7 @@ def test_a_runner_that_dies_after_any_step_leaves_the_rest_to_be_done_once(wareh
     assert without_measures(warehouse.rows(wanted)) == EXPECTED
 
 
-def test_a_runner_that_dies_between_a_change_and_its_keys_only_ties_the_keys_later(warehouse, items, monkeypatch):
+def test_execution_killed_before_storing_column_keys_stores_only_the_keys_later(warehouse, items, monkeypatch):
     planned = warehouse.plan(replace(items, columns=(*items.columns, column("n"))))
 
     def die(*_):
@@ -216,7 +216,7 @@ def test_a_runner_that_dies_between_a_change_and_its_keys_only_ties_the_keys_lat
     assert warehouse.observed(items)[items.key].columns[-1].key == column("n").key
 
 
-def test_recorded_steps_must_be_what_the_table_shows(warehouse, items):
+def test_execution_refuses_recorded_steps_that_the_table_does_not_show(warehouse, items):
     planned = warehouse.plan(replace(items, columns=(*items.columns, column("n"))))
     assert not warehouse.run(planned, done=(0,))
     assert warehouse.error["code"] == "TABLE_MOVED"
@@ -225,7 +225,7 @@ def test_recorded_steps_must_be_what_the_table_shows(warehouse, items):
     assert warehouse.events == []
 
 
-def test_a_cancel_stops_between_two_steps(warehouse, items):
+def test_cancel_stops_the_execution_before_the_next_step(warehouse, items):
     stop = threading.Event()
     stop.set()
     before = warehouse.version(items)
@@ -233,7 +233,7 @@ def test_a_cancel_stops_between_two_steps(warehouse, items):
     assert (warehouse.version(items), warehouse.events) == (before, [])
 
 
-def test_values_that_do_not_survive_refuse_before_the_first_statement(warehouse, items):
+def test_steps_are_refused_before_the_first_statement_if_a_value_does_not_fit(warehouse, items):
     before = warehouse.version(items)
     wanted = replace(
         items, columns=(column("ident", "bigint", of="id"), *items.columns[1:7], column("amount", "integer"))
@@ -259,21 +259,21 @@ def retype(items: TableSpec, name: str, to: str) -> Operation:
 
 
 @pytest.mark.parametrize("to", [by_night("uuid"), by_night("time"), "json"])
-def test_texts_that_are_none_of_a_type_that_is_stored_as_text_refuse_it(warehouse, items, to):
+def test_retype_to_a_type_stored_as_text_is_refused_if_texts_do_not_fit(warehouse, items, to):
     before = warehouse.version(items)
     assert not warehouse.run(warehouse.plan(items, operations=[retype(items, "a", to)]))
     assert (warehouse.error["code"], warehouse.error["samples"]) == ("CAST_FAILS", ["'a1'", "'a2'"])
     assert warehouse.version(items) == before
 
 
-def test_texts_that_are_of_that_type_are_left_as_they_are(warehouse):
+def test_retype_to_a_type_stored_as_text_writes_nothing_if_texts_fit(warehouse):
     told = warehouse.make(warehouse.spec("told", column("v")), "('12:30')", "(NULL)")
     before = warehouse.version(told)
     assert warehouse.run(warehouse.plan(told, operations=[retype(told, "v", "time")]))
     assert warehouse.version(told) == before
 
 
-def test_a_column_without_values_refuses_to_be_not_null(warehouse, items):
+def test_not_null_step_is_refused_if_the_column_has_nulls(warehouse, items):
     check = Operation("change_logic", "t", items.key, column="b", column_key=column("b").key, code="NOT_NULL")
     assert not warehouse.run(warehouse.plan(items, operations=[check]))
     assert (warehouse.error["code"], warehouse.error["count"]) == ("NULLS_FOUND", 1)
@@ -293,7 +293,7 @@ def test_a_table_that_was_changed_by_hand_refuses_the_steps(warehouse, items):
 
 
 @pytest.mark.nightly
-def test_a_rebuild_that_writes_other_rows_is_taken_back(warehouse, items, monkeypatch):
+def test_rebuild_with_a_row_mismatch_is_rolled_back(warehouse, items, monkeypatch):
     wanted = replace(items, columns=(column("id", "string"), *items.columns[1:]))
     rows = warehouse.rows(items)
     with monkeypatch.context() as wrong:
@@ -320,7 +320,7 @@ def executed(warehouse: Warehouse, planned: tuple[Step, ...]) -> list[tuple[Step
     return list(zip(planned, versions, strict=True))
 
 
-def test_nothing_that_was_written_since_is_taken_back(warehouse, items):
+def test_undo_refuses_to_remove_values_written_since(warehouse, items):
     place = place_of(items.key, warehouse.folder)
     wider = replace(items, columns=(column("id", "bigint"), *items.columns[1:], column("n")))
     done = executed(warehouse, warehouse.plan(wider))
@@ -334,7 +334,7 @@ def test_nothing_that_was_written_since_is_taken_back(warehouse, items):
     assert warehouse.version(items) == before
 
 
-def test_a_dropped_table_comes_back_with_its_rows(warehouse, items):
+def test_undo_of_a_dropped_table_restores_its_rows(warehouse, items):
     rows = warehouse.rows(items)
     gone = [Operation("drop_table", items.qualified_name, items.key)]
     done = executed(warehouse, plan_steps([], warehouse.observed(items), gone))
@@ -372,7 +372,7 @@ def test_a_new_table_in_the_place_of_a_dropped_one_is_empty(warehouse, items):
 # --- looking and dry-running ------------------------------------------------------------------
 
 
-def test_sizes_are_told_by_the_log(warehouse, items):
+def test_sizes_returns_rows_bytes_and_version_of_existing_tables(warehouse, items):
     warehouse.spark.sql(f"DELETE FROM {place_of(items.key, warehouse.folder)} WHERE id = 2")
     found = sizes(warehouse.spark, warehouse.folder, [items.key, stable("nowhere")])
     assert set(found) == {items.key}
@@ -424,7 +424,7 @@ def test_a_dry_run_masks_sensitive_values_before_and_after(warehouse, items):
         assert "b1" in {row[2] for row in shown["samples"]}
 
 
-def test_a_dry_run_that_fails_says_at_which_step_and_leaves_nothing_behind(warehouse, items):
+def test_failed_dry_run_names_its_step_and_leaves_nothing_behind(warehouse, items):
     wanted = replace(items, columns=(column("id", "date"), *items.columns[1:]))
     version = warehouse.version(items)
     seen = dry_run_result(warehouse, warehouse.plan(wanted))
@@ -434,7 +434,7 @@ def test_a_dry_run_that_fails_says_at_which_step_and_leaves_nothing_behind(wareh
     assert list((Path(warehouse.folder) / dry_run.FOLDER).iterdir()) == []
 
 
-def test_what_a_dry_run_left_that_died_is_removed_by_the_next(warehouse, items):
+def test_next_dry_run_deletes_leftovers_of_a_killed_dry_run(warehouse, items):
     left = Path(warehouse.folder) / dry_run.FOLDER / "dead"
     left.mkdir(parents=True)
     warehouse.spark.sql("CREATE SCHEMA __dry_run_dead_steps_test")
@@ -496,7 +496,7 @@ CASES = [
 ]
 
 
-def test_which_values_survive_which_types(spark):
+def test_does_not_survive_detects_values_that_a_type_cannot_hold(spark):
     asked = [f"{does_not_survive(value, before, after)} AS c{i}" for i, (value, before, after, _) in enumerate(CASES)]
     answers = spark.sql(f"SELECT {', '.join(asked)}").first()
     assert [(case[:3], answer) for case, answer in zip(CASES, answers, strict=True)] == [

@@ -71,7 +71,7 @@ def stored_keys(warehouse: Warehouse, spec: TableSpec) -> set[str]:
 
 
 @pytest.mark.core
-def test_a_rename_and_a_widening_are_made_and_taken_back_without_a_feature(warehouse, items):
+def test_rename_and_widening_are_executed_and_undone_without_a_table_feature(warehouse, items):
     wanted = replace(items, columns=(column("id", "bigint"), column("renamed", of="a"), *items.columns[2:]))
     expected = [
         {"renamed" if name == "a" else name: value for name, value in row.items()} for row in warehouse.rows(items)
@@ -80,7 +80,7 @@ def test_a_rename_and_a_widening_are_made_and_taken_back_without_a_feature(wareh
 
 
 @pytest.mark.nightly
-def test_everything_that_can_change_does_and_is_taken_back_without_a_feature(warehouse, items):
+def test_every_kind_of_column_change_is_executed_and_undone_without_a_table_feature(warehouse, items):
     changed_and_taken_back(warehouse, items, changed(items), EXPECTED)
 
 
@@ -101,7 +101,7 @@ def changed_and_taken_back(warehouse: Warehouse, items: TableSpec, wanted: Table
 
 
 @pytest.mark.nightly
-def test_a_runner_that_dies_after_any_step_leaves_the_rest_to_be_done_once(warehouse, items):
+def test_execution_killed_after_any_step_completes_each_step_once(warehouse, items):
     wanted = changed(items)
     todo = planned(warehouse, wanted)
     for ordinal in range(len(todo)):
@@ -114,7 +114,7 @@ def test_a_runner_that_dies_after_any_step_leaves_the_rest_to_be_done_once(wareh
     assert without_measures(warehouse.rows(wanted)) == EXPECTED
 
 
-def test_a_runner_that_dies_between_a_rewrite_and_its_key_only_stores_the_key(warehouse, items, monkeypatch):
+def test_execution_killed_before_storing_column_keys_stores_only_the_keys_later(warehouse, items, monkeypatch):
     wanted = replace(items, columns=(items.columns[0], column("renamed", of="a"), *items.columns[2:]))
     todo = planned(warehouse, wanted)
 
@@ -145,7 +145,7 @@ def test_a_new_column_under_the_name_of_a_dropped_one_has_its_own_key(warehouse,
 
 
 @pytest.mark.nightly
-def test_a_rename_whose_rows_do_not_all_arrive_is_restored(warehouse, items, monkeypatch):
+def test_rename_by_rebuild_is_rolled_back_if_rows_are_missing(warehouse, items, monkeypatch):
     rows = warehouse.rows(items)
     wanted = replace(items, columns=(items.columns[0], column("renamed", of="a"), *items.columns[2:]))
     overwrite = rebuilds._overwrite
@@ -188,7 +188,7 @@ def opened(warehouse: Warehouse, spec: TableSpec):
 
 
 @pytest.mark.nightly
-def test_a_table_with_features_from_before_is_opened_to_all_readers_with_its_rows_and_keys(
+def test_drop_of_features_keeps_rows_and_keys_and_opens_the_table_to_all_readers(
     warehouse, swapped, tmp_path
 ):
     rows, shape = warehouse.rows(swapped), structure(warehouse, swapped)

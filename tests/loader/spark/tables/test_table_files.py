@@ -15,5 +15,5 @@ from loader.spark.tables.table_files import misses_version
         ("[DIVIDE_BY_ZERO] Division by zero.", False),
     ],
 )
-def test_a_version_whose_log_or_files_were_removed_is_missing(message, missing):
+def test_misses_version_recognises_errors_of_removed_logs_and_files(message, missing):
     assert misses_version(PySparkException(message)) is missing

@@ -86,7 +86,7 @@ def test_disk_use_is_drawn_from_vacuums(week):
     assert [series.values for series in disk.series] == [(100,), (50,), (7,)]
 
 
-def test_the_disk_use_of_the_warehouse_is_the_newest_measure_of_each_dataset_by_day(
+def test_warehouse_disk_chart_adds_the_newest_measure_of_each_dataset_by_day(
     reader: Client, airport: TargetDataset
 ):
     stage = TargetDataset.objects.get(name="raw_air_airport")
@@ -108,7 +108,7 @@ def test_datasets_are_counted_by_the_day_of_their_last_load(week):
     assert [row.texts for row in freshness_chart(current_environment()).rows] == [("1",)]
 
 
-def test_there_is_no_chart_before_the_first_load(airport: TargetDataset):
+def test_charts_are_absent_before_the_first_load(airport: TargetDataset):
     assert dataset_charts(airport) == []
     assert freshness_chart(current_environment()) is None
     assert warehouse_disk_chart(current_environment()) is None

@@ -24,7 +24,7 @@ from tests.loader.views.datasets.dataset_data import KEY, LONG, answered, ask, d
 pytestmark = pytest.mark.django_db
 
 
-def test_a_sample_tells_null_from_empty_text_and_keeps_long_values_whole(
+def test_sample_distinguishes_null_from_empty_text_and_keeps_long_values(
     reader: Client, airport: TargetDataset, person: User
 ):
     row = {"icao": "EDDB", "name": LONG, "elevation": None}
@@ -37,7 +37,7 @@ def test_a_sample_tells_null_from_empty_text_and_keeps_long_values_whole(
     assert "times in UTC" in text
 
 
-def test_columns_of_personal_data_say_so(reader: Client, airport: TargetDataset, person: User):
+def test_columns_with_personal_data_are_marked(reader: Client, airport: TargetDataset, person: User):
     TargetColumn.objects.filter(dataset=airport, name="name").update(pii=True)
     text = part(reader, answered(airport, person, "sample", {"icao": "EDDB", "name": MASK}, masked=["name"]))
     assert words(text).count("personal data masked") == 1
@@ -56,7 +56,7 @@ def test_an_answer_that_holds_what_was_classified_since_is_withheld(
     assert "Berlin" in part(reader, made)
 
 
-def test_an_export_is_sent_block_by_block_until_its_file_is_removed(
+def test_export_is_streamed_until_its_file_is_removed(
     reader: Client, airport: TargetDataset, person: User, settings, tmp_path: Path
 ):
     settings.EXPORT_FOLDER = str(tmp_path)
@@ -70,7 +70,7 @@ def test_an_export_is_sent_block_by_block_until_its_file_is_removed(
     assert reader.get(f"/reads/{made.pk}/rows.csv").status_code == 404
 
 
-def test_an_export_with_what_was_classified_since_is_withheld(reader: Client, airport: TargetDataset, person: User):
+def test_export_with_a_column_classified_later_is_withheld(reader: Client, airport: TargetDataset, person: User):
     made = answered(airport, person, "export", exported=2, masked=[])
     TargetColumn.objects.filter(dataset=airport, name="name").update(pii=True)
     assert reader.get(f"/reads/{made.pk}/rows.csv").status_code == 403
@@ -89,7 +89,7 @@ def test_data_of_another_schema_is_not_read(client: Client, airport: TargetDatas
     assert "EDDB" not in part(client, answered(raw, vera, "sample", {"icao": "EDDB"}))
 
 
-def test_a_masked_key_is_told_by_the_beginning_of_its_hash(reader: Client, airport: TargetDataset, person: User):
+def test_masked_key_is_shown_by_the_beginning_of_its_hash(reader: Client, airport: TargetDataset, person: User):
     airport.columns.filter(name="icao").update(sensitivity="restricted")
     for kind in ("key_search", "as_of"):
         made = answered(airport, person, kind, {"icao": MASK}, masked=["icao"])
@@ -99,13 +99,13 @@ def test_a_masked_key_is_told_by_the_beginning_of_its_hash(reader: Client, airpo
     assert "icao is masked for you" in words(html_of(refused))
 
 
-def test_an_empty_table_says_why_it_may_be_and_where_to_go(reader: Client, airport: TargetDataset, person: User):
+def test_sample_of_an_empty_table_links_the_history(reader: Client, airport: TargetDataset, person: User):
     text = part(reader, answered(airport, person, "sample"))
     assert "The table is empty" in text
     assert f'href="/datasets/{airport.key}/history/"' in text
 
 
-def test_a_table_that_is_not_there_says_what_to_do_first(operator: Client, starter: User, airport: TargetDataset):
+def test_sample_of_a_missing_table_offers_a_load(operator: Client, starter: User, airport: TargetDataset):
     error = {"code": "NO_TABLE", "message": "it does not exist yet", "hint": "A load run creates it."}
     made = ReadRequestFactory(dataset=airport, requested_by=starter, kind="sample", status="failed", error=error)
     text = part(operator, made)
@@ -149,7 +149,7 @@ def test_changes_are_filtered_sorted_and_paged_as_a_sample_is(reader: Client, ai
     assert f'rel="next" href="{data(airport, "changes/")}?{scope}&amp;offset=40"' in text
 
 
-def test_all_changes_of_a_run_are_exported_beyond_the_page(reader: Client, airport: TargetDataset, person: User):
+def test_export_of_changes_is_not_limited_to_the_shown_page(reader: Client, airport: TargetDataset, person: User):
     table = [None] * len(table_of(airport, "changes").columns)
     told = [{"op": "I", "key": KEY, "before": None, "after": table, "versions": 1}]
     made = answered(airport, person, "changes", changes=told, truncated=True)
@@ -163,7 +163,7 @@ def test_all_changes_of_a_run_are_exported_beyond_the_page(reader: Client, airpo
     assert read_manifest(read=export).table.kind == "history"
 
 
-def test_changes_are_had_as_csv_with_both_versions(reader: Client, airport: TargetDataset, person: User):
+def test_changes_are_downloaded_as_csv_with_both_versions(reader: Client, airport: TargetDataset, person: User):
     columns = [column.name for column in history_table(dataset_state(airport)).columns]
     told = [change("U", columns, {"icao": "EDDB"}, {"icao": "EDDB"})]
     header, row = html_of(
@@ -174,7 +174,7 @@ def test_changes_are_had_as_csv_with_both_versions(reader: Client, airport: Targ
     assert row.count('"EDDB"') == 2
 
 
-def test_the_newest_run_is_looked_at_unless_another_is_chosen(reader: Client, airport: TargetDataset):
+def test_changes_page_selects_the_newest_successful_run_by_default(reader: Client, airport: TargetDataset):
     for name in ("first", "second"):
         DatasetRunFactory(run=LoadRunFactory(run_id=name), dataset=airport)
     DatasetRunFactory(run=LoadRunFactory(run_id="bad", status="failed"), dataset=airport, status="failed")
@@ -185,14 +185,14 @@ def test_the_newest_run_is_looked_at_unless_another_is_chosen(reader: Client, ai
     assert "bad" not in words(chosen)
 
 
-def test_a_run_that_is_none_is_said(reader: Client, airport: TargetDataset):
+def test_changes_page_refuses_an_unknown_run(reader: Client, airport: TargetDataset):
     loaded(airport)
     text = read(reader, data(airport, "changes/?run=nowhere"))
     assert "Select a valid choice" in text
     assert 'hx-trigger="load"' not in text
 
 
-def test_before_the_first_run_the_page_of_changes_says_what_to_do(operator: Client, airport: TargetDataset):
+def test_changes_page_offers_a_load_before_the_first_run(operator: Client, airport: TargetDataset):
     text = read(operator, data(airport, "changes/"))
     assert "No changes yet" in text
     assert f"?start={airport}#start" in text
@@ -201,7 +201,7 @@ def test_before_the_first_run_the_page_of_changes_says_what_to_do(operator: Clie
 # --- files --------------------------------------------------------------------------------------
 
 
-def test_a_sample_is_had_as_csv_by_whoever_asked_for_it(
+def test_sample_is_downloaded_as_csv_only_by_its_requester(
     reader: Client, operator: Client, airport: TargetDataset, person: User
 ):
     made = answered(airport, person, "sample", {"icao": "EDDB", "name": ""})
@@ -212,7 +212,7 @@ def test_a_sample_is_had_as_csv_by_whoever_asked_for_it(
     assert operator.get(f"/reads/{made.pk}/rows.csv").status_code == 404
 
 
-def test_what_is_not_answered_yet_is_no_file(reader: Client, airport: TargetDataset, person: User):
+def test_csv_of_an_unfinished_read_is_not_found(reader: Client, airport: TargetDataset, person: User):
     made = ReadRequestFactory(dataset=airport, requested_by=person, kind="sample")
     assert reader.get(f"/reads/{made.pk}/rows.csv").status_code == 404
 
@@ -220,7 +220,9 @@ def test_what_is_not_answered_yet_is_no_file(reader: Client, airport: TargetData
 # --- a key's life -------------------------------------------------------------------------------
 
 
-def test_a_keys_life_stands_beside_its_versions_with_what_changed(reader: Client, airport: TargetDataset, person: User):
+def test_versions_of_a_key_are_shown_with_a_timeline_and_changed_values(
+    reader: Client, airport: TargetDataset, person: User
+):
     made = answered(
         airport,
         person,
@@ -240,7 +242,7 @@ def test_a_keys_life_stands_beside_its_versions_with_what_changed(reader: Client
 ORIGIN = ["raw", "load_run_id", "loaded_at", "source_file", "source_row", "opened_version"]
 
 
-def test_the_origin_of_a_row_is_asked_by_its_key_over_the_raw_table(reader: Client, airport: TargetDataset):
+def test_origin_read_uses_the_key_and_the_raw_table(reader: Client, airport: TargetDataset):
     assert f'name="entity_key" value="{KEY}"' in read(reader, f"/datasets/{airport.key}/origin/{KEY}/")
     ask(reader, airport, kind="origin", entity_key=KEY)
     manifest = read_manifest(read=ReadRequest.objects.get())
@@ -249,7 +251,7 @@ def test_the_origin_of_a_row_is_asked_by_its_key_over_the_raw_table(reader: Clie
     assert manifest.table.kind == "history"
 
 
-def test_an_origin_shows_run_source_file_and_row_and_what_raw_no_longer_has(
+def test_origin_shows_run_source_file_row_and_deliveries_missing_in_raw(
     reader: Client, airport: TargetDataset, person: User
 ):
     LoadRunFactory(run_id="good")
@@ -271,7 +273,7 @@ def test_an_origin_shows_run_source_file_and_row_and_what_raw_no_longer_has(
         assert words_ in words(text)
 
 
-def test_a_raw_row_has_no_origin_beside_its_own_columns(reader: Client, airport: TargetDataset):
+def test_origin_read_of_a_raw_dataset_is_refused(reader: Client, airport: TargetDataset):
     raw = TargetDataset.objects.get(name="raw_air_airport")
     ask(reader, raw, kind="origin", entity_key=KEY)
     assert not ReadRequest.objects.exists()

@@ -53,7 +53,7 @@ def test_two_versions_of_a_table_are_offered_by_their_runs(reader: Client, airpo
     assert read_manifest(read=ReadRequest.objects.get()).table.kind == "raw"
 
 
-def test_another_environment_is_compared_with_the_permission_in_both(
+def test_comparison_with_another_environment_requires_the_permission_in_both(
     client: Client, reader: Client, airport: TargetDataset, prod: Environment, settings
 ):
     assert '<option value="prod"' in read(reader, compare(airport, "?by=environments"))
@@ -90,13 +90,13 @@ def test_a_view_is_compared_with_another_environment_from_the_tables_beneath(
         assert [source.table.name for source in sources] == ["raw_air_airport", "stg_air_airport"]
 
 
-def test_a_view_has_no_earlier_states(reader: Client, view: TargetDataset):
+def test_comparison_of_earlier_versions_of_a_view_is_refused(reader: Client, view: TargetDataset):
     assert "there is no other whose data you may read" in words(read(reader, compare(view)))
     asked = {"kind": "compare", "by": "versions", "base": "1", "other": "2"}
     assert "which has no earlier states" in words(html_of(ask(reader, view, **asked)))
 
 
-def test_comparing_a_view_needs_the_permission_for_the_tables_beneath_in_both_environments(
+def test_comparison_of_a_view_requires_permission_for_its_tables_in_both_environments(
     client: Client, two_views: TargetDataset, settings
 ):
     vera = ensure_user(name="vera", roles=[])

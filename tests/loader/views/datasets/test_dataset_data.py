@@ -25,14 +25,14 @@ pytestmark = pytest.mark.django_db
 # --- frames -------------------------------------------------------------------------------------
 
 
-def test_looking_at_data_writes_nothing(reader: Client, airport: TargetDataset):
+def test_get_of_data_pages_creates_no_read(reader: Client, airport: TargetDataset):
     loaded(airport)
     for where in ("", "?rows=200&sort=loaded_at&descending=on", "changes/", "changes/?op=D"):
         assert reader.get(data(airport, where)).status_code == 200
     assert not ReadRequest.objects.exists()
 
 
-def test_the_data_tab_brings_the_ways_to_look_together(reader: Client, airport: TargetDataset):
+def test_data_tab_links_sample_versions_as_of_and_changes(reader: Client, airport: TargetDataset):
     text = read(reader, data(airport))
     for name, address in (
         ("Sample", data(airport)),
@@ -44,7 +44,7 @@ def test_the_data_tab_brings_the_ways_to_look_together(reader: Client, airport: 
         assert name in words(text)
 
 
-def test_what_is_not_historized_has_a_sample_only(reader: Client, airport: TargetDataset):
+def test_dataset_without_history_has_no_changes_page(reader: Client, airport: TargetDataset):
     raw = TargetDataset.objects.get(name="raw_air_airport")
     assert "Changes by run" not in read(reader, data(raw))
     assert reader.get(data(raw, "changes/")).status_code == 404
@@ -91,13 +91,15 @@ def test_sensitive_columns_of_a_view_are_masked_with_those_beneath(reader: Clien
     assert "name is masked for you" in words(html_of(ask(reader, view, **asked)))
 
 
-def test_a_sample_says_which_run_left_the_table(reader: Client, airport: TargetDataset):
+def test_sample_names_the_run_that_last_loaded_the_table(reader: Client, airport: TargetDataset):
     loaded(airport, run_id="good")
     assert "Last loaded by run good" in words(read(reader, data(airport)))
 
 
 @pytest.mark.parametrize("query", ["rows=7", "sort=upwards", "rows=<x>"])
-def test_a_choice_that_is_none_is_said_and_the_usual_sample_shown(reader: Client, airport: TargetDataset, query: str):
+def test_invalid_sample_option_shows_an_error_and_the_default_sample(
+    reader: Client, airport: TargetDataset, query: str
+):
     text = read(reader, data(airport, f"?{query}"))
     assert "Select a valid choice" in text
     assert 'name="rows" value="50"' in text
@@ -106,7 +108,7 @@ def test_a_choice_that_is_none_is_said_and_the_usual_sample_shown(reader: Client
 # --- questions ----------------------------------------------------------------------------------
 
 
-def test_a_sample_is_asked_with_its_size_and_order(reader: Client, airport: TargetDataset):
+def test_sample_read_stores_its_size_and_order(reader: Client, airport: TargetDataset):
     ask(reader, airport, kind="sample", rows="200", sort="loaded_at", descending="on")
     asked = ReadRequest.objects.get()
     assert (asked.kind, asked.arguments) == ("sample", {"limit": 200, "sort": "loaded_at", "descending": True})
@@ -152,11 +154,11 @@ def test_the_profile_is_beside_the_sample_and_read_when_it_is_opened(reader: Cli
     assert 'name="kind" value="profile"' in text
 
 
-def test_an_unknown_column_is_no_choice(reader: Client, airport: TargetDataset):
+def test_sort_by_an_unknown_column_is_refused(reader: Client, airport: TargetDataset):
     assert "Select a valid choice" in read(reader, data(airport, "?sort=gone"))
 
 
-def test_a_page_of_rows_leads_to_those_before_and_after_it(reader: Client, person: User, airport: TargetDataset):
+def test_page_of_rows_links_the_previous_and_next_page(reader: Client, person: User, airport: TargetDataset):
     made = answered(airport, person, "sample", {"icao": "EDDB"}, truncated=True)
     ReadRequest.objects.filter(pk=made.pk).update(arguments={"limit": 20, "sort": "icao", "offset": 20})
     text = part(reader, made)
@@ -165,25 +167,25 @@ def test_a_page_of_rows_leads_to_those_before_and_after_it(reader: Client, perso
     assert "From row 21" in words(text)
 
 
-def test_the_sample_of_a_history_is_of_its_own_table(reader: Client, airport: TargetDataset):
+def test_sample_of_a_history_reads_the_history_table(reader: Client, airport: TargetDataset):
     ask(reader, airport.history, kind="sample", rows="20")
     assert read_manifest(read=ReadRequest.objects.get()).table.kind == "history"
 
 
-def test_changes_are_asked_of_the_history_by_run_and_kind(reader: Client, airport: TargetDataset):
+def test_changes_read_uses_the_history_with_run_and_operation(reader: Client, airport: TargetDataset):
     ask(reader, airport, kind="changes", run="good", op="D")
     asked = ReadRequest.objects.get()
     assert asked.arguments == {"run_id": "good", "limit": 100, "op": "D"}
     assert read_manifest(read=asked).table.kind == "history"
 
 
-def test_changes_of_what_is_not_historized_are_refused_in_words(reader: Client, airport: TargetDataset):
+def test_changes_read_of_a_dataset_without_history_is_refused(reader: Client, airport: TargetDataset):
     raw = TargetDataset.objects.get(name="raw_air_airport")
     assert ask(reader, raw, kind="changes", run="good").status_code == 200
     assert not ReadRequest.objects.filter(kind="changes", status="succeeded").exists()
 
 
-def test_without_scripts_a_question_leads_to_a_page_that_can_be_asked_again(reader: Client, airport: TargetDataset):
+def test_read_without_scripts_redirects_to_a_page_that_can_be_reloaded(reader: Client, airport: TargetDataset):
     assert "<noscript>" in read(reader, data(airport))
     answer = ask(reader, airport, script=False, kind="sample", rows="20")
     asked = ReadRequest.objects.get()
@@ -193,7 +195,7 @@ def test_without_scripts_a_question_leads_to_a_page_that_can_be_asked_again(read
     assert "Check for the result" in page
 
 
-def test_an_export_has_the_rows_of_the_filter_in_its_order(reader: Client, airport: TargetDataset, settings):
+def test_export_applies_filter_and_order_but_no_offset(reader: Client, airport: TargetDataset, settings):
     ask(reader, airport, kind="export", find="ulm", sort="name", descending="True", offset="20")
     asked = ReadRequest.objects.get()
     assert asked.arguments == {"find": "ulm", "sort": "name", "descending": True}
@@ -207,7 +209,7 @@ def test_rows_as_of_a_time_are_exported_from_the_history(reader: Client, airport
     assert read_manifest(read=asked).table.kind == "history"
 
 
-def test_a_masked_column_is_no_order_of_an_export(reader: Client, airport: TargetDataset):
+def test_export_sorted_by_a_masked_column_is_refused(reader: Client, airport: TargetDataset):
     TargetColumn.objects.filter(dataset=airport, name="name").update(pii=True)
     assert "name is masked for you" in words(html_of(ask(reader, airport, kind="export", sort="name")))
     assert not ReadRequest.objects.exists()

@@ -45,23 +45,23 @@ def ask(client: Client, dataset: TargetDataset, **question: str):
 # --- frames ----------------------------------------------------------------------------------
 
 
-def test_looking_writes_nothing(reader: Client, airport: TargetDataset):
+def test_get_of_history_pages_creates_no_read(reader: Client, airport: TargetDataset):
     for part in ("", "as-of/", "as-of/?at=2026-01-01T00:00", f"{KEY}/"):
         assert reader.get(f"/datasets/{airport.key}/history/{part}").status_code == 200
     assert not ReadRequest.objects.exists()
 
 
-def test_a_frame_asks_when_it_appears(reader: Client, airport: TargetDataset):
+def test_history_page_requests_the_key_search_when_it_opens(reader: Client, airport: TargetDataset):
     text = html_of(reader.get(f'/datasets/{airport.key}/history/?q=ED"D'))
     assert 'hx-trigger="load"' in text
     assert 'name="text" value="ED&quot;D"' in text
 
 
-def test_the_history_of_a_history_dataset_is_its_own(reader: Client, airport: TargetDataset):
+def test_history_page_is_available_for_a_history_dataset(reader: Client, airport: TargetDataset):
     assert reader.get(f"/datasets/{airport.history.key}/history/").status_code == 200
 
 
-def test_what_is_not_historized_has_no_history(reader: Client, airport: TargetDataset):
+def test_dataset_without_history_has_no_history_page(reader: Client, airport: TargetDataset):
     raw = TargetDataset.objects.get(name="raw_air_airport")
     assert reader.get(f"/datasets/{raw.key}/history/").status_code == 404
     assert "/history/" not in html_of(reader.get(f"/datasets/{raw.key}/"))
@@ -74,14 +74,14 @@ def test_as_of_offers_the_times_of_loads(reader: Client, airport: TargetDataset)
     assert 'hx-trigger="load"' not in text
 
 
-def test_the_time_of_a_load_is_rounded_so_that_its_versions_are_seen(reader: Client, airport: TargetDataset):
+def test_offered_load_time_is_rounded_up_to_include_its_versions(reader: Client, airport: TargetDataset):
     loaded(airport, load_timestamp=datetime(2026, 1, 1, 9, 59, 59, 250_000, tzinfo=UTC))
     text = html_of(reader.get(f"/datasets/{airport.key}/history/as-of/"))
     assert "?at=2026-01-01T10:00:00" in text
 
 
 @pytest.mark.parametrize(("given", "said"), [("", "Choose a date"), ("soon", "not a date and time")])
-def test_as_of_needs_a_time(reader: Client, airport: TargetDataset, given: str, said: str):
+def test_as_of_page_requires_a_valid_time(reader: Client, airport: TargetDataset, given: str, said: str):
     text = html_of(reader.get(f"/datasets/{airport.key}/history/as-of/?at={given}&find=ED"))
     assert said in text
     assert f'value="{given}"' in text
@@ -89,7 +89,7 @@ def test_as_of_needs_a_time(reader: Client, airport: TargetDataset, given: str, 
     assert 'hx-trigger="load"' not in text
 
 
-def test_as_of_can_be_asked_as_it_was_known_at_another_time(reader: Client, airport: TargetDataset):
+def test_as_of_page_accepts_a_known_at_time(reader: Client, airport: TargetDataset):
     address = f"/datasets/{airport.key}/history/as-of/?at=2024-01-19T00:00:00&known_at=2026-11-20T12:00:00"
     text = html_of(reader.get(address))
     assert '<input type="hidden" name="known_at" value="2026-11-20T12:00:00">' in text
@@ -99,7 +99,7 @@ def test_as_of_can_be_asked_as_it_was_known_at_another_time(reader: Client, airp
     assert 'hx-trigger="load"' in plain
 
 
-def test_as_known_on_must_be_a_time(reader: Client, airport: TargetDataset):
+def test_as_of_page_refuses_an_invalid_known_at_time(reader: Client, airport: TargetDataset):
     text = html_of(reader.get(f"/datasets/{airport.key}/history/as-of/?at=2024-01-19T00:00&known_at=soon"))
     assert 'id="known-error"' in text
     assert 'name="known_at" value="soon"' in text
@@ -115,7 +115,7 @@ def numbered(airport: TargetDataset) -> TargetDataset:
     return airport
 
 
-def test_a_history_dated_by_numbers_is_asked_by_number(reader: Client, numbered: TargetDataset):
+def test_as_of_read_of_a_history_dated_by_numbers_takes_a_number(reader: Client, numbered: TargetDataset):
     text = html_of(reader.get(f"/datasets/{numbered.key}/history/as-of/?at=0"))
     assert 'type="number" step="1" id="id_at" name="at" value="0"' in text
     assert '<input type="hidden" name="at" value="0">' in text
@@ -124,7 +124,9 @@ def test_a_history_dated_by_numbers_is_asked_by_number(reader: Client, numbered:
 
 
 @pytest.mark.parametrize(("given", "said"), [("", "Choose a number"), ("2024-01-19", "a whole number here")])
-def test_a_history_dated_by_numbers_has_no_dates(reader: Client, numbered: TargetDataset, given: str, said: str):
+def test_as_of_page_of_a_history_dated_by_numbers_refuses_dates(
+    reader: Client, numbered: TargetDataset, given: str, said: str
+):
     text = html_of(reader.get(f"/datasets/{numbered.key}/history/as-of/?at={given}&find=E"))
     assert said in text
     assert 'hx-trigger="load"' not in text
@@ -141,7 +143,7 @@ def test_versions_dated_by_numbers_show_the_numbers(reader: Client, numbered: Ta
 # --- questions ----------------------------------------------------------------------------------
 
 
-def test_a_question_becomes_a_read(reader: Client, airport: TargetDataset, person: User):
+def test_key_search_creates_a_read_and_polls_for_its_answer(reader: Client, airport: TargetDataset, person: User):
     text = html_of(ask(reader, airport, kind="key_search", text="ED"))
     read = ReadRequest.objects.get()
     assert (read.kind, read.dataset, read.requested_by) == ("key_search", airport, person)
@@ -150,13 +152,13 @@ def test_a_question_becomes_a_read(reader: Client, airport: TargetDataset, perso
     assert 'hx-trigger="every 400ms"' in text
 
 
-def test_as_of_is_asked_in_utc(reader: Client, airport: TargetDataset):
+def test_as_of_read_stores_its_time_in_utc(reader: Client, airport: TargetDataset):
     ask(reader, airport, kind="as_of", at="2024-01-19T00:00:00")
     assert ReadRequest.objects.get().arguments["at"] == "2024-01-19T00:00:00+00:00"
     assert "known_at" not in ReadRequest.objects.get().arguments
 
 
-def test_what_was_known_is_asked_in_utc_too(reader: Client, airport: TargetDataset):
+def test_as_of_read_stores_its_known_at_time_in_utc(reader: Client, airport: TargetDataset):
     ask(reader, airport, kind="as_of", at="2024-01-19T00:00:00", known_at="2026-11-20T12:00:00")
     assert ReadRequest.objects.get().arguments["known_at"] == "2026-11-20T12:00:00+00:00"
 
@@ -173,12 +175,12 @@ def test_what_was_known_is_asked_in_utc_too(reader: Client, airport: TargetDatas
         ({"kind": "key_search", "text": "x" * 201}, "at most 200 characters"),
     ],
 )
-def test_a_question_that_makes_no_sense_is_not_asked(reader: Client, airport: TargetDataset, question: dict, said: str):
+def test_invalid_read_is_refused_with_a_message(reader: Client, airport: TargetDataset, question: dict, said: str):
     assert said in html_of(ask(reader, airport, **question))
     assert not ReadRequest.objects.exists()
 
 
-def test_a_dataset_without_history_cannot_be_asked(reader: Client, airport: TargetDataset):
+def test_versions_read_of_a_view_is_refused(reader: Client, airport: TargetDataset):
     stage = TargetDataset.objects.get(name="stg_air_airport")
     assert "is a view" in html_of(ask(reader, stage, kind="versions", entity_key=KEY))
     assert not ReadRequest.objects.exists()
@@ -187,13 +189,13 @@ def test_a_dataset_without_history_cannot_be_asked(reader: Client, airport: Targ
 # --- waiting ---------------------------------------------------------------------------------
 
 
-def test_without_worker_the_page_says_so_and_goes_on_asking(reader: Client, read: ReadRequest):
+def test_waiting_read_reports_a_missing_worker_and_keeps_polling(reader: Client, read: ReadRequest):
     text = html_of(reader.get(f"/reads/{read.pk}/"))
     assert "no worker is running" in text
     assert "every 400ms" in text
 
 
-def test_nothing_is_sent_while_nothing_changed(reader: Client, read: ReadRequest):
+def test_poll_of_an_unchanged_read_returns_no_content(reader: Client, read: ReadRequest):
     WorkerFactory()
     seen = re.search(r"seen=([\w-]+)", html_of(reader.get(f"/reads/{read.pk}/")))[1]
     assert reader.get(f"/reads/{read.pk}/?seen={seen}").status_code == 204
@@ -201,7 +203,7 @@ def test_nothing_is_sent_while_nothing_changed(reader: Client, read: ReadRequest
     assert "Reading" in html_of(reader.get(f"/reads/{read.pk}/?seen={seen}"))
 
 
-def test_a_page_does_not_wait_for_ever(reader: Client, read: ReadRequest):
+def test_waiting_read_stops_polling_after_90_seconds(reader: Client, read: ReadRequest):
     ReadRequest.objects.update(requested_at=timezone.now() - timedelta(seconds=91))
     text = html_of(reader.get(f"/reads/{read.pk}/"))
     assert "No result after 90 seconds" in text
@@ -209,12 +211,12 @@ def test_a_page_does_not_wait_for_ever(reader: Client, read: ReadRequest):
     assert 'hx-get="/reads/' not in text
 
 
-def test_only_who_asked_sees_the_answer(operator: Client, reader: Client, read: ReadRequest):
+def test_answer_is_visible_only_to_its_requester(operator: Client, reader: Client, read: ReadRequest):
     assert operator.get(f"/reads/{read.pk}/").status_code == 404
     assert reader.get(f"/reads/{read.pk}/").status_code == 200
 
 
-def test_a_refusal_is_shown_as_it_is(reader: Client, read: ReadRequest):
+def test_failed_read_shows_its_message_and_hint(reader: Client, read: ReadRequest):
     error = {"code": "READ_TIMEOUT", "message": "It took longer than 60 seconds", "hint": "Ask for less."}
     ReadRequest.objects.update(status="failed", error=error)
     text = html_of(reader.get(f"/reads/{read.pk}/"))
@@ -223,7 +225,7 @@ def test_a_refusal_is_shown_as_it_is(reader: Client, read: ReadRequest):
     assert 'hx-get="/reads/' not in text
 
 
-def test_a_table_that_is_not_there_yet_is_no_error(reader: Client, read: ReadRequest):
+def test_read_of_a_missing_table_reports_that_no_load_has_run(reader: Client, read: ReadRequest):
     error = {"code": "NO_TABLE", "message": "x does not exist yet", "hint": "A load run creates it."}
     ReadRequest.objects.update(status="failed", error=error)
     assert "Nothing loaded yet" in html_of(reader.get(f"/reads/{read.pk}/"))
@@ -232,7 +234,7 @@ def test_a_table_that_is_not_there_yet_is_no_error(reader: Client, read: ReadReq
 # --- answers ----------------------------------------------------------------------------------
 
 
-def test_found_keys_lead_to_their_versions(reader: Client, airport: TargetDataset, person: User):
+def test_found_keys_link_to_their_versions(reader: Client, airport: TargetDataset, person: User):
     address = answered(airport, person, "key_search", {"icao": "EDDB"}, {"icao": "<b>"})
     text = html_of(reader.get(address))
     assert f'href="/datasets/{airport.key}/history/{KEY}/"' in text
@@ -240,11 +242,11 @@ def test_found_keys_lead_to_their_versions(reader: Client, airport: TargetDatase
     assert "2 keys" in text
 
 
-def test_no_key_found(reader: Client, airport: TargetDataset, person: User):
+def test_key_search_without_a_match_shows_a_message(reader: Client, airport: TargetDataset, person: User):
     assert "No key contains this text" in html_of(reader.get(answered(airport, person, "key_search")))
 
 
-def test_more_keys_than_shown(reader: Client, airport: TargetDataset, person: User):
+def test_truncated_key_search_asks_for_a_longer_text(reader: Client, airport: TargetDataset, person: User):
     address = answered(airport, person, "key_search", {"icao": "EDDB"}, truncated=True)
     assert "type more of the key" in html_of(reader.get(address))
 
@@ -272,7 +274,7 @@ def test_versions_show_what_changed(reader: Client, airport: TargetDataset, pers
     assert "row_hash" not in text
 
 
-def test_the_map_of_changes_has_the_dates_from_which_versions_are_valid(
+def test_change_map_shows_the_start_date_of_each_version(
     reader: Client, airport: TargetDataset, person: User
 ):
     first = {"icao": "EDDB", "name": "Old", "version_started_at": "2020-12-05 00:00:00"}
@@ -282,24 +284,24 @@ def test_the_map_of_changes_has_the_dates_from_which_versions_are_valid(
     assert heads == [("1", "2020-12-05"), ("2", "2024-01-19")]
 
 
-def test_a_run_that_has_no_page_is_named_only(reader: Client, airport: TargetDataset, person: User):
+def test_version_names_a_run_without_a_page_but_does_not_link_it(reader: Client, airport: TargetDataset, person: User):
     row = {"icao": "EDDB", "version_started_at": "2020-12-05 00:00:00", "load_run_id": "<an odd one>"}
     text = html_of(reader.get(answered(airport, person, "versions", row)))
     assert "opened by &lt;an odd one&gt;" in text
     assert 'href="/load-runs/&' not in text
 
 
-def test_an_answer_about_what_is_not_historized_any_more(reader: Client, airport: TargetDataset, person: User):
+def test_answer_is_refused_after_the_dataset_lost_its_history(reader: Client, airport: TargetDataset, person: User):
     address = answered(airport, person, "versions")
     TargetDataset.objects.filter(pk=airport.pk).update(historize=False)
     assert "is not historized" in html_of(reader.get(address))
 
 
-def test_a_key_without_versions(reader: Client, airport: TargetDataset, person: User):
+def test_key_without_versions_shows_a_message(reader: Client, airport: TargetDataset, person: User):
     assert "No such key" in html_of(reader.get(answered(airport, person, "versions")))
 
 
-def test_the_table_as_of_an_instant(reader: Client, airport: TargetDataset, person: User):
+def test_as_of_answer_links_keys_and_reports_truncation(reader: Client, airport: TargetDataset, person: User):
     address = answered(airport, person, "as_of", {"icao": "EDDB", "elevation": None}, truncated=True)
     text = html_of(reader.get(address))
     assert f'href="/datasets/{airport.key}/history/{KEY}/"' in text
@@ -308,11 +310,13 @@ def test_the_table_as_of_an_instant(reader: Client, airport: TargetDataset, pers
     assert "row_hash" not in text
 
 
-def test_an_answer_says_as_of_when_it_was_known(reader: Client, airport: TargetDataset, person: User):
+def test_as_of_answer_shows_its_known_at_time(reader: Client, airport: TargetDataset, person: User):
     address = answered(airport, person, "as_of", {"icao": "EDDB"})
     ReadRequest.objects.update(arguments={"at": "2024-01-19T00:00:00+00:00", "known_at": "2026-11-20T12:00:00+00:00"})
     assert "as known on 2026-11-20T12:00:00 UTC, table version 7" in html_of(reader.get(address))
 
 
-def test_an_instant_before_the_first_load(reader: Client, airport: TargetDataset, person: User):
+def test_as_of_answer_without_rows_explains_that_no_version_was_valid(
+    reader: Client, airport: TargetDataset, person: User
+):
     assert "no version was valid at this time" in html_of(reader.get(answered(airport, person, "as_of")))

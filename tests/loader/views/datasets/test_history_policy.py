@@ -66,12 +66,12 @@ def is_off(page: str, name: str) -> bool:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def test_the_tab_is_there_and_current(editor: Client, airport: TargetDataset):
+def test_policy_tab_is_marked_as_current(editor: Client, airport: TargetDataset):
     page = read(editor, address(airport))
     assert re.search(rf'<a href="{address(airport)}" aria-current="page"', page)
 
 
-def test_readers_see_the_policy_in_words_and_what_it_does_and_no_form(viewer: Client, airport: TargetDataset):
+def test_viewer_sees_the_policy_and_its_effect_without_a_form(viewer: Client, airport: TargetDataset):
     store(airport, history_policy={"deletes": "tombstone"})
     page = read(viewer, address(airport))
     assert "policy-form" not in page
@@ -80,14 +80,14 @@ def test_readers_see_the_policy_in_words_and_what_it_does_and_no_form(viewer: Cl
     assert "4 versions are recorded" in words(section(page, "versions-head"))
 
 
-def test_readers_cannot_save_nor_ask(viewer: Client, editor: Client, airport: TargetDataset):
+def test_viewer_can_neither_save_nor_preview_a_policy(viewer: Client, editor: Client, airport: TargetDataset):
     sent = typed(read(editor, address(airport)), deletes="ignore")
     assert viewer.post(address(airport), sent).status_code == 403
     assert viewer.post(address(airport), sent | {"show": "yes"}).status_code == 403
     assert again(airport).history_policy == {}
 
 
-def test_a_history_shows_the_policy_of_its_base_and_where_it_is_changed(editor: Client, airport: TargetDataset):
+def test_policy_page_of_a_history_links_the_policy_of_its_base(editor: Client, airport: TargetDataset):
     page = read(editor, address(airport.history))
     assert "policy-form" not in page
     assert f'uses the policy of <a href="{address(airport)}">' in page
@@ -95,7 +95,7 @@ def test_a_history_shows_the_policy_of_its_base_and_where_it_is_changed(editor: 
 
 
 @pytest.mark.parametrize(("name", "said"), [("raw_air_airport", "Layer raw"), ("stg_air_airport", "Layer stage")])
-def test_where_no_history_can_be_kept_the_page_says_why(editor: Client, airport: TargetDataset, name: str, said: str):
+def test_policy_page_explains_layers_without_history(editor: Client, airport: TargetDataset, name: str, said: str):
     page = read(editor, address(TargetDataset.objects.get(name=name)))
     assert f"{said} keeps no history" in page
     assert "policy-form" not in page
@@ -113,7 +113,7 @@ def test_every_field_has_a_label_and_a_help_text_and_every_choice_a_sentence(edi
 # --- what the choices do --------------------------------------------------------------------------
 
 
-def test_the_page_shows_what_the_stored_policy_makes_of_five_rows(editor: Client, airport: TargetDataset):
+def test_policy_page_shows_the_outcome_of_five_sample_rows(editor: Client, airport: TargetDataset):
     page = words(section(read(editor, address(airport)), "sample"))
     assert "Five sample rows generated for 3 of 6 columns" in page
     assert "3 A new" not in page
@@ -121,7 +121,7 @@ def test_the_page_shows_what_the_stored_policy_makes_of_five_rows(editor: Client
     assert "icao icao 2 is absent. Ends version 3." in page
 
 
-def test_choices_are_shown_without_being_saved(editor: Client, airport: TargetDataset):
+def test_preview_of_a_policy_is_not_saved(editor: Client, airport: TargetDataset):
     page = show(editor, airport, input="delta")
     assert "Preview only" in page
     assert "icao icao 2 is absent. That means nothing." in words(page)
@@ -142,12 +142,12 @@ def test_each_version_names_the_rows_that_made_it(editor: Client, airport: Targe
     assert made == [("1", "5"), ("5", "2"), ("2", "4")]
 
 
-def test_the_columns_are_called_as_the_profile_has_them(editor: Client, airport: TargetDataset):
+def test_preview_uses_the_column_names_of_the_profile(editor: Client, airport: TargetDataset):
     page = words(show(editor, airport, profile="scd2"))
     assert "__valid_from __valid_to __is_current version_state" in page
 
 
-def test_what_does_not_go_together_is_said_with_the_field_in_place_of_the_sample(
+def test_invalid_policy_shows_the_field_error_instead_of_the_sample(
     editor: Client, airport: TargetDataset
 ):
     page = show(editor, airport, input="cdc", time="sequence")
@@ -155,7 +155,7 @@ def test_what_does_not_go_together_is_said_with_the_field_in_place_of_the_sample
     assert "versions-head" not in page
 
 
-def test_what_has_no_say_is_switched_off_with_the_reason(editor: Client, airport: TargetDataset):
+def test_policy_fields_without_effect_are_disabled_with_the_reason(editor: Client, airport: TargetDataset):
     page = read(editor, address(airport))
     assert is_off(page, "late")
     assert "Rows that are dated by the load are never late." in field(page, "late")
@@ -165,7 +165,7 @@ def test_what_has_no_say_is_switched_off_with_the_reason(editor: Client, airport
     assert "Deletes can only be ignored" in field(page, "deletes")
 
 
-def test_the_part_that_scripts_swap_tells_which_fields_have_no_say(editor: Client, airport: TargetDataset):
+def test_preview_part_lists_the_policy_fields_without_effect(editor: Client, airport: TargetDataset):
     page = show(editor, airport, input="cdc", time="sequence", op="op")
     part = page[page.index('id="policy-unused"') :]
     told = part[: part.index("</script>")]
@@ -174,13 +174,13 @@ def test_the_part_that_scripts_swap_tells_which_fields_have_no_say(editor: Clien
     assert '"late"' not in told
 
 
-def test_without_a_key_there_is_nothing_to_show(editor: Client, airport: TargetDataset):
+def test_policy_page_reports_a_missing_business_key(editor: Client, airport: TargetDataset):
     store(airport, historize=False)
     airport.columns.update(role="attribute", key_ordinal=None)
     assert "The dataset has no business key" in read(editor, address(airport))
 
 
-def test_the_number_of_columns_costs_no_queries(
+def test_number_of_queries_does_not_depend_on_the_number_of_columns(
     editor: Client, airport: TargetDataset, django_assert_max_num_queries: DjangoAssertNumQueries
 ):
     with django_assert_max_num_queries(26) as few:
@@ -194,7 +194,7 @@ def test_the_number_of_columns_costs_no_queries(
 # --- the history that is there --------------------------------------------------------------------
 
 
-def test_what_is_not_built_yet_may_be_anything(editor: Client, airport: TargetDataset):
+def test_policy_page_permits_every_choice_before_a_history_exists(editor: Client, airport: TargetDataset):
     assert "No history exists yet: every choice is possible" in read(editor, address(airport))
 
 
@@ -204,12 +204,12 @@ def built(world: World) -> tuple[Client, TargetDataset]:
     return signed_in(world.author), TargetDataset.objects.get(historize=True)
 
 
-def test_the_policy_it_is_kept_by_changes_nothing(built: tuple[Client, TargetDataset]):
+def test_policy_page_reports_no_change_for_the_policy_of_the_history(built: tuple[Client, TargetDataset]):
     client, dataset = built
     assert "No change: the history already uses this policy." in read(client, address(dataset))
 
 
-def test_another_form_of_versions_is_told_as_refused_with_what_a_report_says(built: tuple[Client, TargetDataset]):
+def test_preview_shows_a_change_of_the_form_as_refused_with_the_report_decision(built: tuple[Client, TargetDataset]):
     client, dataset = built
     page = words(show(client, dataset, deletes="tombstone"))
     assert "refused It would differ in whether a delete leaves a tombstone" in page
@@ -217,7 +217,7 @@ def test_another_form_of_versions_is_told_as_refused_with_what_a_report_says(bui
     assert "HISTORY_FORM" in page
 
 
-def test_what_holds_from_the_next_load_on_is_told_so(built: tuple[Client, TargetDataset]):
+def test_preview_marks_changes_that_apply_from_the_next_load(built: tuple[Client, TargetDataset]):
     client, dataset = built
     page = words(show(client, dataset, views=["current"]))
     assert "next load Views: so from the next load on; nothing that is there changes." in page
@@ -227,7 +227,7 @@ def test_what_holds_from_the_next_load_on_is_told_so(built: tuple[Client, Target
 # --- saving ---------------------------------------------------------------------------------------
 
 
-def test_a_policy_is_saved_with_who_and_what_in_the_change_log(editor: Client, airport: TargetDataset):
+def test_saved_policy_is_recorded_in_the_change_log(editor: Client, airport: TargetDataset):
     answer = post(editor, airport, input="effective", time="seen_at", late="ignore", label_new="I")
     assert answer.url == address(airport)
     expected = {"input": "effective", "time": "seen_at", "late": "ignore", "state_labels": {"new": "I"}}
@@ -236,7 +236,7 @@ def test_a_policy_is_saved_with_who_and_what_in_the_change_log(editor: Client, a
     assert (entry.actor, "history_policy" in entry.changes) == ("mia", True)
 
 
-def test_saving_what_was_not_touched_changes_nothing(editor: Client, airport: TargetDataset):
+def test_saving_an_unchanged_policy_keeps_the_version(editor: Client, airport: TargetDataset):
     store(airport, history_policy={"input": "cdc", "time": "sequence", "op": "op", "views": ["current"]})
     version = again(airport).version
     answer = post(editor, airport)
@@ -244,14 +244,14 @@ def test_saving_what_was_not_touched_changes_nothing(editor: Client, airport: Ta
     assert again(airport).version == version
 
 
-def test_history_is_switched_off_and_on_here_too(editor: Client, airport: TargetDataset):
+def test_policy_form_switches_the_history_off_and_on(editor: Client, airport: TargetDataset):
     post(editor, airport, historize=None)
     assert (again(airport).historize, again(airport).history.active) == (False, False)
     post(editor, airport, historize="on")
     assert (again(airport).historize, again(airport).history.active) == (True, True)
 
 
-def test_what_has_no_say_is_left_out_when_a_browser_does_not_send_it(editor: Client, airport: TargetDataset):
+def test_policy_fields_that_are_not_sent_are_removed(editor: Client, airport: TargetDataset):
     store(airport, history_policy={"input": "effective", "time": "seen_at", "late": "ignore", "late_horizon": 3})
     post(editor, airport, input="snapshot", time="load", late=None, late_horizon=None)
     assert again(airport).history_policy == {}
@@ -276,7 +276,7 @@ def test_what_has_no_say_is_left_out_when_a_browser_does_not_send_it(editor: Cli
         ({"track": ["seen_at"], "time": "seen_at"}, "track", "it is never tracked"),
     ],
 )
-def test_nonsense_is_refused_by_its_field_and_nothing_typed_is_lost(
+def test_invalid_policy_is_refused_at_its_field_and_keeps_the_input(
     editor: Client, airport: TargetDataset, over: dict, name: str, said: str
 ):
     answer = post(editor, airport, **over, label_deleted="gone")
@@ -287,7 +287,7 @@ def test_nonsense_is_refused_by_its_field_and_nothing_typed_is_lost(
     assert again(airport).history_policy == {}
 
 
-def test_the_second_sees_both_policies_field_by_field_and_saves_only_what_they_touched(
+def test_concurrent_policy_edit_shows_both_versions_and_saves_only_own_changes(
     editor: Client, airport: TargetDataset
 ):
     page = read(editor, address(airport))
@@ -305,7 +305,7 @@ def test_the_second_sees_both_policies_field_by_field_and_saves_only_what_they_t
     assert again(airport).history_policy == {"deletes": "ignore", "profile": "dbt"}
 
 
-def test_going_on_from_a_conflict_shows_the_form_unsaved(editor: Client, airport: TargetDataset):
+def test_continuing_from_a_conflict_shows_the_form_without_saving(editor: Client, airport: TargetDataset):
     page = read(editor, address(airport))
     store(airport, history_policy={"deletes": "ignore"})
     text = html_of(editor.post(address(airport), typed(page, profile="dbt")))
@@ -326,7 +326,7 @@ def test_going_on_from_a_conflict_shows_the_form_unsaved(editor: Client, airport
         ({"historize": "", "input": "cdc", "time": "sequence", "op": "op"}, "Upsert"),
     ],
 )
-def test_the_load_type_of_the_choices_is_shown(editor: Client, airport: TargetDataset, choices: dict, label: str):
+def test_preview_shows_the_load_type_of_the_policy(editor: Client, airport: TargetDataset, choices: dict, label: str):
     assert f"<b>Load type {label}.</b>" in show(editor, airport, **choices)
 
 

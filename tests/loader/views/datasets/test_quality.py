@@ -53,7 +53,7 @@ def page_of(dataset: TargetDataset, part: str = "quality/") -> str:
     return f"/datasets/{dataset.key}/{part}"
 
 
-def test_the_page_shows_the_newest_result_and_draws_the_last_ones_with_their_table(reader: Client, check: QualityCheck):
+def test_quality_page_shows_the_newest_result_and_a_chart_of_the_last_ones(reader: Client, check: QualityCheck):
     add_result(check, "passed", failed=0, run="bad")
     add_result(check)
     page = text_of(reader, page_of(check.dataset))
@@ -65,7 +65,7 @@ def test_the_page_shows_the_newest_result_and_draws_the_last_ones_with_their_tab
     assert "Add check" not in page
 
 
-def test_keys_of_failed_rows_of_a_sensitive_dataset_are_shown_to_stewards_alone(reader: Client, check: QualityCheck):
+def test_keys_of_failed_rows_of_a_sensitive_dataset_are_shown_only_to_stewards(reader: Client, check: QualityCheck):
     add_result(check)
     check.dataset.columns.filter(name="name").update(pii=True)
     assert "icao=KJFK" not in text_of(reader, page_of(check.dataset))
@@ -74,13 +74,13 @@ def test_keys_of_failed_rows_of_a_sensitive_dataset_are_shown_to_stewards_alone(
     assert "icao=KJFK" in text_of(steward, page_of(check.dataset))
 
 
-def test_the_page_of_a_run_has_the_results_of_its_datasets(reader: Client, check: QualityCheck):
+def test_run_page_shows_the_check_results_of_its_datasets(reader: Client, check: QualityCheck):
     add_result(check)
     assert "Warned named 2 of 9 rows failed" in words(text_of(reader, "/load-runs/good/"))
     assert "named 2 of 9" not in words(text_of(reader, "/load-runs/bad/"))
 
 
-def test_a_dataset_downstream_says_that_its_data_failed_checks(reader: Client, check: QualityCheck, warehouse):
+def test_downstream_dataset_shows_failed_checks_of_its_inputs(reader: Client, check: QualityCheck, warehouse):
     reading = TargetDataset.objects.get(name="rc_net_route")
     other = create_check(dataset=warehouse, name="other", kind="row_count", arguments={"minimum": "1"})
     mark = "Built on data that failed"
@@ -95,7 +95,7 @@ def test_a_dataset_downstream_says_that_its_data_failed_checks(reader: Client, c
     assert f"{mark} 2 checks" in words(text_of(reader, page_of(history, "")))
 
 
-def test_a_check_that_passed_since_marks_nothing(reader: Client, check: QualityCheck, warehouse):
+def test_downstream_mark_disappears_after_the_check_passes(reader: Client, check: QualityCheck, warehouse):
     history = TargetDataset.objects.get(history_of=warehouse)
     add_result(check)
     LoadRunFactory(run_id="later")
@@ -123,7 +123,7 @@ def profile(warehouse: TargetDataset) -> TableProfile:
     )
 
 
-def test_a_table_without_a_profile_is_read_when_the_page_opens(reader: Client, warehouse: TargetDataset):
+def test_profile_page_without_a_stored_profile_requests_a_read(reader: Client, warehouse: TargetDataset):
     page = text_of(reader, page_of(warehouse, "quality/profile/"))
     assert '<input type="hidden" name="kind" value="profile">' in page
     reader.post(page_of(warehouse, "reads/"), {"kind": "profile"})
@@ -138,13 +138,13 @@ def test_the_stored_profile_is_drawn(reader: Client, profile: TableProfile):
     assert "Suggested checks" not in page
 
 
-def test_values_of_a_column_that_was_classified_since_are_not_shown(reader: Client, profile: TableProfile):
+def test_profile_hides_values_of_a_column_classified_later(reader: Client, profile: TableProfile):
     profile.dataset.columns.filter(name="name").update(pii=True)
     page = words(text_of(reader, page_of(profile.dataset, "quality/profile/")))
     assert "name string 0 2 values are masked for you" in page
 
 
-def test_the_profile_of_an_empty_table_says_so(reader: Client, profile: TableProfile):
+def test_profile_of_an_empty_table_shows_a_message(reader: Client, profile: TableProfile):
     TableProfile.objects.update(content={"rows": 0, "profile": []})
     assert "The table has no rows." in words(text_of(reader, page_of(profile.dataset, "quality/profile/")))
 
@@ -162,7 +162,7 @@ def test_a_suggested_check_is_accepted_by_a_click(editor: Client, profile: Table
     assert editor.post(place, {"suggestion": "accepted_values:name"}).status_code == 404
 
 
-def test_values_of_a_sensitive_column_are_not_suggested_to_those_who_may_read_them(profile: TableProfile):
+def test_accepted_values_of_a_sensitive_column_are_not_suggested_even_to_stewards(profile: TableProfile):
     profile.dataset.columns.filter(name="name").update(pii=True)
     browser = Client()
     browser.force_login(someone("sue", Role.STEWARD, Role.EDITOR))
@@ -173,7 +173,7 @@ def test_values_of_a_sensitive_column_are_not_suggested_to_those_who_may_read_th
     assert browser.post(page_of(profile.dataset, "quality/suggestions/"), wanted).status_code == 404
 
 
-def test_quarantined_rows_are_shown_with_a_box_each(operator: Client, starter, warehouse: TargetDataset):
+def test_quarantined_rows_have_a_check_box_each(operator: Client, starter, warehouse: TargetDataset):
     answer = {
         "columns": ["__entry", "__run", "__at", "__reasons", "icao", "name"],
         "rows": [["ab" * 32, "good", "2026-11-21 08:00:00", "named", "KJFK", None]],
@@ -189,7 +189,7 @@ def test_quarantined_rows_are_shown_with_a_box_each(operator: Client, starter, w
     assert "named good 2026-11-21 08:00:00 KJFK NULL" in words(page)
 
 
-def test_rejected_rows_have_their_places_and_a_file(reader: Client, person, warehouse: TargetDataset):
+def test_rejected_rows_show_file_and_row_and_are_downloaded_as_csv(reader: Client, person, warehouse: TargetDataset):
     columns = ["__entry", "__run", "__at", "__reasons", "__file", "__row", "__record", "icao", "name"]
     entry = ["ab" * 32, "bad", "2026-11-21 08:00:00", "NULL_KEY icao", "a.csv", "7", None, None, "Kennedy"]
     answer = {"columns": columns, "rows": [entry], "truncated": False, "masked": [], "table_version": 1}
@@ -206,7 +206,7 @@ def test_rejected_rows_have_their_places_and_a_file(reader: Client, person, ware
     assert file.splitlines()[0].replace('"', "") == "entry,run,at,reasons,file,row,record,icao,name"
 
 
-def test_more_rows_than_the_page_has_are_read_when_a_file_is_wanted(reader: Client, person, warehouse: TargetDataset):
+def test_download_of_all_quarantined_rows_requests_another_read(reader: Client, person, warehouse: TargetDataset):
     answer = {"columns": ["__entry", "name"], "rows": [["ab", "x"]], "truncated": True, "table_version": 1}
     given = {"kind": "quarantine", "dataset": warehouse, "requested_by": person, "status": "succeeded"}
     read = ReadRequestFactory(**given, arguments={"limit": 100, "run_id": "bad"}, answer=answer)
@@ -218,7 +218,7 @@ def test_more_rows_than_the_page_has_are_read_when_a_file_is_wanted(reader: Clie
     assert [entry.arguments["limit"] for entry in wanted] == [100, 10_000]
 
 
-def test_the_page_of_a_run_lists_all_classes_of_faults_and_leads_to_the_rows(reader: Client, warehouse: TargetDataset):
+def test_run_page_lists_all_fault_classes_and_links_the_rejected_rows(reader: Client, warehouse: TargetDataset):
     faults = [
         {"code": code, "message": f"{code} found", "column": column, "count": count, "samples": [f"line 3: {code}-x"]}
         for code, column, count in (("VALUE_DOES_NOT_FIT", "elevation", 4), ("NULL_KEY", "icao", 1))
@@ -252,7 +252,7 @@ def test_results_are_listed_by_the_api_without_keys_of_rows(reader: Client, chec
     assert reader.get("/api/v1/check-results/?outcome=passed").json()["count"] == 0
 
 
-def test_a_history_batch_with_faults_keeps_no_rows(warehouse: TargetDataset):
+def test_history_batch_with_faults_has_no_rejected_rows(warehouse: TargetDataset):
     row = DatasetRun.objects.filter(dataset=warehouse).first()
     row.error = {"code": "RAGGED_ROW", "faults": [{"code": "RAGGED_ROW"}]}
     assert row.has_rejected_rows
@@ -282,7 +282,7 @@ def shown(client: Client, check: QualityCheck) -> str:
     return " ".join([*(text_of(client, page) for page in pages), api, one]).replace(",", "")
 
 
-def test_numbers_of_columns_that_were_classified_since_are_not_shown(reader: Client, total: QualityCheck):
+def test_check_results_hide_numbers_of_a_column_classified_later(reader: Client, total: QualityCheck):
     assert shown(reader, total).count("4321") >= 4
     total.dataset.columns.filter(name="elevation").update(sensitivity="confidential")
     text = shown(reader, total)
@@ -302,7 +302,7 @@ def test_numbers_of_a_check_that_is_gone_are_hidden_if_its_dataset_is_sensitive(
 COUNTED = 43217
 
 
-def test_numbers_of_rows_that_a_sensitive_column_chooses_are_shown_to_stewards_alone(
+def test_row_counts_chosen_by_a_sensitive_column_are_shown_only_to_stewards(
     reader: Client, warehouse: TargetDataset
 ):
     """A SELECT, a condition or ``where`` can make a number of rows that is a value; the outcome is shown."""
@@ -330,7 +330,7 @@ def test_numbers_of_rows_that_a_sensitive_column_chooses_are_shown_to_stewards_a
         assert str(COUNTED) not in text, f"{check.kind} after a change of the check"
 
 
-def test_a_query_that_names_a_hash_of_a_sensitive_key_has_no_number(reader: Client, warehouse: TargetDataset):
+def test_row_count_of_a_query_over_the_hash_of_a_sensitive_key_is_hidden(reader: Client, warehouse: TargetDataset):
     warehouse.columns.filter(key_ordinal=1).update(pii=True)
     sql = f"SELECT 1 FROM {warehouse} WHERE {warehouse.name}_key LIKE '0%'"
     check = create_check(dataset=warehouse, name="hashes", kind="query", arguments={"sql": sql})
@@ -379,7 +379,7 @@ def test_steward_of_one_schema_reads_no_number_about_unknown_datasets(check: Qua
     assert shown_result.failed is None
 
 
-def test_number_of_a_query_is_shown_unless_a_column_that_is_sensitive_in_its_table_decides_it(
+def test_row_count_of_a_query_is_hidden_if_a_sensitive_column_of_its_table_decides_it(
     reader: Client, warehouse: TargetDataset
 ):
     other = TargetDataset.objects.get(name="rc_net_route")

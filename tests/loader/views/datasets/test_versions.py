@@ -34,7 +34,7 @@ def row(start: str, end: str | None = None, **values: object) -> dict:
     return {"id": "a", "version_started_at": start, "version_ended_at": end, "version_state": "changed", **values}
 
 
-def test_the_first_version_has_nothing_to_compare_with(table: TableSpec):
+def test_first_version_has_no_changes(table: TableSpec):
     (only,) = versions(answer(table, row("2024-01-01 00:00:00", name="x")), table)
     assert (only.began, only.changes, only.gap, only.is_open) == ("new", (), None, True)
     assert [field.name for field in only.fields] == ["id", "name", "size"]
@@ -55,7 +55,7 @@ def test_changes_are_found_field_by_field(table: TableSpec):
     assert [field.name for field in second.kept] == ["id", "size"]
 
 
-def test_the_map_of_changes_has_a_column_that_changed_and_the_versions_in_which_it_did(table: TableSpec):
+def test_change_map_lists_each_changed_column_with_its_versions(table: TableSpec):
     found = versions(
         answer(
             table,
@@ -68,7 +68,7 @@ def test_the_map_of_changes_has_a_column_that_changed_and_the_versions_in_which_
     assert change_map(found) == [("name", [False, True, True]), ("size", [False, False, True])]
 
 
-def test_a_gap_is_a_reappearance(table: TableSpec):
+def test_version_after_a_gap_is_a_reappearance(table: TableSpec):
     first, second = versions(
         answer(
             table,
@@ -82,12 +82,12 @@ def test_a_gap_is_a_reappearance(table: TableSpec):
     assert second.changes == ()
 
 
-def test_columns_that_only_the_table_knows_are_shown(table: TableSpec):
+def test_columns_that_only_the_answer_contains_are_shown(table: TableSpec):
     (only,) = versions(answer(table, row("2024-01-01 00:00:00", old="kept"), extra=("old",)), table)
     assert ("old", "kept") in [(field.name, field.value) for field in only.fields]
 
 
-def test_a_high_end_is_an_open_end(table: TableSpec):
+def test_version_with_a_high_end_date_is_open(table: TableSpec):
     end = "9999-12-31 23:59:59.999"
     (by_partition,) = versions(answer(table, row("2024-01-01 00:00:00", "2300-01-01", version_segment="open")), table)
     (by_date,) = versions(answer(table, row("2024-01-01 00:00:00", end)), table)
@@ -109,7 +109,7 @@ def test_versions_dated_by_numbers_have_no_times(table: TableSpec):
     assert time_line(found, NOW).spans == ()
 
 
-def test_no_versions(table: TableSpec):
+def test_answer_without_rows_has_no_versions_and_no_time_line(table: TableSpec):
     assert versions(answer(table), table) == []
     assert time_line([], NOW).spans == ()
 
@@ -125,7 +125,7 @@ def test_no_versions(table: TableSpec):
         ("", None),
     ],
 )
-def test_instants(text: str | None, expected: datetime | None):
+def test_instant_parses_timestamps_as_utc(text: str | None, expected: datetime | None):
     assert instant(text) == expected
 
 
@@ -147,7 +147,7 @@ def test_the_time_line_is_to_scale(table: TableSpec):
     assert line.ticks[-1].label == "now"
 
 
-def test_a_version_of_a_second_can_still_be_hit(table: TableSpec):
+def test_short_version_has_a_minimum_width_on_the_time_line(table: TableSpec):
     found = versions(
         answer(
             table,
@@ -162,7 +162,7 @@ def test_a_version_of_a_second_can_still_be_hit(table: TableSpec):
     assert sum(widths) == pytest.approx(100)
 
 
-def test_a_version_from_the_future_has_no_length_below_zero(table: TableSpec):
+def test_future_version_has_no_negative_width(table: TableSpec):
     (only,) = time_line(versions(answer(table, row("2030-01-01 00:00:00")), table), NOW).spans
     assert (only.x, only.width) == (0, 100)
 
@@ -176,7 +176,7 @@ def test_widths_always_fill_the_line(lengths: list[float]):
         assert min(widths) >= min(NARROWEST, 100 / len(lengths)) - 0.01
 
 
-def test_rows_show_values_and_their_beginning(table: TableSpec):
+def test_found_rows_contain_values_and_the_version_start(table: TableSpec):
     found = found_rows(answer(table, row("2024-01-01 00:00:00", rc_t_key="k", name="x")), table)
     assert found.columns == ("id", "name", "size", "version_started_at")
     assert found.rows[0].entity_key == "k"
@@ -187,7 +187,7 @@ def test_rows_show_values_and_their_beginning(table: TableSpec):
     ("seconds", "text"),
     [(None, ""), (0, "0.0 s"), (9.94, "9.9 s"), (12.4, "12 s"), (185, "3 min 05 s"), (7800, "2 h 10 min")],
 )
-def test_durations(seconds: float | None, text: str):
+def test_duration_is_formatted_by_its_length(seconds: float | None, text: str):
     assert duration(seconds) == text
 
 
@@ -200,9 +200,9 @@ def test_durations(seconds: float | None, text: str):
         (timedelta(0), "no time"),
     ],
 )
-def test_spans(length: timedelta, text: str):
+def test_span_is_formatted_in_its_largest_units(length: timedelta, text: str):
     assert span(length) == text
 
 
-def test_numbers():
+def test_number_is_formatted_with_thousands_separators():
     assert (number(28130), number(None), number(0), number("")) == ("28,130", "", "0", "")

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 KEY = "a" * 64
 
 
-def test_a_value_has_its_path_its_versions_and_its_delivered_rows(reader: Client, airport: TargetDataset):
+def test_origin_page_shows_path_versions_and_delivered_rows_of_a_value(reader: Client, airport: TargetDataset):
     answer = reader.get(f"/datasets/{airport.key}/why/{KEY}/?column=name")
     assert [node.qualified_name for node in answer.context["path"]] == [
         "air.airport.name",
@@ -53,7 +53,7 @@ def answered(dataset: TargetDataset, person: User, kind: str, *rows: dict, **mor
     )
 
 
-def test_a_cell_as_of_a_time_leads_to_the_page_of_its_column_at_that_time(
+def test_as_of_cell_links_the_origin_page_of_its_column_at_that_time(
     reader: Client, person: User, airport: TargetDataset
 ):
     at = "2026-11-21T00:00:00+00:00"
@@ -64,7 +64,7 @@ def test_a_cell_as_of_a_time_leads_to_the_page_of_its_column_at_that_time(
     assert page.context["origin"] == {"kind": "origin", "entity_key": KEY, "at": at}
 
 
-def test_a_row_as_of_a_time_leads_to_its_origin_with_the_columns_to_choose(
+def test_as_of_row_links_an_origin_page_with_a_choice_of_columns(
     reader: Client, person: User, airport: TargetDataset
 ):
     made = answered(airport, person, "as_of", {"icao": "EDDB"}, arguments={"at": "2026-11-21T00:00:00+00:00"})
@@ -76,7 +76,7 @@ def test_a_row_as_of_a_time_leads_to_its_origin_with_the_columns_to_choose(
     assert page.context["origin"]["at"] == "2026-11-21T00:00:00+00:00"
 
 
-def test_a_sample_of_rawcore_leads_to_versions_and_to_the_page_of_each_cell(
+def test_rawcore_sample_links_versions_and_the_origin_page_of_each_cell(
     reader: Client, person: User, airport: TargetDataset
 ):
     made = answered(airport, person, "sample", {"icao": "EDDB", "name": "Berlin"})
@@ -84,7 +84,7 @@ def test_a_sample_of_rawcore_leads_to_versions_and_to_the_page_of_each_cell(
     assert f"/datasets/{airport.key}/why/{KEY}/?column=name" in links(reader, made)
 
 
-def test_a_row_of_a_history_leads_to_the_delivery_of_its_version(reader: Client, person: User, airport: TargetDataset):
+def test_history_row_links_the_origin_of_its_version(reader: Client, person: User, airport: TargetDataset):
     made = answered(airport.history, person, "sample", {"icao": "EDDB"})
     (address,) = [own for own in links(reader, made) if "column=name" in own]
     assert reader.get(address).context["origin"]["at"] == "2024-01-19 00:00:00"
@@ -92,7 +92,7 @@ def test_a_row_of_a_history_leads_to_the_delivery_of_its_version(reader: Client,
     assert read_manifest(read=ReadRequest.objects.get(kind="origin")).arguments["at"] == "2024-01-19T00:00:00+00:00"
 
 
-def test_unchanged_values_of_a_version_lead_to_their_page(reader: Client, person: User, airport: TargetDataset):
+def test_unchanged_values_of_a_version_link_their_origin_page(reader: Client, person: User, airport: TargetDataset):
     made = answered(airport, person, "versions", {"icao": "EDDB", "name": "Berlin"}, arguments={"entity_key": KEY})
     at = "2024-01-19T00%3A00%3A00"
     assert any(f"column=name&at={at}" in own for own in links(reader, made))
@@ -106,7 +106,7 @@ def board(airport: TargetDataset) -> TargetDataset:
     return create_target_dataset(schema=schema, name="board", select=select, business_key=["icao"])
 
 
-def test_a_cell_of_a_model_leads_to_its_expressions_and_to_the_row_with_its_key(
+def test_model_cell_links_its_expressions_and_the_input_row_with_its_key(
     reader: Client, person: User, airport: TargetDataset, board: TargetDataset
 ):
     made = answered(board, person, "sample", {"icao": "EDDB", "loud": "BERLIN"})
@@ -119,7 +119,7 @@ def test_a_cell_of_a_model_leads_to_its_expressions_and_to_the_row_with_its_key(
     assert "The key of this row is a key of an input" in words(text)
 
 
-def test_a_row_of_a_model_with_another_key_is_not_followed(reader: Client, person: User, airport: TargetDataset):
+def test_model_row_with_another_key_cannot_be_followed_to_one_row(reader: Client, person: User, airport: TargetDataset):
     schema = TargetSchemaFactory(name="serving", layer="serving")
     select = "SELECT name, count(*) AS n FROM rawcore.rc_air_airport GROUP BY name"
     counts = create_target_dataset(schema=schema, name="counts", select=select, business_key=["name"])
@@ -130,7 +130,7 @@ def test_a_row_of_a_model_with_another_key_is_not_followed(reader: Client, perso
     assert f"/datasets/{airport.key}/data/?column=name&amp;comparison=equals&amp;value=Berlin" in text
 
 
-def test_inputs_that_the_user_may_not_read_are_no_rows_of_a_model(client: Client, board: TargetDataset):
+def test_origin_page_of_a_model_omits_inputs_that_the_user_may_not_read(client: Client, board: TargetDataset):
     vera = ensure_user(name="vera", roles=[])
     grant_role(user=vera, role="viewer", schema=board.schema.name)
     client.force_login(vera)
@@ -138,12 +138,14 @@ def test_inputs_that_the_user_may_not_read_are_no_rows_of_a_model(client: Client
     assert page.context["inputs"] == []
 
 
-def test_a_masked_key_is_in_no_address(reader: Client, person: User, airport: TargetDataset, board: TargetDataset):
+def test_links_of_a_row_with_a_masked_key_omit_the_key(
+    reader: Client, person: User, airport: TargetDataset, board: TargetDataset
+):
     made = answered(board, person, "sample", {"icao": MASK, "loud": "BERLIN"})
     assert f"/datasets/{board.key}/why/-/?column=loud" in links(reader, made)
 
 
-def test_a_column_of_loads_has_no_path(reader: Client, airport: TargetDataset):
+def test_column_without_a_path_is_shown_as_computed_by_loads(reader: Client, airport: TargetDataset):
     html = html_of(reader.get(f"/datasets/{airport.key}/why/{KEY}/?column=%27%F0%9F%98%80"))
     assert "Loads compute this column" in html
 
@@ -157,7 +159,7 @@ def raw(airport: TargetDataset) -> TargetDataset:
     return TargetDataset.objects.get(name="raw_air_airport")
 
 
-def test_a_date_narrows_the_delivered_rows_to_those_of_its_version(reader: Client, airport: TargetDataset):
+def test_origin_page_passes_its_date_to_the_origin_read(reader: Client, airport: TargetDataset):
     at = "2026-11-21T00:00:00+00:00"
     answer = reader.get(f"/datasets/{airport.key}/why/{KEY}/", {"column": "name", "at": at})
     assert answer.context["origin"] == {"kind": "origin", "entity_key": KEY, "at": at}
@@ -165,7 +167,7 @@ def test_a_date_narrows_the_delivered_rows_to_those_of_its_version(reader: Clien
     assert read_manifest(read=ReadRequest.objects.get()).arguments == {"entity_key": KEY, "limit": 100, "at": at}
 
 
-def test_a_delivered_row_is_followed_to_the_tables_that_store_its_key(reader: Client, raw: TargetDataset):
+def test_descendants_read_covers_the_tables_that_store_the_key(reader: Client, raw: TargetDataset):
     ask(reader, raw, kind="descendants", run="good", file="airport.csv", row=7)
     manifest = read_manifest(read=ReadRequest.objects.get())
     assert manifest.arguments == {"run_id": "good", "file": "airport.csv", "row": 7}
@@ -173,7 +175,7 @@ def test_a_delivered_row_is_followed_to_the_tables_that_store_its_key(reader: Cl
     assert [[own.table.name for own in item.inputs] for item in manifest.descendants] == [["raw_air_airport"]]
 
 
-def test_tables_that_the_user_may_not_read_are_no_descendants(client: Client, raw: TargetDataset):
+def test_descendants_read_excludes_tables_that_the_user_may_not_read(client: Client, raw: TargetDataset):
     vera = ensure_user(name="vera", roles=[])
     grant_role(user=vera, role="viewer", schema=raw.schema.name)
     client.force_login(vera)
@@ -181,7 +183,7 @@ def test_tables_that_the_user_may_not_read_are_no_descendants(client: Client, ra
     assert read_manifest(read=ReadRequest.objects.get()).descendants == ()
 
 
-def test_keys_of_sensitive_values_are_hidden_from_who_follows_a_row(
+def test_descendants_read_hashes_sensitive_keys(
     reader: Client, airport: TargetDataset, raw: TargetDataset
 ):
     airport.columns.filter(name="icao").update(sensitivity="restricted")
@@ -189,14 +191,14 @@ def test_keys_of_sensitive_values_are_hidden_from_who_follows_a_row(
     assert [item.is_hashed for item in read_manifest(read=ReadRequest.objects.get()).descendants] == [True]
 
 
-def test_rows_without_a_delivery_are_not_followed(reader: Client, airport: TargetDataset):
+def test_descendants_read_of_a_rawcore_table_is_refused(reader: Client, airport: TargetDataset):
     assert "has no delivered rows" in words(
         html_of(ask(reader, airport, kind="descendants", run="good", file="a", row=7))
     )
     assert "choose a row of a raw table" in words(html_of(reader.get(f"/datasets/{airport.key}/descendants/")))
 
 
-def test_the_answer_leads_to_the_keys_and_to_models_built_on_the_table(
+def test_descendants_answer_links_the_origin_page_of_unmasked_keys(
     reader: Client, person: User, airport: TargetDataset, raw: TargetDataset
 ):
     columns = ["dataset", "entity_key", "versions", "current", "opened_version"]
@@ -214,7 +216,7 @@ def test_the_answer_leads_to_the_keys_and_to_models_built_on_the_table(
     assert "3 current opened a version" in words(text)
 
 
-def test_rows_of_a_raw_table_lead_to_what_was_made_of_them(reader: Client, person: User, raw: TargetDataset):
+def test_raw_rows_with_a_source_file_link_their_descendants(reader: Client, person: User, raw: TargetDataset):
     columns = ["icao", "load_run_id", "source_file", "source_row"]
     rows = [["EDDB", "good", "airport.csv", "7"], ["EDDF", "good", None, None]]
     answer = {"table_version": 7, "columns": columns, "rows": rows, "truncated": False}
@@ -224,7 +226,7 @@ def test_rows_of_a_raw_table_lead_to_what_was_made_of_them(reader: Client, perso
     assert f'href="/datasets/{raw.key}/descendants/?run=good&amp;file=airport.csv&amp;row=7"' in text
 
 
-def test_a_question_about_a_delivered_row_needs_run_file_and_row(reader: Client, raw: TargetDataset):
+def test_descendants_read_requires_run_file_and_row(reader: Client, raw: TargetDataset):
     body = {"kind": "descendants", "run": "good", "file": "airport.csv", "row": 7}
     for missing in ("run", "file", "row"):
         answer = ask(reader, raw, **{name: value for name, value in body.items() if name != missing})

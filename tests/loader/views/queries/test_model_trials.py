@@ -75,7 +75,7 @@ def test_the_page_of_a_model_has_its_select_and_offers_a_comparison(reader: Clie
     assert "Compare with the table" in page
 
 
-def test_a_select_that_is_not_saved_has_nothing_to_compare_with(reader: Client, airport: TargetDataset):
+def test_trial_page_without_a_model_offers_no_comparison(reader: Client, airport: TargetDataset):
     assert "Compare with the table" not in read(reader, "/models/try/")
 
 
@@ -108,7 +108,7 @@ def test_a_difference_has_counts_columns_and_values_before_and_after(
     assert "Berlin" in page
 
 
-def test_a_trial_is_shown_to_the_user_who_requested_it(reader: Client, starter: User, airport: TargetDataset):
+def test_trial_is_not_shown_to_another_user(reader: Client, starter: User, airport: TargetDataset):
     made = answered(starter)
     assert reader.get(f"/models/try/answers/{made.pk}/").status_code == 404
 

@@ -49,7 +49,7 @@ def answer(asked: ReadRequest, columns: list[str], *rows: list) -> ReadRequest:
     return ReadRequest.objects.get(pk=asked.pk)
 
 
-def test_a_described_view_is_no_published_name_before_it_is_created(reader: Client, airport: TargetDataset):
+def test_view_cannot_be_queried_before_it_is_created(reader: Client, airport: TargetDataset):
     for state in dataset_states():
         if state.materialization == "table":
             write_applied(environment=current_environment(), state=state, versions={}, execution=None, through=0)
@@ -57,7 +57,7 @@ def test_a_described_view_is_no_published_name_before_it_is_created(reader: Clie
     assert "UNKNOWN_NAME" in run(reader, "SELECT icao FROM stage.stg_air_airport")
 
 
-def test_without_a_table_the_page_says_what_to_do(reader: Client):
+def test_sql_page_without_published_tables_shows_a_message(reader: Client):
     assert "No table is published yet" in read(reader, "/sql/")
 
 
@@ -68,11 +68,11 @@ def test_the_page_offers_published_names_and_columns(reader: Client, published: 
     assert f'<option value="elevation">{AIRPORT}, ' in read(reader, "/sql/names/?name=ELEV")
 
 
-def test_an_unknown_name_is_answered_with_the_one_that_was_meant(reader: Client, published: TargetDataset):
+def test_query_over_an_unknown_name_suggests_a_similar_name(reader: Client, published: TargetDataset):
     assert f"did you mean {AIRPORT}?" in words(run(reader, "SELECT icao FROM rawcore.rc_air_airprt"))
 
 
-def test_a_query_is_asked_for_and_waits_for_its_answer(reader: Client, published: TargetDataset):
+def test_query_creates_a_read_and_polls_for_its_answer(reader: Client, published: TargetDataset):
     text = run(reader, f"SELECT icao FROM {AIRPORT}")
     asked = ReadRequest.objects.get()
     assert (asked.kind, asked.arguments) == ("sql", {"text": f"SELECT icao FROM {AIRPORT}", "limit": 100})
@@ -89,12 +89,12 @@ def test_a_query_is_asked_for_and_waits_for_its_answer(reader: Client, published
         (f"SELECT reflect('a', 'b') FROM {AIRPORT}", "the function reflect is not allowed"),
     ],
 )
-def test_what_cannot_run_is_refused_at_once(reader: Client, published: TargetDataset, query: str, said: str):
+def test_invalid_query_is_refused_without_a_read(reader: Client, published: TargetDataset, query: str, said: str):
     assert said in words(run(reader, query))
     assert not ReadRequest.objects.exists()
 
 
-def test_the_page_says_that_too_many_reads_are_unfinished(reader: Client, published: TargetDataset, settings):
+def test_query_beyond_the_limit_of_unfinished_reads_is_refused(reader: Client, published: TargetDataset, settings):
     settings.READS_PER_USER = 1
     query = f"SELECT icao FROM {AIRPORT}"
     run(reader, query)
@@ -109,14 +109,14 @@ def test_without_scripts_the_answer_is_a_page_with_the_query(reader: Client, pub
     assert "Cancel query" in text
 
 
-def test_a_cancelled_query_says_so(reader: Client, published: TargetDataset):
+def test_cancelled_query_is_withdrawn(reader: Client, published: TargetDataset):
     run(reader, f"SELECT icao FROM {AIRPORT}")
     asked = ReadRequest.objects.get()
     assert "WITHDRAWN" in html_of(reader.post(f"/sql/answers/{asked.pk}/cancel/", headers=HTMX))
     assert ReadRequest.objects.get().status == "failed"
 
 
-def test_a_result_is_shown_and_downloaded_safely(reader: Client, person: User, published: TargetDataset):
+def test_query_result_is_escaped_on_the_page_and_in_csv(reader: Client, person: User, published: TargetDataset):
     made = answered(person, "SELECT 1", ["x", "y"], ["=1+1", None], ["<script>", 5])
     text = html_of(reader.get(f"/sql/answers/{made.pk}/", headers=HTMX))
     assert "2 rows" in words(text)
@@ -128,7 +128,7 @@ def test_a_result_is_shown_and_downloaded_safely(reader: Client, person: User, p
     assert pq.read_table(io.BytesIO(parquet.content)).to_pylist()[0] == {"x": "=1+1", "y": None}
 
 
-def test_a_masked_column_is_a_mask_in_every_expression(reader: Client, person: User, published: TargetDataset):
+def test_masked_column_is_masked_in_expressions_of_a_query(reader: Client, person: User, published: TargetDataset):
     published.columns.filter(name="name").update(pii=True)
     text = f"SELECT icao, upper(name) AS n FROM {AIRPORT}"
     made = answered(person, text, ["icao", "n"], ["EDDB", None])
@@ -141,7 +141,7 @@ def test_a_masked_column_is_a_mask_in_every_expression(reader: Client, person: U
     assert "name" not in shown
 
 
-def test_a_null_of_a_query_that_uses_no_masked_column_stays(
+def test_null_is_kept_in_a_query_that_uses_no_masked_column(
     person: User, published: TargetDataset, monkeypatch: pytest.MonkeyPatch
 ):
     published.columns.filter(name="name").update(pii=True)
@@ -152,7 +152,7 @@ def test_a_null_of_a_query_that_uses_no_masked_column_stays(
     assert used.answer["rows"] == [[MASK]]
 
 
-def test_every_null_is_a_mask_if_the_columns_of_a_query_cannot_be_followed(
+def test_nulls_are_masked_if_the_lineage_of_a_query_is_unknown(
     person: User, published: TargetDataset, monkeypatch: pytest.MonkeyPatch
 ):
     published.columns.filter(name="name").update(pii=True)
@@ -161,7 +161,7 @@ def test_every_null_is_a_mask_if_the_columns_of_a_query_cannot_be_followed(
     assert (made.answer["rows"], made.answer["masked"]) == ([["EDDB", MASK], ["EDDF", MASK]], ["name"])
 
 
-def test_a_view_over_a_history_is_masked_beneath(person: User, published: TargetDataset):
+def test_query_of_a_view_over_a_history_masks_the_history(person: User, published: TargetDataset):
     published.columns.filter(name="name").update(pii=True)
     TargetDataset.objects.filter(pk=published.pk).update(history_policy={"views": ["current"]})
     for state in dataset_states():
@@ -175,7 +175,7 @@ def test_a_view_over_a_history_is_masked_beneath(person: User, published: Target
     assert history.view in view.query
 
 
-def test_an_answer_is_not_shown_once_a_column_of_it_is_classified(
+def test_query_answer_is_withheld_after_one_of_its_columns_is_classified(
     person: User, reader: Client, published: TargetDataset
 ):
     made = answered(person, f"SELECT name FROM {AIRPORT}", ["name"], ["Berlin"])
@@ -187,7 +187,9 @@ def test_an_answer_is_not_shown_once_a_column_of_it_is_classified(
     assert reader.get(f"/sql/answers/{made.pk}/rows/").status_code == 403
 
 
-def test_tables_of_another_place_cannot_be_queried(reader: Client, person: User, published: TargetDataset):
+def test_tables_of_a_schema_without_permission_cannot_be_queried(
+    reader: Client, person: User, published: TargetDataset
+):
     set_roles(user=person, roles=[])
     grant_role(user=person, role="viewer", schema="rawcore")
     assert "NOT_PERMITTED" in run(reader, "SELECT icao FROM raw.raw_air_airport")

@@ -27,7 +27,7 @@ from tests.loader.factories import (
 pytestmark = pytest.mark.django_db
 
 
-def test_a_finished_run_tells_the_whole_story(reader: Client, warehouse: TargetDataset):
+def test_page_of_a_finished_run_shows_its_counts_and_does_not_poll(reader: Client, warehouse: TargetDataset):
     text = text_of(reader, "/load-runs/good/")
     assert "hx-trigger" not in text[text.index("<main") : text.index("</main>")]
     assert "28,130 2,135 12,788 2,880 0 13,207 43,860 28,130 6.4 s" in words(text)
@@ -36,7 +36,7 @@ def test_a_finished_run_tells_the_whole_story(reader: Client, warehouse: TargetD
     assert text.index("raw.raw_air_airport") < text.index("rawcore.rc_air_airport")
 
 
-def test_a_failed_run_says_what_and_where(reader: Client, warehouse: TargetDataset):
+def test_page_of_a_failed_run_shows_error_file_row_and_hint(reader: Client, warehouse: TargetDataset):
     text = text_of(reader, "/load-runs/bad/")
     assert "3 values of elevation do not fit float" in text
     assert "landing/air/airport.csv" in text
@@ -46,7 +46,7 @@ def test_a_failed_run_says_what_and_where(reader: Client, warehouse: TargetDatas
     assert "skipped because of raw.raw_air_airport" in words(text)
 
 
-def test_a_run_under_way_is_live(reader: Client, warehouse: TargetDataset):
+def test_page_of_an_active_run_polls_for_changes(reader: Client, warehouse: TargetDataset):
     text = text_of(reader, "/load-runs/busy/")
     assert 'hx-trigger="every 1s"' in text
     assert "queued after raw.raw_air_airport" in words(text)
@@ -54,7 +54,7 @@ def test_a_run_under_way_is_live(reader: Client, warehouse: TargetDataset):
     assert "half of it came twice" in text
 
 
-def test_the_live_part_comes_only_when_it_changed(reader: Client, warehouse: TargetDataset):
+def test_live_part_is_sent_only_after_a_change(reader: Client, warehouse: TargetDataset):
     WorkerFactory()
     seen = re.search(r"seen=(\w+)", text_of(reader, "/load-runs/busy/"))[1]
     assert reader.get(f"/load-runs/busy/live/?seen={seen}").status_code == 204
@@ -65,7 +65,7 @@ def test_the_live_part_comes_only_when_it_changed(reader: Client, warehouse: Tar
     assert "<html" not in html_of(answer)
 
 
-def test_the_live_part_of_a_finished_run_stops_asking(reader: Client, warehouse: TargetDataset):
+def test_live_part_of_a_finished_run_stops_polling(reader: Client, warehouse: TargetDataset):
     seen = re.search(r"seen=(\w+)", text_of(reader, "/load-runs/busy/"))[1]
     LoadRun.objects.filter(run_id="busy").update(status="succeeded", finished_at=timezone.now())
     answer = reader.get(f"/load-runs/busy/live/?seen={seen}")
@@ -73,7 +73,7 @@ def test_the_live_part_of_a_finished_run_stops_asking(reader: Client, warehouse:
     assert "hx-trigger" not in html_of(answer)
 
 
-def test_a_queued_run_without_worker_says_how_to_get_one(reader: Client):
+def test_page_of_a_queued_run_reports_a_missing_worker(reader: Client):
     LoadRunFactory(run_id="waits", status="queued", started_at=None)
     assert "no worker is running" in text_of(reader, "/load-runs/waits/")
     WorkerFactory()
@@ -88,7 +88,7 @@ def test_only_the_last_lines_of_a_long_log_are_shown(reader: Client):
     assert "earlier lines are hidden" in text
 
 
-def test_a_dataset_that_is_gone_is_still_named(reader: Client, airport: TargetDataset):
+def test_run_page_names_a_deleted_dataset(reader: Client, airport: TargetDataset):
     run = LoadRunFactory(run_id="old")
     DatasetRunFactory(run=run, dataset=airport)
     DatasetRun.objects.update(dataset=None)
@@ -112,7 +112,7 @@ def test_datasets_are_drawn_as_a_graph_in_their_states(reader: Client, warehouse
     assert [(edge["start"], edge["end"]) for edge in graph["edges"]] == [(str(raw.key), str(warehouse.key))]
 
 
-def test_the_critical_path_is_marked_and_told(reader: Client, warehouse: TargetDataset):
+def test_run_page_marks_the_critical_path_and_shows_slack(reader: Client, warehouse: TargetDataset):
     run = LoadRun.objects.get(run_id="good")
     raw, airport = (run.datasets.get(dataset__name=name) for name in ("raw_air_airport", "rc_air_airport"))
     DatasetRun.objects.filter(pk=raw.pk).update(seconds=2.0)
@@ -125,13 +125,13 @@ def test_the_critical_path_is_marked_and_told(reader: Client, warehouse: TargetD
     assert "6.4 s slack 4.6 s" in words(text)
 
 
-def test_while_a_run_goes_on_the_path_is_told_by_the_run_before(reader: Client, warehouse: TargetDataset):
+def test_critical_path_of_an_active_run_is_estimated_from_the_previous_run(reader: Client, warehouse: TargetDataset):
     read = words(text_of(reader, "/load-runs/busy/"))
     assert "Critical path, estimated" in read
     assert "about 13 s in total" in read
 
 
-def test_when_a_dataset_was_worked_on_is_drawn(reader: Client, warehouse: TargetDataset):
+def test_run_page_draws_the_working_time_of_each_dataset(reader: Client, warehouse: TargetDataset):
     text = text_of(reader, "/load-runs/good/")
     assert 'aria-label="From 08:00:00 to 08:00:07"' in text
     assert '<rect class="bar" x="0.00" width="58.33" height="10">' in text
@@ -163,14 +163,14 @@ def shown(text: str) -> list[str]:
     return re.findall(r'class="name" href="/datasets/[^"]+">rawcore\.(d\d)<', text)
 
 
-def test_many_datasets_come_in_pages(reader: Client, large: LoadRun):
+def test_datasets_of_a_large_run_are_paged(reader: Client, large: LoadRun):
     text = text_of(reader, "/load-runs/large/?page=2")
     assert shown(text) == ["d2", "d3"]
     assert "3–4 of 5 datasets" in text
     assert len(graph_of(text)["nodes"]) == 5
 
 
-def test_datasets_of_one_state_are_chosen(reader: Client, large: LoadRun):
+def test_datasets_of_a_run_are_filtered_by_state(reader: Client, large: LoadRun):
     assert shown(text_of(reader, "/load-runs/large/?state=failed")) == ["d3"]
     assert shown(text_of(reader, "/load-runs/large/?state=odd")) == ["d0", "d1"]
 
@@ -180,14 +180,14 @@ def test_a_link_to_a_dataset_opens_the_page_that_has_it(reader: Client, large: L
     assert shown(text_of(reader, f"/load-runs/large/?dataset={key}")) == ["d4"]
 
 
-def test_the_live_part_keeps_the_page_that_is_looked_at(reader: Client, large: LoadRun):
+def test_live_part_keeps_the_current_page(reader: Client, large: LoadRun):
     page = html.unescape(text_of(reader, "/load-runs/large/?page=2"))
     asked = re.search(r'hx-get="(/load-runs/[^"]+)"', page)[1]
     RunEventFactory(run=large)
     assert shown(text_of(reader, asked)) == ["d2", "d3"]
 
 
-def test_every_change_that_is_shown_is_noticed(reader: Client, warehouse: TargetDataset):
+def test_live_part_is_sent_after_each_kind_of_change(reader: Client, warehouse: TargetDataset):
     WorkerFactory()
     seen = re.search(r"seen=(\w+)", text_of(reader, "/load-runs/busy/"))[1]
     run = LoadRun.objects.get(run_id="busy")

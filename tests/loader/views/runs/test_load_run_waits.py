@@ -21,7 +21,7 @@ def waiting(client: Client, run: LoadRun) -> str:
     return words(page[start : page.index("</div></div>", start)])
 
 
-def test_a_run_that_no_worker_could_be_told_of_says_that_nothing_was_started(reader: Client):
+def test_run_page_reports_that_the_broker_does_not_respond(reader: Client):
     run = LoadRunFactory(status="queued")
     note_wake_failed(job_pk=run.pk, reason="connection refused")
     note_wake_failed(job_pk=run.pk, reason="connection refused")
@@ -34,7 +34,7 @@ def test_a_run_that_no_worker_could_be_told_of_says_that_nothing_was_started(rea
     assert run.phase == ""
 
 
-def test_a_run_that_is_taken_up_already_is_not_said_to_wait(reader: Client):
+def test_failed_wakeup_is_not_recorded_for_a_running_run(reader: Client):
     run = LoadRunFactory(status="running", phase="loading")
     note_wake_failed(job_pk=run.pk, reason="connection refused")
     run.refresh_from_db()
@@ -42,7 +42,7 @@ def test_a_run_that_is_taken_up_already_is_not_said_to_wait(reader: Client):
     assert run.phase != BROKER_AWAY
 
 
-def test_a_run_that_waits_says_for_how_long_and_what_comes_first(reader: Client):
+def test_run_page_shows_the_waiting_time_and_live_workers_of_a_queued_run(reader: Client):
     WorkerFactory()
     since = timezone.now() - timedelta(minutes=3)
     run = LoadRunFactory(status="queued", queued_at=since)
@@ -50,7 +50,7 @@ def test_a_run_that_waits_says_for_how_long_and_what_comes_first(reader: Client)
     assert f'data-since="{since.isoformat()}"' in read(reader, f"/load-runs/{run.run_id}/")
 
 
-def test_a_run_whose_worker_is_lost_can_be_run_again_although_nobody_swept(operator: Client):
+def test_run_of_a_lost_worker_can_be_run_again_before_a_sweep(operator: Client):
     run = LoadRunFactory(status="running", heartbeat_at=timezone.now() - timedelta(minutes=5))
     assert "The worker is lost" in waiting(operator, run)
     assert 'form="again-form"' in read(operator, f"/load-runs/{run.run_id}/")

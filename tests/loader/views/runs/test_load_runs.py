@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db
 # --- the list ----------------------------------------------------------------------------------
 
 
-def test_the_list_without_runs_says_what_to_do(reader: Client):
+def test_empty_run_list_shows_a_message(reader: Client):
     assert "No load runs yet" in text_of(reader, "/load-runs/")
 
 
@@ -29,19 +29,19 @@ def test_newest_runs_come_first(reader: Client):
     assert text.index("run-c") < text.index("run-b") < text.index("run-a")
 
 
-def test_the_list_sums_what_a_run_did(reader: Client, airport: TargetDataset):
+def test_run_list_shows_the_summed_counts_of_a_run(reader: Client, airport: TargetDataset):
     loaded(airport, run_id="good")
     assert "28,130 2,135 12,788 2,880 12 s" in words(text_of(reader, "/load-runs/"))
 
 
-def test_the_list_asks_again_only_while_something_is_under_way(reader: Client):
+def test_run_list_polls_only_while_a_run_is_active(reader: Client):
     LoadRunFactory(run_id="done")
     assert "every 2s" not in text_of(reader, "/load-runs/")
     LoadRunFactory(run_id="busy", status="running")
     assert "every 2s" in text_of(reader, "/load-runs/")
 
 
-def test_the_list_is_filtered(reader: Client, airport: TargetDataset):
+def test_run_list_is_filtered_by_text_status_dataset_and_user(reader: Client, airport: TargetDataset):
     loaded(airport, run_id="good")
     LoadRunFactory(run_id="bad", status="failed")
     assert "bad" not in words(text_of(reader, "/load-runs/?q=goo"))
@@ -50,7 +50,7 @@ def test_the_list_is_filtered(reader: Client, airport: TargetDataset):
     assert "No load runs match" in text_of(reader, "/load-runs/?requested_by=nobody")
 
 
-def test_an_unknown_state_is_said_beside_the_filter(reader: Client):
+def test_run_list_refuses_an_unknown_status_filter(reader: Client):
     assert "Select a valid choice" in text_of(reader, "/load-runs/?status=odd")
 
 
@@ -66,20 +66,20 @@ def test_pages_keep_the_filter(reader: Client):
 # --- starting ------------------------------------------------------------------------------------
 
 
-def test_who_may_not_start_is_told_why(reader: Client):
+def test_start_form_is_disabled_with_the_reason_without_permission(reader: Client):
     text = text_of(reader, "/load-runs/")
     assert "Ask for the operator role to start loads." in text
     assert "<fieldset disabled>" in text
 
 
-def test_starting_everything(operator: Client, airport: TargetDataset):
+def test_start_form_starts_a_load_of_all_datasets(operator: Client, airport: TargetDataset):
     answer = operator.post("/start-load/", {"scope": "all"})
     run = LoadRun.objects.get()
     assert answer.url == f"/load-runs/{run.run_id}/"
     assert (run.status, run.scope["kind"], run.requested_by.username) == ("queued", "all", "eve")
 
 
-def test_starting_one_dataset_as_of_a_time(operator: Client, airport: TargetDataset):
+def test_start_form_starts_a_load_of_one_dataset_with_its_options(operator: Client, airport: TargetDataset):
     given = {
         "scope": "dataset",
         "dataset": " rawcore.rc_air_airport ",
@@ -110,7 +110,7 @@ def test_starting_one_dataset_as_of_a_time(operator: Client, airport: TargetData
         ({"scope": "all", "load_timestamp": "yesterday"}, "id_start_load_timestamp", "not a date and time"),
     ],
 )
-def test_what_cannot_be_started_is_said_at_its_field(
+def test_invalid_start_of_a_load_is_refused_at_its_field(
     operator: Client, airport: TargetDataset, given: dict, near: str, message: str
 ):
     answer = operator.post("/start-load/", {"allow_empty": "on", **given})
@@ -121,7 +121,7 @@ def test_what_cannot_be_started_is_said_at_its_field(
     assert message in field[: field.index("</div>") if near.startswith("id_") else None]
 
 
-def test_nothing_typed_is_lost(operator: Client, airport: TargetDataset):
+def test_refused_start_form_keeps_the_input(operator: Client, airport: TargetDataset):
     given = {"scope": "dataset", "dataset": "<odd>", "target_only": "on", "run_id": "mine", "load_timestamp": "x"}
     text = html_of(operator.post("/start-load/", given))
     assert 'name="scope" value="dataset" checked' in text
@@ -138,19 +138,19 @@ def test_a_run_id_of_another_run_is_refused(operator: Client, airport: TargetDat
     assert "is another one" in text[text.index('id="id_start_run_id"') :]
 
 
-def test_a_run_that_is_there_already_is_shown(operator: Client, airport: TargetDataset):
+def test_start_with_the_id_of_an_existing_run_shows_the_run(operator: Client, airport: TargetDataset):
     LoadRunFactory(run_id="mine")
     answer = operator.post("/start-load/", {"scope": "all", "run_id": "mine"}, follow=True)
     assert "The run already exists and is succeeded" in html_of(answer)
 
 
-def test_without_metadata_there_is_nothing_to_start(operator: Client):
+def test_start_of_a_load_without_metadata_is_refused(operator: Client):
     answer = operator.post("/start-load/", {"scope": "all"})
     assert answer.status_code == 422
     assert "There is no dataset to load" in html_of(answer)
 
 
-def test_a_broker_that_is_away_is_said(
+def test_started_run_shows_that_the_broker_does_not_answer(
     operator: Client,
     airport: TargetDataset,
     monkeypatch: pytest.MonkeyPatch,
@@ -171,21 +171,21 @@ def test_a_link_opens_the_form_with_its_dataset(operator: Client, airport: Targe
     assert 'name="scope" value="dataset" checked' in text
 
 
-def test_the_address_of_the_form_alone_opens_it_on_the_list(operator: Client):
+def test_get_of_the_start_address_redirects_to_the_open_form(operator: Client):
     assert operator.get("/start-load/").url == "/load-runs/?start=#start"
 
 
 # --- cancelling, running again -----------------------------------------------------------------
 
 
-def test_cancelling_asks_first(operator: Client):
+def test_cancel_requires_a_confirmation(operator: Client):
     LoadRunFactory(run_id="busy", status="running")
     assert "/load-runs/busy/cancel/" in text_of(operator, "/load-runs/busy/")
     assert "Cancel this load run?" in text_of(operator, "/load-runs/busy/cancel/")
     assert LoadRun.objects.get().status == "running"
 
 
-def test_a_running_run_is_asked_to_stop(operator: Client):
+def test_cancel_of_a_running_run_marks_it_as_cancelling(operator: Client):
     LoadRunFactory(run_id="busy", status="running")
     assert operator.post("/load-runs/busy/cancel/").url == "/load-runs/busy/"
     assert LoadRun.objects.get().status == "canceling"
@@ -198,14 +198,14 @@ def test_a_queued_run_is_canceled_at_once(operator: Client):
     assert "The load run is canceled" in html_of(answer)
 
 
-def test_a_finished_run_stays_as_it_is(operator: Client):
+def test_cancel_of_a_finished_run_keeps_its_status(operator: Client):
     LoadRunFactory(run_id="done")
     assert "It has finished already" in text_of(operator, "/load-runs/done/cancel/")
     operator.post("/load-runs/done/cancel/")
     assert LoadRun.objects.get().status == "succeeded"
 
 
-def test_buttons_that_may_not_be_used_say_why(reader: Client):
+def test_buttons_without_permission_are_disabled_with_the_reason(reader: Client):
     LoadRunFactory(run_id="busy", status="running")
     LoadRunFactory(run_id="bad", status="failed")
     assert 'disabled title="Ask for the operator role to cancel' in text_of(reader, "/load-runs/busy/")
@@ -259,7 +259,7 @@ def test_a_table_that_a_load_refused_is_accepted(operator: Client, reader: Clien
     assert (made.scope["name"], made.reason) == (str(airport), "restored from the backup")
 
 
-def test_a_run_that_failed_otherwise_offers_no_decision(operator: Client, airport: TargetDataset):
+def test_run_with_another_failure_offers_no_decision(operator: Client, airport: TargetDataset):
     DatasetRunFactory(
         run=LoadRunFactory(run_id="bad", status="failed"), dataset=airport, status="failed", error=REFUSAL
     )
@@ -275,6 +275,6 @@ def test_refusals_read_as_sentences(operator: Client, airport: TargetDataset):
 
 
 @pytest.mark.parametrize("field", ["q", "dataset", "requested_by"])
-def test_a_filter_with_a_null_character_finds_nothing_and_breaks_nothing(reader: Client, field: str):
+def test_run_list_accepts_a_filter_with_a_null_character(reader: Client, field: str):
     LoadRunFactory(run_id="good")
     assert reader.get(f"/load-runs/?{field}=a%00b").status_code == 200

@@ -32,7 +32,7 @@ def test_a_run_is_reverted_from_its_page_with_a_reason(operator: Client, airport
     assert (run.details["asked"], run.reason) == ({"run_id": "r1"}, "test data")
 
 
-def test_why_a_run_cannot_be_reverted_is_said_beside_the_history(operator: Client, airport: TargetDataset, applied):
+def test_revert_page_explains_why_a_run_cannot_be_reverted(operator: Client, airport: TargetDataset, applied):
     later = LoadRunFactory(run_id="r2")
     DatasetRunFactory(run=later, dataset=airport, sequence=2)
     page = html_of(operator.get("/load-runs/r1/revert/"))
@@ -80,12 +80,14 @@ def test_a_check_starts_at_the_button_and_shows_its_findings(operator: Client, a
     assert "No findings." in html_of(operator.get(f"/reads/{read.pk}/"))
 
 
-def test_who_may_not_start_loads_is_offered_neither_revert_nor_prune(reader: Client, airport: TargetDataset, applied):
+def test_revert_and_prune_are_not_offered_without_the_permission_to_start_loads(
+    reader: Client, airport: TargetDataset, applied
+):
     assert "Ask for the operator role to revert loads" in html_of(reader.get("/load-runs/r1/"))
     assert "history/prune/" not in html_of(reader.get(f"/datasets/{airport.key}/history/"))
 
 
-def test_the_storage_page_shows_the_newest_measure_and_when_it_was(operator: Client, airport: TargetDataset):
+def test_storage_page_shows_the_newest_measure_with_its_time(operator: Client, airport: TargetDataset):
     where = f"/datasets/{airport.key}/storage/"
     assert "Not measured yet" in html_of(operator.get(where))
     use = {"current_files": 3, "current_bytes": 4096, "former_files": 7, "former_bytes": 2048, "log_bytes": 1024}
@@ -129,7 +131,7 @@ def test_a_vacuum_is_requested_from_its_page(operator: Client, airport: TargetDa
     assert (run.kind, run.details["asked"]) == ("vacuum", {"retention_hours": 168, "dry_run": True})
 
 
-def test_who_may_not_start_loads_sees_disk_use_only(reader: Client, airport: TargetDataset):
+def test_storage_page_offers_no_vacuum_without_the_permission_to_start_loads(reader: Client, airport: TargetDataset):
     page = html_of(reader.get(f"/datasets/{airport.key}/storage/"))
     assert "Disk use" in page
     assert "storage/vacuum/" not in page

@@ -25,7 +25,7 @@ AIRPORTS = (
 )
 
 
-def test_every_dataset_is_a_node_in_its_state_and_leads_to_where_it_is_told_of():
+def test_each_dataset_is_a_node_with_its_state_and_link():
     node = RunPicture(AIRPORTS).graph({"raw_a": "#dataset-raw_a"}).nodes[0]
     assert (node.id, node.title, node.layer, node.state, node.url) == (
         *("raw_a", "raw_a", "raw", "succeeded"),
@@ -41,28 +41,28 @@ def test_the_critical_path_is_marked_in_nodes_and_edges():
     assert [(edge.start, edge.end) for edge in graph.edges if not edge.marked] == [("raw_r", "rc_r")]
 
 
-def test_what_is_waited_for_and_not_in_the_run_is_no_edge():
+def test_dependency_outside_the_run_has_no_edge():
     assert RunPicture((part("rc_a", 1.0, "raw_gone"),)).graph({}).edges == ()
 
 
-def test_what_is_not_finished_counts_with_its_usual_time():
+def test_unfinished_dataset_counts_with_its_expected_duration():
     parts = (part("raw_a", 2.0), part("rc_a", None, "raw_a", status="running"), part("rc_b", 3.0))
     picture = RunPicture(parts, {"rc_a": 30.0, "rc_b": 99.0})
     assert (picture.path.path, picture.path.seconds, picture.is_expected) == (("raw_a", "rc_a"), 32.0, True)
     assert not RunPicture(AIRPORTS).is_expected
 
 
-def test_without_a_time_before_the_path_is_what_is_known():
+def test_path_without_an_earlier_run_contains_only_known_durations():
     parts = (part("raw_a", 2.0), part("rc_a", None, "raw_a", status="queued"))
     assert RunPicture(parts).path.path == ("raw_a",)
 
 
-def test_a_skipped_dataset_takes_no_time_even_if_it_usually_does():
+def test_skipped_dataset_counts_with_zero_seconds():
     parts = (part("raw_a", 2.0, status="failed"), part("rc_a", None, "raw_a", status="skipped"))
     assert RunPicture(parts, {"rc_a": 30.0}).path.seconds == 2.0
 
 
-def test_rows_that_wait_for_each_other_in_a_circle_have_no_path():
+def test_circular_dependencies_have_no_path():
     parts = (part("rc_a", 1.0, "rc_b"), part("rc_b", 1.0, "rc_a"))
     picture = RunPicture(parts)
     assert (picture.chain, len(picture.graph({}).edges)) == ([], 2)
@@ -79,11 +79,11 @@ def test_rows_that_wait_for_each_other_in_a_circle_have_no_path():
         (part("a", 2.0, status="failed"), "2.0 s"),
     ],
 )
-def test_a_node_says_rows_and_seconds_or_what_is_being_done(known: Part, said: str):
+def test_node_summary_shows_rows_and_seconds_or_the_current_phase(known: Part, said: str):
     assert summary(known) == said
 
 
-def test_a_node_that_did_not_succeed_says_its_state_in_words():
+def test_node_without_success_shows_its_state_in_words():
     graph = RunPicture((part("a", 1.0), part("b", status="failed"), part("c", status="queued"))).graph({})
     assert [node.said for node in graph.nodes] == ["", "failed", "queued"]
 
@@ -96,13 +96,13 @@ def worked(key: str, begin: float, end: float | None) -> Part:
     return part(key, started_at=START + timedelta(seconds=begin), finished_at=finished)
 
 
-def test_bars_stand_where_and_as_long_as_a_dataset_was_worked_on():
+def test_bar_has_the_position_and_width_of_the_working_time():
     picture = RunPicture((worked("a", 0, 5), worked("b", 5, 20), worked("c", 10, None)))
     bars = picture.bars(start=START, end=START + timedelta(seconds=20))
     assert {key: (bar.x, bar.width) for key, bar in bars.items()} == {"a": (0, 25), "b": (25, 75), "c": (50, 50)}
 
 
-def test_what_an_earlier_attempt_did_has_no_bar():
+def test_work_of_an_earlier_attempt_has_no_bar():
     picture = RunPicture((worked("a", -60, -50), part("b", 3.0)))
     assert picture.bars(start=START, end=START + timedelta(seconds=20)) == {}
 
@@ -131,19 +131,19 @@ def many(monkeypatch: pytest.MonkeyPatch, most: int) -> RunPicture:
     return RunPicture(tuple(one for chain in chains for one in chain))
 
 
-def test_of_too_many_the_path_and_what_failed_are_drawn_with_what_lies_around(monkeypatch):
+def test_large_run_draws_the_path_and_failed_datasets_with_their_neighbours(monkeypatch):
     picture = many(monkeypatch, 5)
     assert [one.key for one in picture.drawn] == ["raw_07", "rc_07", "raw_11", "rc_11"]
     assert picture.left_out == 36
     assert {edge.end for edge in picture.graph({}).edges} == {"rc_07", "rc_11"}
 
 
-def test_never_more_are_drawn_than_can_be_looked_at(monkeypatch):
+def test_number_of_drawn_datasets_is_limited(monkeypatch):
     picture = many(monkeypatch, 3)
     assert len(picture.drawn) == 3
     assert {"raw_07", "rc_07", "rc_11"} == {one.key for one in picture.drawn}
 
 
-def test_few_are_drawn_whole():
+def test_small_run_is_drawn_completely():
     assert RunPicture(AIRPORTS).drawn == AIRPORTS
     assert RunPicture(AIRPORTS).left_out == 0

@@ -48,13 +48,13 @@ def typed(client: Client, schedule: Schedule, **changes: str) -> dict:
 # --- the list and one of them ---------------------------------------------------------------------------
 
 
-def test_without_schedules_the_page_says_what_they_are_for(operator: Client, reader: Client):
+def test_empty_schedule_list_shows_a_message_and_offers_creation(operator: Client, reader: Client):
     assert "No schedule yet" in text_of(reader, "/schedules/")
     assert "Create the first schedule" in text_of(operator, "/schedules/")
     assert "Create the first schedule" not in text_of(reader, "/schedules/")
 
 
-def test_the_list_says_when_what_and_what_came_of_it(reader: Client, nightly: Schedule):
+def test_schedule_list_shows_scope_times_and_last_outcome(reader: Client, nightly: Schedule):
     read = words(text_of(reader, "/schedules/"))
     assert "nightly active everything At 06:30 on Monday through Friday 30 6 * * 1-5 Europe/Berlin" in read
     assert re.search(r"(Mon|Tue|Wed|Thu|Fri) \d{4}-\d\d-\d\d 06:30 never", read)
@@ -68,27 +68,27 @@ def test_schedules_of_other_environments_are_not_shown(reader: Client, nightly: 
     assert reader.get(address(nightly)).status_code == 404
 
 
-def test_one_shows_its_next_five_times_in_its_zone_and_in_utc(reader: Client, nightly: Schedule):
+def test_schedule_page_shows_its_next_five_times_in_its_zone_and_in_utc(reader: Client, nightly: Schedule):
     times = text_of(reader, address(nightly)).split('id="times-head"')[1].split("</table>")[0]
     assert len(re.findall(r"06:30</td>", times)) == 5
     assert re.search(r"0[45]:30</td>", times)
 
 
-def test_one_that_is_off_shows_no_times(reader: Client, nightly: Schedule):
+def test_page_of_an_inactive_schedule_shows_no_times(reader: Client, nightly: Schedule):
     update_schedule(schedule=nightly, expected_version=1, active=False)
     text = text_of(reader, address(nightly))
     assert "The schedule is inactive" in text
     assert "06:30</td>" not in text
 
 
-def test_without_a_worker_the_pages_say_that_nothing_starts(reader: Client, nightly: Schedule):
+def test_schedule_pages_report_a_missing_worker(reader: Client, nightly: Schedule):
     for page in ("/schedules/", address(nightly)):
         assert "so schedules do not start" in text_of(reader, page)
     WorkerFactory()
     assert "so schedules do not start" not in text_of(reader, "/schedules/")
 
 
-def test_its_runs_are_listed_and_name_it(reader: Client, nightly: Schedule):
+def test_schedule_page_lists_its_runs_and_their_pages_link_the_schedule(reader: Client, nightly: Schedule):
     Schedule.objects.update(next_at=timezone.now())
     (run,) = start_due()
     assert run.run_id in text_of(reader, address(nightly))
@@ -96,7 +96,7 @@ def test_its_runs_are_listed_and_name_it(reader: Client, nightly: Schedule):
     assert f'by <a href="{address(nightly)}">schedule nightly</a>' in run_page
 
 
-def test_a_skipped_time_is_told_with_its_reason(reader: Client, nightly: Schedule):
+def test_schedule_pages_show_a_skipped_due_time_with_its_reason(reader: Client, nightly: Schedule):
     for _ in range(2):
         Schedule.objects.update(next_at=timezone.now())
         start_due()
@@ -105,7 +105,7 @@ def test_a_skipped_time_is_told_with_its_reason(reader: Client, nightly: Schedul
         assert f"load run {run.run_id} was still queued" in text_of(reader, page)
 
 
-def test_who_changed_it_is_shown(operator: Client, nightly: Schedule):
+def test_schedule_page_shows_its_changes_with_the_user(operator: Client, nightly: Schedule):
     operator.post(address(nightly, "edit/"), typed(operator, nightly, cron="0 7 * * *"))
     read = words(text_of(operator, address(nightly)))
     assert "eve schedule nightly in" in read
@@ -127,7 +127,9 @@ def test_a_schedule_that_waits_for_files_is_created_by_its_form(operator: Client
     assert Schedule.objects.get().wait == wait
 
 
-def test_its_condition_is_edited_and_taken_away(operator: Client, nightly: Schedule, condition: dict[str, str]):
+def test_wait_condition_of_a_schedule_is_edited_and_removed(
+    operator: Client, nightly: Schedule, condition: dict[str, str]
+):
     operator.post(address(nightly, "edit/"), typed(operator, nightly, **condition))
     assert Schedule.objects.get().wait["minutes"] == 30
     operator.post(address(nightly, "edit/"), typed(operator, nightly, wait_for="", wait_source=""))
@@ -147,7 +149,7 @@ def test_a_condition_without_its_source_is_refused_at_its_field(operator: Client
     assert 'id="id_wait_source_error"' in html_of(answer)
 
 
-def test_while_it_waits_its_page_says_since_when_and_what_the_last_check_found(
+def test_page_of_a_waiting_schedule_shows_start_deadline_and_last_check(
     operator: Client, condition: dict[str, str]
 ):
     operator.post("/schedules/new/", GIVEN | condition)
@@ -177,7 +179,7 @@ def test_a_schedule_of_vacuums_is_created_and_edited_with_its_retention(operator
     assert (schedule.kind, schedule.retention_hours) == ("vacuum", 200)
 
 
-def test_who_may_not_start_loads_sees_disabled_buttons_with_the_reason(reader: Client, nightly: Schedule):
+def test_schedule_pages_disable_buttons_without_the_permission_to_start_loads(reader: Client, nightly: Schedule):
     for page in ("/schedules/", address(nightly)):
         text = text_of(reader, page)
         assert 'disabled title="Ask for the operator role to edit schedules"' in text
@@ -188,7 +190,7 @@ def test_who_may_not_start_loads_sees_disabled_buttons_with_the_reason(reader: C
     assert reader.post("/schedules/new/", GIVEN).status_code == 403
 
 
-def test_a_new_schedule(operator: Client, airport: TargetDataset):
+def test_schedule_is_created_from_its_form(operator: Client, airport: TargetDataset):
     given = GIVEN | {"scope": "dataset", "dataset": " rawcore.rc_air_airport ", "target_only": "on"}
     answer = operator.post("/schedules/new/", given)
     schedule = Schedule.objects.get()
@@ -209,7 +211,7 @@ def test_a_new_schedule(operator: Client, airport: TargetDataset):
         ({"scope": "dataset", "dataset": "rawcore.rc_air_airprt"}, "id_dataset", "did you mean"),
     ],
 )
-def test_what_cannot_be_is_said_at_its_field_and_nothing_typed_is_lost(
+def test_invalid_schedule_is_refused_at_its_field_and_keeps_the_input(
     operator: Client, airport: TargetDataset, given: dict, field: str, message: str
 ):
     answer = operator.post("/schedules/new/", GIVEN | {"name": "<mine>", "allow_empty": "on"} | given)
@@ -226,19 +228,19 @@ def test_what_cannot_be_is_said_at_its_field_and_nothing_typed_is_lost(
     assert re.search(r'name="allow_empty"[^>]*checked', text)
 
 
-def test_a_name_that_is_taken_is_said_at_the_name(operator: Client, nightly: Schedule):
+def test_duplicate_schedule_name_is_refused_at_the_name(operator: Client, nightly: Schedule):
     text = html_of(operator.post("/schedules/new/", GIVEN))
     assert "There is a schedule nightly already." in text[text.index('id="id_name_error"') :]
 
 
-def test_an_edit_changes_what_was_typed(operator: Client, nightly: Schedule):
+def test_schedule_edit_saves_the_changed_fields(operator: Client, nightly: Schedule):
     given = typed(operator, nightly, cron="0 7 * * *", scope="dataset", dataset="rawcore.rc_air_airport")
     assert operator.post(address(nightly, "edit/"), given).url == address(nightly)
     nightly.refresh_from_db()
     assert (nightly.cron, nightly.scope["name"], nightly.version) == ("0 7 * * *", "rawcore.rc_air_airport", 2)
 
 
-def test_the_edit_form_holds_what_is_there(operator: Client, nightly: Schedule):
+def test_edit_form_contains_the_current_values(operator: Client, nightly: Schedule):
     update_schedule(schedule=nightly, expected_version=1, scope=Scope(DATASET, "rawcore.rc_air_airport"))
     text = text_of(operator, address(nightly, "edit/"))
     assert 'name="scope" value="dataset" checked' in text
@@ -254,14 +256,14 @@ def test_a_schedule_of_a_selection_is_edited(operator: Client, nightly: Schedule
     assert Scope.from_json(nightly.scope) == replace(selection, exclude="layer:rawcore")
 
 
-def test_words_that_select_nothing_are_refused_beside_them(operator: Client, nightly: Schedule):
+def test_selection_without_a_match_is_refused_at_its_field(operator: Client, nightly: Schedule):
     given = typed(operator, nightly, scope="selection", selection="tag:nothing")
     page = html_of(operator.post(address(nightly, "edit/"), given))
     field = page.partition('class="for-selection"')[2].partition('class="for-target-only"')[0]
     assert "No dataset that loads write is selected by tag:nothing" in words(field)
 
 
-def test_two_people_who_edit_at_once_both_keep_what_they_typed(operator: Client, nightly: Schedule):
+def test_concurrent_edit_shows_both_versions_and_saves_only_own_changes(operator: Client, nightly: Schedule):
     mine = typed(operator, nightly, name="mine")
     update_schedule(schedule=nightly, expected_version=1, name="theirs", cron="0 7 * * *")
     answer = operator.post(address(nightly, "edit/"), mine)
@@ -274,13 +276,13 @@ def test_two_people_who_edit_at_once_both_keep_what_they_typed(operator: Client,
     assert (nightly.name, nightly.cron, nightly.version) == ("mine", "0 7 * * *", 3)
 
 
-def test_deleting_asks_first_and_leaves_the_runs(operator: Client, nightly: Schedule):
+def test_deletion_of_a_schedule_asks_for_confirmation(operator: Client, nightly: Schedule):
     assert "Delete this schedule?" in text_of(operator, address(nightly, "delete/"))
     assert operator.post(address(nightly, "delete/"), {"version": "1"}).url == "/schedules/"
     assert not Schedule.objects.exists()
 
 
-def test_what_changed_meanwhile_is_not_deleted_unseen(operator: Client, nightly: Schedule):
+def test_deletion_of_a_schedule_changed_meanwhile_is_refused(operator: Client, nightly: Schedule):
     update_schedule(schedule=nightly, expected_version=1, cron="0 7 * * *")
     answer = operator.post(address(nightly, "delete/"), {"version": "1"})
     assert answer.status_code == 409
@@ -289,7 +291,7 @@ def test_what_changed_meanwhile_is_not_deleted_unseen(operator: Client, nightly:
     assert not Schedule.objects.exists()
 
 
-def test_run_now_leads_to_the_run(operator: Client, nightly: Schedule):
+def test_run_now_redirects_to_its_run(operator: Client, nightly: Schedule):
     answer = operator.post(address(nightly, "run/"))
     run = LoadRun.objects.get()
     assert answer.url == f"/load-runs/{run.run_id}/"
@@ -297,7 +299,7 @@ def test_run_now_leads_to_the_run(operator: Client, nightly: Schedule):
     assert "by eve, from" in words(text_of(operator, answer.url))
 
 
-def test_run_now_waits_for_the_run_before_and_says_so(operator: Client, nightly: Schedule):
+def test_run_now_is_refused_while_the_previous_run_is_queued(operator: Client, nightly: Schedule):
     operator.post(address(nightly, "run/"))
     assert 'disabled title="Load run' in text_of(operator, address(nightly))
     text = html_of(operator.post(address(nightly, "run/"), follow=True))
@@ -308,14 +310,14 @@ def test_run_now_waits_for_the_run_before_and_says_so(operator: Client, nightly:
 # --- while one types -----------------------------------------------------------------------------------------
 
 
-def test_the_times_of_what_is_being_typed(reader: Client):
+def test_preview_shows_the_next_times_of_a_typed_cron_line(reader: Client):
     text = html_of(reader.get("/schedules/times/", {"cron": "0 22 L * *", "time_zone": "UTC"}))
     assert "At 22:00 on the last day of every month" in text
     assert text.count("22:00</td>") == 5
     assert "<html" not in text
 
 
-def test_what_is_wrong_with_it_is_said_there_too(reader: Client):
+def test_preview_shows_the_error_of_a_typed_cron_line(reader: Client):
     text = html_of(reader.get("/schedules/times/", {"cron": "@daily", "time_zone": "UTC"}))
     assert "@daily is written 0 0 * * * here" in text
     assert "The next five times appear here" in html_of(reader.get("/schedules/times/"))

@@ -42,11 +42,11 @@ def test_editors_select_rows_of_the_list(editor: Client, airport: TargetDataset)
     assert "Select rawcore.rc_air_airport" in html
 
 
-def test_readers_have_no_actions(viewer: Client, airport: TargetDataset):
+def test_dataset_list_offers_no_selection_to_a_viewer(viewer: Client, airport: TargetDataset):
     assert "data-selection" not in html_of(viewer.get("/datasets/"))
 
 
-def test_nothing_selected_is_said(editor: Client):
+def test_action_without_a_selection_is_refused(editor: Client):
     answer = editor.post(EDIT, {"do": "retire"}, follow=True)
     assert "Select at least one dataset." in html_of(answer)
 
@@ -69,13 +69,13 @@ def test_the_preview_names_each_dataset_and_its_version(editor: Client, airport:
     assert len(seen(html)) == 2
 
 
-def test_what_was_previewed_is_saved(editor: Client, airport: TargetDataset):
+def test_previewed_edit_of_selected_datasets_is_saved(editor: Client, airport: TargetDataset):
     answer = save(editor, seen(tagged(editor, "rc_air_airport", "raw_air_airport")))
     assert answer["Location"] == "/datasets/?layer=rawcore"
     assert TargetDataset.objects.filter(tags=["finance"]).count() == 2
 
 
-def test_a_row_changed_since_the_preview_refuses_all(editor: Client, airport: TargetDataset):
+def test_edit_of_selected_datasets_is_refused_if_one_changed_since_the_preview(editor: Client, airport: TargetDataset):
     versions = seen(tagged(editor, "rc_air_airport", "raw_air_airport"))
     save(editor, versions[:1], tags="other")
     answer = save(editor, versions)
@@ -109,7 +109,7 @@ def test_a_report_of_the_selection_is_requested(editor: Client, airport: TargetD
     assert Refresh.objects.get().scope["name"] == "raw.raw_air_airport rawcore.rc_air_airport"
 
 
-def test_a_load_of_the_selection_leaves_out_what_loads_do_not_write(operator: Client, airport: TargetDataset):
+def test_load_of_the_selection_excludes_datasets_that_loads_do_not_write(operator: Client, airport: TargetDataset):
     names = ("rc_air_airport", "stg_air_airport", "rc_air_airport_hist")
     html = html_of(operator.post("/datasets/selected/load/", {"key": keys(*names)}))
     assert "A load writes it with rawcore.rc_air_airport." in html
@@ -119,7 +119,7 @@ def test_a_load_of_the_selection_leaves_out_what_loads_do_not_write(operator: Cl
 
 
 @pytest.mark.parametrize("action", ["report", "load"])
-def test_names_that_are_too_long_together_are_refused_when_selected(
+def test_selection_with_too_long_names_is_refused(
     action: str, request: pytest.FixtureRequest, airport: TargetDataset, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("architecture.domain.report.MAX_NAME", 20)

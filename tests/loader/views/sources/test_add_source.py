@@ -66,12 +66,12 @@ def test_a_connection_is_tested_before_the_system_is_stored(editor: Client, land
     assert not System.objects.exists()
 
 
-def test_a_connection_that_fails_says_why(editor: Client, landing: Path):
+def test_failed_connection_test_shows_its_cause(editor: Client, landing: Path):
     fields = typed(read(editor, "/add-source/files/"), having="short_name", location=str(landing / "gone"))
     assert "gone is not there" in words(html_of(editor.post("/add-source/files/test/", fields, headers=HTMX)))
 
 
-def test_without_a_script_the_test_shows_the_form_as_it_was_typed(editor: Client, landing: Path):
+def test_connection_test_without_scripts_keeps_the_typed_form(editor: Client, landing: Path):
     fields = typed(read(editor, "/add-source/files/"), having="short_name", name="Shop", location=str(landing))
     page = html_of(editor.post("/add-source/files/test/", fields))
     assert 'value="Shop"' in page
@@ -90,12 +90,12 @@ def delivery_of(client: Client, location: str) -> str:
     return words(html_of(client.get("/systems/shop/delivery/", {"location": location}, headers=HTMX)))
 
 
-def test_a_pattern_says_what_it_stands_for(editor: Client, shop: System, landing: Path):
+def test_pattern_shows_the_number_size_and_format_of_its_files(editor: Client, shop: System, landing: Path):
     (landing / "orders_2.csv").write_text(ORDERS)
     assert "2 files, 158 bytes: CSV" in delivery_of(editor, "orders*.csv")
 
 
-def test_a_pattern_without_a_match_says_so(editor: Client, shop: System):
+def test_pattern_without_a_match_shows_a_message(editor: Client, shop: System):
     assert "matches no file" in delivery_of(editor, "sales_*.csv")
 
 
@@ -124,7 +124,7 @@ def test_the_first_upload_creates_the_systems_folder(editor: Client, shop: Syste
     assert (landing / "new.csv").read_bytes() == b"id\n1\n"
 
 
-def test_an_upload_replaces_no_file(editor: Client, shop: System, landing: Path):
+def test_upload_over_an_existing_file_is_refused(editor: Client, shop: System, landing: Path):
     answer = upload(editor, "orders.csv")
     assert answer.status_code == 422
     assert "has a file orders.csv already" in words(html_of(answer))
@@ -137,7 +137,7 @@ def test_a_file_that_no_load_would_read_is_refused(editor: Client, shop: System,
     assert [path.name for path in landing.iterdir()] == ["orders.csv"]
 
 
-def test_an_upload_of_more_than_the_limit_leaves_nothing(editor: Client, shop: System, landing: Path, settings):
+def test_upload_beyond_the_size_limit_is_refused_without_a_file(editor: Client, shop: System, landing: Path, settings):
     settings.BATCH_MAX_BYTES = 10
     assert upload(editor, "new.csv", b"id\n" * 100).status_code == 413
     assert [path.name for path in landing.iterdir()] == ["orders.csv"]
@@ -146,7 +146,7 @@ def test_an_upload_of_more_than_the_limit_leaves_nothing(editor: Client, shop: S
 # --- columns, load type, summary -----------------------------------------------------------------
 
 
-def test_the_columns_are_kept_for_the_next_steps_and_nothing_is_created(editor: Client, shop: System):
+def test_chosen_columns_are_kept_as_a_draft_without_creating_a_source(editor: Client, shop: System):
     answer = choose_columns(editor, import_page(editor), c0__target_name="order_number")
     assert answer.url == "/systems/shop/import/load-type/?location=orders.csv"
     again = read(editor, "/systems/shop/import/?location=orders.csv&draft=1")
@@ -154,29 +154,31 @@ def test_the_columns_are_kept_for_the_next_steps_and_nothing_is_created(editor: 
     assert not SourceDataset.objects.exists()
 
 
-def test_back_from_the_load_type_leads_to_the_columns_as_they_were_chosen(editor: Client, shop: System):
+def test_load_type_step_links_back_to_the_chosen_columns(editor: Client, shop: System):
     load_type = choose_columns(editor, import_page(editor), c0__target_name="order_number").url
     assert "/systems/shop/import/?location=orders.csv&amp;draft=1" in read(editor, load_type)
 
 
-def test_sampled_values_are_not_kept(editor: Client, shop: System):
+def test_sampled_values_are_not_stored_in_the_session(editor: Client, shop: System):
     choose_columns(editor, import_page(editor))
     assert "12.50" not in str(dict(editor.session))
 
 
 @pytest.mark.parametrize("step", ["load-type", "summary"])
-def test_a_step_without_columns_leads_back_to_them(editor: Client, shop: System, step: str):
+def test_step_without_columns_redirects_to_the_columns(editor: Client, shop: System, step: str):
     answer = editor.get(f"/systems/shop/import/{step}/", {"location": "orders.csv"})
     assert answer.url == "/systems/shop/import/?location=orders.csv"
 
 
-def test_a_summary_without_a_load_type_leads_back_to_it(editor: Client, shop: System):
+def test_summary_without_a_load_type_redirects_to_the_load_type(editor: Client, shop: System):
     choose_columns(editor, import_page(editor))
     answer = editor.get("/systems/shop/import/summary/", {"location": "orders.csv"})
     assert answer.url == "/systems/shop/import/load-type/?location=orders.csv"
 
 
-def test_a_load_type_that_no_longer_fits_the_columns_is_chosen_again(editor: Client, shop: System, landing: Path):
+def test_summary_redirects_to_the_load_type_if_it_no_longer_fits_the_columns(
+    editor: Client, shop: System, landing: Path
+):
     (landing / "feed.csv").write_text(CDC)
     summary = summary_of(editor, "feed.csv", input="cdc", time="changed", op="op")
     choose_columns(editor, import_page(editor, "feed.csv"), c3__take=None)
@@ -210,7 +212,7 @@ def test_a_load_type_without_its_column_is_refused_at_its_field(editor: Client, 
     assert "Must name a column" in words(html_of(answer))
 
 
-def test_the_chosen_load_type_is_that_of_the_source(editor: Client, shop: System, landing: Path):
+def test_created_source_has_the_chosen_load_type(editor: Client, shop: System, landing: Path):
     (landing / "feed.csv").write_text(CDC)
     editor.post(summary_of(editor, "feed.csv", input="cdc", time="changed", op="op"))
     source = SourceDataset.objects.get()
@@ -222,7 +224,7 @@ def test_the_chosen_load_type_is_that_of_the_source(editor: Client, shop: System
     ("load_type", "label", "layers"),
     [({}, "Append.", {"raw", "stage", "rawcore"}), ({"input": "snapshot"}, "Full.", {"raw", "stage"})],
 )
-def test_rows_without_a_key_are_added_unless_they_are_snapshots(
+def test_source_without_a_key_is_appended_unless_snapshots_are_chosen(
     editor: Client, shop: System, landing: Path, load_type: dict[str, str], label: str, layers: set[str]
 ):
     (landing / "events.csv").write_text("kind\na\na\n")
@@ -236,7 +238,7 @@ def test_rows_without_a_key_are_added_unless_they_are_snapshots(
     assert {dataset.schema.layer for dataset in source.generated.all()} == layers
 
 
-def test_messages_of_debezium_without_a_key_are_added(editor: Client, shop: System):
+def test_debezium_topic_without_a_key_is_appended(editor: Client, shop: System):
     """The delivery type of change events needs a key, so it is not proposed without one."""
     System.objects.update(kind="kafka", location="kafka://broker.example.org")
     columns = {"name": DataType(STRING), "_op": DataType(STRING), "_sequence": DataType(BIGINT)}
@@ -270,7 +272,7 @@ def test_a_draft_has_no_csrf_token(editor: Client, shop: System):
     assert "csrfmiddlewaretoken" not in str(dict(editor.session))
 
 
-def test_the_default_load_type_leads_to_the_summary_at_once(editor: Client, shop: System):
+def test_default_load_type_skips_to_the_summary(editor: Client, shop: System):
     columns = choose_columns(editor, import_page(editor, "orders.csv"), summary="yes")
     assert columns.url == "/systems/shop/import/summary/?location=orders.csv"
     assert "SCD 2. Every version of a row is kept in a history" in words(read(editor, columns.url))
@@ -294,14 +296,16 @@ def test_creating_makes_source_and_targets_and_starts_the_load_of_rawcore(operat
     assert source.generated.count() == 4
 
 
-def test_who_may_start_no_load_creates_only(editor: Client, shop: System):
+def test_editor_without_the_permission_to_start_loads_creates_the_source_only(editor: Client, shop: System):
     summary = summary_of(editor)
     assert "Create and load" not in read(editor, summary)
     assert editor.post(summary).url == f"/sources/{SourceDataset.objects.get().key}/first-load/"
     assert not LoadRun.objects.exists()
 
 
-def test_who_may_start_no_load_can_ask_those_who_may(operator: Client, editor: Client, shop: System):
+def test_editor_without_the_permission_to_start_loads_gets_a_text_for_operators(
+    operator: Client, editor: Client, shop: System
+):
     page = words(read(editor, editor.post(summary_of(editor)).url))
     assert "nothing is loaded yet" in page
     assert " shop.orders and its targets are created. Please start the first load of rawcore.rc_shop_orders." in page
@@ -315,14 +319,14 @@ def test_the_first_rows_are_shown_once_another_user_has_loaded(editor: Client, s
     assert "First rows" in read(editor, address)
 
 
-def test_a_second_click_creates_nothing_more(operator: Client, shop: System):
+def test_second_submission_of_the_summary_creates_no_second_source(operator: Client, shop: System):
     summary = summary_of(operator)
     operator.post(summary)
     assert operator.post(summary).url == "/systems/shop/import/?location=orders.csv"
     assert SourceDataset.objects.count() == 1
 
 
-def test_who_only_reads_is_refused_at_every_step(viewer: Client, shop: System):
+def test_viewer_is_refused_at_each_step(viewer: Client, shop: System):
     steps = ("/add-source/", "/add-source/files/", "/systems/shop/discover/", "/systems/shop/import/load-type/")
     assert [viewer.get(step).status_code for step in steps] == [403] * len(steps)
 
@@ -333,13 +337,13 @@ def first_load(operator: Client, shop: System) -> str:
     return operator.post(summary_of(operator)).url
 
 
-def test_a_load_without_a_worker_says_that_it_waits(operator: Client, first_load: str):
+def test_first_load_page_polls_while_the_run_is_queued(operator: Client, first_load: str):
     page = read(operator, first_load)
     assert 'hx-trigger="every 1s"' in page
     assert "queued" in page
 
 
-def test_a_finished_load_asks_for_its_first_rows_and_links_what_it_made(operator: Client, first_load: str):
+def test_finished_first_load_requests_its_first_rows_and_links_its_results(operator: Client, first_load: str):
     run, dataset = LoadRun.objects.get(), TargetDataset.objects.get(name="rc_shop_orders")
     LoadRun.objects.update(status="succeeded")
     DatasetRunFactory(run=run, dataset=dataset, counts={"rows": 2})
@@ -349,12 +353,12 @@ def test_a_finished_load_asks_for_its_first_rows_and_links_what_it_made(operator
     assert 'hx-trigger="every 1s"' not in page
 
 
-def test_a_load_that_needs_approved_tables_leads_to_the_change_report(operator: Client, first_load: str):
+def test_blocked_first_load_links_the_change_report(operator: Client, first_load: str):
     LoadRun.objects.update(status="blocked", error={"code": "BLOCKED", "message": "4 pending changes need a person"})
     assert "/reports/?dataset=rawcore.rc_shop_orders#build" in read(operator, first_load)
 
 
-def test_a_failed_load_says_why(operator: Client, first_load: str):
+def test_failed_first_load_shows_the_error_of_its_dataset(operator: Client, first_load: str):
     LoadRun.objects.update(status="failed", error={"code": "X", "message": "1 dataset failed"})
     raw = TargetDataset.objects.get(name="raw_shop_orders")
     error = {"code": "MISSING_FILE", "message": "orders.csv is not there"}

@@ -29,7 +29,7 @@ def elsewhere(warehouse: TargetDataset) -> Client:
     return client
 
 
-def test_examples_of_a_failed_load_are_for_who_reads_data_there(elsewhere: Client, reader: Client):
+def test_examples_of_a_failed_load_are_shown_only_with_the_permission_to_read_data(elsewhere: Client, reader: Client):
     row = DatasetRun.objects.get(run__run_id="bad", qualified_name__startswith="raw.")
     pages = ("/load-runs/bad/", f"/datasets/{row.dataset_key}/runs/")
     for address in pages:
@@ -43,7 +43,7 @@ def test_examples_of_a_failed_load_are_for_who_reads_data_there(elsewhere: Clien
     assert any(one["error"] and one["error"]["count"] == 3 for one in shown[elsewhere])
 
 
-def test_all_faults_of_a_delivery_are_shown_without_examples_to_who_may_not_read_data(
+def test_faults_hide_examples_from_a_user_without_the_permission_to_read_data(
     elsewhere: Client, reader: Client
 ):
     row = DatasetRun.objects.get(run__run_id="bad", qualified_name__startswith="raw.")
@@ -57,7 +57,7 @@ def test_all_faults_of_a_delivery_are_shown_without_examples_to_who_may_not_read
         assert [bool(one.get("samples")) for one in shown["faults"]["faults"]] == [sees, sees]
 
 
-def test_who_may_not_read_the_data_learns_which_roles_may(elsewhere: Client, warehouse: TargetDataset):
+def test_refused_data_page_names_the_roles_that_may_read_data(elsewhere: Client, warehouse: TargetDataset):
     raw = TargetDataset.objects.filter(schema__layer="raw").first()
     answer = elsewhere.get(f"/datasets/{raw.key}/data/")
     assert answer.status_code == 403
@@ -65,7 +65,7 @@ def test_who_may_not_read_the_data_learns_which_roles_may(elsewhere: Client, war
     assert "read_data" not in html_of(answer)
 
 
-def test_the_home_page_tells_no_values_to_who_may_not_read_them(elsewhere: Client, reader: Client):
+def test_home_page_hides_values_from_a_user_without_the_permission_to_read_data(elsewhere: Client, reader: Client):
     DatasetRun.objects.filter(run__run_id="busy").delete()
     said = f"raw.raw_air_airport: the value '{CUSTOMER}' cannot be cast"
     DatasetRun.objects.filter(run__run_id="bad", qualified_name__startswith="raw.").update(
@@ -115,7 +115,9 @@ def test_samples_of_a_personal_source_column_are_masked(editor: Client, orders: 
 
 
 @pytest.mark.parametrize("reading", ["delimiter=|", "delimiter=,&no_header=on"])
-def test_samples_are_masked_however_a_personal_source_is_read(editor: Client, orders: SourceDataset, reading: str):
+def test_samples_of_a_personal_source_are_masked_with_any_reading_option(
+    editor: Client, orders: SourceDataset, reading: str
+):
     shop = orders.system.short_name
     answer = html_of(editor.get(f"/systems/{shop}/import/?location=orders.csv&format=csv&show=now&{reading}"))
     assert MASK in answer
@@ -134,7 +136,7 @@ def test_a_refusal_to_read_a_personal_source_has_no_examples(editor: Client, ord
         assert f"<code>{CUSTOMER}" not in text
 
 
-def test_a_steward_sees_them_and_each_look_is_recorded(orders: SourceDataset):
+def test_steward_sees_unmasked_samples_and_each_read_is_logged(orders: SourceDataset):
     stella = ensure_user(name="stella", roles=["editor", "steward"])
     client = Client()
     client.force_login(stella)

@@ -42,7 +42,7 @@ def test_an_import_as_proposed_writes_the_contract(editor: Client, shop: System)
     assert (source.location, source.format, source.options, source.historize) == ("orders.csv", "csv", {}, True)
 
 
-def test_what_a_person_changes_is_what_is_written(editor: Client, shop: System):
+def test_import_writes_the_changes_of_the_user(editor: Client, shop: System):
     import_as(
         editor,
         import_page(editor),
@@ -64,7 +64,7 @@ def test_what_a_person_changes_is_what_is_written(editor: Client, shop: System):
     )
 
 
-def test_columns_are_marked_as_they_are_imported_and_what_is_generated_is_marked_so(editor: Client, shop: System):
+def test_import_stores_sensitivity_marks_and_passes_them_to_generated_columns(editor: Client, shop: System):
     marked = {"c1__pii": "on", "c1__sensitivity": "restricted", "c2__sensitivity": "internal"}
     import_as(editor, import_page(editor), **marked)
     source = SourceDataset.objects.get()
@@ -80,7 +80,7 @@ def test_columns_are_marked_as_they_are_imported_and_what_is_generated_is_marked
     assert (generated.pii, generated.sensitivity) == (True, "restricted")
 
 
-def test_a_level_that_there_is_not_is_refused_by_its_line(editor: Client, shop: System):
+def test_unknown_sensitivity_is_refused_at_its_line(editor: Client, shop: System):
     answer = import_as(editor, import_page(editor), c1__sensitivity="secret", c2__sensitivity="internal")
     page = html_of(answer)
     assert answer.status_code == 422
@@ -107,7 +107,7 @@ def test_a_line_that_is_not_ticked_is_left_out(editor: Client, shop: System):
         ({"short_name": "1 x"}, "short_name", "must start with a letter"),
     ],
 )
-def test_what_is_wrong_stands_where_it_was_typed_and_nothing_is_lost(
+def test_invalid_import_is_refused_at_its_field_and_keeps_the_input(
     editor: Client, shop: System, over: dict, field: str, said: str
 ):
     answer = import_as(editor, import_page(editor), c2__description="kept", **over)
@@ -154,7 +154,7 @@ def test_a_second_source_of_the_same_name_is_refused_by_its_field(editor: Client
     assert SourceDataset.objects.count() == 1
 
 
-def test_the_delimiter_is_guessed_and_kept(editor: Client, shop: System, landing: Path):
+def test_delimiter_is_detected_and_stored(editor: Client, shop: System, landing: Path):
     (landing / "orders.csv").write_text(ORDERS.replace(",", ";"))
     import_as(editor, import_page(editor))
     source = SourceDataset.objects.get()
@@ -198,13 +198,13 @@ def test_a_file_is_imported_with_the_options_of_its_format(
     assert [(column.name, str(column.type)) for column in source.columns.all()] == [("id", "string"), ("n", "integer")]
 
 
-def test_a_format_that_needs_an_option_says_which(editor: Client, shop: System, landing: Path):
+def test_missing_option_of_a_format_is_named(editor: Client, shop: System, landing: Path):
     (landing / "orders.txt").write_text("a    1\n")
     page = words(import_page(editor, "orders.txt", format="fixed", delimiter=","))
     assert "columns is needed: columns with positions like id:1-8, name:9-30" in page
 
 
-def test_a_wrong_delimiter_is_told_with_the_line(editor: Client, shop: System, landing: Path):
+def test_wrong_delimiter_is_reported_with_the_line(editor: Client, shop: System, landing: Path):
     (landing / "orders.csv").write_text("a;b\n1;2\n1,5;2\n")
     page = words(import_page(editor, format="csv", delimiter=","))
     assert "line 3: 2 fields, where the header has 1" in page
@@ -221,7 +221,7 @@ def test_a_wrong_delimiter_is_told_with_the_line(editor: Client, shop: System, l
         (b'a,b\n"1,2\n', "orders.csv, line"),
     ],
 )
-def test_a_file_that_cannot_be_read_says_why(editor: Client, shop: System, landing: Path, content: bytes, said: str):
+def test_unreadable_file_shows_its_error(editor: Client, shop: System, landing: Path, content: bytes, said: str):
     (landing / "orders.csv").write_bytes(content)
     page = import_page(editor)
     assert said in words(page)
@@ -241,7 +241,7 @@ def test_a_file_outside_of_the_folder_is_neither_shown_nor_imported(editor: Clie
 
 
 @pytest.mark.parametrize("lines", ["", "nonsense", "[1]", '[{"status": "new"}]', "{}"])
-def test_a_form_that_no_page_made_is_a_bad_request(editor: Client, shop: System, lines: str):
+def test_tampered_import_form_is_refused(editor: Client, shop: System, lines: str):
     good = import_page(editor)
     assert editor.post("/systems/shop/import/", typed(good, having="lines", lines=lines)).status_code in (400, 422)
     assert not SourceDataset.objects.exists()
@@ -253,7 +253,7 @@ def test_columns_that_differ_only_by_case_cannot_both_be_taken(editor: Client, s
 
 
 @pytest.mark.nightly
-def test_three_hundred_columns_are_one_form(editor: Client, shop: System, landing: Path):
+def test_import_form_accepts_three_hundred_columns(editor: Client, shop: System, landing: Path):
     names = [f"c_{number}" for number in range(300)]
     (landing / "orders.csv").write_text(f"{','.join(names)}\n{','.join(['1'] * 300)}\n")
     assert import_as(editor, import_page(editor)).status_code == 302

@@ -75,7 +75,7 @@ def test_a_secret_parameter_of_an_endpoint_is_not_shown(editor: Client, shop: Sy
 
 
 @pytest.mark.parametrize("status", [200, 404])
-def test_an_api_that_answers_is_reached(editor: Client, shop: System, api: ApiServer, status: int):
+def test_connection_test_accepts_an_api_that_answers(editor: Client, shop: System, api: ApiServer, status: int):
     api.serve("/", Answer.of({}, status))
     text = words(html_of(editor.post("/systems/shop/test/", headers=HTMX)))
     assert "The API answers." in text
@@ -90,13 +90,15 @@ def test_a_wrong_secret_is_refused_and_not_shown(editor: Client, shop: System, a
     assert TOKEN not in page
 
 
-def test_a_host_that_is_not_allowed_is_not_asked(editor: Client, shop: System, api: ApiServer, settings):
+def test_connection_test_sends_no_request_to_a_host_that_is_not_allowed(
+    editor: Client, shop: System, api: ApiServer, settings
+):
     settings.SOURCE_HOSTS = []
     assert "no host that may be asked" in words(html_of(editor.post("/systems/shop/test/", headers=HTMX)))
     assert api.requests == []
 
 
-def test_endpoints_that_are_described_are_listed_and_another_can_be_named(editor: Client, shop: System):
+def test_discovery_lists_described_endpoints_and_accepts_another(editor: Client, shop: System):
     address = reverse("system_discover", args=["shop"])
     assert "Name one above to import it" in words(html_of(editor.get(address, {"show": "now"})))
     SourceDataset.objects.create(
@@ -127,7 +129,7 @@ def test_an_endpoint_is_imported_from_its_first_page(editor: Client, shop: Syste
     ]
 
 
-def test_a_page_that_cannot_be_read_is_refused_with_the_form(editor: Client, shop: System, api: ApiServer):
+def test_unreadable_page_of_an_endpoint_is_refused_with_the_form(editor: Client, shop: System, api: ApiServer):
     def page(request: Request) -> Answer:
         return Answer(b"<html>sign in</html>")
 
@@ -137,7 +139,7 @@ def test_a_page_that_cannot_be_read_is_refused_with_the_form(editor: Client, sho
     assert form_of(text, having="paging")
 
 
-def test_an_option_that_another_needs_is_asked_for(editor: Client, shop: System, api: ApiServer):
+def test_missing_paging_option_is_refused_without_a_request(editor: Client, shop: System, api: ApiServer):
     text = sampled(editor, format="rest", paging="offset")
     assert 'id="id_page_size_error"' in text
     assert api.requests == []
@@ -157,7 +159,7 @@ def test_the_contract_of_an_endpoint_is_edited(editor: Client, shop: System):
     assert source.options == {"paging": "page", "first_page": 0, "page_size": 100}
 
 
-def test_the_api_takes_and_gives_a_rest_system(editor: Client, api: ApiServer):
+def test_api_creates_and_returns_a_rest_system(editor: Client, api: ApiServer):
     body = {"short_name": "crm", "name": "CRM", "kind": "rest", "location": "https://crm", "secret": SECRET}
     body["options"] = {"authentication": "api_key"}
     answer = editor.post("/api/v1/systems/", json.dumps(body), content_type="application/json")

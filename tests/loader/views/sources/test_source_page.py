@@ -70,13 +70,13 @@ def test_rows_ahead_of_the_mark_are_shown_and_found_by_health_until_a_load_has_n
 # --- freshness -----------------------------------------------------------------------------------
 
 
-def test_the_page_comes_before_the_files_are_listed(editor: Client, orders: SourceDataset):
+def test_source_page_loads_the_freshness_separately(editor: Client, orders: SourceDataset):
     page = read(editor, f"/sources/{orders.key}/")
     assert 'hx-target="#freshness"' in page
     assert "Newest delivery" not in page
 
 
-def test_the_newest_file_is_named(editor: Client, orders: SourceDataset):
+def test_freshness_names_the_newest_file(editor: Client, orders: SourceDataset):
     text = freshness_of(editor, orders)
     assert "orders.csv , 1 file, 79 bytes" in text
     assert "The delivery is not loaded yet" in text
@@ -89,7 +89,7 @@ def test_a_loaded_delivery_is_up_to_date(editor: Client, orders: SourceDataset, 
     assert "not loaded yet" not in text
 
 
-def test_a_file_written_after_the_last_load_is_said(
+def test_freshness_reports_a_file_written_after_the_last_load(
     editor: Client, orders: SourceDataset, raw: TargetDataset, landing: Path
 ):
     delivered(raw)
@@ -98,19 +98,19 @@ def test_a_file_written_after_the_last_load_is_said(
     assert "A newer delivery is not loaded yet" in freshness_of(editor, orders)
 
 
-def test_a_load_that_is_dated_back_has_loaded_the_files_before_its_start(
+def test_freshness_uses_the_start_of_a_load_and_not_its_timestamp(
     editor: Client, orders: SourceDataset, raw: TargetDataset
 ):
     delivered(raw, load_timestamp=datetime(2020, 1, 1, tzinfo=UTC))
     assert "not loaded yet" not in freshness_of(editor, orders)
 
 
-def test_a_missing_file_is_said_with_its_place(editor: Client, orders: SourceDataset, landing: Path):
+def test_freshness_names_a_missing_file(editor: Client, orders: SourceDataset, landing: Path):
     (landing / "orders.csv").unlink()
     assert "orders.csv is not there" in freshness_of(editor, orders)
 
 
-def test_the_next_load_is_that_of_a_schedule_that_reads_the_source(editor: Client, orders: SourceDataset):
+def test_freshness_shows_the_next_load_of_a_schedule_that_reads_the_source(editor: Client, orders: SourceDataset):
     with acting_as(someone("olga", Role.OPERATOR)):
         create_schedule(name="nightly", cron="0 6 * * *", scope=Scope(DATASET, "rawcore.rc_shop_orders"))
     assert "06:00:00 UTC nightly" in freshness_of(editor, orders)
@@ -129,14 +129,14 @@ def test_a_schedule_of_another_dataset_is_not_named(editor: Client, orders: Sour
     assert "no schedule loads it" in freshness_of(editor, orders)
 
 
-def test_a_due_time_without_a_load_is_overdue(editor: Client, orders: SourceDataset):
+def test_source_without_a_load_since_its_due_time_is_overdue(editor: Client, orders: SourceDataset):
     with acting_as(someone("olga", Role.OPERATOR)):
         create_schedule(name="nightly", cron="0 6 * * *")
     Schedule.objects.update(last_due_at=timezone.now() - timedelta(hours=1))
     assert "Overdue: no load succeeded since it was due" in freshness_of(editor, orders)
 
 
-def test_while_its_schedule_waits_for_data_a_source_is_not_overdue(editor: Client, orders: SourceDataset):
+def test_source_is_not_overdue_while_its_schedule_waits_for_data(editor: Client, orders: SourceDataset):
     with acting_as(someone("olga", Role.OPERATOR)):
         create_schedule(name="nightly", cron="0 6 * * *", wait={"for": "files", "source": str(orders.key)})
     Schedule.objects.update(next_at=timezone.now())
@@ -146,7 +146,7 @@ def test_while_its_schedule_waits_for_data_a_source_is_not_overdue(editor: Clien
     assert "Overdue" not in text
 
 
-def test_a_schedule_that_is_off_expects_nothing(editor: Client, orders: SourceDataset):
+def test_source_of_an_inactive_schedule_is_not_overdue(editor: Client, orders: SourceDataset):
     with acting_as(someone("olga", Role.OPERATOR)):
         schedule = create_schedule(name="nightly", cron="0 6 * * *")
         update_schedule(schedule=schedule, expected_version=schedule.version, active=False)
@@ -189,19 +189,21 @@ def reported(orders: SourceDataset, raw: TargetDataset) -> DatasetRun:
     return delivered(raw, drift=[{"name": "vip", "type": "boolean"}])
 
 
-def test_a_reported_column_has_one_action(editor: Client, orders: SourceDataset, reported: DatasetRun):
+def test_reported_column_links_the_form_to_add_it(editor: Client, orders: SourceDataset, reported: DatasetRun):
     page = section(page_of(editor, orders), "schema-head")
     assert f"/sources/{orders.key}/columns/add/?name=vip&amp;type=boolean" in page
     assert reported.run.run_id in page
 
 
-def test_who_may_not_edit_has_no_action(viewer: Client, orders: SourceDataset, reported: DatasetRun):
+def test_reported_column_has_no_action_for_a_viewer(viewer: Client, orders: SourceDataset, reported: DatasetRun):
     page = section(page_of(viewer, orders), "schema-head")
     assert "vip" in page
     assert "/columns/add/" not in page
 
 
-def test_the_form_is_filled_as_reported(editor: Client, orders: SourceDataset, reported: DatasetRun):
+def test_add_column_form_is_filled_with_the_reported_column(
+    editor: Client, orders: SourceDataset, reported: DatasetRun
+):
     fields = form_of(read(editor, f"/sources/{orders.key}/columns/add/?name=vip&type=boolean"), having="name")
     assert (fields["name"], fields["type"], fields["nullable"]) == (["vip"], ["boolean"], ["on"])
 
@@ -225,14 +227,14 @@ def test_an_added_column_is_in_the_contract_and_no_longer_reported(
 @pytest.mark.parametrize(
     ("over", "field"), [({"type": "nonsense"}, "type"), ({"name": "customer"}, "name"), ({"name": ""}, "name")]
 )
-def test_what_cannot_be_added_stands_at_its_field(editor: Client, orders: SourceDataset, over: dict, field: str):
+def test_invalid_column_is_refused_at_its_field(editor: Client, orders: SourceDataset, over: dict, field: str):
     answer = add(editor, orders, **over)
     assert answer.status_code == 422
     assert f'id="id_{field}_error"' in html_of(answer)
     assert orders.columns.count() == 4
 
 
-def test_a_retired_column_that_is_delivered_again_is_restored_by_the_comparison(
+def test_source_page_offers_to_restore_a_retired_column_that_is_delivered_again(
     editor: Client, orders: SourceDataset, raw: TargetDataset
 ):
     amount = orders.columns.get(name="amount")
@@ -250,19 +252,19 @@ def test_changes_of_columns_are_listed(editor: Client, orders: SourceDataset):
     assert "bob source column shop.orders.amount changed" in text
 
 
-def test_the_first_load_of_a_source_fills_its_last_table(operator: Client, orders: SourceDataset):
+def test_source_page_offers_the_first_load(operator: Client, orders: SourceDataset):
     page = page_of(operator, orders)
     assert "No loads yet" in page
     assert f'action="/sources/{orders.key}/load/"' in page
 
 
-def test_who_may_not_start_loads_is_not_offered_the_first(editor: Client, orders: SourceDataset):
+def test_first_load_is_not_offered_without_the_permission_to_start_loads(editor: Client, orders: SourceDataset):
     page = page_of(editor, orders)
     assert "No loads yet" in page
     assert "Start the first load" not in page
 
 
-def test_runs_of_other_environments_are_not_its_deliveries(editor: Client, orders: SourceDataset, raw: TargetDataset):
+def test_deliveries_exclude_runs_of_other_environments(editor: Client, orders: SourceDataset, raw: TargetDataset):
     row = delivered(raw)
     LoadRun.objects.update(environment=EnvironmentFactory(name="elsewhere"))
     assert row.run.run_id not in page_of(editor, orders)

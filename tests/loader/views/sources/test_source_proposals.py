@@ -46,7 +46,7 @@ def contract(source: SourceDataset) -> list[str]:
     return list(SourceColumn.objects.filter(dataset=source, active=True).values_list("name", flat=True))
 
 
-def test_the_page_of_the_source_leads_to_its_proposal(editor: Client, orders: SourceDataset, proposal: SourceProposal):
+def test_source_page_links_its_open_proposal(editor: Client, orders: SourceDataset, proposal: SourceProposal):
     page = read(editor, f"/sources/{orders.key}/")
     assert "The source differs from its contract" in page
     assert address(proposal) in page
@@ -71,7 +71,7 @@ def test_a_rename_is_confirmed_by_a_user(editor: Client, orders: SourceDataset, 
     assert (proposal.status, proposal.reason) == ("accepted", "the shop renamed it")
 
 
-def test_a_rename_that_is_none_is_accepted_as_two_changes(
+def test_split_rename_is_accepted_as_two_changes(
     editor: Client, orders: SourceDataset, proposal: SourceProposal
 ):
     chosen = {"choose": "yes", "rename": "split|renamed:customer>customer_no"}
@@ -90,14 +90,16 @@ def test_two_changes_are_joined_as_a_rename(editor: Client, orders: SourceDatase
     assert contract(orders) == ["Order No", "customer", "vip", "ordered at"]
 
 
-def test_an_accepted_proposal_leads_to_the_report(editor: Client, proposal: SourceProposal):
+def test_accepted_proposal_links_the_change_report(editor: Client, proposal: SourceProposal):
     editor.post(address(proposal), typed(read(editor, address(proposal)), having="fingerprint"))
     page = read(editor, address(proposal))
     assert "/reports/?dataset=rawcore.rc_shop_orders#build" in page
     assert "accepted" in page
 
 
-def test_what_was_decided_meanwhile_is_said(editor: Client, orders: SourceDataset, proposal: SourceProposal):
+def test_acceptance_of_a_proposal_dismissed_meanwhile_is_refused(
+    editor: Client, orders: SourceDataset, proposal: SourceProposal
+):
     sent = typed(read(editor, address(proposal)), having="fingerprint")
     SourceProposal.objects.update(status="dismissed", decided_at=proposal.last_seen_at)
     answer = editor.post(address(proposal), sent)
@@ -106,7 +108,7 @@ def test_what_was_decided_meanwhile_is_said(editor: Client, orders: SourceDatase
     assert "vip" not in contract(orders)
 
 
-def test_nothing_selected_changes_nothing(editor: Client, proposal: SourceProposal):
+def test_acceptance_without_selected_changes_is_refused(editor: Client, proposal: SourceProposal):
     assert "Select changes to see what they do" in html_of(editor.get(address(proposal), {"choose": "yes"}))
     assert editor.post(address(proposal), {}).status_code == 422
 
@@ -125,7 +127,7 @@ def test_decided_proposals_are_in_the_schema_history(editor: Client, orders: Sou
     assert "customer is probably customer_no now; amount is gone; vip is new (boolean)" in words(history)
 
 
-def test_who_may_not_edit_reads_the_changes_only(viewer: Client, proposal: SourceProposal):
+def test_viewer_sees_the_changes_of_a_proposal_but_cannot_decide_it(viewer: Client, proposal: SourceProposal):
     page = read(viewer, address(proposal))
     assert "needs the editor role" in page
     assert "preview-head" not in page
@@ -133,7 +135,7 @@ def test_who_may_not_edit_reads_the_changes_only(viewer: Client, proposal: Sourc
     assert viewer.post(f"{address(proposal)}dismiss/").status_code == 403
 
 
-def test_a_check_leads_to_the_proposal_or_says_that_all_is_well(editor: Client, orders: SourceDataset, landing: Path):
+def test_check_redirects_to_the_proposal_or_reports_agreement(editor: Client, orders: SourceDataset, landing: Path):
     check = f"/sources/{orders.key}/check/"
     answer = editor.post(check, follow=True)
     assert "agrees with its contract" in html_of(answer)
@@ -142,7 +144,7 @@ def test_a_check_leads_to_the_proposal_or_says_that_all_is_well(editor: Client, 
     assert answer.url == address(SourceProposal.objects.get(status="open"))
 
 
-def test_a_source_that_cannot_be_read_is_said_on_its_page(editor: Client, orders: SourceDataset, landing: Path):
+def test_check_of_an_unreadable_source_shows_its_error(editor: Client, orders: SourceDataset, landing: Path):
     (landing / "orders.csv").unlink()
     answer = editor.post(f"/sources/{orders.key}/check/", follow=True)
     assert "orders.csv is not there" in words(html_of(answer))

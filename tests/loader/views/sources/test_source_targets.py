@@ -50,13 +50,13 @@ def place_of(page: str, name: str) -> int:
     return next(place for place, line in enumerate(lines) if line["name"] == name)
 
 
-def test_a_delivery_as_promised_has_nothing_to_decide(editor: Client, shop: System):
+def test_comparison_of_a_delivery_that_matches_the_contract_shows_no_differences(editor: Client, shop: System):
     page = compare_page(editor, imported(editor))
     assert "Nothing differs" in page
     assert "4 columns matching the contract" in words(page)
 
 
-def test_what_is_new_changed_and_gone_is_shown_and_only_what_is_ticked_is_taken(
+def test_comparison_shows_all_differences_and_takes_only_the_selected_ones(
     editor: Client, shop: System, landing: Path
 ):
     source = imported(editor)
@@ -78,7 +78,7 @@ def test_what_is_new_changed_and_gone_is_shown_and_only_what_is_ticked_is_taken(
     }
 
 
-def test_a_column_that_is_gone_can_be_put_out_of_use(editor: Client, shop: System, landing: Path):
+def test_missing_column_can_be_retired_and_restored(editor: Client, shop: System, landing: Path):
     source = imported(editor)
     (landing / "orders.csv").write_text("Order No,customer,amount\nA1,7,1.50\nA2,8,2.50\n")
     page = compare_page(editor, source)
@@ -91,7 +91,9 @@ def test_a_column_that_is_gone_can_be_put_out_of_use(editor: Client, shop: Syste
     assert source.columns.get(name="ordered at").active is True
 
 
-def test_a_change_by_somebody_else_is_told_before_anything_is_written(editor: Client, shop: System, landing: Path):
+def test_comparison_refuses_a_column_changed_by_another_user_until_resubmitted(
+    editor: Client, shop: System, landing: Path
+):
     source = imported(editor)
     (landing / "orders.csv").write_text(ORDERS.replace(",7,", ",x,"))
     page = compare_page(editor, source)
@@ -112,7 +114,7 @@ def test_a_change_by_somebody_else_is_told_before_anything_is_written(editor: Cl
 # --- generating ----------------------------------------------------------------------------------
 
 
-def test_the_preview_names_what_would_appear_and_makes_nothing(editor: Client, shop: System):
+def test_preview_lists_the_targets_without_creating_them(editor: Client, shop: System):
     load_type = choose_columns(editor, import_page(editor)).url
     text = words(read(editor, choose_load_type(editor, load_type).url))
     for name in ("raw.raw_shop_orders", "stage.stg_shop_orders", "rawcore.rc_shop_orders", "rc_shop_orders_hist"):
@@ -121,14 +123,14 @@ def test_the_preview_names_what_would_appear_and_makes_nothing(editor: Client, s
     assert not TargetDataset.objects.exists()
 
 
-def test_a_wanted_name_is_what_stage_and_rawcore_get(editor: Client, shop: System):
+def test_target_name_is_used_in_stage_but_not_in_raw(editor: Client, shop: System):
     import_as(editor, import_page(editor), c0__target_name="order_number")
     generate(editor, SourceDataset.objects.get())
     for name, first in (("raw_shop_orders", "Order No"), ("stg_shop_orders", "order_number")):
         assert TargetDataset.objects.get(name=name).columns.first().name == first
 
 
-def test_generating_makes_what_was_shown_and_a_second_time_there_is_nothing_to_do(editor: Client, shop: System):
+def test_generation_creates_the_targets_once(editor: Client, shop: System):
     source = imported(editor)
     assert generate(editor, source).url == f"/sources/{source.key}/"
     assert sorted(source.generated.values_list("name", flat=True)) == [
@@ -156,19 +158,19 @@ def amount() -> Any:
     return TargetDataset.objects.get(name="rc_shop_orders").columns.get(name="amount")
 
 
-def test_what_a_person_edited_is_shown_as_a_difference_and_left_alone(editor: Client, edited: SourceDataset):
+def test_generation_shows_user_edits_as_differences_and_keeps_them(editor: Client, edited: SourceDataset):
     text = words(generate_page(editor, edited))
     assert "1 difference from the source" in text
     generate(editor, edited)
     assert (str(amount().type), amount().description) == ("float", "Net")
 
 
-def test_a_person_may_take_the_sources_word_per_dataset(editor: Client, edited: SourceDataset):
+def test_generation_applies_the_source_type_to_an_accepted_dataset(editor: Client, edited: SourceDataset):
     generate(editor, edited, accept=str(TargetDataset.objects.get(name="rc_shop_orders").key))
     assert (str(amount().type), amount().description) == ("decimal(18,2)", "Net")
 
 
-def test_a_preview_that_is_not_true_any_more_is_not_carried_out(editor: Client, edited: SourceDataset):
+def test_generation_from_an_outdated_preview_is_refused(editor: Client, edited: SourceDataset):
     page = generate_page(editor, edited)
     column = edited.columns.get(name="customer")
     update_source_column(source_column=column, expected_version=column.version, type="bigint")
@@ -179,7 +181,7 @@ def test_a_preview_that_is_not_true_any_more_is_not_carried_out(editor: Client, 
     assert str(amount().type) == "float"
 
 
-def test_a_source_without_columns_says_what_to_do_first(editor: Client, shop: System):
+def test_generation_page_of_a_source_without_columns_asks_for_an_import(editor: Client, shop: System):
     source = imported(editor)
     source.columns.update(active=False)
     text = generate_page(editor, source)
@@ -189,7 +191,7 @@ def test_a_source_without_columns_says_what_to_do_first(editor: Client, shop: Sy
 # --- a whole system ------------------------------------------------------------------------------
 
 
-def test_all_targets_of_a_system_are_generated_as_previewed(editor: Client, edited: SourceDataset):
+def test_generation_of_a_system_creates_the_previewed_columns(editor: Client, edited: SourceDataset):
     SourceColumnFactory(dataset=edited, name="later")
     address = f"/systems/{edited.system.short_name}/generate/"
     page = read(editor, address)
@@ -199,7 +201,7 @@ def test_all_targets_of_a_system_are_generated_as_previewed(editor: Client, edit
     assert TargetDataset.objects.filter(columns__name="later").count() == 3
 
 
-def test_a_preview_of_a_system_that_is_outdated_is_not_carried_out(editor: Client, edited: SourceDataset):
+def test_generation_of_a_system_from_an_outdated_preview_is_refused(editor: Client, edited: SourceDataset):
     SourceColumnFactory(dataset=edited, name="later")
     address = f"/systems/{edited.system.short_name}/generate/"
     page = read(editor, address)

@@ -66,7 +66,7 @@ def test_a_password_in_the_location_is_refused_and_not_sent_back(editor: Client,
 
 
 @pytest.mark.parametrize("secret", ["ELEVATA_SECRET_KEY", "DATABASE_URL", "hunter2", "ELEVATA_SOURCE_ROOTS"])
-def test_only_variables_made_for_it_can_be_named_as_secret(editor: Client, landing: Path, secret: str):
+def test_secret_field_refuses_other_environment_variables(editor: Client, landing: Path, secret: str):
     answer = register(editor, kind="jdbc", location="postgresql://reader@db/erp", secret=secret)
     assert answer.status_code == 422
     assert 'id="id_secret_error"' in html_of(answer)
@@ -78,7 +78,7 @@ def test_a_system_is_edited(editor: Client, shop: System):
     assert System.objects.get().owner == "Team Shop"
 
 
-def test_two_people_edit_one_system_and_the_second_sees_both(editor: Client, shop: System):
+def test_concurrent_edit_of_a_system_shows_both_versions(editor: Client, shop: System):
     page = read(editor, "/systems/shop/edit/")
     with acting_as(someone("bob", Role.EDITOR)):
         update_system(system=shop, expected_version=shop.version, owner="Bob")
@@ -96,7 +96,7 @@ def test_a_system_cannot_be_moved_out_of_the_allowed_folders(editor: Client, sho
 
 
 @pytest.mark.parametrize("places", [{"location": "data/x.csv"}, {"intake": {"key_list": "data/x.csv"}}])
-def test_a_system_cannot_be_moved_to_where_its_sources_lead_outside(
+def test_system_cannot_be_moved_if_its_sources_would_leave_the_allowed_folders(
     editor: Client, shop: System, landing: Path, settings: Any, places: dict[str, Any]
 ):
     settings.DATA_DIR = landing / "product" / "data"
@@ -107,7 +107,7 @@ def test_a_system_cannot_be_moved_to_where_its_sources_lead_outside(
     assert editor.post("/systems/shop/edit/", typed(page, location=str(landing / "other"))).status_code == 302
 
 
-def test_a_place_that_came_by_yaml_stands_when_something_else_is_edited(editor: Client, shop: System):
+def test_edit_of_another_field_keeps_a_yaml_location_outside_the_allowed_folders(editor: Client, shop: System):
     System.objects.update(location="s3a://bucket/in")
     page = read(editor, "/systems/shop/edit/")
     assert editor.post("/systems/shop/edit/", typed(page, owner="Team Shop")).status_code == 302
@@ -116,7 +116,7 @@ def test_a_place_that_came_by_yaml_stands_when_something_else_is_edited(editor: 
 # --- testing the connection ----------------------------------------------------------------------
 
 
-def test_of_a_folder_it_is_said_what_was_reached(editor: Client, shop: System):
+def test_connection_test_of_a_folder_lists_its_files(editor: Client, shop: System):
     answer = editor.post("/systems/shop/test/", headers=HTMX)
     text = words(html_of(answer))
     assert "The folder is there and can be read." in text
@@ -124,7 +124,7 @@ def test_of_a_folder_it_is_said_what_was_reached(editor: Client, shop: System):
     assert "<html" not in html_of(answer)
 
 
-def test_without_scripts_the_answer_comes_with_the_page(editor: Client, shop: System):
+def test_connection_test_without_scripts_returns_the_whole_page(editor: Client, shop: System):
     text = html_of(editor.post("/systems/shop/test/"))
     assert "<html" in text
     assert "The folder is there" in text
@@ -137,7 +137,7 @@ def test_a_missing_folder_is_named(editor: Client, shop: System, landing: Path):
     assert "Make the folder" in text
 
 
-def test_a_host_that_is_not_allowed_is_not_asked(editor: Client, shop: System):
+def test_connection_test_refuses_a_host_that_is_not_allowed(editor: Client, shop: System):
     System.objects.update(kind="jdbc", location="postgresql://reader@169.254.169.254/erp")
     text = words(html_of(editor.post("/systems/shop/test/")))
     assert "no host that may be asked from here" in text
@@ -163,7 +163,7 @@ def test_a_refused_connection_says_host_and_port(editor: Client, shop: System, s
 # --- looking through -----------------------------------------------------------------------------
 
 
-def test_the_page_comes_before_what_is_found(editor: Client, shop: System):
+def test_discover_page_loads_its_results_separately(editor: Client, shop: System):
     assert "orders.csv" not in read(editor, "/systems/shop/discover/")
     part = html_of(editor.get("/systems/shop/discover/", headers=HTMX))
     assert "orders.csv" in part
@@ -177,18 +177,18 @@ def test_files_are_searched_by_name(editor: Client, shop: System, landing: Path)
     assert "orders.csv" not in part
 
 
-def test_a_search_that_finds_nothing_says_so(editor: Client, shop: System):
+def test_search_without_a_match_shows_a_message(editor: Client, shop: System):
     assert "has “xyz” in its name" in words(read(editor, "/systems/shop/discover/?show=now&q=xyz"))
 
 
-def test_files_come_a_page_at_a_time(editor: Client, shop: System, landing: Path):
+def test_found_files_are_paged(editor: Client, shop: System, landing: Path):
     for number in range(60):
         (landing / f"day_{number:02}.csv").write_text("id\n1\n")
     assert "1–50 of 61" in words(read(editor, "/systems/shop/discover/?show=now"))
     assert "51–61 of 61" in words(read(editor, "/systems/shop/discover/?show=now&page=2"))
 
 
-def test_what_is_described_already_is_compared_instead(editor: Client, shop: System):
+def test_described_file_links_its_comparison_instead_of_an_import(editor: Client, shop: System):
     source = imported(editor)
     part = read(editor, "/systems/shop/discover/?show=now")
     assert reverse("source_columns", args=[source.key]) in part

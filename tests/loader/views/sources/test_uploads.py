@@ -113,13 +113,13 @@ def test_a_file_that_a_load_would_refuse_is_stored_only_if_the_user_insists(
     assert (landing / "orders.csv").read_text() == content
 
 
-def test_rows_with_faults_are_no_reason_where_they_are_quarantined(editor: Client, orders: SourceDataset):
+def test_upload_accepts_faulty_rows_where_they_are_quarantined(editor: Client, orders: SourceDataset):
     SourceDataset.objects.update(options={"faulty_rows": "quarantine"})
     assert upload(editor, orders, ORDERS + "A3,9\n").status_code == 302
     assert upload(editor, orders, ORDERS + "A3,9,much,2024-01-03\n,9,1.00,2024-01-03\n").status_code == 302
 
 
-def test_a_fault_of_the_whole_file_counts_although_rows_are_quarantined(
+def test_upload_refuses_an_empty_file_although_faulty_rows_are_quarantined(
     editor: Client, orders: SourceDataset, landing: Path
 ):
     SourceDataset.objects.update(options={"faulty_rows": "quarantine"})
@@ -131,7 +131,9 @@ def test_identical_rows_of_a_key_are_stored(editor: Client, orders: SourceDatase
     assert upload(editor, orders, NEXT + "A3,9,1.0,2024-01-03\n").status_code == 302
 
 
-def test_a_file_that_matches_the_pattern_joins_the_others(editor: Client, orders: SourceDataset, landing: Path):
+def test_upload_that_matches_the_pattern_is_added_to_the_other_files(
+    editor: Client, orders: SourceDataset, landing: Path
+):
     SourceDataset.objects.update(location="ord*.csv")
     assert upload(editor, orders, NEXT, "orders_2.csv").status_code == 302
     assert {path.name for path in landing.iterdir()} == {"orders.csv", "orders_2.csv"}
@@ -176,7 +178,9 @@ def test_a_failed_first_load_can_be_repeated_with_a_corrected_file(operator: Cli
     assert LoadRun.objects.count() == 2
 
 
-def test_a_run_refused_for_faulty_rows_says_what_can_be_done(operator: Client, viewer: Client, orders: SourceDataset):
+def test_run_page_offers_the_quarantine_option_after_faulty_rows(
+    operator: Client, viewer: Client, orders: SourceDataset
+):
     raw = TargetDataset.objects.get(name="raw_shop_orders")
     error = REFUSAL | {"faults": [{"code": "NULL_KEY", "count": 1, "message": "1 row has no key"}]}
     run = LoadRunFactory(status="failed")

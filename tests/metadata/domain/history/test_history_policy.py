@@ -29,7 +29,7 @@ def test_a_policy_survives_being_written_and_read(described: dict) -> None:
     assert HistoryPolicy.from_dict(policy.to_dict()) == policy
 
 
-def test_the_default_policy_is_written_as_nothing() -> None:
+def test_default_policy_is_written_as_an_empty_dictionary() -> None:
     assert HistoryPolicy.from_dict({"input": "snapshot", "time": "load", "deletes": "close"}).to_dict() == {}
 
 
@@ -46,7 +46,7 @@ def test_the_default_policy_is_written_as_nothing() -> None:
         ({"input": "append"}, "ignore"),
     ],
 )
-def test_what_deletes_do_by_default_follows_the_input(described: dict, deletes: str) -> None:
+def test_default_of_deletes_follows_the_input(described: dict, deletes: str) -> None:
     assert HistoryPolicy.from_dict(described).deletes == deletes
 
 
@@ -95,13 +95,13 @@ def test_what_deletes_do_by_default_follows_the_input(described: dict, deletes: 
         ({"views": ["current", "current"]}, "history_policy.views"),
     ],
 )
-def test_nonsense_is_refused_naming_the_field(described: object, field: str) -> None:
+def test_invalid_policy_is_refused_with_its_field(described: object, field: str) -> None:
     with pytest.raises(PolicyProblem) as refused:
         HistoryPolicy.from_dict(described)
     assert refused.value.field == field
 
 
-def test_a_refused_choice_says_what_is_allowed() -> None:
+def test_refused_choice_lists_the_allowed_values() -> None:
     with pytest.raises(PolicyProblem, match="must be one of close, ignore, tombstone, not 'drop'"):
         HistoryPolicy.from_dict({"deletes": "drop"})
 
@@ -143,7 +143,7 @@ def test_a_policy_that_does_not_fit_the_columns_is_refused(described: dict, fiel
     assert refused.value.field == field
 
 
-def test_a_policy_that_fits_is_taken() -> None:
+def test_policy_that_fits_the_columns_is_accepted() -> None:
     HistoryPolicy.from_dict({"time": "at", "track": ["name"]}).check_against(COLUMNS, business_key=["id"])
 
 
@@ -164,7 +164,9 @@ FILES = {"input": "batch_files", "time": "_fivetran_start"}
         (FILES, {"_Fivetran_Synced": "timestamp"}, "input"),
     ],
 )
-def test_a_policy_that_does_not_fit_what_is_described_is_refused(described: dict, columns: dict, field: str) -> None:
+def test_policy_that_does_not_fit_the_described_columns_is_refused_with_its_field(
+    described: dict, columns: dict, field: str
+) -> None:
     known = {name: parse(type_) for name, type_ in {"id": "integer", **columns}.items()}
     with pytest.raises(PolicyProblem) as refused:
         HistoryPolicy.from_dict(described).check_described(known, ["id"])
@@ -182,22 +184,22 @@ def test_a_policy_that_does_not_fit_what_is_described_is_refused(described: dict
         (FILES, {"name": "string"}, set()),
     ],
 )
-def test_a_policy_that_fits_what_is_described_is_taken(described: dict, columns: dict, delivered: set) -> None:
+def test_policy_that_fits_the_described_columns_is_accepted(described: dict, columns: dict, delivered: set) -> None:
     known = {name: parse(type_) for name, type_ in {"id": "integer", **columns}.items()}
     HistoryPolicy.from_dict(described).check_described(known, ["id"], delivered)
 
 
-def test_a_state_has_the_teams_label() -> None:
+def test_state_label_replaces_the_default_name() -> None:
     policy = HistoryPolicy.from_dict({"state_labels": {"new": "I"}})
     assert (policy.label("new"), policy.label("changed")) == ("I", "changed")
 
 
-def test_labels_may_change_places() -> None:
+def test_state_labels_may_swap_names() -> None:
     policy = HistoryPolicy.from_dict({"state_labels": {"new": "live", "live": "new"}})
     assert policy.label("live") == "new"
 
 
-def test_labels_and_views_are_written_in_one_way() -> None:
+def test_equal_labels_and_views_are_written_identically() -> None:
     one = {"state_labels": {"deleted": "D", "new": "I", "changed": "changed"}, "views": ["changes", "current"]}
     policy = HistoryPolicy.from_dict(one)
     assert hash(policy) == hash(HistoryPolicy.from_dict(policy.to_dict()))
@@ -205,19 +207,19 @@ def test_labels_and_views_are_written_in_one_way() -> None:
     assert HistoryPolicy.from_dict({"state_labels": {"new": "new"}, "views": []}).to_dict() == {}
 
 
-def test_a_policy_says_which_fields_name_a_column() -> None:
+def test_fields_naming_lists_the_fields_that_name_a_column() -> None:
     policy = HistoryPolicy.from_dict({**CDC, "track": ["name"]})
     assert [policy.fields_naming(name) for name in ("at", "op", "name", "id")] == [("time",), ("op",), ("track",), ()]
 
 
-def test_a_column_called_load_dates_nothing() -> None:
+def test_column_named_load_does_not_date_versions() -> None:
     dated, by_load = HistoryPolicy(time="t", input="effective"), HistoryPolicy()
     assert (dated.time_column, by_load.time_column) == ("t", None)
     by_load.renamed({"a": "load"}).check_against({"load": parse("integer")})
     HistoryPolicy(track=("load",)).check_against({"load": parse("integer")})
 
 
-def test_the_column_that_dates_rows_cannot_come_to_be_called_load() -> None:
+def test_time_column_cannot_be_renamed_to_load() -> None:
     with pytest.raises(PolicyProblem, match="cannot be called 'load'"):
         HistoryPolicy(time="t", input="effective").renamed({"t": "load"})
 

@@ -10,17 +10,17 @@ from metadata.domain.history.history_policy_labels import BY_INPUT, CHOICES, Cho
 
 
 @pytest.mark.parametrize("name", history_policy._CHOICES)
-def test_every_value_that_a_field_may_have_is_told(name: str):
+def test_choices_list_every_value_of_a_field(name: str):
     told = [one.value for one in CHOICES[name] if one.value != BY_INPUT]
     assert sorted(told) == sorted(history_policy._CHOICES[name])
 
 
-def test_every_view_is_told():
+def test_choices_list_every_view():
     assert sorted(one.value for one in CHOICES["views"]) == sorted(history_policy.VIEWS)
 
 
 @pytest.mark.parametrize("one", [one for choices in CHOICES.values() for one in choices])
-def test_every_choice_is_told_in_one_sentence(one):
+def test_choice_is_described_in_one_sentence(one):
     assert one.said.endswith(".")
     assert ". " not in one.said
 
@@ -48,31 +48,31 @@ _POSSIBLE = [one for one in product(_INPUTS, ("nothing", "deleted"), ("load", "a
 
 @pytest.mark.parametrize("name", _SAYING)
 @pytest.mark.parametrize("chosen", _POSSIBLE)
-def test_what_has_no_say_is_what_the_policy_refuses(chosen: tuple[str, str, str], name: str):
+def test_field_is_disabled_exactly_if_its_value_would_contradict_the_policy(chosen: tuple[str, str, str], name: str):
     """Check that a field is disabled exactly if one of its values would contradict the policy."""
     refused = _contradicts(_beside(*chosen) | {name: _SAYING[name]})
     assert (name in not_applying(Chosen(*chosen))) == refused
 
 
-def test_beside_numbers_there_are_no_days_and_no_dates():
+def test_numeric_time_column_disables_late_horizon_and_open_end():
     reasons = not_applying(Chosen("cdc", time="sequence", numbered=True))
     assert {"late_horizon", "open_end"} <= reasons.keys()
     assert "late" not in reasons
 
 
-def test_deletes_have_a_say_where_a_delta_looks_for_them():
+def test_deletes_of_a_delta_are_enabled_by_delete_detection():
     assert "deletes" in not_applying(Chosen("delta"))
     assert "deletes" not in not_applying(Chosen("delta", detects=True))
     assert "delete_detection" not in not_applying(Chosen("delta"))
     assert {"deletes", "delete_detection"} <= not_applying(Chosen("delta", time="at", detects=True)).keys()
 
 
-def test_untracked_has_a_say_where_some_columns_only_are_tracked():
+def test_untracked_is_enabled_if_only_some_columns_are_tracked():
     assert "untracked" in not_applying(Chosen())
     assert "untracked" not in not_applying(Chosen(tracks=True))
 
 
-def test_a_policy_is_written_without_what_is_empty():
+def test_policy_from_form_values_omits_empty_fields():
     values = {"historize": True, "input": "snapshot", "deletes": "", "track": [], "op": "", "late_horizon": None}
     written = described_policy(values, {"new": "I", "live": ""})
     assert written == {"input": "snapshot", "state_labels": {"new": "I"}}

@@ -13,7 +13,7 @@ def facts(policy: dict, time_type: str = "timestamp") -> dict[str, str]:
     return dict(history_facts("rc_a", HistoryPolicy.from_dict(policy), time_type))
 
 
-def test_the_default_policy_in_words() -> None:
+def test_default_policy_is_described_in_words() -> None:
     assert facts({}) == {
         "History is fed by": "full snapshots: a key that is absent was deleted",
         "Versions are dated by": "the load",
@@ -53,17 +53,17 @@ def test_the_default_policy_in_words() -> None:
         ),
     ],
 )
-def test_a_choice_in_words(policy: dict, term: str, said: str) -> None:
+def test_policy_choice_is_described_in_words(policy: dict, term: str, said: str) -> None:
     assert facts(policy)[term] == said
 
 
-def test_numbers_have_no_high_end_of_a_profile() -> None:
+def test_numeric_time_column_has_null_as_open_end_despite_its_profile() -> None:
     assert (
         facts({"profile": "fivetran", "input": "effective", "time": "at"}, "bigint")["End of an open version"] == "NULL"
     )
 
 
-def test_of_batch_files_only_what_the_policy_decides_is_said() -> None:
+def test_batch_files_policy_describes_only_the_fields_it_decides() -> None:
     assert set(facts(FILES)) == {
         "History is fed by",
         "Versions are dated by",

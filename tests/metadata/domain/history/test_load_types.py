@@ -27,7 +27,7 @@ def test_the_load_type_follows_from_input_and_history(policy, historize, name):
     assert load_type(HistoryPolicy.from_dict(policy), historize=historize).name == name
 
 
-def test_the_page_has_the_table_of_the_code():
+def test_documentation_contains_the_current_load_types_table():
     assert load_types_table() in PAGE.read_text(encoding="utf-8"), (
         "print metadata.domain.history.load_types.load_types_table()"
     )

@@ -55,7 +55,7 @@ def bound(text: str) -> str:
         ),
     ],
 )
-def test_names_helpers_and_placeholders_become_sql(text: str, sql: str) -> None:
+def test_bind_select_replaces_names_helpers_and_placeholders(text: str, sql: str) -> None:
     assert bound(text) == sql
 
 
@@ -69,7 +69,7 @@ def test_names_helpers_and_placeholders_become_sql(text: str, sql: str) -> None:
         ("SELECT o.id FROM s.o JOIN s.p JOIN as_of(s.h, o.at) h ON true ON true", "column 36: a join has its"),
     ],
 )
-def test_helpers_have_one_form(text: str, message: str) -> None:
+def test_helper_in_an_invalid_form_or_position_is_refused(text: str, message: str) -> None:
     with pytest.raises(ModelProblem) as refused:
         bound(text)
     assert message in refused.value.message

@@ -48,12 +48,12 @@ def builds(draw: st.DrawFn) -> Build:
 
 
 @given(build=builds())
-def test_a_written_select_is_read_again(build: Build) -> None:
+def test_built_select_is_read_as_the_same_build(build: Build) -> None:
     assert read_build(build_select(build)) == build
 
 
 @pytest.mark.parametrize(("type_", "text"), [("string", "it's"), ("bigint", "3"), ("timestamp", "2020-01-02 03:04:05")])
-def test_a_value_is_shown_as_it_was_typed(type_: str, text: str) -> None:
+def test_literal_value_is_shown_as_typed(type_: str, text: str) -> None:
     assert value_of(Condition("o", "x", "=", literal_of(text, type_))) == text
 
 
@@ -78,9 +78,9 @@ def test_a_value_of_another_type_is_refused(type_: str, text: str) -> None:
         "no SQL",
     ],
 )
-def test_another_select_is_none_of_the_builder(text: str) -> None:
+def test_select_of_another_form_is_not_read_by_the_builder(text: str) -> None:
     assert read_build(text) is None
 
 
-def test_two_datasets_of_one_name_have_two_aliases() -> None:
+def test_alias_of_a_second_dataset_of_one_name_is_numbered() -> None:
     assert alias_of("s.o", ["O", "o_2"]) == "o_3"

@@ -128,7 +128,7 @@ def test_a_join_by_two_sensitive_columns_reveals_the_rest_of_both_rows() -> None
     assert sensitive(text, SENSITIVE | {("s.number", "i")}) == {"label"}
 
 
-def test_a_chain_of_queries_that_is_read_twice_is_followed_quickly() -> None:
+def test_dependencies_of_deeply_repeated_queries_are_resolved_quickly() -> None:
     text = "SELECT id, salary FROM s.person"
     for _ in range(30):
         text = f"SELECT id, max(salary) AS salary FROM ({text}) x WHERE id > 1 AND salary > 2 GROUP BY id"
@@ -144,7 +144,7 @@ def nested(queries: int) -> str:
     return f"SELECT ({text}) AS salary"
 
 
-def test_queries_in_results_are_followed_to_a_depth() -> None:
+def test_dependencies_refuse_queries_nested_too_deeply() -> None:
     assert sensitive(nested(8)) == {"salary"}
     with pytest.raises(ModelProblem, match="nested too deeply"):
         dependencies(nested(25), DATASETS)

@@ -63,18 +63,18 @@ def test_a_later_outer_join_makes_a_column_of_using_nullable() -> None:
     assert described(f"SELECT id FROM (SELECT 1 AS n) LEFT JOIN ({joined}) ON true")["id"].nullable
 
 
-def test_names_that_begin_like_a_clock_are_columns_and_results() -> None:
+def test_names_that_begin_like_current_date_are_ordinary_columns() -> None:
     text = "SELECT q.current_addr, current_addr AS current_id, q.current_date AS day FROM (SELECT city AS current_addr"
     inner = ", id AS `current_date` FROM rawcore.customer) q"
     assert list(described(text + inner)) == ["current_addr", "current_id", "day"]
 
 
-def test_all_columns_leave_out_technical_ones_unless_named() -> None:
+def test_star_omits_technical_columns_that_remain_readable_by_name() -> None:
     assert list(described("SELECT * FROM rawcore.orders")) == ["id", "customer", "amount", "at"]
     assert "load_run_id" in described("SELECT o.load_run_id FROM (SELECT * FROM rawcore.orders) o")
 
 
-def test_expressions_have_placeholders_as_written() -> None:
+def test_expression_keeps_its_placeholders() -> None:
     text = "SELECT coalesce(at, {{load_timestamp}}) AS seen FROM rawcore.orders"
     assert described(text)["seen"].expression == "COALESCE(at, {{ load_timestamp }})"
 
@@ -188,7 +188,7 @@ def test_expressions_have_placeholders_as_written() -> None:
         (f"SELECT {'(' * 3000}1{')' * 3000} AS x", "bad_select", "nested too deeply"),
     ],
 )
-def test_a_select_is_refused(text: str, code: str, message: str) -> None:
+def test_invalid_select_is_refused_with_code_and_place(text: str, code: str, message: str) -> None:
     with pytest.raises(ModelProblem) as refused:
         describe_select(text, DATASETS)
     assert message in refused.value.message

@@ -41,7 +41,7 @@ def check(select: str, input_: str = "rawcore.employee", **columns: str) -> None
         "SELECT id, m FROM b",
     ],
 )
-def test_rows_of_one_key_follow_from_the_rows_of_this_key(select):
+def test_select_whose_rows_depend_on_one_key_is_accepted(select):
     check(select)
 
 
@@ -49,7 +49,7 @@ def test_the_key_may_have_another_name_in_the_model():
     check("SELECT manager_id AS boss, count(*) AS team FROM rawcore.employee GROUP BY manager_id", manager_id="boss")
 
 
-def test_a_history_is_read_by_a_helper():
+def test_history_read_by_a_helper_is_accepted():
     check("SELECT v.id, v.__valid_from FROM versions(rawcore.employee_hist) AS v", "rawcore.employee_hist")
 
 
@@ -88,6 +88,6 @@ def test_a_history_is_read_by_a_helper():
         ("SELECT id FROM (SELECT id FROM rawcore.employee ORDER BY salary LIMIT 10) e", "LIMIT"),
     ],
 )
-def test_rows_of_one_key_that_follow_from_other_keys_are_refused(select, message):
+def test_select_whose_rows_depend_on_other_keys_is_refused(select, message):
     with pytest.raises(IncrementProblem, match=message):
         check(select)

@@ -55,7 +55,7 @@ def without_column(dataset: str, name: str):
         ("SELECT id, count(*) AS n FROM s.emp GROUP BY ALL", "s.emp", "all", "would group by all of emp"),
     ],
 )
-def test_an_added_column_that_takes_a_name_over_is_refused(text, dataset, name, message) -> None:
+def test_added_column_that_changes_the_meaning_of_a_select_is_refused(text, dataset, name, message) -> None:
     check_meaning(text, DATASETS, DATASETS)
     if message:
         with pytest.raises(ModelProblem) as refused:
@@ -79,11 +79,11 @@ def test_an_added_column_that_takes_a_name_over_is_refused(text, dataset, name, 
         ("SELECT id FROM s.emp UNION SELECT did FROM s.dept", "s.emp", "did"),
     ],
 )
-def test_an_added_column_that_changes_no_result_is_taken(text, dataset, name) -> None:
+def test_added_column_that_changes_no_result_is_accepted(text, dataset, name) -> None:
     check_meaning(text, DATASETS, with_column(dataset, name))
 
 
-def test_columns_of_both_sides_of_a_union_stay_together() -> None:
+def test_columns_added_on_both_sides_of_a_union_are_refused_if_paired_otherwise() -> None:
     text = "SELECT * FROM s.emp UNION ALL SELECT *, 1 AS a, 2 AS b FROM s.dept"
     both = with_column("s.emp", "new") | {"s.dept": with_column("s.dept", "more")["s.dept"]}
     with pytest.raises(ModelProblem, match="united in another way"):
@@ -97,7 +97,7 @@ def test_columns_of_both_sides_of_a_union_stay_together() -> None:
         "SELECT id FROM s.emp WHERE id IN (SELECT did FROM s.dept WHERE size > salary)",
     ],
 )
-def test_a_retired_column_does_not_leave_its_name_to_another(text) -> None:
+def test_retired_column_whose_name_would_mean_another_is_refused(text) -> None:
     both = DATASETS | {"s.dept": [*DATASETS["s.dept"], ReadColumn("salary", "integer", True)]}
     gone = both | {"s.dept": DATASETS["s.dept"]}
     if "dept" in text:
@@ -108,12 +108,12 @@ def test_a_retired_column_does_not_leave_its_name_to_another(text) -> None:
             check_meaning(text, DATASETS, without_column("s.emp", "salary"))
 
 
-def test_a_new_name_that_takes_another_over_in_a_condition_is_refused() -> None:
+def test_rename_that_changes_the_meaning_of_a_condition_is_refused() -> None:
     text = "SELECT e.id FROM s.emp e WHERE EXISTS (SELECT 1 FROM s.dept d WHERE did = dept_id)"
     with pytest.raises(ModelProblem, match="cannot follow its rename to dept_id"):
         rename_in_select(text, "s.dept", "size", "dept_id", DATASETS)
 
 
-def test_a_rename_reaches_the_order_of_all_columns() -> None:
+def test_rename_follows_into_order_by_of_a_star_select() -> None:
     text = "SELECT * FROM s.emp ORDER BY bonus LIMIT 1"
     assert rename_in_select(text, "s.emp", "bonus", "extra", DATASETS) == text.replace("bonus", "`extra`")

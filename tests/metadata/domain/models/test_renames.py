@@ -42,7 +42,7 @@ NAMES = st.sampled_from(("net", "net amount", "Amount", "a`b", "select", "größ
 
 
 @given(text=selects(), new=NAMES)
-def test_a_renamed_column_leaves_the_model_as_it_was(text: str, new: str) -> None:
+def test_renamed_column_keeps_the_meaning_of_the_model(text: str, new: str) -> None:
     renamed = rename_in_select(text, "s.o", "amount", new, DATASETS)
     before = describe_select(text, DATASETS).columns
     after = describe_select(renamed, renamed_column(DATASETS, "s.o", "amount", new)).columns
@@ -57,12 +57,12 @@ def test_a_renamed_column_leaves_the_model_as_it_was(text: str, new: str) -> Non
 
 
 @given(text=selects())
-def test_the_rename_of_a_column_that_is_not_read_changes_nothing(text: str) -> None:
+def test_rename_of_an_unread_column_keeps_the_select(text: str) -> None:
     assert rename_in_select(text, "s.c", "nothing", "more", DATASETS) == text
 
 
 @given(text=selects(), new=st.sampled_from(("t.o", "s.orders", "T.Other")))
-def test_a_renamed_dataset_leaves_the_model_as_it_was(text: str, new: str) -> None:
+def test_renamed_dataset_keeps_the_meaning_of_the_model(text: str, new: str) -> None:
     renamed = rename_dataset_in_select(text, "s.o", new)
     datasets = {new: DATASETS["s.o"], "s.c": DATASETS["s.c"]}
     before, after = describe_select(text, DATASETS), describe_select(renamed, datasets)
@@ -70,7 +70,7 @@ def test_a_renamed_dataset_leaves_the_model_as_it_was(text: str, new: str) -> No
     assert [name for name in after.reads if name != new] == [name for name in before.reads if name != "s.o"]
 
 
-def test_all_columns_bring_the_new_name() -> None:
+def test_rename_keeps_a_star_select() -> None:
     text = "SELECT * FROM s.o"
     assert rename_in_select(text, "s.o", "amount", "net", DATASETS) == text
 

@@ -37,7 +37,7 @@ from metadata.domain.models.row_inputs import decides_rows, row_inputs
         ),
     ],
 )
-def test_columns_that_decide_rows_are_named_and_others_are_not(text: str, inputs: set[tuple[str, str]]) -> None:
+def test_row_inputs_are_exactly_the_columns_that_decide_rows(text: str, inputs: set[tuple[str, str]]) -> None:
     assert row_inputs(text) == inputs
 
 
@@ -79,21 +79,21 @@ def test_columns_of_a_window_decide_rows_where_its_values_do(text: str, inputs: 
         ("SELECT id FROM (SELECT id, s.flag AS f FROM s.a s) a WHERE a.f = 1", "s.a", "flag"),
     ],
 )
-def test_a_column_that_may_decide_rows_counts(text: str, dataset: str, column: str) -> None:
+def test_column_that_may_decide_rows_is_a_row_input(text: str, dataset: str, column: str) -> None:
     assert decides_rows(text, [dataset], [column])
 
 
-def test_a_list_of_names_for_derived_columns_stands_for_all_columns() -> None:
+def test_column_aliases_of_a_derived_table_make_every_column_a_row_input() -> None:
     assert decides_rows("WITH c (x) AS (SELECT id FROM s.a) SELECT x FROM c", ["s.a"], ["anything"])
 
 
-def test_a_column_of_another_dataset_decides_nothing() -> None:
+def test_column_of_another_dataset_is_no_row_input() -> None:
     text = "SELECT a.id FROM s.a JOIN s.b ON a.k = b.j"
     assert decides_rows(text, ["s.b"], ["j"])
     assert not decides_rows(text, ["s.b"], ["k"])
 
 
-def test_every_column_decides_the_rows_of_a_text_that_is_no_model() -> None:
+def test_unreadable_model_has_every_column_as_row_input() -> None:
     with pytest.raises(ModelProblem):
         row_inputs("DROP TABLE s.a")
     assert decides_rows("DROP TABLE s.a", ["s.a"], ["x"])

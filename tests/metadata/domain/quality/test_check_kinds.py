@@ -36,7 +36,7 @@ def rule(kind: str, **changes) -> QualityRule:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_is_read_and_written_unchanged(kind):
+def test_rule_of_every_kind_round_trips_through_its_arguments(kind):
     made = rule(kind)
     made.check_types(TYPES)
     assert QualityRule.from_dict(kind, made.arguments) == made
@@ -92,7 +92,7 @@ def test_an_unknown_kind_is_refused():
         ("range", {"columns": ["ok"]}, "has no range"),
     ],
 )
-def test_a_check_must_suit_its_columns(kind, changes, message):
+def test_check_that_does_not_fit_its_column_types_is_refused(kind, changes, message):
     with pytest.raises(QualityProblem) as refused:
         rule(kind, **changes).check_types(TYPES)
     assert message in refused.value.message
@@ -119,7 +119,7 @@ def test_a_rename_is_followed_in_columns_and_conditions():
     assert (renamed.columns, renamed.where) == (("id", "title"), "`title` <> 'x'")
 
 
-def test_a_rename_of_a_column_in_a_select_is_refused():
+def test_rename_of_a_column_used_in_a_query_check_is_refused():
     assert rule("query").names_column("PRICE")
     with pytest.raises(QualityProblem, match="change that first"):
         rule("query").renamed("price", "cost")
@@ -127,7 +127,7 @@ def test_a_rename_of_a_column_in_a_select_is_refused():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_only_checks_that_find_rows_quarantine_them_and_never_in_raw(kind):
+def test_quarantine_requires_a_check_that_finds_rows_and_another_layer_than_raw(kind):
     if KINDS[kind].finds_rows:
         check_severity(rule(kind), "quarantine", "rawcore")
     else:

@@ -30,12 +30,12 @@ STRICTER = [
 
 
 @pytest.mark.parametrize(("before", "after"), STRICTER)
-def test_a_stricter_check_keeps_what_the_old_one_promised(before: CheckState, after: CheckState) -> None:
+def test_stricter_check_is_at_least_as_strict(before: CheckState, after: CheckState) -> None:
     assert is_at_least_as_strict(after, before)
 
 
 @pytest.mark.parametrize(("after", "before"), STRICTER)
-def test_its_reverse_is_weaker(after: CheckState, before: CheckState) -> None:
+def test_weaker_check_is_not_as_strict(after: CheckState, before: CheckState) -> None:
     assert not is_at_least_as_strict(after, before)
 
 
@@ -50,7 +50,7 @@ def test_its_reverse_is_weaker(after: CheckState, before: CheckState) -> None:
         (check("freshness", columns=["d"], hours=24, where="b > 0"), check("freshness", columns=["d"], hours=24)),
     ],
 )
-def test_a_change_of_unknown_effect_counts_as_weaker(before: CheckState, after: CheckState) -> None:
+def test_check_change_of_unknown_effect_is_not_as_strict(before: CheckState, after: CheckState) -> None:
     assert not is_at_least_as_strict(after, before)
 
 
@@ -60,6 +60,6 @@ def test_a_higher_minimum_of_text_is_not_stricter() -> None:
     assert not is_at_least_as_strict(after, before, texts={"s"})
 
 
-def test_lengths_of_text_are_numbers() -> None:
+def test_higher_minimum_of_a_text_length_is_stricter() -> None:
     before, after = (check("length", columns=["s"], minimum=limit) for limit in ("9", "10"))
     assert is_at_least_as_strict(after, before, texts={"s"})

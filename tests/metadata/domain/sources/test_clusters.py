@@ -6,13 +6,13 @@ from elevata.core.errors import MetadataError
 from metadata.domain.sources.clusters import Broker, check_topic, parse_cluster, policy_of_messages
 
 
-def test_a_location_names_brokers_and_a_port_is_optional():
+def test_cluster_location_names_brokers_with_optional_ports():
     place = parse_cluster("kafka://one.example.org:9093,TWO.example.org")
     assert place.brokers == (Broker("one.example.org", 9093), Broker("two.example.org", 9092))
     assert (place.security, place.mechanism, place.user) == ("plaintext", "", "")
 
 
-def test_a_user_signs_in_over_an_encrypted_connection_unless_the_location_says_otherwise():
+def test_cluster_user_signs_in_with_encryption_by_default():
     place = parse_cluster("kafka://reader@one:9093")
     assert (place.security, place.mechanism, place.user) == ("sasl_ssl", "scram-sha-512", "reader")
     place = parse_cluster("kafka://reader@one?security=sasl_plaintext&mechanism=plain")
@@ -40,7 +40,7 @@ def test_an_address_of_version_six_is_in_brackets():
         "kafka://reader@one?mechanism=gssapi",
     ],
 )
-def test_other_locations_are_refused(location):
+def test_invalid_cluster_location_is_refused(location):
     with pytest.raises(MetadataError) as refused:
         parse_cluster(location)
     assert refused.value.code == "bad_location"
@@ -54,12 +54,12 @@ def test_a_password_in_a_location_is_refused_and_not_repeated():
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "orders,invoices", "a*", "x" * 250])
-def test_a_location_that_is_no_topic_is_refused(name):
+def test_invalid_topic_name_is_refused(name):
     with pytest.raises(MetadataError):
         check_topic(name)
 
 
-def test_events_of_debezium_are_a_change_feed_if_their_columns_are_taken():
+def test_debezium_messages_suggest_a_cdc_policy_if_their_columns_are_included():
     debezium = {"envelope": "debezium"}
     assert policy_of_messages(debezium, {"id", "_op", "_sequence"}) == {
         "input": "cdc",

@@ -48,7 +48,7 @@ def test_a_url_names_host_port_database_and_user(location: str, host: str, port:
         ("jdbc:postgresql://db/erp?user=a&password=pw", "password_in_location"),
     ],
 )
-def test_what_cannot_be_read_is_refused(location: str, code: str):
+def test_invalid_database_location_is_refused_with_its_code(location: str, code: str):
     with pytest.raises(MetadataError) as refused:
         parse_database(location)
     assert refused.value.code == code
@@ -64,7 +64,7 @@ def test_what_cannot_be_read_is_refused(location: str, code: str):
         "postgresql://a:hunter2@db/x",
     ],
 )
-def test_a_password_is_found_in_other_databases_urls_and_taken_out_of_what_is_shown(location: str):
+def test_password_in_a_jdbc_url_is_refused_and_hidden(location: str):
     with pytest.raises(MetadataError) as refused:
         check_database_location(location)
     assert "hunter2" not in str(refused.value)
@@ -72,13 +72,13 @@ def test_a_password_is_found_in_other_databases_urls_and_taken_out_of_what_is_sh
 
 
 @pytest.mark.parametrize("location", ["", "jdbc:oracle:thin:@db:1521/x", "jdbc:sqlserver://db;databaseName=x"])
-def test_other_databases_stand_as_they_are(location: str):
+def test_jdbc_url_without_a_password_is_accepted_and_shown_unchanged(location: str):
     check_database_location(location)
     assert without_password(location) == location
 
 
 @pytest.mark.parametrize("name", ["", "ELEVATA_SOURCE_ERP", "ELEVATA_SOURCE_ERP_PASSWORD_2", "SHOP_PASSWORD", "KEY"])
-def test_a_variable_made_for_it_or_listed_can_be_named(name: str):
+def test_secret_name_may_be_a_source_variable_or_a_listed_one(name: str):
     check_secret_name(name, listed_secrets("SHOP_PASSWORD, KEY"))
 
 
@@ -91,12 +91,12 @@ def test_a_variable_made_for_it_or_listed_can_be_named(name: str):
         "ELEVATA_SOURCE_SECRETS",
     ],
 )
-def test_any_other_variable_is_refused(name: str):
+def test_other_secret_name_is_refused(name: str):
     with pytest.raises(MetadataError):
         check_secret_name(name, ("SHOP_PASSWORD",))
 
 
 @pytest.mark.parametrize("name", ["ELEVATA_SECRET_KEY", "DATABASE_URL", "lower", "A B", "X-Y"])
-def test_a_variable_of_the_product_or_none_cannot_be_listed(name: str):
+def test_reserved_or_invalid_variable_cannot_be_listed_as_a_secret(name: str):
     with pytest.raises(MetadataError, match="is not a variable name, or is reserved for elevata; remove it"):
         listed_secrets(f"ERP_PASSWORD, {name}")

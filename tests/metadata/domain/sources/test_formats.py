@@ -14,13 +14,13 @@ from metadata.models import SourceDataset
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "understand" / "file_formats.md"
 
 
-def test_the_page_has_the_tables_of_the_code():
+def test_file_formats_page_contains_the_current_tables():
     text = PAGE.read_text(encoding="utf-8")
     assert formats_table() in text, "print metadata.domain.sources.formats.formats_table()"
     assert options_table(OPTIONS) in text, "print options_table(OPTIONS) of metadata.domain.sources"
 
 
-def test_the_model_has_the_same_formats():
+def test_model_choices_match_the_formats():
     assert tuple(SourceDataset.Format.values) == NAMES
     assert tuple(SourceDataset.Format.labels) == tuple(entry.label for entry in FORMATS)
 

@@ -23,11 +23,11 @@ COLUMNS = {
 }
 
 
-def test_the_page_has_the_table_of_the_code():
+def test_sources_page_contains_the_current_intake_table():
     assert intake_table() in PAGE.read_text(encoding="utf-8"), "print metadata.domain.sources.intake.intake_table()"
 
 
-def test_the_table_has_every_field():
+def test_intake_table_contains_every_field():
     assert {name for name, *_ in FIELDS} == set(Intake.__dataclass_fields__)
 
 
@@ -92,14 +92,14 @@ def test_an_intake_that_does_not_fit_the_columns_is_refused(given: dict, format_
     assert refused.value.field == field
 
 
-def test_the_mark_of_changes_is_the_version_and_no_watermark():
+def test_source_read_by_delta_changes_refuses_a_watermark():
     intake = Intake.from_dict({"watermark": ["id"]})
     intake.check_against("delta", COLUMNS)
     with pytest.raises(MetadataError, match="whose mark is the table's version"):
         intake.check_against("delta", COLUMNS, {"changes": True})
 
 
-def test_an_endpoint_has_one_watermark_that_its_parameter_receives():
+def test_endpoint_takes_one_watermark_for_its_incremental_parameter():
     options = {"incremental_parameter": "since"}
     Intake.from_dict({"watermark": ["at"]}).check_against("rest", COLUMNS, options)
     with pytest.raises(MetadataError, match="one column for an endpoint"):
@@ -125,7 +125,7 @@ def test_numbers_dates_and_timestamps_are_watermarks(given: dict):
         ({"input": "batch_files", "time": "at"}, False),
     ],
 )
-def test_absent_keys_must_mean_nothing(policy: dict, fits: bool):
+def test_watermark_requires_a_policy_that_ignores_absent_keys(policy: dict, fits: bool):
     intake, made = Intake.from_dict({"watermark": ["at"]}), HistoryPolicy.from_dict(policy)
     Intake().check_reader(made)
     if fits:
@@ -151,7 +151,7 @@ def test_absent_keys_must_mean_nothing(policy: dict, fits: bool):
         ("none", {}, "kafka", None),
     ],
 )
-def test_a_source_shows_the_deletes_that_a_reader_looks_for(
+def test_delete_detection_requires_its_source_settings(
     detects: str, intake: dict, format_name: str, field: str | None
 ):
     policy = HistoryPolicy.from_dict({"input": "delta", "delete_detection": detects})
@@ -164,7 +164,7 @@ def test_a_source_shows_the_deletes_that_a_reader_looks_for(
 
 
 @pytest.mark.parametrize("format_name", ["table", "delta", "kafka"])
-def test_a_source_that_has_its_keys_itself_names_no_place_of_them(format_name: str):
+def test_key_list_is_refused_for_a_source_that_provides_its_keys(format_name: str):
     with pytest.raises(MetadataError) as refused:
         Intake.from_dict({"key_list": "keys"}).check_detection(HistoryPolicy(), format_name)
     assert refused.value.field == "intake.key_list"

@@ -87,13 +87,13 @@ def test_a_location_is_normalised(text: str, expected: str) -> None:
         "x" * 1001,
     ],
 )
-def test_what_could_be_another_place_is_refused(text: str) -> None:
+def test_ambiguous_location_is_refused(text: str) -> None:
     with pytest.raises(BadLocation):
         place(text)
 
 
 @given(SIGNS)
-def test_a_location_that_is_taken_is_that_place_and_stays_it(text: str) -> None:
+def test_accepted_location_is_normalised_and_stable(text: str) -> None:
     try:
         found = parse_location(text, folder="/project")
     except BadLocation:
@@ -118,7 +118,7 @@ AT = datetime(2026, 1, 3, 0, 30, tzinfo=timezone(timedelta(hours=1)))
         ("a.csv", "", "a.csv"),
     ],
 )
-def test_a_dataset_stands_below_its_system(own: str, base: str, expected: str) -> None:
+def test_dataset_location_is_relative_to_its_system(own: str, base: str, expected: str) -> None:
     assert joined(own, base, data_dir="/data", at=AT) == expected
 
 
@@ -130,7 +130,7 @@ def test_a_dataset_stands_below_its_system(own: str, base: str, expected: str) -
         ("{date:%Y%m%d_%H%M}/{date:%G-W%V}_{date:%j}.csv", "/b/20260102_2330/2026-W01_002.csv"),
     ],
 )
-def test_dates_are_those_of_the_run_in_utc(text: str, expected: str) -> None:
+def test_date_placeholders_use_the_run_date_in_utc(text: str, expected: str) -> None:
     check_location(text)
     assert joined(text, "/b", data_dir="/data", at=AT) == expected
 
@@ -138,17 +138,17 @@ def test_dates_are_those_of_the_run_in_utc(text: str, expected: str) -> None:
 @pytest.mark.parametrize(
     "text", ["{date:%B}.csv", "{date:%}.csv", "{date:../%Y}", "{day}.csv", "{date:%Y", "{date:}/a"]
 )
-def test_other_directives_and_braces_are_refused(text: str) -> None:
+def test_invalid_placeholders_in_a_location_are_refused(text: str) -> None:
     with pytest.raises(BadLocation):
         check_location(text)
 
 
-def test_roots_are_parted_by_colons_that_belong_to_no_address() -> None:
+def test_roots_are_separated_by_colons_outside_of_addresses() -> None:
     text = "/srv/in:s3a://bucket/in: hdfs://namenode:8020/in:/mnt/x::"
     assert split_roots(text) == ["/srv/in", "s3a://bucket/in", "hdfs://namenode:8020/in", "/mnt/x"]
 
 
-def test_a_root_has_no_pattern() -> None:
+def test_root_with_a_pattern_is_refused() -> None:
     with pytest.raises(BadLocation):
         Roots.of(["/srv/*"], folder="/")
 
@@ -173,18 +173,18 @@ def local(path: Path) -> Location:
     return parse_location(str(path), folder="/")
 
 
-def test_what_stands_below_a_root_is_taken_whether_it_is_there_or_not(landing: Path) -> None:
+def test_path_below_a_root_is_accepted_even_if_it_does_not_exist(landing: Path) -> None:
     for name in ("a.csv", "later/b.csv", "*.csv"):
         assert str(roots(landing).check(local(landing / name))) == str(landing / name)
 
 
-def test_what_stands_beside_a_root_is_refused(landing: Path) -> None:
+def test_path_outside_of_a_root_is_refused(landing: Path) -> None:
     for path in (landing.parent, landing.parent / "private", Path(f"{landing}-beside"), Path("/")):
         with pytest.raises(OutsideRoots):
             roots(landing).check(local(path))
 
 
-def test_links_are_followed_before_a_place_is_judged(landing: Path) -> None:
+def test_links_are_resolved_before_a_path_is_checked(landing: Path) -> None:
     (landing / "out").symlink_to(landing.parent / "private")
     (landing / "out.csv").symlink_to(landing.parent / "private" / "b.csv")
     (landing / "in.csv").symlink_to(landing / "a.csv")
@@ -196,14 +196,14 @@ def test_links_are_followed_before_a_place_is_judged(landing: Path) -> None:
     assert roots(landing).check_file(str(landing / "in.csv")) == str(landing / "a.csv")
 
 
-def test_a_root_that_is_a_link_opens_where_it_leads(landing: Path) -> None:
+def test_root_that_is_a_link_opens_its_target(landing: Path) -> None:
     link = landing.parent / "link"
     link.symlink_to(landing)
     assert roots(link).check_file(str(landing / "a.csv"))
     assert roots(link).check_file(str(link / "a.csv")) == str(landing / "a.csv")
 
 
-def test_the_ending_by_which_a_file_is_packed_is_kept(landing: Path) -> None:
+def test_linked_file_keeps_the_path_with_its_compression_ending(landing: Path) -> None:
     (landing / "blob").touch()
     (landing / "b.csv.gz").symlink_to(landing / "blob")
     assert roots(landing).check_file(str(landing / "b.csv.gz")) == str(landing / "b.csv.gz")
@@ -221,7 +221,7 @@ def test_a_closed_folder_is_opened_only_by_a_root_inside_of_it(landing: Path) ->
         inside.check_file(str(data / "private" / "b.csv"))
 
 
-def test_a_closed_folder_inside_of_an_opened_one_stays_closed(landing: Path) -> None:
+def test_closed_folder_inside_of_an_open_one_is_refused(landing: Path) -> None:
     data = landing.parent
     both = roots(data, landing, closed=(data, landing / "warehouse"))
     (landing / "warehouse").mkdir()
@@ -231,7 +231,7 @@ def test_a_closed_folder_inside_of_an_opened_one_stays_closed(landing: Path) -> 
 
 
 @pytest.mark.parametrize("uri", ["s3a://bucket/in/a.csv", "S3A://bucket/in/a/b.csv", "s3a://bucket/in/{odd}\\.csv"])
-def test_a_listed_key_below_a_prefix_is_taken(uri: str) -> None:
+def test_object_key_below_a_root_is_accepted(uri: str) -> None:
     assert roots("s3a://bucket/in/").check_key(uri) == uri
 
 
@@ -250,12 +250,12 @@ def test_a_listed_key_below_a_prefix_is_taken(uri: str) -> None:
         "in/a.csv",
     ],
 )
-def test_any_other_key_is_refused(uri: str) -> None:
+def test_object_key_outside_of_a_root_is_refused(uri: str) -> None:
     with pytest.raises(OutsideRoots):
         roots("s3a://bucket/in/").check_key(uri)
 
 
-def test_an_asked_place_is_taken_while_no_link_is_in_between(landing: Path) -> None:
+def test_requested_place_is_accepted_unless_it_is_a_link(landing: Path) -> None:
     asked = landing.parent / "private" / "b.csv"
     assert roots(landing).with_asked(local(asked)).check(local(asked))
     asked.rename(landing.parent / "private" / "c.csv")
@@ -264,7 +264,7 @@ def test_an_asked_place_is_taken_while_no_link_is_in_between(landing: Path) -> N
         roots(landing).with_asked(local(asked)).check(local(asked))
 
 
-def test_without_roots_nothing_is_open(landing: Path) -> None:
+def test_empty_roots_refuse_every_path(landing: Path) -> None:
     with pytest.raises(OutsideRoots):
         roots().check(local(landing))
     assert ANYWHERE.anywhere

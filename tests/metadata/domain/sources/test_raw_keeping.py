@@ -21,11 +21,11 @@ FIVE = [(f"run-{age}", NOW - timedelta(days=age)) for age in (40, 30, 20, 10, 0)
         (Keeping(ALL, days=5, deliveries=4), ["run-10", "run-20", "run-30", "run-40"]),
     ],
 )
-def test_a_delivery_is_removed_if_either_limit_says_so(keeping: Keeping, removed: list[str]):
+def test_delivery_is_removed_if_it_exceeds_the_days_or_the_deliveries_limit(keeping: Keeping, removed: list[str]):
     assert sorted(keeping.outdated(FIVE, NOW)) == removed
 
 
-def test_the_newest_delivery_stays_whatever_its_age():
+def test_newest_delivery_is_kept_at_any_age():
     assert Keeping(ALL, days=1).outdated([("old", NOW - timedelta(days=90))], NOW) == ()
 
 
@@ -39,12 +39,12 @@ def test_the_newest_delivery_stays_whatever_its_age():
         (Keeping(ALL, days=0), "raw", "keep_days"),
     ],
 )
-def test_what_cannot_be_kept_is_refused_at_its_field(keeping: Keeping, layer: str, field: str):
+def test_invalid_raw_keeping_is_refused_with_its_field(keeping: Keeping, layer: str, field: str):
     with pytest.raises(MetadataError) as caught:
         keeping.check(layer)
     assert caught.value.field == field
 
 
 @pytest.mark.parametrize("layer", ["raw", "rawcore"])
-def test_the_latest_delivery_is_kept_in_any_layer(layer: str):
+def test_keeping_the_latest_delivery_is_allowed_in_any_layer(layer: str):
     Keeping().check(layer)

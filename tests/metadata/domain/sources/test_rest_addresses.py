@@ -35,7 +35,7 @@ def test_a_base_url_has_scheme_host_port_and_path(location, url, port):
         *("https://h/a#b", "https://h/../a", "https://h/a b", "https://h\\evil/", "https://h/?"),
     ],
 )
-def test_another_text_is_no_base_url(location):
+def test_invalid_base_url_is_refused(location):
     with pytest.raises(MetadataError) as refused:
         parse_api(location)
     assert (refused.value.code, refused.value.field) == ("bad_location", "location")
@@ -69,7 +69,7 @@ def test_an_endpoint_may_contain_dates():
 @pytest.mark.parametrize(
     "endpoint", ["https://other/x", "//other/x", "a/../b", "a//b", "a?b=c", "a#b", "a b", "a\\b", "{data}", "{date:%Q}"]
 )
-def test_another_text_is_no_endpoint(endpoint):
+def test_invalid_endpoint_is_refused(endpoint):
     with pytest.raises(MetadataError):
         check_endpoint(endpoint)
 
@@ -83,7 +83,7 @@ def test_parameters_and_headers_are_read_in_order():
     "name",
     ["Authorization", "Cookie", "X-API-Key", "apikey", "X-Auth-Token", "client_secret", "Ocp-Subscription-Key"],
 )
-def test_a_credential_is_no_header_of_a_source_and_not_repeated(name):
+def test_header_that_carries_a_credential_is_refused_and_not_repeated(name):
     with pytest.raises(MetadataError, match=f"names {name}, which carries a credential") as refused:
         check_options("rest", {"headers": f"X-Version: 2\n{name}: tok-correct-horse"})
     assert refused.value.field == "options.headers"
@@ -91,12 +91,12 @@ def test_a_credential_is_no_header_of_a_source_and_not_repeated(name):
 
 
 @pytest.mark.parametrize("name", ["X-Version", "Accept", "X-Country-Code", "Idempotency-Key", "X-Author"])
-def test_other_headers_are_options(name):
+def test_headers_without_credentials_are_accepted(name):
     check_options("rest", {"headers": f"{name}: 2"})
 
 
 @pytest.mark.parametrize("options", [{"headers": "tok-correct-horse"}, {"parameters": "tok-correct-horse"}])
-def test_an_error_does_not_repeat_what_may_be_a_secret(options):
+def test_option_error_does_not_repeat_the_given_text(options):
     with pytest.raises(MetadataError) as refused:
         check_options("rest", options)
     assert "tok-correct-horse" not in refused.value.one_line()

@@ -12,7 +12,7 @@ PAGE = Path(__file__).resolve().parents[4] / "docs" / "use" / "sources.md"
 SECRET = "ELEVATA_SOURCE_SHOP"
 
 
-def test_the_page_has_the_table_of_the_code():
+def test_sources_page_contains_the_current_system_options_table():
     assert options_table(SYSTEM_OPTIONS) in PAGE.read_text(encoding="utf-8")
 
 
@@ -25,7 +25,7 @@ def test_the_page_has_the_table_of_the_code():
         {"authentication": "api_key", "header": "Api-Token", "requests_per_minute": 60},
     ],
 )
-def test_a_rest_system_has_options(given):
+def test_valid_options_of_a_rest_system_are_accepted(given):
     check_system_options("rest", given, secret=SECRET)
 
 

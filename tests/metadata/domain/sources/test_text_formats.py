@@ -13,7 +13,7 @@ A_UUID = "0d9f3c1e-7a52-4b18-9c44-5a2f6e8b1d07"
     ("type_name", "text"),
     [(TIME, "00:00"), (TIME, "23:59:59"), (TIME, "12:30:00.123456"), (UUID, A_UUID), (UUID, A_UUID.upper())],
 )
-def test_it_has_the_form(type_name: str, text: str) -> None:
+def test_pattern_matches_valid_times_and_uuids(type_name: str, text: str) -> None:
     assert re.search(PATTERNS[type_name], text)
 
 
@@ -25,10 +25,10 @@ def test_it_has_the_form(type_name: str, text: str) -> None:
         (UUID, A_UUID.replace("-", "")),
     ],
 )
-def test_it_has_not(type_name: str, text: str) -> None:
+def test_pattern_refuses_invalid_times_and_uuids(type_name: str, text: str) -> None:
     assert not re.search(PATTERNS[type_name], text)
 
 
 @pytest.mark.parametrize("pattern", PATTERNS.values(), ids=PATTERNS)
-def test_it_can_stand_in_a_literal_of_sql_as_it_is(pattern: str) -> None:
+def test_pattern_needs_no_escaping_in_a_sql_literal(pattern: str) -> None:
     assert not {"\\", "'"} & {*pattern}

@@ -75,7 +75,7 @@ def test_a_number_with_other_separators_is_not_read(text: str):
     assert NumberFormat(",", ".").read(text) is None
 
 
-def test_words_of_truth_replace_the_usual_ones():
+def test_declared_boolean_words_replace_the_default_ones():
     read = ValueFormats.of({"true_words": "ja, WAHR", "false_words": "nein"}).reader("boolean")
     assert [read(text) for text in ("JA", "wahr", "Nein", "true")] == ["true", "true", "false", None]
 
@@ -96,7 +96,7 @@ def test_words_of_truth_replace_the_usual_ones():
         ({"fold_keys": "title"}, "fold_keys", "lower or upper"),
     ],
 )
-def test_formats_that_contradict_themselves_are_refused(options: dict, field: str, reason: str):
+def test_contradicting_value_formats_are_refused_with_their_field(options: dict, field: str, reason: str):
     with pytest.raises(MetadataError, match=reason) as caught:
         check_options("csv", options)
     assert caught.value.field == f"options.{field}"

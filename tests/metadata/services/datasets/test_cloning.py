@@ -40,7 +40,7 @@ def test_columns_and_inputs_are_copied(rawcore: TargetDataset):
     assert reads(copy) == reads(rawcore)
 
 
-def test_keys_are_new_and_former_names_stay_behind(rawcore: TargetDataset):
+def test_clone_gets_new_keys_and_no_former_names(rawcore: TargetDataset):
     column = rawcore.columns.order_by("ordinal").last()
     rename_column(column=column, name="renamed", expected_version=column.version)
     copy = clone(rawcore)
@@ -49,7 +49,7 @@ def test_keys_are_new_and_former_names_stay_behind(rawcore: TargetDataset):
     assert [column.former_names for column in copy.columns.exclude(former_names=[])] == []
 
 
-def test_a_copy_keeps_its_own_history(rawcore: TargetDataset):
+def test_clone_gets_its_own_history(rawcore: TargetDataset):
     assert clone(rawcore).history.name == "airport_copy_hist"
 
 
@@ -62,7 +62,7 @@ def test_checks_are_copied(rawcore: TargetDataset):
     assert [(check.name, check.arguments) for check in clone(rawcore).checks.all()] == [("rows", {"minimum": "1"})]
 
 
-def test_a_model_is_copied_by_its_select(rawcore: TargetDataset):
+def test_clone_copies_the_select_of_a_model(rawcore: TargetDataset):
     schema = TargetSchemaFactory(name="bizcore")
     key = rawcore.columns.get(key_ordinal=1).name
     select = f"SELECT {key} FROM {rawcore}"
@@ -84,7 +84,7 @@ def test_a_history_is_not_copied(rawcore: TargetDataset):
         clone(rawcore.history, "copy_hist")
 
 
-def test_the_copys_schema_needs_a_permission(rawcore: TargetDataset):
+def test_clone_requires_permissions_for_its_schema_and_the_copied_data(rawcore: TargetDataset):
     person = ensure_user(name="eve", roles=[])
     grant_role(user=person, role=Role.EDITOR, layer="serving")
     stage, serving = TargetDataset.objects.get(name="stg_air_airport"), TargetSchemaFactory(name="serving")

@@ -37,7 +37,7 @@ def switch(source: SourceDataset, name: str, *, active: bool) -> None:
     generate_targets(source_dataset=source)
 
 
-def test_all_layers_are_created() -> None:
+def test_generation_creates_datasets_in_all_layers() -> None:
     summary = generate_targets(source_dataset=airport_source())
     assert summary.as_json()["created"] == [
         "raw.raw_air_airport",
@@ -47,11 +47,11 @@ def test_all_layers_are_created() -> None:
     ]
 
 
-def test_doing_it_again_changes_nothing(source: SourceDataset) -> None:
+def test_repeated_generation_changes_nothing(source: SourceDataset) -> None:
     assert not generate_targets(source_dataset=source)
 
 
-def test_doing_it_again_writes_no_row(source: SourceDataset) -> None:
+def test_repeated_generation_writes_no_row(source: SourceDataset) -> None:
     before = list(TargetColumn.objects.order_by("id").values_list("id", "version", "updated_at"))
     generate_targets(source_dataset=source)
     assert list(TargetColumn.objects.order_by("id").values_list("id", "version", "updated_at")) == before
@@ -62,7 +62,7 @@ def is_known_as_generated(source: SourceDataset) -> bool:
     return is_generated(fresh, stored_targets([fresh])[fresh.pk])
 
 
-def test_a_generation_without_effect_is_recognized(source: SourceDataset) -> None:
+def test_unchanged_source_is_recognized_as_generated(source: SourceDataset) -> None:
     rename_column(column=column("rc_air_airport", "icao"), name="code", expected_version=1)
     retire_column(column=column("rc_air_airport", "elevation"), expected_version=1)
     assert is_known_as_generated(source)
@@ -77,14 +77,14 @@ EFFECTS = {
 
 
 @pytest.mark.parametrize("effect", EFFECTS.values(), ids=EFFECTS)
-def test_a_generation_with_an_effect_is_recognized(source: SourceDataset, effect: Callable) -> None:
+def test_changed_source_is_recognized_as_not_generated(source: SourceDataset, effect: Callable) -> None:
     effect(source)
     assert not is_known_as_generated(source)
     generate_targets(source_dataset=source)
     assert is_known_as_generated(source)
 
 
-def test_lineage_goes_from_the_source_to_rawcore(source: SourceDataset) -> None:
+def test_generated_column_inputs_lead_from_rawcore_to_the_source(source: SourceDataset) -> None:
     row = column("rc_air_airport", "icao")
     while isinstance(row, TargetColumn):
         (read,) = row.inputs.all()
@@ -92,24 +92,24 @@ def test_lineage_goes_from_the_source_to_rawcore(source: SourceDataset) -> None:
     assert row == source.columns.get(name="icao")
 
 
-def test_a_new_source_column_comes_last_in_every_layer(source: SourceDataset) -> None:
+def test_new_source_column_is_last_in_every_layer(source: SourceDataset) -> None:
     create_source_column(source_dataset=source, name="lid", type="string")
     generate_targets(source_dataset=source)
     for table in ("raw_air_airport", "stg_air_airport", "rc_air_airport"):
         assert dataset(table).columns.last().name == "lid"
 
 
-def test_a_renamed_dataset_stays_renamed(source: SourceDataset) -> None:
+def test_generation_keeps_a_renamed_dataset(source: SourceDataset) -> None:
     rename_dataset(dataset=dataset("rc_air_airport"), name="airport", expected_version=1)
     assert not generate_targets(source_dataset=source)
 
 
-def test_a_renamed_column_stays_renamed(source: SourceDataset) -> None:
+def test_generation_keeps_a_renamed_column(source: SourceDataset) -> None:
     rename_column(column=column("rc_air_airport", "name"), name="title", expected_version=1)
     assert not generate_targets(source_dataset=source)
 
 
-def test_an_edited_type_stays_though_the_source_says_another(source: SourceDataset) -> None:
+def test_generation_keeps_an_edited_type_despite_a_new_source_type(source: SourceDataset) -> None:
     update_target_column(column=column("rc_air_airport", "elevation"), expected_version=1, type="decimal(10,2)")
     row = source.columns.get(name="elevation")
     update_source_column(source_column=row, expected_version=1, type="integer")
@@ -117,49 +117,49 @@ def test_an_edited_type_stays_though_the_source_says_another(source: SourceDatas
     assert str(column("rc_air_airport", "elevation").type) == "decimal(10,2)"
 
 
-def test_an_edited_description_stays(source: SourceDataset) -> None:
+def test_generation_keeps_an_edited_description(source: SourceDataset) -> None:
     update_target_column(column=column("rc_air_airport", "name"), expected_version=1, description="Ours")
     generate_targets(source_dataset=source)
     assert column("rc_air_airport", "name").description == "Ours"
 
 
-def test_a_column_that_people_added_stays(source: SourceDataset) -> None:
+def test_generation_keeps_a_column_added_by_a_user(source: SourceDataset) -> None:
     create_target_column(dataset=dataset("rc_air_airport"), name="shouted", type="string", expression="upper(name)")
     generate_targets(source_dataset=source)
     assert column("rc_air_airport", "shouted").active
 
 
-def test_what_goes_away_is_retired_in_every_layer(source: SourceDataset) -> None:
+def test_generation_retires_a_removed_column_in_every_layer(source: SourceDataset) -> None:
     switch(source, "elevation", active=False)
     rows = TargetColumn.objects.filter(name="elevation")
     assert [(row.active, row.retired_by) for row in rows] == [(False, "generation")] * 3
 
 
-def test_what_comes_back_is_in_use_again(source: SourceDataset) -> None:
+def test_generation_restores_a_column_that_is_active_again(source: SourceDataset) -> None:
     switch(source, "elevation", active=False)
     switch(source, "elevation", active=True)
     assert TargetColumn.objects.filter(name="elevation", active=True).count() == 3
 
 
-def test_what_a_person_retired_stays_retired(source: SourceDataset) -> None:
+def test_generation_keeps_a_column_retired_by_a_user(source: SourceDataset) -> None:
     retire_column(column=column("rc_air_airport", "elevation"), expected_version=1)
     generate_targets(source_dataset=source)
     assert not column("rc_air_airport", "elevation").active
 
 
-def test_a_dataset_that_a_person_retired_stays_retired(source: SourceDataset) -> None:
+def test_generation_keeps_a_dataset_retired_by_a_user(source: SourceDataset) -> None:
     retire_dataset(dataset=dataset("rc_air_airport"), expected_version=1)
     generate_targets(source_dataset=source)
     assert not TargetDataset.objects.filter(name__startswith="rc_air_airport", active=True).exists()
 
 
-def test_a_source_out_of_use_retires_everything_made_from_it(source: SourceDataset) -> None:
+def test_generation_of_an_inactive_source_retires_its_datasets(source: SourceDataset) -> None:
     update_source_dataset(source_dataset=source, expected_version=1, active=False)
     generate_targets(source_dataset=source)
     assert not TargetDataset.objects.filter(active=True).exists()
 
 
-def test_a_source_in_use_again_brings_everything_back(source: SourceDataset) -> None:
+def test_generation_of_a_reactivated_source_restores_its_datasets(source: SourceDataset) -> None:
     update_source_dataset(source_dataset=source, expected_version=1, active=False)
     generate_targets(source_dataset=source)
     update_source_dataset(source_dataset=source, expected_version=2, active=True)
@@ -167,13 +167,13 @@ def test_a_source_in_use_again_brings_everything_back(source: SourceDataset) -> 
     assert TargetDataset.objects.filter(active=True).count() == 4
 
 
-def test_history_switched_off_by_a_person_stays_off(source: SourceDataset) -> None:
+def test_generation_keeps_history_switched_off_by_a_user(source: SourceDataset) -> None:
     update_target_dataset(dataset=dataset("rc_air_airport"), expected_version=1, historize=False)
     generate_targets(source_dataset=source)
     assert not dataset("rc_air_airport_hist").active
 
 
-def test_history_switched_on_by_a_person_stays_on() -> None:
+def test_generation_keeps_history_switched_on_by_a_user() -> None:
     source = airport_source()
     update_source_dataset(source_dataset=source, expected_version=1, historize=False)
     generate_targets(source_dataset=source)
@@ -182,7 +182,7 @@ def test_history_switched_on_by_a_person_stays_on() -> None:
     assert dataset("rc_air_airport_hist").active
 
 
-def test_a_column_that_is_not_integrated_is_left_out() -> None:
+def test_generation_omits_a_column_with_integrate_off() -> None:
     source = airport_source()
     SourceColumnFactory(dataset=source, name="noise", ordinal=9, integrate=False)
     generate_targets(source_dataset=source)

@@ -34,12 +34,12 @@ def test_a_preview_names_each_source_and_writes_nothing(system: System):
     assert not TargetDataset.objects.exists()
 
 
-def test_what_was_previewed_is_generated(system: System):
+def test_system_generation_generates_what_was_previewed(system: System):
     generate_system(system=system, fingerprints=fingerprints(system))
     assert TargetDataset.objects.filter(schema__name="rawcore", history_of=None).count() == 2
 
 
-def test_a_source_that_changed_since_refuses_all(system: System):
+def test_system_generation_refuses_a_source_changed_since_the_preview(system: System):
     seen = fingerprints(system)
     SourceColumnFactory(dataset=system.datasets.get(name="customers"), name="later")
     with pytest.raises(MetadataError) as refused:
@@ -48,6 +48,6 @@ def test_a_source_that_changed_since_refuses_all(system: System):
     assert not TargetDataset.objects.exists()
 
 
-def test_again_it_changes_nothing(system: System):
+def test_repeated_system_generation_changes_nothing(system: System):
     generate_system(system=system)
     assert not any(one.anything for one in preview_system(system))

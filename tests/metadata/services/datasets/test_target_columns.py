@@ -64,7 +64,7 @@ def test_only_columns_that_move_are_written(airport: TargetDataset) -> None:
     assert [named(airport, one).version for one in ("icao", "name", "elevation")] == [1, 2, 2]
 
 
-def test_what_is_out_of_use_keeps_its_place(airport: TargetDataset) -> None:
+def test_ordering_keeps_the_position_of_retired_columns(airport: TargetDataset) -> None:
     retire_column(column=named(airport, "name"), expected_version=1)
     icao, elevation = seen = in_order(airport)
     order_target_columns(dataset=airport, order=[elevation, icao], seen=seen)
@@ -75,7 +75,7 @@ def test_what_is_out_of_use_keeps_its_place(airport: TargetDataset) -> None:
     ]
 
 
-def test_places_that_were_given_twice_become_single(airport: TargetDataset) -> None:
+def test_ordering_makes_duplicate_positions_unique(airport: TargetDataset) -> None:
     TargetColumn.objects.filter(dataset=airport).update(ordinal=7)
     seen = in_order(airport)
     order_target_columns(dataset=airport, order=seen[::-1], seen=seen)
@@ -83,7 +83,7 @@ def test_places_that_were_given_twice_become_single(airport: TargetDataset) -> N
     assert names(airport) == ["elevation", "name", "icao"]
 
 
-def test_an_order_that_somebody_else_changed_meanwhile_is_not_replaced(airport: TargetDataset) -> None:
+def test_ordering_refuses_a_concurrently_changed_order(airport: TargetDataset) -> None:
     seen = in_order(airport)
     TargetColumnFactory(dataset=airport, name="note", ordinal=9)
     with pytest.raises(MetadataError) as refused:
@@ -92,7 +92,7 @@ def test_an_order_that_somebody_else_changed_meanwhile_is_not_replaced(airport: 
     assert names(airport) == ["icao", "name", "elevation", "note"]
 
 
-def test_an_order_holds_every_column_once(airport: TargetDataset) -> None:
+def test_ordering_requires_every_column_once(airport: TargetDataset) -> None:
     seen = in_order(airport)
     with pytest.raises(MetadataError, match="every column in use once"):
         order_target_columns(dataset=airport, order=[seen[0], seen[0], seen[1]], seen=seen)
@@ -101,7 +101,7 @@ def test_an_order_holds_every_column_once(airport: TargetDataset) -> None:
 # --- many at once --------------------------------------------------------------------------------
 
 
-def test_many_columns_change_in_one_go_with_the_reason(airport: TargetDataset) -> None:
+def test_batch_edit_changes_columns_and_logs_the_reason(airport: TargetDataset) -> None:
     seen = ChangeLogEntry.objects.count()
     edits = [edit(named(airport, "name"), owner="Kim"), edit(named(airport, "elevation"), type="decimal(8,2)")]
     edit_target_columns(dataset=airport, edits=edits, reason="tidied")
@@ -119,7 +119,7 @@ def test_two_columns_change_places_in_the_business_key(airport: TargetDataset) -
     assert (named(airport, "name").key_ordinal, named(airport, "icao").key_ordinal) == (1, 2)
 
 
-def test_a_new_column_reads_what_its_expression_names_or_its_namesake(airport: TargetDataset) -> None:
+def test_new_column_reads_columns_of_its_expression_or_of_its_name(airport: TargetDataset) -> None:
     stage = TargetDataset.objects.get(name="stg_air_airport")
     TargetColumnFactory(dataset=stage, name="lid", ordinal=9)
     edits = [
@@ -135,7 +135,7 @@ def test_a_new_column_reads_what_its_expression_names_or_its_namesake(airport: T
     assert (reads("lid"), reads("shout"), reads("note")) == (["lid"], ["name"], [])
 
 
-def test_everything_that_is_wrong_is_said_by_its_cell_and_nothing_is_written(airport: TargetDataset) -> None:
+def test_batch_edit_reports_every_invalid_cell_and_writes_nothing(airport: TargetDataset) -> None:
     edits = [
         edit(named(airport, "name"), owner="Kim"),
         edit(named(airport, "elevation"), expression="upper("),
@@ -152,14 +152,14 @@ def test_everything_that_is_wrong_is_said_by_its_cell_and_nothing_is_written(air
     assert named(airport, "name").owner == ""
 
 
-def test_what_is_wrong_with_the_whole_stands_by_the_column_it_names(airport: TargetDataset) -> None:
+def test_batch_edit_reports_an_unknown_column_at_the_expression_that_names_it(airport: TargetDataset) -> None:
     with pytest.raises(BatchProblem) as refused:
         edit_target_columns(dataset=airport, edits=[edit(named(airport, "name"), expression="upper(nme)")])
     (problem,) = refused.value.problems
     assert (problem.column, problem.field, problem.code) == ("name", "expression", "unknown_column")
 
 
-def test_a_column_that_somebody_else_changed_makes_the_whole_stale(airport: TargetDataset) -> None:
+def test_batch_edit_with_a_stale_column_is_refused_as_stale(airport: TargetDataset) -> None:
     name, elevation = named(airport, "name"), named(airport, "elevation")
     update_target_column(column=name, expected_version=1, owner="Bob")
     with pytest.raises(BatchProblem) as refused:
@@ -168,7 +168,7 @@ def test_a_column_that_somebody_else_changed_makes_the_whole_stale(airport: Targ
     assert [named(airport, one).owner for one in ("name", "elevation")] == ["Bob", ""]
 
 
-def test_a_check_says_the_same_and_writes_nothing(airport: TargetDataset) -> None:
+def test_batch_edit_as_a_check_writes_nothing(airport: TargetDataset) -> None:
     seen = ChangeLogEntry.objects.count()
     edits = [edit(named(airport, "name"), owner="Kim"), ColumnEdit("note", {"type": "string"})]
     edit_target_columns(dataset=airport, edits=edits, check=True)
@@ -207,7 +207,7 @@ def test_places_in_a_business_key_count_from_1(airport: TargetDataset) -> None:
 
 
 @pytest.mark.parametrize("changes", [{"role": "business_key", "key_ordinal": 2}, {"role": "attribute"}])
-def test_a_key_that_is_referred_to_does_not_change_under_the_reference(
+def test_key_of_a_referenced_dataset_cannot_change(
     airport: TargetDataset, routes: TargetDataset, changes: dict
 ) -> None:
     update_target_dataset(dataset=airport, expected_version=airport.version, historize=False)
@@ -217,14 +217,16 @@ def test_a_key_that_is_referred_to_does_not_change_under_the_reference(
     assert named(airport, name).version == 1
 
 
-def test_types_that_refer_to_each_other_stay_alike(airport: TargetDataset, routes: TargetDataset) -> None:
+def test_referencing_column_cannot_get_an_incompatible_type(airport: TargetDataset, routes: TargetDataset) -> None:
     with pytest.raises(MetadataError, match="would not hold any more") as refused:
         update_target_column(column=named(routes, "origin"), expected_version=1, type="integer")
     assert refused.value.field == "type"
     update_target_column(column=named(routes, "origin"), expected_version=1, type="string(4)")
 
 
-def test_many_columns_at_once_keep_references_whole(airport: TargetDataset, routes: TargetDataset) -> None:
+def test_batch_edit_refuses_an_incompatible_type_of_a_referencing_column(
+    airport: TargetDataset, routes: TargetDataset
+) -> None:
     with pytest.raises(BatchProblem) as refused:
         edit_target_columns(dataset=routes, edits=[edit(named(routes, "origin"), type="integer")])
     assert [(one.field, one.code) for one in refused.value.problems] == [("type", "in_use")]
@@ -233,7 +235,7 @@ def test_many_columns_at_once_keep_references_whole(airport: TargetDataset, rout
 # --- what a column reads -------------------------------------------------------------------------
 
 
-def test_inputs_are_set_with_the_rest_in_one_version(airport: TargetDataset) -> None:
+def test_inputs_and_other_fields_are_changed_in_one_version(airport: TargetDataset) -> None:
     stage = TargetDataset.objects.get(name="stg_air_airport")
     saved = update_target_column(
         column=named(airport, "name"), expected_version=1, owner="Kim", inputs=[named(stage, "icao")]
@@ -242,7 +244,7 @@ def test_inputs_are_set_with_the_rest_in_one_version(airport: TargetDataset) -> 
     assert [one.upstream_column.name for one in named(airport, "name").inputs.all()] == ["icao"]
 
 
-def test_inputs_alone_make_a_new_version(airport: TargetDataset) -> None:
+def test_change_of_inputs_alone_creates_a_new_version(airport: TargetDataset) -> None:
     stage = TargetDataset.objects.get(name="stg_air_airport")
     column = named(airport, "name")
     update_target_column(column=column, expected_version=1, inputs=[named(stage, "icao")])
@@ -250,7 +252,7 @@ def test_inputs_alone_make_a_new_version(airport: TargetDataset) -> None:
         update_target_column(column=column, expected_version=1, owner="late")
 
 
-def test_given_inputs_count_more_than_the_expression(airport: TargetDataset) -> None:
+def test_given_inputs_have_precedence_over_the_expression(airport: TargetDataset) -> None:
     stage = TargetDataset.objects.get(name="stg_air_airport")
     wanted = [named(stage, "name"), named(stage, "icao")]
     update_target_column(column=named(airport, "name"), expected_version=1, expression="upper(name)", inputs=wanted)
@@ -260,7 +262,7 @@ def test_given_inputs_count_more_than_the_expression(airport: TargetDataset) -> 
 # --- a new dataset with its inputs' columns ------------------------------------------------------
 
 
-def test_a_new_dataset_begins_with_the_columns_of_what_it_reads(airport: TargetDataset) -> None:
+def test_new_dataset_takes_the_columns_of_its_input(airport: TargetDataset) -> None:
     places = create_target_dataset(
         schema=airport.schema, name="places", inputs=[airport], take_columns=True, historize=True
     )
@@ -276,7 +278,7 @@ def test_a_new_dataset_begins_with_the_columns_of_what_it_reads(airport: TargetD
     assert places.history.name == "places_hist"
 
 
-def test_of_two_inputs_the_first_gives_the_key_and_names_that_both_have(airport: TargetDataset) -> None:
+def test_new_dataset_takes_key_and_shared_names_from_its_first_input(airport: TargetDataset) -> None:
     source = SourceDatasetFactory(system__short_name="net", name="station")
     SourceColumnFactory(dataset=source, name="Station Code", key_ordinal=1, ordinal=1)
     SourceColumnFactory(dataset=source, name="name", ordinal=2, data_type="integer")

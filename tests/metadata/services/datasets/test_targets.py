@@ -26,7 +26,7 @@ pytestmark = pytest.mark.django_db
         ({"history_policy": {"tine": "load"}}, "history_policy.tine"),
     ],
 )
-def test_a_target_dataset_that_makes_no_sense_is_refused(values: dict, field: str) -> None:
+def test_invalid_target_dataset_is_refused_with_its_field(values: dict, field: str) -> None:
     with pytest.raises(MetadataError) as refused:
         targets.create_target_dataset(**{"schema": TargetSchemaFactory(), "name": "a", **values})
     assert refused.value.field == field
@@ -55,19 +55,19 @@ def test_a_name_that_differs_only_by_case_is_refused(rawcore: TargetDataset) -> 
 
 
 @pytest.mark.parametrize("name", ["", "load_run_id", "rc_air_airport_key", "version_state", "a\tb", "ICAO", "__held"])
-def test_a_column_name_that_cannot_be_is_refused(rawcore: TargetDataset, name: str) -> None:
+def test_invalid_column_name_is_refused(rawcore: TargetDataset, name: str) -> None:
     with pytest.raises(MetadataError) as refused:
         targets.create_target_column(dataset=rawcore, name=name, type="string")
     assert refused.value.field == "name"
 
 
-def test_a_column_is_not_renamed_to_what_the_engine_uses(rawcore: TargetDataset) -> None:
+def test_column_cannot_be_renamed_to_a_name_with_two_leading_underscores(rawcore: TargetDataset) -> None:
     column = rawcore.columns.get(name="icao")
     with pytest.raises(MetadataError, match="begins with __"):
         lifecycle.rename_column(column=column, name="__icao", expected_version=column.version)
 
 
-def test_a_delivered_name_may_begin_as_the_engines_do_but_not_what_it_is_to_be_called() -> None:
+def test_delivered_name_may_begin_with_two_underscores_and_its_target_name_may_not() -> None:
     source = SourceDatasetFactory()
     sources.create_source_column(source_dataset=source, name="__op", type="string", target_name="op")
     with pytest.raises(MetadataError, match="begins with __") as refused:
@@ -80,35 +80,35 @@ def test_a_history_dataset_gets_no_columns(rawcore: TargetDataset) -> None:
         targets.create_target_column(dataset=rawcore.history, name="x", type="string")
 
 
-def test_raw_takes_no_expressions(rawcore: TargetDataset) -> None:
+def test_raw_dataset_refuses_expressions(rawcore: TargetDataset) -> None:
     raw = TargetDataset.objects.get(name="raw_air_airport")
     with pytest.raises(MetadataError, match="without expressions"):
         targets.create_target_column(dataset=raw, name="x", type="string", expression="1")
 
 
-def test_an_expression_brings_its_inputs(rawcore: TargetDataset) -> None:
+def test_new_column_takes_its_inputs_from_its_expression(rawcore: TargetDataset) -> None:
     row = targets.create_target_column(dataset=rawcore, name="label", type="string", expression="icao || ' ' || name")
     assert [item.upstream_column.name for item in row.inputs.all()] == ["icao", "name"]
 
 
-def test_an_expression_over_columns_from_elsewhere_is_refused(rawcore: TargetDataset) -> None:
+def test_expression_with_a_column_of_no_input_is_refused(rawcore: TargetDataset) -> None:
     with pytest.raises(MetadataError, match="names 'runway'"):
         targets.create_target_column(dataset=rawcore, name="x", type="string", expression="upper(runway)")
 
 
-def test_a_column_input_from_elsewhere_is_refused(rawcore: TargetDataset) -> None:
+def test_column_input_of_another_dataset_is_refused(rawcore: TargetDataset) -> None:
     stranger = TargetColumnFactory()
     column = rawcore.columns.get(name="name")
     with pytest.raises(MetadataError, match="does not belong to an input"):
         targets.set_column_inputs(column=column, expected_version=1, inputs=[stranger])
 
 
-def test_a_dataset_cannot_read_itself_over_others(rawcore: TargetDataset, stage: TargetDataset) -> None:
+def test_dataset_cannot_read_itself_through_others(rawcore: TargetDataset, stage: TargetDataset) -> None:
     source = [item.source or item.upstream for item in stage.inputs.all()]
     with pytest.raises(MetadataError, match="would read itself"):
         targets.set_dataset_inputs(dataset=stage, expected_version=1, inputs=[*source, rawcore.history])
 
 
-def test_an_input_that_columns_still_read_stays(rawcore: TargetDataset) -> None:
+def test_input_read_by_columns_cannot_be_removed(rawcore: TargetDataset) -> None:
     with pytest.raises(MetadataError, match="columns still read"):
         targets.set_dataset_inputs(dataset=rawcore, expected_version=1, inputs=[])

@@ -76,7 +76,7 @@ def orders() -> SourceDataset:
     return SourceDataset.objects.get(name="orders")
 
 
-def test_a_watermark_reads_changes_from_the_mark_on(take):
+def test_imported_watermark_sets_the_intake_and_a_delta_policy(take):
     take(SYSTEM.format(load="{type: full, watermark: [updated_at], lookback: 2 days}"))
     assert orders().intake == {"watermark": ["updated_at"], "look_back": "2 days"}
     assert (orders().history_policy["input"], orders().historize) == ("delta", True)
@@ -91,7 +91,7 @@ def test_a_watermark_reads_changes_from_the_mark_on(take):
         ("{files: new}", ("delta", True)),
     ],
 )
-def test_a_load_type_is_a_policy_and_a_history(take, load: str, expected: tuple[str, bool]):
+def test_imported_load_type_sets_input_and_historize(take, load: str, expected: tuple[str, bool]):
     take(SYSTEM.format(load=load))
     assert (orders().history_policy.get("input", "snapshot"), orders().historize) == expected
 
@@ -105,7 +105,7 @@ def test_an_upsert_without_a_business_key_is_refused_at_its_place(take):
     assert not SourceDataset.objects.exists()
 
 
-def test_repeated_keys_are_reading_options(take):
+def test_imported_deduplicate_sets_reading_options(take):
     take(SYSTEM.format(load="{deduplicate: {by: updated_at}}"))
     assert orders().options == {"deduplicate": "latest", "order_by": "updated_at"}
 
@@ -126,7 +126,7 @@ def test_an_invalid_declaration_is_refused_with_its_place(take, load: str, messa
     assert "13:" in refused.value.one_line()
 
 
-def test_a_policy_beside_the_declaration_must_agree(take):
+def test_imported_load_type_that_contradicts_the_history_policy_is_refused(take):
     text = SYSTEM.format(load="{type: append}").replace(
         "      columns:", "      history_policy: {input: cdc}\n      columns:"
     )
@@ -152,7 +152,7 @@ def test_an_incremental_model_replaces_rows_by_key(airports, take):
     assert (model.materialization, model.increment) == ("table", {"by": "key"})
 
 
-def test_a_check_names_its_arguments_beside_its_type(airports, take):
+def test_imported_checks_get_their_names_arguments_and_severities(airports, take):
     take(MODEL.format(materialization="table"))
     found = {check.name: (check.kind, check.severity, check.arguments) for check in QualityCheck.objects.all()}
     select = "SELECT * FROM serving.airports_by_country WHERE airports > 100000"

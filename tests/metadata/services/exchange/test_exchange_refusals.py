@@ -102,7 +102,7 @@ def test_a_fault_is_named_with_its_place(tmp_path: Path, old: str, new: str, pla
     assert (problem.code, problem.field, problem.place) == (code, field, expected)
 
 
-def test_the_line_says_it_all(tmp_path: Path) -> None:
+def test_error_line_contains_file_line_object_field_and_message(tmp_path: Path) -> None:
     problem = refusal(tmp_path, AIR.replace("type: float", "type: fload"))
     where = f"{tmp_path}/bad.yaml:13:17: air.airport.lat: type"
     assert problem.one_line().startswith(f"{where}: 'fload' is not a type; known are")
@@ -126,7 +126,7 @@ def test_the_line_says_it_all(tmp_path: Path) -> None:
         ("role_name: hub", "role_name: hub\n    unknown_parent:", "6:20", "must be text"),
     ],
 )
-def test_a_dangling_or_impossible_reference_is_refused(
+def test_reference_to_an_unknown_or_unsuitable_object_is_refused_with_its_place(
     tmp_path: Path, old: str, new: str, place: str, said: str
 ) -> None:
     (tmp_path / "air.yaml").write_text(AIR)
@@ -184,7 +184,7 @@ def test_a_fault_in_a_target_is_named_with_its_line(tmp_path: Path, old: str, ne
     assert (where, int(found), said in refused.value.message) == (str(path), line, True), str(refused.value)
 
 
-def test_nothing_of_a_refused_import_is_written(tmp_path: Path) -> None:
+def test_refused_import_writes_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(AIR)
     refusal(tmp_path, REFERENCES.replace("icao: icao", "icao: runway"), "b.yaml")
     assert not TargetDataset.objects.exists()
@@ -199,7 +199,7 @@ def test_a_key_of_another_object_is_refused(tmp_path: Path) -> None:
         import_metadata(tmp_path)
 
 
-def test_one_object_in_two_files_is_refused(tmp_path: Path) -> None:
+def test_import_refuses_an_object_described_in_two_files(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(AIR)
     problem = refusal(tmp_path, AIR, "b.yaml")
     assert f"described twice, here and at {tmp_path / 'a.yaml'}:3:3" in problem.message
@@ -220,7 +220,7 @@ def test_one_object_in_two_files_is_refused(tmp_path: Path) -> None:
         (b"#" * (MAX_BYTES + 1), "too_big"),
     ],
 )
-def test_a_file_that_is_no_metadata_is_refused(tmp_path: Path, content: bytes, code: str) -> None:
+def test_import_refuses_a_file_without_valid_metadata(tmp_path: Path, content: bytes, code: str) -> None:
     problem = refusal(tmp_path, content)
     assert (problem.code, problem.place.startswith(str(tmp_path / "bad.yaml"))) == (code, True)
 
@@ -235,13 +235,13 @@ def test_a_folder_without_yaml_is_refused(tmp_path: Path) -> None:
         import_metadata(tmp_path)
 
 
-def test_a_byte_order_mark_is_taken(tmp_path: Path) -> None:
+def test_import_accepts_a_byte_order_mark(tmp_path: Path) -> None:
     (tmp_path / "air.yaml").write_bytes(b"\xef\xbb\xbf" + AIR.encode())
     import_metadata(tmp_path)
     assert System.objects.get().name == "Airports"
 
 
-def test_a_time_of_retirement_is_taken_with_and_without_quotes(tmp_path: Path) -> None:
+def test_import_accepts_an_unquoted_retirement_time(tmp_path: Path) -> None:
     (tmp_path / "air.yaml").write_text(AIR)
     import_metadata(tmp_path)
     export_metadata(tmp_path / "out")

@@ -273,11 +273,11 @@ def test_a_rule_for_unknown_parents_is_exported_unless_it_is_the_default(
     assert exported is None or f"unknown_parent: {exported}" in text
 
 
-def test_a_source_alone_brings_its_targets(folder: Path) -> None:
+def test_imported_source_generates_its_targets(folder: Path) -> None:
     assert TargetDataset.objects.count() == 4
 
 
-def test_an_exported_source_does_not_generate_beside_its_targets(folder: Path) -> None:
+def test_exported_source_with_its_targets_is_not_generated_again(folder: Path) -> None:
     source = SourceDataset.objects.get()
     sources.create_source_column(source_dataset=source, name="later", type="string")
     export_metadata(folder)
@@ -298,7 +298,7 @@ def test_generate_false_generates_nothing(tmp_path: Path) -> None:
     assert TargetDataset.objects.count() == 0
 
 
-def test_a_rename_in_a_file_is_a_rename(folder: Path) -> None:
+def test_changed_name_in_a_file_renames_the_dataset_and_its_history(folder: Path) -> None:
     edit(folder / "targets/rawcore/rc_air_airport.yaml", "name: rc_air_airport\n", "name: airport\n")
     import_metadata(folder)
     row = TargetDataset.objects.get(name="airport")
@@ -331,40 +331,40 @@ def test_two_datasets_may_swap_names_in_files(folder: Path) -> None:
     assert (other.name, other.history.name) == ("rc_air_airport", "rc_air_airport_hist")
 
 
-def test_the_order_of_a_file_is_the_order_of_columns(tmp_path: Path, folder: Path) -> None:
+def test_imported_columns_are_ordered_as_in_the_file(tmp_path: Path, folder: Path) -> None:
     lines = AIR.splitlines(keepends=True)
     (tmp_path / "again.yaml").write_text("".join([*lines[:-2], lines[-1], lines[-2]]))
     import_metadata(tmp_path / "again.yaml")
     assert [column.name for column in SourceDataset.objects.get().columns.all()] == ["name", "icao"]
 
 
-def test_what_files_do_not_mention_is_left_alone(tmp_path: Path, folder: Path) -> None:
+def test_import_keeps_objects_missing_in_the_files(tmp_path: Path, folder: Path) -> None:
     System.objects.filter(short_name="air").update(owner="Kim")
     sources.create_system(name="Other", short_name="other")
     import_metadata(folder)
     assert System.objects.filter(short_name="other").exists()
 
 
-def test_a_field_left_out_gets_its_default(folder: Path) -> None:
+def test_import_resets_omitted_fields_to_their_default(folder: Path) -> None:
     System.objects.filter(short_name="air").update(owner="Kim")
     import_metadata(folder)
     assert System.objects.get().owner == ""
 
 
-def test_a_check_writes_nothing(tmp_path: Path) -> None:
+def test_import_check_writes_nothing(tmp_path: Path) -> None:
     (tmp_path / "air.yaml").write_text(AIR)
     report = import_metadata(tmp_path, check=True)
     assert (report.count("created") > 0, System.objects.count(), TargetSchema.objects.count()) == (True, 0, 0)
 
 
-def test_an_export_takes_away_files_of_what_is_gone(folder: Path) -> None:
+def test_export_deletes_files_of_renamed_datasets(folder: Path) -> None:
     row = TargetDataset.objects.get(name="rc_air_airport")
     lifecycle.rename_dataset(dataset=row, name="airport", expected_version=row.version)
     report = export_metadata(folder)
     assert report.removed == ["targets/rawcore/rc_air_airport.yaml"]
 
 
-def test_an_export_leaves_other_peoples_files_alone(folder: Path) -> None:
+def test_export_keeps_foreign_files(folder: Path) -> None:
     (folder / "systems" / "notes.yaml").write_text("ours: true\n")
     export_metadata(folder)
     assert (folder / "systems" / "notes.yaml").is_file()

@@ -28,7 +28,7 @@ def refused(path: Path) -> Refusals:
     return raised.value
 
 
-def test_half_of_the_rows_wrong_tells_all_of_them_and_writes_nothing(tmp_path: Path) -> None:
+def test_import_with_many_faults_counts_all_and_writes_nothing(tmp_path: Path) -> None:
     lines = [f"bizcore,totals,col_{n},{'strng' if n % 2 else 'string'},,,," for n in range(500)]
     problem = refused(csv_file(tmp_path, *lines))
     assert (problem.code, problem.total, len(problem.listed)) == ("unknown_type", 250, Refusals.MOST_LISTED)
@@ -36,7 +36,7 @@ def test_half_of_the_rows_wrong_tells_all_of_them_and_writes_nothing(tmp_path: P
     assert (first.place, first.where, first.field) == (f"{tmp_path}/columns.csv:3", "bizcore.totals.col_1", "type")
 
 
-def test_faults_of_reading_and_of_rules_come_in_one_pass(tmp_path: Path) -> None:
+def test_import_reports_syntax_and_rule_faults_in_one_pass(tmp_path: Path) -> None:
     path = csv_file(
         tmp_path,
         "bizcore,totals,amount,strng,,,,",
@@ -49,7 +49,7 @@ def test_faults_of_reading_and_of_rules_come_in_one_pass(tmp_path: Path) -> None
     assert [line for _, line in faults] == ["2", "3", "4", "5", "6"]
 
 
-def test_what_follows_from_a_refused_column_is_not_told(tmp_path: Path) -> None:
+def test_import_omits_faults_caused_by_a_refused_column(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(
         "format: metadata/v1\ndataset:\n  schema: bizcore\n  name: base\n  columns:\n"
         "    - {name: code, type: strng}\n    - {name: label, type: strng}\n"
@@ -92,7 +92,7 @@ dataset:
 """
 
 
-def test_csv_and_yaml_of_the_same_content_give_the_same(tmp_path: Path) -> None:
+def test_csv_and_yaml_of_the_same_datasets_import_identically(tmp_path: Path) -> None:
     path = tmp_path / "totals.yaml"
     path.write_text(SAME)
     import_metadata(path)
@@ -106,7 +106,7 @@ def test_csv_and_yaml_of_the_same_content_give_the_same(tmp_path: Path) -> None:
     assert written[0] == written[1]
 
 
-def test_fields_without_a_column_in_the_header_stay(tmp_path: Path) -> None:
+def test_csv_import_keeps_fields_missing_in_the_header(tmp_path: Path) -> None:
     (tmp_path / "totals.yaml").write_text(SAME)
     import_metadata(tmp_path / "totals.yaml")
     path = tmp_path / "levels.csv"
@@ -134,7 +134,7 @@ def test_a_wrong_header_is_refused(tmp_path: Path, header: str, codes: set[str])
     assert {error.code for error in errors} == codes
 
 
-def test_a_dry_run_does_not_ask_the_database_for_each_column(tmp_path: Path) -> None:
+def test_import_check_query_count_does_not_grow_with_columns(tmp_path: Path) -> None:
     import_metadata(csv_file(tmp_path, "bizcore,warm,col,string,,,,"), check=True)
     counts = []
     for number in (5, 50):

@@ -45,7 +45,7 @@ def take(tmp_path: Path):
     return imported
 
 
-def test_a_file_with_a_select_alone_makes_a_model(orders, take) -> None:
+def test_model_file_with_only_a_select_creates_its_columns(orders, take) -> None:
     take(MODEL)
     rows = TargetColumn.objects.filter(dataset__name="sales").order_by("ordinal")
     assert [(row.name, str(row.type), row.nullable) for row in rows] == [
@@ -81,7 +81,7 @@ def test_a_column_of_another_dataset_needs_a_type(orders, take) -> None:
         take(text)
 
 
-def test_models_are_derived_after_those_that_they_read(orders, take) -> None:
+def test_models_are_imported_after_the_models_that_they_read(orders, take) -> None:
     above = (
         MODEL.replace("sales", "above")
         .replace("id, amount * 2 AS twice", "twice")
@@ -97,7 +97,7 @@ def test_a_wrong_select_is_refused_at_its_place(orders, take) -> None:
     assert "0.yaml:5:11: bizcore.sales: select: line 1, column 12" in refused.value.one_line()
 
 
-def test_models_export_and_import_the_same(orders, tmp_path: Path) -> None:
+def test_models_round_trip_through_export_and_import(orders, tmp_path: Path) -> None:
     with transaction.atomic():
         schema = TargetSchemaFactory(name="bizcore")
         sales = targets.create_target_dataset(
@@ -148,7 +148,7 @@ dataset:
 """
 
 
-def test_a_file_adds_no_column_that_takes_a_name_of_an_unchanged_model_over(take) -> None:
+def test_import_refuses_a_new_column_that_changes_the_meaning_of_an_unchanged_model(take) -> None:
     TargetSchemaFactory(name="bizcore")
     take(SOURCE, PAY)
     grown = SOURCE + "        - {name: base, type: integer}\n"

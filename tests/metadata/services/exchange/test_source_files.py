@@ -59,7 +59,7 @@ def orders(tmp_path: Path) -> SourceDataset:
     return SourceDataset.objects.get(name="orders")
 
 
-def test_csv_and_yaml_of_a_source_give_the_same(tmp_path: Path) -> None:
+def test_csv_and_yaml_of_the_same_source_import_identically(tmp_path: Path) -> None:
     (tmp_path / "system.yaml").write_text(SYSTEM)
     import_metadata(tmp_path / "system.yaml")
     for kind, path in (
@@ -74,12 +74,12 @@ def test_csv_and_yaml_of_a_source_give_the_same(tmp_path: Path) -> None:
         assert (tmp_path / "csv" / name).read_text() == (tmp_path / "yaml" / name).read_text()
 
 
-def test_a_source_that_a_csv_file_describes_as_it_is_stays_unchanged(tmp_path: Path, orders: SourceDataset) -> None:
+def test_csv_import_of_an_unchanged_source_changes_nothing(tmp_path: Path, orders: SourceDataset) -> None:
     report = import_metadata(csv_file(tmp_path, *LINES))
     assert (report.changes, report.unchanged) == ([], 3)
 
 
-def test_fields_of_sources_without_a_column_in_the_header_stay(tmp_path: Path, orders: SourceDataset) -> None:
+def test_csv_import_of_a_source_keeps_fields_missing_in_the_header(tmp_path: Path, orders: SourceDataset) -> None:
     path = csv_file(tmp_path, "system;dataset;column;sensitivity", "shop;orders;e-mail;restricted")
     assert [name for _, _, name in import_metadata(path).changes] == ["shop.orders.e-mail"]
     row = SourceColumn.objects.get(name="e-mail")
@@ -97,7 +97,7 @@ def test_a_new_column_of_a_source_reaches_its_generated_targets(tmp_path: Path, 
     assert {"raw_shop_orders", "stg_shop_orders", "rc_shop_orders"} <= set(datasets)
 
 
-def test_a_source_without_targets_gets_none_unless_the_file_says_so(tmp_path: Path) -> None:
+def test_csv_import_generates_targets_of_an_ungenerated_source_only_on_request(tmp_path: Path) -> None:
     import_metadata(
         yaml_file(tmp_path, SYSTEM + ORDERS.replace("      options", "      generate: false\n      options"))
     )
@@ -117,7 +117,7 @@ def test_a_source_without_targets_gets_none_unless_the_file_says_so(tmp_path: Pa
         ("shop,,number,,integer,,,,,,", "dataset", "is empty; every line names it"),
     ],
 )
-def test_faults_of_sources_name_line_and_field(
+def test_csv_faults_of_sources_are_reported_with_line_and_field(
     tmp_path: Path, orders: SourceDataset, line: str, field: str, message: str
 ) -> None:
     (error,) = refused(csv_file(tmp_path, HEADER, line))
@@ -130,7 +130,7 @@ def test_a_new_column_without_its_type_in_the_header_is_refused(tmp_path: Path, 
     assert (error.code, error.field, error.line) == ("missing_field", "type", "2")
 
 
-def test_a_file_of_sources_knows_no_field_of_targets(tmp_path: Path, orders: SourceDataset) -> None:
+def test_csv_of_sources_refuses_fields_of_targets(tmp_path: Path, orders: SourceDataset) -> None:
     (error,) = refused(csv_file(tmp_path, "system,dataset,column,expression", "shop,orders,number,1"))
     assert (error.code, error.field) == ("unknown_field", "expression")
     assert "target_name" in error.message
@@ -147,13 +147,13 @@ def test_exported_csv_files_change_nothing_when_they_are_imported(tmp_path: Path
         assert report.unchanged > 0
 
 
-def test_an_exported_formula_is_text_to_a_spreadsheet(tmp_path: Path, orders: SourceDataset) -> None:
+def test_exported_formula_is_escaped_for_spreadsheets(tmp_path: Path, orders: SourceDataset) -> None:
     SourceColumn.objects.filter(name="number").update(description="=1+1")
     export_metadata(tmp_path, as_csv=True)
     assert '"\'=1+1"' in (tmp_path / "sources.csv").read_text()
 
 
-def test_a_column_that_is_edited_in_an_exported_csv_file_is_changed(tmp_path: Path, orders: SourceDataset) -> None:
+def test_edited_csv_export_changes_the_edited_column(tmp_path: Path, orders: SourceDataset) -> None:
     export_metadata(tmp_path, as_csv=True)
     path = tmp_path / "sources.csv"
     path.write_text(path.read_text().replace("The number", "The number of the order"))

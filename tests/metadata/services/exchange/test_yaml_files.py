@@ -20,7 +20,7 @@ def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(yaml_files, "_Parser", yaml.CSafeLoader if request.param == "libyaml" else yaml.SafeLoader)
 
 
-def test_libyaml_reads():
+def test_yaml_parser_is_libyaml():
     assert yaml_files._Parser is yaml.CSafeLoader
 
 
@@ -41,19 +41,19 @@ def test_libyaml_reads():
         ("# nothing\n", "empty", "a.yaml"),
     ],
 )
-def test_what_is_refused_names_its_place(content: str, code: str, place: str):
+def test_invalid_yaml_is_refused_with_its_place(content: str, code: str, place: str):
     error = refused(content)
     assert (error.code, error.place) == (code, place)
 
 
 @pytest.mark.usefixtures("parser")
-def test_a_value_knows_its_place_behind_other_letters():
+def test_yaml_places_count_characters_not_bytes():
     node = parse_yaml("a: ['ü', '😀', last]\n", "a.yaml")
     assert [item.where for item in node.value["a"].value] == ["a.yaml:1:5", "a.yaml:1:10", "a.yaml:1:15"]
 
 
 @pytest.mark.usefixtures("parser")
-def test_values_are_counted(monkeypatch: pytest.MonkeyPatch):
+def test_yaml_above_the_value_limit_is_refused(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(yaml_files, "MAX_NODES", 10)
     assert refused("[" + "1, " * 20 + "1]").code == "too_big"
     assert refused("".join(f"a{n}: 1\n" for n in range(10))).code == "too_big"

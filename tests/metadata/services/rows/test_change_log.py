@@ -281,13 +281,13 @@ def writing_services() -> set[str]:
     return found
 
 
-def test_every_service_that_writes_is_driven_here() -> None:
+def test_change_log_scenarios_cover_every_writing_service() -> None:
     assert writing_services() - set(SCENARIOS) == set()
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_entries_say_what_happened_to_the_tables(name: str) -> None:
+def test_change_log_entries_match_the_changed_tables(name: str) -> None:
     service = SCENARIOS[name]()
     seen = ChangeLogEntry.objects.count()
     before = snapshot()
@@ -307,7 +307,7 @@ def test_a_service_that_fails_at_its_end_leaves_no_entry(name: str) -> None:
     assert ChangeLogEntry.objects.count() == seen
 
 
-def test_every_stored_field_of_metadata_is_told() -> None:
+def test_change_log_contains_every_stored_field_of_metadata() -> None:
     generated()
     for model in subjects.KINDS:
         fields = {field.attname for field in model._meta.concrete_fields} - subjects.UNLOGGED
@@ -318,7 +318,7 @@ def test_every_stored_field_of_metadata_is_told() -> None:
         assert logged == {name.removesuffix("_id") for name in fields - parts} | ({"type"} if parts else set())
 
 
-def test_every_model_of_metadata_is_a_subject_or_a_link() -> None:
+def test_change_log_covers_every_metadata_model() -> None:
     assert {*subjects.KINDS, *subjects.LINKS} == set(MODELS)
 
 
@@ -329,7 +329,7 @@ OWN_WRITERS = {
 }
 
 
-def test_services_write_in_no_other_way() -> None:
+def test_services_call_no_orm_write_outside_row_changes() -> None:
     """Check that services do not call the ORM directly, because such a write would have no entry."""
     found = []
     for path in sorted(Path(metadata.services.__file__).parent.rglob("*.py")):

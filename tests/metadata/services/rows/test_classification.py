@@ -60,14 +60,14 @@ def sensitive(dataset: TargetDataset) -> set[str]:
 
 @pytest.mark.parametrize("level", ["", *LEVELS])
 @pytest.mark.parametrize("of_dataset", ["", *LEVELS])
-def test_a_columns_own_level_counts_before_its_datasets(level: str, of_dataset: str):
+def test_column_level_has_precedence_over_the_dataset_level(level: str, of_dataset: str):
     wanted = (level or of_dataset) in ("confidential", "restricted")
     assert is_sensitive(personal=False, level=level, of_dataset=of_dataset) is wanted
     assert is_sensitive(personal=True, level=level, of_dataset=of_dataset)
 
 
 @given(st.dictionaries(st.integers(0, 9), st.lists(st.integers(0, 9), max_size=3)), st.sets(st.integers(0, 9)))
-def test_whoever_reads_a_sensitive_column_is_sensitive(reads: dict[int, list[int]], own: set[int]):
+def test_column_that_reads_a_sensitive_column_is_sensitive(reads: dict[int, list[int]], own: set[int]):
     found = propagate_sensitivity(own, reads)
     assert found >= own
     for reader, inputs in reads.items():
@@ -77,14 +77,14 @@ def test_whoever_reads_a_sensitive_column_is_sensitive(reads: dict[int, list[int
 # --- inheriting --------------------------------------------------------------------------------
 
 
-def test_sensitivity_comes_from_the_source_over_every_layer(people: TargetDataset):
+def test_sensitivity_is_inherited_from_the_source_through_every_layer(people: TargetDataset):
     raw = stage(people).inputs.get().upstream
     forget_own(people, stage(people), raw)
     assert sensitive(raw) == sensitive(stage(people)) == sensitive(people) == {"email"}
     assert set(source_classification(people.generated_from).sensitive_present) == {"email"}
 
 
-def test_a_history_has_the_columns_of_its_base(people: TargetDataset):
+def test_history_inherits_sensitivity_from_its_base(people: TargetDataset):
     assert sensitive(people.history) == {"email"}
 
 
@@ -95,7 +95,7 @@ def test_a_new_column_that_computes_from_a_sensitive_one_is_sensitive(people: Ta
     assert sensitive(people) == {"email", "mail_domain"}
 
 
-def test_what_an_expression_names_counts_whatever_inputs_are_recorded(people: TargetDataset, editor: User):
+def test_expression_makes_a_column_sensitive_regardless_of_its_recorded_inputs(people: TargetDataset, editor: User):
     harmless = stage(people).columns.get(name="city")
     with acting_as(editor):
         create_target_column(
@@ -104,7 +104,7 @@ def test_what_an_expression_names_counts_whatever_inputs_are_recorded(people: Ta
     assert "x" in sensitive(people)
 
 
-def test_a_raw_column_reads_the_source_column_of_its_name_too(people: TargetDataset, editor: User):
+def test_raw_column_also_inherits_from_the_source_column_of_its_name(people: TargetDataset, editor: User):
     """Check that a raw column inherits from the source column of its name, too.
 
     A load uses that column once the recorded input is retired, and the table still has the values it loaded.
@@ -120,14 +120,14 @@ def test_a_raw_column_reads_the_source_column_of_its_name_too(people: TargetData
     assert sensitive(raw) == {"mail", "email"}
 
 
-def test_retired_columns_and_former_names_stay_sensitive(people: TargetDataset, editor: User):
+def test_retired_columns_and_former_names_remain_sensitive(people: TargetDataset, editor: User):
     with acting_as(editor):
         column = rename_column(column=people.columns.get(name="email"), name="mail", expected_version=1)
         retire_column(column=column, expected_version=column.version)
     assert classification(people).sensitive_names == {"email", "mail"}
 
 
-def test_a_datasets_level_counts_for_its_columns_without_one(people: TargetDataset):
+def test_dataset_level_applies_to_columns_without_a_level(people: TargetDataset):
     TargetDataset.objects.filter(pk=people.pk).update(sensitivity="restricted")
     people.columns.filter(name="city").update(sensitivity="public")
     assert "person_no" in sensitive(people)
@@ -180,7 +180,7 @@ def test_an_editor_does_not_make_values_readable(people: TargetDataset, editor: 
         deed(people)
 
 
-def test_lowering_a_dataset_takes_the_permission_there(people: TargetDataset):
+def test_lowering_a_dataset_level_requires_a_steward_of_its_schema(people: TargetDataset):
     TargetDataset.objects.filter(pk=people.pk).update(sensitivity="confidential")
     mia = ensure_user(name="mia", roles=["editor"])
     row = TargetDataset.objects.get(pk=people.pk)
@@ -191,7 +191,7 @@ def test_lowering_a_dataset_takes_the_permission_there(people: TargetDataset):
         update_target_dataset(dataset=row, expected_version=row.version, sensitivity="internal")
 
 
-def test_a_dataset_is_not_cut_off_from_what_it_reads(people: TargetDataset, editor: User):
+def test_editor_cannot_remove_the_inputs_of_a_sensitive_column(people: TargetDataset, editor: User):
     forget_own(people)
     for column in people.columns.all():
         column.inputs.all().delete()
@@ -200,13 +200,13 @@ def test_a_dataset_is_not_cut_off_from_what_it_reads(people: TargetDataset, edit
         set_dataset_inputs(dataset=people, expected_version=people.version, inputs=[])
 
 
-def test_raising_a_classification_is_free(people: TargetDataset, editor: User):
+def test_editor_may_raise_a_classification(people: TargetDataset, editor: User):
     column = people.columns.get(name="city")
     with acting_as(editor):
         update_target_column(column=column, expected_version=column.version, sensitivity="restricted")
     assert sensitive(people) == {"city", "email"}
 
 
-def test_an_administrator_who_is_no_steward_does_not_lower_either(people: TargetDataset):
+def test_administrator_without_the_steward_role_cannot_lower_a_classification(people: TargetDataset):
     with acting_as(ensure_user(name="root", roles=["admin"])), pytest.raises(MetadataError, match="classified"):
         lower_source(people)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 # --- optimistic lock -------------------------------------------------------------------------
 
 
-def test_every_write_moves_the_version() -> None:
+def test_changing_write_increments_the_version() -> None:
     system = SystemFactory()
     assert sources.update_system(system=system, expected_version=1, owner="Kim").version == 2
 
@@ -69,18 +69,18 @@ def test_an_unknown_field_is_refused() -> None:
         (TargetDataset, {"materialization": "view"}),
     ],
 )
-def test_the_database_refuses_what_must_never_be(rawcore: TargetDataset, model: type, values: dict) -> None:
+def test_database_refuses_invalid_column_and_dataset_values(rawcore: TargetDataset, model: type, values: dict) -> None:
     row = rawcore if model is TargetDataset else rawcore.columns.get(name="name")
     with pytest.raises(IntegrityError), transaction.atomic():
         model.objects.filter(pk=row.pk).update(**values)
 
 
-def test_the_database_refuses_an_input_from_nowhere() -> None:
+def test_database_refuses_a_dataset_input_without_a_source_or_dataset() -> None:
     with pytest.raises(IntegrityError), transaction.atomic():
         DatasetInputFactory(dataset=TargetDatasetFactory())
 
 
-def test_the_database_refuses_a_column_input_from_nowhere() -> None:
+def test_database_refuses_a_column_input_without_a_column() -> None:
     item = DatasetInputFactory(source=SourceDatasetFactory())
     column = TargetColumnFactory(dataset=item.dataset)
     with pytest.raises(IntegrityError), transaction.atomic():

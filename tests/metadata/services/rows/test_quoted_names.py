@@ -21,31 +21,31 @@ def add(dataset: TargetDataset, name: str = "order total", **answer: bool):
     return create_target_column(dataset=dataset, name=name, type="string", **answer)
 
 
-def test_a_new_column_is_asked_about(dataset: TargetDataset):
+def test_new_column_with_a_name_that_needs_quotes_requires_confirmation(dataset: TargetDataset):
     with pytest.raises(MetadataError, match="because it has a space; confirm it") as asked:
         add(dataset, quoted_name=False)
     assert (asked.value.code, asked.value.field) == ("quoted_name", "name")
     assert not dataset.columns.filter(name="order total").exists()
 
 
-def test_an_accepted_name_is_saved(dataset: TargetDataset):
+def test_confirmed_name_that_needs_quotes_is_saved(dataset: TargetDataset):
     assert add(dataset, quoted_name=True).name == "order total"
 
 
-def test_a_renamed_column_is_asked_about(dataset: TargetDataset):
+def test_rename_to_a_name_that_needs_quotes_requires_confirmation(dataset: TargetDataset):
     column = dataset.columns.get()
     with pytest.raises(MetadataError, match="reserved word"):
         rename_column(column=column, name="order", expected_version=1, quoted_name=False)
 
 
-def test_datasets_are_asked_about(dataset: TargetDataset):
+def test_dataset_names_that_need_quotes_require_confirmation(dataset: TargetDataset):
     with pytest.raises(MetadataError, match="reserved word"):
         create_target_dataset(schema=dataset.schema, name="order", quoted_name=False)
     with pytest.raises(MetadataError, match="reserved word"):
         rename_dataset(dataset=dataset, name="order", expected_version=1, quoted_name=False)
 
 
-def test_a_name_in_the_select_of_a_model_is_asked_about(dataset: TargetDataset):
+def test_select_with_a_name_that_needs_quotes_requires_confirmation(dataset: TargetDataset):
     schema = TargetSchemaFactory(name="bizcore")
     select = f"SELECT amount AS `order total` FROM {dataset}"
     with pytest.raises(MetadataError) as asked:
@@ -53,7 +53,7 @@ def test_a_name_in_the_select_of_a_model_is_asked_about(dataset: TargetDataset):
     assert (asked.value.code, asked.value.field) == ("quoted_name", "select")
 
 
-def test_pasted_names_are_asked_about_once(dataset: TargetDataset):
+def test_pasted_names_that_need_quotes_require_one_confirmation(dataset: TargetDataset):
     text = "Name\tType\norder total\tstring"
     asked = prepare(dataset, text, column="", cell="name")
     accepted = prepare(dataset, text, column="", cell="name", quoted_name=True)
@@ -61,17 +61,17 @@ def test_pasted_names_are_asked_about_once(dataset: TargetDataset):
     assert (accepted.refused, apply(accepted)) == (0, True)
 
 
-def test_raw_columns_have_the_delivered_names():
+def test_raw_column_with_a_name_that_needs_quotes_is_accepted():
     raw = TargetDatasetFactory(name="raw_orders", schema__name="raw")
     assert add(raw, quoted_name=False).name == "order total"
 
 
-def test_an_environment_can_allow_such_names(dataset: TargetDataset, settings):
+def test_environment_can_allow_names_that_need_quotes(dataset: TargetDataset, settings):
     settings.QUOTED_NAMES = "allow"
     assert add(dataset, quoted_name=False).name == "order total"
 
 
-def test_an_environment_can_refuse_such_names(dataset: TargetDataset, settings):
+def test_environment_can_refuse_names_that_need_quotes(dataset: TargetDataset, settings):
     settings.QUOTED_NAMES = "refuse"
     with pytest.raises(MetadataError, match="choose another"):
         add(dataset, quoted_name=True)

@@ -114,7 +114,7 @@ def test_an_update_of_the_business_key_ends_the_old_key(item):
 
 
 @pytest.mark.nightly
-def test_an_update_of_a_key_that_is_read_alike_changes_its_row(spark, tmp_path):
+def test_update_of_a_key_with_equal_folded_text_changes_its_row(spark, tmp_path):
     made = Changing(spark, tmp_path, columns=COLUMNS | {"id": "string"}, policy=POLICY, format="delta")
     made.read_options = {"fold_keys": "upper", "trim_keys": True}
     made.sql("CREATE TABLE LAKE (id STRING, v STRING) USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true)")
@@ -137,7 +137,7 @@ def test_raw_rows_name_the_version_that_made_the_change(item):
 
 
 @pytest.mark.nightly
-def test_a_version_that_writes_a_key_anew_changes_it(item):
+def test_overwritten_key_is_read_as_an_update(item):
     item.run(1)
     item.sql("INSERT OVERWRITE LAKE VALUES (1, 'a'), (2, 'B')")
     assert item.run(2)["counts"]["rows"] == 3
@@ -153,7 +153,7 @@ BOUNDARIES = {
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("boundary", [*map(by_night, list(BOUNDARIES)[:-1]), list(BOUNDARIES)[-1]])
-def test_a_run_that_dies_loses_no_version_and_doubles_none(item, monkeypatch, boundary):
+def test_killed_run_neither_loses_nor_repeats_a_version(item, monkeypatch, boundary):
     item.run(1)
     item.sql("UPDATE LAKE SET v = 'B' WHERE id = 2")
     with monkeypatch.context() as broken:
@@ -216,7 +216,7 @@ def test_changes_before_and_after_a_column_was_renamed_are_refused(item):
 
 
 @pytest.mark.nightly
-def test_a_table_that_was_created_again_is_refused_and_read_whole_by_hand(item):
+def test_recreated_table_is_refused_until_a_full_run_reads_it(item):
     item.run(1)
     shutil.rmtree(item.folder / "lake")
     item.spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()

@@ -23,7 +23,7 @@ def read(spark, location):
 
 
 @pytest.mark.core
-def test_rows_are_those_of_the_version_at_the_beginning(spark, tmp_path):
+def test_delta_read_returns_the_version_at_its_start(spark, tmp_path):
     location = table(spark, tmp_path / "t")
     delivery = read(spark, location)
     table(spark, tmp_path / "t", "SELECT 'c' id, 3L n, named_struct('city', 'Rome') place")

@@ -104,7 +104,7 @@ CASES = (
 cases = pytest.mark.parametrize("case", CASES, ids=[f"{case.format} {case.delivered}" for case in CASES])
 
 
-def test_page_has_the_table_of_these_cases():
+def test_documentation_contains_the_table_of_these_cases():
     table = markdown_table(("format", "delivered", "result"), [case.line for case in CASES])
     assert table in PAGE.read_text(encoding="utf-8"), table
 
@@ -116,7 +116,7 @@ def put(folder: Path, case: Case) -> Path:
 
 
 @cases
-def test_page_reads_or_refuses_as_documented(tmp_path: Path, case: Case):
+def test_sample_reads_or_refuses_as_documented(tmp_path: Path, case: Case):
     path, roots = put(tmp_path, case), Roots.of([str(tmp_path)], folder="/")
     if case.column != "v":
         return  # A page has no paths: it refuses the element, as the line before says.

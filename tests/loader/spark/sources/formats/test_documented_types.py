@@ -148,13 +148,13 @@ EXAMPLES: dict[tuple[str, str], list[Any]] = {
 }
 
 
-def test_every_line_has_an_example():
+def test_every_documented_type_has_an_example():
     assert [line[:2] for line in LINES] == list(EXAMPLES)
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("line", LINES, ids=lambda line: f"{line[0]} {line[1]}")
-def test_a_line_is_sampled_and_loaded_as_it_says(spark, tmp_path, line):
+def test_documented_type_is_sampled_and_loaded_as_stated(spark, tmp_path, line):
     format_name, text = line[0].lower(), line[2]
     stated = re.findall(r"`([^`]+)`", text)[0]
     for place, example in enumerate(EXAMPLES[line[:2]]):

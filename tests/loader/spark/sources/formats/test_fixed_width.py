@@ -26,7 +26,7 @@ COLUMNS = "id:1-3, name:4-8, n:10-12"
         ("a  x\nb\n", {"short_lines": True, "empty_is_null": False}, [("a", "x", ""), ("b", "", "")]),
     ],
 )
-def test_lines(spark, put, content, options, expected):
+def test_fixed_width_lines_are_read_by_position(spark, put, content, options, expected):
     columns = CONTRACT if "short_lines" not in options else CONTRACT[:2]
     source = SourceSpec("src", put("a.txt", content), "fixed", columns, {"columns": COLUMNS} | options)
     delivery = read_delivery(spark, source)

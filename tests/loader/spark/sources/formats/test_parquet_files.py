@@ -82,7 +82,7 @@ def test_a_timestamp_without_zone_in_nanoseconds_is_local_time(spark, tmp_path):
         (pa.time64("ns"), 36_000_000_001_999, "10:00:00.000001"),
     ],
 )
-def test_times_of_day_are_times(spark, tmp_path, kind, number, expected):
+def test_parquet_times_of_day_are_read_as_time(spark, tmp_path, kind, number, expected):
     path = put_table(tmp_path / "a.parquet", pa.array([number, None], kind))
     rows, warnings, _ = loaded(spark, path, contract("time"))
     assert rows == [(expected,), (None,)]
@@ -114,7 +114,7 @@ def test_nanoseconds_and_times_inside_of_lists_and_structs_are_read(spark, tmp_p
         (pa.array([dt.date(1500, 3, 1)]), "date", [dt.date(1500, 3, 1)]),
     ],
 )
-def test_values_beside_a_column_that_spark_cannot_read_are_the_same(spark, tmp_path, values, type_text, expected):
+def test_values_are_read_alike_beside_a_column_that_spark_cannot_read(spark, tmp_path, values, type_text, expected):
     table = pa.table({"id": IDS[: len(values)], "v": values})
     (tmp_path / "plain.parquet").write_bytes(written(table))
     beside = table.append_column("t", pa.array([1] * len(values), pa.time64("us")))
@@ -157,7 +157,7 @@ def test_decimals_in_byte_arrays_are_read(spark, tmp_path):
     assert loaded(spark, path, contract("decimal(4,2)", "price"))[0] == [(Decimal("1.50"),), (Decimal("-0.01"),)]
 
 
-def test_uuids_are_text(spark, tmp_path):
+def test_parquet_uuids_are_read_as_text(spark, tmp_path):
     schema = pa.schema([("id", pa.int32()), ("v", pa.uuid())])
     storage = pa.array([bytes(range(16))], pa.binary(16))
     table = pa.table([IDS[:1], pa.ExtensionArray.from_storage(pa.uuid(), storage)], schema=schema)
@@ -167,7 +167,7 @@ def test_uuids_are_text(spark, tmp_path):
     assert sampled(tmp_path / "a.parquet").values[1] == (expected,)
 
 
-def test_a_column_that_no_reader_has_matters_only_if_the_contract_names_it(spark, tmp_path):
+def test_unreadable_column_is_refused_only_if_the_contract_has_it(spark, tmp_path):
     values = pa.array([Decimal("1.5"), None], pa.decimal256(60, 2))
     path = put_table(tmp_path / "a.parquet", values)
     rows, _, unknown = loaded(spark, path, (ID,))
@@ -224,13 +224,13 @@ def test_years_outside_of_1_to_9999_are_refused(spark, tmp_path, day, beside):
     assert problems[1:3] == ["row 2 has a date outside of the years 1 to 9999"] * 2
 
 
-def test_timestamps_outside_of_the_years_are_refused(spark, tmp_path):
+def test_timestamps_outside_of_the_years_1_to_9999_are_refused(spark, tmp_path):
     values = pa.array([1, 253_402_300_800_000_000, -62_135_596_800_000_001], pa.int64()).cast(pa.timestamp("us", "UTC"))
     refusal = refused(spark, put_table(tmp_path / "a.parquet", values), contract("timestamp"), format_name="parquet")
     assert (refusal.code, refusal.row, refusal.count) == ("VALUE_DOES_NOT_FIT", 2, 2)
 
 
-def test_files_of_both_readers_are_one_delivery(spark, tmp_path):
+def test_files_of_spark_and_of_pyarrow_form_a_single_delivery(spark, tmp_path):
     put_table(tmp_path / "day" / "1.parquet", pa.array(["x"]))
     table = pa.table({"id": pa.array([2, 3], pa.int32()), "v": pa.array([None, None], pa.null())})
     later = table.append_column("t", pa.array([1, None], pa.time64("us")))
@@ -243,7 +243,7 @@ def test_files_of_both_readers_are_one_delivery(spark, tmp_path):
     assert (refusal.code, refusal.column, refusal.file[-9:]) == ("TYPES_DIFFER", "v", "3.parquet")
 
 
-def test_a_row_that_does_not_fit_has_its_number_in_a_file_read_by_a_task(spark, tmp_path):
+def test_refusal_in_a_file_read_by_a_task_has_the_row_number(spark, tmp_path):
     table = pa.table({"id": IDS, "v": ["1", "2", "x"], "t": pa.array([1, 2, 3], pa.time64("us"))})
     (tmp_path / "a.parquet").write_bytes(written(table, row_group_size=2))
     refusal = refused(spark, tmp_path / "a.parquet", contract("integer"), format_name="parquet")
@@ -271,7 +271,7 @@ def test_discover_describes_a_file_read_by_a_task(spark, tmp_path):
     ]
 
 
-def test_pandas_writes_files_that_are_read(spark, tmp_path):
+def test_parquet_files_of_pandas_are_read(spark, tmp_path):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"id": pandas.array([1], "int32"), "v": pandas.to_datetime(["2024-01-31 10:00"])})
     frame.to_parquet(tmp_path / "a.parquet")

@@ -38,7 +38,7 @@ formats = pytest.mark.parametrize("kind", list(FILES))
 
 @pytest.mark.core
 @formats
-def test_rows_of_several_files_and_their_drift(spark, put, tmp_path, kind):
+def test_rows_of_several_files_are_read_and_unknown_columns_reported(spark, put, tmp_path, kind):
     put(f"day/ü %20 1.{kind}", FILES[kind][0])
     put(f"day/2.{kind}", EMPTY[kind])
     delivery = read_delivery(spark, source_of(tmp_path / "day", CONTRACT, kind))
@@ -49,7 +49,7 @@ def test_rows_of_several_files_and_their_drift(spark, put, tmp_path, kind):
 
 
 @formats
-def test_types_are_inferred(spark, put, kind):
+def test_discover_infers_the_types_of_record_files(spark, put, kind):
     found = discover(spark, put(f"a.{kind}", FILES[kind][0]), kind)
     assert {column["name"]: column["type"] for column in found["columns"]} == {
         "id": "string",
@@ -96,7 +96,7 @@ def test_a_folder_without_files_is_refused(spark, tmp_path, kind):
 
 
 @formats
-def test_files_that_the_jvm_hands_to_tasks_are_read_alike(spark, put, tmp_path, monkeypatch, kind):
+def test_files_read_through_the_jvm_give_the_rows_of_local_files(spark, put, tmp_path, monkeypatch, kind):
     monkeypatch.setattr(record_files, "LOCAL", "other:")  # as those of an object store
     put(f"day/ü %20 1.{kind}", FILES[kind][0])
     assert rows_of(spark, tmp_path / "day", (KEY, NUMBER), kind) == [("a", "1"), ("b", "2")]
@@ -107,7 +107,7 @@ def test_files_that_the_jvm_hands_to_tasks_are_read_alike(spark, put, tmp_path, 
     assert refused(spark, tmp_path / "day", (KEY,), format_name=kind).code == "TOO_LARGE"
 
 
-def test_columns_with_a_path(spark, put):
+def test_column_path_reads_a_nested_json_value(spark, put):
     contract = (KEY, DeliveredColumn("k-p", "more.p", "decimal(10,2)"))
     path = put("a.json", FILES["json"][0])
     delivery = read_delivery(spark, source_of(path, contract, "json"))
@@ -116,7 +116,7 @@ def test_columns_with_a_path(spark, put):
     delivery.release()
 
 
-def test_a_document_type_is_refused(spark, put):
+def test_xml_with_a_document_type_is_refused(spark, put):
     path = put("a.xml", '<!DOCTYPE r [<!ENTITY x SYSTEM "file:///etc/passwd">]><r><i id="&x;"/></r>')
     assert refused(spark, path, (KEY,), format_name="xml").code == "FORBIDDEN_XML"
 
@@ -132,7 +132,7 @@ def test_a_document_type_is_refused(spark, put):
         ("a.json.zst", "json", '[{"id": "a", "name": "x\\ny", "n": 1}]'),
     ],
 )
-def test_zstd(spark, put, name, kind, content):
+def test_zstd_files_are_read_and_cut_or_uncompressed_files_refused(spark, put, name, kind, content):
     packed = pa.compress(content.encode(), codec="zstd", asbytes=True)
     assert rows_of(spark, put(name, packed), format_name=kind) == [("a", "x\ny", "1")]
     assert refused(spark, put(f"cut {name}", packed[:-2]), format_name=kind).code == "UNREADABLE_FILE"
@@ -146,7 +146,7 @@ def test_a_refused_line_of_a_zstd_file_has_its_number(spark, put):
 
 
 @pytest.mark.parametrize("write", [xls, xlsb, ods])
-def test_other_workbooks_are_read_by_the_same_reader(spark, put, write):
+def test_xls_xlsb_and_ods_workbooks_are_read_and_their_error_cells_refused(spark, put, write):
     path = put("a.any", write([["id", "name", "n", "more"], ["a", "x", 1, Error("#N/A")], ["b", None, Formula(2.0)]]))
     assert rows_of(spark, path, CONTRACT, "xlsx") == [("a", "x", "1"), ("b", None, "2")]
     path = put("b.any", write([["id", "name", "n"], ["a", "x", 1], ["b", None, Error("#N/A")]]))

@@ -58,7 +58,7 @@ EXPECTED = [("a", 1, AT, Decimal("1.50"), '["x","y"]')]
 
 
 @pytest.mark.core
-def test_orc(spark, tmp_path):
+def test_orc_delivery_is_read_with_its_own_types(spark, tmp_path):
     assert rows_of(spark, orc(spark, tmp_path / "day", ROW), CONTRACT, format_name="orc") == EXPECTED
     found = discover(spark, str(tmp_path / "day"), "orc")
     assert [column["type"] for column in found["columns"]] == [
@@ -71,7 +71,7 @@ def test_orc(spark, tmp_path):
 
 
 @pytest.mark.core
-def test_avro(spark, tmp_path):
+def test_avro_delivery_is_read_with_its_own_types(spark, tmp_path):
     path = avro(tmp_path / "a.avro", [record()])
     assert rows_of(spark, path, CONTRACT, format_name="avro") == EXPECTED
     found = discover(spark, str(path), "avro")
@@ -161,7 +161,7 @@ NESTED = "SELECT 'a' id, named_struct('p', CAST(1.5 AS decimal(10,2)), 'deep', n
 
 
 @pytest.mark.parametrize("format_name", ["parquet", "orc", "json"])
-def test_columns_with_a_path_are_fields_of_structs(spark, tmp_path, format_name):
+def test_column_paths_read_fields_of_structs(spark, tmp_path, format_name):
     spark.sql(NESTED).coalesce(1).write.format(format_name).save(str(tmp_path / "day"))
     kind = "jsonl" if format_name == "json" else format_name
     columns = (KEY, DeliveredColumn("k-p", "s.p", "decimal(10,2)"), DeliveredColumn("k-q", "s.deep.q", "string"))
@@ -174,14 +174,14 @@ def test_columns_with_a_path_are_fields_of_structs(spark, tmp_path, format_name)
     assert (missing.code, missing.column) == ("MISSING_COLUMN", "s.x")
 
 
-def test_a_missing_column_is_refused_beside_a_column_of_a_type_that_no_table_has(spark, tmp_path):
+def test_missing_column_is_refused_beside_a_column_of_an_unsupported_type(spark, tmp_path):
     spark.sql("SELECT 1 n, INTERVAL '1' DAY took").coalesce(1).write.parquet(str(tmp_path / "day"))
     refusal = refused(spark, tmp_path / "day", (KEY,), format_name="parquet")
     assert (refusal.code, refusal.column) == ("MISSING_COLUMN", "id")
     assert refusal.schema == ({"name": "n", "type": "integer", "declared": True}, {"name": "took", "declared": True})
 
 
-def test_a_new_column_of_a_type_that_no_table_has_is_described_without_one(spark, tmp_path):
+def test_new_column_of_an_unsupported_type_is_described_without_a_type(spark, tmp_path):
     spark.sql("SELECT 'a' id, 1 n, INTERVAL '1' DAY took").coalesce(1).write.parquet(str(tmp_path / "day"))
     delivery = read_delivery(spark, source_of(tmp_path / "day", (KEY,), "parquet"))
     assert [(column["name"], column.get("type")) for column in delivery.unknown] == [("n", "integer"), ("took", None)]
@@ -273,7 +273,7 @@ def test_times_and_nanoseconds_inside_of_avro_records_are_read(spark, tmp_path):
     assert avro_rows(spark, path, DeliveredColumn("k-t", "r.t", "time"))[0] == [("10:00:00",), (None,)]
 
 
-def test_avro_unions_are_the_json_of_their_value(spark, tmp_path):
+def test_avro_unions_are_read_as_json(spark, tmp_path):
     point = {"type": "record", "name": "point", "fields": [{"name": "x", "type": "int"}]}
     types = {"u": ["null", "string", "int", "boolean", point], "wide": ["null", "int", "long"]}
     values = ["x \"y\"", 7, True, {"x": 1}, None]
@@ -285,7 +285,7 @@ def test_avro_unions_are_the_json_of_their_value(spark, tmp_path):
     assert [str(column.type) for column in avro_sample(path).columns[1:]] == ["json", "bigint"]
 
 
-def test_avro_enums_are_text_also_by_their_name(spark, tmp_path):
+def test_avro_enums_are_read_as_text_also_by_reference(spark, tmp_path):
     colour = {"type": "enum", "name": "colour", "namespace": "n", "symbols": ["red", "blue"]}
     types = {"first": colour, "second": ["null", "n.colour"], "both": ["null", "n.colour", "int"]}
     rows = [{"id": "a", "first": "red", "second": "blue", "both": "red"}]
@@ -296,7 +296,7 @@ def test_avro_enums_are_text_also_by_their_name(spark, tmp_path):
     assert [str(column.type) for column in avro_sample(path).columns[1:]] == ["string", "string", "json"]
 
 
-def test_an_avro_type_inside_of_itself_matters_only_if_the_contract_names_it(spark, tmp_path):
+def test_recursive_avro_type_is_refused_only_if_the_contract_has_its_column(spark, tmp_path):
     tree = {"type": "record", "name": "tree", "fields": [{"name": "left", "type": ["null", "tree"]}]}
     path = avro_of(tmp_path / "a.avro", {"t": tree}, [{"id": "a", "t": {"left": {"left": None}}}])
     assert avro_rows(spark, path) == ([()], (), [("t", None)])
@@ -305,7 +305,7 @@ def test_an_avro_type_inside_of_itself_matters_only_if_the_contract_names_it(spa
     assert "of the same type" in avro_sample(path).columns[1].problem
 
 
-def test_avro_decimals_of_too_many_digits_matter_only_if_the_contract_names_them(spark, tmp_path):
+def test_avro_decimal_of_over_38_digits_is_refused_only_if_the_contract_has_its_column(spark, tmp_path):
     kind = logical("bytes", "decimal") | {"precision": 50, "scale": 2}
     path = avro_of(tmp_path / "a.avro", {"d": kind}, [{"id": "a", "d": Decimal("1.50")}])
     assert avro_rows(spark, path)[0] == [()]
@@ -338,7 +338,7 @@ def test_a_block_of_avro_with_a_wrong_checksum_is_refused(spark, tmp_path):
 
 
 @pytest.mark.parametrize("schema", ["int", ["null", "string"], {"type": "array", "items": "int"}])
-def test_avro_whose_values_are_no_records_is_refused_by_that_name(spark, tmp_path, schema):
+def test_avro_file_whose_values_are_no_records_is_refused(spark, tmp_path, schema):
     path = avro(tmp_path / "a.avro", [], schema)
     refusal = refused(spark, path, (KEY,), format_name="avro")
     assert (refusal.code, "not records" in refusal.message) == ("NOT_RECORDS", True)

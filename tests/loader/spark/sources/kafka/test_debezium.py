@@ -49,18 +49,18 @@ def arrived(spark, monkeypatch, cases: list[Case]) -> list[str | None]:
 
 
 @pytest.mark.parametrize("cases", [WITH_SCHEMA, WITHOUT_SCHEMA], ids=["with schema", "without schema"])
-def test_values_arrive_as_the_table_of_types_shows(spark, monkeypatch, cases):
+def test_debezium_values_are_read_as_the_table_of_types_shows(spark, monkeypatch, cases):
     of_options = [list(group) for _, group in groupby(cases, key=lambda case: case.options)]
     texts = [text for group in of_options for text in arrived(spark, monkeypatch, group)]
     shown = [(case.line, text) for case, text in zip(cases, texts, strict=True)]
     assert shown == [(case.line, case.arrives) for case in cases]
 
 
-def test_the_page_has_the_table_of_types():
+def test_documentation_contains_the_table_of_debezium_types():
     assert types_table() in PAGE.read_text(encoding="utf-8"), "print types_table() of tests.loader.debezium_types"
 
 
-def test_messages_with_other_schemas_and_without_one_are_read_each_by_its_own(spark, monkeypatch):
+def test_each_message_is_read_by_its_own_schema_or_without_a_schema(spark, monkeypatch):
     name, at = "io.debezium.time.", 1_706_695_200_000
     messages = [
         event("c", {"id": 1, "t": at}, [field("id", "int32"), field("t", "int64", f"{name}Timestamp")]),
@@ -75,7 +75,7 @@ def test_messages_with_other_schemas_and_without_one_are_read_each_by_its_own(sp
     assert {row[0] for row in rows} == {"2024-01-31 10:00:00"}
 
 
-def test_a_refused_value_is_shown_with_its_type_and_what_it_could_mean(spark, monkeypatch):
+def test_refusal_of_a_debezium_value_shows_its_type_and_possible_meanings(spark, monkeypatch):
     source = source_of({"id": "integer", "t": "timestamp"})
     topic = opened(spark, monkeypatch, source, [event("c", {"id": 1, "t": 1_706_695_200_000})])
     with pytest.raises(Refusal) as refused:
@@ -122,7 +122,7 @@ def test_the_placeholder_of_an_unavailable_value_refuses_the_delivery_in_each_fo
         assert refused.value.code == "UNAVAILABLE_VALUE", value
 
 
-def test_a_placeholder_counts_only_in_wanted_columns_and_as_a_whole_value(spark, monkeypatch):
+def test_placeholder_is_refused_only_in_contract_columns_and_as_a_whole_value(spark, monkeypatch):
     messages = [
         event("u", {"id": 1, "v": f"see {UNAVAILABLE}", "other": UNAVAILABLE}),
         event("d", {"id": 1, "v": UNAVAILABLE}),
@@ -135,7 +135,7 @@ def test_a_placeholder_counts_only_in_wanted_columns_and_as_a_whole_value(spark,
     assert Placeholder.of("__gone") != Placeholder.of(UNAVAILABLE)
 
 
-def test_documents_of_mongodb_are_rows(spark, monkeypatch):
+def test_mongodb_documents_are_read_as_rows(spark, monkeypatch):
     columns = {
         **{"_id": "string", "n": "bigint", "price": "decimal(10,2)", "at": "timestamp", "note": "string"},
         **{"inner.x": "integer", "other": "json", "born": "timestamp"},
@@ -214,7 +214,7 @@ def test_a_change_that_follows_a_snapshot_row_is_current_in_the_next_load(spark,
     ]
 
 
-def test_snapshot_rows_by_time_are_below_the_changes_that_follow(spark, monkeypatch):
+def test_snapshot_rows_ordered_by_time_precede_the_changes_that_follow(spark, monkeypatch):
     messages = [
         event("r", {"id": 1, "v": "old"}, lsn=None, ts_ms=1_706_695_210_000),
         event("u", {"id": 1, "v": "new"}, lsn=None, ts_ms=1_706_695_205_000),

@@ -96,7 +96,7 @@ def dying_at(phase: str) -> Callable[..., None]:
     return record
 
 
-def test_messages_of_a_run_that_never_reached_the_history_come_with_the_next_one(items, broker, monkeypatch):
+def test_next_run_loads_messages_of_a_run_that_failed_before_the_history(items, broker, monkeypatch):
     broker.send(items.topic, [sent("c", 1, "a", 1)])
     items.prepare()
     items.sequence += 1
@@ -201,7 +201,7 @@ def test_only_committed_messages_are_read(items, broker):
     assert items.short() == [(1, "committed", "2", None)]
 
 
-def test_objects_keep_their_values_and_may_leave_columns_out(spark, tmp_path, broker):
+def test_json_objects_keep_exact_values_and_may_omit_columns(spark, tmp_path, broker):
     columns = {"id": "integer", "price": "decimal(30,10)", "at.place": "string", "note": "string", "op": "string"}
     prices = Topic(
         spark,
