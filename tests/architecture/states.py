@@ -41,7 +41,9 @@ def carried_out(before: ArchitectureState, after: ArchitectureState, done: Chang
     """Return the applied state after every operation of the report finished, one by one."""
     applied = {dataset.key: dataset for dataset in before.datasets}
     matching = match(before.datasets, after.datasets, name=lambda row: row.qualified_name.lower(), former=former_names)
-    desired = {pair.before.key: pair.after for pair in matching.known} | {one.key: one for one in after.datasets}
+    desired = {pair.before.key: pair.after for pair in matching.known} | {
+        dataset.key: dataset for dataset in after.datasets
+    }
     for operation in done.operations:
         key = operation.dataset_key
         reached = advance(applied.get(key), operation, desired.get(key))

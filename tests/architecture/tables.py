@@ -71,7 +71,7 @@ class Warehouse:
         self.tables[step.table.key] = replace(held, columns=self._columns(step, held), version=held.version + 1)
 
     def _publish(self, own: str, name: str) -> None:
-        others = [one.qualified_name.lower() for other, one in self.tables.items() if other != own]
+        others = [table.qualified_name.lower() for other, table in self.tables.items() if other != own]
         assert name.lower() not in others, f"{name} is published already"
 
     def _columns(self, step: Step, held: ObservedTable) -> tuple[ObservedColumn, ...]:
@@ -119,10 +119,10 @@ def ops(steps: tuple[Step, ...]) -> list[str]:
 def report_on(before: TableSpec, wanted: TableSpec) -> list[Operation]:
     """The operations that lead from one table to the other, as a report would list them."""
     was, will = ({c.key: c for c in spec.columns} for spec in (before, wanted))
-    found = [operation("drop_column", before, was[k]) for k in was if k not in will]
+    operations = [operation("drop_column", before, was[k]) for k in was if k not in will]
     for k in [k for k in was if k in will]:
         if was[k].name != will[k].name:
-            found.append(operation("rename_column", before, was[k], from_=was[k].name, to=will[k].name))
+            operations.append(operation("rename_column", before, was[k], from_=was[k].name, to=will[k].name))
         if stored(was[k].type) != stored(will[k].type):
-            found.append(operation("retype_column", before, was[k], from_=was[k].type, to=will[k].type))
-    return found + [operation("add_column", before, will[k]) for k in will if k not in was]
+            operations.append(operation("retype_column", before, was[k], from_=was[k].type, to=will[k].type))
+    return operations + [operation("add_column", before, will[k]) for k in will if k not in was]

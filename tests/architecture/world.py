@@ -77,7 +77,9 @@ class Warehouse:
         self.commits.append(step.describe())
 
     def rename_behind_your_back(self, key: str, old: str, new: str) -> None:
-        columns = tuple(replace(one, name=new) if one.name == old else one for one in self.shapes[key].columns)
+        columns = tuple(
+            replace(column, name=new) if column.name == old else column for column in self.shapes[key].columns
+        )
         self.shapes[key] = replace(self.shapes[key], columns=columns)
         self.versions[key] += 1
 

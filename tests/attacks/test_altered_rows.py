@@ -93,10 +93,10 @@ def test_rows_changed_by_sql_are_found_and_named(installation: World) -> None:
     for statement, expected in FORGED.items():
         sql("SAVEPOINT before_it")
         sql(statement)
-        found = altered()
+        findings = altered()
         sql("ROLLBACK TO SAVEPOINT before_it")
-        assert expected in found, statement
-        assert len(found) <= 2, found
+        assert expected in findings, statement
+        assert len(findings) <= 2, findings
     assert altered() == []
 
 

@@ -148,9 +148,9 @@ def test_approval_assigned_to_another_user_by_sql_is_refused(built: World) -> No
 def test_approval_is_valid_before_and_after_sealing(built: World) -> None:
     needing_approval(built)
     report = built.approved()
-    assert [one.user for one in decisions_on(report)] == ["bob"]
+    assert [decision.user for decision in decisions_on(report)] == ["bob"]
     chain.seal()
-    assert [one.user for one in decisions_on(report)] == ["bob"]
+    assert [decision.user for decision in decisions_on(report)] == ["bob"]
 
 
 def test_approval_signed_with_an_unknown_key_is_refused(built: World, settings) -> None:

@@ -56,7 +56,7 @@ def erp(db: None) -> System:
 
 
 def must_hold_none(text: str, *, of: str, canaries: tuple[str, ...] = ALL) -> None:
-    assert [one for one in canaries if one in text] == [], of
+    assert [canary for canary in canaries if canary in text] == [], of
 
 
 def everything_stored() -> str:
@@ -66,13 +66,13 @@ def everything_stored() -> str:
 
 def seen_by(client: Client, paths: list[str]) -> str:
     """Return the text of pages and responses, all of which must exist."""
-    found = []
+    texts = []
     for path in paths:
         answer = client.get(path)
         assert answer.status_code == 200, (path, answer.status_code)
         body = b"".join(answer.streaming_content) if answer.streaming else answer.content
-        found.append(body.decode() + str(dict(answer.headers)))
-    return "".join(found)
+        texts.append(body.decode() + str(dict(answer.headers)))
+    return "".join(texts)
 
 
 PAGES = [
@@ -100,9 +100,9 @@ def test_failed_connection_reveals_no_password(
     operator: Client, erp: System, caplog: pytest.LogCaptureFixture
 ):
     caplog.set_level("DEBUG")
-    said = operator.post("/systems/erp/test/").content.decode()
-    assert "refuses connections" in said
-    must_hold_none(said + caplog.text, of="the answer and the log")
+    text = operator.post("/systems/erp/test/").content.decode()
+    assert "refuses connections" in text
+    must_hold_none(text + caplog.text, of="the answer and the log")
 
 
 def test_pages_and_api_responses_reveal_no_secret(operator: Client, erp: System, caplog: pytest.LogCaptureFixture):
@@ -132,38 +132,38 @@ def test_password_in_a_location_is_neither_stored_nor_shown(
     caplog.set_level("DEBUG")
     location = f"postgresql://reader:{TYPED}@127.0.0.1/erp"
     body = {"short_name": "shop", "name": "Shop", "kind": "jdbc", "location": location}
-    said = send(operator, "post", "systems/", body).content.decode()
-    said += send(operator, "patch", "systems/erp/", {"location": location}).content.decode()
+    text = send(operator, "post", "systems/", body).content.decode()
+    text += send(operator, "patch", "systems/erp/", {"location": location}).content.decode()
     page = text_of(operator, "/add-source/jdbc/")
     for address in ("/add-source/jdbc/", "/add-source/jdbc/test/"):
-        said += operator.post(address, typed(page, having="short_name", **body)).content.decode()
+        text += operator.post(address, typed(page, having="short_name", **body)).content.decode()
     file = f"format: metadata/v1\nsystem: {{short_name: shop, name: Shop, kind: jdbc, location: '{location}'}}\n"
-    said += send(operator, "post", "metadata/import/", {"files": [{"name": "a", "content": file}]}).content.decode()
-    must_hold_none(said + everything_stored() + caplog.text, of="refusals, rows and the log")
+    text += send(operator, "post", "metadata/import/", {"files": [{"name": "a", "content": file}]}).content.decode()
+    must_hold_none(text + everything_stored() + caplog.text, of="refusals, rows and the log")
 
 
 def test_password_in_place_of_a_secret_name_is_neither_stored_nor_shown(operator: Client, erp: System):
-    said = send(operator, "patch", "systems/erp/", {"secret": TYPED}).content.decode()
+    text = send(operator, "patch", "systems/erp/", {"secret": TYPED}).content.decode()
     body = {"name": "x", "url": "https://hooks.example.org/", "events": ["load.failed"], "secret": TYPED}
-    said += send(operator, "post", "webhooks/", body).content.decode()
-    must_hold_none(said + everything_stored(), of="refusals and rows")
+    text += send(operator, "post", "webhooks/", body).content.decode()
+    must_hold_none(text + everything_stored(), of="refusals and rows")
 
 
 def test_commands_write_no_secret(erp: System, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    said = io.StringIO()
+    output = io.StringIO()
     for command, arguments in (
         ("export_metadata", [str(tmp_path / "metadata")]),
         ("verify_audit", []),
         ("check", []),
     ):
         try:
-            call_command(command, *arguments, stdout=said, stderr=said)
+            call_command(command, *arguments, stdout=output, stderr=output)
         except (CommandError, SystemExit) as ended:
-            said.write(str(ended))
+            output.write(str(ended))
     written = "".join(path.read_text() for path in tmp_path.rglob("*.yaml"))
     assert "erp" in written
     captured = capsys.readouterr()
-    must_hold_none(said.getvalue() + written + captured.out + captured.err, of="what commands say and write")
+    must_hold_none(output.getvalue() + written + captured.out + captured.err, of="what commands say and write")
 
 
 def test_token_is_neither_stored_as_text_nor_shown_again(starter: User, operator: Client):

@@ -20,23 +20,23 @@ def results(tmp_path_factory):
 
 
 def test_engines_end_with_the_expected_history(results):
-    found, plan = results
-    assert {name: result.get("wrong") for name, result in found.items()} == dict.fromkeys(
+    timings, plan = results
+    assert {name: result.get("wrong") for name, result in timings.items()} == dict.fromkeys(
         ("ours", "whole_load", "ours_public", "limit", "four_step")
     )
-    for result in found.values():
+    for result in timings.values():
         assert (result["versions"], result["open"]) == (plan.versions(2), plan.live(2))
 
 
 def test_loads_have_times_bytes_and_ratios(results):
-    found, _ = results
-    for result in found.values():
+    timings, _ = results
+    for result in timings.values():
         assert len(result["seconds"]) == 1
         assert result["median"] > 0
         assert result["cpu_seconds"] > 0
         assert result["bytes_read"] > 0
     assert {"ours_vs_limit", "ours_public_vs_ours", "four_step_vs_ours", "whole_load_vs_limit"} <= set(
-        ratios(list(found.values()))
+        ratios(list(timings.values()))
     )
 
 

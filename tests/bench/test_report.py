@@ -33,8 +33,8 @@ def test_result_has_the_fields_of_the_contract():
 
 
 def test_failed_result_has_a_reason_and_no_numbers():
-    found = result("dbt_snapshot", [], None, "failed: no")
-    assert (found["seconds"], found["median"], found["versions"], found["wrong"]) == ([], None, None, "failed: no")
+    row = result("dbt_snapshot", [], None, "failed: no")
+    assert (row["seconds"], row["median"], row["versions"], row["wrong"]) == ([], None, None, "failed: no")
 
 
 def test_unknown_bytes_are_null():
@@ -42,8 +42,8 @@ def test_unknown_bytes_are_null():
 
 
 def test_ratios_use_only_measured_medians():
-    found = ratios([timed("ours", 2.0), timed("limit", 1.0), timed("four_step", 7.0), timed("koheesio", None)])
-    assert found == {"ours_vs_limit": 2.0, "four_step_vs_ours": 3.5}
+    values = ratios([timed("ours", 2.0), timed("limit", 1.0), timed("four_step", 7.0), timed("koheesio", None)])
+    assert values == {"ours_vs_limit": 2.0, "four_step_vs_ours": 3.5}
 
 
 def test_case_report_has_the_fields_of_the_contract():
@@ -72,19 +72,19 @@ def test_whole_load_entry_is_added_after_ours():
 def test_measures_are_met_missed_or_open():
     results = [timed("ours", 2.0), timed("limit", 1.0), timed("four_step", 7.0)]
     case = {"results": results, "ratios": ratios(results)}
-    found = {measure["measure"]: measure["met"] for measure in held({DEEP: case})}
-    assert found["ours against the limit, depth 5"] is False
-    assert found["four_step against ours, depth 5"] is True
-    assert found["four_step against ours, depth 0"] is None
-    assert len(found) == len(MEASURES)
+    verdicts = {measure["measure"]: measure["met"] for measure in held({DEEP: case})}
+    assert verdicts["ours against the limit, depth 5"] is False
+    assert verdicts["four_step against ours, depth 5"] is True
+    assert verdicts["four_step against ours, depth 0"] is None
+    assert len(verdicts) == len(MEASURES)
 
 
 def test_measure_ignores_a_wrong_peer_and_fails_for_a_wrong_engine_of_ours():
     results = [timed("ours", 1.0, wrong="x"), timed("limit", 1.0), timed("koheesio", 9.0, wrong="y")]
     case = {"results": results, "ratios": ratios(results)}
-    found = {measure["measure"]: measure["met"] for measure in held({DEEP: case})}
-    assert found["koheesio against ours, depth 5"] is None
-    assert found["ours against the limit, depth 5"] is False
+    verdicts = {measure["measure"]: measure["met"] for measure in held({DEEP: case})}
+    assert verdicts["koheesio against ours, depth 5"] is None
+    assert verdicts["ours against the limit, depth 5"] is False
 
 
 def test_results_file_is_written_after_every_case(tmp_path):

@@ -63,8 +63,8 @@ def test_control_database_has_the_wanted_numbers_of_datasets_and_columns(control
 
 @pytest.mark.full
 def test_every_row_of_the_control_database_is_valid(control: Control):
-    found = {str(row): problems(row) for model in DESCRIBED for row in model.objects.all()}
-    assert {name: said for name, said in found.items() if said} == {}
+    faults = {str(row): problems(row) for model in DESCRIBED for row in model.objects.all()}
+    assert {name: messages for name, messages in faults.items() if messages} == {}
 
 
 def test_chain_of_the_control_database_is_intact(control: Control):

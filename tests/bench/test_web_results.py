@@ -15,8 +15,8 @@ def page(name: str, milliseconds: int, route: str = "") -> dict:
 
 
 def document(*pages: dict, paint: int = 400) -> dict:
-    found = {"pages": list(pages), "paint": [{"page": pages[0]["page"], "median_ms": paint, "p95_ms": paint}]}
-    return found | {"measures": held(found)}
+    content = {"pages": list(pages), "paint": [{"page": pages[0]["page"], "median_ms": paint, "p95_ms": paint}]}
+    return content | {"measures": held(content)}
 
 
 def test_measure_names_the_slowest_page_over_the_limit():
@@ -44,7 +44,7 @@ def test_search_lineage_health_and_charts_have_limits_of_their_own():
 
 
 def test_measure_takes_the_slowest_paint():
-    assert [one["met"] for one in document(page("home", 80), paint=1200)["measures"]] == [True, True, False]
+    assert [measure["met"] for measure in document(page("home", 80), paint=1200)["measures"]] == [True, True, False]
 
 
 def test_tables_tell_pages_and_parts_apart():
@@ -69,4 +69,4 @@ def test_writing_tables_into_a_file_without_marks_is_refused(tmp_path: Path):
 
 @pytest.mark.parametrize(("share", "value"), [(0.95, 10), (0.9, 9), (0.5, 5), (0.05, 1)])
 def test_percentile_is_one_of_the_numbers(share: float, value: int):
-    assert percentile([float(one) for one in range(1, 11)], share) == value
+    assert percentile([float(number) for number in range(1, 11)], share) == value

@@ -37,14 +37,14 @@ def charts() -> list[Chart]:
 @pytest.fixture
 def shown(page: Page) -> Iterator[Page]:
     """A page with charts; nothing may be refused by the content policy."""
-    said: list[str] = []
-    page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda problem: said.append(str(problem)))
+    errors: list[str] = []
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda problem: errors.append(str(problem)))
     page.route(f"{SITE}/**", _serve)
     page.goto(f"{SITE}/")
     expect(page.locator(".chart canvas")).to_have_count(2)
     yield page
-    assert said == []
+    assert errors == []
 
 
 def _serve(route: Route) -> None:
@@ -101,6 +101,6 @@ def test_charts_have_no_serious_axe_violations(shown: Page, theme: str, width: i
     shown.evaluate(f"document.documentElement.setAttribute('data-bs-theme', '{theme}')")
     shown.wait_for_timeout(200)
     shown.evaluate((TEST_VENDOR / "axe" / "axe.min.js").read_text())
-    found = shown.evaluate("axe.run()")["violations"]
-    assert [item["id"] for item in found if item["impact"] in ("serious", "critical")] == []
+    violations = shown.evaluate("axe.run()")["violations"]
+    assert [item["id"] for item in violations if item["impact"] in ("serious", "critical")] == []
     assert shown.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0

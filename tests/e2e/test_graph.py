@@ -47,14 +47,14 @@ def run(state: str = "queued", *more: Node) -> Graph:
 @pytest.fixture
 def shown(page: Page) -> Iterator[Page]:
     """A page with the graph of a run; nothing may be refused by the content policy."""
-    said: list[str] = []
-    page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda problem: said.append(str(problem)))
+    errors: list[str] = []
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda problem: errors.append(str(problem)))
     page.route(f"{SITE}/**", _serve)
     page.goto(f"{SITE}/")
     expect(page.locator("[data-graph] svg")).to_be_visible(timeout=60_000)
     yield page
-    assert said == []
+    assert errors == []
 
 
 def _serve(route: Route) -> None:

@@ -145,8 +145,8 @@ def test_change_set_is_approved_executed_and_recorded(browser: Browser, installa
     mia.page.wait_for_url(re.compile(r"/reports/[0-9a-f-]{36}/$"), timeout=DONE_WITHIN)
     report = mia.page.url
     operations = mia.page.locator("#operations")
-    for said in ("airline → carrier", "distance_nm: integer → bigint", "create_table", "retire_column"):
-        expect(operations.get_by_text(said).first).to_be_visible()
+    for text in ("airline → carrier", "distance_nm: integer → bigint", "create_table", "retire_column"):
+        expect(operations.get_by_text(text).first).to_be_visible()
     expect(mia.page.locator("#approvals").get_by_text("OWN_CHANGE")).to_be_visible()
     expect(mia.page.get_by_role("button", name="Approve", exact=True)).to_be_disabled()
 

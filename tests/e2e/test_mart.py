@@ -125,5 +125,5 @@ def test_a_mart_is_built_fails_its_check_and_is_repaired(at: Callable[[str], Per
 
     nora.go("/lineage/columns/?focus=mart.airports_by_country.lowest")
     drawing = page.locator("[data-graph] svg")
-    for said in ("airports_by_country", "rc_air_airport", "lowest", "elevation"):
-        expect(drawing.get_by_text(said, exact=True).first).to_be_visible()
+    for text in ("airports_by_country", "rc_air_airport", "lowest", "elevation"):
+        expect(drawing.get_by_text(text, exact=True).first).to_be_visible()

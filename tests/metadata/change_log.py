@@ -63,7 +63,7 @@ def snapshot() -> dict[tuple[str, int], dict[str, Any]]:
 
 def expected(before: dict, after: dict) -> dict[tuple[str, str], set[str]]:
     """Return the changed objects with their changed fields, computed from the tables alone."""
-    found: dict[tuple[str, int], set[str]] = {}
+    changed: dict[tuple[str, int], set[str]] = {}
     for known in {*before, *after}:
         was, now = before.get(known, {}), after.get(known, {})
         if was == now:
@@ -72,12 +72,12 @@ def expected(before: dict, after: dict) -> dict[tuple[str, str], set[str]]:
         if model in LINKS:
             owned_by, field = LINKS[model]
             owner = (OWNERS[model], (now or was)[owned_by])
-            found.setdefault(owner, set()).add(field)
+            changed.setdefault(owner, set()).add(field)
         else:
             differing = {name for name in {*was, *now} if was.get(name) != now.get(name)}
-            found.setdefault(known, set()).update(differing - subjects.UNLOGGED)
+            changed.setdefault(known, set()).update(differing - subjects.UNLOGGED)
     result = {}
-    for (model, pk), fields in found.items():
+    for (model, pk), fields in changed.items():
         row = after.get((model, pk)) or before[model, pk]
         whole = (WHOLES.get(model), row.get("dataset_id"))
         if model in WHOLES and whole in after and whole not in before:

@@ -37,7 +37,7 @@ def test_text_limits_are_the_same_in_form_api_and_table(form: Any, model: Any, s
         for name, field in form.base_fields.items()
         if isinstance(field, forms.CharField) and not isinstance(field, TagsField)
     }
-    assert {name: found for name, found in limits.items() if len(found) > 1} == {}
+    assert {name: lengths for name, lengths in limits.items() if len(lengths) > 1} == {}
 
 
 def _is_text(field: serializers.Field) -> bool:

@@ -22,9 +22,9 @@ connection.execute("SET TimeZone = 'UTC'")
 
 
 def by_duckdb(location: str) -> list[dict]:
-    found = connection.execute(f"SELECT * FROM delta_scan('{location}')")
-    names = [column[0] for column in found.description]
-    return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+    result = connection.execute(f"SELECT * FROM delta_scan('{location}')")
+    names = [column[0] for column in result.description]
+    return [dict(zip(names, row, strict=True)) for row in result.fetchall()]
 
 
 def by_delta_rs(location: str) -> list[dict]:
@@ -46,4 +46,8 @@ def read(reader: Callable[[str], list[dict]], location: str) -> list[list[str]] 
 
 READERS = {"DuckDB": by_duckdb, "delta-rs": by_delta_rs, "Polars": by_polars}
 tables = json.loads(Path(sys.argv[1]).read_text())
-print(json.dumps({name: {table: read(one, place) for table, place in tables.items()} for name, one in READERS.items()}))
+print(
+    json.dumps(
+        {name: {table: read(reader, place) for table, place in tables.items()} for name, reader in READERS.items()}
+    )
+)

@@ -55,7 +55,7 @@ class Typed(Dataset):
         altered = {name: fact for change in changes for name, fact in alterations.get(change, {}).items()}
         specs = [self.spec(kind) for kind in KINDS]
         wanted = [
-            replace(spec, columns=tuple(replace(one, **altered.get(one.name, {})) for one in spec.columns))
+            replace(spec, columns=tuple(replace(column, **altered.get(column.name, {})) for column in spec.columns))
             for spec in specs
         ]
         observed = {spec.key: self.table(spec).observe() for spec in specs}
@@ -165,12 +165,12 @@ def documented() -> dict[tuple[str, str, str, str], str]:
     text = (settings.BASE_DIR / "docs" / "use" / "read_tables.md").read_text()
     head = re.escape("| readers | table | after | " + " | ".join(LIBRARIES) + " |")
     (table,) = re.findall(head + r"\n\|[-|]+\n((?:\|.*\n)+)", text)
-    found = {}
+    verdicts = {}
     for line in table.splitlines():
         setting, kinds, changes, *cells = (cell.strip().strip("`") for cell in line.strip("|").split("|"))
         for kind, change in product(kinds.split(", "), changes.split(", ")):
-            found |= {(setting, kind, change, name): cell for name, cell in zip(LIBRARIES, cells, strict=True)}
-    return found
+            verdicts |= {(setting, kind, change, name): cell for name, cell in zip(LIBRARIES, cells, strict=True)}
+    return verdicts
 
 
 @pytest.mark.nightly
@@ -182,9 +182,9 @@ def test_libraries_read_tables_as_in_the_documented_matrix(matrix):
 def test_libraries_read_tables_for_open_readers_after_every_kind_of_change(spark, tmp_path):
     tables = Tables(tmp_path)
     tables.add(spark, OPEN, *CHANGES)
-    found = tables.verdicts(answered(readers_python(), "read_tables.py", tables.listed))
-    assert set(found.values()) == {YES}
-    assert len(found) == len(KINDS) * (len(LIBRARIES) - 1)
+    verdicts = tables.verdicts(answered(readers_python(), "read_tables.py", tables.listed))
+    assert set(verdicts.values()) == {YES}
+    assert len(verdicts) == len(KINDS) * (len(LIBRARIES) - 1)
 
 
 @pytest.mark.nightly
@@ -195,11 +195,11 @@ def test_tables_whose_features_were_dropped_are_loaded_and_read_by_every_library
     status, event = item.load(rows, at=DAY[3])
     assert (status, event["counts"]["changed"], event["counts"]["new"]) == ("succeeded", 2, 1)
     tables.note(item, OPEN, CREATION)
-    found = tables.verdicts(answered(readers_python(), "read_tables.py", tables.listed))
-    assert set(found.values()) == {YES}
-    assert len(found) == len(KINDS) * (len(LIBRARIES) - 1)
+    verdicts = tables.verdicts(answered(readers_python(), "read_tables.py", tables.listed))
+    assert set(verdicts.values()) == {YES}
+    assert len(verdicts) == len(KINDS) * (len(LIBRARIES) - 1)
 
 
 @pytest.mark.nightly
 def test_libraries_read_every_table_for_open_readers(matrix):
-    assert {one for (setting, *_), one in matrix.items() if setting == OPEN} == {YES}
+    assert {verdict for (setting, *_), verdict in matrix.items() if setting == OPEN} == {YES}

@@ -70,8 +70,8 @@ def sql(shop: Installation, query: str, *options: str, by: str = "steward", code
 
 
 def test_the_catalog_lists_every_name_of_the_warehouse(shop: Installation):
-    found = {one["name"]: one for one in json.loads(shop.run("catalog").stdout)}
-    kinds = {name: one["kind"] for name, one in found.items()}
+    entries = {entry["name"]: entry for entry in json.loads(shop.run("catalog").stdout)}
+    kinds = {name: entry["kind"] for name, entry in entries.items()}
     assert kinds == {
         "raw.raw_shop_item": "table",
         ITEM: "table",
@@ -79,7 +79,7 @@ def test_the_catalog_lists_every_name_of_the_warehouse(shop: Installation):
         f"{ITEM}_hist_current": "view",
         "stage.stg_shop_item": "view",
     }
-    assert all(Path(one["location"], "_delta_log").is_dir() for one in found.values() if one["kind"] == "table")
+    assert all(Path(entry["location"], "_delta_log").is_dir() for entry in entries.values() if entry["kind"] == "table")
 
 
 @pytest.mark.core
@@ -154,14 +154,14 @@ def test_sql_command_masks_personal_values_for_a_viewer_in_every_query(shop: Ins
 def test_sql_command_logs_personal_values_read_by_a_steward(shop: Installation):
     assert "black" in sql(shop, f"SELECT lower(colour) FROM {ITEM}")
     sql(shop, f"SELECT id FROM {ITEM}")
-    told = json.loads(
+    entries = json.loads(
         shop.shell(
             "import json\nfrom elevata.audit.models import ChangeLogEntry\n"
             "rows = ChangeLogEntry.objects.filter(action='read', actor='steward').order_by('pk')\n"
             "print(json.dumps([[row.subject_name, row.changes] for row in rows]))"
         )
     )
-    name, changes = told[-1]
+    name, changes = entries[-1]
     assert name == ITEM
     assert '"sql"' in changes
     assert '"colour"' in changes

@@ -62,14 +62,14 @@ def ask_bandit(excepted: Mapping[str, str], run: Run = run) -> Asked:
     document = _document(ran)
     if document is None:
         return Asked([f"bandit did not work: {_last_line(ran.err)}"])
-    found = [f"{one['filename'].removeprefix('./')}:{one['test_id']}" for one in document["results"]]
+    names = [f"{result['filename'].removeprefix('./')}:{result['test_id']}" for result in document["results"]]
     lines = [
-        f"{one['filename']}:{one['line_number']} {one['test_id']} {one['issue_text']}"
-        for one, name in zip(document["results"], found, strict=True)
+        f"{result['filename']}:{result['line_number']} {result['test_id']} {result['issue_text']}"
+        for result, name in zip(document["results"], names, strict=True)
         if name not in excepted
     ]
-    broken = [f"{one['filename']}: {one['reason']}" for one in document["errors"]]
-    return Asked([*lines, *broken, *_unused(excepted, found)])
+    broken = [f"{error['filename']}: {error['reason']}" for error in document["errors"]]
+    return Asked([*lines, *broken, *_unused(excepted, names)])
 
 
 def ask_about_packages(excepted: Mapping[str, str], run: Run = run) -> Asked:
@@ -79,18 +79,18 @@ def ask_about_packages(excepted: Mapping[str, str], run: Run = run) -> Asked:
     if document is None:
         return Asked([], f"pip-audit could not ask about packages: {_last_line(ran.err)}")
     known = {
-        (package["name"], one["id"], *one.get("aliases", ())): f"{package['name']} {package['version']}: {one['id']}, "
-        f"mended in {', '.join(one['fix_versions']) or 'no version yet'}"
+        (package["name"], row["id"], *row.get("aliases", ())): f"{package['name']} {package['version']}: {row['id']}, "
+        f"mended in {', '.join(row['fix_versions']) or 'no version yet'}"
         for package in document["dependencies"]
-        for one in package.get("vulns", ())
+        for row in package.get("vulns", ())
     }
     lines = [line for names, line in known.items() if not set(names[1:]) & set(excepted)]
     ids = [name for names in known for name in names[1:]]
     return Asked([*lines, *_unused(excepted, ids)])
 
 
-def _unused(excepted: Mapping[str, str], found: Sequence[str]) -> list[str]:
-    return [f"the exception {name} fits nothing any more: take it out" for name in sorted(set(excepted) - set(found))]
+def _unused(excepted: Mapping[str, str], names: Sequence[str]) -> list[str]:
+    return [f"the exception {name} fits nothing any more: take it out" for name in sorted(set(excepted) - set(names))]
 
 
 def _document(ran: Ran) -> dict[str, Any] | None:
@@ -109,8 +109,8 @@ def _last_line(text: str) -> str:
 def main() -> int:
     excepted = exceptions((ROOT / "pyproject.toml").read_text())
     asked = [ask_bandit(excepted["bandit"]), ask_about_packages(excepted["packages"])]
-    findings = [line for one in asked for line in one.findings]
-    for line in [*findings, *(f"NOT ASKED: {one.unasked}" for one in asked if one.unasked)]:
+    findings = [line for answer in asked for line in answer.findings]
+    for line in [*findings, *(f"NOT ASKED: {answer.unasked}" for answer in asked if answer.unasked)]:
         print(line)
     print(f"audit: {len(findings)} finding{'' if len(findings) == 1 else 's'}")
     return 1 if findings else 0

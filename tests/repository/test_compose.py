@@ -172,7 +172,7 @@ def test_compose_sets_no_variable_of_a_source_or_webhook_secret():
     prefixes = ("ELEVATA_SOURCE_", "ELEVATA_WEBHOOK_SECRET_")
     named = {variable for name in ("web", "worker") for variable in SERVICES[name]["environment"]}
     settings = {f"ELEVATA_SOURCE_{name}" for name in ("ROOTS", "HOSTS", "SECRETS")}
-    assert {one for one in named if one.startswith(prefixes)} == settings
+    assert {variable for variable in named if variable.startswith(prefixes)} == settings
 
 
 @pytest.mark.parametrize("name", sorted(name for name in SERVICES if "ports" in SERVICES[name]))

@@ -65,8 +65,8 @@ def test_a_module_belongs_to_the_innermost_room(module, room):
 
 def test_domain_may_import_the_standard_library_and_listed_packages():
     imports = [("metadata.domain", "json"), ("metadata.domain", "sqlglot"), ("metadata.domain", "django")]
-    found = breaches(imports, room="metadata.domain", may_import=["sqlglot"], only="true")
-    assert found == ["metadata.domain imports django"]
+    messages = breaches(imports, room="metadata.domain", may_import=["sqlglot"], only="true")
+    assert messages == ["metadata.domain imports django"]
 
 
 def test_unlisted_room_cannot_be_imported():
@@ -76,8 +76,8 @@ def test_unlisted_room_cannot_be_imported():
         ("loader.views", "loader.spark.runner"),
         ("loader.spark.runner", "pyspark"),
     ]
-    found = breaches(imports, room="loader", may_import=["metadata.domain"])
-    assert found == ["loader imports metadata.models", "loader.views imports loader.spark.runner"]
+    messages = breaches(imports, room="loader", may_import=["metadata.domain"])
+    assert messages == ["loader imports metadata.models", "loader.views imports loader.spark.runner"]
 
 
 def test_forbidden_external_package_is_reported():

@@ -20,8 +20,8 @@ def status_columns() -> Iterator[tuple[type[models.Model], str]]:
 
 def checked(model: type[models.Model]) -> set[str]:
     """Return the lookups that a model's CHECK constraints consist of."""
-    constraints = (one for one in model._meta.constraints if isinstance(one, models.CheckConstraint))
-    return {name for one in constraints for name in lookups(one.condition)}
+    constraints = (check for check in model._meta.constraints if isinstance(check, models.CheckConstraint))
+    return {name for check in constraints for name in lookups(check.condition)}
 
 
 def lookups(condition: models.Q) -> Iterator[str]:

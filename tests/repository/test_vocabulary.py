@@ -42,8 +42,8 @@ def questions(source: str) -> list[str]:
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_no_docstring_opens_with_a_question(folder: str):
-    found = {str(path.relative_to(ROOT)): questions(path.read_text()) for path in modules(folder)}
-    assert {path: lines for path, lines in found.items() if lines} == {}
+    report = {str(path.relative_to(ROOT)): questions(path.read_text()) for path in modules(folder)}
+    assert {path: lines for path, lines in report.items() if lines} == {}
 
 
 def test_questions_finds_docstrings_of_modules_and_methods():
@@ -97,28 +97,28 @@ def banned(text: str) -> list[str]:
 
 def test_templates_use_the_settled_terms():
     templates = sorted((ROOT / "templates").rglob("*.html"))
-    found = {str(path.relative_to(ROOT)): banned(path.read_text()) for path in templates}
-    assert {path: words for path, words in found.items() if words} == {}
+    report = {str(path.relative_to(ROOT)): banned(path.read_text()) for path in templates}
+    assert {path: words for path, words in report.items() if words} == {}
 
 
 def test_messages_use_the_settled_terms():
-    found = [
+    findings = [
         (f"{path.relative_to(ROOT)}:{line}", banned(text))
         for path in modules(*PRODUCT)
         if banned(CONTINUED.sub("", path.read_text()))
         for line, text in strings(path)
         if banned(text)
     ]
-    assert found == []
+    assert findings == []
 
 
 def test_code_uses_the_settled_names():
-    found = [
+    findings = [
         (str(path.relative_to(ROOT)), match[0])
         for path in modules(*PRODUCT)
         for match in BANNED_NAMES.finditer(path.read_text())
     ]
-    assert found == []
+    assert findings == []
 
 
 def test_banned_words_are_found():

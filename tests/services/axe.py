@@ -101,8 +101,8 @@ def sideways(page: Page) -> int:
 def accessible_faults(page: Page, *, rules: list[str] | None = None) -> list[str]:
     """Return axe's serious and critical findings; ``rules`` instead of all of them."""
     only = {"type": "rule", "values": rules} if rules else {"type": "tag", "values": RULES}
-    found = page.evaluate(_RUN, only)
-    return [f"{impact} {rule}: {node}" for impact, rule, nodes in found if impact in GRAVE for node in nodes]
+    violations = page.evaluate(_RUN, only)
+    return [f"{impact} {rule}: {node}" for impact, rule, nodes in violations if impact in GRAVE for node in nodes]
 
 
 def unseen_focus(page: Page) -> list[str]:

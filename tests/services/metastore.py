@@ -38,7 +38,7 @@ _DEPENDENCIES = f"""<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy
       <artifact name="{SERVER}" type="tar.gz" ext="tar.gz" m:classifier="bin"/>
     </dependency>
     <dependency org="org.apache.hadoop" name="hadoop-hdfs" rev="3.3.6" transitive="false"/>
-    {"".join(f'<dependency org="org.apache.hive" name="{one}" rev="{VERSION}" transitive="false"/>' for one in _CLIENT)}
+    {"".join(f'<dependency org="org.apache.hive" name="{jar}" rev="{VERSION}" transitive="false"/>' for jar in _CLIENT)}
     <dependency org="commons-collections" name="commons-collections" rev="3.2.2" transitive="false"/>
   </dependencies>
 </ivy-module>

@@ -30,15 +30,15 @@ def reached_files(root: Path) -> tuple[str, ...]:
 
 def reached(changed: Iterable[str], tests: Collection[str], graph: grimp.ImportGraph) -> set[str]:
     """Return those of the test files that import a changed module, directly or through others, or share its folder."""
-    found: set[str] = set()
+    affected: set[str] = set()
     for file in changed:
         path = PurePosixPath(file)
         if path.suffix == ".py" and path.parts[0] in PACKAGES and path.name != "conftest.py":
-            found |= {name for name in _importers(file, graph) if name in tests}
+            affected |= {name for name in _importers(file, graph) if name in tests}
         else:
             folder = f"{_folder(path)}/"
-            found |= {name for name in tests if name.startswith(folder)}
-    return found
+            affected |= {name for name in tests if name.startswith(folder)}
+    return affected
 
 
 def _importers(file: str, graph: grimp.ImportGraph) -> set[str]:

@@ -25,17 +25,19 @@ def drifted(world: World) -> str:  # noqa: F811
     """The key of a dataset a column of which was dropped by hand."""
     shapes = world.warehouse.shapes
     key = next(key for key, shape in shapes.items() if not shape.qualified_name.endswith("_hist"))
-    shapes[key] = replace(shapes[key], columns=tuple(one for one in shapes[key].columns if one.name != "balance"))
+    shapes[key] = replace(
+        shapes[key], columns=tuple(column for column in shapes[key].columns if column.name != "balance")
+    )
     world.warehouse.show()
     return key
 
 
 def test_drift_lists_the_differences_of_a_dataset(world: World, drifted: str):  # noqa: F811
-    said = get(signed_in(world.author), "drift/")
-    assert (said["drifted"], said["observed_at"] is not None) == (1, True)
-    (one,) = [one for one in said["datasets"] if one["status"] == "drifted"]
-    assert (one["key"], one["dataset"]) == (drifted, "rawcore.rc_crm_customer")
-    (difference,) = one["differences"]
+    answer = get(signed_in(world.author), "drift/")
+    assert (answer["drifted"], answer["observed_at"] is not None) == (1, True)
+    (dataset,) = [dataset for dataset in answer["datasets"] if dataset["status"] == "drifted"]
+    assert (dataset["key"], dataset["dataset"]) == (drifted, "rawcore.rc_crm_customer")
+    (difference,) = dataset["differences"]
     assert (difference["what"], difference["column"], difference["observed"]) == ("column_missing", "balance", "")
 
 
@@ -43,8 +45,8 @@ def test_adopting_drift_requires_a_reason(world: World, drifted: str):  # noqa: 
     olga = signed_in(world.operator)
     refused = post(olga, "drift/adopt/", 400, datasets=[drifted])
     assert list(refused["errors"]) == ["reason"]
-    said = post(olga, "drift/adopt/", 200, datasets=[drifted], reason="dropped by hand, on purpose")
-    assert said["drifted"] == 0
+    answer = post(olga, "drift/adopt/", 200, datasets=[drifted], reason="dropped by hand, on purpose")
+    assert answer["drifted"] == 0
     assert get(signed_in(world.author), "drift/")["drifted"] == 0
 
 
@@ -113,7 +115,7 @@ def test_dry_runs_are_listed_by_report_without_their_results(world: World, repor
     post(olga, f"{report}preview/", 201)
     made = post(olga, f"{report}dry-run/", 202)
     listed = get(olga, f"dry-runs/?report={made['report']}")["results"]
-    assert [one["id"] for one in listed] == [made["id"]]
+    assert [run["id"] for run in listed] == [made["id"]]
     assert "result" not in listed[0]
     assert get(olga, "dry-runs/?status=failed")["count"] == 0
 

@@ -45,7 +45,7 @@ def test_looser_policy_becomes_a_proposal_that_a_second_administrator_accepts(ro
     answer = patch(root, LOOSE, 202)
     assert answer["policy"]["approvals"]["review"]["count"] == 1
     assert answer["proposal"]["proposed_by"] == "root"
-    assert [one["choice"] for one in answer["proposal"]["looser"]] == ["approvals.review"]
+    assert [change["choice"] for change in answer["proposal"]["looser"]] == ["approvals.review"]
     proposal = answer["proposal"]["proposal_id"]
     assert decide(root, "accept", proposal, 403)["code"] == "OWN_PROPOSAL"
     answer = decide(rita, "accept", proposal, 200, note="seen")

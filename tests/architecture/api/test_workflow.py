@@ -39,7 +39,7 @@ def get(client: Client, path: str, status: int = 200) -> Any:
 
 
 def test_a_change_goes_from_report_to_record(world: World):
-    ada, bob, olga = (signed_in(one) for one in (world.author, world.approver, world.operator))
+    ada, bob, olga = (signed_in(user) for user in (world.author, world.approver, world.operator))
     made = post(ada, "reports/", 201, kind="all")
     report = f"reports/{made['report_id']}/"
     assert made["report"]["format"] == "change-report/v1"
@@ -101,13 +101,13 @@ def test_approve_reject_and_execute_require_an_if_match_header(world: World, ver
 @pytest.mark.parametrize("verb", ["approve", "reject"])
 def test_decision_with_the_etag_of_another_report_is_refused(world: World, verb: str):
     report = post(signed_in(world.author), "reports/", 201, kind="all")
-    said = sent(signed_in(world.approver), f"reports/{report['report_id']}/{verb}/", '"0123"')
-    assert said == (412, "stale_version", f'"{report["fingerprint"]}"')
+    answer = sent(signed_in(world.approver), f"reports/{report['report_id']}/{verb}/", '"0123"')
+    assert answer == (412, "stale_version", f'"{report["fingerprint"]}"')
     assert not ChangeReport.objects.filter(approvals__isnull=False).exists()
 
 
 def test_execution_of_an_outdated_preview_is_refused_with_the_etag_of_the_newest(world: World):
-    ada, bob, olga = (signed_in(one) for one in (world.author, world.approver, world.operator))
+    ada, bob, olga = (signed_in(user) for user in (world.author, world.approver, world.operator))
     report = f"reports/{post(ada, 'reports/', 201, kind='all')['report_id']}/"
     post(bob, f"{report}approve/", 201, over=report)
     preview = post(olga, f"{report}preview/", 201)["fingerprint"]
@@ -118,8 +118,8 @@ def test_execution_of_an_outdated_preview_is_refused_with_the_etag_of_the_newest
 
 def test_approval_without_a_note_stores_the_changelog_message_as_note(world: World):
     report = f"reports/{post(signed_in(world.author), 'reports/', 201, kind='all')['report_id']}/"
-    said = post(signed_in(world.approver), f"{report}approve/", 201, over=report, changelog_message="As agreed on")
-    assert said["note"] == "As agreed on"
+    approval = post(signed_in(world.approver), f"{report}approve/", 201, over=report, changelog_message="As agreed on")
+    assert approval["note"] == "As agreed on"
 
 
 def test_approval_refuses_unknown_fields(world: World):
@@ -230,7 +230,7 @@ def test_refresh_is_visible_only_to_its_requester(world: World):
     ada, olga = signed_in(world.author), signed_in(world.operator)
     asked = post(ada, "refreshes/", 202)["id"]
     get(olga, f"refreshes/{asked}/", 404)
-    assert [one["id"] for one in get(ada, "refreshes/")["results"]] == [asked]
+    assert [refresh["id"] for refresh in get(ada, "refreshes/")["results"]] == [asked]
     assert get(olga, "refreshes/")["count"] == 0
 
 
@@ -260,14 +260,14 @@ def test_refresh_page_redirects_to_the_report_of_a_refresh_requested_by_rest(wor
 
 
 def test_approval_accepts_lost_readers_only_if_the_report_loses_some(world: World):
-    ada, bob, olga = (signed_in(one) for one in (world.author, world.approver, world.operator))
+    ada, bob, olga = (signed_in(user) for user in (world.author, world.approver, world.operator))
     report = f"reports/{post(ada, 'reports/', 201, kind='all')['report_id']}/"
     refused = post(bob, f"{report}approve/", 409, over=report, readers_lost=True)
     assert refused["code"] == "NO_READER_LOST"
     put_policy_in_force(world.environment, {"readers": "open"})
     made = post(ada, "reports/", 201, kind="all")
     report = f"reports/{made['report_id']}/"
-    assert {one["code"] for one in made["report"]["operations"]} == {"REWRITE_TABLE"}
+    assert {operation["code"] for operation in made["report"]["operations"]} == {"REWRITE_TABLE"}
     assert post(bob, f"{report}approve/", 201, over=report, readers_lost=True)["readers_lost"] is True
     assert "columnMapping" in str(post(olga, f"{report}preview/", 201))
 
@@ -278,7 +278,7 @@ def test_an_approver_accepts_a_broken_contract(db: None):
     world.warehouse.show()
     ada, bob = signed_in(world.author), signed_in(world.approver)
     made = post(ada, "reports/", 201, kind="all")
-    (operation,) = (one for one in made["report"]["operations"] if one["op"] == "change_contract")
+    (operation,) = (operation for operation in made["report"]["operations"] if operation["op"] == "change_contract")
     assert (operation["from"], operation["to"], operation["consumers"][0]["name"]) == ("1.0", "2.0", "Board")
     report = f"reports/{made['report_id']}/"
     assert post(bob, f"{report}approve/", 409, over=report)["code"] == "CONTRACT_BROKEN"

@@ -28,7 +28,7 @@ def test_exported_desired_state_is_parsed_and_dumped_unchanged(described: tuple,
     call_command("export_state", str(tmp_path / "a.json"))
     text = (tmp_path / "a.json").read_text(encoding="utf-8")
     assert dump_state(parse_state(text)) == text
-    assert {one.key for one in parse_state(text).datasets} == {one.key for one in described}
+    assert {dataset.key for dataset in parse_state(text).datasets} == {dataset.key for dataset in described}
 
 
 def test_export_without_a_path_writes_to_standard_output(described: tuple, capsys: pytest.CaptureFixture) -> None:
@@ -37,12 +37,12 @@ def test_export_without_a_path_writes_to_standard_output(described: tuple, capsy
 
 
 def test_exported_applied_state_differs_from_the_desired_state(described: tuple, tmp_path: Path, monkeypatch) -> None:
-    one = flat(described[0])
+    dataset = flat(described[0])
     AppliedDataset.objects.create(
         environment=current_environment(),
-        dataset_key=one.key,
-        qualified_name=one.qualified_name,
-        state=as_row(one),
+        dataset_key=dataset.key,
+        qualified_name=dataset.qualified_name,
+        state=as_row(dataset),
     )
     call_command("export_state", str(tmp_path / "a.json"), "--applied")
     call_command("export_state", str(tmp_path / "b.json"))

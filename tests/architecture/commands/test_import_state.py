@@ -51,7 +51,7 @@ def run(*argv: str) -> tuple[int, dict]:
 
 
 def operations(report: dict) -> list[tuple]:
-    return [(one["op"], one.get("from"), one.get("to")) for one in report["operations"]]
+    return [(operation["op"], operation.get("from"), operation.get("to")) for operation in report["operations"]]
 
 
 # --- one file, compared ----------------------------------------------------------------------------
@@ -127,7 +127,7 @@ def test_imported_state_restores_the_applied_state(built, file):
     )
     assert exported(file.with_name("again.json")).read_text() == file.read_text()
     assert built.report().status == "no_changes"
-    assert [one.status for one in drift_of(built.environment).datasets] == ["in_sync"]
+    assert [dataset.status for dataset in drift_of(built.environment).datasets] == ["in_sync"]
 
 
 def test_imported_state_that_differs_from_the_warehouse_is_drift(handed_over, file):
@@ -135,7 +135,7 @@ def test_imported_state_that_differs_from_the_warehouse_is_drift(handed_over, fi
         handed_over.warehouse.rename_behind_your_back(table, "balance", "other")
     handed_over.warehouse.show()
     take(handed_over, file)
-    assert [one.status for one in drift_of(handed_over.environment).datasets] == ["drifted"]
+    assert [dataset.status for dataset in drift_of(handed_over.environment).datasets] == ["drifted"]
 
 
 def test_import_skips_a_dataset_that_is_applied_already(built, file):
@@ -146,7 +146,7 @@ def test_import_refuses_the_whole_file_if_an_applied_dataset_differs(built, file
     customers(built.author, "rc_crm_other")
     other = exported(file.with_name("more.json"), applied=False)
     document = json.loads(other.read_text())
-    next(one for one in document["datasets"] if one["name"] == "rc_crm_customer")["filter"] = "1 = 1"
+    next(dataset for dataset in document["datasets"] if dataset["name"] == "rc_crm_customer")["filter"] = "1 = 1"
     other.write_text(json.dumps(document))
     before = rows()
     with pytest.raises(Refused) as refused:
@@ -207,10 +207,10 @@ def test_import_check_lists_datasets_and_writes_nothing(handed_over, file):
 def test_import_command_acts_as_the_user_of_the_token(handed_over, file, monkeypatch):
     assert run("import_state", str(file), "--reason", "taken over")[1]["code"] == "NO_PERSON"
     monkeypatch.setenv("ELEVATA_TOKEN", create_token(user=handed_over.operator)[1])
-    code, said = run("import_state", str(file), "--check")
-    assert (code, said["check"], rows()) == (0, True, [])
-    code, said = run("import_state", str(file), "--reason", "taken over")
-    assert (code, said["imported"], said["environment"]) == (0, ["rawcore.rc_crm_customer"], "dev")
+    code, answer = run("import_state", str(file), "--check")
+    assert (code, answer["check"], rows()) == (0, True, [])
+    code, answer = run("import_state", str(file), "--reason", "taken over")
+    assert (code, answer["imported"], answer["environment"]) == (0, ["rawcore.rc_crm_customer"], "dev")
 
 
 def test_import_of_an_invalid_or_missing_file_ends_with_4(handed_over, file, monkeypatch):
@@ -226,11 +226,15 @@ def test_import_restores_the_foreign_key_role_of_a_column(world, tmp_path):
         pair = (child.columns.get(name="customer_id"), parent.columns.get(name="customer_id"))
         create_reference(child=child, parent=parent, role_name="buyer", pairs=[pair])
     world.executed()
-    before = {one.key: {c.role for c in one.columns} for one in applied_states(environment=world.environment)}
+    before = {
+        dataset.key: {c.role for c in dataset.columns} for dataset in applied_states(environment=world.environment)
+    }
     file = exported(tmp_path / "state.json")
     AppliedDataset.objects.all().delete()
     take(world, file)
-    after = {one.key: {c.role for c in one.columns} for one in applied_states(environment=world.environment)}
+    after = {
+        dataset.key: {c.role for c in dataset.columns} for dataset in applied_states(environment=world.environment)
+    }
     assert after == before
     assert "foreign_key" in after[str(child.key)]
     assert world.report().status == "no_changes"

@@ -21,8 +21,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("elevata.accounts.cli.connections.close_all", lambda: None)
 
     def write(after) -> tuple[str, ...]:
-        for name, one in (("before", BEFORE), ("after", after)):
-            text = one if isinstance(one, str) else dump_state(one)
+        for name, content in (("before", BEFORE), ("after", after)):
+            text = content if isinstance(content, str) else dump_state(content)
             (tmp_path / f"{name}.json").write_text(text, encoding="utf-8")
         return "--previous-state", str(tmp_path / "before.json"), "--desired-state", str(tmp_path / "after.json")
 
@@ -51,7 +51,7 @@ def run(*arguments: str) -> int:
     ],
 )
 def test_exit_codes_follow_fail_on(files, after, fail_on: tuple[str, ...], code: int) -> None:
-    assert run(*files(after), *(part for one in fail_on for part in ("--fail-on", one))) == code
+    assert run(*files(after), *(part for level in fail_on for part in ("--fail-on", level))) == code
 
 
 def test_allow_option_unblocks_dropped_columns(files) -> None:

@@ -54,13 +54,13 @@ def test_commands_lead_from_plan_over_approval_to_preview(looked, acting):
     code, report = run("plan")
     assert (code, report["status"]) == (0, "open")
     acting(looked.approver)
-    code, said = run("approve", report["report"], "--note", "fine")
-    assert (code, said["status"], said["person"], said["approvals_missing"]) == (0, "approved", "bob", 0)
+    code, answer = run("approve", report["report"], "--note", "fine")
+    assert (code, answer["status"], answer["person"], answer["approvals_missing"]) == (0, "approved", "bob", 0)
     acting(looked.operator)
-    code, said = run("preview", said["report"])
+    code, answer = run("preview", answer["report"])
     assert code == 0
-    assert said["steps"][0]["statement"]
-    assert said["report_fingerprint"] == report["fingerprint"]
+    assert answer["steps"][0]["statement"]
+    assert answer["report_fingerprint"] == report["fingerprint"]
 
 
 @pytest.mark.parametrize("name", ["report", "fingerprint"])
@@ -78,8 +78,8 @@ def test_approve_refuses_digits_that_begin_several_reports(looked, acting):
     other.pk, other.report_id = None, UUID(int=first.report_id.int ^ 1)
     other.save(force_insert=True)
     acting(looked.approver)
-    code, said = run("approve", str(first.report_id)[:8])
-    assert (code, said["code"]) == (2, "AMBIGUOUS_REPORT")
+    code, answer = run("approve", str(first.report_id)[:8])
+    assert (code, answer["code"]) == (2, "AMBIGUOUS_REPORT")
 
 
 def test_the_preview_prints_the_select_of_a_view(looked, acting):
@@ -101,22 +101,22 @@ def test_reject_ends_the_report(looked, acting):
 @pytest.mark.parametrize("command", ["approve", "reject", "preview", "execute"])
 def test_workflow_commands_require_a_user(looked, command):
     report = needing_approval(looked)
-    code, said = run(command, str(report.report_id))
-    assert (code, said["code"]) == (2, "NO_PERSON")
+    code, answer = run(command, str(report.report_id))
+    assert (code, answer["code"]) == (2, "NO_PERSON")
 
 
 @pytest.mark.parametrize("command", ["preview", "execute"])
 def test_preview_and_execute_require_the_execute_permission(looked, acting, command):
     report = needing_approval(looked)
     acting(looked.author)
-    code, said = run(command, str(report.report_id))
-    assert (code, said["code"]) == (2, "NOT_PERMITTED")
+    code, answer = run(command, str(report.report_id))
+    assert (code, answer["code"]) == (2, "NOT_PERMITTED")
 
 
 def test_approve_refuses_an_unknown_report(looked, acting):
     acting(looked.approver)
-    code, said = run("approve", "12345678")
-    assert (code, said["code"]) == (2, "UNKNOWN_REPORT")
+    code, answer = run("approve", "12345678")
+    assert (code, answer["code"]) == (2, "UNKNOWN_REPORT")
 
 
 def test_approval_artifact_verifies_only_if_unchanged(looked, acting, tmp_path):
@@ -125,8 +125,8 @@ def test_approval_artifact_verifies_only_if_unchanged(looked, acting, tmp_path):
     assert run("approve", str(report.report_id), "--artifact", str(file))[0] == 0
     assert run("verify_artifact", str(file))[1]["verified"] is True
     file.write_text(file.read_text().replace('"bob"', '"eve"'))
-    code, said = run("verify_artifact", str(file))
-    assert (code, said["code"]) == (1, "DIGEST")
+    code, answer = run("verify_artifact", str(file))
+    assert (code, answer["code"]) == (1, "DIGEST")
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": "other"}'])
@@ -142,8 +142,8 @@ def test_verify_artifact_with_a_repeated_field_ends_with_4(looked, acting, tmp_p
     acting(looked.approver)
     run("approve", str(report.report_id), "--artifact", str(file))
     file.write_text(file.read_text().replace("{", '{"format": "other",', 1))
-    code, said = run("verify_artifact", str(file))
-    assert (code, "format" in said["message"]) == (4, True)
+    code, answer = run("verify_artifact", str(file))
+    assert (code, "format" in answer["message"]) == (4, True)
 
 
 def test_verify_artifact_of_a_missing_file_ends_with_4(db, tmp_path):
@@ -151,10 +151,10 @@ def test_verify_artifact_of_a_missing_file_ends_with_4(db, tmp_path):
 
 
 def test_records_lists_records_and_writes_an_artifact_file(looked, tmp_path):
-    code, said = run("records")
-    assert (code, len(said["records"]), said["records"][0]["findings"]) == (0, 1, [])
+    code, answer = run("records")
+    assert (code, len(answer["records"]), answer["records"][0]["findings"]) == (0, 1, [])
     file = tmp_path / "record.json"
-    code, record = run("records", said["records"][0]["record"], "--artifact", str(file))
+    code, record = run("records", answer["records"][0]["record"], "--artifact", str(file))
     assert (code, json.loads(file.read_text())) == (0, record)
     assert run("verify_artifact", str(file))[0] == 0
 
@@ -166,8 +166,8 @@ def test_records_of_an_unknown_record_ends_with_4(looked):
 def test_drift_ends_with_0_in_sync_and_1_drifted(looked, acting):
     assert run("drift")[0] == 0
     change_by_hand(looked)
-    code, said = run("drift")
-    assert (code, said["drifted"]) == (1, 1)
+    code, answer = run("drift")
+    assert (code, answer["drifted"]) == (1, 1)
     acting(looked.operator)
     assert run("drift", "--adopt", "rawcore.rc_crm_customer", "--reason", "by hand")[0] == 0
 
@@ -188,8 +188,8 @@ def test_after_a_failed_refresh_drift_uses_the_last_observations_and_adopts_noth
     monkeypatch.setattr(refreshes, "observe", fail)
     acting(looked.operator)
     assert run("drift")[0] == 0
-    code, said = run("drift", "--adopt", "rawcore.rc_crm_customer", "--reason", "by hand")
-    assert (code, said["message"]) == (4, "cannot adopt: the refresh failed: no worker is running")
+    code, answer = run("drift", "--adopt", "rawcore.rc_crm_customer", "--reason", "by hand")
+    assert (code, answer["message"]) == (4, "cannot adopt: the refresh failed: no worker is running")
 
 
 @pytest.mark.parametrize("option", ["--environment", "--adopt"])
@@ -220,9 +220,9 @@ def renamed(looked) -> str:
 
 def test_records_prints_the_undo_options_of_a_record(renamed, capsys):
     call_command("records", renamed)
-    said = capsys.readouterr().out
-    assert "  1  succeeded  rename_column rawcore.rc_crm_customer display_name" in said
-    assert "  undo  1 2: rename_column rawcore.rc_crm_customer_hist: display_name → full_name" in said
+    output = capsys.readouterr().out
+    assert "  1  succeeded  rename_column rawcore.rc_crm_customer display_name" in output
+    assert "  undo  1 2: rename_column rawcore.rc_crm_customer_hist: display_name → full_name" in output
 
 
 @pytest.mark.parametrize("chosen", [(), ("--operation", "2"), ("--operation", "1", "--operation", "2")])
@@ -236,9 +236,9 @@ def test_undo_creates_a_report_that_can_be_previewed(looked, acting, renamed, ch
 def test_undo_prints_its_operations_and_warns_of_unchanged_metadata(looked, acting, renamed, capsys):
     acting(looked.operator)
     call_command("undo", renamed)
-    said = capsys.readouterr().out
-    assert "allowed  rename_column rawcore.rc_crm_customer: display_name → full_name" in said
-    assert "METADATA_UNCHANGED" in said
+    output = capsys.readouterr().out
+    assert "allowed  rename_column rawcore.rc_crm_customer: display_name → full_name" in output
+    assert "METADATA_UNCHANGED" in output
 
 
 @pytest.mark.parametrize(
@@ -246,13 +246,13 @@ def test_undo_prints_its_operations_and_warns_of_unchanged_metadata(looked, acti
 )
 def test_undo_of_an_unknown_record_or_operation_ends_with_2(looked, acting, renamed, arguments, code):
     acting(looked.operator)
-    ended, said = run("undo", arguments[0] or renamed, *arguments[1:])
-    assert (ended, said["code"]) == (2, code)
+    ended, answer = run("undo", arguments[0] or renamed, *arguments[1:])
+    assert (ended, answer["code"]) == (2, code)
 
 
 def test_undo_requires_a_user(renamed):
-    code, said = run("undo", renamed)
-    assert (code, said["code"]) == (2, "NO_PERSON")
+    code, answer = run("undo", renamed)
+    assert (code, answer["code"]) == (2, "NO_PERSON")
 
 
 def test_approve_accepts_lost_readers_by_option(looked, acting):
@@ -271,6 +271,6 @@ def test_approve_accepts_a_broken_contract_by_option(db, acting, monkeypatch):
     rename(world, "amount", "revenue")
     report = run("plan")[1]["report"]
     acting(world.approver)
-    code, said = run("approve", report)
-    assert (code, said["code"]) == (2, "CONTRACT_BROKEN")
+    code, answer = run("approve", report)
+    assert (code, answer["code"]) == (2, "CONTRACT_BROKEN")
     assert run("approve", report, "--accept-broken-contracts")[1]["status"] == "approved"

@@ -91,11 +91,11 @@ def test_no_flag_lets_a_history_have_another_key() -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
 def test_severity_of_each_rule_decides_its_operations(rule: Any) -> None:
-    (one,) = [one for one, _, code in DEFAULTS if code == rule.code][:1]
+    (sample,) = [sample for sample, _, code in DEFAULTS if code == rule.code][:1]
     severities = {ALLOW: ops.ALLOWED, APPROVE: ops.NEEDS_APPROVAL, BLOCK: ops.BLOCKED}
     for severity, decision in severities.items():
         policy = PolicySet.from_json({"severities": {rule.code: severity}})
-        assert decide(one, policy).decision == decision
+        assert decide(sample, policy).decision == decision
 
 
 def test_message_of_a_blocked_operation_names_the_alternative() -> None:
@@ -170,5 +170,5 @@ def test_an_unknown_flag_is_refused() -> None:
     ],
 )
 def test_risk_of_a_report_is_the_highest_of_its_operations(decisions: list[str], destructive: bool, risk: str) -> None:
-    found = tuple(operation(ops.ADD_COLUMN, decision=one, destructive=destructive) for one in decisions)
-    assert risk_of(found) == risk
+    operations = tuple(operation(ops.ADD_COLUMN, decision=decision, destructive=destructive) for decision in decisions)
+    assert risk_of(operations) == risk

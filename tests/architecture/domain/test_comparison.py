@@ -32,13 +32,13 @@ def told(before: DatasetState, after: DatasetState, names: dict[str, str] | None
     return pair.rendered(names or {})
 
 
-def side(said: tuple) -> str:
+def side(pieces: tuple) -> str:
     """``«full_name» string(50)``: what differs stands in marks."""
-    return " ".join(f"«{one.text}»" if one.differs else one.text for one in said)
+    return " ".join(f"«{piece.text}»" if piece.differs else piece.text for piece in pieces)
 
 
-def row(told: RenderedPair) -> tuple[str, str]:
-    (only,) = told.columns
+def row(rendered: RenderedPair) -> tuple[str, str]:
+    (only,) = rendered.columns
     return side(only.before), side(only.after)
 
 
@@ -50,12 +50,12 @@ def test_unchanged_dataset_is_not_shown():
 def test_renamed_column_is_shown_beside_its_former_name_with_its_operation():
     before = dataset("d1", "rc_a", ID, column("c1", "full_name"))
     after = dataset("d1", "rc_a", ID, column("c1", "display_name", former_names=("full_name",)))
-    found = told(before, after)
-    assert row(found) == ("«full_name» string(50)", "«display_name» string(50)")
-    assert found.columns[0].operations == (1,)
-    assert found.unchanged == ("id integer",)
-    assert found.facts == ()
-    assert found.pair.change == "changed"
+    rendered = told(before, after)
+    assert row(rendered) == ("«full_name» string(50)", "«display_name» string(50)")
+    assert rendered.columns[0].operations == (1,)
+    assert rendered.unchanged == ("id integer",)
+    assert rendered.facts == ()
+    assert rendered.pair.change == "changed"
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_renamed_column_is_shown_beside_its_former_name_with_its_operation():
     ],
 )
 def test_differences_of_a_column_are_marked(before: dict[str, Any], after: dict[str, Any], said: tuple[str, str]):
-    left, right = (dataset("d1", "rc_a", ID, column("c", **one)) for one in (before, after))
+    left, right = (dataset("d1", "rc_a", ID, column("c", **fields)) for fields in (before, after))
     assert row(told(left, right, {"k1": "a.b"})) == said
 
 
@@ -89,7 +89,7 @@ def test_unchanged_expression_is_shown_without_a_mark():
 def test_new_column_has_no_before_side_and_dropped_column_no_after_side():
     before = dataset("d1", "rc_a", ID, column("old"))
     after = dataset("d1", "rc_a", ID, column("new", type_="date"))
-    assert [(side(one.before), side(one.after)) for one in told(before, after).columns] == [
+    assert [(side(line.before), side(line.after)) for line in told(before, after).columns] == [
         ("", "new date"),
         ("old string(50)", ""),
     ]
@@ -97,9 +97,9 @@ def test_new_column_has_no_before_side_and_dropped_column_no_after_side():
 
 def test_new_dataset_shows_all_facts_and_columns():
     (pair,) = pairs(state(), state(dataset("d1", "rc_a", historize=True, history_key="h1", filter="v > 1")))
-    found = pair.rendered({})
+    rendered = pair.rendered({})
     assert pair.change == "new"
-    assert [(fact.label, fact.before, fact.after) for fact in found.facts] == [
+    assert [(fact.label, fact.before, fact.after) for fact in rendered.facts] == [
         ("Name", "", "rawcore.rc_a"),
         ("Materialization", "", "table"),
         ("Status", "", "active"),
@@ -107,7 +107,7 @@ def test_new_dataset_shows_all_facts_and_columns():
         ("Filter", "", "v > 1"),
         ("Hash version", "", "1"),
     ]
-    assert [side(one.after) for one in found.columns] == ["id integer not null business key", "v string(50)"]
+    assert [side(line.after) for line in rendered.columns] == ["id integer not null business key", "v string(50)"]
     assert pair.operations == (1, 2)
 
 
@@ -129,7 +129,7 @@ def test_dataset_with_a_moved_key_is_matched_by_name():
     after = replace(after, columns=(*after.columns, column("new")))
     (pair,) = pairs(state(before), state(after))
     assert (pair.before.key, pair.after.key) == ("d1", "d2")
-    assert [side(one.after) for one in pair.rendered({}).columns] == ["new string(50)"]
+    assert [side(line.after) for line in pair.rendered({}).columns] == ["new string(50)"]
 
 
 def test_changed_history_policy_is_shown_by_field():
@@ -142,9 +142,9 @@ def test_changed_history_policy_is_shown_by_field():
 
 def test_changed_inputs_are_shown_by_name():
     before, after = dataset(inputs=("k1",)), dataset(inputs=("k2", "k1"))
-    found = told(before, after, {"k1": "raw.a", "k2": "raw.b"})
-    assert [vars(fact) for fact in found.facts] == [{"label": "Inputs", "before": "raw.a", "after": "raw.a, raw.b"}]
-    assert found.pair.input_keys == {"k1", "k2"}
+    rendered = told(before, after, {"k1": "raw.a", "k2": "raw.b"})
+    assert [vars(fact) for fact in rendered.facts] == [{"label": "Inputs", "before": "raw.a", "after": "raw.a, raw.b"}]
+    assert rendered.pair.input_keys == {"k1", "k2"}
 
 
 def test_foreign_key_shows_the_names_of_both_paired_columns():
@@ -157,11 +157,11 @@ def test_foreign_key_shows_the_names_of_both_paired_columns():
     assert pair.input_keys == {"k1", "k2", "k3"}
 
 
-def _row(one: DatasetState) -> list[Any]:
+def _row(dataset: DatasetState) -> list[Any]:
     """A dataset's state as a report's content holds it."""
-    made = report(state(), state(replace(one, columns=(ID,))))
+    made = report(state(), state(replace(dataset, columns=(ID,))))
     columns = [
-        [c.key, c.name, [], c.type, c.nullable, c.role, c.active, c.expression, list(c.inputs)] for c in one.columns
+        [c.key, c.name, [], c.type, c.nullable, c.role, c.active, c.expression, list(c.inputs)] for c in dataset.columns
     ]
     return [*made.content["desired"][0][:-1], columns]
 
@@ -191,13 +191,13 @@ def found_in(current: CurrentState, after: DatasetState) -> tuple[DatasetPair, .
 def test_before_side_shows_the_observed_columns():
     current = in_warehouse(seen("id", "id", "int"), seen("c", "renamed_by_hand", "bigint"))
     (pair,) = found_in(current, dataset(KEY, "rc_a", ID, column("c", type_="integer")))
-    rows = {side(one.before): side(one.after) for one in pair.rendered({}).columns}
+    rows = {side(line.before): side(line.after) for line in pair.rendered({}).columns}
     assert rows["«renamed_by_hand» «bigint»"] == "«c» «integer»"
 
 
 def test_column_missing_in_the_table_has_no_before_side():
     (pair,) = found_in(in_warehouse(seen("id", "id", "int")), dataset(KEY, "rc_a", ID, column("c", type_="integer")))
-    assert ("", "c integer") in [(side(one.before), side(one.after)) for one in pair.rendered({}).columns]
+    assert ("", "c integer") in [(side(line.before), side(line.after)) for line in pair.rendered({}).columns]
 
 
 def test_missing_table_is_shown_as_a_fact():
@@ -209,7 +209,7 @@ def test_missing_table_is_shown_as_a_fact():
 
 COLUMNS = st.lists(
     st.tuples(st.sampled_from("abcde"), st.sampled_from(["integer", "bigint", "string(50)"]), st.booleans()),
-    unique_by=lambda one: one[0],
+    unique_by=lambda entry: entry[0],
     max_size=5,
 )
 
@@ -220,19 +220,19 @@ def _of(columns: list[tuple[str, str, bool]]) -> DatasetState:
 
 @given(COLUMNS, COLUMNS)
 def test_every_column_is_shown_on_each_side_that_has_it(left: list, right: list):
-    found = pairs(state(_of(left)), state(_of(right)))
-    assert bool(found) == (sorted(left) != sorted(right))
-    for pair in found:
-        told = pair.rendered({})
-        unchanged = {text.split()[0] for text in told.unchanged}
-        assert _names(told.columns, "before") | unchanged == {n for n, *_ in left} | {"id"}
-        assert _names(told.columns, "after") | unchanged == {n for n, *_ in right} | {"id"}
-        told_of = {number for one in told.columns for number in one.operations}
+    changes = pairs(state(_of(left)), state(_of(right)))
+    assert bool(changes) == (sorted(left) != sorted(right))
+    for pair in changes:
+        rendered = pair.rendered({})
+        unchanged = {text.split()[0] for text in rendered.unchanged}
+        assert _names(rendered.columns, "before") | unchanged == {n for n, *_ in left} | {"id"}
+        assert _names(rendered.columns, "after") | unchanged == {n for n, *_ in right} | {"id"}
+        told_of = {number for line in rendered.columns for number in line.operations}
         assert told_of | set(pair.operations) == set(range(1, len(told_of | set(pair.operations)) + 1))
 
 
 def _names(rows: tuple[ColumnRow, ...], where: str) -> set[str]:
-    return {getattr(one, where)[0].text for one in rows if getattr(one, where)}
+    return {getattr(line, where)[0].text for line in rows if getattr(line, where)}
 
 
 # Each column as the table shows it: as described, by another name, of another type, or not at all.
@@ -249,15 +249,15 @@ def test_skipped_datasets_have_no_differences(shown: tuple, there: bool, active:
     d = column("d", type_="bigint", active=active)
     applied = dataset(KEY, "rc_a", ID, column("c", type_="integer"), d)
     after = applied if same else dataset(KEY, "rc_a", ID, column("c", type_="bigint"), d)
-    tables = {KEY: ObservedTable(KEY, "rawcore.rc_a", tuple(seen(*one) for one in shown if one), 3)} if there else {}
+    tables = {KEY: ObservedTable(KEY, "rawcore.rc_a", tuple(seen(*args) for args in shown if args), 3)} if there else {}
     made = build_report(CurrentState.of_warehouse([applied], tables, [after]), [after], PolicySet(), environment="dev")
     content = json.loads(json.dumps(made.content))
     if not planned:
         content["operations"] = []
     with pytest.MonkeyPatch.context() as patch:
-        found = compare(content)
+        differences = compare(content)
         patch.setattr(comparison, "_is_unchanged", lambda *_: False)
-        assert found == compare(content)
+        assert differences == compare(content)
 
 
 def test_changed_select_and_increment_of_a_model_are_shown():

@@ -47,8 +47,10 @@ def test_history_policy_with_a_missing_column_is_an_error():
 
 def test_history_without_a_business_key_is_an_error_and_a_table_without_one_a_warning():
     keyless = replace(CUSTOMER, columns=(NAME,))
-    assert [(one.code, one.severity) for one in found(keyless)] == [("no_key", "warning")]
-    assert [(one.code, one.severity) for one in found(replace(keyless, historize=True))] == [("no_key", "error")]
+    assert [(finding.code, finding.severity) for finding in found(keyless)] == [("no_key", "warning")]
+    assert [(finding.code, finding.severity) for finding in found(replace(keyless, historize=True))] == [
+        ("no_key", "error")
+    ]
 
 
 def test_personal_data_needs_an_owner():

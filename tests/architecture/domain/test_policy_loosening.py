@@ -20,7 +20,7 @@ def needs(policy: PolicySet = DEFAULTS, **given: Need) -> PolicySet:
 
 
 def choices(before: PolicySet, after: PolicySet) -> list[str]:
-    return [one.choice for one in loosened(before, after)]
+    return [change.choice for change in loosened(before, after)]
 
 
 def test_unchanged_policy_is_not_looser():
@@ -37,9 +37,9 @@ def test_a_lower_severity_is_looser_and_a_higher_one_is_not(code: str, strict: s
 
 @pytest.mark.parametrize("risk", ["safe", "review", "destructive"])
 def test_fewer_approvals_are_looser_and_more_are_not(risk: str):
-    two, one = needs(**{risk: Need(2)}), needs(**{risk: Need(1)})
-    assert choices(two, one) == [f"approvals.{risk}"]
-    assert choices(one, two) == []
+    two, fewer = needs(**{risk: Need(2)}), needs(**{risk: Need(1)})
+    assert choices(two, fewer) == [f"approvals.{risk}"]
+    assert choices(fewer, two) == []
 
 
 def test_a_role_that_is_dropped_or_changed_is_looser():
@@ -84,8 +84,8 @@ def test_a_looser_and_a_stricter_choice_do_not_cancel_out():
 
 
 def test_loosened_choice_describes_before_and_after():
-    (one,) = loosened(needs(review=Need(2, "approver")), needs(review=Need(1)))
-    assert one.as_json() == {
+    (change,) = loosened(needs(review=Need(2, "approver")), needs(review=Need(1)))
+    assert change.as_json() == {
         "choice": "approvals.review",
         "before": "2 approvals by the role approver",
         "after": "1 approval by any approver",
@@ -93,9 +93,9 @@ def test_loosened_choice_describes_before_and_after():
 
 
 def test_fewer_approvals_of_maintenance_are_looser():
-    one, none = replace(DEFAULTS, maintenance=Need(1)), replace(DEFAULTS, maintenance=Need(0))
-    assert choices(one, none) == ["maintenance"]
-    assert choices(none, one) == []
+    some, none = replace(DEFAULTS, maintenance=Need(1)), replace(DEFAULTS, maintenance=Need(0))
+    assert choices(some, none) == ["maintenance"]
+    assert choices(none, some) == []
     assert choices(replace(DEFAULTS, maintenance=Need(2)), DEFAULTS) == ["maintenance"]
     assert choices(replace(DEFAULTS, maintenance=Need(1)), replace(DEFAULTS, maintenance=Need(1, "admin"))) == []
 

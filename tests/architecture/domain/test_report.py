@@ -93,15 +93,15 @@ print(build_report(CurrentState.of_state(before), after, PolicySet()).fingerprin
 @pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
 def test_the_fingerprint_is_the_same_for_every_hash_seed(locale: str, tmp_path: Path) -> None:
     paths = []
-    for name, one in (("before", BEFORE), ("after", AFTER)):
+    for name, side in (("before", BEFORE), ("after", AFTER)):
         paths.append(tmp_path / name)
-        paths[-1].write_text(dump_state(one), encoding="utf-8")
-    found = set()
+        paths[-1].write_text(dump_state(side), encoding="utf-8")
+    fingerprints = set()
     for seed in range(4 if locale == "C" else 2):
         environment = os.environ | {"PYTHONHASHSEED": str(seed), "LC_ALL": locale, "PYTHONPATH": str(ROOT)}
         command = [sys.executable, "-c", _SCRIPT, *map(str, paths)]
-        found.add(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
-    assert len(found) == 1
+        fingerprints.add(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+    assert len(fingerprints) == 1
 
 
 def test_fingerprint_of_a_report_is_the_same_in_every_release() -> None:
@@ -118,19 +118,19 @@ def test_json_has_the_fields_of_the_contract() -> None:
     document = report(BEFORE, AFTER).as_json()
     assert list(document) == ["format", "fingerprint", "scope", "status", "destructive", "operations", "warnings"]
     known = {"op", "dataset", "column", "from", "to", "decision", "code", "message", "destructive"}
-    assert {name for one in document["operations"] for name in one} <= known
-    assert {tuple(one) for one in document["warnings"]} == {("code", "dataset", "column", "message")}
+    assert {name for operation in document["operations"] for name in operation} <= known
+    assert {tuple(warning) for warning in document["warnings"]} == {("code", "dataset", "column", "message")}
     json.dumps(document)
 
 
 def test_an_operation_is_read_back_from_its_row() -> None:
-    for one in report(BEFORE, AFTER).operations:
-        assert operation_of(json.loads(json.dumps(one.as_row()))) == one
+    for operation in report(BEFORE, AFTER).operations:
+        assert operation_of(json.loads(json.dumps(operation.as_row()))) == operation
 
 
 def test_report_of_equal_states_has_no_changes() -> None:
-    found = report(BEFORE, BEFORE)
-    assert (found.status, found.risk, found.operations) == ("no_changes", "safe", ())
+    change_report = report(BEFORE, BEFORE)
+    assert (change_report.status, change_report.risk, change_report.operations) == ("no_changes", "safe", ())
 
 
 def test_text_lists_status_operations_warnings_and_fingerprint() -> None:
@@ -201,8 +201,8 @@ def test_target_only_requires_a_dataset_scope() -> None:
 
 def test_report_lists_the_datasets_of_its_scope() -> None:
     there = CurrentState.of_state(state())
-    found = build_report(there, datasets(), PolicySet(), Scope(DATASET, "rawcore.rc_a"))
-    assert found.as_json()["scope"] == {
+    change_report = build_report(there, datasets(), PolicySet(), Scope(DATASET, "rawcore.rc_a"))
+    assert change_report.as_json()["scope"] == {
         "kind": "dataset",
         "name": "rawcore.rc_a",
         "dependency_mode": "with_dependencies",
@@ -235,9 +235,9 @@ def test_2000_datasets_with_30_columns_take_less_than_5_seconds() -> None:
 
     before, after = described(False), described(True)
     started = process_time()
-    found = report(before, after)
+    change_report = report(before, after)
     assert process_time() - started < 5
-    assert len(found.operations) == 2000 * 3 * 2
+    assert len(change_report.operations) == 2000 * 3 * 2
 
 
 def test_resolved_scope_keeps_its_datasets_after_a_rename() -> None:

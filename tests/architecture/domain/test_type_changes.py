@@ -96,9 +96,9 @@ def test_widening_never_holds_in_both_directions(one: DataType, other: DataType)
 def test_widening_is_transitive() -> None:
     measured = ["string(5)", "string(11)", "string(26)", "string(40)", "decimal(9,0)", "decimal(10,0)", "decimal(12,2)"]
     types = [*measured, "decimal(20,0)", "decimal(24,4)", *(name for name in NAMES if name != DECIMAL)]
-    wider = {(one, other) for one in types for other in types if classify(one, other).widens}
+    wider = {(old, other) for old in types for other in types if classify(old, other).widens}
     missing = [
-        (one, third) for one, other in wider for also, third in wider if other == also and (one, third) not in wider
+        (old, third) for old, other in wider for also, third in wider if other == also and (old, third) not in wider
     ]
     assert missing == []
 
@@ -187,7 +187,7 @@ def back(value: Any, type_: DataType) -> Any:
 
 @given(st.data(), st.lists(data_types(), min_size=2, max_size=12))
 def test_every_value_survives_a_widening(data: st.DataObject, types: list[DataType]) -> None:
-    widenings = [(one, other) for one in types for other in types if classify_types(one, other).widens]
+    widenings = [(old, other) for old in types for other in types if classify_types(old, other).widens]
     assume(widenings)
     before, after = data.draw(st.sampled_from(widenings))
     value = data.draw(value_of(before))

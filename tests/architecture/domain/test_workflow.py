@@ -63,14 +63,14 @@ def test_every_code_has_a_message_and_a_hint():
     ids=["one", "nobody twice", "no author", "another fingerprint", "a no", "sorted"],
 )
 def test_approvers_are_distinct_users_who_approved_this_fingerprint_and_are_no_authors(decisions, counted):
-    found = workflow.approvers(decisions, fingerprint=PRINT, need=Need(1), authors={"ada"})
-    assert found == counted
+    approvers = workflow.approvers(decisions, fingerprint=PRINT, need=Need(1), authors={"ada"})
+    assert approvers == counted
 
 
 def test_approvers_have_the_required_role_or_a_higher_one():
     decisions = [yes("bob", Role.APPROVER), yes("eve", Role.OPERATOR), yes("root", Role.ADMIN)]
-    found = workflow.approvers(decisions, fingerprint=PRINT, need=Need(2, "approver"), authors=())
-    assert found == ("bob", "root")
+    approvers = workflow.approvers(decisions, fingerprint=PRINT, need=Need(2, "approver"), authors=())
+    assert approvers == ("bob", "root")
 
 
 @pytest.mark.parametrize(

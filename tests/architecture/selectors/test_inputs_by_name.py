@@ -44,8 +44,8 @@ def operations(report: ChangeReport) -> set[tuple[str, str, str]]:
 
 
 def test_state_lists_the_input_of_a_column_matched_by_name(read_by_name: World) -> None:
-    (table,) = (one for one in dataset_states() if one.name == "rc_a")
-    (column,) = (one for one in table.columns if one.name == "v")
+    (table,) = (table for table in dataset_states() if table.name == "rc_a")
+    (column,) = (column for column in table.columns if column.name == "v")
     assert column.inputs == (str(of_view().key),)
 
 

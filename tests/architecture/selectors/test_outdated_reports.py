@@ -90,9 +90,9 @@ def test_signal_is_unchanged_by_approvals_and_new_users(world: World, report: Ch
 def test_report_is_checked_once_per_signal(world: World, report: ChangeReport, monkeypatch: pytest.MonkeyPatch):
     asked, really = [], inbox.is_stale
 
-    def counted(*said: Any) -> str:
-        asked.append(said)
-        return really(*said)
+    def counted(*arguments: Any) -> str:
+        asked.append(arguments)
+        return really(*arguments)
 
     monkeypatch.setattr(inbox, "is_stale", counted)
     signal = inbox.signal(report.environment_id)

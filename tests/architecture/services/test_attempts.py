@@ -49,7 +49,7 @@ def test_execution_killed_at_a_step_is_resumed_without_repeating_a_step(built, d
     resumed = resume_execution(execution=execution, user=built.operator)
     ended = built.work(resumed)
     assert (ended.status, ended.attempt) == ("succeeded", 2)
-    assert [said.partition(" ")[0] for said in built.warehouse.commits] == wanted
+    assert [commit.partition(" ")[0] for commit in built.warehouse.commits] == wanted
     assert built.report().status == "no_changes"
     assert ExecutionRecord.objects.get(execution=execution).document["attempts"] == 2
 
@@ -141,7 +141,7 @@ def test_remaining_steps_of_an_abandoned_execution_are_a_new_report(renamed):
     abandon_execution(execution=execution, user=renamed.operator, reason="another way was found")
     report = renamed.report()
     assert report != execution.report
-    assert [one["side"] for one in report.document["rows"]] == ["history"]
+    assert [row["side"] for row in report.document["rows"]] == ["history"]
 
 
 def test_execution_is_claimed_once_for_two_messages(renamed):

@@ -34,7 +34,7 @@ def pending(world: World, *others: Any) -> Pending:
     return pending_changes(
         environment=environment,
         states=described_states(environment=environment),
-        keys={str(one.key) for one in (customer(), *others)},
+        keys={str(dataset.key) for dataset in (customer(), *others)},
         seen=last_seen(environment=environment),
         through=sealed_through(),
     )
@@ -55,7 +55,7 @@ def test_destructive_change_needs_approval_in_a_load_though_the_policy_allows_it
     agree_on_policy(built.environment, {"severities": {"DROP_COLUMN": "allow"}})
     delete(built, "balance")
     assert built.report().risk == "destructive"
-    assert any("drop_column" in one for one in pending(built).needing)
+    assert any("drop_column" in change for change in pending(built).needing)
 
 
 @pytest.mark.parametrize("name", ["full_name", "customer_id"])
@@ -93,4 +93,4 @@ def test_retired_view_never_applied_needs_approval_in_a_load_of_its_reader(built
         row = customer()
         set_dataset_inputs(dataset=row, inputs=[view], expected_version=row.version)
     built.executed()
-    assert any("stage.stg_new" in one for one in pending(built, view).needing)
+    assert any("stage.stg_new" in change for change in pending(built, view).needing)

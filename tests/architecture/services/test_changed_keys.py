@@ -49,7 +49,7 @@ def add_region(world: World, by=None) -> None:
 
 
 def warned(report: ChangeReport) -> set[tuple[str, str]]:
-    return {(one["code"], one["dataset"]) for one in report.document["warnings"]}
+    return {(warning["code"], warning["dataset"]) for warning in report.document["warnings"]}
 
 
 def test_dataset_recreated_under_its_name_has_no_changes_and_a_warning(moved):
@@ -76,11 +76,11 @@ def test_added_column_is_created_in_the_existing_tables(moved):
 
 
 def test_column_keeps_its_stored_key(moved):
-    before = {table: {one.key for one in shape.columns} for table, shape in moved.warehouse.shapes.items()}
+    before = {table: {column.key for column in shape.columns} for table, shape in moved.warehouse.shapes.items()}
     add_region(moved)
     moved.executed()
     for table, keys in before.items():
-        assert keys < {one.key for one in moved.warehouse.shapes[table].columns}
+        assert keys < {column.key for column in moved.warehouse.shapes[table].columns}
 
 
 def test_applied_state_keeps_the_key_of_its_tables(moved):
@@ -93,7 +93,7 @@ def test_applied_state_keeps_the_key_of_its_tables(moved):
 
 
 def test_dataset_with_a_changed_key_is_in_sync_and_can_be_adopted(moved):
-    assert [one.status for one in drift_of(moved.environment).datasets] == ["in_sync"]
+    assert [dataset.status for dataset in drift_of(moved.environment).datasets] == ["in_sync"]
     (known,) = described_states(environment=moved.environment)
     asked = {"user": moved.operator, "reason": "as it is"}
     (row,) = adopt_as_baseline(environment=moved.environment, dataset_keys=[known.key], **asked)

@@ -15,8 +15,8 @@ def test_concurrent_requests_create_one_execution():
     customers(world.author)
     preview = world.previewed()
     asked = at_once(*(lambda: ask(world, preview.report) for _ in range(4)))
-    assert len({one.execution.pk for one in asked}) == 1
-    assert sorted(one.requested for one in asked) == [False, False, False, True]
+    assert len({answer.execution.pk for answer in asked}) == 1
+    assert sorted(answer.requested for answer in asked) == [False, False, False, True]
     assert Execution.objects.count() == 1
 
 
@@ -28,4 +28,4 @@ def test_two_workers_with_the_same_message_claim_once():
     execution = world.queued()
     names = [f"w{number}" for number in range(4)]
     claimed = at_once(*(lambda name=name: claim_execution(execution_pk=execution.pk, worker=name) for name in names))
-    assert len([one for one in claimed if one is not None]) == 1
+    assert len([claim for claim in claimed if claim is not None]) == 1

@@ -97,9 +97,11 @@ def test_a_removed_check_breaks_the_contract(world: World):
     check = the_check()
     with acting_as(world.author):
         retire_check(check=check, expected_version=check.version)
-    found = sorted((one.op, one.message.partition(";")[0]) for one in operations_of(world.report()))
+    operations = sorted(
+        (operation.op, operation.message.partition(";")[0]) for operation in operations_of(world.report())
+    )
     moved = ("change_logic", "the checks that hold rows back moved")  # a check that stops decides rows, too
-    assert found == [("change_contract", "check amounts is removed"), moved]
+    assert operations == [("change_contract", "check amounts is removed"), moved]
 
 
 def test_a_retired_dataset_withdraws_its_contract(world: World):

@@ -16,7 +16,7 @@ def key() -> str:
 
 
 def statuses(world) -> list[str]:
-    return [one.status for one in drift_of(world.environment).datasets]
+    return [dataset.status for dataset in drift_of(world.environment).datasets]
 
 
 def change_by_hand(world) -> None:
@@ -43,14 +43,14 @@ def test_unchanged_dataset_is_in_sync(built):
 
 
 def test_dataset_changed_by_hand_is_drifted(drifted):
-    (one,) = drift_of(drifted.environment).datasets
-    assert (one.status, {difference.what for difference in one.differences}) == ("drifted", {"column_name"})
+    (dataset,) = drift_of(drifted.environment).datasets
+    assert (dataset.status, {difference.what for difference in dataset.differences}) == ("drifted", {"column_name"})
 
 
 def test_drift_without_observations_is_unknown(built):
     built.environment.observations.all().delete()
-    found = drift_of(built.environment)
-    assert (statuses(built), found.at) == (["unknown"], None)
+    drift = drift_of(built.environment)
+    assert (statuses(built), drift.at) == (["unknown"], None)
 
 
 def test_drift_of_a_table_without_applied_state_is_unknown(built):
@@ -62,7 +62,9 @@ def test_adopted_drift_is_in_sync_and_the_next_report_reverses_it(drifted):
     adopt(drifted)
     assert statuses(drifted) == ["in_sync"]
     operations = drifted.report().document["operations"]
-    assert {(one["op"], one["from"], one["to"]) for one in operations} == {("rename_column", "other", "balance")}
+    assert {(operation["op"], operation["from"], operation["to"]) for operation in operations} == {
+        ("rename_column", "other", "balance")
+    }
 
 
 def test_dataset_without_applied_state_can_be_adopted(built):

@@ -28,10 +28,10 @@ def take(holder: Holder, *keys: str):
 
 
 def refused(holder: Holder, *keys: str) -> Refused:
-    with pytest.raises(Refused) as said:
+    with pytest.raises(Refused) as error:
         take(holder, *keys)
-    assert said.value.code == "LEASE_HELD"
-    return said.value
+    assert error.value.code == "LEASE_HELD"
+    return error.value
 
 
 def test_lease_of_a_dataset_is_refused_to_a_second_holder(db):
@@ -86,9 +86,9 @@ def test_breaking_a_lease_requires_the_execute_permission_and_a_logged_reason(wo
         (None, "stuck", "NO_PERSON"),
         (world.operator, " ", "NO_REASON"),
     ):
-        with pytest.raises(Refused) as said:
+        with pytest.raises(Refused) as error:
             break_lease(lease=lease, user=who, reason=reason)
-        assert said.value.code == code
+        assert error.value.code == code
     break_lease(lease=lease, user=world.operator, reason="the machine is gone")
     assert not held.renew()
     entry = ChangeLogEntry.objects.get(subject_kind="lease")

@@ -58,10 +58,10 @@ def test_tables_for_open_readers_are_created_without_features(open_world):
 @pytest.mark.full
 def test_rename_for_open_readers_needs_approval_and_names_the_readers_it_would_exclude(report):
     renames = operations_of(report)
-    assert [(one.op, one.decision, one.code) for one in renames] == [
+    assert [(operation.op, operation.decision, operation.code) for operation in renames] == [
         ("rename_column", "needs_approval", "REWRITE_TABLE")
     ] * 2
-    assert all("Polars could not read the table" in one.message for one in renames)
+    assert all("Polars could not read the table" in operation.message for operation in renames)
 
 
 @pytest.mark.full
@@ -89,7 +89,7 @@ def test_accepted_lost_readers_permit_column_mapping(open_world, report):
     open_world.work(request_execution(report=report, user=open_world.operator).execution)
     assert features(open_world) == {COLUMN_MAPPING}
     rename(open_world, "display_name", "shown_name")
-    assert {one.code for one in operations_of(open_world.report())} == {"RENAME_COLUMN", "DROP_FEATURES"}
+    assert {operation.code for operation in operations_of(open_world.report())} == {"RENAME_COLUMN", "DROP_FEATURES"}
 
 
 def test_a_preview_from_before_the_acceptance_is_not_executed(open_world, report):
@@ -126,7 +126,7 @@ def test_widening_of_a_number_rewrites_the_table_and_a_longer_text_does_not(open
         number, text = columns["customer_id"], columns["full_name"]
         update_target_column(column=number, expected_version=number.version, type="bigint")
         update_target_column(column=text, expected_version=text.version, type="string(200)")
-    codes = {(one.column, one.code) for one in operations_of(open_world.report())}
+    codes = {(operation.column, operation.code) for operation in operations_of(open_world.report())}
     assert codes == {("customer_id", "REWRITE_TABLE"), ("full_name", "WIDEN_COLUMN")}
     steps = open_world.previewed().document["steps"]
     assert {step["retyped"][0]["name"]: step["rewrites"] for step in steps if step["op"] == "widen_column"} == {
@@ -166,8 +166,8 @@ def test_rename_of_technical_columns_with_their_table_rewrites_it(open_world):
     dataset = TargetDataset.objects.get(name="rc_crm_customer")
     with acting_as(open_world.author):
         rename_dataset(dataset=dataset, name="rc_crm_client", expected_version=dataset.version)
-    found = {(one.op, one.code) for one in operations_of(open_world.report())}
-    assert found == {("rename_table", "RENAME_TABLE"), ("rename_column", "REWRITE_TABLE")}
+    operations = {(operation.op, operation.code) for operation in operations_of(open_world.report())}
+    assert operations == {("rename_table", "RENAME_TABLE"), ("rename_column", "REWRITE_TABLE")}
     open_world.executed()
     assert features(open_world) == set()
 
@@ -194,9 +194,9 @@ def closed_world(built) -> World:
 
 def test_report_that_drops_unsupported_features_needs_approval(closed_world):
     report = closed_world.report()
-    assert [(one.op, one.dataset, one.decision, one.code) for one in operations_of(report)] == [
-        ("drop_features", name, "needs_approval", "DROP_FEATURES") for name in TABLES
-    ]
+    assert [
+        (operation.op, operation.dataset, operation.decision, operation.code) for operation in operations_of(report)
+    ] == [("drop_features", name, "needs_approval", "DROP_FEATURES") for name in TABLES]
     message = "some readers of the environment lack columnMapping and typeWidening; "
     assert all(operation.message.startswith(message) for operation in operations_of(report))
     with pytest.raises(Refused) as refused:
@@ -233,4 +233,4 @@ def test_tables_keep_their_features_where_only_spark_reads(built):
 
 def test_rename_for_spark_readers_is_allowed(built):
     rename(built, "full_name", "display_name")
-    assert {one.code for one in operations_of(built.report())} == {"RENAME_COLUMN"}
+    assert {operation.code for operation in operations_of(built.report())} == {"RENAME_COLUMN"}

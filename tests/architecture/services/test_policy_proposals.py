@@ -223,8 +223,8 @@ def test_database_refuses_a_proposal_accepted_by_its_proposer(built, root):
 
 def test_other_policy_managers_are_notified_of_a_proposal_and_asked_to_decide(built, root, rita):
     update(built, LOOSE, root)
-    told = Notice.objects.filter(event__kind="policy.proposed")
-    assert {one.user.username for one in told} == {"rita"}
+    notices = Notice.objects.filter(event__kind="policy.proposed")
+    assert {notice.user.username for notice in notices} == {"rita"}
     (asked,), (own,) = policies_waiting(rita), policies_waiting(root)
     assert (asked.own, asked.whom, own.own) == (False, ("rita",), True)
     assert (tasks_of(rita).count, tasks_of(root).count) == (1, 0)
@@ -233,8 +233,8 @@ def test_other_policy_managers_are_notified_of_a_proposal_and_asked_to_decide(bu
 
 def test_proposer_is_notified_of_the_decision(built, root, rita):
     accept_policy(proposal=update(built, LOOSE, root), user=rita)
-    told = Notice.objects.filter(event__kind="policy.decided")
-    assert {one.user.username for one in told} == {"root"}
+    notices = Notice.objects.filter(event__kind="policy.decided")
+    assert {notice.user.username for notice in notices} == {"root"}
     assert policies_waiting(rita) == ()
     assert not Notice.objects.filter(event__kind="policy.proposed", read_at__isnull=True).exists()
 

@@ -35,20 +35,20 @@ def exported(artifact: dict) -> dict:
 
 
 def test_record_contains_requester_scope_approvals_fingerprints_and_result(built, record):
-    said = record.document
-    assert (said["format"], said["environment"], said["outcome"]) == ("execution-record/v2", "dev", "succeeded")
-    assert (said["requested_by"], said["scope"]["kind"], said["dependency_mode"]) == (
+    body = record.document
+    assert (body["format"], body["environment"], body["outcome"]) == ("execution-record/v2", "dev", "succeeded")
+    assert (body["requested_by"], body["scope"]["kind"], body["dependency_mode"]) == (
         "olga",
         "all",
         "with_dependencies",
     )
-    assert [one["person"] for one in said["approvals"]] == ["bob"]
-    assert said["report"]["fingerprint"] == record.execution.report.fingerprint
-    assert said["preview"]["fingerprint"] == record.execution.preview.fingerprint
-    assert said["software"]["Django"]
-    assert {one["status"] for one in said["operations"]} == {"succeeded"}
-    assert all("version_after" in one and "statement" in one for one in said["operations"])
-    assert said["seconds"] is not None
+    assert [approval["person"] for approval in body["approvals"]] == ["bob"]
+    assert body["report"]["fingerprint"] == record.execution.report.fingerprint
+    assert body["preview"]["fingerprint"] == record.execution.preview.fingerprint
+    assert body["software"]["Django"]
+    assert {operation["status"] for operation in body["operations"]} == {"succeeded"}
+    assert all("version_after" in operation and "statement" in operation for operation in body["operations"])
+    assert body["seconds"] is not None
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,8 @@ def test_record_contains_requester_scope_approvals_fingerprints_and_result(built
 def test_record_of_changes_executed_by_a_load_contains_the_scope_of_the_load(built, scope: Scope, mode: str):
     pending = Pending(Basis(built.environment, Scope(), (), (), Seen({}, frozenset(), None), PolicySet()))
     execution = begin_execution(pending=pending, reason="load run night-1", user=built.operator, scope=scope)
-    said = finish_execution(execution=execution).record.document
-    assert (said["dependency_mode"], said["scope"]["kind"]) == (mode, scope.kind)
+    body = finish_execution(execution=execution).record.document
+    assert (body["dependency_mode"], body["scope"]["kind"]) == (mode, scope.kind)
 
 
 def test_record_and_approval_verify_from_the_file_alone(record):

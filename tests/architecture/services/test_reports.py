@@ -34,7 +34,7 @@ def rename(world, old: str, new: str, by=None) -> None:
 
 
 def ops(report: ChangeReport) -> list[tuple[str, str]]:
-    return [(one.op, one.side) for one in operations_of(report)]
+    return [(operation.op, operation.side) for operation in operations_of(report)]
 
 
 def test_report_creates_a_new_dataset_with_its_history(world):
@@ -115,10 +115,10 @@ def test_report_of_a_selection_longer_than_a_postgresql_index_entry_is_stored_on
 
 def test_reports_of_other_scopes_stay_open(built):
     rename(built, "full_name", "display_name")
-    one = built.report(Scope(DATASET, "rawcore.rc_crm_customer"))
+    report = built.report(Scope(DATASET, "rawcore.rc_crm_customer"))
     built.report()
-    one.refresh_from_db()
-    assert one.status == "open"
+    report.refresh_from_db()
+    assert report.status == "open"
 
 
 def test_rejected_report_is_not_reused(built):
@@ -215,7 +215,7 @@ def test_a_retired_column_touches_metadata_only(built):
     with acting_as(built.author):
         retire_column(column=column("balance"), expected_version=column("balance").version)
     report = built.report()
-    assert {one.decision for one in operations_of(report)} == {"metadata_only"}
+    assert {operation.decision for operation in operations_of(report)} == {"metadata_only"}
 
 
 def test_renamed_dataset_renames_its_history(built):

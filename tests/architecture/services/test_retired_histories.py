@@ -41,7 +41,7 @@ def decided(world: World) -> list[tuple[str, str, str, str]]:
     """Return the operations of a report that concern the use of the history."""
     rows = world.report().document["rows"]
     return [
-        (one["op"], one["side"], one["decision"], one["code"]) for one in rows if one["op"].endswith("retire_table")
+        (row["op"], row["side"], row["decision"], row["code"]) for row in rows if row["op"].endswith("retire_table")
     ]
 
 
@@ -150,7 +150,7 @@ def test_restored_dataset_needs_approval_for_logic_changed_while_retired(built):
     with acting_as(built.author):
         unretire_dataset(dataset=customer(), expected_version=customer().version)
     rows = built.report().document["rows"]
-    assert {(one["op"], one["decision"], one["code"]) for one in rows} == {
+    assert {(row["op"], row["decision"], row["code"]) for row in rows} == {
         ("unretire_table", "metadata_only", "METADATA_ONLY"),
         ("change_logic", "needs_approval", "HISTORY_DIFFERS"),
     }

@@ -154,7 +154,7 @@ def test_change_of_each_row_rule_of_a_history_needs_approval_by_another_user(wor
         with acting_as(editor):
             change()
         report = world.report()
-        codes = {(one.decision, one.code) for one in operations_of(report)}
+        codes = {(operation.decision, operation.code) for operation in operations_of(report)}
         if ("needs_approval", "HISTORY_DIFFERS") not in codes:
             faults[name] = codes
         else:
@@ -172,11 +172,11 @@ def test_rules_not_recorded_by_an_older_release_are_recorded_by_the_next_executi
     with acting_as(world.author):
         dataset = order()
         update_target_dataset(dataset=dataset, expected_version=dataset.version, filter="id > 0")
-    assert {one.message.partition(";")[0] for one in operations_of(world.report())} == {"the filter moved"}
+    assert {operation.message.partition(";")[0] for operation in operations_of(world.report())} == {"the filter moved"}
     world.executed()
     assert world.report().status == "no_changes"
     of_check(severity="warn")()
-    messages = [one.message.partition(";")[0] for one in operations_of(world.report())]
+    messages = [operation.message.partition(";")[0] for operation in operations_of(world.report())]
     assert messages == ["the checks that hold rows back moved"]
 
 
@@ -184,7 +184,7 @@ def test_a_fractional_limit_of_a_check_is_reported_and_executed(world: World) ->
     limits = {"columns": "amount", "minimum": 0.5}
     create_check(dataset=order(), name="limited", kind="range", arguments=limits, severity="stop")
     assert QualityCheck.objects.get(name="limited").arguments == limits
-    assert [one.code for one in operations_of(world.report())] == ["HISTORY_DIFFERS"]
+    assert [operation.code for operation in operations_of(world.report())] == ["HISTORY_DIFFERS"]
     world.executed()
     assert world.report().status == "no_changes"
 
@@ -210,7 +210,7 @@ def test_ghost_row_rule_of_a_child_is_in_the_report_of_the_parent(world: World, 
     with pytest.raises(Refused, match="eddy is an author"):
         approve(report=report, user=editor)
     everything = operations_of(world.report())
-    assert {one.dataset for one in everything} == {ORDER, LINE}
+    assert {operation.dataset for operation in everything} == {ORDER, LINE}
 
 
 def test_editors_of_a_retired_reference_are_authors_of_the_report_of_the_parent(world: World) -> None:
@@ -225,6 +225,6 @@ def test_editors_of_a_retired_reference_are_authors_of_the_report_of_the_parent(
     seal_as_written()
     committed()
     report = world.report(Scope(DATASET, ORDER, target_only=True))
-    assert [one.code for one in operations_of(report)] == ["HISTORY_DIFFERS"]
+    assert [operation.code for operation in operations_of(report)] == ["HISTORY_DIFFERS"]
     with pytest.raises(Refused, match="eddy is an author"):
         approve(report=report, user=editor)

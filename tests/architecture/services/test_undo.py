@@ -52,9 +52,9 @@ def undo(world: World, record: ExecutionRecord, *operations: int, by=None) -> Ch
 
 
 def refused(world: World, record: ExecutionRecord, *operations: int) -> Refused:
-    with pytest.raises(Refused) as found:
+    with pytest.raises(Refused) as error:
         undo(world, record, *operations)
-    return found.value
+    return error.value
 
 
 def executed(world: World, report: ChangeReport) -> Execution:
@@ -63,7 +63,7 @@ def executed(world: World, report: ChangeReport) -> Execution:
 
 
 def said(report: ChangeReport) -> list[tuple[str, str, str, str]]:
-    return [(one.op, one.side, one.from_, one.to) for one in operations_of(report)]
+    return [(operation.op, operation.side, operation.from_, operation.to) for operation in operations_of(report)]
 
 
 def wrote(world: World, run_id: str, *, versions: tuple[int, int] = (3, 4), kind: str = "load") -> None:
@@ -77,7 +77,7 @@ def wrote(world: World, run_id: str, *, versions: tuple[int, int] = (3, 4), kind
 
 
 def ordinals(record: ExecutionRecord, op: str) -> list[int]:
-    return [one["ordinal"] for one in record.document["operations"] if one["op"] == op]
+    return [operation["ordinal"] for operation in record.document["operations"] if operation["op"] == op]
 
 
 @pytest.fixture
@@ -150,15 +150,15 @@ def test_requester_of_an_undo_cannot_approve_it(built, renamed):
     needs = {"approvals": {"safe": {"count": 1, "role": ""}}}
     update_policies(environment=built.environment, policies=needs, expected_version=1, user=root)
     report = undo(built, renamed, by=built.approver)
-    with pytest.raises(Refused) as found:
+    with pytest.raises(Refused) as error:
         approve(report=report, user=built.approver)
-    assert found.value.code == "OWN_CHANGE"
+    assert error.value.code == "OWN_CHANGE"
 
 
 def test_undo_requires_a_user(renamed):
-    with pytest.raises(Refused) as found:
+    with pytest.raises(Refused) as error:
         undo_report(record=renamed, user=None)
-    assert found.value.code == "NO_PERSON"
+    assert error.value.code == "NO_PERSON"
 
 
 def test_repeated_undo_returns_the_same_report(built, renamed):
@@ -185,10 +185,10 @@ def test_executed_undo_can_be_undone(built, renamed):
 def test_undo_of_one_operation_covers_base_and_history_and_leaves_the_rest(built, both):
     (chosen, _) = ordinals(both, "rename_column")
     report = undo(built, both, chosen)
-    assert {one[0] for one in said(report)} == {"rename_column"}
+    assert {operation[0] for operation in said(report)} == {"rename_column"}
     executed(built, report)
     assert built.report().status == "open"
-    assert {one[0] for one in said(built.report())} == {"rename_column"}
+    assert {operation[0] for operation in said(built.report())} == {"rename_column"}
 
 
 def test_second_undo_covers_the_remaining_operations_of_a_record(built, both):
@@ -212,19 +212,19 @@ def test_undo_refuses_an_unknown_operation(built, renamed):
 
 
 def test_undo_refuses_an_operation_on_which_a_later_one_of_the_record_depends(built, both):
-    found = refused(built, both, ordinals(both, "widen_column")[0])
-    assert found.code == "LATER_OPERATIONS"
-    assert "rename_column rawcore.rc_crm_customer: full_name → display_name" in found.message
-    assert found.hint == "undo both"
+    refusal = refused(built, both, ordinals(both, "widen_column")[0])
+    assert refusal.code == "LATER_OPERATIONS"
+    assert "rename_column rawcore.rc_crm_customer: full_name → display_name" in refusal.message
+    assert refusal.hint == "undo both"
 
 
 @pytest.mark.full
 def test_undo_refuses_an_operation_on_which_a_named_later_execution_depends(built, renamed):
     rename(built, "display_name", "name_shown")
     later = built.executed()
-    found = refused(built, renamed)
-    assert found.code == "LATER_OPERATIONS"
-    assert found.hint == f"undo execution {later.pk} first"
+    refusal = refused(built, renamed)
+    assert refusal.code == "LATER_OPERATIONS"
+    assert refusal.hint == f"undo execution {later.pk} first"
     executed(built, undo(built, later.record))
     assert said(undo(built, renamed))
 
@@ -233,7 +233,7 @@ def test_undo_keeps_independent_changes_of_a_later_execution(built, renamed):
     rename(built, "balance", "saldo")
     built.executed()
     executed(built, undo(built, renamed))
-    assert {one[2:] for one in said(built.report())} == {("full_name", "display_name")}
+    assert {operation[2:] for operation in said(built.report())} == {("full_name", "display_name")}
 
 
 def test_undo_refuses_operations_undone_before(built, renamed):
@@ -252,8 +252,8 @@ def test_undo_refuses_operations_reversed_by_a_later_execution(built, renamed):
 def test_undo_refuses_a_table_changed_by_hand(built, renamed):
     for table in built.warehouse.shapes:
         built.warehouse.rename_behind_your_back(table, "balance", "by_hand")
-    found = refused(built, renamed)
-    assert (found.code, "by_hand" in found.message) == ("TABLE_MOVED", True)
+    refusal = refused(built, renamed)
+    assert (refusal.code, "by_hand" in refusal.message) == ("TABLE_MOVED", True)
 
 
 def test_undo_refuses_a_record_without_finished_operations(built, renamed):
@@ -266,9 +266,9 @@ def test_undo_refuses_a_record_without_finished_operations(built, renamed):
 
 def test_undo_to_a_version_is_refused_after_a_load_wrote_rows(built, both):
     wrote(built, "night-7")
-    found = refused(built, both)
-    assert found.code == "WRITTEN_SINCE"
-    assert "load run night-7 wrote rows since" in found.message
+    refusal = refused(built, both)
+    assert refusal.code == "WRITTEN_SINCE"
+    assert "load run night-7 wrote rows since" in refusal.message
 
 
 def test_undo_of_a_rename_is_possible_after_a_load_wrote_rows(built, both):
@@ -286,9 +286,9 @@ def test_preview_of_an_undo_is_refused_after_a_load_wrote_rows(built, both):
     report = undo(built, both)
     ChangeReport.objects.filter(pk=report.pk).update(status="open")
     wrote(built, "night-8")
-    with pytest.raises(Refused) as found:
+    with pytest.raises(Refused) as error:
         make_preview(report=report, user=built.operator)
-    assert found.value.code == "WRITTEN_SINCE"
+    assert error.value.code == "WRITTEN_SINCE"
 
 
 def test_undo_of_a_widening_restores_the_version_before(built, both):
@@ -304,7 +304,7 @@ def test_undo_of_a_widening_restores_the_version_before(built, both):
 
 
 def test_record_offers_the_undo_of_each_operation_from_last_to_first(built, both):
-    assert [(one.group.describe().split()[0], one.refused) for one in offered(both)] == [
+    assert [(offer.group.describe().split()[0], offer.refused) for offer in offered(both)] == [
         ("rename_column", None),
         ("widen_column", None),
     ]
@@ -316,7 +316,7 @@ def test_record_offers_the_undo_of_each_operation_from_last_to_first(built, both
 def test_record_lists_operations_that_cannot_be_undone_with_the_reason(built, both):
     wrote(built, "night-7")
     executed(built, undo(built, both, *ordinals(both, "rename_column")))
-    codes = {one.group.describe().split()[0]: one.refused.code for one in offered(both)}
+    codes = {offer.group.describe().split()[0]: offer.refused.code for offer in offered(both)}
     assert codes == {"rename_column": "ALREADY_UNDONE", "widen_column": "WRITTEN_SINCE"}
 
 
@@ -340,7 +340,7 @@ def test_changes_executed_by_a_load_can_be_undone(built):
     todo = Todo(pending.steps, tuple(range(len(pending.steps))))
     built._run(todo, attempt_of_load(execution), None)
     record = finish_execution(execution=execution).record
-    assert [one.refused for one in offered(record)] == [None]
+    assert [offer.refused for offer in offered(record)] == [None]
     assert undo(built, record).scope["name"] == "rawcore.rc_crm_customer"
 
 
@@ -351,7 +351,7 @@ def test_undone_change_keeps_its_authors_in_the_next_report(built, renamed):
 
 def test_undone_change_keeps_its_log_entries_in_the_next_report(built, renamed):
     executed(built, undo(built, renamed))
-    assert "renamed" in {one.entry.action for one in behind(built.report(), limit=9).entries}
+    assert "renamed" in {item.entry.action for item in behind(built.report(), limit=9).entries}
 
 
 def test_vacuum_is_refused_while_an_open_undo_needs_the_files(built, both):

@@ -120,7 +120,7 @@ def test_choice_of_fewer_readers_becomes_a_proposal(operator: Client, world: Wor
     assert policy_of(world.environment).readers == "open"
     assert chosen("spark") == 302
     assert policy_of(world.environment).readers == "open"
-    assert [one["choice"] for one in PolicyProposal.objects.get().looser] == ["readers"]
+    assert [change["choice"] for change in PolicyProposal.objects.get().looser] == ["readers"]
     assert chosen("everybody") == 422
 
 

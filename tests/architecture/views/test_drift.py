@@ -26,7 +26,7 @@ def test_drift_page_lists_differences(world: World, viewer: Client):
 def test_adopting_drift_requires_a_reason_and_is_logged(world: World):
     key = next(key for key, shape in world.warehouse.shapes.items() if not shape.qualified_name.endswith("_hist"))
     shape = world.warehouse.shapes[key]
-    columns = tuple(one for one in shape.columns if one.name != "balance")
+    columns = tuple(column for column in shape.columns if column.name != "balance")
     world.warehouse.shapes[key] = replace(shape, columns=columns)
     world.warehouse.show()
     olga = signed_in(world.operator)

@@ -241,11 +241,11 @@ def test_execution_page_shows_undo_options_and_creates_the_undo_report(world: Wo
 
 
 def test_undo_form_preselects_all_operations_and_undoes_the_chosen_ones(olga: Client, two: Execution):
-    found = ticks(section(read(olga, page_of(two)), "undo"))
-    assert [ticked for _, ticked in found] == [True, True]
-    olga.post(page_of(two, "undo/"), {"choose": "yes", "operation": [found[0][0]]})
+    boxes = ticks(section(read(olga, page_of(two)), "undo"))
+    assert [ticked for _, ticked in boxes] == [True, True]
+    olga.post(page_of(two, "undo/"), {"choose": "yes", "operation": [boxes[0][0]]})
     operations = ChangeReport.objects.get(undo_of=two.record).document["operations"]
-    assert {one["op"] for one in operations} == {"rename_column"}
+    assert {operation["op"] for operation in operations} == {"rename_column"}
 
 
 def test_undo_form_without_a_choice_is_refused(olga: Client, two: Execution):
@@ -340,10 +340,10 @@ def test_dry_run_omits_sample_values_of_sensitive_columns(olga: Client, previewe
     result = {"succeeded": True, "error": None, "steps": [], "tables": {"t1": {"before": side}}, "queries": []}
     made = DryRun.objects.create(preview=previewed, status="succeeded", result=result)
     addresses = (address(previewed.report), f"/api/v1/dry-runs/{made.pk}/")
-    assert all("Zebedee" in html_of(olga.get(one)) for one in addresses)
+    assert all("Zebedee" in html_of(olga.get(url)) for url in addresses)
     columns = TargetColumn.objects.filter(dataset__name="rc_crm_customer", name__in=("full_name", "display_name"))
     assert columns.update(pii=True)
-    assert not any("Zebedee" in html_of(olga.get(one)) for one in addresses)
+    assert not any("Zebedee" in html_of(olga.get(url)) for url in addresses)
 
 
 def test_failed_dry_run_shows_its_error(olga: Client, previewed: Preview):

@@ -33,13 +33,13 @@ def renamed(world: World) -> ChangeReport:
 
 
 def asked(user: object) -> list[tuple[str, int]]:
-    return [(one.ask, one.pk) for one in waiting_for(user)]
+    return [(task.ask, task.pk) for task in waiting_for(user)]
 
 
 def badge(html: str) -> str:
     """The number in the top bar; empty if nothing waits."""
-    found = re.search(r'class="inbox-count">(\d+)', html)
-    return found[1] if found else ""
+    match = re.search(r'class="inbox-count">(\d+)', html)
+    return match[1] if match else ""
 
 
 # --- nothing ---------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def test_inbox_poll_returns_204_while_nothing_changes(world: World, renamed: Cha
 def test_inbox_count_runs_one_query_without_tasks_and_two_with_a_task(
     world: World, renamed: ChangeReport, django_assert_num_queries: DjangoAssertNumQueries
 ):
-    bob, olga = (AccountBackend().get_user(one.pk) for one in (world.approver, world.operator))
+    bob, olga = (AccountBackend().get_user(user.pk) for user in (world.approver, world.operator))
     for user in (bob, olga):
         may_somewhere(user, "accounts.manage_users")  # what people may is asked by every page
     with django_assert_num_queries(2):

@@ -271,8 +271,8 @@ def test_an_approver_accepts_a_broken_contract_on_the_page(db: None):
     assert "the contract of mart.sales, read by dashboard Board (Finance)" in words(section(page, "approvals"))
     assert "CONTRACT_BROKEN" in words(html_of(bob.post(address(report, "approve/"), {"note": ""})))
     assert bob.post(address(report, "approve/"), {"note": "", "contracts_broken": "on"}).status_code == 302
-    said = words(section(read(bob, address(report)), "approvals"))
-    assert "broken contract of mart.sales accepted, read by dashboard Board (Finance)" in said
+    text = words(section(read(bob, address(report)), "approvals"))
+    assert "broken contract of mart.sales accepted, read by dashboard Board (Finance)" in text
 
 
 def test_report_page_without_lost_readers_offers_no_acceptance(world: World):

@@ -74,9 +74,9 @@ class Walker:
     def focus(self, role: str, name: str | re.Pattern, *, exact: bool = True) -> None:
         """Put the focus there, as Tab would, and see that it takes it."""
         exactly = {"exact": exact} if isinstance(name, str) else {}
-        found = self.page.get_by_role(role, name=name, **exactly).first
-        found.focus()
-        expect(found).to_be_focused()
+        element = self.page.get_by_role(role, name=name, **exactly).first
+        element.focus()
+        expect(element).to_be_focused()
 
     def use(self, role: str, name: str | re.Pattern, *, exact: bool = True, key: str = "Enter") -> None:
         """Use a button or link by keyboard."""
@@ -99,11 +99,11 @@ class Walker:
             self.press("Enter")
             expect(toggler).to_have_attribute("aria-expanded", "true")
 
-    def picture(self, said: str) -> None:
+    def picture(self, name: str) -> None:
         """A screenshot among the artifacts; a page that scrolls sideways is none to show."""
         assert sideways(self.page) == 0, f"{self.page.url} scrolls sideways"
         ARTIFACTS.mkdir(exist_ok=True)
-        self.page.screenshot(path=Path(ARTIFACTS) / f"walk-{said}-{self.width}.png", full_page=True)
+        self.page.screenshot(path=Path(ARTIFACTS) / f"walk-{name}-{self.width}.png", full_page=True)
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def walkers(browser: Browser, site: str, request: pytest.FixtureRequest) -> Iter
         return made[-1]
 
     yield make
-    complaints = [said for walker in made for said in walker.complaints.take()]
+    complaints = [complaint for walker in made for complaint in walker.complaints.take()]
     for walker in made:
         walker.context.close()
     assert complaints == []

@@ -52,8 +52,8 @@ def test_columns_are_edited_in_place_and_pasted(mia: Walker, airport: TargetData
     reach(mia, "name", "description")
     mia.type("Display name")
     mia.press("Enter")
-    said = mia.page.locator('tr[data-name="name"] [data-cell="description"] .cell-text')
-    expect(said).to_have_text("Display name")
+    cell = mia.page.locator('tr[data-name="name"] [data-cell="description"] .cell-text')
+    expect(cell).to_have_text("Display name")
     expect(mia.page.locator("#columns [aria-busy]")).to_have_count(0)
 
     reach(mia, "icao", "owner")

@@ -76,9 +76,9 @@ def looked_at() -> dict[str, dict[str, Found]]:
 
 def _look(way: str, looked_at: dict[str, dict[str, Found]], request: pytest.FixtureRequest) -> dict[str, Found]:
     if way not in looked_at:
-        found = {name: Found() for name in NAMES}
-        request.getfixturevalue("visits")(found, by_night_looked if way == "night" else by_day_looked)
-        looked_at[way] = found
+        survey = {name: Found() for name in NAMES}
+        request.getfixturevalue("visits")(survey, by_night_looked if way == "night" else by_day_looked)
+        looked_at[way] = survey
     return looked_at[way]
 
 
@@ -106,21 +106,21 @@ class Visit:
 
     def to(self, name: str, way: str | Callable[[Page], None], *, refused: bool = False) -> None:
         """Go there and look. ``refused``: the page's own status is an error."""
-        found = self.found[name]
-        found.whole = True
+        findings = self.found[name]
+        findings.whole = True
         try:
             way(self.page) if callable(way) else self.page.goto(f"{self.site}{way}")
             if name in DRAWN:
                 self.page.locator(DRAWN[name]).first.wait_for()
             expect(self.page.locator(".graph-wait")).to_have_count(0)
-            self.examined(self.page, found)
+            self.examined(self.page, findings)
         except BrowserError as broken:
-            found.complaints.append(f"could not be looked at: {broken}")
+            findings.complaints.append(f"could not be looked at: {broken}")
         self.page.set_viewport_size(WIDTHS["wide"])
-        said = self.complaints.take()
+        complaints = self.complaints.take()
         if refused:
-            said = [one for one in said if "Failed to load resource" not in one]
-        found.complaints += said
+            complaints = [complaint for complaint in complaints if "Failed to load resource" not in complaint]
+        findings.complaints += complaints
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def visits(
 ):
     """Visits all pages: signing in, then as somebody who may do everything, then as somebody who may not."""
 
-    def all_pages(found: dict[str, Found], examined: Callable[[Page, Found], None]) -> None:
+    def all_pages(survey: dict[str, Found], examined: Callable[[Page, Found], None]) -> None:
         def preview() -> Preview:
             return request.getfixturevalue("controlled")
 
@@ -144,7 +144,7 @@ def visits(
         context = browser.new_context(viewport=WIDTHS["wide"], reduced_motion="reduce")
         context.set_default_timeout(60_000)
         context.add_init_script(path=AXE)
-        visit = Visit(context.new_page(), site, Complaints().watch(context), found, examined)
+        visit = Visit(context.new_page(), site, Complaints().watch(context), survey, examined)
         _signing_in(visit, person, settings)
         let_in(context, site, starter)
         create_token(user=starter, name="laptop")
@@ -256,24 +256,24 @@ def _conflict(page: Page, site: str, dataset: TargetDataset) -> None:
     page.locator("#conflict").wait_for()
 
 
-def by_day_looked(page: Page, found: Found) -> None:
-    found.axe += _at("light, wide", accessible_faults(page))
+def by_day_looked(page: Page, findings: Found) -> None:
+    findings.axe += _at("light, wide", accessible_faults(page))
     page.set_viewport_size(WIDTHS["narrow"])
     expect(page.locator(".graph-wait")).to_have_count(0)
-    found.sideways = sideways(page)
+    findings.sideways = sideways(page)
 
 
-def by_night_looked(page: Page, found: Found) -> None:
-    found.focus = unseen_focus(page)
-    found.unreached = unreached_by_tab(page)
+def by_night_looked(page: Page, findings: Found) -> None:
+    findings.focus = unseen_focus(page)
+    findings.unreached = unreached_by_tab(page)
     _in_colours(page, "dark")
-    found.axe += _at("dark, wide", accessible_faults(page, rules=IN_THE_DARK))
+    findings.axe += _at("dark, wide", accessible_faults(page, rules=IN_THE_DARK))
     _in_colours(page, "light")
     page.set_viewport_size(WIDTHS["narrow"])
     expect(page.locator(".graph-wait")).to_have_count(0)
-    found.axe += _at("light, narrow", accessible_faults(page))
+    findings.axe += _at("light, narrow", accessible_faults(page))
     _in_colours(page, "dark")
-    found.axe += _at("dark, narrow", accessible_faults(page, rules=IN_THE_DARK))
+    findings.axe += _at("dark, narrow", accessible_faults(page, rules=IN_THE_DARK))
 
 
 def _in_colours(page: Page, theme: str) -> None:
@@ -290,13 +290,13 @@ def _in_colours(page: Page, theme: str) -> None:
     )
 
 
-def _at(way: str, said: list[str]) -> list[str]:
-    return [f"{way}: {one}" for one in said]
+def _at(way: str, faults: list[str]) -> list[str]:
+    return [f"{way}: {fault}" for fault in faults]
 
 
 def wrong(survey: dict[str, Found], aspect: str) -> dict[str, object]:
     """The pages with which something is wrong, and what."""
-    return {name: getattr(found, aspect) for name, found in survey.items() if getattr(found, aspect)}
+    return {name: getattr(findings, aspect) for name, findings in survey.items() if getattr(findings, aspect)}
 
 
 @pytest.mark.takes(seconds=80)
@@ -314,7 +314,7 @@ def test_pages_cause_no_browser_errors(by_day: dict[str, Found]):
 
 
 def test_main_pages_and_most_others_are_visited(by_day: dict[str, Found]):
-    looked = {name for name, found in by_day.items() if found.whole}
+    looked = {name for name, findings in by_day.items() if findings.whole}
     assert {"home", "dataset_page", "report_page", "run_page", "execution_page", "schedule_edit"} <= looked
     assert {"me", "user_page", "webhook_page", "delivery_page", "api_swagger", *BESIDES} <= looked
     assert len(looked) > len(by_day) * 2 / 3

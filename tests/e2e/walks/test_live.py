@@ -26,14 +26,14 @@ def olga(site: str, warehouse: TargetDataset, walkers: Callable[..., Walker]) ->
 @pytest.fixture
 def asked(olga: Walker) -> list[str]:
     """The live part's questions so far."""
-    found: list[str] = []
+    urls: list[str] = []
 
     def heard(request: Request) -> None:
         if "/live/" in request.url:
-            found.append(request.url)
+            urls.append(request.url)
 
     olga.page.on("request", heard)
-    return found
+    return urls
 
 
 def say(message: str) -> None:

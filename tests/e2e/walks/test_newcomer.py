@@ -47,12 +47,12 @@ def test_home_of_a_new_installation_leads_to_empty_pages_with_hints(nina: Walker
     expect(nina.page.get_by_role("link", name="Skip to content")).to_be_focused()
     nina.press("Enter")
     expect(nina.page.locator("#main")).to_be_focused()
-    for label, said in EMPTY.items():
+    for label, text in EMPTY.items():
         nina.open_menu()
         menu = nina.page.get_by_role("navigation", name="Main").get_by_role("link", name=label, exact=True)
         menu.focus()
         nina.press("Enter")
-        expect(nina.page.locator("main").get_by_text(said).first).to_be_visible()
+        expect(nina.page.locator("main").get_by_text(text).first).to_be_visible()
         nina.picture(f"newcomer-{label.lower().replace(' ', '-')}")
 
 

@@ -33,8 +33,8 @@ def newest() -> Execution:
     return Execution.objects.select_related("environment", "report__environment", "preview").latest("pk")
 
 
-def state(olga: Walker, said: str) -> None:
-    expect(olga.page.locator("#execution").get_by_role("status").first).to_have_text(said)
+def state(olga: Walker, text: str) -> None:
+    expect(olga.page.locator("#execution").get_by_role("status").first).to_have_text(text)
 
 
 @pytest.mark.core

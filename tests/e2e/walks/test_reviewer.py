@@ -48,8 +48,8 @@ def test_a_report_is_read_and_approved_with_a_note(bob: Walker, world: World):
     bob.type("Agreed with the sales team.")
     bob.use("button", "Approve")
     expect(bob.page.get_by_text("The report has all required approvals.")).to_be_visible()
-    said = Approval.objects.get(report__status="approved", person=world.approver)
-    assert (said.decision, said.note) == ("approve", "Agreed with the sales team.")
+    approval = Approval.objects.get(report__status="approved", person=world.approver)
+    assert (approval.decision, approval.note) == ("approve", "Agreed with the sales team.")
     bob.picture("reviewer-approved")
 
 

@@ -37,7 +37,7 @@ def test_top_bar_is_one_line_at_every_width(walkers: Callable[..., Walker], busy
 def has_room(page: Page, pixels: int) -> None:
     assert page.locator(".topbar").bounding_box()["height"] <= LINE, f"at {pixels} pixels"
     last = page.locator(".topbar button:visible").last.bounding_box()
-    counts = [one.bounding_box() for one in page.locator(".topbar .inbox-count:visible").all()]
+    counts = [badge.bounding_box() for badge in page.locator(".topbar .inbox-count:visible").all()]
     assert counts
     for box in (last, *counts):
         assert box["x"] >= 0

@@ -134,9 +134,9 @@ class LocalProvider:
                 body = self.rfile.read(int(self.headers["Content-Length"])).decode()
                 self._answer(provider.token({name: values[0] for name, values in parse_qs(body).items()}))
 
-            def _answer(self, said: dict[str, Any] | None) -> None:
-                body = json.dumps({"error": "invalid_request"} if said is None else said).encode()
-                self.send_response(400 if said is None else 200)
+            def _answer(self, content: dict[str, Any] | None) -> None:
+                body = json.dumps({"error": "invalid_request"} if content is None else content).encode()
+                self.send_response(400 if content is None else 200)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()

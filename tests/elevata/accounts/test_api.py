@@ -35,7 +35,7 @@ def test_new_user_gets_roles_everywhere_and_for_one_place(admin: Client):
     grants = [{"role": "editor", "schema": "mart"}, {"role": "operator", "environment": "test"}]
     ada = made(admin, name="ada", roles=["viewer"], grants=grants, changelog_message="New in the team")
     assert ada["roles"] == ["viewer"]
-    assert {(one["role"], one["schema"], one["environment"]) for one in ada["grants"]} == {
+    assert {(grant["role"], grant["schema"], grant["environment"]) for grant in ada["grants"]} == {
         ("editor", "mart", ""),
         ("operator", "", "test"),
     }
@@ -50,14 +50,14 @@ def test_new_service_account_stores_its_owner(admin: Client):
 
 def test_patch_replaces_the_whole_list_of_grants(admin: Client):
     made(admin, name="ada", grants=[{"role": "editor", "layer": "serving"}, {"role": "viewer", "layer": "raw"}])
-    said = send(admin, "patch", "users/ada/", {"grants": [{"role": "viewer", "layer": "raw"}]}).json()
-    assert [(one["role"], one["layer"]) for one in said["grants"]] == [("viewer", "raw")]
+    account = send(admin, "patch", "users/ada/", {"grants": [{"role": "viewer", "layer": "raw"}]}).json()
+    assert [(grant["role"], grant["layer"]) for grant in account["grants"]] == [("viewer", "raw")]
 
 
 def test_user_list_filters_inactive_users(admin: Client):
     made(admin, name="ada", roles=["editor"])
     send(admin, "patch", "users/ada/", {"active": False})
-    assert [one["name"] for one in get(admin, "users/?active=false")["results"]] == ["ada"]
+    assert [user["name"] for user in get(admin, "users/?active=false")["results"]] == ["ada"]
 
 
 def test_patch_requires_the_current_etag_of_the_user(admin: Client):
@@ -116,8 +116,8 @@ def test_policy_change_requires_the_current_etag(admin: Client):
     body = {"policies": {"approvals": {"safe": {"count": 2}}}}
     assert send(admin, "patch", path, body).status_code == 428
     seen = {"If-Match": admin.get(f"/api/v1/{path}").headers["ETag"]}
-    said = send(admin, "patch", path, body, **seen).json()
-    assert (said["policy"]["approvals"]["safe"]["count"], said["version"]) == (2, 2)
+    answer = send(admin, "patch", path, body, **seen).json()
+    assert (answer["policy"]["approvals"]["safe"]["count"], answer["version"]) == (2, 2)
     assert send(admin, "patch", path, body, **seen).status_code == 412
     assert ChangeLogEntry.objects.filter(subject_kind="policy").exists()
 

@@ -168,14 +168,14 @@ def test_read_only_token_is_refused_by_every_write_endpoint(client: Client, read
 
 
 def test_only_warehouse_queries_accept_read_only_tokens_beyond_get():
-    views = {name: getattr(one.callback, "cls", object) for name, one in patterns().items()}
+    views = {name: getattr(pattern.callback, "cls", object) for name, pattern in patterns().items()}
     assert {name for name in unsafe_routes() if getattr(views[name], "only_asks", False)} == ASKING
 
 
 def test_every_endpoint_uses_the_default_authentication():
     """A resource with an authentication of its own could let a token past its scope."""
     usual = api_settings.DEFAULT_AUTHENTICATION_CLASSES
-    views = {name: getattr(one.callback, "cls", object) for name, one in patterns().items()}
+    views = {name: getattr(pattern.callback, "cls", object) for name, pattern in patterns().items()}
     own = {name for name, view in views.items() if getattr(view, "authentication_classes", usual) != usual}
     assert own == set()
 

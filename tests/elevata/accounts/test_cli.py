@@ -16,8 +16,8 @@ def test_command_overrides_no_private_method_of_product_command(name: str):
     command = type(load_command_class(get_commands()[name], name))
     assert issubclass(command, ProductCommand)
     frame = {inner for inner in vars(ProductCommand) if inner.startswith("_") and not inner.startswith("__")}
-    between = [one for one in command.__mro__ if issubclass(one, ProductCommand) and one is not ProductCommand]
-    assert not frame & {inner for one in between for inner in vars(one)}
+    between = [base for base in command.__mro__ if issubclass(base, ProductCommand) and base is not ProductCommand]
+    assert not frame & {inner for base in between for inner in vars(base)}
 
 
 class Terminal(StringIO):

@@ -112,8 +112,8 @@ def test_repeated_grant_is_stored_and_logged_once(sales):
     first = grant_role(user=ada, role="editor", schema=sales.name)
     assert grant_role(user=ada, role="editor", schema=sales.name) == first
     revoke_grant(grant=first)
-    told = [entry.changes for entry in ChangeLogEntry.objects.filter(subject_key="ada").order_by("pk")][1:]
-    assert told == [
+    changes = [entry.changes for entry in ChangeLogEntry.objects.filter(subject_key="ada").order_by("pk")][1:]
+    assert changes == [
         '{"granted":{"after":"editor for schema sales"}}',
         '{"granted":{"before":"editor for schema sales"}}',
     ]

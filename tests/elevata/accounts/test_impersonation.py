@@ -53,7 +53,7 @@ def refused(code: str, deed, **given: object) -> MetadataError:
 def told(kind: str = "account.changed") -> list[tuple[str, str]]:
     """Return the recipients of the newest event of a kind, with its title."""
     event = Event.objects.filter(kind=kind).first()
-    return [] if event is None else sorted((one.user.username, event.title) for one in event_notices(event))
+    return [] if event is None else sorted((notice.user.username, event.title) for notice in event_notices(event))
 
 
 def event_notices(event: Event) -> list[Notice]:
@@ -95,8 +95,8 @@ def test_token_created_in_the_shell_notifies_its_user_and_the_administrators(roo
         create_token(user=ada, name="laptop")
     entry = ChangeLogEntry.objects.get(subject_kind="token")
     assert (entry.actor, entry.reason) == ("system", "by the shell user deploy on the server")
-    said = "The shell user deploy on the server made the personal token laptop of ada"
-    assert told() == [("ada", said), ("root", said)]
+    title = "The shell user deploy on the server made the personal token laptop of ada"
+    assert told() == [("ada", title), ("root", title)]
 
 
 def test_own_new_token_sends_no_notification(root: User, ada: User):

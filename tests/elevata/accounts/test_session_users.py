@@ -20,17 +20,17 @@ def looked_up(user: User) -> User:
 def test_user_without_place_roles_is_checked_without_a_query_for_grants(
     person: User, django_assert_num_queries: DjangoAssertNumQueries
 ):
-    found = looked_up(person)
+    user = looked_up(person)
     with django_assert_num_queries(2):  # what they may themselves, and by their groups
-        assert not may_somewhere(found, Permission.APPROVE_REPORTS)
-        assert not may(found, Permission.APPROVE_REPORTS, Place(environment="dev"))
+        assert not may_somewhere(user, Permission.APPROVE_REPORTS)
+        assert not may(user, Permission.APPROVE_REPORTS, Place(environment="dev"))
 
 
 def test_role_for_an_environment_is_valid_in_that_environment_only(person: User):
     grant_role(user=person, role="approver", environment="dev")
-    found = looked_up(person)
-    assert may(found, Permission.APPROVE_REPORTS, Place(environment="dev"))
-    assert not may(found, Permission.APPROVE_REPORTS, Place(environment="prod"))
+    user = looked_up(person)
+    assert may(user, Permission.APPROVE_REPORTS, Place(environment="dev"))
+    assert not may(user, Permission.APPROVE_REPORTS, Place(environment="prod"))
 
 
 def test_granted_role_is_valid_from_the_next_request(person: User, reader: Client):

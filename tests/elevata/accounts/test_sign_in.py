@@ -61,9 +61,9 @@ def test_fragment_request_after_the_session_ended_redirects_to_sign_in(client: C
 def test_form_sent_after_the_session_ended_returns_to_its_page_after_sign_in(client: Client):
     answer = client.post("/start-load/", {"scope": "all"}, headers={"Referer": "http://testserver/load-runs/?q=a"})
     assert answer.url == "/sign-in/?next=/load-runs/%3Fq%3Da&sent=yes"
-    said = html_of(client.get(answer.url))
-    assert "Your session has ended; your changes were not saved." in said
-    assert 'value="/load-runs/?q=a"' in said
+    html = html_of(client.get(answer.url))
+    assert "Your session has ended; your changes were not saved." in html
+    assert 'value="/load-runs/?q=a"' in html
 
 
 @pytest.mark.parametrize("referer", ["", "https://example.org/load-runs/", "http://testserver.example.org/"])

@@ -75,9 +75,9 @@ def is_signed_in(client: Client) -> bool:
     return client.get("/me/").status_code == 200
 
 
-def refused(client: Client, answer: HttpResponse, said: str = "Single sign-on failed") -> None:
+def refused(client: Client, answer: HttpResponse, message: str = "Single sign-on failed") -> None:
     assert answer.status_code == 403
-    assert said in html_of(answer)
+    assert message in html_of(answer)
     assert not is_signed_in(client)
 
 
@@ -173,7 +173,7 @@ def test_service_account_cannot_be_linked_to_an_identity(provider: LocalProvider
 
 @pytest.fixture
 def with_roles(provider: LocalProvider, settings) -> LocalProvider:
-    told = provider_of_environment(
+    configuration = provider_of_environment(
         {
             "ELEVATA_OIDC_ISSUER": provider.issuer,
             "ELEVATA_OIDC_CLIENT_ID": CLIENT,
@@ -181,7 +181,7 @@ def with_roles(provider: LocalProvider, settings) -> LocalProvider:
             "ELEVATA_OIDC_ROLES": "editor=modellers, approver=leads, editor=leads",
         }
     )
-    settings.SINGLE_SIGN_ON = told
+    settings.SINGLE_SIGN_ON = configuration
     return provider
 
 
@@ -417,8 +417,8 @@ def test_invalid_provider_configuration_is_refused(environ: dict[str, str]):
 def test_client_secret_is_read_from_a_file(tmp_path):
     file = tmp_path / "secret"
     file.write_text("hidden\n")
-    told = provider_of_environment(ISSUER | {"ELEVATA_OIDC_CLIENT_SECRET_FILE": str(file)})
-    assert told.client_secret == "hidden"
+    configuration = provider_of_environment(ISSUER | {"ELEVATA_OIDC_CLIENT_SECRET_FILE": str(file)})
+    assert configuration.client_secret == "hidden"
 
 
 def test_empty_environment_configures_no_provider():

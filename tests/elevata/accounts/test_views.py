@@ -100,17 +100,17 @@ def test_pages_without_a_role_show_the_contact_and_not_the_user_name(
     for address in ("/", "/datasets/", "/changes/", "/datasets/00000000-0000-0000-0000-000000000000/"):
         answer = nobody.get(address)
         assert answer.status_code == 403
-        said = words(html_of(answer))
-        assert "This account has no role" in said
-        assert f"Ask {contact or 'an administrator of this installation'} for a role" in said
-        assert not re.search(rf"\b{person.username}\b", said)
+        text = words(html_of(answer))
+        assert "This account has no role" in text
+        assert f"Ask {contact or 'an administrator of this installation'} for a role" in text
+        assert not re.search(rf"\b{person.username}\b", text)
 
 
 def test_own_page_without_a_role_shows_nothing_of_the_installation(nobody: Client):
-    said = words(html_of(nobody.get("/me/")))
+    text = words(html_of(nobody.get("/me/")))
     for word in ("Datasets", "Inbox", "Notices", "worker"):
-        assert word not in said
-    assert "Sign out" in said
+        assert word not in text
+    assert "Sign out" in text
 
 
 # --- everybody ---------------------------------------------------------------------------------
@@ -160,9 +160,9 @@ def test_user_list_shows_at_most_five_locks_and_their_total(operator: Client):
     for number in range(7):
         for _ in range(5):
             Client().post("/sign-in/", {"username": f"guess/{number}", "password": "wrong"})
-    said = words(html_of(operator.get("/users/")))
-    assert said.count("is locked after too many wrong passwords") == 5
-    assert "7 locks in total" in said
+    text = words(html_of(operator.get("/users/")))
+    assert text.count("is locked after too many wrong passwords") == 5
+    assert "7 locks in total" in text
 
 
 def test_owner_choices_of_a_service_account_contain_no_service_account(operator: Client, person: User):

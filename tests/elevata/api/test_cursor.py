@@ -83,20 +83,20 @@ def test_cursor_pages_support_a_computed_order(reader: Client, warehouse: Target
         for number, severity in enumerate(["hint", "error", "warning", "error", "hint"])
     )
     whole = [row["code"] for row in reader.get("/api/v1/health-findings/").json()["results"]]
-    found, address = [], "/api/v1/health-findings/?cursor=&page_size=2"
+    codes, address = [], "/api/v1/health-findings/?cursor=&page_size=2"
     while address:
         page = reader.get(address).json()
-        found += [row["code"] for row in page["results"]]
+        codes += [row["code"] for row in page["results"]]
         address = page["next"]
-    assert (found, found[:2]) == (whole, ["c1", "c3"])
+    assert (codes, codes[:2]) == (whole, ["c1", "c3"])
 
 
 def test_cursor_pages_support_the_order_of_columns(reader: Client, warehouse: TargetDataset):
     whole = [row["key"] for row in reader.get("/api/v1/columns/?page_size=500").json()["results"]]
     assert len(whole) > 4
-    found, address = [], "/api/v1/columns/?cursor=&page_size=4"
+    keys, address = [], "/api/v1/columns/?cursor=&page_size=4"
     while address:
         page = reader.get(address).json()
-        found += [row["key"] for row in page["results"]]
+        keys += [row["key"] for row in page["results"]]
         address = page["next"]
-    assert sorted(found) == sorted(whole)
+    assert sorted(keys) == sorted(whole)

@@ -83,9 +83,9 @@ def broken_promises(operation: Any, mode: GenerationMode, headers: dict[str, str
     try:
         ask()
     except FailureGroup as several:
-        return [f"{operation.label}: {one}" for one in several.exceptions]
-    except Failure as one:
-        return [f"{operation.label}: {one}"]
+        return [f"{operation.label}: {failure}" for failure in several.exceptions]
+    except Failure as failure:
+        return [f"{operation.label}: {failure}"]
     except Unsatisfiable:
         assert mode is GenerationMode.NEGATIVE
         never_wrong.add(operation.label)
@@ -112,9 +112,9 @@ def test_operations_conform_to_their_description_without_sign_in(
 
 
 def broken_operations(described: Any, mode: GenerationMode, headers: dict[str, str], never_wrong: set[str]) -> str:
-    found = [
+    failures = [
         broken
         for operation in described.get_all_operations()
         for broken in broken_promises(operation.ok(), mode, headers, never_wrong)
     ]
-    return "\n".join(found)
+    return "\n".join(failures)

@@ -352,6 +352,6 @@ def test_refused_request_logs_at_most_one_line(reader: Client, lines, settings, 
     assert answer.status_code == status
     if path.startswith("/api/"):
         problem(answer, status)
-    said = formatted(lines)
-    assert len(said) <= 1
-    assert not any("\n" in line or "Traceback" in line for line in said)
+    logged = formatted(lines)
+    assert len(logged) <= 1
+    assert not any("\n" in line or "Traceback" in line for line in logged)

@@ -50,8 +50,8 @@ def test_concurrent_edits_of_fifty_programs_are_all_stored_and_logged(live_serve
     with ThreadPoolExecutor(CLIENTS) as pool:
         answers = list(pool.map(_edit_until_done, addresses, tokens, range(CLIENTS)))
     assert {status for some in answers for status in some} <= {200, 412}
-    said = " ".join(dataset.columns.values_list("description", flat=True))
-    words = re.findall(r"w\d+\.\d+", said)
+    text = " ".join(dataset.columns.values_list("description", flat=True))
+    words = re.findall(r"w\d+\.\d+", text)
     assert sorted(words) == sorted(f"w{number}.{turn}" for number in range(CLIENTS) for turn in range(EDITS))
     assert ChangeLogEntry.objects.count() - before == CLIENTS * EDITS
     chain.seal(wait=True)

@@ -46,7 +46,7 @@ def test_operations_have_a_description_and_an_error_response(described: str):
 def test_if_match_header_is_described_as_required(described: str):
     paths = yaml.safe_load(described)["paths"]
     for path in ("/api/v1/reports/{report_id}/approve/", "/api/v1/columns/{key}/rename/"):
-        (header,) = [one for one in paths[path]["post"]["parameters"] if one["name"] == "If-Match"]
+        (header,) = [parameter for parameter in paths[path]["post"]["parameters"] if parameter["name"] == "If-Match"]
         assert header["required"], path
 
 

@@ -41,7 +41,7 @@ class Slow:
     def work(self) -> Work:
         return Work(
             lambda: ({"status": self.states[0]}, self.states[0] == "done"),
-            lambda after: [{"id": one} for one in range(after + 1, self.total + 1)][:LINES_AT_ONCE],
+            lambda after: [{"id": number} for number in range(after + 1, self.total + 1)][:LINES_AT_ONCE],
         )
 
     def patience(self, **seconds: float) -> Patience:
@@ -50,14 +50,14 @@ class Slow:
 
 def events(text: list[str]) -> list[tuple[str, Any]]:
     """Name and id (of a log line) or data of every event; comments by their text."""
-    found = []
+    entries = []
     for block in text:
         fields = dict(line.split(": ", 1) for line in block.strip().splitlines() if not line.startswith(":"))
         if "event" in fields:
-            found.append((fields["event"], int(fields["id"]) if "id" in fields else json.loads(fields["data"])))
+            entries.append((fields["event"], int(fields["id"]) if "id" in fields else json.loads(fields["data"])))
         elif block.startswith(":"):
-            found.append(("comment", block.strip()))
-    return found
+            entries.append(("comment", block.strip()))
+    return entries
 
 
 def test_stream_sends_log_lines_and_states_until_the_end():
@@ -74,22 +74,22 @@ def test_stream_sends_log_lines_and_states_until_the_end():
 
 def test_stream_resumes_after_the_last_received_line():
     slow = Slow("done", lines=3)
-    assert [name for name, said in events(list(progress_events(slow.work(), 2, slow.patience()))) if name == "log"] == [
+    assert [name for name, data in events(list(progress_events(slow.work(), 2, slow.patience()))) if name == "log"] == [
         "log"
     ]
 
 
 def test_stream_sends_a_long_log_completely_before_the_end():
     slow = Slow("done", lines=LINES_AT_ONCE * 2 + 1)
-    said = events(list(progress_events(slow.work(), 0, slow.patience())))
-    assert [number for name, number in said if name == "log"] == list(range(1, LINES_AT_ONCE * 2 + 2))
-    assert said[-1][0] == "end"
+    entries = events(list(progress_events(slow.work(), 0, slow.patience())))
+    assert [number for name, number in entries if name == "log"] == list(range(1, LINES_AT_ONCE * 2 + 2))
+    assert entries[-1][0] == "end"
 
 
 def test_silent_stream_sends_keepalive_comments():
     slow = Slow("running")
-    said = [name for name, _ in events(list(progress_events(slow.work(), 0, slow.patience(whole=30, silence=10))))]
-    assert said == ["status", "comment", "comment", "comment"]
+    names = [name for name, _ in events(list(progress_events(slow.work(), 0, slow.patience(whole=30, silence=10))))]
+    assert names == ["status", "comment", "comment", "comment"]
 
 
 def test_stream_ends_without_an_end_event_when_its_time_is_over():

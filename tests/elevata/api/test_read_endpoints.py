@@ -159,11 +159,11 @@ def test_source_datasets_return_their_columns_and_generated_datasets(
 ):
     (listed,) = get(reader, "source-datasets/?system=air&format=csv&q=airp&active=true")["results"]
     assert "columns" not in listed
-    found = get(reader, f"source-datasets/{source.key}/")
-    assert [column["name"] for column in found["columns"]] == ["icao", "name", "elevation"]
-    assert found["columns"][0]["key_ordinal"] == 1
-    assert found["columns"][2]["type"] == "float"
-    assert str(airport.key) in found["generated"]
+    body = get(reader, f"source-datasets/{source.key}/")
+    assert [column["name"] for column in body["columns"]] == ["icao", "name", "elevation"]
+    assert body["columns"][0]["key_ordinal"] == 1
+    assert body["columns"][2]["type"] == "float"
+    assert str(airport.key) in body["generated"]
 
 
 def test_schemas_are_listed_filtered_and_counted(reader: Client, airport: TargetDataset):
@@ -207,10 +207,10 @@ def test_datasets_are_filtered_as_on_the_page(reader: Client, airport: TargetDat
 
 
 def test_dataset_is_returned_with_columns_inputs_and_history(reader: Client, airport: TargetDataset):
-    found = get(reader, f"datasets/{airport.key}/")
-    assert (found["schema"], found["layer"], found["name"]) == ("rawcore", "rawcore", "rc_air_airport")
-    assert found["history"] == str(airport.history.key)
-    assert [column["name"] for column in found["columns"]] == [
+    body = get(reader, f"datasets/{airport.key}/")
+    assert (body["schema"], body["layer"], body["name"]) == ("rawcore", "rawcore", "rc_air_airport")
+    assert body["history"] == str(airport.history.key)
+    assert [column["name"] for column in body["columns"]] == [
         "rc_air_airport_key",
         "icao",
         "name",
@@ -219,31 +219,31 @@ def test_dataset_is_returned_with_columns_inputs_and_history(reader: Client, air
         "load_run_id",
         "loaded_at",
     ]
-    technical, key = found["columns"][:2]
+    technical, key = body["columns"][:2]
     assert (technical["computed"], technical["purpose"], technical["key"]) == (True, "entity key", None)
     assert (key["computed"], key["role"], key["key_ordinal"]) == (False, "business_key", 1)
     (read,) = key["inputs"]
     assert (read["name"], read["dataset"]["kind"]) == ("icao", "target")
     assert read["dataset"]["name"] == "stage.stg_air_airport"
-    assert found["inputs"] == [read["dataset"]]
+    assert body["inputs"] == [read["dataset"]]
 
 
 def test_raw_dataset_has_its_source_as_input(reader: Client, source: SourceDataset):
     raw = TargetDataset.objects.get(name="raw_air_airport")
-    found = get(reader, f"datasets/{raw.key}/")
-    assert found["inputs"] == [{"kind": "source", "key": str(source.key), "name": "air.airport"}]
-    assert found["source"] == str(source.key)
+    body = get(reader, f"datasets/{raw.key}/")
+    assert body["inputs"] == [{"kind": "source", "key": str(source.key), "name": "air.airport"}]
+    assert body["source"] == str(source.key)
 
 
 def test_history_has_computed_columns_and_the_references_of_its_base(
     reader: Client, airport: TargetDataset, add_routes
 ):
     routes = add_routes(airport)
-    found = get(reader, f"datasets/{routes.history.key}/")
-    assert found["history_of"] == str(routes.key)
-    assert found["inputs"][0]["name"] == "rawcore.rc_net_route"
-    assert [column["name"] for column in found["columns"]][-1] == "version_segment"
-    assert found["references"][0]["parent"] == str(airport.key)
+    body = get(reader, f"datasets/{routes.history.key}/")
+    assert body["history_of"] == str(routes.key)
+    assert body["inputs"][0]["name"] == "rawcore.rc_net_route"
+    assert [column["name"] for column in body["columns"]][-1] == "version_segment"
+    assert body["references"][0]["parent"] == str(airport.key)
     pair = {"child_column": "origin_icao", "parent_column": "icao"}
     assert get(reader, f"datasets/{airport.key}/")["referenced_by"][0]["pairs"] == [pair]
 
@@ -257,8 +257,8 @@ def test_retired_columns_come_last(reader: Client, airport: TargetDataset):
 
 def test_lineage_returns_nodes_with_distance_and_reference_edges(reader: Client, airport: TargetDataset, add_routes):
     routes = add_routes(airport)
-    found = get(reader, f"datasets/{routes.key}/lineage/")
-    nodes = {node["name"]: node for node in found["nodes"]}
+    body = get(reader, f"datasets/{routes.key}/lineage/")
+    nodes = {node["name"]: node for node in body["nodes"]}
     assert nodes["rawcore.rc_net_route"]["distance"] == 0
     assert nodes["net.route"] == {
         "key": str(routes.generated_from.key),
@@ -274,8 +274,8 @@ def test_lineage_returns_nodes_with_distance_and_reference_edges(reader: Client,
         "kind": "reference",
         "label": "origin_key",
     }
-    assert reference in found["edges"]
-    assert sum(edge["kind"] == "input" for edge in found["edges"]) == 3
+    assert reference in body["edges"]
+    assert sum(edge["kind"] == "input" for edge in body["edges"]) == 3
 
 
 # --- load runs -------------------------------------------------------------------------------------
@@ -289,10 +289,10 @@ def test_load_runs_are_listed_newest_first_and_filtered(reader: Client, warehous
 
 
 def test_load_run_is_returned_with_its_datasets(reader: Client, warehouse: TargetDataset):
-    found = get(reader, "load-runs/bad/")
-    assert (found["status"], found["dataset_count"], found["failed_count"]) == ("failed", 2, 1)
-    assert found["error"]["message"] == "1 dataset failed"
-    raw, rawcore = found["datasets"]
+    run = get(reader, "load-runs/bad/")
+    assert (run["status"], run["dataset_count"], run["failed_count"]) == ("failed", 2, 1)
+    assert run["error"]["message"] == "1 dataset failed"
+    raw, rawcore = run["datasets"]
     assert raw["error"] == REFUSAL
     assert rawcore["skipped_because"] == "raw.raw_air_airport"
     assert get(reader, "load-runs/good/")["datasets"][1]["counts"]["versions"] == 43860

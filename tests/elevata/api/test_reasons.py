@@ -36,7 +36,10 @@ def takes_why(operation: dict[str, Any], components: dict[str, Any]) -> bool:
     """Return True if each kind of body has a field for a reason; without a body, whether a parameter is one."""
     bodies = operation.get("requestBody", {}).get("content", {}).values()
     if not bodies:
-        return any(one["name"] == SAYS_WHY and one["in"] == "query" for one in operation.get("parameters", ()))
+        return any(
+            parameter["name"] == SAYS_WHY and parameter["in"] == "query"
+            for parameter in operation.get("parameters", ())
+        )
     named = [body["schema"]["$ref"].rpartition("/")[2] for body in bodies]
     return all(SAYS_WHY in components[name]["properties"] for name in named)
 
@@ -50,7 +53,7 @@ def test_every_write_of_the_api_accepts_a_reason():
         if method in WRITES
     }
     assert writes
-    silent = [name for name, one in writes.items() if not takes_why(one, document["components"]["schemas"])]
+    silent = [name for name, operation in writes.items() if not takes_why(operation, document["components"]["schemas"])]
     assert silent == []
 
 

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.django_db
 
 
 def found(client: Client, query: str) -> list[tuple[str, str]]:
-    return [(one["kind"], one["name"]) for one in get(client, f"search/?{query}")["results"]]
+    return [(result["kind"], result["name"]) for result in get(client, f"search/?{query}")["results"]]
 
 
 def test_search_returns_every_kind_with_the_best_match_first(reader: Client, airport: TargetDataset):
@@ -27,19 +27,19 @@ def test_search_returns_every_kind_with_the_best_match_first(reader: Client, air
 def test_a_column_is_found_by_its_former_name(reader: Client, airport: TargetDataset):
     column = airport.columns.get(name="elevation")
     rename_column(column=column, name="height", expected_version=column.version)
-    (one,) = get(reader, "search/?q=height&kind=column")["results"]
-    assert (one["key"], one["within"]) == (str(column.key), "rawcore.rc_air_airport")
+    (result,) = get(reader, "search/?q=height&kind=column")["results"]
+    assert (result["key"], result["within"]) == (str(column.key), "rawcore.rc_air_airport")
     assert ("column", "height") in found(reader, "q=elevation&kind=column")
 
 
 def test_search_results_have_a_valid_address(reader: Client, airport: TargetDataset):
-    for one in get(reader, "search/?q=air")["results"]:
-        assert reader.get(one["url"]).status_code == 200, one
+    for result in get(reader, "search/?q=air")["results"]:
+        assert reader.get(result["url"]).status_code == 200, result
 
 
 def test_search_result_marks_further_matches_beyond_the_limit(reader: Client, airport: TargetDataset):
-    said = get(reader, "search/?q=air&limit=2")
-    assert (len(said["results"]), said["more"]) == (2, True)
+    answer = get(reader, "search/?q=air&limit=2")
+    assert (len(answer["results"]), answer["more"]) == (2, True)
     assert get(reader, "search/?q=nowhere") == {"results": [], "more": False}
 
 

@@ -37,11 +37,11 @@ def triggers() -> dict[str, set[str]]:
         else:
             cursor.execute("SELECT tbl_name, name FROM sqlite_master WHERE type = 'trigger'")
             rows = [(table, name.removesuffix(f"_{table}")) for table, name in cursor.fetchall()]
-    found: dict[str, set[str]] = {}
+    by_table: dict[str, set[str]] = {}
     for table, name in rows:
         if name.startswith(PREFIX):
-            found.setdefault(table, set()).add(name)
-    return found
+            by_table.setdefault(table, set()).add(name)
+    return by_table
 
 
 def test_every_append_only_table_has_every_trigger() -> None:

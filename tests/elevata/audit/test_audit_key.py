@@ -21,7 +21,7 @@ def test_audit_key_is_created_once_and_readable_by_its_owner_only(
     path = tmp_path / "data" / "audit_key"
     assert (product._kept_key("audit_key"), path.read_text()) == (made, made)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert [one.name for one in path.parent.iterdir()] == ["audit_key"]
+    assert [file.name for file in path.parent.iterdir()] == ["audit_key"]
 
 
 def test_a_short_key_is_refused() -> None:
@@ -41,7 +41,7 @@ def test_system_check_warns_of_a_generated_audit_key_with_a_database_server(
 ) -> None:
     monkeypatch.setattr("elevata.ops.checks._with_server", lambda: True)
     settings.AUDIT_KEY_IS_GIVEN = False
-    assert [one.id for one in audit_key_is_given()] == ["elevata.W005"]
+    assert [warning.id for warning in audit_key_is_given()] == ["elevata.W005"]
     settings.AUDIT_KEY_IS_GIVEN = True
     assert audit_key_is_given() == []
 

@@ -31,8 +31,8 @@ def entry() -> ChangeLogEntry:
 
 
 def problem() -> str | None:
-    found = verify_chain()
-    return found.problem.code if found.problem else None
+    result = verify_chain()
+    return result.problem.code if result.problem else None
 
 
 # --- sealing -------------------------------------------------------------------------------------
@@ -149,9 +149,9 @@ def test_an_untouched_chain_is_intact(three: list[int]) -> None:
 )
 def test_a_changed_row_is_found_and_named(three: list[int], column: str) -> None:
     tamper(f"UPDATE audit_changelogentry SET {column} = 'system2' WHERE id = %s", three[1])
-    found = verify_chain()
-    assert (found.problem.code, found.problem.sequence, found.problem.subject) == ("row_changed", 2, three[1])
-    assert found.links == 1
+    result = verify_chain()
+    assert (result.problem.code, result.problem.sequence, result.problem.subject) == ("row_changed", 2, three[1])
+    assert result.links == 1
 
 
 def test_verification_detects_a_changed_time_of_an_entry(three: list[int]) -> None:
@@ -161,22 +161,22 @@ def test_verification_detects_a_changed_time_of_an_entry(three: list[int]) -> No
 
 def test_verification_names_a_deleted_row(three: list[int]) -> None:
     tamper("DELETE FROM audit_changelogentry WHERE id = %s", three[1])
-    found = verify_chain().problem
-    assert (found.code, found.subject) == ("row_missing", three[1])
+    fault = verify_chain().problem
+    assert (fault.code, fault.subject) == ("row_missing", three[1])
 
 
 def test_verification_names_a_row_inserted_without_the_services(three: list[int]) -> None:
     slipped = ChangeLogEntry.objects.create(
         at=timezone.now(), actor="x", actor_kind="system", action="changed", subject_kind="x", changes="{}"
     )
-    found = verify_chain().problem
-    assert (found.code, found.subject) == ("row_extra", slipped.pk)
+    fault = verify_chain().problem
+    assert (fault.code, fault.subject) == ("row_extra", slipped.pk)
 
 
 def test_verification_detects_a_deleted_link_inside_the_chain(three: list[int]) -> None:
     tamper("DELETE FROM audit_chainlink WHERE sequence = 2")
-    found = verify_chain().problem
-    assert (found.code, found.sequence) == ("link_missing", 2)
+    fault = verify_chain().problem
+    assert (fault.code, fault.sequence) == ("link_missing", 2)
 
 
 def test_verification_detects_a_deleted_last_link_with_its_row(three: list[int]) -> None:

@@ -309,7 +309,7 @@ def test_restore_with_a_recorded_statement_is_accepted(three: list[int]) -> None
     recorded_heads.state(chain.head(), before=before, reason="disk failed")
     change("fourth")
     seen = verify_chain()
-    assert (seen.problem, [one.reason for one in seen.restores]) == (None, ["disk failed"])
+    assert (seen.problem, [restore.reason for restore in seen.restores]) == (None, ["disk failed"])
     cut_to(2)
     assert code() == "heads_differ"
 

@@ -69,9 +69,9 @@ def test_retire_and_unretire_are_logged_as_retired_and_restored() -> None:
 
 def test_new_dataset_is_one_entry_with_its_columns_and_their_inputs() -> None:
     generated()
-    (entry,) = [one for one in entries() if one.subject_name == "rawcore.rc_air_airport"]
+    (entry,) = [entry for entry in entries() if entry.subject_name == "rawcore.rc_air_airport"]
     columns = changes(entry)["columns"]["after"]
-    assert [(one["name"], one["type"], one["inputs"]) for one in columns] == [
+    assert [(column["name"], column["type"], column["inputs"]) for column in columns] == [
         ("icao", "string", ["stage.stg_air_airport.icao"]),
         ("name", "string", ["stage.stg_air_airport.name"]),
         ("elevation", "float", ["stage.stg_air_airport.elevation"]),
@@ -134,8 +134,8 @@ def test_deleted_column_is_logged_with_its_inputs() -> None:
 
 def test_time_of_retirement_is_logged_to_the_microsecond() -> None:
     row = retired_column()
-    said = changes(entries()[-1])["retired_at"]["after"]
-    assert datetime.fromisoformat(said) == row.retired_at
+    text = changes(entries()[-1])["retired_at"]["after"]
+    assert datetime.fromisoformat(text) == row.retired_at
 
 
 # --- when there is an entry ----------------------------------------------------------------------

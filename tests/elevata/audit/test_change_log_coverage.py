@@ -64,17 +64,17 @@ def names(node: ast.AST) -> set[str]:
 
 
 def test_logged_models_are_written_by_listed_modules_only() -> None:
-    found = set()
+    paths = set()
     for path, tree in sources():
         for _, function in calls(tree):
             if function.attr in WRITES and "objects" in ast.unparse(function.value) and names(function.value) & LOGGED:
-                found.add(path)
-    assert found <= set(MAY), sorted(found - set(MAY))
+                paths.add(path)
+    assert paths <= set(MAY), sorted(paths - set(MAY))
 
 
 def test_rows_are_saved_and_deleted_by_services_only() -> None:
     """Check that pages, commands and the API do not call ``row.save()``, which would bypass the services."""
-    found = set()
+    writes = set()
     for path, tree in sources():
         if {"services", "services.py", "models", "models.py"} & set(Path(path).parts):
             continue
@@ -83,17 +83,17 @@ def test_rows_are_saved_and_deleted_by_services_only() -> None:
             given = {word.arg for word in call.keywords}
             bare = not call.args and given <= {"update_fields", "using", "force_insert"}
             if function.attr in ROWWISE and bare and isinstance(function.value, ast.Name):
-                found.add(f"{path}:{call.lineno} {ast.unparse(function)}")
-    assert found == set()
+                writes.add(f"{path}:{call.lineno} {ast.unparse(function)}")
+    assert writes == set()
 
 
 def test_handwritten_sql_changes_the_audit_tables_only() -> None:
-    found = set()
+    paths = set()
     for path, tree in sources():
         for node in ast.walk(tree):
             if isinstance(node, ast.JoinedStr | ast.Constant):
                 text = ast.unparse(node)
                 if any(word in text for word in ("INSERT INTO metadata_", "UPDATE metadata_", "DELETE FROM ")):
-                    found.add(path)
+                    paths.add(path)
     # Retention removes exported entries, and docstrings of Spark's SQL name Delta's tables.
-    assert {path for path in found if not path.startswith("loader/")} <= {"elevata/audit/append_only.py"}
+    assert {path for path in paths if not path.startswith("loader/")} <= {"elevata/audit/append_only.py"}

@@ -75,8 +75,8 @@ def test_verify_audit_exits_with_1_and_names_the_first_changed_row(
 ) -> None:
     break_it(log[1])
     assert run(verify_audit) == 1
-    said = capsys.readouterr().err
-    assert said == f"broken after 1 links: change {log[1]} was changed after it was sealed\n"
+    message = capsys.readouterr().err
+    assert message == f"broken after 1 links: change {log[1]} was changed after it was sealed\n"
 
 
 def test_verify_audit_prints_one_json_document_for_a_broken_chain(

@@ -73,8 +73,8 @@ def code(work: Callable[[], Any]) -> str:
 
 
 def problem() -> str | None:
-    found = verify_chain().problem
-    return found.code if found else None
+    fault = verify_chain().problem
+    return fault.code if fault else None
 
 
 def tamper(statement: str, *values: object) -> None:

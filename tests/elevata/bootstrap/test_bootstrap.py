@@ -52,14 +52,14 @@ class TestStamps:
         raise Problem("it broke", "mend it")
 
     def test_the_digest_follows_contents_and_names(self, tmp_path):
-        one, two = tmp_path / "one", tmp_path / "two"
-        one.write_text("x")
+        first, two = tmp_path / "one", tmp_path / "two"
+        first.write_text("x")
         two.write_text("x")
-        before = stamps.digest(one, "value")
-        assert before == stamps.digest(one, "value")
-        assert before not in {stamps.digest(two, "value"), stamps.digest(one, "other")}
-        one.write_text("y")
-        assert before != stamps.digest(one, "value")
+        before = stamps.digest(first, "value")
+        assert before == stamps.digest(first, "value")
+        assert before not in {stamps.digest(two, "value"), stamps.digest(first, "other")}
+        first.write_text("y")
+        assert before != stamps.digest(first, "value")
 
 
 class TestRun:

@@ -41,8 +41,8 @@ def test_markup_in_a_comment_is_text(reader: Client, dataset: TargetDataset):
 
 def test_comment_page_lists_mentioned_users_without_a_notice(reader: Client, dataset: TargetDataset):
     User.objects.create_user("nora")
-    said = words(html_of(sent(reader, dataset, "@nora look")))
-    assert "1 mentioned user got no notice, without permission to read this page: nora." in said
+    text = words(html_of(sent(reader, dataset, "@nora look")))
+    assert "1 mentioned user got no notice, without permission to read this page: nora." in text
     assert not Notice.objects.exists()
 
 
@@ -118,8 +118,8 @@ def test_a_comment_is_created_changed_and_deleted_by_rest(reader: Client, datase
     address = f"/api/v1/comments/{made.json()['key']}/"
     changed = reader.patch(address, {"text": "Hi"}, content_type="application/json")
     assert (changed.json()["text"], changed.json()["version"]) == ("Hi", 2)
-    found = reader.get(f"/api/v1/comments/?subject_kind=dataset&subject_key={dataset.key}&author=ada").json()
-    assert [row["text"] for row in found["results"]] == ["Hi"]
+    page = reader.get(f"/api/v1/comments/?subject_kind=dataset&subject_key={dataset.key}&author=ada").json()
+    assert [row["text"] for row in page["results"]] == ["Hi"]
     assert reader.delete(address).status_code == 204
 
 

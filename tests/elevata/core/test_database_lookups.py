@@ -27,7 +27,7 @@ def test_among_accepts_stable_keys_as_uuids_and_texts(three: list[SourceDataset]
 
 
 def test_among_accepts_texts_and_numbers(three: list[SourceDataset]) -> None:
-    assert names(name__among={"a", 'it\'s {"quoted", \\}', "100 %"}, pk__among=(one.pk for one in three)) == {"a"}
+    assert names(name__among={"a", 'it\'s {"quoted", \\}', "100 %"}, pk__among=(row.pk for row in three)) == {"a"}
 
 
 def test_among_filters_by_a_column_of_a_related_table(three: list[SourceDataset]) -> None:
@@ -36,8 +36,8 @@ def test_among_filters_by_a_column_of_a_related_table(three: list[SourceDataset]
 
 
 def test_among_accepts_a_generator_for_repeated_queries(three: list[SourceDataset]) -> None:
-    found = SourceDataset.objects.filter(pk__among=(one.pk for one in three))
-    assert (found.count(), found.count()) == (3, 3)
+    datasets = SourceDataset.objects.filter(pk__among=(dataset.pk for dataset in three))
+    assert (datasets.count(), datasets.count()) == (3, 3)
 
 
 def test_among_an_empty_list_matches_no_row(three: list[SourceDataset]) -> None:
@@ -49,6 +49,6 @@ def test_among_an_empty_list_matches_no_row(three: list[SourceDataset]) -> None:
 def test_thousands_of_keys_are_one_parameter(three: list[SourceDataset]) -> None:
     with CaptureQueriesContext(connection) as asked:
         assert names(key__among=[*(uuid4() for _ in range(5000)), three[1].key]) == {"b"}
-    (one,) = asked.captured_queries
-    assert one["sql"].count("SELECT") <= 2
-    assert ", '" not in one["sql"].partition("WHERE")[2]
+    (query,) = asked.captured_queries
+    assert query["sql"].count("SELECT") <= 2
+    assert ", '" not in query["sql"].partition("WHERE")[2]

@@ -31,9 +31,9 @@ def test_loaded_objects_are_frozen_for_garbage_collection(as_before: tuple[int, 
 
 
 def test_manage_command_starts_with_less_frequent_garbage_collection() -> None:
-    said = "import gc; from elevata.core.processes import collect_less; a = gc.get_threshold(); collect_less(); "
-    said += "print(a == gc.get_threshold())"
+    code = "import gc; from elevata.core.processes import collect_less; a = gc.get_threshold(); collect_less(); "
+    code += "print(a == gc.get_threshold())"
     done = subprocess.run(
-        [sys.executable, "manage.py", "shell", "--no-imports", "-c", said], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "manage.py", "shell", "--no-imports", "-c", code], cwd=ROOT, capture_output=True, text=True
     )
     assert done.stdout.strip() == "True", done.stderr

@@ -79,10 +79,10 @@ def test_start_restricts_the_modes_of_a_data_folder_and_logs_them(tmp_path: Path
     folder.chmod(0o755)
     (folder / "control.sqlite3").touch()
     (folder / "control.sqlite3").chmod(0o644)
-    said = run("import django; django.setup()", folder)
+    output = run("import django; django.setup()", folder)
     assert open_to_others(folder) == {}
-    assert f"{folder} had mode 0755; it has 0700 now" in said
-    assert "control.sqlite3 had mode 0644" in said
+    assert f"{folder} had mode 0755; it has 0700 now" in output
+    assert "control.sqlite3 had mode 0644" in output
 
 
 def test_a_folder_that_all_users_share_is_left_alone(tmp_path: Path):
@@ -99,9 +99,9 @@ def test_make_private_reports_a_file_whose_mode_it_cannot_change(tmp_path: Path,
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(Path, "chmod", refuse)
-    said = make_private(tmp_path)
+    lines = make_private(tmp_path)
     assert any(
-        "control.sqlite3 has mode 0644 and may be read by others: Operation not permitted" in one for one in said
+        "control.sqlite3 has mode 0644 and may be read by others: Operation not permitted" in line for line in lines
     )
 
 
@@ -119,5 +119,5 @@ def test_make_private_does_not_follow_symbolic_links(tmp_path: Path):
     "start", ["import elevata.wsgi", "import elevata.celery", "exec(open('gunicorn.conf.py').read())"]
 )
 def test_every_process_makes_files_for_its_user_alone(tmp_path: Path, start: str):
-    said = run(f"{start}\nimport os\nprint('umask', oct(os.umask(0)))", tmp_path / "data")
-    assert "umask 0o77" in said
+    output = run(f"{start}\nimport os\nprint('umask', oct(os.umask(0)))", tmp_path / "data")
+    assert "umask 0o77" in output

@@ -23,8 +23,8 @@ def updates(source: str) -> Iterator[tuple[int, list[str]]]:
 
 def test_no_service_updates_a_job_through_a_model_that_extends_it():
     files = [path for folder in PRODUCT for path in (ROOT / folder).rglob("*.py")]
-    found = {str(path.relative_to(ROOT)): list(updates(path.read_text())) for path in files}
-    assert {path: lines for path, lines in found.items() if lines} == {}
+    report = {str(path.relative_to(ROOT)): list(updates(path.read_text())) for path in files}
+    assert {path: lines for path, lines in report.items() if lines} == {}
 
 
 def test_search_finds_an_update_of_job_fields_through_load_run():

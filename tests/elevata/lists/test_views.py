@@ -230,7 +230,7 @@ def test_sources_schedules_and_saved_queries_are_favourites_until_they_are_delet
         operator.post("/favourites/", {"subject_kind": kind, "subject_key": str(row.key), "on": "on"})
         answer = operator.get(address, {"favourite": "true"})
         if answer.status_code == 200:
-            assert [found.key for found in answer.context["page"]] == [row.key]
+            assert [entry.key for entry in answer.context["page"]] == [row.key]
     assert {f"Schedule {schedule.name}", str(source)} <= {name for _, name in favourites(starter)}
     with acting_as(starter):
         delete_query(saved=query)

@@ -48,8 +48,8 @@ def test_deliveries_are_found_by_their_webhook_and_state(operator: Client):
     failed = DeliveryFactory(status="failed")
     DeliveryFactory(webhook=failed.webhook)
     DeliveryFactory(status="failed")
-    found = operator.get("/api/v1/deliveries/", {"webhook": str(failed.webhook.key), "status": "failed"}).json()
-    assert [one["id"] for one in found["results"]] == [failed.pk]
+    page = operator.get("/api/v1/deliveries/", {"webhook": str(failed.webhook.key), "status": "failed"}).json()
+    assert [delivery["id"] for delivery in page["results"]] == [failed.pk]
 
 
 def test_finished_delivery_is_replayed_and_a_queued_one_refused(operator: Client):
@@ -63,6 +63,6 @@ def test_finished_delivery_is_replayed_and_a_queued_one_refused(operator: Client
 def test_notices_are_read_one_by_one_and_all_at_once(reader: Client, person: User):
     first, *_ = NoticeFactory.create_batch(3, user=person)
     assert send(reader, "post", f"notices/{first.pk}/read/").json()["read_at"]
-    assert [one["id"] for one in reader.get("/api/v1/notices/", {"unread": "false"}).json()["results"]] == [first.pk]
+    assert [row["id"] for row in reader.get("/api/v1/notices/", {"unread": "false"}).json()["results"]] == [first.pk]
     assert send(reader, "post", "notices/read/").json() == {"read": 2}
     assert not Notice.objects.filter(read_at=None).exists()

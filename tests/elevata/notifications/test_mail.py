@@ -11,10 +11,10 @@ def test_without_a_server_no_mail_is_sent():
 
 
 def test_mail_url_with_tls_start_has_host_port_user_password_and_starttls():
-    found = settings_of("smtp://me:p%40ss@mail.example.org:2525?tls=start")
-    assert (found["EMAIL_HOST"], found["EMAIL_PORT"]) == ("mail.example.org", 2525)
-    assert (found["EMAIL_HOST_USER"], found["EMAIL_HOST_PASSWORD"]) == ("me", "p@ss")
-    assert (found["EMAIL_USE_TLS"], found["EMAIL_USE_SSL"]) == (True, False)
+    options = settings_of("smtp://me:p%40ss@mail.example.org:2525?tls=start")
+    assert (options["EMAIL_HOST"], options["EMAIL_PORT"]) == ("mail.example.org", 2525)
+    assert (options["EMAIL_HOST_USER"], options["EMAIL_HOST_PASSWORD"]) == ("me", "p@ss")
+    assert (options["EMAIL_USE_TLS"], options["EMAIL_USE_SSL"]) == (True, False)
 
 
 @pytest.mark.parametrize(

@@ -34,9 +34,9 @@ def somebody(name: str, **fields: Any) -> User:
 
 
 def told(*people: User, kind: Kind = Kind.LOAD_FAILED, **fields: Any) -> Event:
-    said = {"subject_kind": "load run", "subject_key": "r1", "subject_name": "r1", "title": "It failed", "link": "/x/"}
+    given = {"subject_kind": "load run", "subject_key": "r1", "subject_name": "r1", "title": "It failed", "link": "/x/"}
     with transaction.atomic():
-        return services.tell(event=kind, users=people, **(said | fields))
+        return services.tell(event=kind, users=people, **(given | fields))
 
 
 # --- telling -----------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ def test_event_creates_one_delivery_for_each_active_webhook_that_lists_it():
     WebhookFactory(events=["report.waiting"])
     WebhookFactory(events=["load.failed"], active=False)
     told()
-    assert [one.webhook for one in Delivery.objects.all()] == [wanted]
+    assert [delivery.webhook for delivery in Delivery.objects.all()] == [wanted]
 
 
 def test_rolled_back_event_leaves_no_notice_and_no_delivery():
@@ -107,7 +107,7 @@ def test_mail_delivery_is_created_only_for_users_who_chose_the_event(settings):
     ada, bob = somebody("ada", email="ada@example.org"), somebody("bob", email="bob@example.org")
     services.choose_events(user=ada, listed=["load.failed"], emailed=["load.failed"])
     told(ada, bob)
-    assert [one.user for one in Delivery.objects.all()] == [ada]
+    assert [delivery.user for delivery in Delivery.objects.all()] == [ada]
 
 
 def test_user_without_an_address_gets_no_mail_delivery(settings):
@@ -355,9 +355,9 @@ def test_change_log_omits_the_path_of_a_webhook_url():
     row.refresh_from_db()
     services.delete_webhook(webhook=row, expected_version=2)
     entries = list(ChangeLogEntry.objects.filter(subject_kind="webhook"))
-    assert [one.action for one in entries] == ["created", "changed", "deleted"]
-    assert all("https://hooks.example.org/…" in one.changes for one in entries)
-    assert not any("canary" in one.changes for one in entries)
+    assert [entry.action for entry in entries] == ["created", "changed", "deleted"]
+    assert all("https://hooks.example.org/…" in entry.changes for entry in entries)
+    assert not any("canary" in entry.changes for entry in entries)
 
 
 @pytest.mark.parametrize(
@@ -405,5 +405,5 @@ def test_test_event_is_delivered_only_to_its_webhook_even_if_inactive():
     WebhookFactory(events=["load.failed"])
     row = WebhookFactory(active=False)
     delivery = services.send_test_event(webhook=row)
-    assert [one.webhook for one in Delivery.objects.all()] == [row]
+    assert [delivery.webhook for delivery in Delivery.objects.all()] == [row]
     assert delivery.event.kind == "webhook.test"

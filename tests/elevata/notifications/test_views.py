@@ -65,13 +65,13 @@ def test_a_group_is_marked_as_read(reader: Client, person: User):
     NoticeFactory.create_batch(2, user=person, event__group=group)
     other = NoticeFactory(user=person)
     reader.post("/notices/read/", {"group": str(group)})
-    assert [one.pk for one in Notice.objects.filter(read_at=None)] == [other.pk]
+    assert [notice.pk for notice in Notice.objects.filter(read_at=None)] == [other.pk]
 
 
 def test_single_notice_is_marked_as_read(reader: Client, person: User):
     first, second = NoticeFactory(user=person), NoticeFactory(user=person)
     reader.post("/notices/read/", {"notice": first.pk})
-    assert [one.pk for one in Notice.objects.filter(read_at=None)] == [second.pk]
+    assert [notice.pk for notice in Notice.objects.filter(read_at=None)] == [second.pk]
 
 
 def test_notices_are_all_marked_as_read(reader: Client, person: User):
@@ -99,10 +99,10 @@ def test_notice_settings_store_the_chosen_events(reader: Client, person: User):
 
 
 def test_every_event_has_a_box_for_the_list_and_one_for_mail(reader: Client):
-    said = words(text_of(reader, "/notices/settings/"))
+    text = words(text_of(reader, "/notices/settings/"))
     for event in CHOICES:
-        assert f"{WORDS[event]}: in the list" in said
-        assert f"{WORDS[event]}: by email" in said
+        assert f"{WORDS[event]}: in the list" in text
+        assert f"{WORDS[event]}: by email" in text
 
 
 def test_notice_settings_state_that_email_is_disabled(reader: Client, settings: Any):

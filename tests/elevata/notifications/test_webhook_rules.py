@@ -64,10 +64,10 @@ def test_a_body_is_the_same_at_every_try():
 
 
 def test_slack_and_teams_bodies_have_one_escaped_line_with_a_link():
-    told = replace(TOLD, title="Drift in <!channel>\n*rc_a*", page="https://elevata.example.org/drift/")
-    text = json.loads(told.slack_body())["text"]
+    message = replace(TOLD, title="Drift in <!channel>\n*rc_a*", page="https://elevata.example.org/drift/")
+    text = json.loads(message.slack_body())["text"]
     assert text == "[prod] Drift in &lt;!channel&gt; *rc_a* <https://elevata.example.org/drift/|Open>"
-    card = json.loads(told.teams_body())["attachments"][0]["content"]
+    card = json.loads(message.teams_body())["attachments"][0]["content"]
     assert card["body"][0]["text"] == r"\[prod\] Drift in \<!channel\> \*rc\_a\*"
     assert card["actions"][0]["url"] == "https://elevata.example.org/drift/"
 
@@ -84,7 +84,7 @@ def test_waits_grow_up_to_a_bound(attempt: int, spread: float):
 
 
 def test_delivery_is_retried_for_at_least_nine_hours():
-    assert sum((wait_after(one, 0.0) for one in range(1, MAX_ATTEMPTS)), timedelta()) > timedelta(hours=9)
+    assert sum((wait_after(attempt, 0.0) for attempt in range(1, MAX_ATTEMPTS)), timedelta()) > timedelta(hours=9)
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,10 @@ from elevata.ops import broker
 
 @pytest.fixture
 def folders(tmp_path: Path) -> dict[str, str]:
-    found = {"data_folder_in": "messages", "data_folder_out": "messages", "control_folder": "control"}
-    for name in set(found.values()):
+    options = {"data_folder_in": "messages", "data_folder_out": "messages", "control_folder": "control"}
+    for name in set(options.values()):
         (tmp_path / name).mkdir()
-    return {option: str(tmp_path / name) for option, name in found.items()}
+    return {option: str(tmp_path / name) for option, name in options.items()}
 
 
 @pytest.fixture

@@ -47,9 +47,9 @@ def test_healthz_returns_200_while_the_database_is_down(client: Client, probes: 
 
 def test_readyz_returns_200_if_all_components_are_up(client: Client, probes: dict) -> None:
     answer = client.get("/readyz")
-    said = answer.json()
-    assert (answer.status_code, said["status"]) == (200, "ready")
-    assert {name: one["status"] for name, one in said["checks"].items()} == dict.fromkeys(
+    body = answer.json()
+    assert (answer.status_code, body["status"]) == (200, "ready")
+    assert {name: component["status"] for name, component in body["checks"].items()} == dict.fromkeys(
         ("database", "broker", "worker", "warehouse"), "up"
     )
 
@@ -58,24 +58,24 @@ def test_readyz_returns_200_if_all_components_are_up(client: Client, probes: dic
 def test_readyz_returns_503_and_names_the_component_that_is_down(client: Client, probes: dict, name: str) -> None:
     probes[name] = refuse
     answer = client.get("/readyz")
-    states = {each: one["status"] for each, one in answer.json()["checks"].items()}
+    states = {each: component["status"] for each, component in answer.json()["checks"].items()}
     assert answer.status_code == 503
     assert [each for each, state in states.items() if state == "down"] == [name]
 
 
 def test_readyz_shows_no_host_and_no_reason(client: Client, probes: dict) -> None:
     probes["database"] = refuse
-    said = html_of(client.get("/readyz"))
-    assert not any(word in said for word in ("hunter22", "db.internal", "5432", "answer"))
+    page = html_of(client.get("/readyz"))
+    assert not any(word in page for word in ("hunter22", "db.internal", "5432", "answer"))
 
 
 def test_hanging_component_is_down_after_the_time_limit(client: Client, probes: dict, monkeypatch) -> None:
     let_go = threading.Event()
     probes["broker"] = let_go.wait
     started = time.monotonic()
-    found = {one.name: one.status for one in monitoring.check_components(limit=0.3)}
+    states = {component.name: component.status for component in monitoring.check_components(limit=0.3)}
     let_go.set()
-    assert found == {"database": "up", "broker": "down", "worker": "up", "warehouse": "up"}
+    assert states == {"database": "up", "broker": "down", "worker": "up", "warehouse": "up"}
     assert time.monotonic() - started < 3
 
 
@@ -126,7 +126,7 @@ def test_health_pages_refuse_post(client: Client, probes: dict, path: str) -> No
 def test_a_worker_is_up_while_its_heartbeat_is_fresh() -> None:
     def states() -> list[str]:
         monitoring.forget()
-        return [one.status for one in monitoring.check_components(["worker"])]
+        return [component.status for component in monitoring.check_components(["worker"])]
 
     now = timezone.now()
     assert states() == ["down"]
@@ -140,7 +140,7 @@ def test_a_worker_is_up_while_its_heartbeat_is_fresh() -> None:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.embedded
 def test_database_and_broker_of_this_installation_answer() -> None:
-    assert {one.name: one.status for one in monitoring.check_components(["database", "broker"])} == {
+    assert {component.name: component.status for component in monitoring.check_components(["database", "broker"])} == {
         "database": "up",
         "broker": "up",
     }

@@ -25,10 +25,10 @@ def line(made: logging.LogRecord) -> dict:
 
 
 def test_a_line_is_one_json_object() -> None:
-    found = line(record("loaded %s rows", 5))
-    assert found["message"] == "loaded 5 rows"
-    assert (found["level"], found["logger"]) == ("warning", "elevata.test")
-    assert found["time"].endswith("Z")
+    entry = line(record("loaded %s rows", 5))
+    assert entry["message"] == "loaded 5 rows"
+    assert (entry["level"], entry["logger"]) == ("warning", "elevata.test")
+    assert entry["time"].endswith("Z")
 
 
 def test_log_line_escapes_line_feeds() -> None:
@@ -37,8 +37,8 @@ def test_log_line_escapes_line_feeds() -> None:
 
 def test_json_log_line_has_the_ids_of_its_context() -> None:
     with about(request_id="r1"), about(run_id="nightly-7", person_id=3):
-        found = line(record())
-    assert (found["request_id"], found["run_id"], found["person_id"]) == ("r1", "nightly-7", 3)
+        entry = line(record())
+    assert (entry["request_id"], entry["run_id"], entry["person_id"]) == ("r1", "nightly-7", 3)
     assert what_about() == {}
 
 
@@ -112,10 +112,10 @@ def test_secrets_read_from_files_are_replaced(monkeypatch: pytest.MonkeyPatch, t
 
 def test_passwords_in_urls_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CELERY_BROKER_URL", "redis://:p%40ss-word@redis:6379/0")
-    said = scrubbed("redis://:p%40ss-word@redis:6379/0 says: p@ss-word is wrong; amqp://me:other@host/")
-    assert "ss-word" not in said
-    assert ":other@" not in said
-    assert "redis:6379" in said
+    text = scrubbed("redis://:p%40ss-word@redis:6379/0 says: p@ss-word is wrong; amqp://me:other@host/")
+    assert "ss-word" not in text
+    assert ":other@" not in text
+    assert "redis:6379" in text
 
 
 @pytest.mark.parametrize("style", [JsonLines, PlainLines])
@@ -138,9 +138,9 @@ def test_secrets_in_a_traceback_are_replaced(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_personal_tokens_are_replaced() -> None:
-    said = scrubbed("Authorization: Token abcdefgh12345 and elv_0123456789abcdef")
-    assert "abcdefgh" not in said
-    assert "0123456789" not in said
+    text = scrubbed("Authorization: Token abcdefgh12345 and elv_0123456789abcdef")
+    assert "abcdefgh" not in text
+    assert "0123456789" not in text
 
 
 def test_secrets_set_after_the_first_line_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,15 +158,15 @@ def test_settings_that_are_not_secret_are_kept(monkeypatch: pytest.MonkeyPatch) 
 
 
 def of_access(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
-    return [one for one in caplog.records if one.name == "elevata.ops.access_log"]
+    return [entry for entry in caplog.records if entry.name == "elevata.ops.access_log"]
 
 
 def test_each_request_has_one_line_without_its_query(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "elevata.ops.access_log")
     client.get("/healthz?token=canary-4711", headers={"X-Request-ID": "from-the-proxy"})
-    (one,) = of_access(caplog)
-    assert (one.method, one.path, one.route, one.status) == ("GET", "/healthz", "healthz", 200)
-    assert "canary" not in one.getMessage() + str(vars(one))
+    (entry,) = of_access(caplog)
+    assert (entry.method, entry.path, entry.route, entry.status) == ("GET", "/healthz", "healthz", 200)
+    assert "canary" not in entry.getMessage() + str(vars(entry))
 
 
 def test_log_lines_of_a_request_have_its_request_id(client: Client, caplog: pytest.LogCaptureFixture) -> None:
@@ -181,7 +181,7 @@ def test_log_lines_of_a_request_have_its_request_id(client: Client, caplog: pyte
     logging.getLogger("elevata.ops.access_log").addHandler(handler)
     client.get("/healthz", headers={"X-Request-ID": "from-the-proxy"})
     logging.getLogger("elevata.ops.access_log").removeHandler(handler)
-    assert [one["request_id"] for one in written] == ["from-the-proxy"]
+    assert [entry["request_id"] for entry in written] == ["from-the-proxy"]
 
 
 @pytest.mark.django_db

@@ -24,15 +24,15 @@ pytestmark = pytest.mark.django_db
 def read(client: Client, **headers: str) -> dict[tuple[str, tuple], float]:
     answer = client.get("/metrics", headers=headers)
     assert answer.status_code == 200, answer.content[:200]
-    found = {}
+    values = {}
     for family in text_string_to_metric_families(html_of(answer)):
         for sample in family.samples:
-            found[sample.name, tuple(sorted(sample.labels.items()))] = sample.value
-    return found
+            values[sample.name, tuple(sorted(sample.labels.items()))] = sample.value
+    return values
 
 
-def value(found: dict, name: str, **labels: str) -> float:
-    return found[name, tuple(sorted(labels.items()))]
+def value(values: dict, name: str, **labels: str) -> float:
+    return values[name, tuple(sorted(labels.items()))]
 
 
 # --- who may ---------------------------------------------------------------------------------------
@@ -73,17 +73,17 @@ def test_requests_are_counted_by_route_method_and_status(reader: Client) -> None
     labels = {"route": "dataset_list", "method": "GET", "status": "200"}
     before = read(reader).get(("elevata_http_requests_total", tuple(sorted(labels.items()))), 0)
     reader.get("/datasets/")
-    found = read(reader)
-    assert value(found, "elevata_http_requests_total", **labels) == before + 1
-    assert value(found, "elevata_http_request_seconds_count", route="dataset_list") >= 1
+    values = read(reader)
+    assert value(values, "elevata_http_requests_total", **labels) == before + 1
+    assert value(values, "elevata_http_request_seconds_count", route="dataset_list") >= 1
 
 
 def test_requests_to_unknown_addresses_are_counted_as_one_route(reader: Client) -> None:
     for number in range(3):
         reader.get(f"/no-such-{number}/")
-    found = read(reader)
-    assert value(found, "elevata_http_requests_total", route="none", method="GET", status="404") >= 3
-    assert not any("no-such" in str(key) for key in found)
+    values = read(reader)
+    assert value(values, "elevata_http_requests_total", route="none", method="GET", status="404") >= 3
+    assert not any("no-such" in str(key) for key in values)
 
 
 def test_requests_with_unknown_methods_are_counted_as_one_method(reader: Client) -> None:
@@ -96,17 +96,17 @@ def test_metrics_have_queue_length_and_age_of_the_oldest_job(reader: Client) -> 
     waiting = LoadRunFactory(status="queued")
     LoadRun.objects.filter(pk=waiting.pk).update(queued_at=timezone.now() - timedelta(minutes=10))
     LoadRunFactory(status="queued")
-    found = read(reader)
-    assert value(found, "elevata_queue_length", kind="load_run") == 2
-    assert 600 <= value(found, "elevata_queue_oldest_seconds", kind="load_run") < 700
-    assert value(found, "elevata_queue_length", kind="execution") == 0
+    values = read(reader)
+    assert value(values, "elevata_queue_length", kind="load_run") == 2
+    assert 600 <= value(values, "elevata_queue_oldest_seconds", kind="load_run") < 700
+    assert value(values, "elevata_queue_length", kind="execution") == 0
 
 
 def test_metrics_list_each_run_state_even_without_a_run(reader: Client) -> None:
     LoadRunFactory(status="failed")
-    found = read(reader)
-    assert value(found, "elevata_load_runs", state="failed") == 1
-    assert value(found, "elevata_load_runs", state="lost") == 0
+    values = read(reader)
+    assert value(values, "elevata_load_runs", state="failed") == 1
+    assert value(values, "elevata_load_runs", state="lost") == 0
 
 
 def test_metrics_have_rows_and_durations_of_the_last_day(reader: Client) -> None:
@@ -115,21 +115,21 @@ def test_metrics_have_rows_and_durations_of_the_last_day(reader: Client) -> None
     DatasetRunFactory(
         run=run, dataset=TargetDatasetFactory(), kind="rawcore", status="succeeded", counts={"new": 5, "changed": 2}
     )
-    found = read(reader)
-    assert value(found, "elevata_rows_written_day", change="new") == 5
-    assert value(found, "elevata_rows_written_day", change="deleted") == 0
-    assert value(found, "elevata_run_seconds_day_max", kind="load") == pytest.approx(90, abs=1)
-    assert value(found, "elevata_runs_ended_day", kind="load", state="succeeded") == 1
+    values = read(reader)
+    assert value(values, "elevata_rows_written_day", change="new") == 5
+    assert value(values, "elevata_rows_written_day", change="deleted") == 0
+    assert value(values, "elevata_run_seconds_day_max", kind="load") == pytest.approx(90, abs=1)
+    assert value(values, "elevata_runs_ended_day", kind="load", state="succeeded") == 1
 
 
 def test_metrics_have_workers_and_unsealed_rows(reader: Client) -> None:
     now = timezone.now()
     Worker.objects.create(name="w", started_at=now, heartbeat_at=now - timedelta(seconds=5))
     ChainPending.objects.create(kind="change", subjects=[[1, "a"], [2, "b"]])
-    found = read(reader)
-    assert value(found, "elevata_workers_alive") == 1
-    assert 5 <= value(found, "elevata_worker_heartbeat_age_seconds") < 60
-    assert value(found, "elevata_chain_unsealed_rows") == 2
+    values = read(reader)
+    assert value(values, "elevata_workers_alive") == 1
+    assert 5 <= value(values, "elevata_worker_heartbeat_age_seconds") < 60
+    assert value(values, "elevata_chain_unsealed_rows") == 2
 
 
 def test_metrics_omit_names_given_by_users(reader: Client) -> None:

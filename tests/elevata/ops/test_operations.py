@@ -229,8 +229,8 @@ def commands(tmp_path: Path) -> Iterator[Callable[..., str]]:
         return {"DATABASE_URL": url} if url.endswith("/operations") else {}
 
     yield run
-    for one in server:
-        one.stop()
+    for process in server:
+        process.stop()
 
 
 @pytest.mark.nightly
@@ -244,8 +244,8 @@ def test_documented_restore_of_postgresql_keeps_chain_and_triggers(
     (put_back,) = blocks("Restore")
     shell(in_own(back_up))
     shell(manage(CREATE.format(name="eve")))
-    said = shell(in_own(put_back))
-    assert "intact: " in said
+    text = shell(in_own(put_back))
+    assert "intact: " in text
     import psycopg
 
     with psycopg.connect(place, autocommit=True) as database:
@@ -336,16 +336,16 @@ def test_documented_installation_passes_check_deploy(
 
 def test_deploy_check_reports_faulty_settings(shell: Callable[..., str], monkeypatch) -> None:
     in_files(monkeypatch)
-    said = shell(manage("check --deploy"), CELERY_BROKER_URL="redis://redis:6379/0", ELEVATA_METRICS_ALLOW="0.0.0.0/0")
-    assert "elevata.W002" in said
-    assert "elevata.W004" in said
+    text = shell(manage("check --deploy"), CELERY_BROKER_URL="redis://redis:6379/0", ELEVATA_METRICS_ALLOW="0.0.0.0/0")
+    assert "elevata.W002" in text
+    assert "elevata.W004" in text
     assert "elevata.E001" in shell(manage("check"), ELEVATA_METRICS_ALLOW="everybody", fails=True)
 
 
 def answer(port: int, path: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=120) as said:
-            return said.status, said.read().decode()
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=120) as response:
+            return response.status, response.read().decode()
     except urllib.error.HTTPError as refused:
         return refused.code, refused.read().decode()
 
@@ -377,8 +377,8 @@ def test_documented_gunicorn_command_starts_the_web_server(
                     break
             time.sleep(0.2)
         assert answer(port, "/healthz") == (200, "ok\n")
-        status, said = answer(port, "/readyz")
-        checks = {name: one["status"] for name, one in json.loads(said)["checks"].items()}
+        status, body = answer(port, "/readyz")
+        checks = {name: component["status"] for name, component in json.loads(body)["checks"].items()}
         assert (status, checks) == (503, {"database": "up", "broker": "up", "worker": "down", "warehouse": "up"})
         for _ in range(9):
             answer(port, "/healthz?q=private")

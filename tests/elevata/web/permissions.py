@@ -37,18 +37,18 @@ def patterns() -> dict[str, URLPattern]:
 
 
 def _patterns(resolver: URLResolver) -> list[URLPattern]:
-    found = []
+    routes = []
     for entry in resolver.url_patterns:
-        found += _patterns(entry) if isinstance(entry, URLResolver) else [entry]
-    return found
+        routes += _patterns(entry) if isinstance(entry, URLResolver) else [entry]
+    return routes
 
 
 def is_open(pattern: URLPattern) -> bool:
     """Return True if the route answers users who are not signed in. Resources of the API check that themselves."""
     view = pattern.callback
     if hasattr(view, "cls"):
-        asked = [one for method in methods_of(pattern) for one in permissions_of(view, method)]
-        return not any(isinstance(one, IsAuthenticated) for one in asked)
+        asked = [permission for method in methods_of(pattern) for permission in permissions_of(view, method)]
+        return not any(isinstance(permission, IsAuthenticated) for permission in asked)
     return getattr(view, "login_required", True) is False
 
 
@@ -67,10 +67,10 @@ def declared(pattern: URLPattern, method: str) -> Needs | None:
         return needs_of(view if hasattr(view, "needs") else getattr(view, "view_class", view), method)
     needed: Needs = EVERYBODY
     for permission in permissions_of(view, method):
-        said: Any = getattr(permission, "needs", EVERYBODY)
-        if said is None:
+        needs: Any = getattr(permission, "needs", EVERYBODY)
+        if needs is None:
             return None
-        needed |= said
+        needed |= needs
     return needed
 
 

@@ -14,8 +14,8 @@ from metadata.selectors.lineage import of_lineage
 
 def graph(nodes: str, *edges: str, **said: Any) -> Graph:
     """``graph("a:raw b:rawcore", "a>b")``; an edge written ``a~b`` is a reference."""
-    made = (Node(name, name, layer=layer) for name, _, layer in (one.partition(":") for one in nodes.split()))
-    return Graph(tuple(made), tuple(edge(one, **said) for one in edges))
+    made = (Node(name, name, layer=layer) for name, _, layer in (word.partition(":") for word in nodes.split()))
+    return Graph(tuple(made), tuple(edge(text, **said) for text in edges))
 
 
 def edge(text: str, **said: Any) -> Edge:
@@ -124,12 +124,12 @@ def test_lineage_is_converted_to_a_graph():
     def node(name: str, kind: str, distance: int, active: bool = True) -> LineageNode:
         return LineageNode(name, kind, f"rawcore.{name}", "rawcore", 1, active, distance)
 
-    found = Lineage(
+    lineage = Lineage(
         (node("c", "target", 0), node("h", "history", 1, active=False)),
         (LineageEdge("c", "h", "history"), LineageEdge("c", "c", "reference", "parent_key")),
     )
-    made = of_lineage(found, lambda one: f"/{one.id}/")
-    assert [(one.title, one.sub, one.layer, one.here, one.muted) for one in made.nodes] == [
+    made = of_lineage(lineage, lambda node: f"/{node.id}/")
+    assert [(node.title, node.sub, node.layer, node.here, node.muted) for node in made.nodes] == [
         ("c", "rawcore", "rawcore", True, False),
         ("h", "rawcore · retired", "history", False, True),
     ]
@@ -150,6 +150,6 @@ def test_edges_of_an_acyclic_graph_except_references_point_right(layers: list[st
     ends = [(*sorted((a % len(nodes), b % len(nodes))), kind) for a, b, kind in pairs]
     edges = tuple(Edge(f"n{a}", f"n{b}", kind) for a, b, kind in ends if a < b)
     made = Graph(nodes, edges)
-    assert all(made.ranks[one.start] < made.ranks[one.end] for one in edges if one.kind != "reference")
+    assert all(made.ranks[edge.start] < made.ranks[edge.end] for edge in edges if edge.kind != "reference")
     assert set(made.ranks.values()) == set(range(len(made.heads)))
     assert json.loads(json.dumps(made.as_json())) == made.as_json()

@@ -20,18 +20,18 @@ ELSEWHERE = ("loader.spark", ".migrations", ".management", "elevata.bootstrap", 
 def own_forms() -> list[type[forms.Form]]:
     """Every form class that the product has."""
     for room in ROOMS:
-        for found in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
-            if not any(part in found.name for part in ELSEWHERE):
-                importlib.import_module(found.name)
+        for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
+            if not any(part in module.name for part in ELSEWHERE):
+                importlib.import_module(module.name)
     names = {room.__name__ for room in ROOMS}
-    known = {one for one in _below(forms.BaseForm) if one.__module__.partition(".")[0] in names}
-    return sorted(known, key=lambda one: (one.__module__, one.__qualname__))
+    known = {form for form in _below(forms.BaseForm) if form.__module__.partition(".")[0] in names}
+    return sorted(known, key=lambda form: (form.__module__, form.__qualname__))
 
 
 def _below(kind: type) -> Iterable[type]:
-    for one in kind.__subclasses__():
-        yield one
-        yield from _below(one)
+    for subclass in kind.__subclasses__():
+        yield subclass
+        yield from _below(subclass)
 
 
 def shown_fields(kind: type[forms.Form]) -> dict[str, forms.Field]:
@@ -43,7 +43,7 @@ def shown_fields(kind: type[forms.Form]) -> dict[str, forms.Field]:
     return {name: field for name, field in fields.items() if not field.widget.is_hidden}
 
 
-@pytest.mark.parametrize("kind", own_forms(), ids=lambda one: f"{one.__module__}.{one.__qualname__}")
+@pytest.mark.parametrize("kind", own_forms(), ids=lambda form: f"{form.__module__}.{form.__qualname__}")
 @pytest.mark.django_db
 def test_every_field_has_a_help_text(kind):
     silent = [name for name, field in shown_fields(kind).items() if not str(field.help_text).strip()]
@@ -51,5 +51,5 @@ def test_every_field_has_a_help_text(kind):
 
 
 def test_form_search_finds_the_forms_of_the_product():
-    names = {one.__name__ for one in own_forms()}
+    names = {form.__name__ for form in own_forms()}
     assert {"ColumnForm", "NewDatasetForm", "ScopeForm", "PolicyForm", "StartLoadForm", "ScheduleForm"} <= names

@@ -21,10 +21,10 @@ def entries(world: World) -> QuerySet[ChangeLogEntry]:
 
 
 def test_keyed_pages_have_the_found_rows_in_their_order(entries: QuerySet[ChangeLogEntry]):
-    found = entries.filter(action="renamed")
-    pages = KeyedPages(found, 4, every=entries, once=True)
+    selection = entries.filter(action="renamed")
+    pages = KeyedPages(selection, 4, every=entries, once=True)
     assert pages.count == 6
-    assert [entry for number in pages.page_range for entry in pages.page(number)] == list(found)
+    assert [entry for number in pages.page_range for entry in pages.page(number)] == list(selection)
 
 
 def test_keyed_page_loads_rows_and_related_users_in_two_queries(
@@ -45,9 +45,9 @@ def test_keyed_page_omits_a_row_deleted_after_the_search(entries: QuerySet[Chang
 def test_keyed_pages_count_first_and_read_only_the_keys_of_a_page(
     entries: QuerySet[ChangeLogEntry], django_assert_num_queries
 ):
-    found = entries.filter(action="renamed")
-    second = list(found[4:])
-    pages = KeyedPages(found, 4, every=entries)
+    selection = entries.filter(action="renamed")
+    second = list(selection[4:])
+    pages = KeyedPages(selection, 4, every=entries)
     with django_assert_num_queries(3):
         assert (pages.count, list(pages.page(2))) == (6, second)
 

@@ -121,7 +121,7 @@ def test_routes_open_without_a_role_are_listed():
 
 def asks(pattern: URLPattern, method: str) -> bool:
     """Return True if a resource asks for the permission to read metadata."""
-    return any(isinstance(one, Reads) for one in permissions_of(pattern.callback, method))
+    return any(isinstance(permission, Reads) for permission in permissions_of(pattern.callback, method))
 
 
 @BY_METHOD

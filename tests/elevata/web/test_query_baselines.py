@@ -36,27 +36,27 @@ def known() -> dict[str, int]:
     return json.loads(BASELINES.read_text())
 
 
-def more(found: dict[str, int]) -> dict[str, str]:
+def more(counts: dict[str, int]) -> dict[str, str]:
     """Pages that need more queries than they are known to."""
     allowed = known()
     return {
         page: f"{count} queries, {allowed[page]} are known"
-        for page, count in found.items()
+        for page, count in counts.items()
         if page in allowed and count > allowed[page]
     }
 
 
 @pytest.mark.nightly
 def test_no_page_needs_more_queries_than_it_did():
-    found = counted(SMALL)
+    counts = counted(SMALL)
     if os.environ.get("REMAKE_BASELINES"):
-        BASELINES.write_text(json.dumps(dict(sorted(found.items())), indent=2) + "\n")
-    assert sorted(found) == sorted(known()), "pages came or went: remake the baselines"
-    assert more(found) == {}
+        BASELINES.write_text(json.dumps(dict(sorted(counts.items())), indent=2) + "\n")
+    assert sorted(counts) == sorted(known()), "pages came or went: remake the baselines"
+    assert more(counts) == {}
 
 
 def test_no_page_needs_more_queries_for_three_times_as_much():
     """A page that needs more than it did needs more here, too."""
-    found = counted(THRICE)
-    assert sorted(found) == sorted(known()), "pages came or went: remake the baselines"
-    assert more(found) == {}
+    counts = counted(THRICE)
+    assert sorted(counts) == sorted(known()), "pages came or went: remake the baselines"
+    assert more(counts) == {}

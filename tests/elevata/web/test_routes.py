@@ -295,7 +295,7 @@ def test_pages_have_no_inline_code_and_no_foreign_resources(answered: Callable[[
 def test_answers_have_a_request_id(answered: Callable[[str, str], Answer]):
     names = sorted(set(RULES) - {"sign_out"})
     own = {name: answered("operator", name).headers["X-Request-ID"] for name in names}
-    assert {name: said for name, said in own.items() if not re.fullmatch(r"[0-9a-f]{32}", said)} == {}
+    assert {name: request_id for name, request_id in own.items() if not re.fullmatch(r"[0-9a-f]{32}", request_id)} == {}
 
 
 @pytest.mark.parametrize("address", ["/healthz", "/", "/api/v1/datasets/", "/nowhere/"])

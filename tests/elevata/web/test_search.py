@@ -213,10 +213,10 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_rows(
 
 
 def test_parts_of_column_names_are_found_by_an_index(airport: TargetDataset):
-    found = TargetColumn.objects.filter(name__icontains="evat").order_by()
+    columns = TargetColumn.objects.filter(name__icontains="evat").order_by()
     if connection.vendor != "postgresql":
-        assert [column.name for column in found] != []
+        assert [column.name for column in columns] != []
         return
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
-    assert "metadata_targetcolumn_name_trigrams" in found.explain()
+    assert "metadata_targetcolumn_name_trigrams" in columns.explain()

@@ -51,9 +51,9 @@ def test_columns_are_made_changed_and_deleted_at_once(operator: Client, airport:
         changelog_message="Spring cleaning",
     )
     assert answer.status_code == 200, answer.content
-    said = answer.json()
-    assert [len(said[part]) for part in ("created", "updated", "deleted")] == [1, 2, 1]
-    assert [row["version"] for row in said["updated"]] == [2, 2]
+    body = answer.json()
+    assert [len(body[part]) for part in ("created", "updated", "deleted")] == [1, 2, 1]
+    assert [row["version"] for row in body["updated"]] == [2, 2]
     assert str(column(airport, "gone").type) == "date"
     entries = ChangeLogEntry.objects.filter(reason="Spring cleaning")
     assert sorted(entries.values_list("action", flat=True)) == ["changed", "changed", "created", "deleted"]

@@ -40,10 +40,10 @@ def lines(answer) -> list[bytes]:
 
 
 def test_entries_are_read_newest_first(reader: Client) -> None:
-    found = reader.get("/api/v1/changes/").json()
-    assert [one["subject_name"] for one in found["results"]] == ["rail", "air", "ada"]
-    assert found["results"][1]["actor"] == "ada"
-    assert found["results"][1]["changes"]["name"] == {"after": "Air"}
+    page = reader.get("/api/v1/changes/").json()
+    assert [entry["subject_name"] for entry in page["results"]] == ["rail", "air", "ada"]
+    assert page["results"][1]["actor"] == "ada"
+    assert page["results"][1]["changes"]["name"] == {"after": "Air"}
 
 
 def test_change_is_read_by_its_id(reader: Client) -> None:
@@ -60,8 +60,8 @@ def test_changes_refuse_write_methods(operator: Client) -> None:
 
 @pytest.mark.parametrize("address", ["/api/v1/changes/export/", "/changes/change-log.jsonl"])
 def test_change_export_verifies_and_contains_every_entry(reader: Client, address: str) -> None:
-    found = verify_lines(lines(reader.get(address)))
-    assert (found.content, found.rows, found.unlinked) == (SELECTION, {"change": 3}, 0)
+    result = verify_lines(lines(reader.get(address)))
+    assert (result.content, result.rows, result.unlinked) == (SELECTION, {"change": 3}, 0)
 
 
 @pytest.mark.parametrize("address", ["/api/v1/changes/export/", "/changes/change-log.jsonl"])
@@ -91,7 +91,7 @@ def owned() -> tuple[list[TargetDataset], ChangeLogEntry]:
 def test_undo_reverts_all_changes_made_together(reader: Client, owned: tuple) -> None:
     rows, entry = owned
     answer = reader.post(f"/api/v1/changes/{entry.pk}/undo/", {}, content_type="application/json")
-    assert {one["key"] for one in answer.json()["undone"]} == {str(row.key) for row in rows}
+    assert {undone["key"] for undone in answer.json()["undone"]} == {str(row.key) for row in rows}
     assert not TargetDataset.objects.exclude(owner="").exists()
 
 

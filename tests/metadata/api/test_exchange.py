@@ -34,8 +34,8 @@ def test_exported_yaml_imports_without_changes(operator: Client, airport: Target
     out = get(operator, "metadata/export/")
     assert out["format"] == "metadata/v1"
     assert "targets/rawcore/rc_air_airport.yaml" in [file["name"] for file in out["files"]]
-    said = send(operator, "post", "metadata/import/", {"files": out["files"]}).json()
-    assert (said["created"], said["updated"], said["changes"]) == (0, 0, [])
+    report = send(operator, "post", "metadata/import/", {"files": out["files"]}).json()
+    assert (report["created"], report["updated"], report["changes"]) == (0, 0, [])
 
 
 def test_export_refuses_a_csv_parameter_that_is_not_boolean(operator: Client):
@@ -46,8 +46,8 @@ def test_export_refuses_a_csv_parameter_that_is_not_boolean(operator: Client):
 def test_exported_csv_imports_without_changes(operator: Client, airport: TargetDataset):
     files = get(operator, "metadata/export/?csv=true")["files"]
     assert [file["name"] for file in files] == ["datasets.csv", "sources.csv"]
-    said = send(operator, "post", "metadata/import/", {"files": files}).json()
-    assert (said["created"], said["updated"], said["changes"]) == (0, 0, [])
+    report = send(operator, "post", "metadata/import/", {"files": files}).json()
+    assert (report["created"], report["updated"], report["changes"]) == (0, 0, [])
 
 
 def test_unchanged_export_returns_304_for_its_etag(operator: Client, airport: TargetDataset):
@@ -59,15 +59,15 @@ def test_unchanged_export_returns_304_for_its_etag(operator: Client, airport: Ta
 
 
 def test_import_is_logged_with_its_reason(operator: Client, landing: str):
-    said = brought_in(operator, SYSTEM.format(location=landing), changelog_message="From test").json()
-    assert said["changes"] == [{"change": "created", "kind": "system", "name": "net"}]
+    report = brought_in(operator, SYSTEM.format(location=landing), changelog_message="From test").json()
+    assert report["changes"] == [{"change": "created", "kind": "system", "name": "net"}]
     entry = ChangeLogEntry.objects.get(subject_kind="system")
     assert (entry.actor, entry.reason) == ("eve", "From test")
 
 
 def test_import_check_returns_the_changes_and_writes_none(operator: Client, landing: str):
-    said = brought_in(operator, SYSTEM.format(location=landing), check=True).json()
-    assert (said["check"], said["created"]) == (True, 1)
+    report = brought_in(operator, SYSTEM.format(location=landing), check=True).json()
+    assert (report["check"], report["created"]) == (True, 1)
     assert not System.objects.exists()
     assert not ChangeLogEntry.objects.filter(subject_kind="system").exists()
 
@@ -169,15 +169,15 @@ dataset:
 
 
 def test_import_reports_names_that_need_quotes_once(operator: Client):
-    said = brought_in(operator, NAMES).json()
-    assert [one["name"] for one in said["findings"]] == ["bizcore.totals.order total"]
+    report = brought_in(operator, NAMES).json()
+    assert [finding["name"] for finding in report["findings"]] == ["bizcore.totals.order total"]
     assert brought_in(operator, NAMES).json()["findings"] == []
 
 
 def test_import_refuses_names_that_need_quotes_if_configured(operator: Client, settings):
     settings.QUOTED_NAMES = "refuse"
-    said = brought_in(operator, NAMES).json()
-    assert said["code"] == "quoted_name"
+    report = brought_in(operator, NAMES).json()
+    assert report["code"] == "quoted_name"
     assert not TargetDataset.objects.exists()
 
 

@@ -32,11 +32,11 @@ def test_dataset_lineage_is_limited_by_direction_and_depth(reader: Client, airpo
 
 def test_column_lineage_reaches_its_source_and_its_history(reader: Client, airport: TargetDataset):
     column = airport.columns.get(name="name")
-    found = get(reader, f"columns/{column.key}/lineage/")
-    assert found["nodes"][0]["kind"] == "source"
-    assert [node["kind"] for node in found["nodes"]][-2:] == ["target", "history"]
-    assert found["edges"][-1] == {"start": f"target:{column.key}", "end": f"history:{column.key}"}
-    assert len(found["edges"]) == len(found["nodes"]) - 1
+    graph = get(reader, f"columns/{column.key}/lineage/")
+    assert graph["nodes"][0]["kind"] == "source"
+    assert [node["kind"] for node in graph["nodes"]][-2:] == ["target", "history"]
+    assert graph["edges"][-1] == {"start": f"target:{column.key}", "end": f"history:{column.key}"}
+    assert len(graph["edges"]) == len(graph["nodes"]) - 1
     assert {node["distance"] for node in get(reader, f"columns/{column.key}/lineage/?depth=1")["nodes"]} == {-1, 0, 1}
     raw = TargetDataset.objects.get(name="raw_air_airport").columns.get(name="name")
     onward = get(reader, f"columns/{raw.key}/lineage/?direction=downstream&depth=1")
@@ -44,23 +44,23 @@ def test_column_lineage_reaches_its_source_and_its_history(reader: Client, airpo
 
 
 def test_impact_of_a_rename_lists_the_renamed_history(reader: Client, airport: TargetDataset):
-    found = get(reader, f"datasets/{airport.key}/impact/?change=rename&name=rc_air_field")
-    history = next(one for one in found["dependents"] if one["what"] == "history")
+    impact = get(reader, f"datasets/{airport.key}/impact/?change=rename&name=rc_air_field")
+    history = next(dependent for dependent in impact["dependents"] if dependent["what"] == "history")
     assert (history["effect"], history["after"]) == ("follows", "rc_air_field_hist")
-    assert (found["refused"], airport.name) == (False, TargetDataset.objects.get(pk=airport.pk).name)
+    assert (impact["refused"], airport.name) == (False, TargetDataset.objects.get(pk=airport.pk).name)
 
 
 def test_impact_of_a_retirement_lists_breaking_dependents(reader: Client, airport: TargetDataset):
     raw = TargetDataset.objects.get(name="raw_air_airport")
-    found = get(reader, f"datasets/{raw.key}/impact/?change=retire")
-    assert "breaks" in {one["effect"] for one in found["dependents"]}
-    assert str(airport) in {node["name"] for node in found["downstream"]}
+    impact = get(reader, f"datasets/{raw.key}/impact/?change=retire")
+    assert "breaks" in {dependent["effect"] for dependent in impact["dependents"]}
+    assert str(airport) in {node["name"] for node in impact["downstream"]}
 
 
 def test_impact_refuses_to_retire_a_key_column(reader: Client, airport: TargetDataset):
     key = airport.columns.get(name="icao")
-    found = get(reader, f"columns/{key.key}/impact/?change=retire")
-    assert found["refused"]
+    impact = get(reader, f"columns/{key.key}/impact/?change=retire")
+    assert impact["refused"]
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,10 @@ def post(client: Client, path: str, body: Any = None, **headers: str) -> HttpRes
 
 
 def test_reference_is_returned_with_its_datasets_pairs_and_column(reader: Client, reference: Reference):
-    told = reader.get(f"/api/v1/references/{reference.key}/").json()
-    assert (told["child_name"], told["parent_name"]) == ("rawcore.rc_net_route", "rawcore.rc_air_airport")
-    assert (told["column"], told["active"]) == ("origin_key", True)
-    assert told["pairs"] == [{"child_column": "origin_icao", "parent_column": "icao"}]
+    body = reader.get(f"/api/v1/references/{reference.key}/").json()
+    assert (body["child_name"], body["parent_name"]) == ("rawcore.rc_net_route", "rawcore.rc_air_airport")
+    assert (body["column"], body["active"]) == ("origin_key", True)
+    assert body["pairs"] == [{"child_column": "origin_icao", "parent_column": "icao"}]
 
 
 @pytest.mark.parametrize(("query", "count"), [("", 1), ("active=false", 0), ("active=true", 1)])
@@ -51,14 +51,14 @@ def test_a_retired_reference_is_restored(operator: Client, reference: Reference)
 
 
 def test_reference_impact_lists_dependents_and_retires_nothing(reader: Client, reference: Reference):
-    found = reader.get(f"/api/v1/references/{reference.key}/impact/").json()
-    assert [(one["effect"], one["what"]) for one in found["dependents"]] == [
+    impact = reader.get(f"/api/v1/references/{reference.key}/impact/").json()
+    assert [(dependent["effect"], dependent["what"]) for dependent in impact["dependents"]] == [
         ("follows", "foreign key"),
         ("follows", "history"),
         ("stays", "column origin_icao"),
         ("stays", "business key"),
     ]
-    assert (found["refused"], found["downstream"]) == (False, [])
+    assert (impact["refused"], impact["downstream"]) == (False, [])
     assert Reference.objects.get().active
 
 

@@ -298,7 +298,7 @@ def test_a_system_is_generated_after_a_check(operator: Client, airport: TargetDa
     TargetDataset.objects.filter(history_of=None).last().columns.all().delete()
     checked = send(operator, "post", "systems/air/generate/", {"check": True}).json()
     assert checked["sources"][0]["name"] == "air.airport"
-    changed = [one["name"] for one in checked["sources"][0]["datasets"] if one["status"] == "changes"]
+    changed = [dataset["name"] for dataset in checked["sources"][0]["datasets"] if dataset["status"] == "changes"]
     assert changed
     made = send(operator, "post", "systems/air/generate/").json()
-    assert [one["name"] for one in made["sources"][0]["datasets"] if one["status"] == "changes"] == changed
+    assert [dataset["name"] for dataset in made["sources"][0]["datasets"] if dataset["status"] == "changes"] == changed

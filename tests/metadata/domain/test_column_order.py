@@ -14,7 +14,7 @@ def among_its_like(order: list[str], item: str, by: int) -> list[str]:
 
 
 def like(order: list[str], item: str) -> list[str]:
-    return [one for one in order if one.isupper() == item.isupper()]
+    return [name for name in order if name.isupper() == item.isupper()]
 
 
 @given(ORDERS, st.data(), st.integers(-10, 10))
@@ -22,7 +22,7 @@ def test_moved_column_takes_the_wanted_position_and_keeps_the_order_of_others(or
     item = data.draw(st.sampled_from(order))
     result = among_its_like(order, item, by)
     assert sorted(result) == sorted(order)
-    assert [one for one in result if one != item] == [one for one in order if one != item]
+    assert [name for name in result if name != item] == [name for name in order if name != item]
     places = like(order, item)
     assert like(result, item).index(item) == min(max(places.index(item) + by, 0), len(places) - 1)
 

@@ -45,8 +45,8 @@ USES = (
 
 
 def effects(change: str) -> list[tuple[str, str, str]]:
-    found = impact(change, LINEAGE, USES, models=["model"])
-    return [(effect.effect, effect.dataset_key, effect.what) for effect in found]
+    impacts = impact(change, LINEAGE, USES, models=["model"])
+    return [(effect.effect, effect.dataset_key, effect.what) for effect in impacts]
 
 
 def test_drop_breaks_every_downstream_column_except_the_history():
@@ -82,15 +82,15 @@ def test_type_change_reaches_histories_models_contracts_and_exposures():
 
 def test_column_that_reads_a_source_column_follows_its_rename():
     source, reader = node("file", 0, "source"), node("raw", 1)
-    found = impact(RENAME, ColumnLineage((source, reader), ((source.id, reader.id),)), ())
-    assert [(effect.effect, effect.dataset_key) for effect in found] == [(FOLLOWS, "raw")]
+    impacts = impact(RENAME, ColumnLineage((source, reader), ((source.id, reader.id),)), ())
+    assert [(effect.effect, effect.dataset_key) for effect in impacts] == [(FOLLOWS, "raw")]
 
 
 @pytest.mark.parametrize("change", [DROP, RENAME, RETYPE])
 def test_contract_and_exposures_break_with_a_change_of_their_own_column(change: str):
     own = ColumnLineage((BASE,), ((BASE.id, BOARD.id),), (BOARD,))
-    found = impact(change, own, [Use(CONTRACT, "", BASE.id)])
-    assert [(effect.effect, effect.what) for effect in found] == [(BREAKS, "contract"), (BREAKS, "exposure Board")]
+    impacts = impact(change, own, [Use(CONTRACT, "", BASE.id)])
+    assert [(effect.effect, effect.what) for effect in impacts] == [(BREAKS, "contract"), (BREAKS, "exposure Board")]
 
 
 @pytest.mark.parametrize(
@@ -103,5 +103,5 @@ def test_contract_and_exposures_break_with_a_change_of_their_own_column(change: 
 )
 def test_column_change_affects_the_rows_of_models_that_it_decides(change: str, effects: list[tuple[str, str, str]]):
     lineage = ColumnLineage((BASE,), (), (), (RowInput(BASE.id, "base.x", "s.chosen", "chosen"),))
-    found = impact(change, lineage, (), ["chosen"], [Reader("later", "chosen")])
-    assert [(effect.effect, effect.dataset_key, effect.what) for effect in found] == effects
+    impacts = impact(change, lineage, (), ["chosen"], [Reader("later", "chosen")])
+    assert [(effect.effect, effect.dataset_key, effect.what) for effect in impacts] == effects

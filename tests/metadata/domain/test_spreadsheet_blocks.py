@@ -42,8 +42,8 @@ def test_a_text_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def laid(text: str, *, row: int = 0, cell: str = "type") -> list[tuple]:
-    found = lay_out(read_block(text), names=NAMES, row=row, cell=cell)
-    return [(line.number, line.name, line.row, line.cells) for line in found]
+    lines = lay_out(read_block(text), names=NAMES, row=row, cell=cell)
+    return [(line.number, line.name, line.row, line.cells) for line in lines]
 
 
 def test_block_fills_cells_to_the_right_and_down_from_the_current_cell() -> None:

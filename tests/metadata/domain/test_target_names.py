@@ -29,6 +29,6 @@ columns = st.lists(st.tuples(st.text(max_size=20), st.one_of(st.just(""), st.tex
 
 @given(columns)
 def test_target_names_are_unique_and_not_reserved(given_columns: list[tuple[str, str]]):
-    found = [name.lower() for name in target_names(given_columns, RESERVED)]
-    assert len(set(found)) == len(given_columns)
-    assert not set(found) & set(RESERVED)
+    targets = [name.lower() for name in target_names(given_columns, RESERVED)]
+    assert len(set(targets)) == len(given_columns)
+    assert not set(targets) & set(RESERVED)

@@ -40,8 +40,8 @@ def mart(airport: TargetDataset) -> TargetDataset:
 @pytest.fixture
 def circle(db: None) -> list[TargetColumn]:
     """Return two columns that read each other, as no service writes them."""
-    one, other = TargetDatasetFactory(name="one"), TargetDatasetFactory(name="other")
-    columns = [TargetColumnFactory(dataset=dataset, name="x") for dataset in (one, other)]
+    first, other = TargetDatasetFactory(name="one"), TargetDatasetFactory(name="other")
+    columns = [TargetColumnFactory(dataset=dataset, name="x") for dataset in (first, other)]
     for reader, read in (columns, columns[::-1]):
         item = DatasetInputFactory(dataset=reader.dataset, upstream=read.dataset)
         ColumnInputFactory(column=reader, dataset_input=item, upstream_column=read)
@@ -57,8 +57,8 @@ def named(dataset: str, name: str) -> TargetColumn:
 
 
 def test_column_lineage_reaches_from_the_source_to_models_of_the_history(mart: TargetDataset):
-    found = path(column_lineage(named(AIRPORT, "name")))
-    assert found == [
+    steps = path(column_lineage(named(AIRPORT, "name")))
+    assert steps == [
         (-3, "air.airport.name"),
         (-2, "raw.raw_air_airport.name"),
         (-1, "stage.stg_air_airport.name"),
@@ -102,8 +102,8 @@ def test_requested_dataset_lineage_starts_from_all_its_columns(mart: TargetDatas
 
 
 def test_whole_lineage_contains_the_edges_of_a_column_lineage(mart: TargetDataset):
-    whole, one = whole_lineage(), column_lineage(named(AIRPORT, "name"))
-    assert set(one.edges) <= set(whole.edges)
+    whole, part = whole_lineage(), column_lineage(named(AIRPORT, "name"))
+    assert set(part.edges) <= set(whole.edges)
 
 
 def test_an_unknown_name_or_id_has_no_lineage(mart: TargetDataset):
@@ -140,15 +140,15 @@ def test_column_lineage_query_count_does_not_grow_with_columns(
 
 
 def test_the_impact_of_a_drop_has_direct_and_distant_dependents(mart: TargetDataset):
-    found = {(each.effect, str(each.dataset), each.what) for each in impact_of(named(AIRPORT, "name"), DROP)}
-    assert (BREAKS, "mart.names", "exposure Board") in found
-    assert (REFUSES, "mart.names", "SELECT") in found
-    assert (STAYS, HISTORY, "column name") in found
+    effects = {(each.effect, str(each.dataset), each.what) for each in impact_of(named(AIRPORT, "name"), DROP)}
+    assert (BREAKS, "mart.names", "exposure Board") in effects
+    assert (REFUSES, "mart.names", "SELECT") in effects
+    assert (STAYS, HISTORY, "column name") in effects
 
 
 def test_the_impact_of_a_new_type_reaches_the_exposure(mart: TargetDataset):
-    found = [(each.effect, each.what) for each in impact_of(named(AIRPORT, "name"), RETYPE)]
-    assert found == [(FOLLOWS, "column name"), (FOLLOWS, "column shout"), (BREAKS, "exposure Board")]
+    effects = [(each.effect, each.what) for each in impact_of(named(AIRPORT, "name"), RETYPE)]
+    assert effects == [(FOLLOWS, "column name"), (FOLLOWS, "column shout"), (BREAKS, "exposure Board")]
 
 
 def test_impact_of_a_type_change_is_refused_by_a_reference_unless_its_keys_are_compatible():
@@ -156,8 +156,8 @@ def test_impact_of_a_type_change_is_refused_by_a_reference_unless_its_keys_are_c
     child = TargetColumnFactory(dataset__name="rc_part", name="plant", data_type="integer")
     create_reference(child=child.dataset, parent=parent.dataset, pairs=[(child, parent)])
     for column in (parent, child):
-        (found,) = impact_of(column, RETYPE)
-        assert (found.effect, str(found.dataset), found.what) == (
+        (effect,) = impact_of(column, RETYPE)
+        assert (effect.effect, str(effect.dataset), effect.what) == (
             REFUSES,
             "rawcore.rc_part",
             "reference to rawcore.rc_plant",
@@ -167,17 +167,17 @@ def test_impact_of_a_type_change_is_refused_by_a_reference_unless_its_keys_are_c
 
 def test_impact_of_a_type_change_lists_filters_that_name_the_column(airport: TargetDataset):
     TargetDataset.objects.filter(pk=airport.pk).update(filter="elevation > 0")
-    (found,) = (
+    (effect,) = (
         each for each in impact_of(named("stage.stg_air_airport", "elevation"), RETYPE) if each.what == "filter"
     )
-    assert (found.effect, found.dataset, found.before) == (STAYS, airport, "elevation > 0")
+    assert (effect.effect, effect.dataset, effect.before) == (STAYS, airport, "elevation > 0")
 
 
 def test_impact_of_a_source_column_lists_the_columns_that_read_it(mart: TargetDataset):
     column = SourceColumn.objects.get(name="name")
-    found = {(each.effect, str(each.dataset), each.what) for each in Downstream(column).impact(DROP)}
-    assert (BREAKS, "raw.raw_air_airport", "column name") in found
-    assert (BREAKS, "mart.names", "exposure Board") in found
+    effects = {(each.effect, str(each.dataset), each.what) for each in Downstream(column).impact(DROP)}
+    assert (BREAKS, "raw.raw_air_airport", "column name") in effects
+    assert (BREAKS, "mart.names", "exposure Board") in effects
 
 
 def test_columns_that_decide_rows_are_in_lineage_and_impact(airport: TargetDataset):
@@ -191,5 +191,5 @@ def test_columns_that_decide_rows_are_in_lineage_and_impact(airport: TargetDatas
     upstream = column_lineage(high.columns.get(), UPSTREAM)
     assert upstream.row_inputs == lineage.row_inputs
     assert column_lineage(named(AIRPORT, "name")).row_inputs == ()
-    found = [(each.effect, str(each.dataset), each.what) for each in impact_of(elevation, RETYPE)]
-    assert found[-2:] == [(STAYS, "mart.high", "rows"), (STAYS, "mart.copied", "rows")]
+    effects = [(each.effect, str(each.dataset), each.what) for each in impact_of(elevation, RETYPE)]
+    assert effects[-2:] == [(STAYS, "mart.high", "rows"), (STAYS, "mart.copied", "rows")]

@@ -110,8 +110,8 @@ def test_historys_columns_are_those_of_its_table(rawcore: TargetDataset, policy:
 
 
 def test_lineage_reaches_from_the_source_to_history(rawcore: TargetDataset) -> None:
-    found = lineage(rawcore)
-    assert [(node.label, node.distance) for node in found.nodes] == [
+    graph = lineage(rawcore)
+    assert [(node.label, node.distance) for node in graph.nodes] == [
         ("air.airport", -3),
         ("raw.raw_air_airport", -2),
         ("stage.stg_air_airport", -1),

@@ -49,8 +49,8 @@ def named(dataset: TargetDataset, name: str) -> TargetColumn:
     return TargetColumn.objects.get(dataset=dataset, name=name)
 
 
-def told(found: Iterable[Dependent]) -> list[tuple[str, str, str, str, str]]:
-    return [(one.effect, str(one.dataset), one.what, one.before, one.after) for one in found]
+def told(rows: Iterable[Dependent]) -> list[tuple[str, str, str, str, str]]:
+    return [(row.effect, str(row.dataset), row.what, row.before, row.after) for row in rows]
 
 
 def routes_to(airport: TargetDataset, role: str = "") -> TargetDataset:
@@ -77,7 +77,7 @@ def test_column_rename_lists_dependents_with_their_new_text(airport: TargetDatas
 
 
 def test_column_rename_has_the_effect_that_its_dependents_show(airport: TargetDataset, places: TargetDataset) -> None:
-    announced = {one.what: one.after for one in dependents.of_column_rename(named(airport, "name"), "title")}
+    announced = {row.what: row.after for row in dependents.of_column_rename(named(airport, "name"), "title")}
     rename_column(column=named(airport, "name"), name="title", expected_version=1, reason="clearer")
     places.refresh_from_db()
     assert places.filter == announced["filter"]
@@ -87,20 +87,20 @@ def test_column_rename_has_the_effect_that_its_dependents_show(airport: TargetDa
 def test_column_rename_without_a_name_lists_dependents_without_new_text(
     airport: TargetDataset, places: TargetDataset
 ) -> None:
-    assert [one.after for one in dependents.of_column_rename(named(airport, "name"))] == ["", "", "", ""]
+    assert [row.after for row in dependents.of_column_rename(named(airport, "name"))] == ["", "", "", ""]
 
 
 def test_column_rename_lists_a_history_policy_that_names_the_column(airport: TargetDataset) -> None:
     policy = {"track": ["name"]}
     update_target_dataset(dataset=airport, expected_version=airport.version, history_policy=policy)
-    found = dependents.of_column_rename(named(airport, "name"), "title")
-    assert (FOLLOWS, "rawcore.rc_air_airport", "history policy", "name", "title") in told(found)
+    rows = dependents.of_column_rename(named(airport, "name"), "title")
+    assert (FOLLOWS, "rawcore.rc_air_airport", "history policy", "name", "title") in told(rows)
 
 
 def test_column_rename_keeps_references(airport: TargetDataset) -> None:
     routes_to(airport, "origin")
-    found = dependents.of_column_rename(named(airport, "icao"), "code")
-    assert (STAYS, "rawcore.rc_net_route", "reference to rawcore.rc_air_airport", "", "") in told(found)
+    rows = dependents.of_column_rename(named(airport, "icao"), "code")
+    assert (STAYS, "rawcore.rc_net_route", "reference to rawcore.rc_air_airport", "", "") in told(rows)
 
 
 def test_rename_of_an_input_column_used_by_a_cdc_policy_is_refused_as_listed(airport: TargetDataset) -> None:
@@ -109,8 +109,8 @@ def test_rename_of_an_input_column_used_by_a_cdc_policy_is_refused_as_listed(air
     changed = create_target_column(dataset=airport, name="changed_at", type="timestamp", inputs=[])
     policy = {"input": "cdc", "op": "op", "time": changed.name}
     update_target_dataset(dataset=airport, expected_version=airport.version, history_policy=policy)
-    found = dependents.of_column_rename(operation, "operation")
-    assert (REFUSES, "rawcore.rc_air_airport", "history policy", "op", "") in told(found)
+    rows = dependents.of_column_rename(operation, "operation")
+    assert (REFUSES, "rawcore.rc_air_airport", "history policy", "op", "") in told(rows)
     with pytest.raises(MetadataError):
         rename_column(column=operation, name="operation", expected_version=1, reason="clearer")
 
@@ -131,8 +131,8 @@ def test_dataset_rename_lists_its_key_history_and_references(
 
 def test_dataset_rename_keeps_a_reference_with_a_role(airport: TargetDataset) -> None:
     routes_to(airport, "origin")
-    found = dependents.of_dataset_rename(airport, "rc_airfield")
-    assert (STAYS, "rawcore.rc_net_route", "reference origin", "", "") in told(found)
+    rows = dependents.of_dataset_rename(airport, "rc_airfield")
+    assert (STAYS, "rawcore.rc_net_route", "reference origin", "", "") in told(rows)
 
 
 def test_downstream_is_everything_that_rows_flow_into(airport: TargetDataset, places: TargetDataset) -> None:
@@ -164,13 +164,13 @@ def refuses_retirement(column: TargetColumn) -> bool:
 def test_a_retirement_is_announced_as_refused_when_the_service_refuses_it(airport: TargetDataset, name: str) -> None:
     policy = {"track": ["name"]}
     update_target_dataset(dataset=airport, expected_version=airport.version, history_policy=policy)
-    announced = any(one.effect == REFUSES for one in dependents.of_column_retirement(named(airport, name)))
+    announced = any(dependent.effect == REFUSES for dependent in dependents.of_column_retirement(named(airport, name)))
     assert announced == refuses_retirement(named(airport, name)) == (name != "elevation")
 
 
 def test_reference_refuses_the_retirement_of_its_column(airport: TargetDataset) -> None:
     routes = routes_to(airport)
-    assert any(one.effect == REFUSES for one in dependents.of_column_retirement(named(routes, "origin")))
+    assert any(dependent.effect == REFUSES for dependent in dependents.of_column_retirement(named(routes, "origin")))
     assert refuses_retirement(named(routes, "origin"))
 
 
@@ -209,15 +209,15 @@ def test_unreadable_expression_is_listed_as_refusing_a_rename(
 ) -> None:
     broken = named(places, "shout")
     TargetColumn.objects.filter(pk=broken.pk).update(expression="upper(")
-    found = dependents.of_column_rename(named(airport, "name"), "title")
-    assert (REFUSES, "mart.places", "column shout", "upper(", "") in told(found)
+    rows = dependents.of_column_rename(named(airport, "name"), "title")
+    assert (REFUSES, "mart.places", "column shout", "upper(", "") in told(rows)
 
 
 def test_dependents_follow_a_changed_expression(airport: TargetDataset, places: TargetDataset) -> None:
     column = named(places, "shout")
     update_target_column(column=column, expected_version=column.version, expression="upper(icao)")
-    found = [one.what for one in dependents.of_column_rename(named(airport, "name"))]
-    assert "column shout" not in found
+    subjects = [dependent.what for dependent in dependents.of_column_rename(named(airport, "name"))]
+    assert "column shout" not in subjects
 
 
 # --- references ----------------------------------------------------------------------------------
@@ -245,8 +245,8 @@ def test_removing_an_input_lists_the_columns_and_filter_that_read_it(
     airport: TargetDataset, places: TargetDataset
 ) -> None:
     retire_column(column=named(places, "elevation"), expected_version=1)
-    found = dependents.of_inputs_change(places, [])
-    assert [(one.effect, one.what) for one in found] == [
+    rows = dependents.of_inputs_change(places, [])
+    assert [(dependent.effect, dependent.what) for dependent in rows] == [
         (REFUSES, "column icao"),
         (REFUSES, "column name"),
         (REFUSES, "column elevation"),
@@ -254,7 +254,7 @@ def test_removing_an_input_lists_the_columns_and_filter_that_read_it(
         (REFUSES, "filter"),
         (REFUSES, "column shout"),
     ]
-    assert "it is retired: delete or restore it" in found[2].says
+    assert "it is retired: delete or restore it" in rows[2].says
 
 
 def test_unchanged_inputs_have_no_dependents(airport: TargetDataset, places: TargetDataset) -> None:
@@ -266,9 +266,9 @@ def test_inputs_change_is_listed_as_refused_if_the_service_refuses_it(
 ) -> None:
     top = create_target_dataset(schema=places.schema, name="top", inputs=[places])
     for wanted in ([], [airport, top], [top]):
-        assert REFUSES in {one.effect for one in dependents.of_inputs_change(places, wanted)}
+        assert REFUSES in {dependent.effect for dependent in dependents.of_inputs_change(places, wanted)}
         with pytest.raises(MetadataError):
             set_dataset_inputs(dataset=places, expected_version=places.version, inputs=wanted)
     wanted = [airport.generated_from, airport]
-    assert {one.effect for one in dependents.of_inputs_change(places, wanted)} == {FOLLOWS}
+    assert {dependent.effect for dependent in dependents.of_inputs_change(places, wanted)} == {FOLLOWS}
     set_dataset_inputs(dataset=places, expected_version=places.version, inputs=wanted)

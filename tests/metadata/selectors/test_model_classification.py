@@ -60,10 +60,10 @@ def test_columns_selected_by_a_sensitive_column_are_sensitive_across_models(pers
 
 def test_column_is_sensitive_if_it_depends_on_rows_that_another_model_leaves_out(person, bizcore) -> None:
     rich = "SELECT id FROM rawcore.person WHERE salary > 90000"
-    told = "SELECT l.ch, l.ch IN (SELECT cast(id AS string) FROM bizcore.rich) AS x FROM rawcore.letter l"
+    select = "SELECT l.ch, l.ch IN (SELECT cast(id AS string) FROM bizcore.rich) AS x FROM rawcore.letter l"
     TargetColumnFactory(dataset=TargetDatasetFactory(name="letter"), name="ch", nullable=False, key_ordinal=1)
     first = targets.create_target_dataset(schema=bizcore, name="rich", select=rich)
-    next_ = targets.create_target_dataset(schema=bizcore, name="told", select=told)
+    next_ = targets.create_target_dataset(schema=bizcore, name="told", select=select)
     assert (sensitive(first), sensitive(next_)) == (set(), {"x"})
 
 

@@ -25,8 +25,8 @@ def column(dataset: TargetDataset, name: str) -> TargetColumn:
 
 
 def retired(dataset: TargetDataset, name: str) -> TargetColumn:
-    one = column(dataset, name)
-    return retire_column(column=one, expected_version=one.version)
+    row = column(dataset, name)
+    return retire_column(column=row, expected_version=row.version)
 
 
 def test_deletion_of_a_retired_column_is_logged_with_user_and_reason(airports):

@@ -49,7 +49,7 @@ def column(dataset: TargetDataset, name: str) -> TargetColumn:
 def lineage(dataset: TargetDataset) -> dict[str, tuple[str, list[str]]]:
     """Return the expression and the inputs of each column in use."""
     rows = TargetColumn.objects.filter(dataset=dataset, active=True).order_by("ordinal")
-    return {row.name: (row.expression, [one.upstream_column.name for one in row.inputs.all()]) for row in rows}
+    return {row.name: (row.expression, [item.upstream_column.name for item in row.inputs.all()]) for row in rows}
 
 
 def select_of(dataset: TargetDataset) -> str:
@@ -403,8 +403,8 @@ def test_new_model_is_stored_with_a_limited_number_of_queries(orders, bizcore, d
 # --- dependents, before a decision --------------------------------------------------------------
 
 
-def effects(found) -> list[tuple[str, str]]:
-    return [(each.effect, f"{each.dataset} {each.what}") for each in found if each.dataset.select]
+def effects(rows) -> list[tuple[str, str]]:
+    return [(each.effect, f"{each.dataset} {each.what}") for each in rows if each.dataset.select]
 
 
 def test_dependents_are_the_models_that_follow_or_refuse(orders, bizcore) -> None:

@@ -27,8 +27,8 @@ def test_proposals_list_contract_columns_that_are_not_delivered() -> None:
 
 
 def test_proposals_list_names_that_differ_only_by_case_as_clashing() -> None:
-    found = propose_columns(airport_source(), [*KNOWN, {"name": "ICAO", "type": "string"}])
-    assert ([c.name for c in found.clashing], found.new) == (["ICAO"], ())
+    proposal = propose_columns(airport_source(), [*KNOWN, {"name": "ICAO", "type": "string"}])
+    assert ([c.name for c in proposal.clashing], proposal.new) == (["ICAO"], ())
 
 
 def test_accepted_column_is_added_to_every_layer() -> None:

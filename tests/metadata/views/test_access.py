@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def users(airport: TargetDataset) -> dict[str, User]:
     """Create a user for each role everywhere and for each role in one place, a superuser and a service account."""
-    found = {role.value: ensure_user(name=role.value, roles=[role]) for role in Role}
+    people = {role.value: ensure_user(name=role.value, roles=[role]) for role in Role}
     for role, place in (
         ("editor", {"schema": "rawcore"}),
         ("approver", {"layer": "rawcore"}),
@@ -33,11 +33,11 @@ def users(airport: TargetDataset) -> dict[str, User]:
         ("steward", {"schema": "raw"}),
     ):
         name = f"{role}-{next(iter(place.values()))}"
-        found[name] = ensure_user(name=name, roles=[])
-        grant_role(user=found[name], role=role, **place)
-    found["root"] = User.objects.create_superuser("root")
-    found["program"] = create_service_account(name="program", owner=found["operator"], roles=["operator"])
-    return found
+        people[name] = ensure_user(name=name, roles=[])
+        grant_role(user=people[name], role=role, **place)
+    people["root"] = User.objects.create_superuser("root")
+    people["program"] = create_service_account(name="program", owner=people["operator"], roles=["operator"])
+    return people
 
 
 def permitted(row: Any, **checks: Callable[[User], bool]) -> dict[str, set[str]]:
@@ -157,9 +157,9 @@ def test_api_filters_and_pages_access_and_shows_viewers_only_their_own(users: di
         assert answer.status_code == status, answer.content
         return answer.json()
 
-    found = got(client, f"datasets/{airport.key}/access/?may=unmask&page_size=1&page=2")
-    assert found["count"] == 2
-    assert found["results"] == [
+    page = got(client, f"datasets/{airport.key}/access/?may=unmask&page_size=1&page=2")
+    assert page["count"] == 2
+    assert page["results"] == [
         {
             "user": "steward-rawcore",
             "owner": None,

@@ -44,10 +44,10 @@ def test_column_form_selects_inputs_from_the_input_columns_of_the_dataset(editor
     row, stage = column("name"), column("icao", "stg_air_airport")
     page = read(editor, f"/columns/{row.key}/edit/")
     editor.post(f"/columns/{row.key}/edit/", typed(page, inputs=[str(stage.key)]))
-    assert [one.upstream_column for one in column("name").inputs.all()] == [stage]
+    assert [item.upstream_column for item in column("name").inputs.all()] == [stage]
     page = read(editor, f"/columns/{row.key}/edit/")
     editor.post(f"/columns/{row.key}/edit/", typed(page, expression="upper(name)"))
-    assert [one.upstream_column.name for one in column("name").inputs.all()] == ["name"]
+    assert [item.upstream_column.name for item in column("name").inputs.all()] == ["name"]
 
 
 def test_column_form_shows_errors_at_fields_and_keeps_the_typed_values(editor: Client, airport: TargetDataset):
@@ -100,13 +100,13 @@ def test_a_column_is_added_after_the_others(editor: Client, airport: TargetDatas
     assert answer.url == f"/datasets/{airport.key}/#column-{row.key}"
     assert order()[-1] == "shout"
     assert row.nullable
-    assert [one.upstream_column.name for one in row.inputs.all()] == ["name"]
+    assert [item.upstream_column.name for item in row.inputs.all()] == ["name"]
 
 
 def test_new_column_without_an_expression_reads_the_input_column_of_its_name(editor: Client, airport: TargetDataset):
     TargetColumnFactory(dataset=TargetDataset.objects.get(name="stg_air_airport"), name="lid", ordinal=9)
     add(editor, airport, name="lid", type="string")
-    assert [one.upstream_column.name for one in column("lid").inputs.all()] == ["lid"]
+    assert [item.upstream_column.name for item in column("lid").inputs.all()] == ["lid"]
 
 
 def test_new_column_form_redirects_to_itself_to_add_another(editor: Client, airport: TargetDataset):

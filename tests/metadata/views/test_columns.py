@@ -34,8 +34,8 @@ def test_column_grid_is_shown_to_editors_and_a_table_to_readers(
 
 
 def test_grid_row_contains_the_value_of_every_cell(editor: Client, airport: TargetDataset):
-    said = {"owner": "Kim", "tags": ["a", "b"], "pii": True, "sensitivity": "internal"}
-    by_bob("name", type="string(40)", nullable=False, expression="upper(name)", **said)
+    fields = {"owner": "Kim", "tags": ["a", "b"], "pii": True, "sensitivity": "internal"}
+    by_bob("name", type="string(40)", nullable=False, expression="upper(name)", **fields)
     page = read(editor, f"/datasets/{airport.key}/")
     line = page[page.index('data-name="name"') : page.index('data-name="elevation"')]
     assert dict(re.findall(r'data-cell="(\w+)".*?data-value="([^"]*)"', line)) == {

@@ -164,7 +164,7 @@ def test_dataset_list_finds_no_dataset_by_names_never_used(reader: Client, airpo
 
 def test_api_finds_datasets_by_former_names(reader: Client, airport: TargetDataset):
     def answered(query: str) -> set[str]:
-        return {one["name"] for one in reader.get("/api/v1/datasets/", {"q": query}).json()["results"]}
+        return {row["name"] for row in reader.get("/api/v1/datasets/", {"q": query}).json()["results"]}
 
     rename("name", "label")
     rename_airport("rc_air_field")

@@ -197,7 +197,7 @@ def test_new_dataset_form_creates_a_dataset_with_the_columns_of_its_inputs(edito
     made = TargetDataset.objects.get(name="places")
     assert answer.url == f"/datasets/{made.key}/"
     assert (str(made), made.owner, made.materialization) == ("mart.places", "Kim", "view")
-    assert [str(one.source or one.upstream) for one in made.inputs.all()] == ["rawcore.rc_air_airport", "air.airport"]
+    assert [str(row.source or row.upstream) for row in made.inputs.all()] == ["rawcore.rc_air_airport", "air.airport"]
     assert list(made.columns.values_list("name", flat=True)) == ["icao", "name", "elevation"]
 
 

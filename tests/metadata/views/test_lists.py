@@ -147,7 +147,7 @@ def test_lineage_is_drawn_and_listed(reader: Client, airport: TargetDataset, add
     text = text_of(reader, f"/datasets/{routes.key}/lineage/")
     graph = json.loads(re.search(r'id="lineage" type="application/json">(.+?)</script>', text)[1])
     titles = {node["id"]: node["title"] for node in graph["nodes"]}
-    assert {(titles[one["start"]], titles[one["end"]], one["kind"]) for one in graph["edges"]} == {
+    assert {(titles[edge["start"]], titles[edge["end"]], edge["kind"]) for edge in graph["edges"]} == {
         ("route", "raw_net_route", "input"),
         ("raw_net_route", "stg_net_route", "input"),
         ("stg_net_route", "rc_net_route", "input"),

@@ -170,8 +170,8 @@ def test_a_steward_of_a_schema_sees_its_columns_only(steward: User):
 
 @pytest.mark.parametrize("word", ["pii", "personal", "Confidential"])
 def test_search_finds_the_sensitive_data_page_for_stewards_only(steward: User, word: str):
-    found, _ = search(word, user=steward, limit=5)
-    assert found[0].page == "/sensitive-data/"
+    results, _ = search(word, user=steward, limit=5)
+    assert results[0].page == "/sensitive-data/"
     viewer = ensure_user(name="vera", roles=[Role.VIEWER])
     assert [result for result in search(word, user=viewer, limit=5)[0] if result.kind == "page"] == []
 
@@ -184,15 +184,15 @@ def test_api_returns_sensitive_columns_with_classes_readers_and_copies(steward: 
         assert answer.status_code == 200, answer.content
         return answer.json()
 
-    (found,) = got("sensitive-columns/?schema=rawcore&classification=personal")["results"]
-    assert found["key"] == str(TargetColumn.objects.get(dataset=airport, name="name").key)
-    assert (found["classes"], found["readers"], found["last_read"]["actor"]) == (
+    (column,) = got("sensitive-columns/?schema=rawcore&classification=personal")["results"]
+    assert column["key"] == str(TargetColumn.objects.get(dataset=airport, name="name").key)
+    assert (column["classes"], column["readers"], column["last_read"]["actor"]) == (
         ["personal", "inherited"],
         ["stella"],
         "stella",
     )
-    assert [copy["dataset"] for copy in found["copies"]] == ["rawcore.rc_air_airport_hist"]
-    assert got(f"sensitive-columns/{found['key']}/") == found
+    assert [copy["dataset"] for copy in column["copies"]] == ["rawcore.rc_air_airport_hist"]
+    assert got(f"sensitive-columns/{column['key']}/") == column
     assert got("sensitive-source-columns/?system=air")["results"][0]["owner"] == "Airport desk"
 
 

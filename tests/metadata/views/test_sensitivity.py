@@ -78,16 +78,16 @@ def test_dataset_list_is_filtered_by_sensitivity(viewer: Client, airport: Target
 def test_api_returns_and_filters_by_sensitivity(viewer: Client, airport: TargetDataset):
     classify(airport, "restricted")
     TargetColumn.objects.filter(pk=column("name").pk).update(sensitivity="internal")
-    found = viewer.get("/api/v1/datasets/?sensitivity=restricted").json()["results"]
-    assert [(one["name"], one["sensitivity"]) for one in found] == [("rc_air_airport", "restricted")]
+    rows = viewer.get("/api/v1/datasets/?sensitivity=restricted").json()["results"]
+    assert [(row["name"], row["sensitivity"]) for row in rows] == [("rc_air_airport", "restricted")]
     columns = viewer.get(f"/api/v1/datasets/{airport.key}/").json()["columns"]
-    assert [one["name"] for one in columns if one["sensitivity"] == "internal"] == ["name"]
+    assert [column["name"] for column in columns if column["sensitivity"] == "internal"] == ["name"]
 
 
 def test_generated_columns_are_as_sensitive_as_what_they_read():
     generate_targets(source_dataset=airport_source(icao={"key_ordinal": 1}, name={"sensitivity": "confidential"}))
-    found = TargetColumn.objects.filter(name="name").values_list("dataset__schema__layer", "sensitivity")
-    assert sorted(found) == [(layer, "confidential") for layer in ("raw", "rawcore", "stage")]
+    rows = TargetColumn.objects.filter(name="name").values_list("dataset__schema__layer", "sensitivity")
+    assert sorted(rows) == [(layer, "confidential") for layer in ("raw", "rawcore", "stage")]
 
 
 def test_columns_taken_from_an_input_keep_its_sensitivity(airport: TargetDataset):

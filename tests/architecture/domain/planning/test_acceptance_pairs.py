@@ -47,7 +47,7 @@ def of_type(type_: str) -> dict:
 
 def planned(before: list[dict], after: list[dict], *allowed: str) -> ChangeReport:
     files = ({"format": "architecture-state/v1", "datasets": datasets} for datasets in (before, after))
-    previous, desired = (parse_state(json.dumps(one)) for one in files)
+    previous, desired = (parse_state(json.dumps(file)) for file in files)
     policy = PolicySet.of_flags(dict.fromkeys(allowed, True))
     return build_report(CurrentState.of_state(previous), desired, policy, Scope(FILES))
 
@@ -55,11 +55,13 @@ def planned(before: list[dict], after: list[dict], *allowed: str) -> ChangeRepor
 def told(report: ChangeReport) -> list[str]:
     """One line for each operation, from the JSON that people get."""
     lines = []
-    for one in report.as_json()["operations"]:
-        if one["decision"] != METADATA_ONLY:
-            subject = one.get("column") or (f"{one['from']}>{one['to']}" if "to" in one else "")
-            table = one["dataset"].replace("rawcore.", "")
-            lines.append(" ".join(filter(None, (table, one["op"], subject, one["decision"]))).replace("rawcore.", ""))
+    for operation in report.as_json()["operations"]:
+        if operation["decision"] != METADATA_ONLY:
+            subject = operation.get("column") or (f"{operation['from']}>{operation['to']}" if "to" in operation else "")
+            table = operation["dataset"].replace("rawcore.", "")
+            lines.append(
+                " ".join(filter(None, (table, operation["op"], subject, operation["decision"]))).replace("rawcore.", "")
+            )
     return sorted(lines)
 
 
@@ -124,7 +126,7 @@ def test_type_change_has_the_operation_and_decision_of_the_contract(before: str,
     )
 
 
-@pytest.mark.parametrize(("before", "after", "op"), [one for one in TYPES if one[2] in (ALTER, REBUILD)])
+@pytest.mark.parametrize(("before", "after", "op"), [row for row in TYPES if row[2] in (ALTER, REBUILD)])
 def test_widened_or_rebuilt_type_changes_base_and_history_alike(before: str, after: str, op: str) -> None:
     report = planned([ds(of_type(before), h=True)], [ds(of_type(after), h=True)])
     decision = "allowed" if op == ALTER else "needs_approval"
@@ -145,7 +147,9 @@ def test_history_keeps_the_wider_type(before: str, after: str) -> None:
 def test_history_retires_a_column_of_incompatible_type_and_adds_a_new_one(before: str, after: str) -> None:
     report = planned([ds(of_type(before), h=True)], [ds(of_type(after), h=True)], "type_alter")
     assert told(report) == ["rc_a retype_column v needs_approval", "rc_a_hist add_column v needs_approval"]
-    assert ("retire_column", "rawcore.rc_a_hist") in {(one.op, one.dataset) for one in report.operations}
+    assert ("retire_column", "rawcore.rc_a_hist") in {
+        (operation.op, operation.dataset) for operation in report.operations
+    }
 
 
 # --- every other row ---------------------------------------------------------------------------
@@ -372,7 +376,7 @@ def test_former_name_of_another_existing_dataset_raises_a_warning() -> None:
 
 def test_fingerprint_ignores_spelling_of_types_and_order() -> None:
     before, after = [ds(of_type("integer"), W)], [ds(of_type("bigint"), W, key="d2", name="rc_b"), ds(W)]
-    turned = [dict(reversed(one.items())) | {"columns": one["columns"][::-1]} for one in after[::-1]]
+    turned = [dict(reversed(dataset.items())) | {"columns": dataset["columns"][::-1]} for dataset in after[::-1]]
     spelled = [ds(W, of_type("INT"))]
     assert planned(before, after).fingerprint == planned(spelled, turned).fingerprint
 
@@ -384,12 +388,12 @@ def test_fingerprint_covers_each_allow_flag(flag: str) -> None:
 
 def test_fingerprint_is_the_same_in_two_locales(tmp_path: Path) -> None:
     files = []
-    for name, one in (("before", BEFORE), ("after", AFTER)):
+    for name, side in (("before", BEFORE), ("after", AFTER)):
         files.append(tmp_path / name)
-        files[-1].write_text(dump_state(one), encoding="utf-8")
-    found = set()
+        files[-1].write_text(dump_state(side), encoding="utf-8")
+    fingerprints = set()
     for locale in ("C", "C.UTF-8"):
         command = [sys.executable, "-c", FINGERPRINT, *map(str, files)]
         environment = os.environ | {"LC_ALL": locale, "PYTHONPATH": str(Path(__file__).resolve().parents[4])}
-        found.add(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
-    assert len(found) == 1
+        fingerprints.add(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+    assert len(fingerprints) == 1

@@ -32,23 +32,27 @@ def planned(case: dict) -> dict[str, Any]:
 
 @pytest.mark.parametrize("case", CASES)
 def test_report_of_a_planning_case_matches_its_expectation(case: dict) -> None:
-    found, expected = planned(case), case["expect"]
-    physical = [one for one in found["operations"] if one["decision"] != METADATA_ONLY]
-    shown = sorted((narrowed(one, expected["operations"]) for one in physical), key=repr)
-    assert shown == sorted((dict(sorted(one.items())) for one in expected["operations"]), key=repr)
-    assert (found["status"], found["destructive"]) == (expected["status"], expected["destructive"])
-    assert sorted(warning["code"] for warning in found["warnings"]) == expected["warnings"]
+    document, expected = planned(case), case["expect"]
+    physical = [operation for operation in document["operations"] if operation["decision"] != METADATA_ONLY]
+    shown = sorted((narrowed(operation, expected["operations"]) for operation in physical), key=repr)
+    assert shown == sorted((dict(sorted(operation.items())) for operation in expected["operations"]), key=repr)
+    assert (document["status"], document["destructive"]) == (expected["status"], expected["destructive"])
+    assert sorted(warning["code"] for warning in document["warnings"]) == expected["warnings"]
     if "metadata_only" in expected:
-        rest = [[one["op"], one["dataset"]] for one in found["operations"] if one["decision"] == METADATA_ONLY]
+        rest = [
+            [operation["op"], operation["dataset"]]
+            for operation in document["operations"]
+            if operation["decision"] == METADATA_ONLY
+        ]
         assert sorted(rest) == sorted(expected["metadata_only"])
 
 
-def narrowed(found: dict, expected: list[dict]) -> dict:
+def narrowed(operation: dict, expected: list[dict]) -> dict:
     """Return the found operation limited to the fields of the expected one that it matches; else unchanged."""
-    for one in expected:
-        if all(found.get(name) == value for name, value in one.items()):
-            return dict(sorted(one.items()))
-    return dict(sorted(found.items()))
+    for fields in expected:
+        if all(operation.get(name) == value for name, value in fields.items()):
+            return dict(sorted(fields.items()))
+    return dict(sorted(operation.items()))
 
 
 @pytest.mark.parametrize("case", CASES)

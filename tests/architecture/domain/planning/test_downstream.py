@@ -35,15 +35,15 @@ def kept(read: str = "mid", of: str = "b", **said) -> DatasetState:
     return dataset("end", "rc_end", *columns, **({"inputs": (read,), "historize": True} | said))
 
 
-def with_column(one: DatasetState, key: str, **changes) -> DatasetState:
-    return replace(one, columns=tuple(replace(c, **changes) if c.key == key else c for c in one.columns))
+def with_column(reader: DatasetState, key: str, **changes) -> DatasetState:
+    return replace(reader, columns=tuple(replace(c, **changes) if c.key == key else c for c in reader.columns))
 
 
 def decisions(before: tuple[DatasetState, ...], *changed: DatasetState) -> list[tuple[str, str]]:
     """Decision and code of the one report that changes these datasets."""
-    new = {one.key: one for one in changed}
-    after = [new.get(one.key, one) for one in before]
-    return [(one.decision, one.code) for one in report(state(*before), state(*after)).operations]
+    new = {dataset.key: dataset for dataset in changed}
+    after = [new.get(dataset.key, dataset) for dataset in before]
+    return [(operation.decision, operation.code) for operation in report(state(*before), state(*after)).operations]
 
 
 THROUGH = (stage(), between(), kept())
@@ -73,8 +73,8 @@ def test_change_of_a_retired_view_that_reaches_a_history_needs_approval(changed)
 
 
 def test_change_upstream_of_a_history_names_the_history() -> None:
-    (one,) = report(state(*THROUGH), state(CHANGES["a filter of a view"], *THROUGH[1:])).operations
-    assert "rawcore.rc_end" in one.message
+    (operation,) = report(state(*THROUGH), state(CHANGES["a filter of a view"], *THROUGH[1:])).operations
+    assert "rawcore.rc_end" in operation.message
 
 
 @pytest.mark.parametrize(
@@ -112,21 +112,21 @@ def test_changed_column_in_an_expression_without_declared_input_needs_approval()
 
 
 def test_change_needs_approval_if_column_inputs_between_it_and_a_history_are_unknown() -> None:
-    blind = tuple(replace(one, inputs=()) for one in between().columns)
+    blind = tuple(replace(column, inputs=()) for column in between().columns)
     before = (stage(), replace(between(), columns=blind), kept())
     assert decisions(before, with_column(stage(), "s-w", expression="w * 2")) == DIFFERS
 
 
 @pytest.mark.parametrize("retired", ["mid", "end"])
 def test_change_reaches_a_history_through_a_retired_dataset(retired) -> None:
-    before = tuple(replace(one, active=one.key != retired) for one in THROUGH)
+    before = tuple(replace(dataset, active=dataset.key != retired) for dataset in THROUGH)
     assert decisions(before, CHANGES["a filter of a view"]) == DIFFERS
 
 
 def test_change_reaches_a_history_through_inputs_that_the_report_removes() -> None:
-    away = replace(between(), inputs=(), columns=tuple(replace(one, inputs=()) for one in between().columns))
-    found = report(state(*THROUGH), state(CHANGES["a filter of a view"], away, kept())).operations
-    assert {(one.decision, one.code) for one in found} == set(DIFFERS)
+    away = replace(between(), inputs=(), columns=tuple(replace(column, inputs=()) for column in between().columns))
+    operations = report(state(*THROUGH), state(CHANGES["a filter of a view"], away, kept())).operations
+    assert {(operation.decision, operation.code) for operation in operations} == set(DIFFERS)
 
 
 def test_change_reaches_a_history_through_a_table_that_reads_another_history() -> None:
@@ -162,8 +162,8 @@ def test_downstream_search_ends_for_datasets_that_read_each_other() -> None:
 def test_retired_view_column_needs_no_approval_and_warns_of_its_readers() -> None:
     changed = with_column(stage(), "s-v", active=False)
     assert decisions(THROUGH, changed) == [("metadata_only", "METADATA_ONLY")]
-    found = report(state(*THROUGH), state(changed, *THROUGH[1:])).warnings
-    assert [warning.code for warning in found] == ["COLUMN_STILL_READ"]
+    warnings = report(state(*THROUGH), state(changed, *THROUGH[1:])).warnings
+    assert [warning.code for warning in warnings] == ["COLUMN_STILL_READ"]
 
 
 def test_change_reaches_a_history_through_a_column_matched_by_name() -> None:
@@ -174,20 +174,22 @@ def test_change_reaches_a_history_through_a_column_matched_by_name() -> None:
 
 def test_new_input_of_an_applied_historized_reader_needs_approval() -> None:
     """Its reader was approved without it, so nobody has agreed to what it says."""
-    found = report(state(kept("stg", of="s")), state(stage(), kept("stg", of="s"))).operations
-    assert [(one.op, one.decision, one.code) for one in found] == [("create_table", *DIFFERS[0])]
+    operations = report(state(kept("stg", of="s")), state(stage(), kept("stg", of="s"))).operations
+    assert [(operation.op, operation.decision, operation.code) for operation in operations] == [
+        ("create_table", *DIFFERS[0])
+    ]
 
 
 def test_new_dataset_created_with_its_reader_is_allowed() -> None:
-    found = report(state(), state(stage(), kept("stg", of="s"))).operations
-    assert {one.decision for one in found} == {ALLOWED}
+    operations = report(state(), state(stage(), kept("stg", of="s"))).operations
+    assert {operation.decision for operation in operations} == {ALLOWED}
 
 
 def test_policy_that_allows_another_materialization_allows_changed_logic_with_it() -> None:
     policy = PolicySet.from_json({"severities": {"MATERIALIZATION": "allow"}})
     changed = replace(CHANGES["a filter of a view"], materialization="table")
-    found = report(state(*DIRECT), state(changed, DIRECT[1]), policy).operations
-    assert {(one.decision, one.code) for one in found} == {(ALLOWED, "MATERIALIZATION")}
+    operations = report(state(*DIRECT), state(changed, DIRECT[1]), policy).operations
+    assert {(operation.decision, operation.code) for operation in operations} == {(ALLOWED, "MATERIALIZATION")}
 
 
 # --- models: columns that decide which rows there are ----------------------------------------------

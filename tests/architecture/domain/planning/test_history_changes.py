@@ -42,16 +42,16 @@ OTHER_FORMS = {
 
 @pytest.mark.parametrize(("before", "after", "named"), OTHER_FORMS.values(), ids=OTHER_FORMS)
 def test_another_history_form_needs_approval_and_warns_that_loads_refuse_it(before, after, named) -> None:
-    (found,) = change(kept(before), kept(after)).operations
-    assert (found.op, found.side, found.decision, found.code) == (
+    (operation,) = change(kept(before), kept(after)).operations
+    assert (operation.op, operation.side, operation.decision, operation.code) == (
         ops.CHANGE_LOGIC,
         BASE,
         ops.NEEDS_APPROVAL,
         "HISTORY_FORM",
     )
-    assert named in found.message
-    assert "HISTORY_POLICY_CHANGED" in found.message
-    assert "set the policy back" in found.message
+    assert named in operation.message
+    assert "HISTORY_POLICY_CHANGED" in operation.message
+    assert "set the policy back" in operation.message
 
 
 SAME_FORM = {
@@ -64,28 +64,30 @@ SAME_FORM = {
 
 @pytest.mark.parametrize(("before", "after"), SAME_FORM.values(), ids=SAME_FORM)
 def test_changed_comparison_of_versions_keeps_the_history_form(before, after) -> None:
-    (found,) = change(kept(before), kept(after)).operations
-    assert (found.decision, found.code) == (ops.NEEDS_APPROVAL, "HISTORY_DIFFERS")
+    (operation,) = change(kept(before), kept(after)).operations
+    assert (operation.decision, operation.code) == (ops.NEEDS_APPROVAL, "HISTORY_DIFFERS")
 
 
 def test_renamed_time_column_keeps_the_history_form() -> None:
     before = kept(EFFECTIVE)
     renamed = replace(before.columns[1], name="valid_at", former_names=("at",))
     after = replace(kept(EFFECTIVE | {"time": "valid_at"}), columns=(before.columns[0], renamed, before.columns[2]))
-    assert {one.op for one in change(before, after).operations} == {ops.RENAME_COLUMN}
+    assert {operation.op for operation in change(before, after).operations} == {ops.RENAME_COLUMN}
 
 
 def test_history_policy_of_a_dataset_without_history_is_allowed_to_change() -> None:
-    (found,) = change(kept({}, historize=False), kept({"open_end": "9999-12-31"}, historize=False)).operations
-    assert (found.decision, found.code) == (ops.ALLOWED, "CHANGE_LOGIC")
+    (operation,) = change(kept({}, historize=False), kept({"open_end": "9999-12-31"}, historize=False)).operations
+    assert (operation.decision, operation.code) == (ops.ALLOWED, "CHANGE_LOGIC")
 
 
 def test_resumed_history_with_another_form_needs_approval() -> None:
     before, after = kept({}, historize=False), kept({"open_end": "9999-12-31"})
     tables = (Table("rawcore", name, before.columns) for name in ("rc_d1", "rc_d1_hist"))
     current = CurrentState((Placed(before, *tables),))
-    (found,) = [one for one in plan(current, [after], PolicySet()).operations if one.op == ops.CHANGE_LOGIC]
-    assert (found.decision, found.code) == (ops.NEEDS_APPROVAL, "HISTORY_FORM")
+    (operation,) = [
+        operation for operation in plan(current, [after], PolicySet()).operations if operation.op == ops.CHANGE_LOGIC
+    ]
+    assert (operation.decision, operation.code) == (ops.NEEDS_APPROVAL, "HISTORY_FORM")
 
 
 def test_policy_can_block_another_history_form() -> None:
@@ -97,22 +99,24 @@ def test_policy_can_block_another_history_form() -> None:
 
 
 def test_key_of_incompatible_type_is_blocked_with_a_warning() -> None:
-    found = change(kept(), kept(key_type="date"))
-    assert found.status == "blocked"
-    decided = [(one.op, one.side, one.decision, one.code) for one in found.operations]
+    change_report = change(kept(), kept(key_type="date"))
+    assert change_report.status == "blocked"
+    decided = [
+        (operation.op, operation.side, operation.decision, operation.code) for operation in change_report.operations
+    ]
     assert decided == [
         (ops.RETIRE_COLUMN, HISTORY, ops.METADATA_ONLY, "METADATA_ONLY"),
         (ops.RETYPE_COLUMN, BASE, ops.BLOCKED, "RETYPE_COLUMN"),
         (ops.ADD_COLUMN, HISTORY, ops.BLOCKED, "KEY_RETYPED"),
     ]
-    (warning,) = found.warnings
+    (warning,) = change_report.warnings
     assert (warning.code, warning.dataset, warning.column) == ("KEY_RETYPED", "rawcore.rc_d1_hist", "id")
     assert "takes every key for a new one" in warning.message
 
 
 def test_key_of_incompatible_type_warns_also_if_the_policy_allows_it() -> None:
-    found = change(kept(), kept(key_type="date"), EVERYTHING_ALLOWED)
-    assert (found.status, list(codes(found))) == ("open", ["KEY_RETYPED"])
+    change_report = change(kept(), kept(key_type="date"), EVERYTHING_ALLOWED)
+    assert (change_report.status, list(codes(change_report))) == ("open", ["KEY_RETYPED"])
 
 
 @pytest.mark.parametrize("type_", ["bigint", "string", "decimal(12,2)"])

@@ -27,11 +27,11 @@ def dataset(name: str, *columns: str, **said) -> DatasetState:
 
 
 def column(of: DatasetState, name: str) -> ColumnState:
-    return next(one for one in of.columns if one.name == name)
+    return next(column for column in of.columns if column.name == name)
 
 
 def with_column(of: DatasetState, which: str, **changes) -> DatasetState:
-    columns = tuple(replace(one, **changes) if one.name == which else one for one in of.columns)
+    columns = tuple(replace(column, **changes) if column.name == which else column for column in of.columns)
     return replace(of, columns=columns)
 
 
@@ -41,7 +41,7 @@ def described_anew(state: DatasetState) -> DatasetState:
         state,
         key=key("new", state.key),
         history_key=state.history_key and key("new", state.history_key),
-        columns=tuple(replace(one, key=key("new", one.key)) for one in state.columns),
+        columns=tuple(replace(column, key=key("new", column.key)) for column in state.columns),
     )
 
 
@@ -169,31 +169,33 @@ NAMES = ("a", "b", "c", "d")
 
 def chain() -> list[DatasetState]:
     """Datasets that read each the one before, a column each."""
-    found = [dataset(NAMES[0])]
+    datasets = [dataset(NAMES[0])]
     for name in NAMES[1:]:
-        upstream = found[-1]
+        upstream = datasets[-1]
         reader = replace(dataset(name), inputs=(upstream.key,))
-        found.append(with_column(reader, "v", inputs=(column(upstream, "v").key,)))
-    return found
+        datasets.append(with_column(reader, "v", inputs=(column(upstream, "v").key,)))
+    return datasets
 
 
 def under(state: DatasetState, keys: dict[str, str]) -> DatasetState:
     """The same description with other keys, wherever they stand."""
 
-    def other(one: str) -> str:
-        return keys.get(one, one)
+    def other(old_key: str) -> str:
+        return keys.get(old_key, old_key)
 
-    columns = tuple(replace(one, key=other(one.key), inputs=tuple(map(other, one.inputs))) for one in state.columns)
+    columns = tuple(
+        replace(column, key=other(column.key), inputs=tuple(map(other, column.inputs))) for column in state.columns
+    )
     return replace(state, key=other(state.key), inputs=tuple(map(other, state.inputs)), columns=columns)
 
 
-KEYS = [one for state in chain() for one in (state.key, *(each.key for each in state.columns))]
+KEYS = [key for state in chain() for key in (state.key, *(each.key for each in state.columns))]
 
 
 @given(st.sets(st.sampled_from(KEYS)))
 def test_any_set_of_moved_keys_is_matched_with_one_warning_each(moved):
     applied = chain()
-    keys = {one: key("new", one) for one in moved}
+    keys = {old_key: key("new", old_key) for old_key in moved}
     known = as_known([under(state, keys) for state in applied], applied)
     assert known.states == tuple(applied)
     assert len(known.warnings) == len(moved)

@@ -38,7 +38,7 @@ def datasets(draw: st.DrawFn, key: str, name: str) -> DatasetState:
     keys = draw(st.lists(st.sampled_from(("c1", "c2", "c3", "c4")), max_size=4, unique=True))
     names = draw(st.permutations(NAMES))
     columns = [column("id", "id", "integer", role="business_key")]
-    columns += [column(one, called, **draw(described)) for one, called in zip(keys, names, strict=False)]
+    columns += [column(column_key, called, **draw(described)) for column_key, called in zip(keys, names, strict=False)]
     return dataset(
         key,
         name,
@@ -109,24 +109,34 @@ def test_default_policy_blocks_or_asks_approval_for_every_destructive_operation(
 @given(states(), states())
 def test_a_history_never_loses_a_column_by_default(before, after) -> None:
     lost = (ops.DROP_COLUMN, ops.RETYPE_COLUMN, ops.DROP_TABLE)
-    assert not [one for one in report(before, after).operations if one.side == HISTORY and one.op in lost]
+    assert not [
+        operation
+        for operation in report(before, after).operations
+        if operation.side == HISTORY and operation.op in lost
+    ]
 
 
 @EVERY_PAIR
 @given(states(), states())
 def test_a_renamed_column_is_neither_dropped_nor_added(before, after) -> None:
     operations = report(before, after, EVERYTHING_ALLOWED).operations
-    for one in operations:
-        if one.op == ops.RENAME_COLUMN:
-            others = [o.op for o in operations if (o.dataset, o.column_key) == (one.dataset, one.column_key)]
+    for operation in operations:
+        if operation.op == ops.RENAME_COLUMN:
+            others = [
+                o.op for o in operations if (o.dataset, o.column_key) == (operation.dataset, operation.column_key)
+            ]
             assert ops.DROP_COLUMN not in others
-            assert ops.ADD_COLUMN not in others or one.side == HISTORY
+            assert ops.ADD_COLUMN not in others or operation.side == HISTORY
 
 
 @EVERY_PAIR
 @given(states(), states())
 def test_renames_of_different_columns_end_at_different_names(before, after) -> None:
-    ends = [(one.dataset, one.to.lower()) for one in report(before, after).operations if one.op == ops.RENAME_COLUMN]
+    ends = [
+        (operation.dataset, operation.to.lower())
+        for operation in report(before, after).operations
+        if operation.op == ops.RENAME_COLUMN
+    ]
     assert len(set(ends)) == len(ends)
 
 
@@ -134,8 +144,8 @@ def test_renames_of_different_columns_end_at_different_names(before, after) -> N
 @given(states(), states(), st.randoms())
 def test_report_is_independent_of_the_order_of_datasets(before, after, chance) -> None:
     shuffled = [list(after.datasets), list(before.datasets)]
-    for one in shuffled:
-        chance.shuffle(one)
+    for sides in shuffled:
+        chance.shuffle(sides)
     assert report(state(*shuffled[1]), state(*shuffled[0])) == report(before, after)
 
 
@@ -181,7 +191,7 @@ def test_a_column_in_the_way_is_dropped_first_and_any_other_last() -> None:
 def test_base_and_history_change_together() -> None:
     before = dataset("d1", "", column("k1", "a"), historize=True)
     after = dataset("d1", "", column("k1", "b"), column("k2", "n"), historize=True)
-    assert [(one.op, one.side) for one in report(state(before), state(after)).operations] == [
+    assert [(operation.op, operation.side) for operation in report(state(before), state(after)).operations] == [
         (ops.RENAME_COLUMN, BASE),
         (ops.RENAME_COLUMN, HISTORY),
         (ops.ADD_COLUMN, BASE),
@@ -192,15 +202,15 @@ def test_base_and_history_change_together() -> None:
 def test_input_is_created_before_its_reader() -> None:
     upstream = dataset("d9", "z_first", schema="serving")
     reader = dataset("d1", "a_second", schema="serving", inputs=("d9",))
-    found = report(state(), state(reader, upstream))
-    assert said(found) == ["create_table serving.z_first", "create_table serving.a_second"]
+    change_report = report(state(), state(reader, upstream))
+    assert said(change_report) == ["create_table serving.z_first", "create_table serving.a_second"]
 
 
 def test_reader_is_dropped_before_its_input() -> None:
     upstream = dataset("d9", "z_read", schema="serving")
     reader = dataset("d1", "a_reader", schema="serving", inputs=("d9",))
-    found = report(state(reader, upstream), state())
-    assert said(found) == ["drop_table serving.a_reader", "drop_table serving.z_read"]
+    change_report = report(state(reader, upstream), state())
+    assert said(change_report) == ["drop_table serving.a_reader", "drop_table serving.z_read"]
 
 
 def test_datasets_that_read_each_other_are_planned() -> None:
@@ -214,16 +224,21 @@ def test_datasets_that_read_each_other_are_planned() -> None:
 def test_operation_that_needs_the_name_of_a_blocked_rename_is_blocked() -> None:
     before = dataset("d1", "", column("k1", "a"), column("k2", "b"), column("k3", "c"))
     after = dataset("d1", "", column("k1", "b"), column("k2", "c"), column("k4", "a", "date"))
-    decisions = {one.describe().partition(": ")[2]: one.code for one in report(state(before), state(after)).operations}
+    decisions = {
+        operation.describe().partition(": ")[2]: operation.code
+        for operation in report(state(before), state(after)).operations
+    }
     assert decisions == {"c": "DROP_COLUMN", "b → c": "NAME_TAKEN", "a → b": "NAME_TAKEN", "a": "NAME_TAKEN"}
 
 
 def test_rename_to_a_name_with_an_ambiguous_owner_is_blocked() -> None:
     before = dataset("d1", "", column("k1", "x"), column("k2", "y"), column("k3", "z"))
     after = dataset("d1", "", column("k3", "x"), column("k9", "n", former_names=("x", "y")))
-    found = report(state(before), state(after))
-    assert [(one.op, one.code) for one in found.operations] == [(ops.RENAME_COLUMN, "NAME_TAKEN")]
-    assert list(codes(found)) == ["AMBIGUOUS_RENAME"]
+    change_report = report(state(before), state(after))
+    assert [(operation.op, operation.code) for operation in change_report.operations] == [
+        (ops.RENAME_COLUMN, "NAME_TAKEN")
+    ]
+    assert list(codes(change_report)) == ["AMBIGUOUS_RENAME"]
 
 
 def test_a_swap_with_a_dataset_beyond_the_scope_is_blocked() -> None:
@@ -236,7 +251,7 @@ def test_a_swap_with_a_dataset_beyond_the_scope_is_blocked() -> None:
 def test_narrower_scope_omits_blocked_operations_of_other_datasets() -> None:
     before = CurrentState.of_state(state(dataset("d1"), dataset("d2")))
     after = [dataset("d1", "", column("id", "id", "integer", role="business_key"), column("v"), column("n"))]
-    assert [one.op for one in plan(before, after, PolicySet(), {"d1"}).operations] == [ops.ADD_COLUMN]
+    assert [operation.op for operation in plan(before, after, PolicySet(), {"d1"}).operations] == [ops.ADD_COLUMN]
 
 
 # --- identity --------------------------------------------------------------------------------
@@ -247,16 +262,16 @@ def test_moved_column_key_is_matched_by_name_until_the_report_is_executed() -> N
         state(dataset("d1", "", column("k1", "a"))),
         state(dataset("d1", "", column("n1", "a", "string(60)"))),
     )
-    found = report(before, after)
-    assert [one.column_key for one in found.operations] == ["n1"]
-    assert list(codes(report(carried_out(before, after, found), after))) == []
+    change_report = report(before, after)
+    assert [operation.column_key for operation in change_report.operations] == ["n1"]
+    assert list(codes(report(carried_out(before, after, change_report), after))) == []
 
 
 def test_a_blocked_history_policy_keeps_history_columns_retired() -> None:
     before = state(dataset("d1", "", column("k1", "a"), column("k2", "b"), historize=True))
     after = state(dataset("d1", "", column("k1", "a"), historize=True))
     policy = PolicySet.from_json({"severities": {"DROP_HISTORY_COLUMN": BLOCK}}, EVERYTHING_ALLOWED)
-    assert [(one.op, one.side) for one in report(before, after, policy).operations] == [
+    assert [(operation.op, operation.side) for operation in report(before, after, policy).operations] == [
         (ops.RETIRE_COLUMN, HISTORY),
         (ops.DROP_COLUMN, BASE),
     ]
@@ -282,50 +297,62 @@ def ring(renames: dict[str, str], start: str) -> bool:
 def check_turns(operations, held: dict[str, set[str]], rename: str, add: str, drop: str, space) -> None:
     """Go through operations with the names that are held; ``space`` says where an operation's names live."""
     renames: dict[str, dict[str, str]] = {}
-    for one in operations:
-        if one.op == rename:
-            renames.setdefault(space(one), {})[one.from_.lower()] = one.to.lower()
-    for one in operations:
-        names = held.setdefault(space(one), set())
-        if one.op == rename:
-            start, end = one.from_.lower(), one.to.lower()
+    for operation in operations:
+        if operation.op == rename:
+            renames.setdefault(space(operation), {})[operation.from_.lower()] = operation.to.lower()
+    for operation in operations:
+        names = held.setdefault(space(operation), set())
+        if operation.op == rename:
+            start, end = operation.from_.lower(), operation.to.lower()
             names.discard(start)
-            assert end not in names or ring(renames[space(one)], start), one
+            assert end not in names or ring(renames[space(operation)], start), operation
             names.add(end)
-        elif one.op == add:
-            name = (one.dataset if add == ops.CREATE_TABLE else one.column).lower()
-            assert name not in names, one
+        elif operation.op == add:
+            name = (operation.dataset if add == ops.CREATE_TABLE else operation.column).lower()
+            assert name not in names, operation
             names.add(name)
-        elif one.op == drop:
-            names.discard((one.dataset if drop == ops.DROP_TABLE else one.column).lower())
+        elif operation.op == drop:
+            names.discard((operation.dataset if drop == ops.DROP_TABLE else operation.column).lower())
 
 
 @EVERY_PAIR
 @given(states(), states())
 def test_a_column_takes_a_name_only_once_it_is_free(before, after) -> None:
-    base = [one for one in report(before, after, EVERYTHING_ALLOWED).operations if one.side == BASE and one.column_key]
-    open_ = [one for one in base if one.decision != ops.BLOCKED]
-    retired = {(one.dataset, one.column.lower()) for one in open_ if one.op == ops.RETIRE_COLUMN}
-    held = {
-        one.qualified_name: {
-            column.name.lower()
-            for column in one.columns
-            if column.active and (one.qualified_name, column.name.lower()) not in retired
-        }
-        for one in before.datasets
+    base = [
+        operation
+        for operation in report(before, after, EVERYTHING_ALLOWED).operations
+        if operation.side == BASE and operation.column_key
+    ]
+    open_ = [operation for operation in base if operation.decision != ops.BLOCKED]
+    retired = {
+        (operation.dataset, operation.column.lower()) for operation in open_ if operation.op == ops.RETIRE_COLUMN
     }
-    check_turns(open_, held, ops.RENAME_COLUMN, ops.ADD_COLUMN, ops.DROP_COLUMN, lambda one: one.dataset)
+    held = {
+        dataset.qualified_name: {
+            column.name.lower()
+            for column in dataset.columns
+            if column.active and (dataset.qualified_name, column.name.lower()) not in retired
+        }
+        for dataset in before.datasets
+    }
+    check_turns(open_, held, ops.RENAME_COLUMN, ops.ADD_COLUMN, ops.DROP_COLUMN, lambda operation: operation.dataset)
 
 
 @EVERY_PAIR
 @given(states(), states())
 def test_a_table_takes_a_name_only_once_it_is_free(before, after) -> None:
     operations = report(before, after, EVERYTHING_ALLOWED).operations
-    base = [one for one in operations if one.side == BASE and one.code != "MATERIALIZATION"]
-    open_ = [one for one in base if one.decision != ops.BLOCKED]
-    staying = {one.key for one in after.datasets if not one.active}
-    held = {"": {one.qualified_name.lower() for one in before.datasets if one.active and one.key not in staying}}
-    check_turns(open_, held, ops.RENAME_TABLE, ops.CREATE_TABLE, ops.DROP_TABLE, lambda one: "")
+    base = [operation for operation in operations if operation.side == BASE and operation.code != "MATERIALIZATION"]
+    open_ = [operation for operation in base if operation.decision != ops.BLOCKED]
+    staying = {dataset.key for dataset in after.datasets if not dataset.active}
+    held = {
+        "": {
+            dataset.qualified_name.lower()
+            for dataset in before.datasets
+            if dataset.active and dataset.key not in staying
+        }
+    }
+    check_turns(open_, held, ops.RENAME_TABLE, ops.CREATE_TABLE, ops.DROP_TABLE, lambda operation: "")
 
 
 # --- views -----------------------------------------------------------------------------------
@@ -355,7 +382,9 @@ def test_dropped_column_of_a_view_is_allowed():
     key = column("id", "id", "integer", role="business_key")
     before = state(dataset("d1", "stg_x", key, column("v"), materialization="view"))
     done = report(before, state(dataset("d1", "stg_x", key, materialization="view")))
-    assert [(one.op, one.decision, one.destructive) for one in done.operations] == [("drop_column", ops.ALLOWED, False)]
+    assert [(operation.op, operation.decision, operation.destructive) for operation in done.operations] == [
+        ("drop_column", ops.ALLOWED, False)
+    ]
 
 
 def test_an_executed_change_of_a_select_is_not_planned_again():

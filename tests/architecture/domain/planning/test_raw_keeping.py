@@ -29,7 +29,7 @@ def observed(state: DatasetState) -> dict[str, ObservedTable]:
 
 def decisions(before: str, after: str) -> list[tuple[str, str, str]]:
     report = planned([raw(before), CUSTOMER], observed(raw(before)), [raw(after), CUSTOMER])
-    return sorted((one.op, one.decision, one.dataset) for one in report.operations)
+    return sorted((operation.op, operation.decision, operation.dataset) for operation in report.operations)
 
 
 @pytest.mark.parametrize("mode", [LATEST, ALL, BY_DAY])
@@ -70,7 +70,7 @@ def test_fewer_deliveries_and_another_rule_of_a_source_are_two_decisions():
     after = replace(before, load_policy={"sources": {"s": {"options": {"filter": "id > 1"}}}})
     historized = replace(CUSTOMER, historize=True)
     done = planned([before, historized], observed(before), [after, historized])
-    assert sorted(one.code for one in done.operations) == ["FEWER_DELIVERIES", "HISTORY_DIFFERS"]
+    assert sorted(operation.code for operation in done.operations) == ["FEWER_DELIVERIES", "HISTORY_DIFFERS"]
     moved = before
     for operation in done.operations:
         moved = advance(moved, operation, after)

@@ -27,8 +27,8 @@ def warned(*readers: DatasetState, retired: bool = True, source: DatasetState = 
 
 
 def test_retired_column_warns_with_the_name_of_its_reader() -> None:
-    found = warned(reader(column={"inputs": ("c-city",)}))
-    (warning,) = found.warnings
+    change_report = warned(reader(column={"inputs": ("c-city",)}))
+    (warning,) = change_report.warnings
     assert (warning.code, warning.dataset, warning.column) == ("COLUMN_STILL_READ", "rawcore.rc_customer", "city")
     assert "serving.customers.town" in warning.message
     assert "let these read something else" in warning.message
@@ -51,9 +51,11 @@ def test_retired_column_named_in_a_filter_raises_a_warning() -> None:
 
 def test_dropped_view_column_with_a_reader_raises_a_warning() -> None:
     view = replace(CUSTOMER, materialization="view")
-    found = warned(reader(column={"inputs": ("c-city",)}), retired=False, source=view)
-    assert [(one.op, one.decision) for one in found.operations] == [(ops.DROP_COLUMN, ALLOWED)]
-    assert list(codes(found)) == ["COLUMN_STILL_READ"]
+    change_report = warned(reader(column={"inputs": ("c-city",)}), retired=False, source=view)
+    assert [(operation.op, operation.decision) for operation in change_report.operations] == [
+        (ops.DROP_COLUMN, ALLOWED)
+    ]
+    assert list(codes(change_report)) == ["COLUMN_STILL_READ"]
 
 
 def test_warning_names_ten_readers_and_counts_the_rest() -> None:
@@ -72,8 +74,8 @@ def test_readers_of_other_columns_and_retired_readers_raise_no_warning() -> None
 
 def test_reader_changed_in_the_same_report_raises_no_warning() -> None:
     before, after = reader(column={"inputs": ("c-city",)}), reader(column={"inputs": ("id",)})
-    found = report(state(CUSTOMER, before), state(without_city(CUSTOMER, retired=True), after))
-    assert list(codes(found)) == []
+    change_report = report(state(CUSTOMER, before), state(without_city(CUSTOMER, retired=True), after))
+    assert list(codes(change_report)) == []
 
 
 def test_column_retired_by_an_earlier_report_raises_no_warning() -> None:
@@ -84,5 +86,5 @@ def test_column_retired_by_an_earlier_report_raises_no_warning() -> None:
 def test_retired_column_of_a_dataset_with_a_moved_key_raises_a_warning() -> None:
     moved = replace(without_city(CUSTOMER, retired=True), key="n1")
     over = replace(reader(column={"inputs": ("c-city",)}), inputs=("n1",))
-    found = report(state(CUSTOMER), state(moved, over))
-    assert "COLUMN_STILL_READ" in codes(found)
+    change_report = report(state(CUSTOMER), state(moved, over))
+    assert "COLUMN_STILL_READ" in codes(change_report)

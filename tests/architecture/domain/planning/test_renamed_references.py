@@ -23,8 +23,8 @@ def reader(expression: str | None, *inputs: str, reads: tuple[str, ...] = ("up",
 
 
 def logic(before: tuple[DatasetState, ...], after: tuple[DatasetState, ...]) -> list[tuple[str, str]]:
-    found = report(state(*before), state(*after)).operations
-    return [(one.decision, one.code) for one in found if one.op == "change_logic"]
+    operations = report(state(*before), state(*after)).operations
+    return [(operation.decision, operation.code) for operation in operations if operation.op == "change_logic"]
 
 
 A, B = column("a"), column("b")
@@ -36,8 +36,8 @@ def test_expression_that_follows_a_rename_of_the_plan_is_allowed() -> None:
 
 
 def test_expression_that_follows_a_former_name_without_rename_needs_approval() -> None:
-    said = replace(B, former_names=("a",))
-    before, after = (read(A, B), reader("upper(a)", "b")), (read(A, said), reader("upper(b)", "b"))
+    with_former_name = replace(B, former_names=("a",))
+    before, after = (read(A, B), reader("upper(a)", "b")), (read(A, with_former_name), reader("upper(b)", "b"))
     assert logic(before, after) == [DIFFERS]
 
 
@@ -46,9 +46,9 @@ def test_expression_that_follows_an_earlier_rename_needs_approval() -> None:
 
 
 def test_filter_is_allowed_only_if_it_follows_a_rename_of_the_plan() -> None:
-    said = replace(B, former_names=("a",))
+    with_former_name = replace(B, former_names=("a",))
     before = (read(A, B), reader(None, "a", filter="a > 1"))
-    assert logic(before, (read(A, said), reader(None, "a", filter="b > 1"))) == [DIFFERS]
+    assert logic(before, (read(A, with_former_name), reader(None, "a", filter="b > 1"))) == [DIFFERS]
     before = (read(A), reader(None, "a", filter="a > 1"))
     assert logic(before, (read(RENAMED), reader(None, "a", filter="c > 1"))) == [FOLLOWS]
 
@@ -87,8 +87,8 @@ def test_unchanged_text_that_names_a_missing_column_is_no_change_of_logic() -> N
 
 def differing(before: tuple[DatasetState, ...], after: tuple[DatasetState, ...]) -> list[str]:
     """The datasets with an operation that makes a history compare differently."""
-    found = report(state(*before), state(*after)).operations
-    return [one.dataset for one in found if (one.decision, one.code) == DIFFERS]
+    operations = report(state(*before), state(*after)).operations
+    return [operation.dataset for operation in operations if (operation.decision, operation.code) == DIFFERS]
 
 
 def test_rename_after_which_a_text_names_another_column_needs_approval_itself() -> None:
@@ -118,8 +118,8 @@ def test_swapped_names_of_one_input_need_approval_though_another_input_has_them(
     other = read(column("o-a", "a"), column("o-b", "b"), key="other")
     swapped = read(column("o-a", "b"), column("o-b", "a"), key="other")
     own = reader(None, "a", filter="a > 1", reads=("up", "other"))
-    found = differing((read(A, B), other, own), (read(A, B), swapped, own))
-    assert set(found) == {"rawcore.rc_other", "rawcore.rc_rd"}
+    names = differing((read(A, B), other, own), (read(A, B), swapped, own))
+    assert set(names) == {"rawcore.rc_other", "rawcore.rc_rd"}
 
 
 def by_name(name: str, **said) -> DatasetState:
@@ -136,9 +136,9 @@ def test_renamed_column_without_inputs_reads_its_new_name_and_needs_approval() -
 
 
 def test_another_first_input_of_a_column_needs_approval() -> None:
-    one, other = reader(None, "a", "b"), reader(None, "b", "a")
-    assert differing((read(A, B), one), (read(A, B), other)) == ["rawcore.rc_rd"]
-    made = [report(state(read(A, B), reader(None, "a")), state(read(A, B), wanted)) for wanted in (one, other)]
+    first, other = reader(None, "a", "b"), reader(None, "b", "a")
+    assert differing((read(A, B), first), (read(A, B), other)) == ["rawcore.rc_rd"]
+    made = [report(state(read(A, B), reader(None, "a")), state(read(A, B), wanted)) for wanted in (first, other)]
     assert made[0].fingerprint != made[1].fingerprint
 
 
@@ -152,8 +152,8 @@ def test_changed_logic_of_a_column_with_a_conflicting_former_name_needs_approval
     changed = replace(own, columns=(key, replace(value, expression="lower(a)", former_names=("x",))))
     assert differing(before, (read(A, B), changed)) == ["rawcore.rc_rd"]
     rekeyed = replace(own, columns=(replace(key, role="attribute", former_names=("x",)), value))
-    found = report(state(*before), state(read(A, B), rekeyed)).operations
-    assert (BLOCKED, "KEY_CHANGE") in [(one.decision, one.code) for one in found]
+    operations = report(state(*before), state(read(A, B), rekeyed)).operations
+    assert (BLOCKED, "KEY_CHANGE") in [(operation.decision, operation.code) for operation in operations]
 
 
 def test_changed_logic_of_a_dataset_with_a_conflicting_former_name_needs_approval() -> None:

@@ -105,9 +105,9 @@ def test_a_check_that_follows_renames_needs_no_approval() -> None:
     }
     after = with_name(replace(before, load_policy={"checks": renamed}), "k-v", "w")
     codes = with_name(listed(name="rc_codes", former_names=("rc_list",)), "l-code", "letter")
-    found = operations((before, listed()), after, codes)
-    assert {operation.decision for operation in found} == {ALLOWED}
-    assert "the checks follow renamed columns" in {operation.message.partition(";")[0] for operation in found}
+    changes = operations((before, listed()), after, codes)
+    assert {operation.decision for operation in changes} == {ALLOWED}
+    assert "the checks follow renamed columns" in {operation.message.partition(";")[0] for operation in changes}
 
 
 def test_unchanged_check_whose_column_name_now_means_another_column_needs_approval() -> None:
@@ -148,16 +148,16 @@ def test_a_reference_that_holds_rows_back_from_a_history_needs_approval(*, is_ad
         "z", "rc_z", column("z-id", "id", "integer", inputs=("c-id",), **KEY), inputs=("c",), historize=True
     )
     before, after = (without, with_rule) if is_added else (with_rule, without)
-    found = decisions((PARENT, before, reader), after)
-    assert DIFFERS[0] in found
+    outcomes = decisions((PARENT, before, reader), after)
+    assert DIFFERS[0] in outcomes
 
 
 def test_restored_quarantine_reference_changes_the_history() -> None:
     used = state(PARENT, child("quarantine"))
     retired = report(used, state(PARENT, replace(child("quarantine"), references=())))
     before = carried_out(used, state(PARENT, replace(child("quarantine"), references=())), retired)
-    found = report(before, used).operations
-    assert ("unretire_column", "HISTORY_DIFFERS") in {(operation.op, operation.code) for operation in found}
+    changes = report(before, used).operations
+    assert ("unretire_column", "HISTORY_DIFFERS") in {(operation.op, operation.code) for operation in changes}
 
 
 def test_changed_filter_of_the_parent_of_a_quarantine_reference_needs_approval() -> None:

@@ -26,11 +26,11 @@ def described(name: str, type_: str = "string", **said) -> ColumnState:
     return ColumnState(key(said.pop("of", name)), name, type_, **said)
 
 
-def customer(*columns: ColumnState, **said) -> DatasetState:
-    said = {"historize": True, "history_key": key("hist")} | said
+def customer(*columns: ColumnState, **fields) -> DatasetState:
+    fields = {"historize": True, "history_key": key("hist")} | fields
     base = (described("id", "integer", role="business_key"), described("name"))
-    schema = said.pop("schema", "rawcore")
-    return DatasetState(key("customer"), schema, schema, said.pop("name", "rc_customer"), columns or base, **said)
+    schema = fields.pop("schema", "rawcore")
+    return DatasetState(key("customer"), schema, schema, fields.pop("name", "rc_customer"), columns or base, **fields)
 
 
 def as_observed(dataset: DatasetState) -> dict[str, ObservedTable]:
@@ -60,7 +60,7 @@ def planned(applied, observed, desired, policy: PolicySet | None = None) -> Chan
 
 
 def operations(report: ChangeReport) -> list[tuple[str, str, str]]:
-    return [(one.op, one.side, one.column) for one in report.operations]
+    return [(operation.op, operation.side, operation.column) for operation in report.operations]
 
 
 CUSTOMER = customer()
@@ -84,8 +84,8 @@ def test_dataset_without_applied_state_and_tables_is_created() -> None:
 
 def test_table_without_applied_state_is_matched_by_its_properties() -> None:
     wanted = customer(*CUSTOMER.columns, described("email"), filter="id > 1")
-    found = operations(planned([], as_observed(CUSTOMER), [wanted]))
-    assert found == [(ops.ADD_COLUMN, BASE, "email"), (ops.ADD_COLUMN, HISTORY, "email")]
+    rows = operations(planned([], as_observed(CUSTOMER), [wanted]))
+    assert rows == [(ops.ADD_COLUMN, BASE, "email"), (ops.ADD_COLUMN, HISTORY, "email")]
 
 
 def test_missing_table_is_created_with_a_warning() -> None:
@@ -93,7 +93,9 @@ def test_missing_table_is_created_with_a_warning() -> None:
     del observed[CUSTOMER.key]
     report = planned([CUSTOMER], observed, [CUSTOMER])
     assert operations(report) == [(ops.CREATE_TABLE, BASE, "")]
-    assert [(one.code, one.dataset) for one in report.warnings] == [("MISSING_TABLE", "rawcore.rc_customer")]
+    assert [(warning.code, warning.dataset) for warning in report.warnings] == [
+        ("MISSING_TABLE", "rawcore.rc_customer")
+    ]
 
 
 def test_a_dropped_table_counts_as_absent() -> None:
@@ -104,7 +106,11 @@ def test_a_dropped_table_counts_as_absent() -> None:
 
 def test_technical_columns_are_renamed_with_base_and_history_table() -> None:
     report = planned([CUSTOMER], as_observed(CUSTOMER), [customer(name="rc_client")])
-    renamed = [(one.side, one.from_, one.to, one.code) for one in report.operations if one.op == ops.RENAME_COLUMN]
+    renamed = [
+        (operation.side, operation.from_, operation.to, operation.code)
+        for operation in report.operations
+        if operation.op == ops.RENAME_COLUMN
+    ]
     assert sorted(renamed) == [
         (BASE, "rc_customer_key", "rc_client_key", "FOLLOWS_TABLE"),
         (HISTORY, "rc_customer_hist_key", "rc_client_hist_key", "FOLLOWS_TABLE"),
@@ -118,7 +124,7 @@ def test_a_half_finished_rename_is_finished_by_the_next_report() -> None:
     observed = as_observed(CUSTOMER) | {CUSTOMER.key: as_observed(wanted)[CUSTOMER.key]}
     (rename, *_) = planned([CUSTOMER], as_observed(CUSTOMER), [wanted]).operations
     left = planned([advance(CUSTOMER, rename, wanted)], observed, [wanted])
-    assert {one.side for one in left.operations} == {HISTORY}
+    assert {operation.side for operation in left.operations} == {HISTORY}
 
 
 def test_a_history_may_hold_retired_columns_and_wider_types() -> None:
@@ -126,12 +132,12 @@ def test_a_history_may_hold_retired_columns_and_wider_types() -> None:
     wanted = customer(described("id", "integer", role="business_key"), described("name", "string(10)"))
 
     def grown(columns: list) -> list:
-        wider = [replace(one, type="string(90)") if one.name == "name" else one for one in columns]
+        wider = [replace(column, type="string(90)") if column.name == "name" else column for column in columns]
         return [*wider, ObservedColumn("old", "date", True, key("old")), ObservedColumn("older", "date")]
 
     observed = with_columns(observed, key("hist"), grown)
     assert planned([wanted], observed, [wanted], EVERYTHING_ALLOWED).status == "no_changes"
-    assert [one.status for one in drift([wanted], observed)] == ["in_sync"]
+    assert [entry.status for entry in drift([wanted], observed)] == ["in_sync"]
 
 
 def test_unknown_column_of_a_base_table_is_a_blocked_drop() -> None:
@@ -142,16 +148,18 @@ def test_unknown_column_of_a_base_table_is_a_blocked_drop() -> None:
 
 
 def test_a_column_dropped_by_hand_is_added_again() -> None:
-    observed = with_columns(as_observed(CUSTOMER), CUSTOMER.key, lambda c: [one for one in c if one.name != "name"])
+    observed = with_columns(
+        as_observed(CUSTOMER), CUSTOMER.key, lambda c: [column for column in c if column.name != "name"]
+    )
     assert operations(planned([CUSTOMER], observed, [CUSTOMER])) == [(ops.ADD_COLUMN, BASE, "name")]
 
 
 def test_column_renamed_by_hand_gets_its_described_name_again() -> None:
     def renamed(columns: list) -> list:
-        return [replace(one, name="by_hand") if one.name == "name" else one for one in columns]
+        return [replace(column, name="by_hand") if column.name == "name" else column for column in columns]
 
     observed = with_columns(as_observed(CUSTOMER), CUSTOMER.key, renamed)
-    assert [one.describe() for one in planned([CUSTOMER], observed, [CUSTOMER]).operations] == [
+    assert [operation.describe() for operation in planned([CUSTOMER], observed, [CUSTOMER]).operations] == [
         "rename_column rawcore.rc_customer: by_hand → name"
     ]
 
@@ -168,7 +176,9 @@ def test_kept_history_is_resumed() -> None:
 
 def test_logic_is_compared_with_what_was_applied() -> None:
     report = planned([CUSTOMER], as_observed(CUSTOMER), [replace(CUSTOMER, filter="id > 1")])
-    assert [(one.op, one.code) for one in report.operations] == [(ops.CHANGE_LOGIC, "HISTORY_DIFFERS")]
+    assert [(operation.op, operation.code) for operation in report.operations] == [
+        (ops.CHANGE_LOGIC, "HISTORY_DIFFERS")
+    ]
 
 
 def test_view_is_created_and_compared_by_its_logic_only() -> None:
@@ -217,23 +227,23 @@ def test_a_raw_table_is_planned_like_any_other() -> None:
 
 
 def test_drift_of_a_warehouse_never_observed_is_unknown() -> None:
-    assert [one.status for one in drift([CUSTOMER], None)] == ["unknown"]
+    assert [entry.status for entry in drift([CUSTOMER], None)] == ["unknown"]
 
 
 def test_drift_of_tables_without_applied_state_is_unknown() -> None:
-    found = drift([], as_observed(CUSTOMER))
-    assert [(one.dataset, one.status) for one in found] == [
+    entries = drift([], as_observed(CUSTOMER))
+    assert [(entry.dataset, entry.status) for entry in entries] == [
         ("rawcore.rc_customer", "unknown"),
         ("rawcore.rc_customer_hist", "unknown"),
     ]
 
 
 def change_name(columns: list) -> list:
-    return [replace(one, name="by_hand") if one.name == "name" else one for one in columns]
+    return [replace(column, name="by_hand") if column.name == "name" else column for column in columns]
 
 
 def change_type(columns: list) -> list:
-    return [replace(one, type="date") if one.name == "name" else one for one in columns]
+    return [replace(column, type="date") if column.name == "name" else column for column in columns]
 
 
 @pytest.mark.parametrize(
@@ -246,18 +256,18 @@ def change_type(columns: list) -> list:
     ],
 )
 def test_drift_describes_the_difference_of_a_column(change, said: str) -> None:
-    (found,) = drift([CUSTOMER], with_columns(as_observed(CUSTOMER), CUSTOMER.key, change))
-    assert (found.status, [one.describe() for one in found.differences]) == ("drifted", [said])
+    (entry,) = drift([CUSTOMER], with_columns(as_observed(CUSTOMER), CUSTOMER.key, change))
+    assert (entry.status, [difference.describe() for difference in entry.differences]) == ("drifted", [said])
 
 
 def test_a_lost_table_is_drift() -> None:
-    (found,) = drift([CUSTOMER], {key("hist"): as_observed(CUSTOMER)[key("hist")]})
-    assert [one.what for one in found.differences] == ["table_missing"]
+    (entry,) = drift([CUSTOMER], {key("hist"): as_observed(CUSTOMER)[key("hist")]})
+    assert [difference.what for difference in entry.differences] == ["table_missing"]
 
 
 def test_missing_retired_column_is_no_drift() -> None:
     retired = customer(*CUSTOMER.columns, described("old", active=False))
-    assert [one.status for one in drift([flat(retired)], as_observed(CUSTOMER))] == ["in_sync"]
+    assert [entry.status for entry in drift([flat(retired)], as_observed(CUSTOMER))] == ["in_sync"]
 
 
 def test_column_replaced_in_a_retired_dataset_keeps_its_applied_key() -> None:
@@ -268,22 +278,24 @@ def test_column_replaced_in_a_retired_dataset_keeps_its_applied_key() -> None:
     reached = CUSTOMER
     for operation in report.operations:
         reached = advance(reached, operation, retired)
-    assert {one.op for one in report.operations} == {ops.RETIRE_TABLE}
+    assert {operation.op for operation in report.operations} == {ops.RETIRE_TABLE}
     assert {column.key for column in reached.columns} == {column.key for column in CUSTOMER.columns}
 
 
 def test_history_kept_without_its_base_table_is_in_sync() -> None:
     both = as_observed(CUSTOMER)
     alone = {CUSTOMER.history_key: both[CUSTOMER.history_key]}
-    assert [one.status for one in drift([], alone)] == ["in_sync"]
-    assert [one.status for one in drift([], both)] == ["unknown", "unknown"]
+    assert [entry.status for entry in drift([], alone)] == ["in_sync"]
+    assert [entry.status for entry in drift([], both)] == ["unknown", "unknown"]
 
 
 def test_history_column_shorter_than_its_base_column_is_drift() -> None:
     now = customer(described("id", "integer", role="business_key"), described("name", "uuid"))
 
     def short(columns: list) -> list:
-        return [replace(one, type="string(20)") if one.name == "name" else one for one in columns]
+        return [replace(column, type="string(20)") if column.name == "name" else column for column in columns]
 
-    (found,) = drift([now], with_columns(as_observed(now), now.history_key, short))
-    assert [(one.what, one.observed) for one in found.differences] == [("column_type", "string(20)")]
+    (entry,) = drift([now], with_columns(as_observed(now), now.history_key, short))
+    assert [(difference.what, difference.observed) for difference in entry.differences] == [
+        ("column_type", "string(20)")
+    ]

@@ -119,8 +119,8 @@ def test_text_that_is_no_state_is_refused(text: str, said: str) -> None:
 
 
 def test_types_of_other_systems_are_normalised() -> None:
-    (one, _) = parse_state(with_(["datasets", 0, "columns", 0, "type"], "VARCHAR(20)")).datasets
-    assert one.columns[0].type == "string(20)"
+    (parsed, _) = parse_state(with_(["datasets", 0, "columns", 0, "type"], "VARCHAR(20)")).datasets
+    assert parsed.columns[0].type == "string(20)"
 
 
 def test_retired_column_may_share_the_name_of_an_active_one() -> None:
@@ -135,9 +135,9 @@ def test_an_absent_field_and_null_both_mean_none(name: str) -> None:
 
 def test_order_of_fields_columns_and_datasets_is_ignored() -> None:
     turned = json.loads(json.dumps(FILE))
-    turned["datasets"] = [dict(reversed(one.items())) for one in reversed(turned["datasets"])]
-    for one in turned["datasets"]:
-        one["columns"] = [dict(reversed(column.items())) for column in reversed(one["columns"])]
+    turned["datasets"] = [dict(reversed(entry.items())) for entry in reversed(turned["datasets"])]
+    for entry in turned["datasets"]:
+        entry["columns"] = [dict(reversed(column.items())) for column in reversed(entry["columns"])]
     assert parse_state(json.dumps(turned)) == parse_state(json.dumps(FILE))
 
 
@@ -149,7 +149,7 @@ texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), m
 @settings(max_examples=50)
 @given(
     st.lists(
-        st.tuples(texts, texts, st.booleans()), max_size=4, unique_by=(lambda one: one[0], lambda one: one[1].lower())
+        st.tuples(texts, texts, st.booleans()), max_size=4, unique_by=(lambda row: row[0], lambda row: row[1].lower())
     ),
     texts,
     st.none() | st.dictionaries(texts, st.integers() | texts, max_size=2),
@@ -162,8 +162,8 @@ def test_a_state_is_read_back_byte_for_byte(columns: list, former: str, policy: 
 
 def test_foreign_key_is_written_as_a_technical_column() -> None:
     reference = ReferenceState("r1", "rc_country_key", "d9", (("c1", "k1"),))
-    (one,) = parse_state(dump_state(state(dataset("d1", references=(reference,))))).datasets
-    (written,) = [each for each in one.columns if each.key == "r1"]
+    (parsed,) = parse_state(dump_state(state(dataset("d1", references=(reference,))))).datasets
+    (written,) = [each for each in parsed.columns if each.key == "r1"]
     assert (written.name, written.role, written.inputs) == ("rc_country_key", "technical", ("c1=k1",))
 
 
@@ -171,7 +171,7 @@ def test_row_stores_references_as_columns() -> None:
     reference = ReferenceState("r1", "rc_country_key", "d9", (("c1", "k1"),))
     row = json.loads(json.dumps(as_row(dataset("d1", references=(reference,), history_key="h1"))))
     assert of_row(row) == of_row(as_row(of_row(row)))
-    assert [one.key for one in of_row(row).columns] == ["id", "v", "r1"]
+    assert [column.key for column in of_row(row).columns] == ["id", "v", "r1"]
 
 
 def test_offset_of_returns_the_position_of_a_path_in_the_text() -> None:

@@ -54,18 +54,18 @@ def test_report_that_reuses_the_name_of_a_retired_or_kept_table_is_executed_by_s
     """The name is made free: what holds it is retired, or only kept."""
     before, after = both(*pair)
     start = observed(before)
-    found = report(before, start, after, EVERYTHING_ALLOWED)
-    steps = check_belongs(plan_steps(tables(after), start, found.operations))
+    change_report = report(before, start, after, EVERYTHING_ALLOWED)
+    steps = check_belongs(plan_steps(tables(after), start, change_report.operations))
     end = run(steps, start).tables
-    again = report(carried_out(before, after, found), end, after, EVERYTHING_ALLOWED)
+    again = report(carried_out(before, after, change_report), end, after, EVERYTHING_ALLOWED)
     assert [operation.describe() for operation in again.operations] == []
 
 
 def left_in_sync(before: ArchitectureState, after: ArchitectureState) -> set[str]:
     start = observed(before)
-    found = report(before, start, after, EVERYTHING_ALLOWED)
-    end = run(plan_steps(tables(after), start, found.operations), start).tables
-    return {each.status for each in drift(carried_out(before, after, found).datasets, end)}
+    change_report = report(before, start, after, EVERYTHING_ALLOWED)
+    end = run(plan_steps(tables(after), start, change_report.operations), start).tables
+    return {each.status for each in drift(carried_out(before, after, change_report).datasets, end)}
 
 
 def test_a_history_that_keeps_the_wider_text_is_in_sync() -> None:
@@ -87,9 +87,9 @@ def dropped_with_its_history_kept() -> tuple[ArchitectureState, dict[str, Observ
     """``rc_a`` was dropped and its history kept; ``rc_b`` stays. What was applied, and what is there."""
     before, after = both((one("d1", "rc_a", historize=True), one("d2", "rc_b")), (one("d2", "rc_b"),))
     start = observed(before)
-    found = report(before, start, after, EVERYTHING_ALLOWED)
-    end = run(plan_steps(tables(after), start, found.operations), start).tables
-    return carried_out(before, after, found), end
+    change_report = report(before, start, after, EVERYTHING_ALLOWED)
+    end = run(plan_steps(tables(after), start, change_report.operations), start).tables
+    return carried_out(before, after, change_report), end
 
 
 @pytest.mark.parametrize("key", ["d1", "d9"], ids=["under its stable key", "under another one"])
@@ -99,9 +99,9 @@ def test_restored_dataset_is_built_by_one_report(key: str) -> None:
     back = one(key, "rc_a", historize=True)
     back = replace(back, columns=(*back.columns, column(real("new"), "new", "date")))
     after = with_histories(state(back, one("d2", "rc_b")))
-    found = report(applied, there, after, EVERYTHING_ALLOWED)
-    end = run(plan_steps(tables(after), there, found.operations), there).tables
-    again = report(carried_out(applied, after, found), end, after, EVERYTHING_ALLOWED)
+    change_report = report(applied, there, after, EVERYTHING_ALLOWED)
+    end = run(plan_steps(tables(after), there, change_report.operations), there).tables
+    again = report(carried_out(applied, after, change_report), end, after, EVERYTHING_ALLOWED)
     assert [operation.describe() for operation in again.operations] == []
 
 
@@ -113,8 +113,8 @@ def test_change_of_text_to_uuid_time_or_json_checks_the_values(before: str, afte
     """A value that does not fit refuses the run: both are stored as text, so only a look at the values tells."""
     pair = both((one("d1", "rc_a", before),), (one("d1", "rc_a", after),))
     start = observed(pair[0])
-    found = report(pair[0], start, pair[1], EVERYTHING_ALLOWED)
-    asking = [step for step in plan_steps(tables(pair[1]), start, found.operations) if step.op == RETYPE_COLUMN]
+    change_report = report(pair[0], start, pair[1], EVERYTHING_ALLOWED)
+    asking = [step for step in plan_steps(tables(pair[1]), start, change_report.operations) if step.op == RETYPE_COLUMN]
     assert [change.to_type for step in asking for change in step.retyped] == [after]
     assert does_not_survive("v", before, after) != does_not_survive("v", before, "string")
 
@@ -122,17 +122,17 @@ def test_change_of_text_to_uuid_time_or_json_checks_the_values(before: str, afte
 def test_history_adds_a_new_column_for_an_incompatible_type_also_stored_as_text() -> None:
     pair = both((one("d1", "rc_a", "uuid", historize=True),), (one("d1", "rc_a", "time", historize=True),))
     start = observed(pair[0])
-    found = report(pair[0], start, pair[1], EVERYTHING_ALLOWED)
-    assert ADD_COLUMN in {operation.op for operation in found.operations if operation.side == HISTORY}
-    steps = plan_steps(tables(pair[1]), start, found.operations)
+    change_report = report(pair[0], start, pair[1], EVERYTHING_ALLOWED)
+    assert ADD_COLUMN in {operation.op for operation in change_report.operations if operation.side == HISTORY}
+    steps = plan_steps(tables(pair[1]), start, change_report.operations)
     assert [step.column.name for step in steps if step.op == ADD_COLUMN and step.table.kind == "history"] == ["v"]
 
 
 def test_table_that_becomes_a_renamed_view_is_removed_by_steps() -> None:
     pair = both((one("d1", "rc_a"),), (one("d1", "rc_z", materialization="view"),))
     start = observed(pair[0])
-    found = report(pair[0], start, pair[1], EVERYTHING_ALLOWED)
-    steps = plan_steps(tables(pair[1]), start, found.operations)
+    change_report = report(pair[0], start, pair[1], EVERYTHING_ALLOWED)
+    steps = plan_steps(tables(pair[1]), start, change_report.operations)
     assert run(steps, start).tables == {}
 
 
@@ -142,8 +142,8 @@ def test_view_that_becomes_a_table_again_resumes_its_kept_history() -> None:
     applied, as_view = both((table,), (view,))
     there = observed(applied)
     for desired in (as_view, with_histories(state(wider))):
-        found = report(applied, there, desired, EVERYTHING_ALLOWED)
-        there = run(plan_steps(tables(desired), there, found.operations), there).tables
-        applied = carried_out(applied, desired, found)
+        change_report = report(applied, there, desired, EVERYTHING_ALLOWED)
+        there = run(plan_steps(tables(desired), there, change_report.operations), there).tables
+        applied = carried_out(applied, desired, change_report)
     again = report(applied, there, with_histories(state(wider)), EVERYTHING_ALLOWED)
     assert [operation.describe() for operation in again.operations] == []

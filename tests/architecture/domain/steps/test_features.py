@@ -116,9 +116,9 @@ def test_features_survive_storage_and_older_rows_have_none():
 
 def closed(spec: TableSpec) -> ObservedTable:
     """Return the table as observed with both features that some open readers lack."""
-    found = seen(spec)
-    found.properties.update(switches((COLUMN_MAPPING, TYPE_WIDENING, DELETION_VECTORS)))
-    return found
+    observed = seen(spec)
+    observed.properties.update(switches((COLUMN_MAPPING, TYPE_WIDENING, DELETION_VECTORS)))
+    return observed
 
 
 def opening(spec: TableSpec) -> list[Operation]:

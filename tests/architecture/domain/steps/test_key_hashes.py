@@ -49,23 +49,23 @@ def anew(step: Step) -> list[str]:
 
 
 def test_rebuild_of_a_key_column_rehashes_the_key_in_every_table():
-    found = rebuilds(orders(), orders(day="string"))
-    assert {name: anew(step) for name, step in found.items()} == {
+    steps = rebuilds(orders(), orders(day="string"))
+    assert {name: anew(step) for name, step in steps.items()} == {
         "orders": ["orders_key"],
         "orders_hist": ["orders_key", "orders_hist_key"],
         "orders_hist_events": ["orders_key"],
     }
-    (entity, history) = found["orders_hist"].rehashed
+    (entity, history) = steps["orders_hist"].rehashed
     assert entity.parts == ((key("orders", "day"), "day"), (key("orders", "number"), "number"))
     assert [name for _, name in history.parts] == ["orders_key", "version_started_at"]
 
 
 def test_rebuild_of_a_referring_column_rehashes_the_foreign_key():
-    found = rebuilds(orders(), orders(customer="string"))
-    (rehashed,) = found["orders_hist"].rehashed
+    steps = rebuilds(orders(), orders(customer="string"))
+    (rehashed,) = steps["orders_hist"].rehashed
     assert (rehashed.name, rehashed.absent) == ("customer_key", True)
     assert rehashed.parts == ((key("customers", "born"), "customer"),)
-    assert found["orders_hist_events"].rehashed == ()
+    assert steps["orders_hist_events"].rehashed == ()
 
 
 def test_rebuild_of_another_column_rehashes_no_key():

@@ -62,8 +62,8 @@ def test_unknown_history_without_its_base_is_a_kept_history() -> None:
 def test_restored_dataset_resumes_its_kept_history() -> None:
     gone, back = both((), (one("d1", "rc_a", historize=True),))
     there = {key: held for key, held in seen(back).items() if held.qualified_name.endswith("_hist")}
-    found = report(gone, there, back, EVERYTHING_ALLOWED)
-    assert [(each.op, each.side, each.decision) for each in found.operations] == [
+    change_report = report(gone, there, back, EVERYTHING_ALLOWED)
+    assert [(each.op, each.side, each.decision) for each in change_report.operations] == [
         ("create_table", "base", "allowed"),
         ("unretire_table", "history", "needs_approval"),
     ]
@@ -76,9 +76,9 @@ def test_restored_dataset_renames_its_kept_history_to_its_new_name() -> None:
         for key, held in seen(both((), (one("d1", "rc_a", historize=True),))[1]).items()
         if held.qualified_name.endswith("_hist")
     )
-    found = report(gone, there, back, EVERYTHING_ALLOWED)
+    change_report = report(gone, there, back, EVERYTHING_ALLOWED)
     assert ("rename_table", "rawcore.rc_a_hist", "rawcore.rc_z_hist") in {
-        (each.op, each.from_, each.to) for each in found.operations
+        (each.op, each.from_, each.to) for each in change_report.operations
     }
 
 

@@ -134,18 +134,18 @@ def test_checks_of_data_and_type_changes_precede_renames():
 
 
 def test_tables_swap_names_through_one_reserved_name():
-    one, two = table("a", column("x")), table("b", column("x"))
-    wanted = [replace(one, name="b"), replace(two, name="a")]
-    report = [operation("rename_table", spec, from_="x", to="y") for spec in (one, two)]
-    steps = plan_steps(wanted, observed(one, two), report)
+    first, two = table("a", column("x")), table("b", column("x"))
+    wanted = [replace(first, name="b"), replace(two, name="a")]
+    report = [operation("rename_table", spec, from_="x", to="y") for spec in (first, two)]
+    steps = plan_steps(wanted, observed(first, two), report)
     assert ops(steps) == [RENAME_TABLE] * 3
-    end = after(steps, observed(one, two)).tables
-    assert (end[one.key].qualified_name, end[two.key].qualified_name) == ("rawcore.b", "rawcore.a")
+    end = after(steps, observed(first, two)).tables
+    assert (end[first.key].qualified_name, end[two.key].qualified_name) == ("rawcore.b", "rawcore.a")
 
 
 def test_a_table_moves_to_another_schema_in_one_step():
-    one = table("a", column("x"))
-    (step,) = plan_steps([replace(one, schema="core")], observed(one), [operation("rename_table", one)])
+    spec = table("a", column("x"))
+    (step,) = plan_steps([replace(spec, schema="core")], observed(spec), [operation("rename_table", spec)])
     assert (step.from_name, step.to_name) == ("rawcore.a", "core.a")
 
 

@@ -26,15 +26,15 @@ from tests.architecture.tables import seen
 def with_real_keys(document: Any) -> Any:
     """Cases use short keys; tables lie under UUIDs."""
     if isinstance(document, list):
-        return [with_real_keys(one) for one in document]
+        return [with_real_keys(item) for item in document]
     if not isinstance(document, dict):
         return document
-    found = {name: with_real_keys(value) for name, value in document.items()}
-    if isinstance(found.get("key"), str):
-        found["key"] = real(found["key"])
-    if isinstance(found.get("inputs"), list):
-        found["inputs"] = [real(key) for key in found["inputs"]]
-    return found
+    fields = {name: with_real_keys(value) for name, value in document.items()}
+    if isinstance(fields.get("key"), str):
+        fields["key"] = real(fields["key"])
+    if isinstance(fields.get("inputs"), list):
+        fields["inputs"] = [real(key) for key in fields["inputs"]]
+    return fields
 
 
 def real(key: str) -> str:
@@ -57,7 +57,7 @@ def with_histories(state: ArchitectureState) -> ArchitectureState:
 
 
 def _described(dataset: DatasetState) -> DatasetState:
-    dataset = replace(dataset, columns=tuple(one for one in dataset.columns if one.role != TECHNICAL))
+    dataset = replace(dataset, columns=tuple(column for column in dataset.columns if column.role != TECHNICAL))
     if not dataset.historize:
         return dataset
     return replace(dataset, history_key=str(uuid5(UUID(dataset.key), "history")), layer="rawcore")

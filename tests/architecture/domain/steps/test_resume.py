@@ -46,18 +46,18 @@ class Told:
 
 
 def twelve_steps() -> tuple[Step, ...]:
-    told = Told()
+    collector = Told()
     for name in ("rc_a", "rc_b"):
         table = TableSpec(key(name), "rawcore", name, "rawcore", (column("x"), column("n", "integer")))
-        told.add(Step(CREATE_TABLE, table))
+        collector.add(Step(CREATE_TABLE, table))
     for name in ("rc_a", "rc_b"):
         bare = TableSpec(key(name), "rawcore", name, "rawcore", ())
-        told.add(Step(RENAME_TABLE, bare, from_name=f"rawcore.{name}", to_name=f"rawcore.{name}_new"))
-        told.add(Step(RENAME_COLUMN, bare, column("x"), from_name="x", to_name="y"))
-        told.add(Step(ADD_COLUMN, bare, column("x2")))
-        told.add(Step(WIDEN_COLUMN, bare, retyped=(Retyped("n", "integer", "bigint"),)))
-        told.add(Step(RENAME_COLUMN, bare, column("x"), from_name="y", to_name="z"))
-    return tuple(told.steps)
+        collector.add(Step(RENAME_TABLE, bare, from_name=f"rawcore.{name}", to_name=f"rawcore.{name}_new"))
+        collector.add(Step(RENAME_COLUMN, bare, column("x"), from_name="x", to_name="y"))
+        collector.add(Step(ADD_COLUMN, bare, column("x2")))
+        collector.add(Step(WIDEN_COLUMN, bare, retyped=(Retyped("n", "integer", "bigint"),)))
+        collector.add(Step(RENAME_COLUMN, bare, column("x"), from_name="y", to_name="z"))
+    return tuple(collector.steps)
 
 
 STEPS = twelve_steps()
@@ -121,7 +121,7 @@ def test_steps_left_is_empty_after_a_complete_execution():
 
 def renamed(tables: Tables, name: str) -> None:
     shape = tables.shapes[key(name)]
-    columns = tuple(replace(one, name="other") if one.name == "n" else one for one in shape.columns)
+    columns = tuple(replace(column, name="other") if column.name == "n" else column for column in shape.columns)
     tables.shapes[key(name)] = replace(shape, columns=columns)
 
 

@@ -125,13 +125,13 @@ def test_statement_addresses_a_table_by_its_path():
 
 
 def test_a_rename_of_a_table_changes_a_property_and_the_catalog():
-    one = table("a", column("x"))
-    (step,) = plan_steps([replace(one, schema="core", name="b")], observed(one), [operation("rename_table", one)])
+    spec = table("a", column("x"))
+    (step,) = plan_steps([replace(spec, schema="core", name="b")], observed(spec), [operation("rename_table", spec)])
     assert [statement.sql for statement in statements(step, "/w")] == [
-        f"ALTER TABLE delta.`/w/{one.key}` SET TBLPROPERTIES ('elevata.name' = 'core.b')",
+        f"ALTER TABLE delta.`/w/{spec.key}` SET TBLPROPERTIES ('elevata.name' = 'core.b')",
         "DROP TABLE IF EXISTS `rawcore`.`a`",
         "CREATE SCHEMA IF NOT EXISTS `core`",
-        f"CREATE TABLE IF NOT EXISTS `core`.`b` USING delta LOCATION '/w/{one.key}'",
+        f"CREATE TABLE IF NOT EXISTS `core`.`b` USING delta LOCATION '/w/{spec.key}'",
     ]
 
 

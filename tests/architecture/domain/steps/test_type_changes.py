@@ -61,7 +61,7 @@ def test_value_check_has_no_inverse() -> None:
 def test_change_of_limited_text_to_uuid_rewrites_the_column() -> None:
     (change,) = (step for step in planned_for("string(50)", "uuid")[1] if step.op == RETYPE_COLUMN)
     assert change.leaves_trace
-    assert [(one.from_type, one.to_type) for one in change.retyped] == [("string(50)", "uuid")]
+    assert [(column.from_type, column.to_type) for column in change.retyped] == [("string(50)", "uuid")]
 
 
 # --- a history grows with its base ----------------------------------------------------------------
@@ -71,8 +71,8 @@ def planned_for(before: str, after: str) -> tuple:
     """The report, its steps and the rest of a historized dataset whose column changes its type."""
     pair = both((one("d1", "rc_a", before, historize=True),), (one("d1", "rc_a", after, historize=True),))
     start = observed(pair[0])
-    found = report(pair[0], start, pair[1], EVERYTHING_ALLOWED)
-    return found, plan_steps(tables(pair[1]), start, found.operations), start, pair
+    change_report = report(pair[0], start, pair[1], EVERYTHING_ALLOWED)
+    return change_report, plan_steps(tables(pair[1]), start, change_report.operations), start, pair
 
 
 @pytest.mark.parametrize(
@@ -84,25 +84,27 @@ def planned_for(before: str, after: str) -> tuple:
     ],
 )
 def test_history_widens_to_the_common_type_by_the_operation_of_its_base(before: str, after: str, grown: str) -> None:
-    found, steps, start, pair = planned_for(before, after)
-    assert [(one.op, one.side) for one in found.operations] == [(RETYPE_COLUMN, BASE)]
+    change_report, steps, start, pair = planned_for(before, after)
+    assert [(operation.op, operation.side) for operation in change_report.operations] == [(RETYPE_COLUMN, BASE)]
     history = next(spec for spec in tables(pair[1]) if spec.kind == "history")
     (growing,) = (step for step in steps if step.table.key == history.key)
     assert (growing.op, growing.operation) == (WIDEN_COLUMN, 0)
-    assert [(one.from_type, one.to_type) for one in growing.retyped] == [(before, grown)]
+    assert [(column.from_type, column.to_type) for column in growing.retyped] == [(before, grown)]
     end = run(steps, start).tables
-    reached = carried_out(pair[0], pair[1], found)
+    reached = carried_out(pair[0], pair[1], change_report)
     assert {each.status for each in drift(reached.datasets, end)} == {IN_SYNC}
     assert report(reached, end, pair[1], EVERYTHING_ALLOWED).operations == ()
 
 
 def test_history_not_widened_with_its_base_gets_its_own_operation() -> None:
     """The execution ended between the two tables: the base is done, so nothing is left that it could go with."""
-    found, steps, start, pair = planned_for("decimal(10,2)", "decimal(10,4)")
+    change_report, steps, start, pair = planned_for("decimal(10,2)", "decimal(10,4)")
     base = tuple(step for step in steps if step.table.kind != "history")
-    reached = carried_out(pair[0], pair[1], found)
+    reached = carried_out(pair[0], pair[1], change_report)
     again = report(reached, run(base, start).tables, pair[1], EVERYTHING_ALLOWED)
-    assert [(one.op, one.side, one.to) for one in again.operations] == [(WIDEN_COLUMN, HISTORY, "decimal(12,4)")]
+    assert [(operation.op, operation.side, operation.to) for operation in again.operations] == [
+        (WIDEN_COLUMN, HISTORY, "decimal(12,4)")
+    ]
 
 
 # --- columns that the table knows under another key -----------------------------------------------
@@ -119,7 +121,7 @@ def test_rebuild_matches_its_columns_by_key_or_by_name() -> None:
     ]
     there = {DATED.key: seen(DATED)}
     steps = plan_steps([WANTED], there, asked)
-    assert [[one.name for one in step.retyped] for step in steps if step.op == REBUILD_TABLE] == [["a", "b"]]
+    assert [[column.name for column in step.retyped] for step in steps if step.op == REBUILD_TABLE] == [["a", "b"]]
     assert names_of(run(steps, there), WANTED) == {column.key: column.name for column in WANTED.columns}
 
 

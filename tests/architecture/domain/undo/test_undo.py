@@ -50,32 +50,36 @@ class Done:
 
     def group(self, op: str, column_name: str = "") -> UndoGroup:
         wanted = (op, column_name)
-        return next(group for group in self.groups if any((one.op, one.column) == wanted for one in group.operations))
+        return next(
+            group
+            for group in self.groups
+            if any((operation.op, operation.column) == wanted for operation in group.operations)
+        )
 
     def back(self, *groups: UndoGroup) -> Answered | None:
         """Take these back together, and do it; None if that cannot be."""
         taken = undo_together(groups, self.ground)
-        found = answered(taken.groups, self.report_back(taken).operations, self.ground.described)
-        if taken.problems or found.foreign or (found.kept and undo_together(found.done, self.ground).problems):
+        answer = answered(taken.groups, self.report_back(taken).operations, self.ground.described)
+        if taken.problems or answer.foreign or (answer.kept and undo_together(answer.done, self.ground).problems):
             return None
-        run(undo_steps(found.steps, self.shapes, {}), self.shapes)
+        run(undo_steps(answer.steps, self.shapes, {}), self.shapes)
         for dataset_key, reached in taken.states.items():
             self.applied.pop(dataset_key, None)
             if reached is not None:
                 self.applied[dataset_key] = reached
-        return found
+        return answer
 
     def report_back(self, taken: UndoResult) -> ChangeReport:
         """The report of taking back, as the service makes it."""
-        applied = ArchitectureState(tuple(one for at, one in self.applied.items() if at in taken.states))
-        desired = ArchitectureState(tuple(one for one in taken.states.values() if one is not None))
+        applied = ArchitectureState(tuple(dataset for at, dataset in self.applied.items() if at in taken.states))
+        desired = ArchitectureState(tuple(dataset for dataset in taken.states.values() if dataset is not None))
         return report(applied, shown(self.shapes), desired, EVERYTHING_ALLOWED)
 
 
 def shown(shapes: Shapes) -> dict[str, ObservedTable]:
     return {
-        at: ObservedTable(at, one.qualified_name, one.columns, 3, one.partition_by, dropped=one.dropped)
-        for at, one in shapes.items()
+        at: ObservedTable(at, shape.qualified_name, shape.columns, 3, shape.partition_by, dropped=shape.dropped)
+        for at, shape in shapes.items()
     }
 
 
@@ -88,34 +92,36 @@ def run(steps: tuple[Step, ...], shapes: Shapes) -> None:
 
 def done(before: ArchitectureState, after: ArchitectureState, shapes: Shapes | None = None) -> Done:
     """Plan and carry out a report. Versions are the steps' places."""
-    start = {at: shape_of(one) for at, one in observed(before).items()} if shapes is None else shapes
+    start = {at: shape_of(table) for at, table in observed(before).items()} if shapes is None else shapes
     made = report(before, shown(start), after, EVERYTHING_ALLOWED)
     steps = plan_steps(tables(after), shown(start), made.operations)
     now = dict(start)
     run(steps, now)
     executed = [Executed(place, step.operation, step, place) for place, step in enumerate(steps)]
-    stepless = [place for place in range(len(made.operations)) if place not in {one.place for one in executed}]
+    stepless = [place for place in range(len(made.operations)) if place not in {entry.place for entry in executed}]
     executed += [Executed(at, place) for at, place in enumerate(stepless, start=len(executed))]
-    was = {one.key: flat(one) for one in before.datasets}
-    left = {one.key: flat(one) for one in after.datasets}
-    described = {one.key for side in (was, left) for held in side.values() for one in held.columns}
-    applied = {one.key: one for one in carried_out(before, after, made).datasets}
+    was = {dataset.key: flat(dataset) for dataset in before.datasets}
+    left = {dataset.key: flat(dataset) for dataset in after.datasets}
+    described = {column.key for side in (was, left) for held in side.values() for column in held.columns}
+    applied = {dataset.key: dataset for dataset in carried_out(before, after, made).datasets}
     return Done(was, left, applied, dict(start), now, made, undo_groups(made.operations, executed, described))
 
 
 def physical(shapes: Shapes) -> dict[str, TableShape]:
     """The tables that are there; a history that was made stays, and so do its keys."""
-    return {at: one for at, one in shapes.items() if not one.dropped and not one.qualified_name.endswith("_hist")}
+    return {
+        at: shape for at, shape in shapes.items() if not shape.dropped and not shape.qualified_name.endswith("_hist")
+    }
 
 
 def open_cases() -> list:
-    found = []
+    cases = []
     for case in CASES:
         before, after = states(case.values[0] if hasattr(case, "values") else case)
         made = report(before, observed(before), after, EVERYTHING_ALLOWED)
-        if made.status == "open" and any(one.decision != METADATA_ONLY for one in made.operations):
-            found.append(case)
-    return found
+        if made.status == "open" and any(operation.decision != METADATA_ONLY for operation in made.operations):
+            cases.append(case)
+    return cases
 
 
 OPEN_CASES = open_cases()
@@ -130,10 +136,10 @@ def stands_as_before(it: Done, kept: tuple[UndoGroup, ...]) -> bool:
 @pytest.mark.parametrize("case", OPEN_CASES)
 def test_undo_of_all_groups_restores_the_tables_of_a_planning_case(case):
     it = done(*states(case))
-    found = it.back(*it.groups)
-    assert found is not None
+    answer = it.back(*it.groups)
+    assert answer is not None
     assert physical(it.shapes).keys() == physical(it.start).keys()
-    assert stands_as_before(it, found.kept)
+    assert stands_as_before(it, answer.kept)
 
 
 def _last_first(groups: tuple[UndoGroup, ...]) -> list[UndoGroup]:
@@ -172,8 +178,8 @@ def changed(before: tuple[ColumnState, ...], after: tuple[ColumnState, ...]) -> 
 
 
 def problem(it: Done, *groups: UndoGroup) -> str:
-    (one,) = undo_together(groups, it.ground).problems
-    return one.differs
+    (obstacle,) = undo_together(groups, it.ground).problems
+    return obstacle.differs
 
 
 @pytest.fixture
@@ -189,7 +195,7 @@ def test_undo_of_one_group_leaves_the_other(renamed_twice: Done):
     renamed_twice.back(renamed_twice.group("rename_column", "a"))
     for shape in renamed_twice.shapes.values():
         assert {column.name for column in shape.columns} >= {"a", "y"}
-    assert {one.name for one in renamed_twice.applied[key("customers")].columns} == {"id", "a", "y"}
+    assert {column.name for column in renamed_twice.applied[key("customers")].columns} == {"id", "a", "y"}
 
 
 def test_group_undone_before_is_listed_separately(renamed_twice: Done):
@@ -213,7 +219,7 @@ def test_undo_to_a_version_keeps_the_earlier_change():
     first = it.group("widen_column", "d")
     late = max(first, last, key=lambda group: group.ordinals[-1])
     assert it.back(late) is not None
-    types = {one.name: one.type for one in it.applied[key("customers")].columns}
+    types = {column.name: column.type for column in it.applied[key("customers")].columns}
     assert sorted((types["n"], types["d"])) == ["bigint", "integer"]
 
 
@@ -239,7 +245,7 @@ def test_undo_keeps_other_changes_of_a_later_report():
     later = done(state(*first.applied.values()), state(more), shapes=dict(first.shapes))
     first.applied, first.shapes = later.applied, later.shapes
     assert first.back(*first.groups) is not None
-    assert {one.name for one in first.applied[key("customers")].columns} == {"id", "a", "c"}
+    assert {column.name for column in first.applied[key("customers")].columns} == {"id", "a", "c"}
 
 
 def test_undo_of_a_rename_alone_is_refused_while_an_expression_reads_the_new_name():
@@ -250,8 +256,8 @@ def test_undo_of_a_rename_alone_is_refused_while_an_expression_reads_the_new_nam
 
     it = done(state(*described("a")), state(*described("b")))
     renamed = it.group("rename_column", "a")
-    (one,) = undo_together([renamed], it.ground).problems
-    assert one.reader == "rawcore.rc_reader.upper"
+    (obstacle,) = undo_together([renamed], it.ground).problems
+    assert obstacle.reader == "rawcore.rc_reader.upper"
     assert it.back(*it.groups) is not None
 
 
@@ -268,18 +274,20 @@ def test_undoable_returns_the_largest_set_of_groups_that_can_be_undone():
     it = changed((col("n", "integer"), col("a")), (col("m", "bigint", of="n"), col("b", of="a")))
     column_key = key("column", "a")
     at = key("customers")
-    moved = tuple(replace(one, name="hand") if one.key == column_key else one for one in it.shapes[at].columns)
+    moved = tuple(
+        replace(column, name="hand") if column.key == column_key else column for column in it.shapes[at].columns
+    )
     it.shapes[at] = replace(it.shapes[at], columns=moved)
-    found = undoable(it.groups, it.ground)
-    barred = {one.group.describe(): one.differs for one in found.problems}
+    result = undoable(it.groups, it.ground)
+    barred = {obstacle.group.describe(): obstacle.differs for obstacle in result.problems}
     assert any("a → b" in what for what in barred)
-    assert [group.describe() for group in found.groups] == ["rename_column rawcore.rc_crm_customer: n → m"]
+    assert [group.describe() for group in result.groups] == ["rename_column rawcore.rc_crm_customer: n → m"]
 
 
 def test_undo_to_a_version_that_was_not_recorded_is_refused():
     it = changed((col("n", "integer"),), (col("n", "bigint"),))
     (group,) = it.groups
-    lost = replace(group, executed=tuple(replace(one, version_before=None) for one in group.executed))
+    lost = replace(group, executed=tuple(replace(entry, version_before=None) for entry in group.executed))
     assert lost.version_is_lost
     assert "not recorded" in problem(it, lost)
 
@@ -291,8 +299,8 @@ def test_undo_retires_a_restored_column_and_keeps_its_new_name():
 
 def test_undo_of_a_table_rename_republishes_the_views_of_its_history():
     it = done(state(customers(ID)), state(customers(ID, name="rc_crm_client")))
-    found = answered(it.groups, it.report_back(undo_together(it.groups, it.ground)).operations, it.ground.described)
-    last = undo_steps(found.steps, it.shapes, {key("hist"): ["CREATE VIEW v"]})[-1]
+    answer = answered(it.groups, it.report_back(undo_together(it.groups, it.ground)).operations, it.ground.described)
+    last = undo_steps(answer.steps, it.shapes, {key("hist"): ["CREATE VIEW v"]})[-1]
     assert (last.op, last.view, last.dataset) == ("publish_view", "CREATE VIEW v", "rawcore.rc_crm_customer_hist")
 
 

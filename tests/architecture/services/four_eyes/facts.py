@@ -46,7 +46,7 @@ def _of_dataset(dataset: TargetDataset, columns: Mapping[int, list[TargetColumn]
     upstream = [item.upstream for item in dataset.inputs.all() if item.upstream]
     read: dict[str, list[str]] = {}
     filling: dict[str, list[str]] = {}
-    for column in (column for one in upstream for column in columns.get(one.pk, [])):
+    for column in (column for feeder in upstream for column in columns.get(feeder.pk, [])):
         read.setdefault(column.name.lower(), []).append(str(column.key))
         if column.active:
             filling.setdefault(column.name, []).append(str(column.key))
@@ -57,9 +57,9 @@ def _of_dataset(dataset: TargetDataset, columns: Mapping[int, list[TargetColumn]
         ("history", key): dataset.historize,
         ("policy", key): _policy(dataset.history_policy, own),
         ("filter", key): _meaning(dataset.filter, read),
-        ("inputs", key): frozenset(str(one.key) for one in upstream),
+        ("inputs", key): frozenset(str(feeder.key) for feeder in upstream),
         ("checks", key): frozenset(_check(check, own) for check in dataset.checks.all() if _holds_back(check)),
-        ("source", key): frozenset(_source(one.source) for one in dataset.inputs.all() if one.source),
+        ("source", key): frozenset(_source(item.source) for item in dataset.inputs.all() if item.source),
         ("key", key): frozenset(str(c.key) for c in own if c.active and c.role == "business_key"),
     }
     for column in own:
@@ -129,13 +129,13 @@ def feeding(facts: Facts, dataset: str, *, own_run: bool = False) -> frozenset[F
 
     ``own_run``: only what the load of this one table runs, which ends at the tables that it reads.
     """
-    found: set[Fact] = set()
+    result: set[Fact] = set()
     seen: set[tuple[str, str]] = set()
     waiting = [(dataset, column) for column in columns_of(facts, dataset)]
     for place in _read_by(facts, dataset, own_run):
-        found.update((kind, place) for kind in ROWS)
+        result.update((kind, place) for kind in ROWS)
         if facts[("kind", place)] == TABLE:
-            found.add(("key", place))
+            result.add(("key", place))
         waiting += [(owner, column) for owner, column in _columns_read(facts, place, _named(facts[("filter", place)]))]
     while waiting:
         place, column = waiting.pop()
@@ -145,27 +145,27 @@ def feeding(facts: Facts, dataset: str, *, own_run: bool = False) -> frozenset[F
         if place != dataset and facts[("kind", place)] == TABLE and own_run:
             continue
         if place != dataset:
-            found.add(("in use", place, column))
+            result.add(("in use", place, column))
             if not facts[("in use", place, column)]:
                 continue  # readers get NULL, whatever it would hold
             if facts[("kind", place)] == VIEW:
-                found.add(("type", place, column))
-        found.add((VALUE, place, column))
+                result.add(("type", place, column))
+        result.add((VALUE, place, column))
         text, inputs = facts[(VALUE, place, column)]
         waiting += _columns_read(facts, place, {*inputs, *_named(text)})
-    return frozenset(found | {("policy", dataset)} if facts[("history", dataset)] else found)
+    return frozenset(result | {("policy", dataset)} if facts[("history", dataset)] else result)
 
 
 def _read_by(facts: Facts, dataset: str, own_run: bool) -> list[str]:
     """Return the dataset and all it reads, however far up."""
-    found, waiting = [dataset], [dataset]
+    reached, waiting = [dataset], [dataset]
     while waiting:
         for upstream in facts[("inputs", waiting.pop())]:
             ends = own_run and facts[("kind", upstream)] == TABLE
-            if upstream not in found and not ends:
-                found.append(upstream)
+            if upstream not in reached and not ends:
+                reached.append(upstream)
                 waiting.append(upstream)
-    return found
+    return reached
 
 
 def _columns_read(facts: Facts, reader: str, keys: Any) -> list[tuple[str, str]]:

@@ -128,25 +128,25 @@ class Judge:
         for fact in _touched(steps):
             if fact not in facts:
                 raise Broken(f"a step changed {fact}, of which no operation speaks")
-        histories = [one for one in self.histories() if _compares(seen.facts, one)]
-        fed = {one: feeding(seen.facts, one) for one in histories}
+        histories = [history for history in self.histories() if _compares(seen.facts, history)]
+        fed = {history: feeding(seen.facts, history) for history in histories}
         for fact in sorted(facts):
-            for history in (one for one in histories if fact in fed[one]):
+            for history in (history for history in histories if fact in fed[history]):
                 self._reach(history, fact, seen)
             self._reach(WAREHOUSE, fact, seen)
 
     def loaded(self, datasets: Mapping[str, bool], seen: Seen) -> None:
         """Judge a load that ran the logic of these datasets as it was ``seen``; True for those with a history."""
-        histories = [one for one in self.histories() if _compares(seen.facts, one)]
-        fed = {one: feeding(seen.facts, one) for one in {*histories, *datasets}}
+        histories = [history for history in self.histories() if _compares(seen.facts, history)]
+        fed = {name: feeding(seen.facts, name) for name in {*histories, *datasets}}
         for dataset, keeps in sorted(datasets.items()):
             if keeps != seen.facts[("history", dataset)]:
                 raise Broken(f"the load of {dataset} kept history otherwise than described")
             for fact in sorted({*feeding(seen.facts, dataset, own_run=True), ("history", dataset)}):
-                for history in (one for one in histories if fact in fed[one]):
+                for history in (history for history in histories if fact in fed[history]):
                     self._reach(history, fact, seen)
                 self._reach(WAREHOUSE, fact, seen)
-        for history in sorted(one for one, keeps in datasets.items() if keeps):
+        for history in sorted(history for history, keeps in datasets.items() if keeps):
             for fact in sorted(fed[history]):
                 ran, _ = self.followed.get((WAREHOUSE, fact), (seen.facts[fact], 0))
                 self._reach(history, fact, seen, ran)
@@ -170,11 +170,15 @@ class Judge:
         needed = self.policy.needed(level) if level else 0
         if needed:
             authors = self.authors(fact, base, content, seen)
-            people = {one.person for one in self.approvals if (one.fact, one.content) == (fact, content)}
+            people = {
+                approval.person for approval in self.approvals if (approval.fact, approval.content) == (fact, content)
+            }
             valid = {
-                one.person
-                for one in self.approvals
-                if (one.fact, one.content) == (fact, content) and one.at > since and one.person not in authors
+                approval.person
+                for approval in self.approvals
+                if (approval.fact, approval.content) == (fact, content)
+                and approval.at > since
+                and approval.person not in authors
             }
             if len(valid) < needed:
                 raise Broken(
@@ -187,15 +191,15 @@ class Judge:
 
     def authors(self, fact: Fact, base: Any, content: Any, seen: Seen) -> set[str]:
         """Return everybody who edited the fact since it last was as the reader followed it."""
-        edits = [one for one in self.edits[: seen.edits] if one.fact == fact]
+        edits = [edit for edit in self.edits[: seen.edits] if edit.fact == fact]
         while edits and edits[-1].after != content:
             edits.pop()
-        found = set()
+        people = set()
         for edit in reversed(edits):
-            found.add(edit.person)
+            people.add(edit.person)
             if edit.before == base:
                 break
-        return found
+        return people
 
     def _level(self, reader: str, fact: Fact, base: Any, content: Any, seen: Seen) -> str:
         """Return the level of a move, as the contract says; empty for one that is free under any policy."""
@@ -248,12 +252,12 @@ def _shown_by(operation: Mapping, facts: Facts) -> Iterable[Fact]:
 
 def _touched(steps: Iterable[Stepped]) -> Iterable[Fact]:
     """Yield the facts of columns that steps changed, by the look of the tables and not by the steps' names."""
-    for one in steps:
-        if one.step.op == CHECK_NOT_NULL and one.step.column is not None:
-            yield ("not null", one.step.table.dataset_key, one.step.column.key)
-        if one.before is None or one.after is None:
+    for entry in steps:
+        if entry.step.op == CHECK_NOT_NULL and entry.step.column is not None:
+            yield ("not null", entry.step.table.dataset_key, entry.step.column.key)
+        if entry.before is None or entry.after is None:
             continue
-        after = {column.key: column for column in one.after.columns}
-        for column in (column for column in one.before.columns if column.key):
+        after = {column.key: column for column in entry.after.columns}
+        for column in (column for column in entry.before.columns if column.key):
             if column.key not in after or after[column.key].type != column.type:
-                yield ("type", one.step.table.dataset_key, column.key)
+                yield ("type", entry.step.table.dataset_key, column.key)

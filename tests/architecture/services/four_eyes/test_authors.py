@@ -36,9 +36,9 @@ CUSTOMER = "rawcore.rc_crm_customer"
 @pytest.fixture
 def eve(built):
     """She may edit and approve, in an environment that asks for an approval of everything."""
-    one = {"count": 1, "role": "approver"}
+    need = {"count": 1, "role": "approver"}
     policies = {
-        "approvals": {"safe": one, "review": one, "destructive": one},
+        "approvals": {"safe": need, "review": need, "destructive": need},
         "severities": {"DROP_COLUMN": "needs_approval"},
     }
     agree_on_policy(built.environment, policies)

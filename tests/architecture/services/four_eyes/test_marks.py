@@ -97,7 +97,7 @@ def test_edit_without_a_chain_link_at_the_time_of_a_report_is_later_than_it(buil
     newest = ChangeLogEntry.objects.latest("pk")
     committed()
     assert sealed_through() > unsealed.through
-    assert newest.pk not in {one.entry.pk for one in behind(unsealed, limit=99).entries}
+    assert newest.pk not in {item.entry.pk for item in behind(unsealed, limit=99).entries}
 
 
 def test_user_of_a_log_entry_without_a_chain_link_is_an_author(built, eve):

@@ -231,8 +231,8 @@ class FourEyes(RuleBasedStateMachine):
             if requested.run.execution is not None:
                 self.judge.executed(_done(requested.run.execution), runner.steps, seen)
             for manifest in runner.loads:
-                kept = {one.dataset: one.history is not None for one in manifest.rawcore}
-                self.judge.loaded(dict.fromkeys((one.dataset for one in manifest.raw), False) | kept, seen)
+                kept = {item.dataset: item.history is not None for item in manifest.rawcore}
+                self.judge.loaded(dict.fromkeys((item.dataset for item in manifest.raw), False) | kept, seen)
 
     @rule(by=accounts, kind=st.sampled_from(["prune", "revert", "release", "drop"]), approvers=approvers, place=places)
     def maintain(self, by: int, kind: str, approvers: list[int] | None, place: int) -> None:

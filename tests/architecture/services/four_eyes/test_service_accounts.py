@@ -74,7 +74,7 @@ def test_stored_approval_of_a_service_account_is_ignored(built):
     )
     chain.append(approval)
     assert approvals_missing(report) == 1
-    asked = [one for one in waiting_for(built.approver) if one.pk == report.pk]
+    asked = [task for task in waiting_for(built.approver) if task.pk == report.pk]
     assert (asked[0].ask, asked[0].facts.missing) == ("decide", 1)
 
 
@@ -84,8 +84,8 @@ def test_service_account_is_not_asked_to_approve(built):
     report = not_null(built, built.author)
     (section,) = sections(waiting_for(built.approver))
     assert section.rows[0].whom == ("bob",)
-    told = Notice.objects.filter(event__subject_key=str(report.report_id))
-    assert {one.user.username for one in told} == {"bob"}
+    notices = Notice.objects.filter(event__subject_key=str(report.report_id))
+    assert {notice.user.username for notice in notices} == {"bob"}
 
 
 # --- roles for one environment or schema -----------------------------------------------------------

@@ -106,7 +106,7 @@ class Runner:
 
     def _load(self, asked: LoadManifest) -> Iterator[Event]:
         self.loads.append(asked)
-        for one in (*asked.raw, *asked.rawcore):
-            yield {"event": "dataset_started", "dataset": one.dataset}
-            yield {"event": "dataset_finished", "dataset": one.dataset, "status": "succeeded", "counts": {"rows": 3}}
+        for item in (*asked.raw, *asked.rawcore):
+            yield {"event": "dataset_started", "dataset": item.dataset}
+            yield {"event": "dataset_finished", "dataset": item.dataset, "status": "succeeded", "counts": {"rows": 3}}
         yield {"event": "finished", "status": "succeeded"}

@@ -200,8 +200,8 @@ def test_state_labels_may_swap_names() -> None:
 
 
 def test_equal_labels_and_views_are_written_identically() -> None:
-    one = {"state_labels": {"deleted": "D", "new": "I", "changed": "changed"}, "views": ["changes", "current"]}
-    policy = HistoryPolicy.from_dict(one)
+    document = {"state_labels": {"deleted": "D", "new": "I", "changed": "changed"}, "views": ["changes", "current"]}
+    policy = HistoryPolicy.from_dict(document)
     assert hash(policy) == hash(HistoryPolicy.from_dict(policy.to_dict()))
     assert policy.to_dict() == {"state_labels": {"new": "I", "deleted": "D"}, "views": ["current", "changes"]}
     assert HistoryPolicy.from_dict({"state_labels": {"new": "new"}, "views": []}).to_dict() == {}

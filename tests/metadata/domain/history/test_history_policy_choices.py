@@ -11,15 +11,15 @@ from metadata.domain.history.history_policy_labels import BY_INPUT, CHOICES, Cho
 
 @pytest.mark.parametrize("name", history_policy._CHOICES)
 def test_choices_list_every_value_of_a_field(name: str):
-    told = [one.value for one in CHOICES[name] if one.value != BY_INPUT]
-    assert sorted(told) == sorted(history_policy._CHOICES[name])
+    values = [choice.value for choice in CHOICES[name] if choice.value != BY_INPUT]
+    assert sorted(values) == sorted(history_policy._CHOICES[name])
 
 
 def test_choices_list_every_view():
-    assert sorted(one.value for one in CHOICES["views"]) == sorted(history_policy.VIEWS)
+    assert sorted(choice.value for choice in CHOICES["views"]) == sorted(history_policy.VIEWS)
 
 
-@pytest.mark.parametrize("one", [one for choices in CHOICES.values() for one in choices])
+@pytest.mark.parametrize("one", [choice for choices in CHOICES.values() for choice in choices])
 def test_choice_is_described_in_one_sentence(one):
     assert one.said.endswith(".")
     assert ". " not in one.said
@@ -42,8 +42,8 @@ def _contradicts(described: dict) -> bool:
     return False
 
 
-_INPUTS = [one.value for one in CHOICES["input"]]
-_POSSIBLE = [one for one in product(_INPUTS, ("nothing", "deleted"), ("load", "at")) if not _contradicts(_beside(*one))]
+_INPUTS = [choice.value for choice in CHOICES["input"]]
+_POSSIBLE = [row for row in product(_INPUTS, ("nothing", "deleted"), ("load", "at")) if not _contradicts(_beside(*row))]
 
 
 @pytest.mark.parametrize("name", _SAYING)

@@ -18,15 +18,15 @@ SENSITIVE = {("s.person", "name"), ("s.person", "salary")}
 
 def sensitive(text: str, columns: set[tuple[str, str]] = SENSITIVE) -> set[str]:
     """Return the columns of a SELECT that are sensitive if these columns are."""
-    found = dependencies(text, DATASETS)
+    result = dependencies(text, DATASETS)
     values = {
-        name: [each for each in own if not isinstance(each, Choice)] for name, own in found.columns.items()
+        name: [each for each in own if not isinstance(each, Choice)] for name, own in result.columns.items()
     }
     choices = {
-        name: [_condition(each) for each in own if isinstance(each, Choice)] for name, own in found.columns.items()
+        name: [_condition(each) for each in own if isinstance(each, Choice)] for name, own in result.columns.items()
     }
     reached = propagate_with_choices(columns, values, choices, list(values))
-    return {name for name in found.columns if name in reached}
+    return {name for name in result.columns if name in reached}
 
 
 def _condition(choice: Choice) -> Condition:

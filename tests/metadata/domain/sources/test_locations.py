@@ -95,12 +95,12 @@ def test_ambiguous_location_is_refused(text: str) -> None:
 @given(SIGNS)
 def test_accepted_location_is_normalised_and_stable(text: str) -> None:
     try:
-        found = parse_location(text, folder="/project")
+        location = parse_location(text, folder="/project")
     except BadLocation:
         return
-    assert parse_location(str(found), folder="/elsewhere") == found
-    assert os.path.normpath(found.path) == found.path
-    assert not set("\\{}\n\0") & set(found.path)
+    assert parse_location(str(location), folder="/elsewhere") == location
+    assert os.path.normpath(location.path) == location.path
+    assert not set("\\{}\n\0") & set(location.path)
 
 
 AT = datetime(2026, 1, 3, 0, 30, tzinfo=timezone(timedelta(hours=1)))

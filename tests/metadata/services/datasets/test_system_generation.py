@@ -21,12 +21,12 @@ def system() -> System:
 
 
 def fingerprints(system: System) -> dict:
-    return {one.source.key: one.preview.fingerprint for one in preview_system(system) if one.preview is not None}
+    return {item.source.key: item.preview.fingerprint for item in preview_system(system) if item.preview is not None}
 
 
 def test_a_preview_names_each_source_and_writes_nothing(system: System):
     preview = preview_system(system)
-    assert [(one.source.name, bool(one.datasets), one.reason) for one in preview] == [
+    assert [(item.source.name, bool(item.datasets), item.reason) for item in preview] == [
         ("orders", True, ""),
         ("customers", True, ""),
         ("empty", False, "Has no column to generate from."),
@@ -50,4 +50,4 @@ def test_system_generation_refuses_a_source_changed_since_the_preview(system: Sy
 
 def test_repeated_system_generation_changes_nothing(system: System):
     generate_system(system=system)
-    assert not any(one.anything for one in preview_system(system))
+    assert not any(item.anything for item in preview_system(system))

@@ -61,14 +61,14 @@ def test_columns_take_the_given_order(airport: TargetDataset) -> None:
 def test_only_columns_that_move_are_written(airport: TargetDataset) -> None:
     icao, name, elevation = seen = in_order(airport)
     order_target_columns(dataset=airport, order=[icao, elevation, name], seen=seen)
-    assert [named(airport, one).version for one in ("icao", "name", "elevation")] == [1, 2, 2]
+    assert [named(airport, name).version for name in ("icao", "name", "elevation")] == [1, 2, 2]
 
 
 def test_ordering_keeps_the_position_of_retired_columns(airport: TargetDataset) -> None:
     retire_column(column=named(airport, "name"), expected_version=1)
     icao, elevation = seen = in_order(airport)
     order_target_columns(dataset=airport, order=[elevation, icao], seen=seen)
-    assert [(one.name, one.ordinal) for one in airport.columns.order_by("ordinal")] == [
+    assert [(column.name, column.ordinal) for column in airport.columns.order_by("ordinal")] == [
         ("elevation", 1),
         ("name", 2),
         ("icao", 3),
@@ -79,7 +79,7 @@ def test_ordering_makes_duplicate_positions_unique(airport: TargetDataset) -> No
     TargetColumn.objects.filter(dataset=airport).update(ordinal=7)
     seen = in_order(airport)
     order_target_columns(dataset=airport, order=seen[::-1], seen=seen)
-    assert [one.ordinal for one in in_order(airport)] == [1, 2, 3]
+    assert [column.ordinal for column in in_order(airport)] == [1, 2, 3]
     assert names(airport) == ["elevation", "name", "icao"]
 
 
@@ -130,7 +130,7 @@ def test_new_column_reads_columns_of_its_expression_or_of_its_name(airport: Targ
     edit_target_columns(dataset=airport, edits=edits)
 
     def reads(name: str) -> list[str]:
-        return [one.upstream_column.name for one in named(airport, name).inputs.all()]
+        return [item.upstream_column.name for item in named(airport, name).inputs.all()]
 
     assert (reads("lid"), reads("shout"), reads("note")) == (["lid"], ["name"], [])
 
@@ -144,7 +144,7 @@ def test_batch_edit_reports_every_invalid_cell_and_writes_nothing(airport: Targe
     ]
     with pytest.raises(BatchProblem) as refused:
         edit_target_columns(dataset=airport, edits=edits)
-    assert [(one.column, one.field, one.code) for one in refused.value.problems] == [
+    assert [(problem.column, problem.field, problem.code) for problem in refused.value.problems] == [
         ("elevation", "expression", "bad_expression"),
         ("row_hash", "name", "bad_name"),
         ("untyped", "type", "missing_field"),
@@ -165,7 +165,7 @@ def test_batch_edit_with_a_stale_column_is_refused_as_stale(airport: TargetDatas
     with pytest.raises(BatchProblem) as refused:
         edit_target_columns(dataset=airport, edits=[edit(name, owner="Kim"), edit(elevation, owner="Kim")])
     assert refused.value.stale
-    assert [named(airport, one).owner for one in ("name", "elevation")] == ["Bob", ""]
+    assert [named(airport, name).owner for name in ("name", "elevation")] == ["Bob", ""]
 
 
 def test_batch_edit_as_a_check_writes_nothing(airport: TargetDataset) -> None:
@@ -229,7 +229,7 @@ def test_batch_edit_refuses_an_incompatible_type_of_a_referencing_column(
 ) -> None:
     with pytest.raises(BatchProblem) as refused:
         edit_target_columns(dataset=routes, edits=[edit(named(routes, "origin"), type="integer")])
-    assert [(one.field, one.code) for one in refused.value.problems] == [("type", "in_use")]
+    assert [(problem.field, problem.code) for problem in refused.value.problems] == [("type", "in_use")]
 
 
 # --- what a column reads -------------------------------------------------------------------------
@@ -241,7 +241,7 @@ def test_inputs_and_other_fields_are_changed_in_one_version(airport: TargetDatas
         column=named(airport, "name"), expected_version=1, owner="Kim", inputs=[named(stage, "icao")]
     )
     assert saved.version == 2
-    assert [one.upstream_column.name for one in named(airport, "name").inputs.all()] == ["icao"]
+    assert [item.upstream_column.name for item in named(airport, "name").inputs.all()] == ["icao"]
 
 
 def test_change_of_inputs_alone_creates_a_new_version(airport: TargetDataset) -> None:
@@ -256,7 +256,7 @@ def test_given_inputs_have_precedence_over_the_expression(airport: TargetDataset
     stage = TargetDataset.objects.get(name="stg_air_airport")
     wanted = [named(stage, "name"), named(stage, "icao")]
     update_target_column(column=named(airport, "name"), expected_version=1, expression="upper(name)", inputs=wanted)
-    assert [one.upstream_column.name for one in named(airport, "name").inputs.all()] == ["name", "icao"]
+    assert [item.upstream_column.name for item in named(airport, "name").inputs.all()] == ["name", "icao"]
 
 
 # --- a new dataset with its inputs' columns ------------------------------------------------------
@@ -266,11 +266,17 @@ def test_new_dataset_takes_the_columns_of_its_input(airport: TargetDataset) -> N
     places = create_target_dataset(
         schema=airport.schema, name="places", inputs=[airport], take_columns=True, historize=True
     )
-    found = [
-        (one.name, str(one.type), one.role, one.key_ordinal, [item.upstream_column.name for item in one.inputs.all()])
-        for one in places.columns.all()
+    columns = [
+        (
+            column.name,
+            str(column.type),
+            column.role,
+            column.key_ordinal,
+            [item.upstream_column.name for item in column.inputs.all()],
+        )
+        for column in places.columns.all()
     ]
-    assert found == [
+    assert columns == [
         ("icao", "string", "business_key", 1, ["icao"]),
         ("name", "string", "attribute", None, ["name"]),
         ("elevation", "float", "attribute", None, ["elevation"]),
@@ -284,7 +290,7 @@ def test_new_dataset_takes_key_and_shared_names_from_its_first_input(airport: Ta
     SourceColumnFactory(dataset=source, name="name", ordinal=2, data_type="integer")
     schema = TargetSchemaFactory(name="mart", layer="bizcore")
     places = create_target_dataset(schema=schema, name="places", inputs=[airport, source], take_columns=True)
-    roles = {one.name: (one.role, str(one.type)) for one in places.columns.all()}
+    roles = {column.name: (column.role, str(column.type)) for column in places.columns.all()}
     assert roles == {
         "icao": ("business_key", "string"),
         "name": ("attribute", "string"),

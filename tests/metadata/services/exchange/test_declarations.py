@@ -154,9 +154,9 @@ def test_an_incremental_model_replaces_rows_by_key(airports, take):
 
 def test_imported_checks_get_their_names_arguments_and_severities(airports, take):
     take(MODEL.format(materialization="table"))
-    found = {check.name: (check.kind, check.severity, check.arguments) for check in QualityCheck.objects.all()}
+    checks = {check.name: (check.kind, check.severity, check.arguments) for check in QualityCheck.objects.all()}
     select = "SELECT * FROM serving.airports_by_country WHERE airports > 100000"
-    assert found == {
+    assert checks == {
         "not_null country": ("not_null", "stop", {"columns": ["country"]}),
         "unique country": ("unique", "stop", {"columns": ["country"]}),
         "accepted_values country": ("accepted_values", "warn", {"columns": ["country"], "values": ["DE", "FR"]}),

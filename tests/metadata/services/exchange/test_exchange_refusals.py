@@ -180,8 +180,8 @@ def test_a_fault_in_a_target_is_named_with_its_line(tmp_path: Path, old: str, ne
     path.write_text(text.replace(old, new))
     with pytest.raises(MetadataError) as refused:
         import_metadata(tmp_path)
-    where, found, _ = refused.value.place.rsplit(":", 2)
-    assert (where, int(found), said in refused.value.message) == (str(path), line, True), str(refused.value)
+    where, number, _ = refused.value.place.rsplit(":", 2)
+    assert (where, int(number), said in refused.value.message) == (str(path), line, True), str(refused.value)
 
 
 def test_refused_import_writes_nothing(tmp_path: Path) -> None:

@@ -271,14 +271,14 @@ SCENARIOS: dict[str, Callable[[], Callable]] = {
 
 def writing_services() -> set[str]:
     """Return all public services that write metadata rows, found by their opening a unit of work."""
-    found = set()
+    names = set()
     for module in (sources, targets, column_batches, lifecycle, references, generation, metadata_files):
         for name, function in inspect.getmembers(module, inspect.isfunction):
             if function.__module__ == module.__name__ and not name.startswith("_"):
                 source = inspect.getsource(function)
                 if "with writing(" in source or "_set_active(" in source:
-                    found.add(name)
-    return found
+                    names.add(name)
+    return names
 
 
 def test_change_log_scenarios_cover_every_writing_service() -> None:
@@ -331,7 +331,7 @@ OWN_WRITERS = {
 
 def test_services_call_no_orm_write_outside_row_changes() -> None:
     """Check that services do not call the ORM directly, because such a write would have no entry."""
-    found = []
+    calls = []
     for path in sorted(Path(metadata.services.__file__).parent.rglob("*.py")):
         if path.name in OWN_WRITERS:
             continue
@@ -344,5 +344,5 @@ def test_services_call_no_orm_write_outside_row_changes() -> None:
                     or ".all()" in target
                     or node.func.attr in ("save", "delete")
                 ):
-                    found.append(f"{path.name}:{node.lineno} {ast.unparse(node.func)}")
-    assert found == []
+                    calls.append(f"{path.name}:{node.lineno} {ast.unparse(node.func)}")
+    assert calls == []

@@ -68,10 +68,10 @@ def test_column_level_has_precedence_over_the_dataset_level(level: str, of_datas
 
 @given(st.dictionaries(st.integers(0, 9), st.lists(st.integers(0, 9), max_size=3)), st.sets(st.integers(0, 9)))
 def test_column_that_reads_a_sensitive_column_is_sensitive(reads: dict[int, list[int]], own: set[int]):
-    found = propagate_sensitivity(own, reads)
-    assert found >= own
+    reached = propagate_sensitivity(own, reads)
+    assert reached >= own
     for reader, inputs in reads.items():
-        assert (reader in found) == (reader in own or bool(found & set(inputs)))
+        assert (reader in reached) == (reader in own or bool(reached & set(inputs)))
 
 
 # --- inheriting --------------------------------------------------------------------------------
