@@ -237,6 +237,7 @@ _TABLE_OF_CODES = ("architecture.domain.workflow", "CODES")
 _RESPONSE = ("status", "title", "detail", "code")
 
 
+@cache
 def raised() -> dict[tuple[str, str], Raised]:
     """Return the codes of expected errors by family (the class that carries them) and code."""
     collected: dict[tuple[str, str], Raised] = {}
