@@ -86,6 +86,9 @@ def values(node: ast.expr | None, module: Module) -> list[ast.expr]:
                 return values(modules()[source].constants[attribute], modules()[source])
         case ast.IfExp(body=first, orelse=second):
             return values(first, module) + values(second, module)
+        case ast.Subscript(value=ast.Name(id=name)) if isinstance(module.constants.get(name), ast.Dict):
+            table = module.constants[name]
+            return [value for choice in table.values for value in values(choice, module)]
         case ast.BoolOp(values=choices):
             return [value for choice in choices for value in values(choice, module)]
     return [node] if node is not None else []
@@ -218,6 +221,15 @@ _CARRIERS = {
     "problem": ("code", "message"),
     "refusal": ("code", "message", "hint"),
 }
+# Classes of findings about the change log and artifacts, by the place of their module.
+_PROOFS = {
+    ("elevata.audit", "Problem"): ("code", "message"),
+    ("architecture.services.change_policy", "Problem"): ("code", "message"),
+    ("architecture.services.proof", "Problem"): ("code", "message"),
+    ("architecture.domain.artifacts", "Finding"): ("code", "", "message"),
+}
+# Tables of texts by code, which are put into the message of a problem.
+_TEXTS_OF_PROBLEMS = ("elevata.audit.services.chain", "_SIGNATURES")
 _TABLE_OF_CODES = ("architecture.domain.workflow", "CODES")
 
 
@@ -225,6 +237,7 @@ _TABLE_OF_CODES = ("architecture.domain.workflow", "CODES")
 _RESPONSE = ("status", "title", "detail", "code")
 
 
+@cache
 def raised() -> dict[tuple[str, str], Raised]:
     """Return the codes of expected errors by family (the class that carries them) and code."""
     collected: dict[tuple[str, str], Raised] = {}
@@ -245,7 +258,9 @@ def _add(entry: Raised, parts: Arguments) -> None:
 
 def _errors_of(module: Module, path: str) -> Iterator[tuple[str, Arguments]]:
     """Yield the family and the parts of each error of a module."""
+    proofs = {name: order for (place, name), order in _PROOFS.items() if path.startswith(place)}
     for node, known in _nodes_with_locals(module.tree, module):
+        yield from _errors_without_call(node, known)
         match node:
             case ast.Call(func=function):
                 name = ast.unparse(function).split(".")[-1]
@@ -254,17 +269,39 @@ def _errors_of(module: Module, path: str) -> Iterator[tuple[str, Arguments]]:
                     if "code" not in parts and (code := _class_code(name)):
                         parts["code"] = code
                     yield _family(name), parts
+                elif name in proofs:
+                    yield "Problem", _carried(proofs[name], node, known)
                 elif name in _CARRIERS:
                     family = "Refusal" if path.startswith("loader.") else "MetadataError"
                     yield family, _carried(_CARRIERS[name], node, known)
                 elif {*_RESPONSE} <= {word.arg for word in node.keywords}:
                     named = _carried((), node, known)
                     yield "Response", named | {"message": named["title"], "hint": named["detail"]}
-            case ast.Return(value=ast.Tuple(elts=[ast.Constant(value=str()) as code, message, hint])):
-                if _CODE.fullmatch(code.value) and code.value.isupper():
-                    yield "Refusal", _parts(code, message, hint, known)
+    if path == _TEXTS_OF_PROBLEMS[0]:
+        texts_by_code = module.constants[_TEXTS_OF_PROBLEMS[1]]
+        assert isinstance(texts_by_code, ast.Dict)
+        for code_node, text in zip(texts_by_code.keys, texts_by_code.values, strict=True):
+            yield "Problem", {"code": Part(code_node, module), "message": Part(text, module)}
     if path == _TABLE_OF_CODES[0]:
         yield from _entries_of(module.constants[_TABLE_OF_CODES[1]], module)
+
+
+def _errors_without_call(node: ast.AST, module: Module) -> Iterator[tuple[str, Arguments]]:
+    """Yield an error that is a tuple (code, message, hint), an object of JSON, or an entry of a table by code."""
+    match node:
+        case ast.Return(value=ast.Tuple(elts=[ast.Constant(value=str()) as code, message, hint])):
+            if _CODE.fullmatch(code.value) and code.value.isupper():
+                yield "Refusal", _parts(code, message, hint, module)
+        case ast.Dict(keys=[ast.Constant(value="code"), *_], values=[ast.Constant(value=str()), *_]):
+            names = [key.value for key in node.keys if isinstance(key, ast.Constant)]
+            if "message" in names:
+                named = {str(name): Part(value, module) for name, value in zip(names, node.values, strict=True)}
+                yield "Refusal", named
+        case ast.Assign(
+            targets=[ast.Subscript(slice=ast.Constant(value=str()) as code)], value=ast.Tuple(elts=[_, message, hint])
+        ):
+            if _CODE.fullmatch(code.value) and code.value.isupper():
+                yield "Refusal", _parts(code, message, hint, module)
 
 
 Assignments = list[tuple[int, str, ast.expr]]
@@ -276,7 +313,7 @@ def _nodes_with_locals(
     """Yield every node with its module, where variables of its function have the values assigned last before it."""
     for node in ast.iter_child_nodes(tree):
         known = _assignments(node) if isinstance(node, ast.FunctionDef) else assigned
-        if known and isinstance(node, ast.Call | ast.Return):
+        if known and isinstance(node, ast.Call | ast.Return | ast.Assign):
             earlier = {name: value for line, name, value in known if line < node.lineno}
             yield node, Module(module.tree, module.constants | earlier, module.imports)
         else:
@@ -295,6 +332,11 @@ def _assignments(function: ast.FunctionDef) -> Assignments:
                 unknown = {other for _, other, _ in lines} if isinstance(value, ast.BinOp) else set()
                 if not names & {name, *unknown}:
                     lines.append((node.lineno, name, value))
+            case ast.For(
+                target=ast.Tuple(elts=[_, ast.Name(id=name)]),
+                iter=ast.Call(func=ast.Attribute(value=ast.Name() as table, attr="items")),
+            ):
+                lines.append((node.lineno, name, ast.Subscript(table, ast.Constant(name))))
     return sorted(lines, key=lambda entry: entry[0])
 
 

@@ -40,6 +40,12 @@ _RESPONSES = (
     400,
 )
 _SECTIONS["Response"] = _RESPONSES
+_SECTIONS["Problem"] = (
+    "Proof of the change log and of artifacts",
+    "`verify_audit`, `verify_export` and `verify_artifact` found that a row, a link of the chain or a file is not what "
+    "was sealed.",
+    409,
+)
 _BY_STATUS = {
     403: "Ask an administrator for a role that permits it.",
     404: "See the list of what exists.",
@@ -53,13 +59,17 @@ _BY_FAMILY = {
     "MetadataError": "Correct the named field and save again.",
     "Refusal": "Correct what the message names, then run again.",
     "Response": "Correct the request.",
+    "Problem": "Compare with a backup: database or file was changed outside of elevata, or the audit key differs.",
 }
 # Meanings of codes whose messages are made elsewhere than where they are raised.
 MEANINGS = {
     "BLOCKED": "Changes of the dataset's structure wait for a decision of a user.",
+    "DATASETS_FAILED": "Datasets of the load run failed, each for the reason on the run's page.",
+    "DATA_LATE": "The data that a schedule waits for did not arrive in time.",
     "INCOMPLETE": "The API delivered fewer or other records than it counts.",
     "MISSING_FOLDER": "The folder of the system does not exist, or is no folder.",
     "MODEL_FAILED": "Spark cannot compute the SELECT of the model.",
+    "NOT_DELIVERED": "The webhook could not be delivered.",
     "NO_SUCH_ENDPOINT": "The API has no such endpoint: it answered 404 or 410.",
     "NO_WORKER": "No worker is running.",
     "NOTHING_TO_LOAD": "No selected dataset can be loaded.",
@@ -86,7 +96,9 @@ _HEAD = """# Error codes
 
 For users and programs: every code of an expected error, its HTTP status, its meaning and what to do. Pages show the \
 message; REST has `code`, `detail` and `hint`; commands print them on one line, with `--json` as `error.code`. A code \
-never changes, its message may. `…` stands for what differs from case to case.
+never changes, its message may. `…` stands for what differs from case to case. Codes of decisions and warnings of \
+change reports are in [architecture control](architecture_control.md), findings of `check_history` in \
+[loading](loading.md).
 
 `python -m tests.repository.error_codes_page > docs/use/error_codes.md` writes this page from the sources; a test \
 fails when it is out of date."""

@@ -71,19 +71,16 @@ def _fill() -> None:
     from elevata.accounts.permissions import acting_as
     from elevata.accounts.roles import Role
     from elevata.accounts.services.tokens import create_token
-    from elevata.accounts.services.users import create_service_account, ensure_user
+    from elevata.accounts.services.users import ensure_user
     from elevata.audit.services import chain
     from elevata.comments.services import create_comment
     from elevata.lists.services import save_filter, set_favourite
     from elevata.notifications.services import create_webhook
     from loader.services.loads.load_runs import request_load_run
-    from loader.services.reads.queries import save_query
     from loader.services.schedules import create_schedule
     from metadata.models import TargetColumn
-    from metadata.services.datasets.targets import update_target_column
     from metadata.services.exchange.metadata_files import import_metadata
     from metadata.services.lifecycle import rename_column
-    from metadata.services.quality import create_check
     from tests.architecture.world import Warehouse, World, customers_built
 
     call_command("migrate", interactive=False, verbosity=0)
@@ -95,11 +92,7 @@ def _fill() -> None:
     column = TargetColumn.objects.get(name="full_name", dataset__name="rc_crm_customer")
     with acting_as(world.author):
         rename_column(column=column, name="display_name", expected_version=column.version)
-        column.refresh_from_db()
-        update_target_column(column=column, expected_version=column.version, nullable=False)
-        arguments = {"columns": ["display_name"]}
-        create_check(dataset=column.dataset, name="has a name", kind="not_null", arguments=arguments)
-    report = world.approved()
+    report = world.report()
     admin = users[USER]
     with acting_as(admin):
         import_metadata(ROOT / "examples" / "airports")
@@ -109,8 +102,6 @@ def _fill() -> None:
         set_favourite(user=admin, subject_kind="report", subject_key=report.report_id)
         create_webhook(name="chat", url="https://8.8.8.8/hook", events=["load.failed"], secret=SECRET)
         create_schedule(name="Every night", cron="30 3 * * *", time_zone="Europe/Berlin", active=False)
-        create_service_account(name="loader", owner=admin, roles=[Role.OPERATOR])
-        save_query(owner=admin, name="customers", text="SELECT 1")
         request_load_run(run_id="first-load", user=admin)
     chain.seal()
 
