@@ -95,7 +95,7 @@ class ExecutionFilter(filters.FilterSet):
 
 class RecordFilter(filters.FilterSet):
     outcome = filters.ChoiceFilter(
-        choices=tuple((one, one.title()) for one in ("succeeded", "failed", "canceled", "abandoned")), label="Outcome"
+        choices=tuple((key, key.title()) for key in ("succeeded", "failed", "canceled", "abandoned")), label="Outcome"
     )
     environment = filters.ModelChoiceFilter(queryset=_environments, to_field_name="name", label="Environment")
     ordering = StableOrdering(fields=("created_at", "id"))

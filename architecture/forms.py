@@ -236,18 +236,18 @@ class PolicyForm(forms.Form):
         given, default = self.cleaned_data, defaults.as_json()
         severities = {rule.code: given[f"severity_{rule.code}"] for rule in RULES}
         approvals = {risk: {"count": given[f"count_{risk}"], "role": given[f"role_{risk}"]} for risk in RISKS}
-        found: dict[str, Any] = {
+        choices: dict[str, Any] = {
             "severities": {code: value for code, value in severities.items() if value != defaults.severities[code]},
             "approvals": {risk: need for risk, need in approvals.items() if need != default["approvals"][risk]},
         }
         for name in ("approver_may_execute", "automatic_safe_changes"):
             if given[name] != default[name]:
-                found[name] = given[name]
+                choices[name] = given[name]
         if given["readers"] != defaults.readers:
-            found["readers"] = given["readers"]
+            choices["readers"] = given["readers"]
         if given["count_maintenance"] is not None:
-            found["maintenance"] = {"count": given["count_maintenance"], "role": given["role_maintenance"]}
-        return {name: value for name, value in found.items() if value != {}}
+            choices["maintenance"] = {"count": given["count_maintenance"], "role": given["role_maintenance"]}
+        return {name: value for name, value in choices.items() if value != {}}
 
     def rules(self) -> list[tuple[Any, Any, str]]:
         """Return each rule with its field and its default's name, for the page."""

@@ -58,15 +58,15 @@ def held(cases: Mapping[str, dict]) -> list[dict]:
     ``met`` is None if nothing was measured, and for a comparison with a library whose history is wrong. An
     engine of ours with a wrong history fails the measure.
     """
-    found = []
+    results = []
     for measure in MEASURES:
         value, right = _value(cases.get(measure.case), measure.what)
         met = None
         if value is not None:
             peer = measure.what.startswith(("koheesio", "datacoolie"))
             met = (None if peer else False) if not right else measure.met(value)
-        found.append({"measure": measure.name, "wanted": measure.wanted, "value": value, "met": met})
-    return found
+        results.append({"measure": measure.name, "wanted": measure.wanted, "value": value, "met": met})
+    return results
 
 
 def _value(case: dict | None, what: str) -> tuple[float | None, bool]:

@@ -88,19 +88,19 @@ def table(results: list[dict]) -> str:
     return _aligned(lines)
 
 
-def ratio_table(found: dict[str, float]) -> str:
+def ratio_table(by_name: dict[str, float]) -> str:
     """Return the ratios as a text table."""
-    return _aligned([(name, f"{value:.2f}") for name, value in found.items()])
+    return _aligned([(name, f"{value:.2f}") for name, value in by_name.items()])
 
 
 def measure_table(measures: list[dict]) -> str:
     """Return the measures as a text table with bound and value."""
     lines = [("measure", "wanted", "found", "")]
     for measure in measures:
-        found = "-" if measure["value"] is None else f"{measure['value']:.2f}"
+        value = "-" if measure["value"] is None else f"{measure['value']:.2f}"
         unmet = "not measured" if measure["value"] is None else "does not count: its history is wrong"
         met = {True: "met", False: "MISSED", None: unmet}[measure["met"]]
-        lines.append((measure["measure"], measure["wanted"], found, met))
+        lines.append((measure["measure"], measure["wanted"], value, met))
     return _aligned(lines)
 
 

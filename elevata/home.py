@@ -287,7 +287,7 @@ class FirstStep:
 def first_steps(user: Any) -> list[FirstStep]:
     """Return the steps from an empty installation to the first load; empty once data was loaded."""
     loaded = DatasetRun.objects.filter(status=DatasetRun.Status.SUCCEEDED, run__kind=LOAD)
-    found = {
+    conditions = {
         "system": Exists(System.objects.all()),
         "source": Exists(SourceDataset.objects.all()),
         "dataset": Exists(TargetDataset.objects.all()),
@@ -296,7 +296,7 @@ def first_steps(user: Any) -> list[FirstStep]:
         "loaded": Exists(loaded),
     }
     # One query, of a row that every installation has.
-    done = get_user_model().objects.filter(pk=user.pk).annotate(**found).values(*found).get()
+    done = get_user_model().objects.filter(pk=user.pk).annotate(**conditions).values(*conditions).get()
     if done["loaded"]:
         return []
     sources, reports = reverse("source_list"), reverse("report_list")

@@ -423,7 +423,7 @@ DATA_UPLOAD_MAX_NUMBER_FILES = 1_000
 # The public address of the pages; without it, messages have paths only.
 PUBLIC_URL = os.environ.get("ELEVATA_PUBLIC_URL", "").strip().rstrip("/")
 # Networks that webhooks may reach although they are not public.
-WEBHOOK_ALLOW = [one.strip() for one in os.environ.get("ELEVATA_WEBHOOK_ALLOW", "").split(",") if one.strip()]
+WEBHOOK_ALLOW = [entry.strip() for entry in os.environ.get("ELEVATA_WEBHOOK_ALLOW", "").split(",") if entry.strip()]
 _mail = mail.settings_of(os.environ.get("ELEVATA_EMAIL_URL", ""))
 EMAIL_ENABLED = _mail["EMAIL_ENABLED"]
 globals().update(_mail)
@@ -455,7 +455,7 @@ CELERY_BEAT_SCHEDULE_FILENAME = str(DATA_DIR / "celerybeat-schedule")
 
 # --- monitoring --------------------------------------------------------------------------------
 # Networks from which metrics may be read without signing in or a token.
-METRICS_ALLOW = [one.strip() for one in os.environ.get("ELEVATA_METRICS_ALLOW", "").split(",") if one.strip()]
+METRICS_ALLOW = [entry.strip() for entry in os.environ.get("ELEVATA_METRICS_ALLOW", "").split(",") if entry.strip()]
 LOG_FORMAT = os.environ.get("ELEVATA_LOG_FORMAT") or "plain"
 if LOG_FORMAT not in ("plain", "json"):
     raise ImproperlyConfigured(f"ELEVATA_LOG_FORMAT must be plain or json, not {LOG_FORMAT!r}")

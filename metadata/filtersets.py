@@ -162,8 +162,8 @@ class DatasetFilter(filters.FilterSet):
         if dot and queryset.filter(schema__name__iexact=schema).exists():
             dataset, _, column = rest.partition(".")
             called = Q(name__istartswith=dataset) | list_contains("former_names", f'"{dataset}')
-            found = queryset.filter(called, schema__name__iexact=schema)
-            return found.filter(pk__in=_with_column(column)) if column else found
+            datasets = queryset.filter(called, schema__name__iexact=schema)
+            return datasets.filter(pk__in=_with_column(column)) if column else datasets
         described = Q(name__icontains=value) | Q(description__icontains=value) | list_contains("former_names", value)
         return queryset.filter(described | Q(pk__in=_with_column(value)))
 

@@ -97,7 +97,7 @@ def must_be_changeable(rows: Iterable[models.Model]) -> None:
     if user is None or may(user, Permission.CHANGE_METADATA):
         return
     for row in rows:
-        if type(row) in _SCHEMA and not all(may_change(user, one) for one in _then_and_now(row)):
+        if type(row) in _SCHEMA and not all(may_change(user, state) for state in _then_and_now(row)):
             raise MetadataError("not_permitted", f"changing it needs the editor role, {user}", where=str(row))
 
 

@@ -261,11 +261,11 @@ class DriftViewSet(Resource, GenericViewSet):
     def answer(self) -> Response:
         """Return the drift by the newest observations."""
         environment = current_environment()
-        found = current_drift(environment)
-        said = {
+        drift = current_drift(environment)
+        document = {
             "environment": environment.name,
-            "observed_at": found.at,
-            "datasets": found.datasets,
-            **{state: found.count(state) for state, _ in _STATES},
+            "observed_at": drift.at,
+            "datasets": drift.datasets,
+            **{state: drift.count(state) for state, _ in _STATES},
         }
-        return Response(DriftSerializer(said).data)
+        return Response(DriftSerializer(document).data)

@@ -187,10 +187,10 @@ class ReportViewSet(ReadOnly):
     @action(detail=True, filter_backends=(), pagination_class=None)
     def preview(self, request: Request, report_id: UUID) -> Response:
         """Return the newest preview; 404 if there is none."""
-        found = newest_preview(self.get_object())
-        if found is None:
+        preview = newest_preview(self.get_object())
+        if preview is None:
             raise NotFound("The report has no preview yet.")
-        return self.tagged_answer(PreviewSerializer(found).data, found.fingerprint)
+        return self.tagged_answer(PreviewSerializer(preview).data, preview.fingerprint)
 
     @extend_schema(request=NoParametersSerializer, responses={201: PreviewSerializer}, parameters=[PREVIEW_TAG])
     @preview.mapping.post
@@ -239,9 +239,9 @@ class ReportViewSet(ReadOnly):
         with writing(reason):
             asked = request_execution(report=report, user=request.user, preview_fingerprint=seen, command="REST")
         asked.wake_after_commit()
-        found = executions().prefetch_related("operations").get(pk=asked.execution.pk)
-        where = reverse("api-execution-detail", args=[found.pk], request=request)
-        return Response(ExecutionSerializer(found).data, status.HTTP_202_ACCEPTED, headers={"Location": where})
+        execution = executions().prefetch_related("operations").get(pk=asked.execution.pk)
+        where = reverse("api-execution-detail", args=[execution.pk], request=request)
+        return Response(ExecutionSerializer(execution).data, status.HTTP_202_ACCEPTED, headers={"Location": where})
 
 
 def work_of_execution(execution: Execution) -> Work:
@@ -252,8 +252,8 @@ def work_of_execution(execution: Execution) -> Work:
         return dict(ExecutionListSerializer(now).data), now.is_finished
 
     def lines(after: int) -> list[dict[str, Any]]:
-        found = execution_events(execution=execution, after=after)[:LINES_AT_ONCE]
-        return list(ExecutionEventSerializer(found, many=True).data)
+        events = execution_events(execution=execution, after=after)[:LINES_AT_ONCE]
+        return list(ExecutionEventSerializer(events, many=True).data)
 
     return Work(state, lines)
 
@@ -355,8 +355,8 @@ class DryRunViewSet(ReadOnly):
     lookup_value_converter = "int"
 
     def get_queryset(self) -> QuerySet[DryRun]:
-        found = DryRun.objects.select_related("preview__report__environment", "requested_by").order_by("-pk")
-        return found.defer("result") if self.action == "list" else found
+        queryset = DryRun.objects.select_related("preview__report__environment", "requested_by").order_by("-pk")
+        return queryset.defer("result") if self.action == "list" else queryset
 
     def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Return a dry run; ``Retry-After`` says when to ask again while it is not finished."""

@@ -69,8 +69,8 @@ def told_again() -> Line:
     return Line("the broker responds again; a worker was notified")
 
 
-def looked(asked: int, found: int) -> Line:
-    return Line(f"scanned {counted(asked, 'table')}: {found} found")
+def looked(asked: int, count: int) -> Line:
+    return Line(f"scanned {counted(asked, 'table')}: {count} found")
 
 
 def verified(count: int, left: int) -> Line:

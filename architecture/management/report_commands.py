@@ -53,24 +53,24 @@ class DecidingCommand(ProductCommand):
         raise NotImplementedError
 
     def run(self, *, report: str, note: str, artifact: Path | None, **options: Any) -> None:
-        found = report_named(report)
+        row = report_named(report)
         accepted = {name: True for name in self.acceptable if options[name]}
-        decision = self.decide(report=found, user=current_actor().user, note=note, **accepted)
+        decision = self.decide(report=row, user=current_actor().user, note=note, **accepted)
         if artifact is not None:
-            write_artifact(artifact, approval_artifact(found))
-        missing = approvals_missing(found)
+            write_artifact(artifact, approval_artifact(row))
+        missing = approvals_missing(row)
         self.print_json(
             {
-                "report": str(found.report_id),
-                "fingerprint": found.fingerprint,
-                "status": found.status,
+                "report": str(row.report_id),
+                "fingerprint": row.fingerprint,
+                "status": row.status,
                 "decision": decision.decision,
                 "person": decision.person_name,
                 "approvals_missing": missing,
             }
         )
         more = f", {counted(missing, 'more approval')} needed" if missing else ""
-        self.say(f"{decision.get_decision_display().lower()} by {decision.person_name}: report is {found.status}{more}")
+        self.say(f"{decision.get_decision_display().lower()} by {decision.person_name}: report is {row.status}{more}")
 
 
 # Reading of state files, without a database.
@@ -81,6 +81,6 @@ def read_state(path: Path) -> ArchitectureState:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as problem:
-        said = getattr(problem, "strerror", None) or "is not UTF-8 text"
-        raise CommandExit(INVALID, f"{path}: {said}", "unreadable") from None
+        reason = getattr(problem, "strerror", None) or "is not UTF-8 text"
+        raise CommandExit(INVALID, f"{path}: {reason}", "unreadable") from None
     return parse_state(text, str(path))

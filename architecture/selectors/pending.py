@@ -98,10 +98,10 @@ def pending(environment: Environment, *, user: Any, dataset: TargetDataset | Non
     operations, problem = pending_operations(environment, inbox.signal(environment.pk))
     if dataset is not None:
         scope = Scope(DATASET, str(dataset))
-        operations = tuple(one for one in operations if one.key == str(dataset.key) or one.dataset == str(dataset))
+        operations = tuple(item for item in operations if item.key == str(dataset.key) or item.dataset == str(dataset))
     elif schema:
         scope = Scope(SCHEMA, schema)
-        operations = tuple(one for one in operations if one.schema == schema)
+        operations = tuple(item for item in operations if item.schema == schema)
     else:
         scope = Scope()
     result = Pending(scope, operations, problem)

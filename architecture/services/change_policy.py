@@ -59,20 +59,20 @@ def loosening_of(environment: Environment, policies: Mapping[str, Any]) -> tuple
     The policies are compared with the installation's defaults and with the defaults without its variables, so that a
     single user cannot make a temporary setting permanent.
     """
-    found: dict[str, Loosening] = {}
+    loosenings: dict[str, Loosening] = {}
     for defaults in (default_policy(), PolicySet()):
         before = PolicySet.from_json(environment.policies, defaults)
-        for one in loosened(before, PolicySet.from_json(policies, defaults)):
-            found.setdefault(one.choice, one)
-    return tuple(found.values())
+        for loosening in loosened(before, PolicySet.from_json(policies, defaults)):
+            loosenings.setdefault(loosening.choice, loosening)
+    return tuple(loosenings.values())
 
 
 def tightening_of(proposal: PolicyProposal) -> tuple[Loosening, ...]:
     """Return the choices of a proposal that are stricter than the policy in force, for the deciding user."""
-    before, after = (PolicySet.from_json(one) for one in (proposal.before, proposal.after))
-    looser = {one["choice"] for one in proposal.looser}
-    found = (one for one in loosened(after, before) if one.choice not in looser)
-    return tuple(Loosening(one.choice, one.after, one.before) for one in found)
+    before, after = (PolicySet.from_json(document) for document in (proposal.before, proposal.after))
+    looser = {entry["choice"] for entry in proposal.looser}
+    loosenings = (loosening for loosening in loosened(after, before) if loosening.choice not in looser)
+    return tuple(Loosening(loosening.choice, loosening.after, loosening.before) for loosening in loosenings)
 
 
 @transaction.atomic
@@ -170,7 +170,7 @@ def _propose(
                 base_version=environment.policies_version,
                 before=before.as_json(),
                 after=after.as_json(),
-                looser=[one.as_json() for one in looser],
+                looser=[loosening.as_json() for loosening in looser],
                 reason=reason.strip(),
                 proposed_by=user,
             )
@@ -232,7 +232,7 @@ def _refuse_outdated(proposal: PolicyProposal) -> None:
         environment.policies_version != proposal.base_version
         or policy_of(environment).as_json() != proposal.before
         or after.as_json() != proposal.after
-        or [one.as_json() for one in loosening_of(environment, proposal.policies)] != proposal.looser
+        or [loosening.as_json() for loosening in loosening_of(environment, proposal.policies)] != proposal.looser
     ):
         raise Refused("POLICY_OUTDATED")
     proposer = get_user_model().objects.get(pk=proposal.proposed_by_id)
@@ -255,7 +255,7 @@ def _decided(proposal: PolicyProposal, action: str, user: Any) -> PolicyProposal
     environment = proposal.environment
     _record(environment, action, policies=proposal.policies, user=user, note=proposal.note, proposal=proposal)
     if action != _Action.ACCEPTED:
-        before, after = (PolicySet.from_json(one) for one in (proposal.before, proposal.after))
+        before, after = (PolicySet.from_json(document) for document in (proposal.before, proposal.after))
         _log(environment, action, after, before, user, proposal.note)
     tell_policy_decided(proposal)
     return proposal

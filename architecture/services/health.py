@@ -175,7 +175,7 @@ def fix_finding(*, finding: HealthFinding, reason: str = "") -> TargetDataset:
     """Make the safe change of a finding. Raise MetadataError if it has none, or no longer applies."""
     dataset = finding.dataset
     (state,), around = _states_and_surroundings([dataset], *_reading())
-    if (finding.code, finding.fix) not in {(one.code, str(one.fix)) for one in findings_of(state, around)}:
+    if (finding.code, finding.fix) not in {(other.code, str(other.fix)) for other in findings_of(state, around)}:
         raise MetadataError("no_fix", "has no safe change that resolves it", where=str(finding.code))
     options = {"dataset": dataset, "expected_version": dataset.version}
     if finding.fix == Fix.TAKE_OWNER:

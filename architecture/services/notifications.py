@@ -87,15 +87,15 @@ def tell_execution_ended(execution: Execution) -> None:
     if succeeded:
         settle_report(report)
         settle_execution(execution)
-    said = f"The report of {report.title} in {report.environment} {became[execution.status]}"
+    title = f"The report of {report.title} in {report.environment} {became[execution.status]}"
     if not succeeded:
-        said = f"The execution of {report.title} in {report.environment} {became[execution.status]}{message}"
+        title = f"The execution of {report.title} in {report.environment} {became[execution.status]}{message}"
     tell(
         event=Kind.REPORT_EXECUTED if succeeded else Kind.EXECUTION_FAILED,
         subject_kind="execution",
         subject_key=str(execution.pk),
         subject_name=str(execution),
-        title=said,
+        title=title,
         link=reverse("execution_page", args=[execution.pk]),
         users=[*_whose(report), execution.requested_by],
         environment=report.environment.name,
@@ -114,9 +114,9 @@ def settle_drift(environment: Environment) -> None:
     mark_settled(subject_kind="environment", subject_key=environment.name, kinds=(Kind.DRIFT_FOUND,))
 
 
-def tell_drift(environment: Environment, found: Collection[DatasetDrift]) -> None:
+def tell_drift(environment: Environment, drifts: Collection[DatasetDrift]) -> None:
     """Notify operators of tables that have drifted since the last observation."""
-    names = [one.dataset for one in found]
+    names = [drift.dataset for drift in drifts]
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     tell(
         event=Kind.DRIFT_FOUND,

@@ -30,9 +30,9 @@ def _store(report: ChangeReport, refusal: dict[str, str]) -> bool:
         # Another sweep may have been faster.
         before = ChangeReport.objects.select_for_update().only("outdated").get(pk=report.pk).outdated
         ChangeReport.objects.filter(pk=report.pk).update(outdated=refusal)
-        told = Event.objects.filter(
+        is_reported = Event.objects.filter(
             kind=Kind.REPORT_OUTDATED, subject_kind="report", subject_key=str(report.report_id)
         ).exists()
-        if refusal and not told:
+        if refusal and not is_reported:
             tell_outdated(report, refusal["message"])
     return bool(refusal) and not before

@@ -199,30 +199,30 @@ def rows_without_step(
     They change no table (logic, retirement), or an earlier operation's step changes it for them too.
     """
     taken = {row.operation for row in rows}
-    waiting = [(place, one) for place, one in enumerate(operations) if place not in taken]
+    waiting = [(place, operation) for place, operation in enumerate(operations) if place not in taken]
     return [
         ExecutionOperation(
             execution=execution,
             ordinal=ordinal,
             operation=place,
-            op=one.op,
-            dataset_key=one.dataset_key,
-            table_key=one.dataset_key,
-            qualified_name=one.dataset,
-            column_name=one.column,
+            op=operation.op,
+            dataset_key=operation.dataset_key,
+            table_key=operation.dataset_key,
+            qualified_name=operation.dataset,
+            column_name=operation.column,
         )
-        for ordinal, (place, one) in enumerate(waiting, start=len(rows))
+        for ordinal, (place, operation) in enumerate(waiting, start=len(rows))
     ]
 
 
 def estimate(steps: Iterable[Step], sizes: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
     """Return the tables that are rewritten or read completely, with their sizes if known."""
-    found: dict[str, Any] = {"rewritten": {}, "read": {}}
+    sizes_by_side: dict[str, Any] = {"rewritten": {}, "read": {}}
     for step in steps:
         side = "rewritten" if step.overwrites or step.narrows else "read" if step.op in _READING else ""
         if side:
-            found[side][step.table.qualified_name] = dict(sizes.get(step.table.key) or {})
-    return found
+            sizes_by_side[side][step.table.qualified_name] = dict(sizes.get(step.table.key) or {})
+    return sizes_by_side
 
 
 def _plain(value: Any) -> Any:
@@ -372,8 +372,8 @@ def _classified_since(tables: Mapping[str, Mapping[str, Any]]) -> set[str]:
     keys = {side["name"]: key for key, side in sides}
     rows = TargetDataset.objects.filter(name__in={name.rpartition(".")[2] for name in keys}).select_related("schema")
     bases = {keys[str(row)]: row.history_of_id or row.pk for row in rows if str(row) in keys}
-    found = classifications(set(bases.values()))
-    return {key for key, side in sides if key in bases and _unmasked(side) & found[bases[key]].sensitive_names}
+    by_dataset = classifications(set(bases.values()))
+    return {key for key, side in sides if key in bases and _unmasked(side) & by_dataset[bases[key]].sensitive_names}
 
 
 def _unmasked(side: Mapping[str, Any]) -> set[str]:

@@ -23,14 +23,14 @@ class PendingChanges(TemplatePage):
     def context(self) -> dict[str, Any]:
         schema, dataset = self.request.GET.get("schema", ""), self._dataset()
         environment = current_environment()
-        found = pending(environment, user=self.request.user, dataset=dataset, schema=schema)
+        changes = pending(environment, user=self.request.user, dataset=dataset, schema=schema)
         policy = policy_of(environment)
         return super().context() | {
-            "pending": found,
+            "pending": changes,
             "environment": environment,
             "address": self.request.get_full_path(),
             "may_build": may_build(self.request.user),
-            "is_automatic": found.is_automatic and policy.automatic_safe_changes and not policy.approvals[SAFE].count,
+            "is_automatic": changes.is_automatic and policy.automatic_safe_changes and not policy.approvals[SAFE].count,
         }
 
     def _dataset(self) -> TargetDataset | None:

@@ -68,20 +68,20 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
     with web(control.people["everything"], workers=_WORKERS, threads=_THREADS) as served:
         served.get("/healthz")
         answers = in_turns([Client(served.port, token) for token in tokens], asked, options.rate)
-    written = sum(1 for one in answers if one.name == "change of a column" and not one.problem)
+    written = sum(1 for answer in answers if answer.name == "change of a column" and not answer.problem)
     document = {
         "size": asdict(size),
         "rate": options.rate,
         "clients": options.clients,
         "answers": len(answers),
-        "problems": dict(Counter(one.problem for one in answers if one.problem).most_common(10)),
+        "problems": dict(Counter(answer.problem for answer in answers if answer.problem).most_common(10)),
         "writes": written,
         "writes_logged": ChangeLogEntry.objects.count() - logged,
         "chain": "intact" if verify_chain().intact else "broken",
-        "all": _times([one.ms for one in answers]),
+        "all": _times([answer.ms for answer in answers]),
         "by_kind": {
-            name: _times([one.ms for one in answers if one.name == name])
-            for name in sorted({one.name for one in answers})
+            name: _times([answer.ms for answer in answers if answer.name == name])
+            for name in sorted({answer.name for answer in answers})
         },
     }
     return document
@@ -90,8 +90,8 @@ def _measure(options: argparse.Namespace) -> dict[str, Any]:
 def _times(ms: list[float]) -> dict[str, float]:
     ms = sorted(ms)
     at = {"median_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99}
-    found = {name: round(ms[min(len(ms) - 1, int(part * len(ms)))]) for name, part in at.items()}
-    return {"count": len(ms)} | found | {"longest_ms": round(ms[-1])}
+    quantiles = {name: round(ms[min(len(ms) - 1, int(part * len(ms)))]) for name, part in at.items()}
+    return {"count": len(ms)} | quantiles | {"longest_ms": round(ms[-1])}
 
 
 def as_markdown(document: dict[str, Any]) -> str:
@@ -108,7 +108,7 @@ def as_markdown(document: dict[str, Any]) -> str:
         "|---|---|---|---|---|---|",
     ]
     for name, times in document["by_kind"].items():
-        spent = " | ".join(f"{times[one]} ms" for one in ("median_ms", "p95_ms", "p99_ms", "longest_ms"))
+        spent = " | ".join(f"{times[measure]} ms" for measure in ("median_ms", "p95_ms", "p99_ms", "longest_ms"))
         lines.append(f"| {name} | {times['count']} | {spent} |")
     return "\n".join(lines)
 

@@ -44,11 +44,11 @@ class Client:
         try:
             self._connection.request(method, path, json.dumps(body) if body else None, headers)
             answer = self._connection.getresponse()
-            said = answer.read()
+            content = answer.read()
         except (OSError, http.client.HTTPException) as failed:
             self._connection.close()
             return Answer(name, (time.perf_counter() - due) * 1000, f"{type(failed).__name__}: {failed}"), ""
-        problem = "" if answer.status == 200 else f"{answer.status}: {said[:200].decode(errors='replace')}"
+        problem = "" if answer.status == 200 else f"{answer.status}: {content[:200].decode(errors='replace')}"
         return Answer(name, (time.perf_counter() - due) * 1000, problem), answer.headers.get("ETag", "")
 
 
@@ -58,10 +58,10 @@ def in_turns(clients: list[Client], asked: list[list[Asked]], rate: float) -> li
     begin, gap = time.perf_counter() + 1, len(clients) / rate
 
     def run(number: int) -> None:
-        for turn, one in enumerate(asked[number]):
+        for turn, request in enumerate(asked[number]):
             due = begin + turn * gap + number / rate
             time.sleep(max(0.0, due - time.perf_counter()))
-            answers.extend(clients[number].ask(one, due))
+            answers.extend(clients[number].ask(request, due))
 
     threads = [threading.Thread(target=run, args=(number,)) for number in range(len(clients))]
     for thread in threads:

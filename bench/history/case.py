@@ -127,11 +127,11 @@ class Bench:
 
     def expected(self, variant: str, load: int) -> dict:
         """Return the digest an engine must end with, summed over all copies of the table."""
-        one = self._expected[variant, load]
+        expected = self._expected[variant, load]
         return {
-            "versions": one["versions"] * self._copies,
-            "open": one["open"] * self._copies,
-            "checksum": str(int(one["checksum"]) * self._copies),
+            "versions": expected["versions"] * self._copies,
+            "open": expected["open"] * self._copies,
+            "checksum": str(int(expected["checksum"]) * self._copies),
         }
 
     def spread(self, names: list[str]) -> None:
@@ -210,25 +210,25 @@ def run_case(bench: Bench, entries: list[Entry], repeats: int, failures: dict[st
     return [result(entry.name, loads[entry.name], ends.get(entry.name), wrong.get(entry.name)) for entry in entries]
 
 
-def difference(found: dict, expected: dict) -> str | None:
+def difference(measured: dict, expected: dict) -> str | None:
     """Return a description of the differences from the expected history; None if there are none."""
     parts = [
-        f"{found[what]} {words}, should be {expected[what]}"
+        f"{measured[what]} {words}, should be {expected[what]}"
         for what, words in (("versions", "versions"), ("open", "open versions"))
-        if found[what] != expected[what]
+        if measured[what] != expected[what]
     ]
-    if not parts and found["checksum"] != expected["checksum"]:
+    if not parts and measured["checksum"] != expected["checksum"]:
         parts = ["the same number of versions, but other keys, intervals or values"]
     if not parts:
         return None
-    return ": ".join(filter(None, (found.get("shortcoming"), "; ".join(parts))))
+    return ": ".join(filter(None, (measured.get("shortcoming"), "; ".join(parts))))
 
 
 def result(name: str, loads: list[dict], end: dict | None, wrong: str | None) -> dict:
     """Return an entry's result in the documented form; medians are over the counted loads."""
     seconds = [round(load["seconds"], 3) for load in loads]
     read = [load["bytes_read"] for load in loads if load["bytes_read"] is not None]
-    found = {
+    document = {
         "name": name,
         "seconds": seconds,
         "median": round(median(seconds), 3) if seconds else None,
@@ -238,7 +238,7 @@ def result(name: str, loads: list[dict], end: dict | None, wrong: str | None) ->
         "versions": end["versions"] if end else None,
         "open": end["open"] if end else None,
     }
-    return found | ({"wrong": wrong} if wrong else {})
+    return document | ({"wrong": wrong} if wrong else {})
 
 
 def say(text: str) -> None:

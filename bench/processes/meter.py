@@ -15,11 +15,11 @@ def processes(root: int) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (fields := _stat(int(entry.name))):
             children.setdefault(int(fields[1]), []).append(int(entry.name))
-    found, waiting = [], [root]
+    pids, waiting = [], [root]
     while waiting:
-        found.append(waiting.pop())
-        waiting += children.get(found[-1], [])
-    return found
+        pids.append(waiting.pop())
+        waiting += children.get(pids[-1], [])
+    return pids
 
 
 def cpu_seconds(root: int) -> float:

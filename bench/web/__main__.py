@@ -58,14 +58,14 @@ def _measure(size: Size, options: argparse.Namespace) -> dict[str, Any]:
         "size": asdict(size),
     }
     control = fill(size, _say)
-    found = pages(control)
+    all_pages = pages(control)
     document["report"] = times.of_report(control)
     _say(f"the report of everything: {document['report']}")
     document["plan"] = times.of_plan(PLACE / "web")
     _say(f"plan of two files: {document['plan']}")
     with web(control.people["everything"]) as served:
-        document["pages"] = times.of_pages(served, control, found, options.repeats)
-        document["paint"] = [] if options.no_paint else paint.of_pages(served, found, max(3, options.repeats // 4))
+        document["pages"] = times.of_pages(served, control, all_pages, options.repeats)
+        document["paint"] = [] if options.no_paint else paint.of_pages(served, all_pages, max(3, options.repeats // 4))
     return document | {"measures": results.held(document)}
 
 

@@ -86,13 +86,13 @@ def _basis(environment: Environment, state: DatasetState, random: Random, *, add
     """Return the basis of a report in which an attribute of the dataset is added or renamed."""
     column = random.choice(state.attributes)
     if adds:
-        columns = tuple(one for one in state.columns if one != column)
+        columns = tuple(other for other in state.columns if other != column)
         desired = state
     else:
         former = replace(column, name=f"{column.name}_old")
-        columns = tuple(former if one == column else one for one in state.columns)
+        columns = tuple(former if current == column else current for current in state.columns)
         renamed = replace(column, former_names=(former.name,))
-        desired = replace(state, columns=tuple(renamed if one == column else one for one in state.columns))
+        desired = replace(state, columns=tuple(renamed if current == column else current for current in state.columns))
     before = replace(state, columns=columns)
     seen = {table.key: observed(table, 19) for table in tables_of(before)}
     scope = Scope("dataset", state.qualified_name, True)

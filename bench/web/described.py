@@ -151,24 +151,24 @@ def _spec(source: SourceDataset, columns: list[SourceColumn]) -> SourceDatasetSp
 
 def _generated(layer: str, schema: TargetSchema, specs: list[SourceDatasetSpec], made: Described) -> None:
     """Write one layer of every source, with the lineage of its datasets and columns."""
-    wanted = [next(one for one in generate(spec) if one.layer == layer) for spec in specs]
+    wanted = [next(dataset for dataset in generate(spec) if dataset.layer == layer) for spec in specs]
     below: dict[UUID, Any] = {row.key: row for row in (*made.sources, *made.targets)}
     rows = stored(
         TargetDataset(
             schema=schema,
-            key=one.key,
-            name=one.name,
-            materialization=one.materialization,
-            historize=one.historize,
-            history_policy=one.history_policy.to_dict(),
+            key=dataset.key,
+            name=dataset.name,
+            materialization=dataset.materialization,
+            historize=dataset.historize,
+            history_policy=dataset.history_policy.to_dict(),
             description=source.description,
             owner=source.owner,
             tags=["core"] if number % 7 == 0 else [],
             generated_from=source,
         )
-        for number, (one, source) in enumerate(zip(wanted, made.sources, strict=True))
+        for number, (dataset, source) in enumerate(zip(wanted, made.sources, strict=True))
     )
-    inputs = stored(_input(row, below[one.input]) for row, one in zip(rows, wanted, strict=True))
+    inputs = stored(_input(row, below[dataset.input]) for row, dataset in zip(rows, wanted, strict=True))
     _columns(list(zip(rows, wanted, inputs, strict=True)), made)
 
 
@@ -179,9 +179,9 @@ def _input(dataset: TargetDataset, read: SourceDataset | TargetDataset, ordinal:
 
 def _columns(generated: list[tuple[TargetDataset, GeneratedDataset, DatasetInput]], made: Described) -> None:
     rows = stored(
-        _column(dataset, ordinal, one)
+        _column(dataset, ordinal, column)
         for dataset, wanted, _ in generated
-        for ordinal, one in enumerate(wanted.columns, start=1)
+        for ordinal, column in enumerate(wanted.columns, start=1)
     )
     known: dict[UUID, Any] = {column.key: column for columns in made.columns.values() for column in columns}
     if not known:
@@ -195,19 +195,19 @@ def _columns(generated: list[tuple[TargetDataset, GeneratedDataset, DatasetInput
     _remember(made, (dataset for dataset, *_ in generated), rows)
 
 
-def _column(dataset: TargetDataset, ordinal: int, one: Any) -> TargetColumn:
+def _column(dataset: TargetDataset, ordinal: int, column: Any) -> TargetColumn:
     row = TargetColumn(
         dataset=dataset,
-        key=one.key,
-        name=one.name,
+        key=column.key,
+        name=column.name,
         ordinal=ordinal,
-        nullable=one.nullable,
-        role=one.role,
-        key_ordinal=one.key_ordinal,
-        description=one.description,
-        pii=one.pii,
+        nullable=column.nullable,
+        role=column.role,
+        key_ordinal=column.key_ordinal,
+        description=column.description,
+        pii=column.pii,
     )
-    row.type = one.type
+    row.type = column.type
     return row
 
 
@@ -226,7 +226,7 @@ def _remember(made: Described, datasets: Iterable[TargetDataset], columns: Itera
 
 def _histories(specs: list[SourceDatasetSpec], made: Described) -> None:
     bases = {row.key: row for row in made.of_layer("rawcore")}
-    histories = [one for spec in specs for one in generate(spec) if one.history_of is not None]
+    histories = [dataset for spec in specs for dataset in generate(spec) if dataset.history_of is not None]
     made.targets += stored(
         TargetDataset(
             schema=bases[history.history_of].schema,
@@ -284,13 +284,13 @@ def _marts(schema: TargetSchema, below: list[TargetDataset], count: int, columns
     fed = [[below[(number * _FED_BY + step * 2) % len(below)] for step in range(_FED_BY)] for number in range(count)]
     fed = [list(dict.fromkeys(some)) for some in fed]
     inputs = stored(
-        _input(row, one, ordinal)
+        _input(row, upstream, ordinal)
         for row, some in zip(rows, fed, strict=True)
-        for ordinal, one in enumerate(some, start=1)
+        for ordinal, upstream in enumerate(some, start=1)
     )
     by_row: dict[int, list[DatasetInput]] = {}
-    for one in inputs:
-        by_row.setdefault(one.dataset_id, []).append(one)
+    for item in inputs:
+        by_row.setdefault(item.dataset_id, []).append(item)
     read = [pair for row in rows for pair in _read(by_row[row.pk], columns, made)]
     made_columns = stored(_mart_column(one_input.dataset, number, column) for one_input, number, column in read)
     stored(
@@ -310,9 +310,9 @@ def _read(
     inputs: list[DatasetInput], columns: int, made: Described
 ) -> Iterator[tuple[DatasetInput, int, TargetColumn]]:
     for number in range(columns):
-        one = inputs[number % len(inputs)]
-        known = made.columns[one.upstream_id]
-        yield one, number + 1, known[number // len(inputs) % len(known)]
+        item = inputs[number % len(inputs)]
+        known = made.columns[item.upstream_id]
+        yield item, number + 1, known[number // len(inputs) % len(known)]
 
 
 def _mart_column(dataset: TargetDataset, ordinal: int, read: TargetColumn) -> TargetColumn:

@@ -58,8 +58,8 @@ def _edit(random: Random, column: TargetColumn) -> tuple[dict[str, Any], str]:
 
 def _described(made: Described, dataset: TargetDataset) -> dict[str, Any]:
     columns = [
-        {"name": one.name, "type": str(one.type), "role": str(one.role), "nullable": one.nullable, "key": str(one.key)}
-        for one in made.columns.get(dataset.pk, ())
+        {"name": row.name, "type": str(row.type), "role": str(row.role), "nullable": row.nullable, "key": str(row.key)}
+        for row in made.columns.get(dataset.pk, ())
     ]
     after = {"name": dataset.name, "schema": dataset.schema.name, "materialization": str(dataset.materialization)}
     return {name: {"after": value} for name, value in (after | ({"columns": columns} if columns else {})).items()}
@@ -95,7 +95,7 @@ def _entry(
 def note_pending(rows: Iterable[tuple[TargetDataset, TargetColumn]], people: list[Any], *, now: datetime) -> None:
     """Write entries of the last hour for descriptions that are not yet executed."""
     with transaction.atomic():
-        found = [
+        entries = [
             _entry(
                 now - timedelta(minutes=30),
                 people[number % len(people)],
@@ -107,4 +107,4 @@ def note_pending(rows: Iterable[tuple[TargetDataset, TargetColumn]], people: lis
             )
             for number, (dataset, column) in enumerate(rows)
         ]
-        chain.append(*ChangeLogEntry.objects.bulk_create(found))
+        chain.append(*ChangeLogEntry.objects.bulk_create(entries))

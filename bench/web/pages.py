@@ -56,7 +56,7 @@ def pages(control: Control) -> list[Page]:
 def _of_routes(control: Control) -> Iterator[Page]:
     things = Things(control)
     for name, rule in RULES.items():
-        nothing = all(isinstance(one, int) and one >= _REFUSED for one in (rule.reader, rule.operator))
+        nothing = all(isinstance(status, int) and status >= _REFUSED for status in (rule.reader, rule.operator))
         if rule.method == "get" and name not in _NOT_ASKED and not nothing:
             address = reverse(name, kwargs=dict(things.of(value, name) for value in rule.values))
             yield Page(name, f"{address}?{urlencode(rule.data)}" if rule.data else address)

@@ -34,13 +34,13 @@ def of_pages(web: Web, pages: list[Page], repeats: int) -> list[dict[str, Any]]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=str(program), args=flags)
         _paint(browser, web, pages[0])  # the browser's own beginnings
-        found = [
+        times = [
             _told(page, [_paint(browser, web, page) for _ in range(repeats)])
             for page in pages
             if page.route in PRINCIPAL
         ]
         browser.close()
-    return found
+    return times
 
 
 def _paint(browser: Any, web: Web, page: Page) -> float:

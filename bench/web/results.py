@@ -39,16 +39,16 @@ def held(document: dict[str, Any]) -> list[dict[str, Any]]:
     limited = frozenset().union(*(routes for routes, _ in LIMITS.values()))
     pages = [page for page in shells if page["route"] not in limited]
     subject = f"{len(pages)} pages and API answers"
-    found = [
+    results = [
         _server(pages, "busy_ms", f"{subject}: processor time"),
         _server(pages, "median_ms", f"{subject}: median response time"),
     ]
     for name, (routes, limit) in LIMITS.items():
         if own := [page for page in shells if page["route"] in routes]:
-            found.append(_server(own, "median_ms", f"{name}: median response time", limit))
+            results.append(_server(own, "median_ms", f"{name}: median response time", limit))
     if document.get("paint"):
-        slowest = max(document["paint"], key=lambda one: one["median_ms"])
-        found.append(
+        slowest = max(document["paint"], key=lambda page: page["median_ms"])
+        results.append(
             {
                 "measure": "first contentful paint, the slowest page's median",
                 "wanted": f"< {PAINT_MS} ms",
@@ -56,11 +56,11 @@ def held(document: dict[str, Any]) -> list[dict[str, Any]]:
                 "met": slowest["median_ms"] < PAINT_MS,
             }
         )
-    return found
+    return results
 
 
 def _server(pages: list[dict[str, Any]], name: str, what: str, limit: int = SERVER_MS) -> dict[str, Any]:
-    worst = max(pages, key=lambda one: one[name])
+    worst = max(pages, key=lambda page: page[name])
     over = sum(page[name] >= limit for page in pages)
     return {
         "measure": f"{what}, slowest page",
@@ -77,9 +77,9 @@ def is_shell(page: dict[str, Any]) -> bool:
 def as_markdown(document: dict[str, Any]) -> str:
     """Return the results as a table for docs/operate/performance.md."""
     pages = document["pages"]
-    shells = sorted((page for page in pages if is_shell(page)), key=lambda one: -one["busy_ms"])
+    shells = sorted((page for page in pages if is_shell(page)), key=lambda page: -page["busy_ms"])
     parts = [page for page in pages if not is_shell(page)]
-    paint = {one["page"]: one for one in document.get("paint", ())}
+    paint = {entry["page"]: entry for entry in document.get("paint", ())}
     lines = ["| measure | wanted | measured | |", "|---|---|---|---|"]
     lines += [
         f"| {row['measure']} | {row['wanted']} | {row['value']} | {'met' if row['met'] else '**missed**'} |"
@@ -88,19 +88,19 @@ def as_markdown(document: dict[str, Any]) -> str:
     lines += ["", f"The {_SLOWEST} slowest and the principal pages (all are in `bench/web_results.json`):", ""]
     lines += ["| page | queries | processor | median | p95 | kB | first paint |", "|---|---|---|---|---|---|---|"]
     slowest = {page["page"] for page in shells[:_SLOWEST]}
-    for one in shells:
-        if one["page"] in slowest or one["page"] in paint:
-            seen = f"{paint[one['page']]['median_ms']} ms" if one["page"] in paint else ""
-            lines.append(_row(one) + f" {seen} |")
+    for shell in shells:
+        if shell["page"] in slowest or shell["page"] in paint:
+            seen = f"{paint[shell['page']]['median_ms']} ms" if shell["page"] in paint else ""
+            lines.append(_row(shell) + f" {seen} |")
     lines += ["", "| part | queries | processor | median | p95 | kB | |", "|---|---|---|---|---|---|---|"]
     lines += [_row(part) + f" {(PARTS | FILES)[part['route']]} |" for part in parts]
     return "\n".join(lines)
 
 
-def _row(one: dict[str, Any]) -> str:
-    name = one["page"].replace("|", " ")
-    times = " | ".join(f"{one[side]} ms" for side in ("busy_ms", "median_ms", "p95_ms"))
-    return f"| {name} | {one['queries']} | {times} | {one['kilobytes']} |"
+def _row(page: dict[str, Any]) -> str:
+    name = page["page"].replace("|", " ")
+    times = " | ".join(f"{page[side]} ms" for side in ("busy_ms", "median_ms", "p95_ms"))
+    return f"| {name} | {page['queries']} | {times} | {page['kilobytes']} |"
 
 
 def write_into(file: Path, text: str, marks: tuple[str, str] = (_BEGIN, _END)) -> None:

@@ -33,7 +33,7 @@ def of_pages(web: Web, control: Control, pages: list[Page], repeats: int) -> lis
     """
     client = signed_in(control.people["everything"])
     web.get("/")  # the first request of all imports the pages' modules
-    found = []
+    results = []
     for page in pages:
         queries = len(statements(client, page))
         first = web.get(page.address)
@@ -43,7 +43,7 @@ def of_pages(web: Web, control: Control, pages: list[Page], repeats: int) -> lis
         if any(status >= 400 for status, *_ in answers):
             raise BenchProblem(f"{page.name} at {page.address} answers {max(status for status, *_ in answers)}")
         times = sorted(spent for *_, spent in answers[1:])
-        found.append(
+        results.append(
             {
                 "page": page.name,
                 "route": page.route,
@@ -55,7 +55,7 @@ def of_pages(web: Web, control: Control, pages: list[Page], repeats: int) -> lis
                 "busy_ms": round(busy / len(times)),
             }
         )
-    return found
+    return results
 
 
 def _answers(web: Web, page: Page, repeats: int) -> Iterator[tuple[int, int, float]]:

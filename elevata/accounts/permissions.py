@@ -232,7 +232,7 @@ def permitted(permission: Permission, *, on: Where = None, methods: Iterable[str
 
 
 def only(
-    allowed: Callable[[Any], bool], said: str, *, needs: frozenset[Permission], methods: Iterable[str] = ()
+    allowed: Callable[[Any], bool], message: str, *, needs: frozenset[Permission], methods: Iterable[str] = ()
 ) -> Callable[[View], View]:
     """Return a decorator that returns 403 with this message if the condition is not met.
 
@@ -244,7 +244,7 @@ def only(
         @wraps(view)
         def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
             if (not only_methods or request.method in only_methods) and not allowed(request.user):
-                raise PermissionDenied(said)
+                raise PermissionDenied(message)
             return view(request, *args, **kwargs)
 
         guarded.needs, guarded.needs_on = needs, only_methods

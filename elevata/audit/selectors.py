@@ -79,15 +79,15 @@ def _item(value: Any) -> str:
     return str(value)
 
 
-def actors(found: QuerySet[ChangeLogEntry] | None = None) -> list[str]:
+def actors(selection: QuerySet[ChangeLogEntry] | None = None) -> list[str]:
     """Return the names of all actors in the log, or in these entries, as a filter's suggestions."""
-    rows = ChangeLogEntry.objects.all() if found is None else found
+    rows = ChangeLogEntry.objects.all() if selection is None else selection
     return list(rows.order_by("actor").values_list("actor", flat=True).distinct())
 
 
-def kinds(found: QuerySet[ChangeLogEntry] | None = None) -> list[str]:
+def kinds(selection: QuerySet[ChangeLogEntry] | None = None) -> list[str]:
     """Return the kinds of all objects in the log, or in these entries."""
-    rows = ChangeLogEntry.objects.all() if found is None else found
+    rows = ChangeLogEntry.objects.all() if selection is None else selection
     return list(rows.order_by("subject_kind").values_list("subject_kind", flat=True).distinct())
 
 

@@ -161,15 +161,15 @@ def fetch(wanted: list[str], folder: Path, options: Iterable[str] = (), *, of_sp
         )
         if not options:  # a package that one of several repositories does not give may come from another
             _check_dependencies(output)
-        found = sorted(Path(scratch, "ivy", "jars").glob("*.jar"))
+        jars = sorted(Path(scratch, "ivy", "jars").glob("*.jar"))
         for name in wanted:
             group, artifact, version = name.split(":")
-            if not any(jar.name == f"{group}_{artifact}-{version}.jar" for jar in found):
+            if not any(jar.name == f"{group}_{artifact}-{version}.jar" for jar in jars):
                 raise Problem(
                     f"there is no jar of {name}: it has none, or another package needs another version of it",
                     "correct ELEVATA_SPARK_PACKAGES",
                 )
-        new = beyond(found, (_spark_home() / "jars").glob("*.jar")) if of_spark else found
+        new = beyond(jars, (_spark_home() / "jars").glob("*.jar")) if of_spark else jars
         _keep(new, wanted, folder)
     return f"{len(new)} jars of {', '.join(wanted)}"
 

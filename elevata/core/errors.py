@@ -159,15 +159,15 @@ def _by_place(error: MetadataError) -> list[tuple[int, str]]:
 class StaleVersion(MetadataError):
     """Error of the optimistic lock: another user changed the row since it was read."""
 
-    def __init__(self, where: str, expected: int, found: int) -> None:
+    def __init__(self, where: str, expected: int, actual: int) -> None:
         super().__init__(
             "stale_version",
-            f"was changed by another user (version {found}, you have seen {expected}); reload it before changing it",
+            f"was changed by another user (version {actual}, you have seen {expected}); reload it before changing it",
             "version",
             where,
         )
         self.expected = expected
-        self.found = found
+        self.found = actual
 
 
 def as_sentence(text: str, name: str = "") -> str:

@@ -178,8 +178,8 @@ def mark_read(*, user: Any, notice: Notice | None = None, group: UUID | None = N
     count = unread.update(read_at=timezone.now())
     if count:
         username = user.get_username()
-        one = notice.pk if notice is not None else group
-        key, name = (username, f"all of {username}") if one is None else (str(one), f"{one} of {username}")
+        subject = notice.pk if notice is not None else group
+        key, name = (username, f"all of {username}") if subject is None else (str(subject), f"{subject} of {username}")
         record_why(action="read", subject_kind="notice", subject_key=key, subject_name=name)
     return count
 

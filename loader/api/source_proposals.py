@@ -130,13 +130,13 @@ def _as_json(preview: ProposalPreview) -> dict[str, Any]:
     return {
         "fingerprint": preview.fingerprint,
         "targets": [
-            {"dataset": one.name, "added": one.added, "retired": one.retired, "returned": one.returned}
-            for one in preview.datasets
+            {"dataset": dataset.name, "added": dataset.added, "retired": dataset.retired, "returned": dataset.returned}
+            for dataset in preview.datasets
         ],
-        "readers": [{"dataset": str(one.dataset), "what": one.what, "says": one.says} for one in preview.dependents],
+        "readers": [{"dataset": str(row.dataset), "what": row.what, "says": row.says} for row in preview.dependents],
         "operations": operations
         if operations is None
-        else [{"operation": one.describe(), "decision": one.decision, "message": one.message} for one in operations],
+        else [{"operation": row.describe(), "decision": row.decision, "message": row.message} for row in operations],
     }
 
 

@@ -87,8 +87,8 @@ class _Cause:
     hint: str
 
 
-def _cause(code: str, pattern: str, said: str, hint: str) -> _Cause:
-    return _Cause(code, re.compile(pattern, re.IGNORECASE), said, hint)
+def _cause(code: str, pattern: str, message: str, hint: str) -> _Cause:
+    return _Cause(code, re.compile(pattern, re.IGNORECASE), message, hint)
 
 
 # The first that matches any exception of the chain is reported, so causes come before their consequences.

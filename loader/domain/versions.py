@@ -186,10 +186,10 @@ class TimeLine:
     ticks: tuple[Tick, ...]
 
 
-def time_line(found: list[Version], now: datetime) -> TimeLine:
+def time_line(dated_versions: list[Version], now: datetime) -> TimeLine:
     """Return versions and gaps to scale, with a minimum width so that each can be seen and clicked."""
     sections: list[tuple[datetime, datetime, Version | None]] = []
-    for version in found:
+    for version in dated_versions:
         if version.started is None:
             continue
         if version.gap_from is not None:

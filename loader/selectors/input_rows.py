@@ -52,13 +52,13 @@ def input_rows(model: TargetDataset, values: Sequence[str], user: Any) -> list[I
                 reached.setdefault(node.dataset_key, {})[node.name] = value
     rows = TargetDataset.objects.filter(key__among=list(reached)).select_related("schema").prefetch_related("columns")
     by_key = {str(row.key): row for row in rows}
-    found = []
+    inputs = []
     for key, columns in reached.items():
         dataset = by_key[key]
         own_key = {own.name for own in _business_key(dataset)}
         if may_read(user, dataset):
-            found.append(InputRows(dataset, tuple(columns.items()), is_key=bool(own_key) and own_key <= set(columns)))
-    return found
+            inputs.append(InputRows(dataset, tuple(columns.items()), is_key=bool(own_key) and own_key <= set(columns)))
+    return inputs
 
 
 def _business_key(dataset: TargetDataset) -> list[TargetColumn]:

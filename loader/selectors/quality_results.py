@@ -56,11 +56,11 @@ def check_lines(dataset: TargetDataset, user: Any) -> list[CheckLine]:
 
 def results_of_run(run_pk: int, keys: Collection[str], user: Any) -> dict[str, list[CheckResult]]:
     """Return the results of a run, for a user, by the stable keys of its datasets."""
-    found: dict[str, list[CheckResult]] = defaultdict(list)
+    by_dataset: dict[str, list[CheckResult]] = defaultdict(list)
     results = CheckResult.objects.filter(run_id=run_pk, dataset_key__in=list(keys)).order_by("check_name", "pk")
     for result in readable_results(results, user):
-        found[str(result.dataset_key)].append(result)
-    return found
+        by_dataset[str(result.dataset_key)].append(result)
+    return by_dataset
 
 
 def newest_problems(datasets: Iterable[int], environment: Environment) -> QuerySet[CheckResult]:
@@ -159,8 +159,8 @@ def suggestions_for(dataset: TargetDataset, profile: ShownProfile) -> list[Sugge
     names = {check.name.lower() for check in checks}
     keys = {name for name, column in columns.items() if column.role == TargetColumn.Role.BUSINESS_KEY}
     present = _without_values((item for item in profile.columns if item.name in columns), profile.sensitive)
-    found = suggested(present, known, skip=keys)
-    return [suggestion for suggestion in found if suggestion.name.lower() not in names]
+    suggestions = suggested(present, known, skip=keys)
+    return [suggestion for suggestion in suggestions if suggestion.name.lower() not in names]
 
 
 def may_see_samples(user: Any, dataset: TargetDataset) -> bool:

@@ -40,7 +40,7 @@ def readable_results(results: Iterable[CheckResult], user: Any) -> list[CheckRes
         for dataset in datasets or ():
             if dataset.pk not in readable:
                 readable[dataset.pk] = may_read_sensitive(user, dataset)
-        may_see = revealed.may_read_all(user) if datasets is None else all(readable[found.pk] for found in datasets)
+        may_see = revealed.may_read_all(user) if datasets is None else all(readable[item.pk] for item in datasets)
         if not may_see:
             for name, value in without_number(row).items():
                 setattr(row, name, value)
@@ -146,13 +146,13 @@ class _RevealedDatasets:
 
     @cached_property
     def _hidden_by_key(self) -> dict[str, frozenset[str]]:
-        sensitive = {pk: found for pk, found in self._classified.items() if found.sensitive}
+        sensitive = {pk: classification for pk, classification in self._classified.items() if classification.sensitive}
         keys = {str(dataset.key): dataset.pk for dataset in self._by_pk.values()}
         states = dataset_states(TargetDataset.objects.filter(pk__in=sensitive))
         return {
-            state.key: hidden_names(state, SensitiveNames(found.sensitive, found.sensitive_names))
+            state.key: hidden_names(state, SensitiveNames(classification.sensitive, classification.sensitive_names))
             for state in states
-            for found in (sensitive[keys[state.key]],)
+            for classification in (sensitive[keys[state.key]],)
         }
 
 

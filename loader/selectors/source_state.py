@@ -181,15 +181,15 @@ def known_columns(source: SourceDataset) -> list[KnownColumn]:
 def drift(source: SourceDataset, rows: Iterable[DatasetRun]) -> list[DriftEntry]:
     """Return the columns that these loads reported and the contract still lacks; the newest report of each counts."""
     columns = {column.name.lower(): column for column in source.columns.all()}
-    found: dict[str, DriftEntry] = {}
+    drift_entries: dict[str, DriftEntry] = {}
     for row in rows:
         for item in row.drift:
             name = item["name"] if isinstance(item, dict) else str(item)
             column = columns.get(name.lower())
-            if name not in found and (column is None or not column.active):
+            if name not in drift_entries and (column is None or not column.active):
                 type_ = item.get("type", "") if isinstance(item, dict) else ""
-                found[name] = DriftEntry(name, type_ or "string", row, column)
-    return list(found.values())
+                drift_entries[name] = DriftEntry(name, type_ or "string", row, column)
+    return list(drift_entries.values())
 
 
 def proposals(source: SourceDataset) -> QuerySet[SourceProposal]:

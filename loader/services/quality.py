@@ -89,7 +89,7 @@ def _checks_by_dataset(datasets: Iterable[DatasetState]) -> dict[str, list[Quali
     chosen = list(datasets)
     by_key = {state.key for state in chosen}
     by_name = {state.qualified_name.lower(): state.key for state in chosen}
-    found: dict[str, list[QualityCheck]] = {}
+    by_dataset: dict[str, list[QualityCheck]] = {}
     rows = QualityCheck.objects.filter(active=True, dataset__active=True).select_related("dataset__schema")
     names = {name.rpartition(".")[2] for name in by_name}
     own = Q(dataset__key__among=by_key) | Q(own_name__among=names)
@@ -97,8 +97,8 @@ def _checks_by_dataset(datasets: Iterable[DatasetState]) -> dict[str, list[Quali
         own = str(row.dataset.key)
         key = own if own in by_key else by_name.get(str(row.dataset).lower())
         if key is not None:
-            found.setdefault(key, []).append(row)
-    return found
+            by_dataset.setdefault(key, []).append(row)
+    return by_dataset
 
 
 def _tables(states: Iterable[DatasetState]) -> dict[str, TableSpec]:
@@ -149,10 +149,10 @@ def _past_counts(checks: Iterable[QualityCheck], environment: Environment) -> di
     place = Window(RowNumber(), partition_by=F("check_key"), order_by=F("pk").desc())
     counts = rows.exclude(outcome__in=(STOPPED, BROKEN)).exclude(value=None).annotate(place=place)
     newest = counts.filter(place__lte=max(runs.values(), default=0)).order_by("-pk")
-    found: dict[UUID, list[int]] = {}
+    by_check: dict[UUID, list[int]] = {}
     for key, value in newest.values_list("check_key", "value"):
-        found.setdefault(key, []).append(int(value))
-    return found
+        by_check.setdefault(key, []).append(int(value))
+    return by_check
 
 
 def datasets_read(specs: Iterable[CheckSpec]) -> set[str]:

@@ -27,33 +27,33 @@ def overlapping_schedules() -> list[Concern]:
     times: dict[int, frozenset[datetime]] = {}
     concerns: list[Concern] = []
     scoped = [(schedule, Scope.from_json(schedule.scope)) for schedule in active.order_by("pk")]
-    for (one, scope), (other, other_scope) in combinations(scoped, 2):
+    for (first, scope), (other, other_scope) in combinations(scoped, 2):
         if not _overlap(scope, other_scope):
             continue
-        for schedule in (one, other):
+        for schedule in (first, other):
             if schedule.pk not in times:
                 try:
                     times[schedule.pk] = _due_times(schedule)
                 except MetadataError as problem:
                     times[schedule.pk] = frozenset()
                     concerns.append(_concern(schedule, as_sentence(problem.one_line())))
-        if both := times[one.pk] & times[other.pk]:
+        if both := times[first.pk] & times[other.pk]:
             due = f"{min(both):%Y-%m-%d %H:%M %Z}"
             text = f"It loads tables that {other.name} loads, and both are due at {due}: one waits or is skipped."
-            concerns.append(_concern(one, text))
+            concerns.append(_concern(first, text))
         if len(concerns) >= _MOST_CONCERNS:
             break
     return concerns
 
 
-def _overlap(one: Scope, other: Scope) -> bool:
+def _overlap(scope: Scope, other: Scope) -> bool:
     """Return True if one scope names all that the other names; what they load besides is not compared."""
-    if ALL in (one.kind, other.kind) or one == other:
+    if ALL in (scope.kind, other.kind) or scope == other:
         return True
-    by_kind = {one.kind: one.name, other.kind: other.name}
+    by_kind = {scope.kind: scope.name, other.kind: other.name}
     if by_kind.keys() == {SCHEMA, DATASET}:
         return by_kind[DATASET].startswith(f"{by_kind[SCHEMA]}.")
-    return one.kind == other.kind and one.name == other.name
+    return scope.kind == other.kind and scope.name == other.name
 
 
 def _due_times(schedule: Schedule) -> frozenset[datetime]:

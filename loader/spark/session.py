@@ -46,10 +46,10 @@ def remember_classes() -> None:
 def _remembering(look_up: Any) -> Any:
     @wraps(look_up)
     def remembered(parent: Any, name: str) -> Any:
-        found = look_up(parent, name)
-        if isinstance(found, (JavaPackage, JavaClass)):
-            parent.__dict__[name] = found  # __getattr__ is not called for what an object has
-        return found
+        member = look_up(parent, name)
+        if isinstance(member, (JavaPackage, JavaClass)):
+            parent.__dict__[name] = member  # __getattr__ is not called for what an object has
+        return member
 
     return remembered
 

@@ -82,8 +82,8 @@ def run_message(context: dict, row: DatasetRun) -> str:
 @register.simple_tag
 def open_proposal(row: DatasetRun) -> SourceProposal | None:
     """Return the open proposal for the source of a dataset whose load told of another schema."""
-    told = bool(row.drift) or (row.error or {}).get("code") in (MISSING_COLUMN, VALUE_DOES_NOT_FIT)
-    if not told or row.dataset_id is None:
+    has_drift = bool(row.drift) or (row.error or {}).get("code") in (MISSING_COLUMN, VALUE_DOES_NOT_FIT)
+    if not has_drift or row.dataset_id is None:
         return None
     return SourceProposal.objects.filter(source__feeds__dataset=row.dataset_id, status=OPEN).first()
 

@@ -102,8 +102,8 @@ class HasAccess:
         if not selectors.sees_others(request.user, row):
             users = users.filter(pk=request.user.pk)
         page = self.paginate_queryset(list(users.values_list("pk", flat=True)))
-        found = [selectors.access_of(user, actions) for user in all_users().filter(pk__in=page)]
-        return self.get_paginated_response(AccessSerializer(found, many=True).data)
+        rows = [selectors.access_of(user, actions) for user in all_users().filter(pk__in=page)]
+        return self.get_paginated_response(AccessSerializer(rows, many=True).data)
 
 
 class UserViewSet(accounts.UserViewSet):

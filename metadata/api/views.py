@@ -261,8 +261,8 @@ class DatasetViewSet(HasAccess, Bulk, Lasting):
     @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())
     def lineage(self, request: Request, key: UUID) -> Response:
         """Return the datasets upstream and downstream of a dataset, and their references."""
-        found = lineage(self.get_object())
-        keys = stable_keys(found)
+        graph = lineage(self.get_object())
+        keys = stable_keys(graph)
         nodes = [
             {
                 "key": keys[node.id],
@@ -272,11 +272,11 @@ class DatasetViewSet(HasAccess, Bulk, Lasting):
                 "active": node.active,
                 "distance": node.distance,
             }
-            for node in found.nodes
+            for node in graph.nodes
         ]
         edges = [
             {"start": keys[edge.start], "end": keys[edge.end], "kind": edge.kind, "label": edge.label}
-            for edge in found.edges
+            for edge in graph.edges
         ]
         return Response(LineageSerializer({"nodes": nodes, "edges": edges}).data)
 

@@ -101,13 +101,13 @@ class ColumnLineage:
 
     def passed_on(self, column: str) -> list[ColumnNode]:
         """Return the columns upstream whose values reach a column (by id) unchanged, the nearest first."""
-        found: dict[str, ColumnNode] = {}
+        columns: dict[str, ColumnNode] = {}
         pending = [column]
         while pending:
             reached = [own for name in pending if not self.by_id[name].expression for own in self.reads[name]]
-            pending = [own.id for own in reached if own.id not in found and own.id != column]
-            found |= {own.id: own for own in reached if own.id != column}
-        return list(found.values())
+            pending = [own.id for own in reached if own.id not in columns and own.id != column]
+            columns |= {own.id: own for own in reached if own.id != column}
+        return list(columns.values())
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -124,7 +124,7 @@ def cycles(flows: Iterable[Flow]) -> list[tuple[str, ...]]:
     follow: dict[str, list[str]] = defaultdict(list)
     for start, end in flows:
         follow[start].append(end)
-    found: list[tuple[str, ...]] = []
+    loops: list[tuple[str, ...]] = []
     done: set[str] = set()
     for start in list(follow):
         path: dict[str, int] = {}
@@ -139,9 +139,9 @@ def cycles(flows: Iterable[Flow]) -> list[tuple[str, ...]]:
                 done.add(node)
             elif end in path:
                 cycle = tuple(path)[path[end] :]
-                if not any(set(cycle) & set(other) for other in found):
-                    found.append(cycle)
+                if not any(set(cycle) & set(other) for other in loops):
+                    loops.append(cycle)
             elif end not in done:
                 path[end] = len(path)
                 pending.append((end, iter(follow.get(end, ()))))
-    return found
+    return loops

@@ -202,7 +202,7 @@ def lay_out(block: Sequence[Sequence[str]], *, names: Sequence[str], row: int, c
 
 
 def _from(cell: str) -> list[str]:
-    order = [one.name for one in _ORDER]
+    order = [entry.name for entry in _ORDER]
     if cell not in order:
         raise PasteProblem(f"there is no cell {cell!r} to begin in")
     return order[order.index(cell) :]
@@ -218,7 +218,7 @@ def _by_place(filled: list[tuple[int, dict[str, str]]], names: Sequence[str], ro
 
 def _by_name(filled: list[tuple[int, dict[str, str]]], names: Sequence[str]) -> list[PastedLine]:
     known = {name.lower(): place for place, name in enumerate(names)}
-    found: list[PastedLine] = []
+    lines: list[PastedLine] = []
     seen: set[str] = set()
     for number, cells in filled:
         name = cells.pop(NAME.name).strip()
@@ -227,8 +227,8 @@ def _by_name(filled: list[tuple[int, dict[str, str]]], names: Sequence[str]) -> 
         if name.lower() in seen:
             raise PasteProblem(f"column {name!r} stands there twice", number)
         seen.add(name.lower())
-        found.append(PastedLine(number, name, known.get(name.lower()), cells))
-    return found
+        lines.append(PastedLine(number, name, known.get(name.lower()), cells))
+    return lines
 
 
 # Moves of a column within the order of its dataset's columns.
@@ -243,12 +243,12 @@ def moved_item(order: Sequence[T], item: T, by: int, beside: Callable[[T], bool]
     ``beside`` is true for the items that count as places. The others are skipped and stay in order. The move
     stops at either end.
     """
-    group = [one for one in order if one == item or beside(one)]
+    group = [other for other in order if other == item or beside(other)]
     at = group.index(item)
     to = min(max(at + by, 0), len(group) - 1)
     if to == at:
         return list(order)
     neighbour = group[to]
-    rest = [one for one in order if one != item]
+    rest = [other for other in order if other != item]
     place = rest.index(neighbour) + (1 if to > at else 0)
     return [*rest[:place], item, *rest[place:]]

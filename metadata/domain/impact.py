@@ -112,7 +112,7 @@ def _of_rows(change: str, lineage: ColumnLineage, changed: set[str], readers: It
             decided.setdefault(each.dataset_key, []).append(each.name)
             names[each.dataset_key] = each.dataset
     effect, message = _ROWS[change]
-    effects = [Effect(effect, key, "rows", message.format(" and ".join(found))) for key, found in decided.items()]
+    effects = [Effect(effect, key, "rows", message.format(" and ".join(phrases))) for key, phrases in decided.items()]
     if change == RENAME:
         return effects
     follow: dict[str, Effect] = {}

@@ -223,8 +223,8 @@ def _check_nodes(text: str, nodes: Sequence[exp.Expression], allowed: Allowed) -
     for node in nodes:
         if isinstance(node, _NOT_ALLOWED):
             raise problem_at(text, start_of(node), f"{node.key} is not allowed")
-        if said := problem_of_length(node):
-            raise problem_at(text, start_of(node), said)
+        if problem := problem_of_length(node):
+            raise problem_at(text, start_of(node), problem)
         if isinstance(node, exp.From | exp.Join) and not isinstance(node.this, _SOURCES):
             raise problem_at(text, start_of(node), "only published tables and subqueries can be read")
         if isinstance(node, exp.Lateral) and not (node.args.get("view") or isinstance(node.this, exp.Subquery)):

@@ -36,13 +36,13 @@ def propagate_sensitivity(sensitive: Iterable[_Key], reads: Mapping[_Key, Collec
     for reader, inputs in reads.items():
         for column in inputs:
             readers.setdefault(column, []).append(reader)
-    found = set(sensitive)
-    pending = list(found)
+    columns = set(sensitive)
+    pending = list(columns)
     while pending:
-        fresh = [reader for reader in readers.get(pending.pop(), ()) if reader not in found]
-        found.update(fresh)
+        fresh = [reader for reader in readers.get(pending.pop(), ()) if reader not in columns]
+        columns.update(fresh)
         pending += fresh
-    return frozenset(found)
+    return frozenset(columns)
 
 
 @dataclass(frozen=True)
@@ -85,14 +85,14 @@ def propagate_with_choices(
     that is computed from several. ``computed`` are the columns whose reads are parts of an expression; other columns
     have the values of each of their reads.
     """
-    found = propagate_sensitivity(sensitive, reads)
-    while found:
-        rule = _Revealing(found, reads, frozenset(computed))
-        fresh = {column for column, own in choices.items() if column not in found and any(map(rule.revealed, own))}
+    columns = propagate_sensitivity(sensitive, reads)
+    while columns:
+        rule = _Revealing(columns, reads, frozenset(computed))
+        fresh = {column for column, own in choices.items() if column not in columns and any(map(rule.revealed, own))}
         if not fresh:
-            return found
-        found = propagate_sensitivity(found | fresh, reads)
-    return found
+            return columns
+        columns = propagate_sensitivity(columns | fresh, reads)
+    return columns
 
 
 def reads_with_choices(
@@ -115,8 +115,8 @@ def reads_with_choices(
 class _Revealing(Generic[_Key]):
     """Rule that finds conditions which reveal more of a sensitive column than the rows that fulfil them."""
 
-    def __init__(self, found: frozenset[_Key], reads: Mapping[_Key, Collection[_Key]], computed: frozenset) -> None:
-        self._found, self._reads, self._computed = found, reads, computed
+    def __init__(self, sensitive: frozenset[_Key], reads: Mapping[_Key, Collection[_Key]], computed: frozenset) -> None:
+        self._found, self._reads, self._computed = sensitive, reads, computed
         self._mixed: dict[_Key, bool] = {}
         self._revealed: dict[Condition[_Key], frozenset[_Key]] = {}
 

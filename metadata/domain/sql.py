@@ -202,14 +202,14 @@ def conditions_in(text: str) -> tuple[frozenset[str], ...]:
 
 def conjuncts(node: exp.Expression | None) -> list[exp.Expression]:
     """Return the conditions that AND combines, without parentheses around them."""
-    pending, found = [node] if node is not None else [], []
+    pending, parts = [node] if node is not None else [], []
     while pending:
         part = pending.pop().unnest()
         if isinstance(part, exp.And):
             pending += [part.expression, part.this]
         else:
-            found.append(part)
-    return found
+            parts.append(part)
+    return parts
 
 
 def put_columns(text: str, sql_of: Mapping[str, str]) -> str:
@@ -349,8 +349,8 @@ def _check_tree(root: exp.Expression, markers: set[str], field: str) -> tuple[st
     for node in root.walk(bfs=False):
         if isinstance(node, _FORBIDDEN) or not isinstance(node, _ALLOWED):
             raise ExpressionProblem(f"{_called(node)} is not allowed", field)
-        if said := problem_of_length(node):
-            raise ExpressionProblem(said, field)
+        if problem := problem_of_length(node):
+            raise ExpressionProblem(problem, field)
         if isinstance(node, exp.Cast) and node.this.is_string and _TIME_OF_DAY.fullmatch(node.this.name):
             _refuse_clock(f"'{node.this.name}' without a date", field)
         if isinstance(node, exp.Column):

@@ -176,6 +176,6 @@ _HASH_ALIKE = (
 )
 
 
-def hash_alike(one: DataType, other: DataType) -> bool:
+def hash_alike(data_type: DataType, other: DataType) -> bool:
     """Return True if equal values of the types have equal hashes, so that columns of a reference can be paired."""
-    return one.name == other.name or any({one.name, other.name} <= group for group in _HASH_ALIKE)
+    return data_type.name == other.name or any({data_type.name, other.name} <= group for group in _HASH_ALIKE)

@@ -200,11 +200,11 @@ class InputsForm(EditForm):
 
     @classmethod
     def values(cls, row: TargetDataset) -> dict[str, Any]:
-        return {"inputs": [str(one) for one in inputs_of(row)]}
+        return {"inputs": [str(dataset_input) for dataset_input in inputs_of(row)]}
 
     def clean_inputs(self) -> list[str]:
         # A system and a schema may share a name: current inputs take precedence.
-        known = {str(one): one for one in inputs_of(self._dataset)}
+        known = {str(dataset_input): dataset_input for dataset_input in inputs_of(self._dataset)}
         self.wanted = datasets_called(self.cleaned_data["inputs"], known)
         return self.cleaned_data["inputs"]
 

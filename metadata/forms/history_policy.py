@@ -35,7 +35,7 @@ _GROUPS = (
 
 def _choice(name: str, **options: Any) -> forms.ChoiceField:
     """Return the form field for the choices of a policy field; the first is the default."""
-    choices = [(one.value, one.label) for one in CHOICES[name]]
+    choices = [(choice.value, choice.label) for choice in CHOICES[name]]
     return forms.ChoiceField(choices=choices, required=False, widget=forms.RadioSelect, **options)
 
 
@@ -120,7 +120,7 @@ class PolicyForm(EditForm):
     views = forms.MultipleChoiceField(
         required=False,
         label="Views",
-        choices=[(one.value, one.label) for one in CHOICES["views"]],
+        choices=[(choice.value, choice.label) for choice in CHOICES["views"]],
         widget=forms.CheckboxSelectMultiple,
         help_text="Made anew by every load, which takes it some 20 to 120 ms each.",
     )
@@ -217,11 +217,11 @@ class PolicyForm(EditForm):
 
     def changes(self) -> dict[str, Any]:
         touched = set(super().changes())
-        found = {"historize": self.cleaned_data["historize"]} if "historize" in touched else {}
+        changes = {"historize": self.cleaned_data["historize"]} if "historize" in touched else {}
         if touched - {"historize"}:
             assert self.policy is not None
-            found["history_policy"] = self.policy.to_dict()
-        return found
+            changes["history_policy"] = self.policy.to_dict()
+        return changes
 
     def _offer_columns(self, stored: HistoryPolicy) -> None:
         """Set the columns to choose from, including the current choices."""
@@ -241,12 +241,12 @@ class PolicyForm(EditForm):
 
     def _delivered(self, *types: str) -> dict[str, list[tuple[str, str]]]:
         """Return the columns of the dataset's inputs that the dataset does not have, by type."""
-        known, found = {name.lower() for name in self.types}, {type_: {} for type_ in types}
+        known, by_type = {name.lower() for name in self.types}, {type_: {} for type_ in types}
         for item in self._dataset.inputs.select_related("source", "upstream"):
             for column in (item.source or item.upstream).columns.filter(active=True, data_type__in=types):
                 if column.name.lower() not in known:
-                    found[column.data_type].setdefault(column.name, f"{column.name} (of its input)")
-        return {type_: list(columns.items()) for type_, columns in found.items()}
+                    by_type[column.data_type].setdefault(column.name, f"{column.name} (of its input)")
+        return {type_: list(columns.items()) for type_, columns in by_type.items()}
 
 
 def _in_key_order(columns: Iterable[TargetColumn]) -> list[TargetColumn]:

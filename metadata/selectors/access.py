@@ -108,11 +108,11 @@ def users_at(actions: Collection[Action], action: str = "") -> QuerySet:
 
 def access_of(user: Any, actions: Collection[Action]) -> UserAccess:
     """Return the access of a user of ``all_users``."""
-    found = {action.name: grounds(user, action.permission, action.place) for action in actions}
+    reasons = {action.name: grounds(user, action.permission, action.place) for action in actions}
     return UserAccess(
         user,
         tuple(
-            Cell(action, found[action.name], action.name == UNMASK and bool(found[READ]) and not found[UNMASK])
+            Cell(action, reasons[action.name], action.name == UNMASK and bool(reasons[READ]) and not reasons[UNMASK])
             for action in actions
         ),
     )
@@ -180,6 +180,6 @@ def reach_of(pk: int) -> Reach:
 
 def _of_sources(user: Any) -> UserAccess:
     """Return the access to all sources, with the same actions as for schemas."""
-    found = access_of(user, _actions(Place(), here()))
+    access = access_of(user, _actions(Place(), here()))
     reports = (Cell(action, (), applies=False) for action in _at(here(), APPROVE, EXECUTE))
-    return replace(found, cells=(*found.cells[:-1], *reports))
+    return replace(access, cells=(*access.cells[:-1], *reports))

@@ -30,9 +30,9 @@ SUBJECT_KINDS = frozenset(KINDS.values()) | {
 }
 
 
-def shown_entries(found: Iterable[ChangeLogEntry]) -> list[ShownEntry]:
+def shown_entries(entries: Iterable[ChangeLogEntry]) -> list[ShownEntry]:
     """Return entries with all values that pages show, in order and in a constant number of queries."""
-    rows = list(found)
+    rows = list(entries)
     keys = {entry.dataset_key for entry in rows if entry.dataset_key}
     targets = set(TargetDataset.objects.filter(key__in=keys).values_list("key", flat=True))
     sources = set(SourceDataset.objects.filter(key__in=keys).values_list("key", flat=True))

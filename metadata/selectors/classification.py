@@ -171,10 +171,10 @@ class _Reader:
 
     def inputs_upstream(self, datasets: Collection[int]) -> dict[_Id, list[_Id]]:
         """Return these datasets and all upstream of them, each with its inputs."""
-        found: dict[_Id, list[_Id]] = {}
+        reads: dict[_Id, list[_Id]] = {}
         pending = set(datasets)
         while pending:
-            found |= {(_TARGET, pk): [] for pk in pending}
+            reads |= {(_TARGET, pk): [] for pk in pending}
             rows = self._rows(DatasetInput, "dataset_id", pending, "source_id", "upstream_id", "ordinal")
             upstream = {row["upstream_id"] for row in rows if row["upstream_id"]}
             histories = self._rows(TargetDataset, "id", upstream, "history_of_id", "materialization")
@@ -183,10 +183,10 @@ class _Reader:
             bases = {row["id"]: row["history_of_id"] or row["id"] for row in histories}
             for row in sorted(rows, key=lambda row: (row["ordinal"], row["id"])):
                 read = (_SOURCE, row["source_id"]) if row["source_id"] else (_TARGET, bases.get(row["upstream_id"], 0))
-                found[_TARGET, row["dataset_id"]].append(read)
+                reads[_TARGET, row["dataset_id"]].append(read)
             children = self._children_with_ghosts(pending)
-            pending = {pk for pk in (*bases.values(), *children) if (_TARGET, pk) not in found}
-        return found
+            pending = {pk for pk in (*bases.values(), *children) if (_TARGET, pk) not in reads}
+        return reads
 
     def _children_with_ghosts(self, parents: Collection[int]) -> set[int]:
         """Return the children for which these parents have ghost rows, and keep the columns that the rows are made of.
@@ -203,12 +203,12 @@ class _Reader:
 
     def read_by(self, dataset: _Id, inputs: Mapping[_Id, Iterable[_Id]]) -> set[_Id]:
         """Return a dataset with the tables and sources it reads: its inputs, and the inputs of views among them."""
-        found, pending = {dataset}, [dataset]
+        nodes, pending = {dataset}, [dataset]
         while pending:
-            fresh = set(inputs.get(pending.pop(), ())) - found
-            found |= fresh
+            fresh = set(inputs.get(pending.pop(), ())) - nodes
+            nodes |= fresh
             pending += fresh & self._views
-        return found
+        return nodes
 
     def columns(self, inputs: Mapping[_Id, Iterable[_Id]]) -> dict[_Id, _Column]:
         """Return the columns of these datasets and of the sources that they read."""
@@ -217,12 +217,12 @@ class _Reader:
         levels = {row["id"]: row["sensitivity"] for row in datasets}
         fields = (*_FACTS, *COLUMN_FIELDS, "expression", "former_names")
         rows = self._rows(TargetColumn, "dataset_id", targets, *fields)
-        found = {(_TARGET, row["id"]): _column(_TARGET, row, levels) for row in rows}
+        columns = {(_TARGET, row["id"]): _column(_TARGET, row, levels) for row in rows}
         self._model_reads = ModelReads(self._rows, datasets, inputs, _TARGET)
         self._model_reads.prepare(((_TARGET, row["id"]), row["dataset_id"], row["name"].lower(), row) for row in rows)
         self._models = {(_TARGET, pk) for pk in self._model_reads.models}
         sources = {pk for some in inputs.values() for kind, pk in some if kind == _SOURCE}
-        return found | self.source_columns(sources)
+        return columns | self.source_columns(sources)
 
     def source_columns(self, sources: Collection[int]) -> dict[_Id, _Column]:
         rows = self._rows(SourceColumn, "dataset_id", sources, *_FACTS)
@@ -271,11 +271,11 @@ class _Reader:
         """Fill in what the rows of a dataset depend on, and the conditions over its columns."""
         node = (OF_ROWS, dataset[1])
         if dataset in self._models:
-            found = self._model_reads.of_model(dataset[1])
-            of_columns, rows = found if found is not None else ({}, self._model_reads.everything_of(dataset[1]))
+            reads = self._model_reads.of_model(dataset[1])
+            of_columns, rows = reads if reads is not None else ({}, self._model_reads.everything_of(dataset[1]))
             self._rows_read[node] = rows.columns
             for name, own in by_name.get(dataset, {}).items():
-                depends = of_columns.get(name, Reads()) if found is not None else rows
+                depends = of_columns.get(name, Reads()) if reads is not None else rows
                 for column_id in own:
                     columns[column_id].reads += depends.columns
                     columns[column_id].choices += depends.conditions
@@ -284,9 +284,9 @@ class _Reader:
         choices, compared = [], set()
         for names in (by_name.get(each, {}) for each in read):
             of_input = [set(names)] if conditions is None else conditions
-            found = [frozenset(column_id for name in each for column_id in names.get(name, ())) for each in of_input]
-            choices += [Condition(each) for each in found if each]
-            compared.update(*found)
+            reads = [frozenset(column_id for name in each for column_id in names.get(name, ())) for each in of_input]
+            choices += [Condition(each) for each in reads if each]
+            compared.update(*reads)
         self._rows_read[node] = [*compared, *((OF_ROWS, pk) for kind, pk in read if kind == _TARGET)]
         for own in by_name.get(dataset, {}).values():
             for column_id in own:

@@ -89,9 +89,9 @@ def whole_lineage() -> ColumnLineage:
 def _walk(start: set[_Id], steps: int, step: int, distances: dict[_Id, int], flows: dict[_Flow, None]) -> None:
     seen, reached = set(start), start
     for away in range(1, steps + 1):
-        found = list(_upstream(reached) if step < 0 else _downstream(reached))
-        flows.update(dict.fromkeys(found))
-        reached = {begin if step < 0 else end for begin, end in found} - seen
+        edges = list(_upstream(reached) if step < 0 else _downstream(reached))
+        flows.update(dict.fromkeys(edges))
+        reached = {begin if step < 0 else end for begin, end in edges} - seen
         if not reached:
             return
         seen |= reached
@@ -196,13 +196,13 @@ def _row_inputs(nodes: Mapping[_Id, ColumnNode], sides: Collection[int]) -> Iter
     decided = list(rows.order_by("schema__name", "name"))
     if not decided:
         return
-    found = row_inputs(decided)
+    inputs = row_inputs(decided)
     known = dict(nodes)
-    distances = dict.fromkeys((column for ids in found.values() for column in ids if column not in known), 0)
+    distances = dict.fromkeys((column for ids in inputs.values() for column in ids if column not in known), 0)
     known |= _columns(distances)
     for model in decided:
         key = str(model.key)
-        for column in found[model.pk]:
+        for column in inputs[model.pk]:
             is_here = column in nodes and nodes[column].distance >= 0 and 1 in sides
             if key in up or is_here:
                 yield RowInput(known[column].id, known[column].qualified_name, str(model), key)

@@ -94,13 +94,13 @@ def layer_counts() -> list[LayerCount]:
         .values("schema__layer", "is_history")
         .annotate(count=Count("pk"))
     }
-    found = []
+    layers = []
     for value, label in TargetSchema.Layer.choices:
-        found.append(LayerCount(value, label, counts.get((value, False), 0)))
+        layers.append(LayerCount(value, label, counts.get((value, False), 0)))
         if value == TargetSchema.Layer.RAWCORE:
             histories = sum(count for (_, is_history), count in counts.items() if is_history)
-            found.append(LayerCount("history", "History", histories))
-    return found
+            layers.append(LayerCount("history", "History", histories))
+    return layers
 
 
 def stable_keys(lineage: Lineage) -> dict[str, UUID]:
@@ -174,10 +174,10 @@ def grid_rows(dataset: TargetDataset) -> list[GridRow]:
     shown = list(shown_columns(dataset))
     aside = [c for c in dataset.columns.all() if c.active and c.role == ROLES.TECHNICAL]
     shown += [ShownColumn(column.name, str(column.type), column=column) for column in aside]
-    ends = _ends([one.column for one in shown if one.column is not None])
+    ends = _ends([entry.column for entry in shown if entry.column is not None])
     return [
-        GridRow(one) if one.column is None else GridRow(one, cells_of(one.column), *ends[one.column.pk])
-        for one in shown
+        GridRow(entry) if entry.column is None else GridRow(entry, cells_of(entry.column), *ends[entry.column.pk])
+        for entry in shown
     ]
 
 

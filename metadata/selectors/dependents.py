@@ -34,9 +34,9 @@ UNAFFECTED = "unaffected: linked by ID"
 
 def downstream(dataset: TargetDataset) -> list[LineageNode]:
     """Return every dataset downstream of this one, over any number of steps; histories are not listed."""
-    found = lineage(dataset)
-    flowing = {end for edge in found.edges if edge.kind == "input" for end in (edge.start, edge.end)}
-    return [node for node in found.nodes if node.distance > 0 and node.kind == "target" and node.id in flowing]
+    graph = lineage(dataset)
+    flowing = {end for edge in graph.edges if edge.kind == "input" for end in (edge.start, edge.end)}
+    return [node for node in graph.nodes if node.distance > 0 and node.kind == "target" and node.id in flowing]
 
 
 # --- renames -----------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ def _readers_renamed(column: TargetColumn, name: str) -> Iterator[Dependent]:
         if reader.filter and _names(reader.filter, column.name):
             yield _rewritten(reader, "filter", reader.filter, column.name, name)
         for reading in reader.columns.all():
-            linked = any(one.upstream_column_id == column.pk for one in reading.inputs.all())
+            linked = any(link.upstream_column_id == column.pk for link in reading.inputs.all())
             what = f"column {reading.name}"
             if linked and _names(reading.expression, column.name):
                 yield _rewritten(reader, what, reading.expression, column.name, name)
@@ -96,7 +96,7 @@ def of_dataset_rename(dataset: TargetDataset, name: str = "") -> list[Dependent]
 
 
 def _dataset_renamed(dataset: TargetDataset, name: str) -> Iterator[Dependent]:
-    old_key, new_key = (naming.entity_key_name(one) if one else "" for one in (dataset.name, name))
+    old_key, new_key = (naming.entity_key_name(table_name) if table_name else "" for table_name in (dataset.name, name))
     if dataset.schema.layer not in naming.KEYLESS_LAYERS:
         yield Dependent(FOLLOWS, dataset, "key column", "is called after its dataset", old_key, new_key)
     if hasattr(dataset, "history"):
@@ -149,7 +149,7 @@ def _readers_left(column: TargetColumn) -> Iterator[Dependent]:
         if reader.filter and _names(reader.filter, column.name):
             yield Dependent(BREAKS, reader, "filter", "names it", reader.filter)
         for reading in reader.columns.all():
-            if reading.active and any(one.upstream_column_id == column.pk for one in reading.inputs.all()):
+            if reading.active and any(link.upstream_column_id == column.pk for link in reading.inputs.all()):
                 message = "reads it, and will have nothing to read"
                 yield Dependent(BREAKS, reader, f"column {reading.name}", message, reading.expression)
 
@@ -286,7 +286,7 @@ def of_column_deletion(column: TargetColumn) -> list[Dependent]:
     """Return the dependents that prevent the deletion of a retired column."""
     reading = ColumnInput.objects.filter(upstream_column=column).select_related("column__dataset__schema")
     return [
-        *(Dependent(REFUSES, one.column.dataset, f"column {one.column.name}", "reads it") for one in reading),
+        *(Dependent(REFUSES, link.column.dataset, f"column {link.column.name}", "reads it") for link in reading),
         *_pairs(column, REFUSES, active=False),
     ]
 
@@ -302,10 +302,10 @@ def of_dataset_deletion(dataset: TargetDataset) -> list[Dependent]:
     referring = Reference.objects.filter(parent=dataset).exclude(child=dataset).select_related("child__schema")
     return [
         *([Dependent(FOLLOWS, history, "history", "is deleted with it")] if history is not None else []),
-        *(Dependent(REFUSES, one.dataset, "input", "reads it") for one in reading.select_related("dataset__schema")),
+        *(Dependent(REFUSES, row.dataset, "input", "reads it") for row in reading.select_related("dataset__schema")),
         *(
-            Dependent(REFUSES, one.child, f"reference {one.role_name}".strip(), "refers to it; delete that first")
-            for one in referring
+            Dependent(REFUSES, row.child, f"reference {row.role_name}".strip(), "refers to it; delete that first")
+            for row in referring
         ),
     ]
 

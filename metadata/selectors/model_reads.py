@@ -92,13 +92,13 @@ class ModelReads:
         try:
             names = parse_model(text).names
             readable = {name: table.readable(names, of_history=old) for name, (table, old) in tables.items()}
-            found = dependencies(text, readable)
+            reads = dependencies(text, readable)
         except MetadataError:
             return None
         by_name = {name: table for name, (table, _) in tables.items()}
         made: dict[Choice, Condition] = {}
-        columns = {name: self._reads(depends, by_name, made) for name, depends in found.columns.items()}
-        return columns, Reads(_nodes(columns_of(found.rows), by_name))
+        columns = {name: self._reads(depends, by_name, made) for name, depends in reads.columns.items()}
+        return columns, Reads(_nodes(columns_of(reads.rows), by_name))
 
     def everything_of(self, pk: int) -> Reads:
         """Return all columns and rows that a model may depend on."""
@@ -122,9 +122,9 @@ class ModelReads:
         if not self.models:
             return
         own: dict[int, list[Part[Id]]] = {pk: [] for pk in self._datasets}
-        for one, dataset, name, row in sorted(columns, key=_place):
+        for column_id, dataset, name, row in sorted(columns, key=_place):
             if row["active"] and dataset in own:
-                own[dataset].append(Part(one, name, row["role"] == TargetColumn.Role.BUSINESS_KEY))
+                own[dataset].append(Part(column_id, name, row["role"] == TargetColumn.Role.BUSINESS_KEY))
         schemas = self._rows(TargetSchema, "id", {row["schema_id"] for row in self._datasets.values()}, "name", "layer")
         layers = {row["id"]: (row["name"], row["layer"]) for row in schemas}
         foreign = self._foreign_keys()
@@ -142,11 +142,11 @@ class ModelReads:
         owners = [row["id"] for row in references]
         for row in self._rows(ReferencePair, "reference_id", owners, "child_column_id") if owners else ():
             pairs.setdefault(row["reference_id"], []).append((self._target, row["child_column_id"]))
-        found: dict[int, dict[str, list[Id]]] = {}
+        by_child: dict[int, dict[str, list[Id]]] = {}
         for row in references:
             name = naming.foreign_key_name(row["role_name"], names.get(row["parent_id"], ""))
-            found.setdefault(row["child_id"], {})[name] = pairs.get(row["id"], [])
-        return found
+            by_child.setdefault(row["child_id"], {})[name] = pairs.get(row["id"], [])
+        return by_child
 
     def _read_by(self, pk: int) -> list[Table]:
         return [self._tables[read] for kind, read in self._inputs.get((self._target, pk), ()) if read in self._tables]
@@ -167,8 +167,8 @@ class ModelReads:
 
 def _place(column: tuple[Id, int, str, Values]) -> tuple[bool, int, Id]:
     """Return the place of a column in its dataset: the business key is first."""
-    one, _, _, row = column
-    return row["role"] != TargetColumn.Role.BUSINESS_KEY, row["ordinal"], one
+    column_id, _, _, row = column
+    return row["role"] != TargetColumn.Role.BUSINESS_KEY, row["ordinal"], column_id
 
 
 def _table(row: Values, schema: str, layer: str, columns: list[Part[Id]], foreign: dict[str, list[Id]]) -> Table:

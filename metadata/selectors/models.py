@@ -48,12 +48,12 @@ def readable_datasets(text: str) -> dict[str, Readable]:
     Raise ModelProblem with line and column for one that does not exist, is retired, or is raw.
     """
     names = [name.lower() for name in reads_of(text)]
-    found = {str(row).lower(): row for row in _named(names)}
+    datasets = {str(row).lower(): row for row in _named(names)}
     for name in names:
-        problem = _refused(found.get(name), name)
+        problem = _refused(datasets.get(name), name)
         if problem:
             raise _at_table(text, name, problem)
-    return {name: readable(found[name]) for name in names}
+    return {name: readable(datasets[name]) for name in names}
 
 
 def relations(datasets: Mapping[str, Readable]) -> dict[str, tuple[ReadColumn, ...]]:

@@ -36,10 +36,10 @@ def _of_model(text: str, datasets: list[Readable]) -> list[Id]:
     by_name = {each.name.lower(): each for each in datasets}
     try:
         names = parse_model(text).names
-        found = dependency.dependencies(text, {name: _readable(each, names) for name, each in by_name.items()})
+        reads = dependency.dependencies(text, {name: _readable(each, names) for name, each in by_name.items()})
     except MetadataError:
         return [(_kind(each), row.pk) for each in datasets for row in each.rows.values()]
-    columns = [(owner, name) for owner, name in columns_of(found.rows) if owner and name != dependency.ROWS]
+    columns = [(owner, name) for owner, name in columns_of(reads.rows) if owner and name != dependency.ROWS]
     decide = [(by_name[owner], name) for owner, name in columns]
     return sorted({(_kind(each), row.pk) for each, name in decide for row in each.columns_behind(name)})
 

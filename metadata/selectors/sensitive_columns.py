@@ -48,12 +48,12 @@ class Sensitivity:
 
     def downstream(self, column: ColumnId) -> set[ColumnId]:
         """Return all columns that read a column or are chosen by it, also indirectly, without the column itself."""
-        found, pending = {column}, [column]
+        columns, pending = {column}, [column]
         while pending:
-            fresh = set(self.readers.get(pending.pop(), ())) - found
-            found |= fresh
+            fresh = set(self.readers.get(pending.pop(), ())) - columns
+            columns |= fresh
             pending += fresh
-        return {one for one in found - {column} if one[0] == TARGET}
+        return {node for node in columns - {column} if node[0] == TARGET}
 
 
 def sensitivity() -> Sensitivity:
@@ -79,7 +79,7 @@ def _sensitivity() -> Sensitivity:
             readers[column].append(reader)
     return Sensitivity(
         {column: own for column, own in classes.items() if column[0] in (TARGET, SOURCE)},
-        {column: tuple(found) for column, found in readers.items()},
+        {column: tuple(reader_ids) for column, reader_ids in readers.items()},
     )
 
 
@@ -145,19 +145,19 @@ def sees_all(user: Any) -> bool:
 def _places_of(user: Any) -> Q:
     if sees_all(user):
         return Q()
-    found = Q(pk__in=())
+    condition = Q(pk__in=())
     for grant in granted_to(user):
         if Permission.READ_SENSITIVE in ROLES[grant.role]:
-            found |= Q(dataset__schema__layer=grant.layer) if grant.layer else Q(dataset__schema__name=grant.schema)
-    return found
+            condition |= Q(dataset__schema__layer=grant.layer) if grant.layer else Q(dataset__schema__name=grant.schema)
+    return condition
 
 
 def _is_classified(of_dataset: str = "") -> Q:
     """Return the condition that a column is sensitive by itself or its dataset, whatever it reads."""
-    found = Q()
+    condition = Q()
     for name in _OWN_CLASSES:
-        found |= own_class(name, of_dataset)
-    return found
+        condition |= own_class(name, of_dataset)
+    return condition
 
 
 def owner_by(*fields: str) -> Coalesce:

@@ -127,18 +127,18 @@ def _copies(columns: Iterable[TargetColumn | SourceColumn], known: Sensitivity) 
     """Return the copies of columns: the columns downstream, and histories, also of the columns themselves."""
     downstream = {column.pk: known.downstream((_kind(column), column.pk)) for column in columns}
     own = {column.pk for column in columns if isinstance(column, TargetColumn)}
-    pks = {pk for found in downstream.values() for _, pk in found} | own
+    pks = {pk for nodes in downstream.values() for _, pk in nodes} | own
     rows = TargetColumn.objects.filter(pk__among=list(pks)).order_by(*_BY_LAYER)
     stored, copies = list(rows.values_list(*_COPY)), {}
     for column in columns:
         reached = {pk for _, pk in downstream[column.pk]}
-        found = []
+        places = []
         for pk, name, schema, dataset, layer, history_schema, history in stored:
             if pk in reached:
-                found.append(Copy(f"{schema}.{dataset}", name, layer))
+                places.append(Copy(f"{schema}.{dataset}", name, layer))
             if history and (pk in reached or (pk == column.pk and pk in own)):
-                found.append(Copy(f"{history_schema}.{history}", name, HISTORY))
-        copies[column.pk] = tuple(found)
+                places.append(Copy(f"{history_schema}.{history}", name, HISTORY))
+        copies[column.pk] = tuple(places)
     return copies
 
 
@@ -164,18 +164,18 @@ def _last_reads(columns: Sequence[TargetColumn | SourceColumn]) -> tuple[dict[in
         for name in _dataset_names(column.dataset):
             by_dataset[name].append(column)
     entries = ChangeLogEntry.objects.filter(**READS, subject_key__in=list(by_dataset)).order_by("-pk")
-    found: dict[int, LastRead] = {}
+    reads: dict[int, LastRead] = {}
     searched = 0
     for name, at, actor, changes in entries.values_list("subject_key", "at", "actor", "changes")[:READS_SEARCHED]:
         searched += 1
         read = _after(changes)
         names = {str(each).lower() for each in read.get("columns", ())}
         for column in by_dataset[name]:
-            if column.pk not in found and names & _column_names(column) and _is_of(read, column):
-                found[column.pk] = LastRead(at, actor, str(read.get("kind", "")))
-        if len(found) == len(columns):
+            if column.pk not in reads and names & _column_names(column) and _is_of(read, column):
+                reads[column.pk] = LastRead(at, actor, str(read.get("kind", "")))
+        if len(reads) == len(columns):
             break
-    return found, searched < READS_SEARCHED
+    return reads, searched < READS_SEARCHED
 
 
 def _after(changes: str) -> Mapping[str, Any]:

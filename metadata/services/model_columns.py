@@ -162,7 +162,7 @@ class Derivation:
             return self._new_column(each, values)
         if row.pk in self.kept:
             values["expression"] = row.expression
-        told = self._difference(row, each)
+        differences = self._difference(row, each)
         if each.name != row.name:
             self._follow_rename(row.name, each.name)
             values["former_names"] = former_names_of(row, each.name)
@@ -171,7 +171,7 @@ class Derivation:
                 setattr(row, name, value)
             check_target_column(row)
             store(row)
-            self.changes += told
+            self.changes += differences
         return row
 
     def _new_column(self, each: ModelColumn, values: Mapping[str, object]) -> TargetColumn:

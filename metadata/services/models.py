@@ -53,9 +53,7 @@ def _read_anew(
     yield from (each for each in read if each[1].pk not in inputs)
 
 
-def derive(
-    model: TargetDataset, business_key: Sequence[str] | None = None, *, keeps_hashes: bool = False
-) -> list[str]:
+def derive(model: TargetDataset, business_key: Sequence[str] | None = None, *, keeps_hashes: bool = False) -> list[str]:
     """Set columns, inputs and lineage of a stored model from its SELECT; return the changes in words.
 
     ``business_key`` are the names of the key's columns in order; None keeps the roles of the columns. With
@@ -63,12 +61,12 @@ def derive(
     """
     described: list[tuple[DescribedModel, dict[str, Readable]]] = []
     with_place(model, lambda: described.append(describe_model(model.select, where=str(model), stored=model)))
-    (found, datasets) = described[0]
+    (described_model, datasets) = described[0]
     if model.materialization == TargetDataset.Materialization.VIEW and parse_model(model.select).placeholders:
         message = "a view has no load: {{ load_timestamp }} and {{ load_run_id }} are values of a table"
         raise MetadataError("invalid", message, "select", str(model))
     with following([model]) as changes:
-        changes += Derivation(model, found, datasets, keeps_hashes=keeps_hashes).run(business_key)
+        changes += Derivation(model, described_model, datasets, keeps_hashes=keeps_hashes).run(business_key)
         check_dataset_columns(model)
     return changes
 

@@ -270,7 +270,7 @@ def _check_different_names(dataset: SourceDataset, columns: Iterable[ImportedCol
 
 def check_key_places(columns: Iterable[ImportedColumn]) -> None:
     """Check that the positions in the business key are 1, 2, 3 … without duplicates."""
-    keyed = sorted((column for column in columns if column.key_ordinal is not None), key=lambda one: one.key_ordinal)
+    keyed = sorted((column for column in columns if column.key_ordinal is not None), key=lambda item: item.key_ordinal)
     for place, column in enumerate(keyed, start=1):
         if column.key_ordinal != place:
             message = "is there twice" if column.key_ordinal < place else f"comes before there is a place {place}"
@@ -303,17 +303,17 @@ def take_columns(*, source_dataset: SourceDataset, proposals: Iterable[Mapping[s
     """
     with writing():
         dataset = SourceDataset.objects.select_for_update().get(pk=source_dataset.pk)
-        found = propose_columns(dataset, proposals)
-        if found.clashing:
+        proposal = propose_columns(dataset, proposals)
+        if proposal.clashing:
             raise MetadataError(
                 "name_taken",
-                f"differs only by case from a column that is there already: {found.clashing[0].name!r}",
+                f"differs only by case from a column that is there already: {proposal.clashing[0].name!r}",
                 "name",
                 str(dataset),
             )
-        for column in found.new:
+        for column in proposal.new:
             create_source_column(source_dataset=dataset, name=column.name, type=column.type)
-        for column in found.returning:
+        for column in proposal.returning:
             row = dataset.columns.get(name=column.name)
             row = claim(row, row.version)
             row.active = True

@@ -84,16 +84,16 @@ class DatasetLineage(DatasetPage, DetailPage):
     template_name = "metadata/dataset_lineage.html"
 
     def context(self) -> dict[str, Any]:
-        found = lineage(self.row)
-        keys = stable_keys(found)
+        graph = lineage(self.row)
+        keys = stable_keys(graph)
 
         def url_of(node: LineageNode) -> str:
             return reverse("source_page" if node.kind == "source" else "dataset_lineage", args=[keys[node.id]])
 
-        flowing = {end for edge in found.edges if edge.kind != "reference" for end in (edge.start, edge.end)}
-        others = [(node, url_of(node), layer_of(node)) for node in found.nodes if node.distance != 0]
+        flowing = {end for edge in graph.edges if edge.kind != "reference" for end in (edge.start, edge.end)}
+        others = [(node, url_of(node), layer_of(node)) for node in graph.nodes if node.distance != 0]
         return super().context() | {
-            "graph": of_lineage(found, url_of),
+            "graph": of_lineage(graph, url_of),
             "upstream": [item for item in others if item[0].distance < 0 and item[0].id in flowing],
             "downstream": [item for item in others if item[0].distance > 0 and item[0].id in flowing],
             "referring": [item for item in others if item[0].id not in flowing],

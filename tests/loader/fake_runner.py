@@ -64,37 +64,37 @@ def emit(event: str, **fields) -> None:
 
 
 def answer(request: dict) -> None:
-    kind, request_id, told = request["kind"], request["id"], script()
+    kind, request_id, settings = request["kind"], request["id"], script()
     stop = CANCELED[request_id]
     if kind != "ping":
-        speak(told)
-    if told.get("die_on") == kind:
+        speak(settings)
+    if settings.get("die_on") == kind:
         os.kill(os.getpid(), signal.SIGKILL)
-    if kind in told.get("deaf_on", ()):
+    if kind in settings.get("deaf_on", ()):
         threading.Event().wait()
-    if kind in told.get("hang_on", ()):
+    if kind in settings.get("hang_on", ()):
         stop.wait()
         emit("finished", id=request_id, status="canceled")
         return
-    path = {"commits": told["commits"]} if "commits" in told else {}
-    emit("finished", id=request_id, **path, **ANSWERS[kind](request_id, request.get("body"), told, stop))
+    path = {"commits": settings["commits"]} if "commits" in settings else {}
+    emit("finished", id=request_id, **path, **ANSWERS[kind](request_id, request.get("body"), settings, stop))
 
 
-def speak(told: dict) -> None:
-    for line in told.get("print", ()):
+def speak(settings: dict) -> None:
+    for line in settings.get("print", ()):
         print(line, file=sys.stderr, flush=True)
-    if "log" in told:
+    if "log" in settings:
         try:
-            raise ConnectionError(told["log"])
+            raise ConnectionError(settings["log"])
         except ConnectionError:
-            logging.getLogger("loader.spark.loads.load").exception("it failed: %s", told["log"])
+            logging.getLogger("loader.spark.loads.load").exception("it failed: %s", settings["log"])
 
 
-def observe(_id, body, told, _stop) -> dict:
-    known = told.get("observed", {})
+def observe(_id, body, settings, _stop) -> dict:
+    known = settings.get("observed", {})
     there = [key for key in body["tables"] if key in known]
     shown = {key: known[key] for key in there if body.get("dropped") or not known[key].get("dropped")}
-    unreadable = [key for key in body["tables"] if key in told.get("unreadable", ())]
+    unreadable = [key for key in body["tables"] if key in settings.get("unreadable", ())]
     if unreadable and not body["skip_unreadable"]:
         return {"status": "failed", "error": {"code": "UNREADABLE_TABLE", "message": f"{unreadable[0]} is damaged"}}
     answer = {key: table for key, table in shown.items() if key not in unreadable}
@@ -102,25 +102,25 @@ def observe(_id, body, told, _stop) -> dict:
     return {"status": "succeeded", "answer": answer, "unreadable": errors}
 
 
-def execute(request_id, body, told, stop) -> dict:
+def execute(request_id, body, settings, stop) -> dict:
     """Change each step's table to the step's result, and update the script at once."""
-    known = told.get("observed", {})
+    known = settings.get("observed", {})
     manifest = from_json(ExecuteManifest, body)
     for ordinal, step in enumerate(manifest.steps):
         if ordinal in manifest.done:
             continue
-        if stop.wait(told.get("step_pause", 0)):
+        if stop.wait(settings.get("step_pause", 0)):
             return {"status": "canceled"}
         key = step.table.key
         before = known.get(key, {}).get("version")
         emit("step_started", id=request_id, ordinal=ordinal, statement=f"do {step.op}", version_before=before)
-        if step.table.name in told.get("fail_steps", ()):
+        if step.table.name in settings.get("fail_steps", ()):
             error = {"code": "STEP_FAILED", "message": f"{step.op} did not work"}
             emit("step_finished", id=request_id, ordinal=ordinal, status="failed", error=error)
             return {"status": "failed"}
         shape, version = becomes(step), 0 if before is None else before + 1
         known[key] = {"key": key, "version": version, **asdict(shape)}
-        SCRIPT.write_text(json.dumps({**told, "observed": known}))
+        SCRIPT.write_text(json.dumps({**settings, "observed": known}))
         emit(
             "step_finished",
             id=request_id,
@@ -133,35 +133,35 @@ def execute(request_id, body, told, stop) -> dict:
     return {"status": "succeeded"}
 
 
-def publish(_id, body, told, _stop) -> dict:
-    if "no_catalog" in told:
-        return {"status": "failed", "error": told["no_catalog"]}
-    return {"status": "succeeded", "answer": {"names": len(body["names"]), "findings": told.get("findings", [])}}
+def publish(_id, body, settings, _stop) -> dict:
+    if "no_catalog" in settings:
+        return {"status": "failed", "error": settings["no_catalog"]}
+    return {"status": "succeeded", "answer": {"names": len(body["names"]), "findings": settings.get("findings", [])}}
 
 
-def sizes(_id, body, told, _stop) -> dict:
-    known = told.get("observed", {})
-    said = told.get("sizes", {"rows": 3, "bytes": 1000, "files": 1})
+def sizes(_id, body, settings, _stop) -> dict:
+    known = settings.get("observed", {})
+    size = settings.get("sizes", {"rows": 3, "bytes": 1000, "files": 1})
     return {
         "status": "succeeded",
-        "answer": {key: {"version": known[key]["version"], **said} for key in body["tables"] if key in known},
+        "answer": {key: {"version": known[key]["version"], **size} for key in body["tables"] if key in known},
     }
 
 
-def dry_run(_id, body, told, _stop) -> dict:
+def dry_run(_id, body, settings, _stop) -> dict:
     answer = {"succeeded": True, "error": None, "steps": [], "tables": {}, "queries": []}
-    return {"status": "succeeded", "answer": told.get("dry_run", answer)}
+    return {"status": "succeeded", "answer": settings.get("dry_run", answer)}
 
 
-def load(request_id, body, told, stop) -> dict:
+def load(request_id, body, settings, stop) -> dict:
     done = dict.fromkeys(body["already_done"], "succeeded")
-    names = {one["dataset"]: one["name"] for one in body["raw"] + body["rawcore"]}
+    names = {entry["dataset"]: entry["name"] for entry in body["raw"] + body["rawcore"]}
     emit("log", id=request_id, level="info", message=f"loading {len(names)} datasets")
-    for one in body["raw"] + body["rawcore"]:
-        key, name = one["dataset"], one["name"]
+    for entry in body["raw"] + body["rawcore"]:
+        key, name = entry["dataset"], entry["name"]
         if key in done:
             continue
-        stopped = [upstream for upstream in one["depends_on"] if done.get(upstream) != "succeeded"]
+        stopped = [upstream for upstream in entry["depends_on"] if done.get(upstream) != "succeeded"]
         if stop.is_set():
             done[key] = "canceled"
             emit("dataset_finished", id=request_id, dataset=key, status="canceled")
@@ -173,19 +173,19 @@ def load(request_id, body, told, stop) -> dict:
             continue
         emit("dataset_started", id=request_id, dataset=key)
         emit("dataset_phase", id=request_id, dataset=key, phase="working")
-        stop.wait(told.get("pause", 0))
+        stop.wait(settings.get("pause", 0))
         while script().get("paused") and not stop.wait(0.02):
             pass
         if key in body["refused"]:
             done[key] = "failed"
             emit("dataset_finished", id=request_id, dataset=key, status="failed", error=body["refused"][key])
             continue
-        if name in told.get("checked", {}):
-            emit("dataset_checked", id=request_id, dataset=key, results=told["checked"][name])
-        if name in told.get("fail", {}):
+        if name in settings.get("checked", {}):
+            emit("dataset_checked", id=request_id, dataset=key, results=settings["checked"][name])
+        if name in settings.get("fail", {}):
             done[key] = "failed"
-            refusal = told["fail"][name]
-            schema = told.get("schemas", {}).get(name)
+            refusal = settings["fail"][name]
+            schema = settings.get("schemas", {}).get(name)
             failed = {"status": "failed", "error": refusal, "schema": schema}
             emit("dataset_finished", id=request_id, dataset=key, seconds=0.1, **failed)
             continue
@@ -194,7 +194,7 @@ def load(request_id, body, told, stop) -> dict:
             emit("dataset_finished", id=request_id, dataset=key, status="canceled")
             continue
         done[key] = "succeeded"
-        counts = {"rows": 3, "duplicates": 0} | ({"new": 3, "open": 3, "versions": 3} if one.get("history") else {})
+        counts = {"rows": 3, "duplicates": 0} | ({"new": 3, "open": 3, "versions": 3} if entry.get("history") else {})
         emit(
             "dataset_finished",
             id=request_id,
@@ -204,8 +204,8 @@ def load(request_id, body, told, stop) -> dict:
             version_before=0,
             version_after=1,
             seconds=0.1,
-            crowded=[name] if name in told.get("crowded", ()) else None,
-            schema=told.get("schemas", {}).get(name),
+            crowded=[name] if name in settings.get("crowded", ()) else None,
+            schema=settings.get("schemas", {}).get(name),
         )
     if stop.is_set():
         return {"status": "canceled"}
@@ -213,37 +213,37 @@ def load(request_id, body, told, stop) -> dict:
     return {"status": "succeeded" if ok else "failed"}
 
 
-def perform_run(request_id, body, told, stop) -> dict:
+def perform_run(request_id, body, settings, stop) -> dict:
     """Answer a revert, prune, compaction or acceptance, which fails if its dataset is listed in ``fail``."""
     about = body.get("load", body)
     key = about["dataset"]
     emit("dataset_started", id=request_id, dataset=key)
-    stop.wait(told.get("pause", 0))
-    refusal = told.get("fail", {}).get(about["name"])
+    stop.wait(settings.get("pause", 0))
+    refusal = settings.get("fail", {}).get(about["name"])
     status = "failed" if refusal else "canceled" if stop.is_set() else "succeeded"
     counts = {"versions": 2, "open": 2} if status == "succeeded" and "load" in body else {}
-    counts |= told.get("disk_use", {})
+    counts |= settings.get("disk_use", {})
     leading = (about.get("history") or about.get("table") or {}).get("key")
-    version = told.get("observed", {}).get(leading, {}).get("version")
+    version = settings.get("observed", {}).get(leading, {}).get("version")
     ended = {"status": status, "counts": counts, "error": refusal, "version_after": version}
     emit("dataset_finished", id=request_id, dataset=key, seconds=0.1, **ended)
-    found = {"version_before": 4, "version_after": 5}
-    if "held" in told:
-        found |= {"held": told["held"], "sequence": max(body["load"]["sequence"], told.get("seen", 0) + 1)}
-    found |= told.get("disk_use", {})
-    tables = {about["name"]: found}
+    result = {"version_before": 4, "version_after": 5}
+    if "held" in settings:
+        result |= {"held": settings["held"], "sequence": max(body["load"]["sequence"], settings.get("seen", 0) + 1)}
+    result |= settings.get("disk_use", {})
+    tables = {about["name"]: result}
     return {"status": status, "answer": {"tables": tables if status == "succeeded" else {}}}
 
 
-def read(_id, body, told, _stop) -> dict:
-    answers = told.get("answers", {})
+def read(_id, body, settings, _stop) -> dict:
+    answers = settings.get("answers", {})
     if body["kind"] not in answers:
         return {"status": "failed", "error": {"code": "NO_TABLE", "message": "it is not there"}}
     return {"status": "succeeded", "answer": answers[body["kind"]]}
 
 
-def check(_id, body, told, _stop) -> dict:
-    answers = told.get("answers", {})
+def check(_id, body, settings, _stop) -> dict:
+    answers = settings.get("answers", {})
     if body["name"] not in answers:
         return {"status": "failed", "error": {"code": "NO_TABLE", "message": "it is not there"}}
     answer = answers[body["name"]]
@@ -272,11 +272,11 @@ def main() -> None:
     printed = logging.StreamHandler()
     printed.setFormatter(MarkedLines())
     logging.basicConfig(level=logging.INFO, handlers=[printed])
-    told = script()
-    if "fatal" in told:
-        emit("fatal", error=told["fatal"])
+    settings = script()
+    if "fatal" in settings:
+        emit("fatal", error=settings["fatal"])
         sys.exit(1)
-    if not told.get("mute"):
+    if not settings.get("mute"):
         emit("ready", pid=os.getpid(), seconds=0.0)
     for line in sys.stdin:
         request = json.loads(line)

@@ -57,8 +57,8 @@ class Family:
                 dataset.sequence += 1
                 run = run_id or f"run-{at}"
                 made.append(dataset.manifest(dataset.deliver(rows), at=at, run_id=run, **options))
-        raw = tuple(load for one in made for load in one.raw)
-        rawcore = [load for one in made for load in one.rawcore]
+        raw = tuple(load for manifest in made for load in manifest.raw)
+        rawcore = [load for manifest in made for load in manifest.rawcore]
         loaded = {load.dataset for load in (*raw, *rawcore)}
         return replace(made[0], raw=raw, rawcore=tuple(self._related(load, loaded) for load in rawcore))
 
@@ -101,6 +101,6 @@ class Family:
 
     def joined(self) -> dict[int, str | None]:
         """Return the value of each order's plant; an order without a known plant is left out."""
-        orders, plants = (one.table(one.rawcore_spec).frame() for one in (self.orders, self.plants))
+        orders, plants = (dataset.table(dataset.rawcore_spec).frame() for dataset in (self.orders, self.plants))
         rows = orders.join(plants, orders.plant_key == plants.rc_t_plant_key).select(orders.id, plants.v).collect()
         return {row[0]: row[1] for row in rows}

@@ -126,7 +126,7 @@ class Dataset:
         to copies: a test that reads by name calls ``evolve`` first.
         """
         assert self.sequence == 0, "a test begins once"
-        described = repr([type(self), *(getattr(self, one.name) for one in fields(self)[2:]), loads])
+        described = repr([type(self), *(getattr(self, attribute.name) for attribute in fields(self)[2:]), loads])
         begun = _BEGUN.get(described)
         if begun is None:
             begun = _BEGUN[described] = self._begun(loads)
@@ -153,7 +153,7 @@ class Dataset:
 
     def evolve(self) -> list[str]:
         """Create what is missing; return the steps that ran."""
-        observed = {t.key: found for t in self.tables() if (found := self.table(t).observe())}
+        observed = {t.key: observation for t in self.tables() if (observation := self.table(t).observe())}
         planned = plan_steps(self.tables(), observed, readers=self.readers)
         assert steps.execute(self.spark, self.warehouse, planned, self._record)
         return [step.describe() for step in planned]

@@ -20,7 +20,7 @@ class Kept(Dataset):
 
     def _columns(self, typed: bool) -> tuple[ColumnState, ...]:
         columns = super()._columns(typed)
-        return tuple(one for one in columns if one.name != self.policy.get("op")) if typed else columns
+        return tuple(column for column in columns if column.name != self.policy.get("op")) if typed else columns
 
     def maintenance(self) -> RawcoreLoad:
         """Return the dataset's load for a maintenance run, with the next number."""
@@ -45,9 +45,9 @@ class Kept(Dataset):
     def perform_run(self, kind: str, manifest: Any) -> tuple[str, dict]:
         """Perform a maintenance run; return its status and the dataset's finishing event."""
         self.events = []
-        said = perform_run(self.spark, self.warehouse, kind, manifest, self._record, threading.Event(), kind)
-        self.answer = said["answer"]
-        return said["status"], finished(self.events, self.state.key)
+        result = perform_run(self.spark, self.warehouse, kind, manifest, self._record, threading.Event(), kind)
+        self.answer = result["answer"]
+        return result["status"], finished(self.events, self.state.key)
 
     def revert_manifest(self, run_id: str, sequence: int, **more: Any) -> RevertManifest:
         load = self.maintenance()
@@ -66,8 +66,8 @@ class Kept(Dataset):
         spec = self.history_spec
         names = [spec.column(purpose).name for purpose in ("started_at", "ended_at", "state", "segment")]
         rows = self.table(spec).frame().selectExpr("*", *(f"CAST({n} AS STRING) AS __{n}" for n in names)).collect()
-        found = [(row["id"], row["v"], *(row[f"__{names[i]}"] for i in (0, 1, 2))) for row in rows]
-        return sorted(found, key=str)
+        versions = [(row["id"], row["v"], *(row[f"__{names[i]}"] for i in (0, 1, 2))) for row in rows]
+        return sorted(versions, key=str)
 
     def rawcore_keys(self) -> list:
         return sorted(row["id"] for row in self.table(rawcore_table(self.state)).frame().select("id").collect())

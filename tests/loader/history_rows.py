@@ -71,7 +71,7 @@ class WrittenHistory:
     def create(self) -> None:
         """Create the tables, or add new columns."""
         specs = (self.rawcore, self.history)
-        observed = {spec.key: found for spec in specs if (found := self.table(spec).observe())}
+        observed = {spec.key: observation for spec in specs if (observation := self.table(spec).observe())}
         assert steps.execute(self.spark, self.warehouse, plan_steps(specs, observed), lambda *_, **__: None)
 
     def write(self, *versions: dict[str, Any], rawcore: list[dict[str, Any]] | None = None) -> None:

@@ -177,14 +177,14 @@ class Installation:
 
     def commits(self) -> dict[str, list[dict]]:
         """Return the commit metadata of executions by table folder, in order."""
-        found: dict[str, list[dict]] = {}
+        signatures: dict[str, list[dict]] = {}
         for log in sorted((self.folder / "warehouse").glob("*/_delta_log/*.json")):
             for line in log.read_text().splitlines():
-                said = json.loads(line).get("commitInfo", {}).get("userMetadata") or "{}"
-                signature = json.loads(said)
+                user_metadata = json.loads(line).get("commitInfo", {}).get("userMetadata") or "{}"
+                signature = json.loads(user_metadata)
                 if signature.get("what") == "execution":
-                    found.setdefault(log.parents[1].name, []).append(signature)
-        return found
+                    signatures.setdefault(log.parents[1].name, []).append(signature)
+        return signatures
 
 
 def make_installation(folder: Path, described: str = SHOP, servers: dict[str, str] | None = None) -> Installation:

@@ -18,9 +18,9 @@ def times(cron: str, zone: str = "UTC", after: datetime = SATURDAY, count: int =
 
 
 def refused(cron: str, zone: str = "UTC") -> MetadataError:
-    with pytest.raises(MetadataError) as said:
+    with pytest.raises(MetadataError) as error:
         read(cron, zone)
-    return said.value
+    return error.value
 
 
 # --- when ----------------------------------------------------------------------------------------
@@ -62,8 +62,8 @@ def test_time_inside_the_daylight_saving_gap_moves_to_the_end_of_the_gap():
 
 def test_time_that_occurs_twice_when_clocks_go_back_is_due_once():
     before = datetime(2026, 10, 24, 12, tzinfo=UTC)
-    found = read("30 2 * * *", "Europe/Berlin").first(2, after=before)
-    assert [time.astimezone(UTC) for time in found] == [
+    moments = read("30 2 * * *", "Europe/Berlin").first(2, after=before)
+    assert [time.astimezone(UTC) for time in moments] == [
         datetime(2026, 10, 25, 0, 30, tzinfo=UTC),
         datetime(2026, 10, 26, 1, 30, tzinfo=UTC),
     ]
@@ -77,8 +77,8 @@ def test_repeated_hour_does_not_make_a_past_time_due_again():
 
 def test_frequent_times_are_due_in_both_repeated_hours():
     before = datetime(2026, 10, 24, 23, 40, tzinfo=UTC)
-    found = read("*/30 * * * *", "Europe/Berlin").first(5, after=before)
-    assert {later - earlier for earlier, later in pairwise(time.astimezone(UTC) for time in found)} == {
+    moments = read("*/30 * * * *", "Europe/Berlin").first(5, after=before)
+    assert {later - earlier for earlier, later in pairwise(time.astimezone(UTC) for time in moments)} == {
         timedelta(minutes=30)
     }
 
@@ -94,8 +94,8 @@ LINES = ("30 2 * * *", "*/20 * * * *", "0 */3 * * *", "15 1-3 * * SUN", "0 0 1 *
 )
 def test_due_times_are_in_the_future_and_increasing(line, zone, instant):
     """A due time in the past would start a run again and again."""
-    found = [instant, *(time.astimezone(UTC) for time in read(line, zone).first(4, after=instant))]
-    assert all(earlier < later for earlier, later in pairwise(found))
+    moments = [instant, *(time.astimezone(UTC) for time in read(line, zone).first(4, after=instant))]
+    assert all(earlier < later for earlier, later in pairwise(moments))
 
 
 # --- what is wrong ----------------------------------------------------------------------------------

@@ -189,8 +189,8 @@ def _keep_history(plan: DatasetPlan, before: Placed, why: str) -> None:
     name = before.history.qualified_name
     message = f"{why}; every version stays where it is"
     plan.drafts.append(Draft(_on_table(before, HISTORY, ops.RETIRE_TABLE, before.history, message=message)))
-    said = f"{why}, and {name} is kept as it is, without new versions; drop it by hand if it is no longer needed"
-    plan.warnings.append(Warning("HISTORY_KEPT", name, message=said))
+    text = f"{why}, and {name} is kept as it is, without new versions; drop it by hand if it is no longer needed"
+    plan.warnings.append(Warning("HISTORY_KEPT", name, message=text))
 
 
 # --- missing tables, materialization ---------------------------------------------------------

@@ -69,7 +69,7 @@ class Downstream:
 
         The parent is found by the columns that the foreign key is paired with.
         """
-        columns = [(own, column) for own, states in self._states.items() for one in states for column in one.columns]
+        columns = [(own, column) for own, states in self._states.items() for item in states for column in item.columns]
         owners = {column.key: own for own, column in columns}
         for own, column in columns:
             rule = rule_for_unknown_parents(column) if column.role == FOREIGN_KEY else KEEP
@@ -147,7 +147,7 @@ class Downstream:
             before, after = states
             history = self._histories.get(reader)
             if before.filter == after.filter and _mentions(after.filter, names):
-                found = history or self.of_rows(reader)
+                reached_history = history or self.of_rows(reader)
             else:
                 there = {column.key: column for column in before.columns}
                 named = [
@@ -156,18 +156,18 @@ class Downstream:
                     if _names(column, names) and _stays(column, there.get(column.key))
                 ]
                 reached = (history or self.of_column(reader, column.key) for column in named)
-                found = next(filter(None, reached), "")
-            if found:
-                return found
+                reached_history = next(filter(None, reached), "")
+            if reached_history:
+                return reached_history
         return ""
 
     def _of_column(self, dataset: str, column: str) -> str:
         own = [column for state in self._states[dataset] for column in state.columns]
-        if any(one.key == column and one.role == BUSINESS_KEY for one in own):
+        if any(own_column.key == column and own_column.role == BUSINESS_KEY for own_column in own):
             return self.of_rows(dataset)
-        names = frozenset(one.name.lower() for one in own if one.key == column)
+        names = frozenset(own_column.name.lower() for own_column in own if own_column.key == column)
         tables = {name.lower() for state in self._states[dataset] for name in _tables_of(state)}
-        pairs = [one for one in own if one.role == FOREIGN_KEY and column in _children(one)]
+        pairs = [pair for pair in own if pair.role == FOREIGN_KEY and column in _children(pair)]
         reached = [self.of_column(dataset, pair.key) for pair in pairs]
         if parent := self._ghosts.get((dataset, column)):
             reached.append(self._histories.get(parent) or self.of_rows(parent))
@@ -180,7 +180,7 @@ class Downstream:
     def _in_readers(self, dataset: str, column: str, names: frozenset[str], tables: set[str]) -> Iterable[str]:
         for reader in sorted(self._readers.get(dataset, ())):
             for state in self._states[reader]:
-                reached = [one for one in state.columns if _reads(one, column, names)]
+                reached = [candidate for candidate in state.columns if _reads(candidate, column, names)]
                 unknown = not any(column.inputs or column.expression for column in state.columns)
                 decides = bool(state.select) and decides_rows(state.select, tables, names)
                 if unknown or decides or _mentions(state.filter, names):

@@ -89,13 +89,13 @@ def _is_same_contract(before: Any, after: Any) -> bool:
 
 def _choices(part: Any) -> dict[tuple[str, str], Any]:
     """Return the choices of sources by the source's key and the choice's name."""
-    found = {} if isinstance(part, dict | None) else {("", SOURCES): part}
-    for key, rule in (part.items() if isinstance(part, dict) else ()):
+    choices = {} if isinstance(part, dict | None) else {("", SOURCES): part}
+    for key, rule in part.items() if isinstance(part, dict) else ():
         grouped = rule if isinstance(rule, dict) else {SOURCES: rule}
         for name, value in grouped.items():
             is_group = name in (OPTIONS, INTAKE) and isinstance(value, dict)
-            found |= {(key, field): item for field, item in value.items()} if is_group else {(key, name): value}
-    return found
+            choices |= {(key, field): item for field, item in value.items()} if is_group else {(key, name): value}
+    return choices
 
 
 # --- checks ------------------------------------------------------------------------------------

@@ -27,13 +27,13 @@ class Command(ProductCommand):
         parser.add_argument("--local", action="store_true", help="refresh in this process")
 
     def run(self, *, report: str, local: bool, **_: Any) -> None:
-        found, user = report_named(report), current_actor().user
-        must_be_permitted(user, Permission.EXECUTE_REPORTS, on=place_of_report(found))
+        row, user = report_named(report), current_actor().user
+        must_be_permitted(user, Permission.EXECUTE_REPORTS, on=place_of_report(row))
         try:
-            refresh_now(environment=found.environment, keys=tables_of(found), sizes=True, local=local or None)
+            refresh_now(environment=row.environment, keys=tables_of(row), sizes=True, local=local or None)
         except CannotRefresh as problem:
             raise CommandExit(FAILED, problem.one_line(), problem.code) from problem
-        preview = make_preview(report=found, user=user)
+        preview = make_preview(report=row, user=user)
         self.print_json(described(preview))
         if not self._as_json:
             for line in _lines(preview):

@@ -30,11 +30,11 @@ class Command(ProductCommand):
     def run(self, *, record: str | None, environment: str | None, artifact: Path | None, **_: Any) -> None:
         if artifact is not None and record is None:
             raise CommandExit(INVALID, "--artifact goes with a record", "usage")
-        found = records(environment=environment_named(environment) if environment else None)
+        rows = records(environment=environment_named(environment) if environment else None)
         if record is not None:
             self._one(record_named(record), artifact)
             return
-        listed = [(row, verify(record_artifact(row))) for row in found]
+        listed = [(row, verify(record_artifact(row))) for row in rows]
         self.print_json({"records": [_described(row, findings) for row, findings in listed]})
         if not self._as_json:
             for row, findings in listed:
@@ -57,12 +57,14 @@ class Command(ProductCommand):
 
     def _print_undo(self, row: ExecutionRecord) -> None:
         """Print how each operation can be undone, with the numbers that 'manage.py undo' takes."""
-        for one in offered(row):
-            numbers = " ".join(str(ordinal + 1) for ordinal in one.ordinals)
+        for offer in offered(row):
+            numbers = " ".join(str(ordinal + 1) for ordinal in offer.ordinals)
             back = (
-                one.refused.one_line() if one.refused is not None else ", ".join(one.undo_steps) or "no table changes"
+                offer.refused.one_line()
+                if offer.refused is not None
+                else ", ".join(offer.undo_steps) or "no table changes"
             )
-            self.say(f"  undo  {numbers}: {f'{one.refused.code}: ' if one.refused is not None else ''}{back}")
+            self.say(f"  undo  {numbers}: {f'{offer.refused.code}: ' if offer.refused is not None else ''}{back}")
 
 
 def _line(row: ExecutionRecord) -> str:

@@ -149,10 +149,10 @@ def _view(state: DatasetState, by_key: Mapping[str, DatasetState]) -> Entry | No
     if not state.active:
         return None
     try:
-        found = query_of_view(state, by_key)
+        view_query = query_of_view(state, by_key)
     except MetadataError:
         return None
-    query, reads = found.sql, tuple(table.qualified_name for table in found.tables)
+    query, reads = view_query.sql, tuple(table.qualified_name for table in view_query.tables)
     if not reads:
         return None
     return Entry(state.qualified_name, VIEW, state.key, view_table(state), query=query, reads=reads)

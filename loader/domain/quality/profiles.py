@@ -101,10 +101,10 @@ def suggested(
     ``known`` are kinds and columns of existing checks; ``skip`` are columns that a load checks anyway or that no check
     can name.
     """
-    found = [item for profile in profiles if profile.name not in skip for item in _of_column(profile)]
+    suggestions = [item for profile in profiles if profile.name not in skip for item in _of_column(profile)]
     if profiles and profiles[0].rows >= _LEAST_ROWS:
-        found.append(Suggestion("row count", check_kinds.ROW_COUNT_CHANGE, {}, f"{profiles[0].rows:,} rows now"))
-    return [item for item in found if (item.kind, tuple(item.arguments.get("columns", ()))) not in known]
+        suggestions.append(Suggestion("row count", check_kinds.ROW_COUNT_CHANGE, {}, f"{profiles[0].rows:,} rows now"))
+    return [item for item in suggestions if (item.kind, tuple(item.arguments.get("columns", ()))) not in known]
 
 
 def _of_column(item: ColumnProfile) -> list[Suggestion]:
@@ -112,28 +112,28 @@ def _of_column(item: ColumnProfile) -> list[Suggestion]:
     if present < _LEAST_ROWS:
         return []
     name, column = item.name, {"columns": [item.name]}
-    found = []
+    checks = []
     if not item.nulls:
-        found.append(Suggestion(f"{name} is filled", check_kinds.NOT_NULL, column, f"no NULL in {item.rows:,} rows"))
+        checks.append(Suggestion(f"{name} is filled", check_kinds.NOT_NULL, column, f"no NULL in {item.rows:,} rows"))
     if item.hidden:
-        return found
+        return checks
     shape = shape_of(parse(item.type))
     if item.distinct >= _NEARLY_ALL * present and not item.values_complete and shape != "time":
-        found.append(
+        checks.append(
             Suggestion(f"{name} is unique", check_kinds.UNIQUE, column, f"about {item.distinct:,} distinct values")
         )
     values = [value for value, _ in item.top]
     if item.values_complete and shape == "text" and len(values) == item.distinct <= _MOST_ACCEPTED:
         arguments = column | {"values": sorted(values)}
-        found.append(Suggestion(f"{name} is known", check_kinds.ACCEPTED_VALUES, arguments, f"{len(values)} values"))
+        checks.append(Suggestion(f"{name} is known", check_kinds.ACCEPTED_VALUES, arguments, f"{len(values)} values"))
     if shape == "number" and item.minimum is not None and float(item.minimum) >= 0:
         arguments = column | {"minimum": "0"}
-        found.append(
+        checks.append(
             Suggestion(f"{name} is not negative", check_kinds.RANGE, arguments, f"the minimum is {item.minimum}")
         )
     is_fixed = item.max_length is not None and item.min_length == item.max_length
     if shape == "text" and is_fixed and not item.values_complete:
         arguments = column | {"minimum": str(item.min_length), "maximum": str(item.max_length)}
         reason = f"every text has {item.max_length} characters"
-        found.append(Suggestion(f"length of {name}", check_kinds.LENGTH, arguments, reason))
-    return found
+        checks.append(Suggestion(f"length of {name}", check_kinds.LENGTH, arguments, reason))
+    return checks

@@ -110,8 +110,8 @@ def delivered_rows(answer: Mapping, table: TableSpec) -> list[dict[str, str]]:
     if not set(names.values()) <= set(answer["columns"]):
         return [{} for _ in answer["rows"]]
     places = {name: answer["columns"].index(own) for name, own in names.items()}
-    found = [{name: row[place] for name, place in places.items()} for row in answer["rows"]]
-    return [item if all(item.values()) else {} for item in found]
+    origins = [{name: row[place] for name, place in places.items()} for row in answer["rows"]]
+    return [item if all(item.values()) else {} for item in origins]
 
 
 def heading(name: str, table: TableSpec, personal: Collection[str] = (), masked: Collection[str] = ()) -> Heading:

@@ -76,15 +76,15 @@ def columns_choosing_rows(text: str) -> frozenset[tuple[frozenset[str], str]] | 
         if not isinstance(alias.parent, exp.Table):
             by_alias.setdefault(alias.name.lower(), set()).add("")
     tables = frozenset(name for names in by_alias.values() for name in names if name)
-    found = set()
+    references = set()
     for name in tree.find_all(exp.Identifier):
         column = name.parent
         if isinstance(column, exp.Table):
             continue
         is_qualified = isinstance(column, exp.Column) and column.this is name and not column.args.get("db")
         own = by_alias.get(column.table.lower(), {""}) if is_qualified else {""}
-        found.add((tables if "" in own else frozenset(own), name.name.lower()))
-    return frozenset(found)
+        references.add((tables if "" in own else frozenset(own), name.name.lower()))
+    return frozenset(references)
 
 
 def _without_results(tree: exp.Expression) -> exp.Expression:
@@ -278,9 +278,7 @@ class _MaskedLineage:
             return any(self._source_reads(scope, source, column.name.lower(), seen) for source in sources)
         return any(self._any_of(source, seen) for source in sources)
 
-    def _source_reads(
-        self, scope: Scope, source: exp.Table | Scope, name: str, seen: set[tuple[int, int]]
-    ) -> bool:
+    def _source_reads(self, scope: Scope, source: exp.Table | Scope, name: str, seen: set[tuple[int, int]]) -> bool:
         if isinstance(source, Scope) and isinstance(source.expression, exp.Lateral):
             is_new = (id(source), -1) not in seen
             seen.add((id(source), -1))

@@ -89,19 +89,19 @@ def claims_of(
     ``has_link``: the header Link names a next page. Members of records are no claims. Without paging, names that any
     document may have count beside a sign of pages only.
     """
-    found: dict[str, list[Claim]] = {"records": [], "pages": [], "more": [], "following": []}
+    by_kind: dict[str, list[Claim]] = {"records": [], "pages": [], "more": [], "following": []}
     for kind, claim in _in_headers(headers):
-        found[kind].append(claim)
+        by_kind[kind].append(claim)
     if has_link:
-        found["following"].append(Claim(1, "Link"))
+        by_kind["following"].append(Claim(1, "Link"))
     if path:
         for place, member, is_part in _envelopes(document, path):
             for kind, claim in _in_object(place, member, believes_all=is_paged or is_part):
-                found[kind].append(claim)
-    if status == 206 and not is_paged and not found["records"]:
-        found["more"].append(Claim(1, "status 206"))
+                by_kind[kind].append(claim)
+    if status == 206 and not is_paged and not by_kind["records"]:
+        by_kind["more"].append(Claim(1, "status 206"))
     # The largest claim decides: counts of the page itself are smaller ones.
-    largest = {kind: max(claims, key=lambda claim: claim.value) for kind, claims in found.items() if claims}
+    largest = {kind: max(claims, key=lambda claim: claim.value) for kind, claims in by_kind.items() if claims}
     return Claims(**largest, failure=_failure(document) if path else "")
 
 

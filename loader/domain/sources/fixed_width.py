@@ -22,8 +22,8 @@ def check_encoding(shown: str, options: ReadingOptions) -> None:
 def ebcdic_line_end(beginning: bytes) -> str:
     """Return the byte that ends the lines of an EBCDIC file, as an ASCII character: the first one that occurs."""
     places = {end: beginning.find(end.encode("ascii")) for end in EBCDIC_LINE_ENDS}
-    found = {place: end for end, place in places.items() if place >= 0}
-    return found[min(found)] if found else "\x25"
+    ends = {place: end for end, place in places.items() if place >= 0}
+    return ends[min(ends)] if ends else "\x25"
 
 
 def problem_of(line: str, positions: Sequence[tuple[str, int, int]]) -> str:

@@ -21,8 +21,8 @@ def value_of(text: str) -> str | None:
 
 def texts_of(column: str, names: Iterable[str]) -> tuple[str, set[str]]:
     """Return the spelling of a column's name in folders, and the texts of its values there."""
-    found = [(key, value) for name in names for key, value in _pairs(name) if unquote(key) == column]
-    return found[0][0], {value for _, value in found}
+    pairs = [(key, value) for name in names for key, value in _pairs(name) if unquote(key) == column]
+    return pairs[0][0], {value for _, value in pairs}
 
 
 def shared_columns(names: Iterable[str]) -> tuple[str, ...]:

@@ -29,14 +29,14 @@ def networks_of(hosts: Collection[str], port: int) -> tuple[Network, ...]:
 
     An address with another port is left out.
     """
-    found = []
+    networks = []
     for entry in hosts:
         text = entry.strip()
         match = _PORT.fullmatch(text)
         if match and int(match[2]) != port:
             continue
         try:
-            found.append(ip_network((match[1] if match else text).strip("[]")))
+            networks.append(ip_network((match[1] if match else text).strip("[]")))
         except ValueError:
             continue  # the name of a host
-    return tuple(found)
+    return tuple(networks)

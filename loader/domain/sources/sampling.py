@@ -209,10 +209,10 @@ def _json(values: list[str]) -> Found:
     )
 
 
-def _typed_as(data_type: DataType, values: list[str], looks: Callable[[str], object], said: str) -> Found:
+def _typed_as(data_type: DataType, values: list[str], looks: Callable[[str], object], reason: str) -> Found:
     # Blanks around a value are part of a text, so a value that has them is taken for a text.
     fits = all(value == value.strip() and looks(value) and holds(data_type, value) for value in values)
-    return (data_type, said) if fits else None
+    return (data_type, reason) if fits else None
 
 
 _READERS: tuple[tuple[str, Callable[[list[str]], Found]], ...] = (
@@ -293,7 +293,7 @@ class Line:
 
 def compare_contract(
     known: Sequence[KnownColumn],
-    found: Sequence[SampledColumn],
+    sampled: Sequence[SampledColumn],
     values: Mapping[str, Iterable[Value]],
     *,
     typed: bool,
@@ -307,8 +307,8 @@ def compare_contract(
     """
     by_name = {column.name: column for column in known}
     names = {column.name.lower(): column.name for column in known}
-    lines, delivered = [], {column.name for column in found}
-    for column in found:
+    lines, delivered = [], {column.name for column in sampled}
+    for column in sampled:
         match = by_name.get(column.name)
         if match is not None:
             lines.append(
@@ -343,7 +343,7 @@ def compare_contract(
 
 def _known(
     known: KnownColumn,
-    found: SampledColumn,
+    sampled: SampledColumn,
     values: Iterable[Value],
     *,
     typed: bool,
@@ -352,23 +352,23 @@ def _known(
 ) -> Line:
     if not known.active:
         message = "is retired in the contract"
-        return Line(RETURNING, known.name, known.type, known.nullable, message, found, known)
+        return Line(RETURNING, known.name, known.type, known.nullable, message, sampled, known)
     differs, wanted = [], known.type
     if typed:
-        if found.type != known.type and stored_type(found.type) != known.type:
-            differs.append(f"the contract says {known.type}, {found.evidence}")
-            wanted = found.type
+        if sampled.type != known.type and stored_type(sampled.type) != known.type:
+            differs.append(f"the contract says {known.type}, {sampled.evidence}")
+            wanted = sampled.type
     else:
         contradicted = contradiction(known.type, values, formats, masked=masked)
         if contradicted:
             differs.append(contradicted)
-            wanted = found.type
+            wanted = sampled.type
     nullable = known.nullable
-    if found.nulls and not known.nullable and known.key_ordinal is None:
-        differs.append(f"{found.nulls:,} of {found.rows:,} rows have no value, where there must be one")
+    if sampled.nulls and not known.nullable and known.key_ordinal is None:
+        differs.append(f"{sampled.nulls:,} of {sampled.rows:,} rows have no value, where there must be one")
         nullable = True
-    if found.nulls and known.key_ordinal is not None:
+    if sampled.nulls and known.key_ordinal is not None:
         message = "rows have no value in the business key: a load will refuse them"
-        differs.append(f"{found.nulls:,} of {found.rows:,} {message}")
+        differs.append(f"{sampled.nulls:,} of {sampled.rows:,} {message}")
     status = CHANGED if wanted != known.type or nullable != known.nullable else SAME
-    return Line(status, known.name, wanted, nullable, "; ".join(differs), found, known)
+    return Line(status, known.name, wanted, nullable, "; ".join(differs), sampled, known)

@@ -47,11 +47,11 @@ def upload_location(location: str, name: str, *, source_format: str, is_folder: 
 
 
 def _check_format(name: str, source_format: str) -> None:
-    found = format_of(name)
-    if found and found != source_format:
+    name_format = format_of(name)
+    if name_format and name_format != source_format:
         raise Refusal(
             "OTHER_FORMAT",
-            f"{name} is {label_of(found)} by its ending, and the source is {label_of(source_format)}",
+            f"{name} is {label_of(name_format)} by its ending, and the source is {label_of(source_format)}",
             file=name,
             hint="Upload a file of the source's format, or edit the source.",
         )

@@ -54,8 +54,8 @@ def _datasets(names: list[str]) -> list[TargetDataset]:
         return list(rows.filter(checks__active=True).distinct().order_by("schema__name", "name"))
     by_key = {state.key: state for state in dataset_states()}
     keys = dict.fromkeys(named_dataset(by_key, name).key for name in names)
-    found = {str(row.key): row for row in rows.filter(key__among=keys)}
-    return [found[key] for key in keys if key in found]
+    datasets = {str(row.key): row for row in rows.filter(key__among=keys)}
+    return [datasets[key] for key in keys if key in datasets]
 
 
 def _report(dataset: TargetDataset, read: ReadRequest) -> dict[str, Any]:

@@ -51,11 +51,11 @@ class Command(ProductCommand):
 
     def outcomes(self, tests: ModelTests) -> list[ModelTestOutcome]:
         """Return the outcomes of the tests, from a Spark session of this command."""
-        found: list[ModelTestOutcome] = []
+        outcomes: list[ModelTestOutcome] = []
         if tests.tests:
             with temporary_runner("test_models") as runner:
-                run_cases(runner, "model_tests", tests, lambda told: found.append(from_json(ModelTestOutcome, told)))
-        return found
+                run_cases(runner, "model_tests", tests, lambda item: outcomes.append(from_json(ModelTestOutcome, item)))
+        return outcomes
 
     def _say_outcome(self, outcome: ModelTestOutcome) -> None:
         sign = "passed" if outcome.passed else "failed"

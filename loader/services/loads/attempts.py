@@ -150,8 +150,8 @@ def tell_run_ended(run_pk: int) -> None:
         _settle_failures(run)
     if run.status not in _BECAME:
         return
-    said = (without_examples(error, "") or {}).get("message", "")
-    message = f": {said}" if said and run.status != states.BLOCKED else ""
+    reason = (without_examples(error, "") or {}).get("message", "")
+    message = f": {reason}" if reason and run.status != states.BLOCKED else ""
     tell(
         event=Kind.LOAD_FAILED,
         title=f"{_name(run)} {run.run_id} in {environment} {_BECAME[run.status]}{message}",

@@ -74,7 +74,7 @@ def descendants_manifest(
     ]
     rows = TargetDataset.objects.filter(history_of=None, schema__name__in={item.schema for item in readers})
     names = {str(row): row for row in rows.select_related("schema")}
-    found = [(item, names[item.qualified_name]) for item in readers if item.qualified_name in names]
+    pairs = [(item, names[item.qualified_name]) for item in readers if item.qualified_name in names]
     user = read.requested_by
     return ReadManifest(
         DESCENDANTS,
@@ -82,7 +82,7 @@ def descendants_manifest(
         arguments=dict(read.arguments),
         timeout_seconds=timeout_seconds,
         descendants=tuple(
-            _descendant(item, row, table, states, user) for item, row in found if user is None or may_read(user, row)
+            _descendant(item, row, table, states, user) for item, row in pairs if user is None or may_read(user, row)
         ),
     )
 

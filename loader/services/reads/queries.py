@@ -298,7 +298,7 @@ def completions(user: Any, text: str) -> list[Completion]:
     states = _visible(user, environment)
     names = [name for state in states for name in names_of_dataset(state) if text in name.lower()]
     if len(names) < MOST_COMPLETIONS and text:
-        names += [state.qualified_name for state in states if any(text in one.name.lower() for one in state.columns)]
+        names += [state.qualified_name for state in states if any(text in item.name.lower() for item in state.columns)]
     chosen = list(dict.fromkeys(names))[:MOST_COMPLETIONS]
     entries = published(environment=environment, names={name.lower() for name in chosen})
     datasets = _datasets(entries)

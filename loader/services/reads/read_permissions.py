@@ -87,9 +87,9 @@ def masking_for(user: Any, dataset: TargetDataset, table: TableSpec, *environmen
     return masking_of(table, sensitive_of(classification(base)), HistoryPolicy.from_dict(base.history_policy), secret)
 
 
-def sensitive_of(found: Classification) -> Sensitive:
+def sensitive_of(classification: Classification) -> Sensitive:
     """Return a classification in the type of the loader's rules."""
-    return Sensitive(found.sensitive, found.sensitive_present, found.known)
+    return Sensitive(classification.sensitive, classification.sensitive_present, classification.known)
 
 
 def sensitive_columns(states: Iterable[DatasetState]) -> dict[str, SensitiveNames]:

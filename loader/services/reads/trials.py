@@ -73,14 +73,14 @@ class Trial:
     @property
     def sensitive(self) -> dict[str, list[str]]:
         """Return the sensitive columns that the SELECT uses unmasked, by table; with ``*`` it may use all of them."""
-        found = {}
+        columns_by_table = {}
         for item in self.inputs:
             names = classification(item.dataset).sensitive_names if item.masking is None else ()
             columns = [column.name for column in item.table.columns if column.name.lower() in names]
             used = [name for name in columns if self.has_star or _uses(self.sql, name)]
             if used:
-                found[item.table.qualified_name] = used
-        return found
+                columns_by_table[item.table.qualified_name] = used
+        return columns_by_table
 
 
 def prepare_trial(text: str, *, dataset: TargetDataset | None, user: Any) -> Trial:

@@ -281,9 +281,9 @@ class RunnerLog:
         self._file.setFormatter(import_string(settings.LOGGING["formatters"]["lines"]["()"])())
         self._is_collected = settings.LOG_FORMAT == "json"
 
-    def write(self, said: Said, fields: Mapping[str, Any]) -> None:
+    def write(self, line: Said, fields: Mapping[str, Any]) -> None:
         """Write a log record with the fields of its request."""
-        record = _record(said)
+        record = _record(line)
         with about(**fields):
             self._file.handle(record)
             if self._is_collected and _WORKERS_OWN.isEnabledFor(record.levelno):
@@ -319,21 +319,21 @@ class Subjects:
             if request in self._fields:
                 self._ended[request] = time.monotonic()
 
-    def of(self, said: Said) -> dict[str, Any]:
+    def of(self, line: Said) -> dict[str, Any]:
         """Return the fields of a line."""
         now = time.monotonic()
         with self._guard:
-            named = self._fields.get(said.thread.partition("/")[0])
+            named = self._fields.get(line.thread.partition("/")[0])
             active = [field for field in self._fields if now - self._ended.get(field, now) <= _ALONE_FOR]
             return named or (self._fields[active[0]] if len(active) == 1 else {})
 
 
-def _record(said: Said) -> logging.LogRecord:
-    message, trace = without_quoted_values(said.message), without_quoted_values(said.trace)
-    record = logging.LogRecord(said.logger, said.level, "", 0, message, None, None)
-    record.threadName = said.thread or None
+def _record(line: Said) -> logging.LogRecord:
+    message, trace = without_quoted_values(line.message), without_quoted_values(line.trace)
+    record = logging.LogRecord(line.logger, line.level, "", 0, message, None, None)
+    record.threadName = line.thread or None
     # The formatter writes ``exc_text`` as it writes the traceback of a Python exception.
     record.exc_text = trace or None
-    if said.at is not None:
-        record.created, record.msecs = said.at, (said.at % 1) * 1000
+    if line.at is not None:
+        record.created, record.msecs = line.at, (line.at % 1) * 1000
     return record

@@ -275,8 +275,8 @@ class Runner:
             if exchange is not None:
                 exchange.put(event)
 
-    def _write_down(self, said: Said) -> None:
-        self._log.write(said, self._subjects.of(said))
+    def _write_down(self, line: Said) -> None:
+        self._log.write(line, self._subjects.of(line))
 
     def _ended(self, child: Child, code: int) -> None:
         """Fail all requests under way after the runner has ended."""

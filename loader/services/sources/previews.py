@@ -96,8 +96,8 @@ def _dependents(source: SourceDataset, names: Collection[str]) -> tuple[Dependen
     """Return what loses a column with these columns of a source, without the generated columns retired along."""
     origins = _origins(source)
     along = {(row.dataset_id, f"column {row.name}") for row, read in origins.items() if read <= set(names)}
-    found = [one for row, read in origins.items() if read & set(names) for one in of_column_retirement(row)]
-    return tuple(one for one in dict.fromkeys(found) if (one.dataset.pk, one.what) not in along)
+    readers = [reader for row, read in origins.items() if read & set(names) for reader in of_column_retirement(row)]
+    return tuple(reader for reader in dict.fromkeys(readers) if (reader.dataset.pk, reader.what) not in along)
 
 
 def _origins(source: SourceDataset) -> dict[TargetColumn, set[str]]:

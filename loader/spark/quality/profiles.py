@@ -22,11 +22,11 @@ def profile(frame: DataFrame, hidden: Collection[str] = ()) -> dict[str, Any]:
     row = frame.agg(
         F.count(F.lit(1)).alias("rows"), *(F.expr(sql).alias(f"n{place}") for place, (_, sql) in enumerate(wanted))
     ).first()
-    found: dict[str, list[Any]] = {name: [] for name in types}
+    values: dict[str, list[Any]] = {name: [] for name in types}
     for place, (name, _) in enumerate(wanted):
-        found[name].append(row[f"n{place}"])
+        values[name].append(row[f"n{place}"])
     profiles = [
-        _profile_of(name, type_, found[name], hidden=name in hidden, rows=row["rows"]) for name, type_ in types.items()
+        _profile_of(name, type_, values[name], hidden=name in hidden, rows=row["rows"]) for name, type_ in types.items()
     ]
     _add_distributions(frame, types, profiles)
     return {"rows": row["rows"], "profile": [item.as_json() for item in profiles]}

@@ -123,15 +123,15 @@ def _difference(
     hidden = {name.lower() for name in masked}
     path = manifest.arguments.get("path")
     export = partial(export_differences, path=path) if path else None
-    found = compare(*frames, key, left_out=hidden, samples=_SAMPLES, types=types_by_name(spec), export=export)
-    samples = found["samples"]
+    comparison = compare(*frames, key, left_out=hidden, samples=_SAMPLES, types=types_by_name(spec), export=export)
+    samples = comparison["samples"]
     return {
         "table_version": version,
         "columns": samples["columns"],
         "rows": sum(len(samples[kind]) for kind in ("added", "changed", "gone")),
-        "truncated": is_cut(found),
-        "masked": found["columns"]["left_out"],
-        "difference": {"table": spec.qualified_name, "table_version": version, **found},
+        "truncated": is_cut(comparison),
+        "masked": comparison["columns"]["left_out"],
+        "difference": {"table": spec.qualified_name, "table_version": version, **comparison},
     }
 
 

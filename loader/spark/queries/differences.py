@@ -107,17 +107,17 @@ def compare(
     ordered = keys + [pair for pair in pairs if pair not in keys]
     kept = persisted(after, StorageLevel.MEMORY_AND_DISK_DESER)
     try:
-        found, differing = (
+        comparison, differing = (
             _by_key(before, kept, keys, ordered, samples) if keys else _by_rows(before, kept, ordered, samples)
         )
-        if export is not None and is_cut(found):
-            found |= export([pair.name for pair in ordered], differing)
+        if export is not None and is_cut(comparison):
+            comparison |= export([pair.name for pair in ordered], differing)
     finally:
         kept.unpersist()
     return {
         "key": [pair.name for pair in keys],
         "columns": _columns(before, after, pairs) | {"left_out": [n for n in after.columns if n.lower() in left_out]},
-        **found,
+        **comparison,
     }
 
 
@@ -126,9 +126,7 @@ def is_cut(difference: dict[str, Any]) -> bool:
     return any(difference["rows"][kind] > len(difference["samples"][kind]) for kind in (ADDED, CHANGED, GONE))
 
 
-def _pairs(
-    before: DataFrame, after: DataFrame, left_out: Collection[str], types: Mapping[str, str]
-) -> list[_Pair]:
+def _pairs(before: DataFrame, after: DataFrame, left_out: Collection[str], types: Mapping[str, str]) -> list[_Pair]:
     old = {field.name.lower(): field for field in before.schema.fields}
     names = [field for field in after.schema.fields if field.name.lower() in old and field.name.lower() not in left_out]
     by_value = {name.lower(): type_name for name, type_name in types.items()}
@@ -187,7 +185,7 @@ def _by_key(
     groups = after.select(*key_values).groupBy(*(f"k{pair.place}" for pair in keys)).agg(F.count(F.lit(1)).alias(_ROWS))
     order = [F.coalesce(pair.new, pair.old) for pair in keys]
     differing = compared.where(F.col(_STATUS) != SAME).orderBy(_STATUS, *order).select(_STATUS, *_sides(pairs))
-    found = {
+    comparison = {
         "rows": {kind: counts[kind][_ROWS] if kind in counts else 0 for kind in _KINDS},
         "repeated_keys": groups.where(F.col(_ROWS) > 1).count(),
         "changed": {
@@ -195,7 +193,7 @@ def _by_key(
         },
         "samples": _samples(compared, keys, pairs, counts.keys(), samples),
     }
-    return found, differing
+    return comparison, differing
 
 
 def _sides(pairs: Sequence[_Pair]) -> list[str]:
@@ -210,7 +208,7 @@ def _samples(
     compared: DataFrame, keys: Sequence[_Pair], pairs: Sequence[_Pair], kinds: Collection[str], most: int
 ) -> dict[str, Any]:
     """Return up to ``most`` rows of each kind with the least keys, with their values before and after."""
-    found: dict[str, list] = {ADDED: [], CHANGED: [], GONE: []}
+    samples: dict[str, list] = {ADDED: [], CHANGED: [], GONE: []}
     if set(kinds) - {SAME}:
         order = [F.coalesce(pair.new, pair.old) for pair in keys]
         place = F.row_number().over(Window.partitionBy(_STATUS).orderBy(*order)).alias(_PLACE)
@@ -218,8 +216,8 @@ def _samples(
         for row in as_values(numbered.orderBy(_STATUS, _PLACE).select(_STATUS, *_sides(pairs))).collect():
             kind, values = row[0], [json_value(value) for value in row[1:]]
             before, after = values[: len(pairs)], values[len(pairs) :]
-            found[kind].append({ADDED: after, GONE: before, CHANGED: {"before": before, "after": after}}[kind])
-    return {"columns": [pair.name for pair in pairs], **found}
+            samples[kind].append({ADDED: after, GONE: before, CHANGED: {"before": before, "after": after}}[kind])
+    return {"columns": [pair.name for pair in pairs], **samples}
 
 
 # Rows without a key.
@@ -241,13 +239,13 @@ def _by_rows(
         if totals[kind]:
             rows = as_values(counts.where(condition).orderBy(*columns).limit(most).select(*columns)).collect()
             samples[kind] = [[json_value(value) for value in row] for row in rows]
-    found = {
+    comparison = {
         "rows": {kind: 0 if kind == CHANGED else totals[kind] or 0 for kind in _KINDS},
         "repeated_keys": 0,
         "changed": {},
         "samples": {"columns": [pair.name for pair in pairs], **samples},
     }
-    return found, _each_row(counts, apart, pairs)
+    return comparison, _each_row(counts, apart, pairs)
 
 
 def _counts(before: DataFrame, after: DataFrame, pairs: Sequence[_Pair]) -> DataFrame:

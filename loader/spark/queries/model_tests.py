@@ -22,9 +22,9 @@ def run_tests(
     """Run the tests, several in parallel, each with views of its own; call ``tell`` with each outcome."""
 
     def run(test: ModelTest) -> ModelTestOutcome:
-        found = _run(fit_shuffles(spark.newSession()), test)
-        tell(found)
-        return found
+        result = _run(fit_shuffles(spark.newSession()), test)
+        tell(result)
+        return result
 
     with ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="model-test") as pool:
         return list(pool.map(run, manifest.tests))

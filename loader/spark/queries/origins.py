@@ -102,11 +102,11 @@ def read_descendants(spark: SparkSession, warehouse: str, manifest: ReadManifest
             f"{spec.qualified_name} does not have row {arguments['row']} of this delivery any more",
             hint="Keep all deliveries of the raw dataset to follow their rows later.",
         )
-    found = [row for item in manifest.descendants for row in _stored(spark, warehouse, rows, item, arguments["run_id"])]
+    lines = [row for item in manifest.descendants for row in _stored(spark, warehouse, rows, item, arguments["run_id"])]
     return {
         "table_version": version,
         "columns": list(DESCENDANT_COLUMNS),
-        "rows": found,
+        "rows": lines,
         "truncated": False,
         "masked": ["entity_key"] if any(item.is_hashed for item in manifest.descendants) else [],
     }

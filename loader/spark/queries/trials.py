@@ -97,8 +97,8 @@ def _difference(session: SparkSession, warehouse: str, manifest: ReadManifest, a
         technical = {column.name for column in spec.columns if column.purpose not in ("business_key", "attribute")}
         before = before.select(*(quote_identifier(name) for name in before.columns if name not in technical))
     types = types_by_name(spec)
-    found = compare(before, after, arguments.get("key", ()), left_out=arguments.get("left_out", ()), types=types)
-    return {"table": spec.qualified_name, "table_version": version, **found}
+    comparison = compare(before, after, arguments.get("key", ()), left_out=arguments.get("left_out", ()), types=types)
+    return {"table": spec.qualified_name, "table_version": version, **comparison}
 
 
 @contextmanager

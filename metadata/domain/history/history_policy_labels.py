@@ -148,7 +148,7 @@ def not_applying(chosen: Chosen) -> dict[str, str]:
             ("historize", *(n for n in HistoryPolicy.__dataclass_fields__ if n != "input")), _ONLY_ADDED
         )
     files = chosen.input == BATCH_FILES
-    found = {
+    reasons = {
         "op": "" if chosen.input == CDC else "Only a change feed says what was done to a row.",
         "delete_flag": "" if chosen.input in (DELTA, EFFECTIVE) else _NO_FLAG[chosen.input],
         "absent_keys": _ABSENT.get(chosen.input, ""),
@@ -158,15 +158,15 @@ def not_applying(chosen: Chosen) -> dict[str, str]:
         "untracked": _no_untracked(chosen),
         "profile": "Batch files bring Fivetran's columns." if files else "",
     }
-    found |= _no_late(chosen) | _no_rank(chosen)
+    reasons |= _no_late(chosen) | _no_rank(chosen)
     if files:
-        found["open_end"] = "Batch files say themselves what stands at an open end."
+        reasons["open_end"] = "Batch files say themselves what stands at an open end."
     else:
-        found["open_end"] = "Versions are dated by numbers, so no date can stand there." if chosen.numbered else ""
-        found |= dict.fromkeys(("null_string", "unmodified_string"), "Only batch files have it.")
+        reasons["open_end"] = "Versions are dated by numbers, so no date can stand there." if chosen.numbered else ""
+        reasons |= dict.fromkeys(("null_string", "unmodified_string"), "Only batch files have it.")
     if not chosen.historize and chosen.time != LOAD_TIME and chosen.input in (DELTA, EFFECTIVE, CDC):
-        found |= dict.fromkeys(_OF_VERSIONS, _NO_VERSIONS)
-    return {name: why for name, why in found.items() if why}
+        reasons |= dict.fromkeys(_OF_VERSIONS, _NO_VERSIONS)
+    return {name: why for name, why in reasons.items() if why}
 
 
 def _no_detection(chosen: Chosen) -> str:
@@ -220,9 +220,9 @@ def described_policy(values: Mapping[str, Any], labels: Mapping[str, str]) -> di
     ``labels`` maps states to the team's labels.
     """
     known = HistoryPolicy.__dataclass_fields__
-    found = {name: value for name, value in values.items() if name in known and value not in (None, "", [], ())}
-    said = {word: labels[word] for word in STATES if labels.get(word)}
-    return found | ({"state_labels": said} if said else {})
+    policy = {name: value for name, value in values.items() if name in known and value not in (None, "", [], ())}
+    state_labels = {word: labels[word] for word in STATES if labels.get(word)}
+    return policy | ({"state_labels": state_labels} if state_labels else {})
 
 
 # A history policy in words, for a dataset's page.
@@ -316,10 +316,10 @@ def _states(policy: HistoryPolicy) -> str:
 
 
 def _views(base: str, policy: HistoryPolicy) -> str:
-    said = {
+    labels = {
         HIGH_END_DATE: f"{naming.view_name(base, HIGH_END_DATE)} (a high end instead of NULL)",
         CURRENT: f"{naming.view_name(base, CURRENT)} (what holds now)",
         AS_OF: f"{naming.view_name(base, naming.PERIODS)} (what held when), {naming.view_name(base, AS_OF)}(at)",
         CHANGES: f"{naming.view_name(base, CHANGES)} (inserts, updates and deletes by run)",
     }
-    return ", ".join(said[view] for view in policy.views) or "none"
+    return ", ".join(labels[view] for view in policy.views) or "none"

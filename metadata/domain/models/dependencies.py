@@ -60,11 +60,11 @@ def dependencies(text: str, datasets: Mapping[str, Readable]) -> Dependencies:
 def _dependencies(text: str, datasets: tuple[tuple[str, Readable], ...]) -> Dependencies:
     statement = parse_model(text)
     try:
-        found = _Reader(statement, dict(datasets)).relation(statement.tree, {}, None)
+        relation = _Reader(statement, dict(datasets)).relation(statement.tree, {}, None)
     except RecursionError:
         raise statement.problem(0, "the query is nested too deeply") from None
-    columns = {name: frozenset(each for _, each in tagged) for name, tagged in found.columns}
-    return Dependencies(columns, frozenset(each for _, each in found.rows))
+    columns = {name: frozenset(each for _, each in tagged) for name, tagged in relation.columns}
+    return Dependencies(columns, frozenset(each for _, each in relation.rows))
 
 
 class _Reader:
@@ -88,8 +88,8 @@ class _Reader:
             raise self.statement.problem(node, "the query is nested too deeply")
         tables = self._with(node, tables, outer)
         if isinstance(node, exp.Subquery):
-            found = self.relation(node.this, tables, outer)
-            return self._limited(node, found, tables, outer)
+            relation = self.relation(node.this, tables, outer)
+            return self._limited(node, relation, tables, outer)
         if isinstance(node, exp.SetOperation):
             return self._limited(node, self._united(node, tables, outer), tables, outer)
         if isinstance(node, exp.Values):
@@ -104,8 +104,8 @@ class _Reader:
         expressions = node.args.get("with_")
         known = dict(tables)
         for cte in expressions.expressions if expressions is not None else ():
-            found = self.relation(cte.this, known, outer)
-            known[cte.alias.lower()] = _renamed(found, cte.args.get("alias"))
+            relation = self.relation(cte.this, known, outer)
+            known[cte.alias.lower()] = _renamed(relation, cte.args.get("alias"))
         return known
 
     def _united(self, node: exp.SetOperation, tables: Mapping[str, Relation], outer: Scope | None) -> Relation:
@@ -118,22 +118,22 @@ class _Reader:
         return Relation(tuple((name, first | second | extra) for (name, first), (_, second) in pairs), rows)
 
     def _values(self, node: exp.Values, tables: Mapping[str, Relation], outer: Scope | None) -> Relation:
-        found = self.read([*node.expressions], Scope(tables, outer, self._choices)) | {(0, VARYING)}
+        reads = self.read([*node.expressions], Scope(tables, outer, self._choices)) | {(0, VARYING)}
         first = node.expressions[0]
         width = len(first.expressions) if isinstance(first, exp.Tuple) else 1
-        return Relation(tuple((f"col{place}", found) for place in range(1, width + 1)), found)
+        return Relation(tuple((f"col{place}", reads) for place in range(1, width + 1)), reads)
 
     def _limited(
-        self, node: exp.Expression, found: Relation, tables: Mapping[str, Relation], outer: Scope | None
+        self, node: exp.Expression, relation: Relation, tables: Mapping[str, Relation], outer: Scope | None
     ) -> Relation:
         """Return a query with LIMIT as one over a table, which it leaves rows out of."""
         if not (node.args.get("limit") or node.args.get("offset")):
-            return found
+            return relation
         scope = Scope(tables, outer, self._choices)
-        source = self._new_source("", found)
+        source = self._new_source("", relation)
         scope.sources.append(source)
         scope.leave_out(self._ordered(node, scope))
-        columns = tuple((name, scope.closed(scope.with_choices(source.columns[name]))) for name, _ in found.columns)
+        columns = tuple((name, scope.closed(scope.with_choices(source.columns[name]))) for name, _ in relation.columns)
         return Relation(columns, scope.closed(source.rows | scope.rows))
 
     # SELECT.
@@ -164,9 +164,7 @@ class _Reader:
         closed = tuple((name, scope.closed(scope.with_choices(tagged))) for name, tagged in columns)
         return Relation(closed, scope.closed(scope.rows))
 
-    def _groups(
-        self, node: exp.Select, columns: Sequence[tuple[str, Tagged]], scope: Scope
-    ) -> Iterator[Tagged]:
+    def _groups(self, node: exp.Select, columns: Sequence[tuple[str, Tagged]], scope: Scope) -> Iterator[Tagged]:
         """Yield what groups and DISTINCT compare: it decides how many rows there are."""
         results = [tagged for _, tagged in columns]
         group = node.args.get("group")
@@ -236,24 +234,24 @@ class _Reader:
         if isinstance(node, exp.Table):
             name = node.name.lower()
             if isinstance(node.this, exp.Identifier) and not node.db and name in scope.tables:
-                found = scope.tables[name]
+                relation = scope.tables[name]
             else:
                 dataset = self.statement.dataset_of(node).lower()
                 known = self.datasets.get(dataset)
                 if known is None:
                     raise self.statement.problem(node, f"{dataset} is no described dataset", "unknown_dataset")
                 columns = tuple((each, frozenset({(0, (dataset, each))})) for each in known.columns)
-                found = Relation(columns, frozenset({(0, (dataset, ROWS))}))
+                relation = Relation(columns, frozenset({(0, (dataset, ROWS))}))
                 keys, name = known.keys, dataset.partition(".")[2]
                 if isinstance(node.this, exp.Anonymous):
                     keys, moment = (), self.read(node.this.expressions[1:], scope)
         else:
             name = ""
             within = scope if isinstance(node, exp.Lateral) else scope.outer
-            found = self.relation(node.this if isinstance(node, exp.Lateral) else node, scope.tables, within)
+            relation = self.relation(node.this if isinstance(node, exp.Lateral) else node, scope.tables, within)
             if isinstance(node, exp.Lateral):
-                moment = found.rows
-        named = _renamed(found, alias)
+                moment = relation.rows
+        named = _renamed(relation, alias)
         source = self._new_source((node.alias or name).lower(), named, "" if node.alias else dataset, keys)
         if {tag for tag, _ in moment} & scope.numbers:  # its rows are chosen by a column of a table before it
             scope.sources.append(source)
@@ -355,11 +353,11 @@ class _Reader:
 
     def read(self, nodes: Iterable[exp.Expression], scope: Scope) -> Tagged:
         """Return what the values of expressions depend on."""
-        found: set[tuple[int, Dependency]] = set()
+        reads: set[tuple[int, Dependency]] = set()
         for root in nodes:
             for node in root.walk(prune=lambda node: isinstance(node, exp.Query)):
-                found |= self._read(node, scope)
-        return frozenset(found)
+                reads |= self._read(node, scope)
+        return frozenset(reads)
 
     def _read(self, node: exp.Expression, scope: Scope) -> Tagged:
         if isinstance(node, exp.Query):
@@ -378,10 +376,10 @@ class _Reader:
         return tagged
 
 
-def _renamed(found: Relation, alias: exp.Expression | None) -> Relation:
+def _renamed(relation: Relation, alias: exp.Expression | None) -> Relation:
     """Return a query with the names of a column list."""
     names = alias.args.get("columns") if alias is not None else None
     if not names:
-        return found
-    pairs = zip(names, found.columns, strict=False)
-    return Relation(tuple((name.name.lower(), tagged) for name, (_, tagged) in pairs), found.rows)
+        return relation
+    pairs = zip(names, relation.columns, strict=False)
+    return Relation(tuple((name.name.lower(), tagged) for name, (_, tagged) in pairs), relation.rows)

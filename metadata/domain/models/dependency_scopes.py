@@ -139,10 +139,10 @@ class Scope:
             named = [source for source in self.sources if source.name == table]
         else:
             named = self.merged.get(name) or self.sources
-        found = [source.columns[name] for source in named if name in source.columns]
+        candidates = [source.columns[name] for source in named if name in source.columns]
         if not table and name in self.results:
-            found.append(self.results[name])
-        return frozenset(chain.from_iterable(found)) if found else None
+            candidates.append(self.results[name])
+        return frozenset(chain.from_iterable(candidates)) if candidates else None
 
     def decide(self, tagged: Tagged, *, unrepeated: Iterable[Source] = ()) -> None:
         """Add a condition: it leaves out rows of one source, or chooses rows of several.

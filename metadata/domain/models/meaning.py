@@ -81,8 +81,8 @@ def _agree(old: Expansion, new: Expansion) -> bool:
         return set(new.columns) <= set(old.columns)
     if old.rule == PAIRS:
         return all(
-            dict(one).get(name, other) == other
-            for one, two in (
+            dict(mapping).get(name, other) == other
+            for mapping, two in (
                 (old.columns, new.columns),
                 ([pair[::-1] for pair in old.columns], [pair[::-1] for pair in new.columns]),
             )

@@ -287,8 +287,8 @@ class Queries:
             sides[0] = [scope.merged[lower].item, *(item for source in rest if (item := source.column(lower)))]
         for items in sides:
             if len(items) != 1:
-                found = "is ambiguous" if items else "is not a column of both sides"
-                raise self.statement.problem(name, f"{name.name} {found}", "unknown_column")
+                problem = "is ambiguous" if items else "is not a column of both sides"
+                raise self.statement.problem(name, f"{name.name} {problem}", "unknown_column")
         left, right = sides[0][0], sides[1][0]
         common = sql_types.common_type(left.value.type, right.value.type)
         if common is None:

@@ -40,15 +40,15 @@ def row_inputs(text: str) -> frozenset[RowInput]:
     """
     statement = parse_model(text)
     datasets = _datasets_by_alias(statement)
-    found = {column for node in _deciding(statement.tree) for column in _columns(node, datasets)}
+    columns = {column for node in _deciding(statement.tree) for column in _columns(node, datasets)}
     derived = _derived(statement.tree, datasets)
-    waiting = list(found)
+    waiting = list(columns)
     while waiting:
         for column in derived.get(waiting.pop()[1], ()):
-            if column not in found:
-                found.add(column)
+            if column not in columns:
+                columns.add(column)
                 waiting.append(column)
-    return frozenset(found)
+    return frozenset(columns)
 
 
 def _datasets_by_alias(statement: Statement) -> dict[str, str]:

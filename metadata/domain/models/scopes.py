@@ -121,12 +121,12 @@ class Scope:
         depth = 0
         while scope is not None:
             # Spark has no results of a SELECT within the subqueries in it.
-            found = scope.find_here(column, with_results=depth == 0)
-            if found is not None and depth > 1:
+            match = scope.find_here(column, with_results=depth == 0)
+            if match is not None and depth > 1:
                 message = f"{column.name} is a column outside of two subqueries; Spark has those of one"
                 raise self.statement.problem(column, message, "unknown_column")
-            if found is not None:
-                item, owner = found
+            if match is not None:
+                item, owner = match
                 self.references.append(
                     Reference(column.this, item.origins, owner=owner, column=item.name.lower(), depth=depth)
                 )
@@ -143,14 +143,14 @@ class Scope:
             return self._result(column, name), ""
         merged = self.merged.get(name)
         sources = [source for source in self.sources if merged is None or source.name not in merged.sources]
-        found = [(item, source.name) for source in sources if (item := source.column(name))]
+        matches = [(item, source.name) for source in sources if (item := source.column(name))]
         if merged is not None:
-            found.append((merged.item, USING))
-        if len(found) > 1:
+            matches.append((merged.item, USING))
+        if len(matches) > 1:
             written = ", ".join(f"{source.name}.{name}" for source in self.sources if source.column(name))
             raise self.statement.problem(column, f"{column.name} is ambiguous: {written}", "unknown_column")
-        if found:
-            return found[0]
+        if matches:
+            return matches[0]
         return (self._result(column, name), "") if with_results and name in self.aliases else None
 
     def _result(self, column: exp.Column, name: str) -> Item:

@@ -43,19 +43,19 @@ class Command(ProductCommand):
         if segment:
             if chosen:
                 raise CommandExit(INVALID, f"--segment is whole: --{min(chosen)} does not go with it", "usage")
-            found = export_segment(path, before=_moment(before))
+            export = export_segment(path, before=_moment(before))
         elif before:
             raise CommandExit(INVALID, "--before goes with --segment; otherwise give --until", "usage")
         else:
-            found = self._selection(path, chosen)
-        rows = sum(found.rows.values()) + found.unlinked
+            export = self._selection(path, chosen)
+        rows = sum(export.rows.values()) + export.unlinked
         place = path.resolve()
-        self.say(f"{rows} rows, links up to {found.chain.sequence}, head {found.chain.hash}: {place}")
+        self.say(f"{rows} rows, links up to {export.chain.sequence}, head {export.chain.hash}: {place}")
         if segment:
             self.say(
-                f"links {found.first} to {found.last}; keep the file, then: manage.py prune_audit {path} --reason …"
+                f"links {export.first} to {export.last}; keep the file, then: manage.py prune_audit {path} --reason …"
             )
-        self.print_json({"path": str(place), **found.as_json()})
+        self.print_json({"path": str(place), **export.as_json()})
 
     def _selection(self, path: Path, chosen: dict[str, str]) -> Any:
         wanted = ChangeFilter(chosen, queryset=entries())
@@ -71,11 +71,11 @@ def _moment(text: str | None) -> datetime:
     if text is None:
         return datetime.now(UTC)
     try:
-        found = parse_datetime(text) or parse_date(text)
+        moment = parse_datetime(text) or parse_date(text)
     except ValueError:
-        found = None
-    if found is None:
+        moment = None
+    if moment is None:
         raise CommandExit(INVALID, f"--before must be a day or a moment like 2026-01-31, not {text!r}", "invalid")
-    if not isinstance(found, datetime):
-        found = datetime(found.year, found.month, found.day)
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    if not isinstance(moment, datetime):
+        moment = datetime(moment.year, moment.month, moment.day)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

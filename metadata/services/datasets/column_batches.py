@@ -249,7 +249,7 @@ def apply(paste: Paste, *, check: bool = False) -> bool:
         edit_target_columns(dataset=paste.dataset, edits=paste.edits, reason="pasted from a spreadsheet", check=check)
     except BatchProblem as refused:
         paste.stale = refused.stale
-        paste.asks = settings.QUOTED_NAMES == ASK and any(one.code == "quoted_name" for one in refused.problems)
+        paste.asks = settings.QUOTED_NAMES == ASK and any(entry.code == "quoted_name" for entry in refused.problems)
         _place(paste, refused)
         return False
     except MetadataError as problem:
@@ -310,13 +310,13 @@ def _place(paste: Paste, refused: BatchProblem) -> None:
             paste.problem = " ".join(part for part in (paste.problem, _about(problem.column, message)) if part)
 
 
-def _with(line: LineShown, name: str, said: str) -> LineShown:
+def _with(line: LineShown, name: str, problem: str) -> LineShown:
     if not any(cell.name == name for cell in line.cells):
         label = f"{BY_NAME[name].label}: " if name in BY_NAME else ""
-        return replace(line, problem=f"{line.problem} {label}{said}".strip())
-    cells: Sequence[CellChange] = [replace(cell, problem=said) if cell.name == name else cell for cell in line.cells]
+        return replace(line, problem=f"{line.problem} {label}{problem}".strip())
+    cells: Sequence[CellChange] = [replace(cell, problem=problem) if cell.name == name else cell for cell in line.cells]
     return replace(line, cells=tuple(cells))
 
 
-def _about(column: str, said: str) -> str:
-    return f"{column}: {said}" if column else said
+def _about(column: str, message: str) -> str:
+    return f"{column}: {message}" if column else message

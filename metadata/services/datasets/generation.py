@@ -186,9 +186,9 @@ def describe(source: SourceDataset) -> SourceDatasetSpec:
 
 def ensure_schema(layer: str) -> TargetSchema:
     """Return the layer's schema: the one with the layer's name, else its first, else a new one."""
-    found = list(TargetSchema.objects.filter(layer=layer))
-    named = [schema for schema in found if schema.name == layer]
-    return (named or found)[0] if found else create_layer_schema(layer)
+    schemas = list(TargetSchema.objects.filter(layer=layer))
+    named = [schema for schema in schemas if schema.name == layer]
+    return (named or schemas)[0] if schemas else create_layer_schema(layer)
 
 
 def create_layer_schema(layer: str) -> TargetSchema:

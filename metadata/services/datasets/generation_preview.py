@@ -203,7 +203,7 @@ def generate_following(*, source_dataset: SourceDataset, retyped: Mapping[UUID, 
             followed[dataset.key] = {column.name for column, _ in following}
         for effect in preview.datasets:
             names = followed.get(effect.key, set())
-            effect.differences = [one for one in effect.differences if one.field == TYPE and one.column in names]
+            effect.differences = [item for item in effect.differences if item.field == TYPE and item.column in names]
         return preview
 
 
@@ -294,12 +294,12 @@ def _matched(row: TargetDataset, spec: GeneratedDataset) -> list[tuple[TargetCol
 
 def _differences(pairs: list[tuple[TargetColumn, GeneratedColumn]]) -> list[Difference]:
     """Return the fields of columns that differ from the source, except names, which belong to users."""
-    found = []
+    differences = []
     for column, spec in pairs:
         for name, (stands, proposed) in _fields(column, spec).items():
             if stands != proposed:
-                found.append(Difference(column.name, name, stands, proposed))
-    return found
+                differences.append(Difference(column.name, name, stands, proposed))
+    return differences
 
 
 def _fields(column: TargetColumn, spec: GeneratedColumn) -> dict[str, tuple[str, str]]:

@@ -122,17 +122,17 @@ def columns_named_in(column: TargetColumn) -> list[SourceColumn | TargetColumn]:
         return []
     names = []
     with_place(column, lambda: names.extend(check_expression(column.expression)))
-    found: list[SourceColumn | TargetColumn] = []
+    columns: list[SourceColumn | TargetColumn] = []
     for item in column.dataset.inputs.all():
         by_name = {row.name.lower(): row for row in (item.source or item.upstream).columns.filter(active=True)}
-        found += [by_name[name.lower()] for name in names if name.lower() in by_name]
-    return found
+        columns += [by_name[name.lower()] for name in names if name.lower() in by_name]
+    return columns
 
 
 def same_named(dataset: TargetDataset, name: str) -> list[SourceColumn | TargetColumn]:
     """Return the column of this name in the first input that has one: the default input of a column."""
     for item in dataset.inputs.all():
-        found = (item.source or item.upstream).columns.filter(active=True, name__iexact=name).first()
-        if found is not None:
-            return [found]
+        column = (item.source or item.upstream).columns.filter(active=True, name__iexact=name).first()
+        if column is not None:
+            return [column]
     return []

@@ -99,7 +99,7 @@ def match(faults: Faults, items: list[Record], rows: list[Any], dataset: str) ->
     by_key = {row.key: row for row in rows}
     claimed = {item["key"] for item in items}
     by_name = {row.name: row for row in rows}
-    found = []
+    matches = []
     for item in readable(items):
         row = by_key.get(item["key"]) or by_name.get(item["name"])
         if row is not None and row.key in claimed and row.key != item["key"]:
@@ -107,8 +107,8 @@ def match(faults: Faults, items: list[Record], rows: list[Any], dataset: str) ->
         with faults.collected(item, f"{dataset}.{item['name']}", (TARGET, dataset)):
             if row is not None:
                 refuse_other_key(row, item)
-            found.append((item, row))
-    return found
+            matches.append((item, row))
+    return matches
 
 
 def given(record: Record, row: Any, values: dict[str, Any]) -> dict[str, Any]:
@@ -265,22 +265,22 @@ class LineageImporter:
     def _source(self, name: str) -> SourceDataset:
         if ("source", name) not in self._datasets:
             system, _, dataset = name.partition(".")
-            found = SourceDataset.objects.filter(system__short_name=system, name=dataset).first()
-            if found is None:
+            row = SourceDataset.objects.filter(system__short_name=system, name=dataset).first()
+            if row is None:
                 missing = MetadataError("dangling_reference", f"there is no source dataset {name!r}", "source")
                 raise self.faults.missing(missing, (SOURCE, name))
-            self._datasets["source", name] = found
+            self._datasets["source", name] = row
         return self._datasets["source", name]
 
     def _dataset(self, name: str, field: str) -> TargetDataset:
         if ("target", name) not in self._datasets:
             schema, _, dataset = name.partition(".")
             rows = TargetDataset.objects.select_related("schema")
-            found = rows.filter(schema__name=schema, name=dataset).first()
-            if found is None:
+            row = rows.filter(schema__name=schema, name=dataset).first()
+            if row is None:
                 missing = MetadataError("dangling_reference", f"there is no dataset {name!r}", field)
                 raise self.faults.missing(missing, (TARGET, name))
-            self._datasets["target", name] = found
+            self._datasets["target", name] = row
         return self._datasets["target", name]
 
     def _columns_of(self, dataset: Dataset) -> dict[str, Any]:

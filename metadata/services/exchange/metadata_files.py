@@ -69,18 +69,18 @@ def ends_read() -> dict[int, list[EndRead]]:
     One query reads values, without model instances.
     """
     source, upstream = "source_column__dataset", "upstream_column__dataset"
-    found: dict[int, list[EndRead]] = defaultdict(list)
+    ends: dict[int, list[EndRead]] = defaultdict(list)
     rows = ColumnInput.objects.order_by("column_id", "ordinal", "id").values_list(
         *("column_id", f"{source}__system__short_name", f"{source}__name", "source_column__name"),
         *(f"{upstream}__schema__name", f"{upstream}__name", "upstream_column__name"),
     )
     for column, system, source_name, source_column, schema, name, upstream_column in rows.iterator():
-        found[column].append(
+        ends[column].append(
             EndRead(True, f"{system}.{source_name}", source_column)
             if source_column is not None
             else EndRead(False, f"{schema}.{name}", upstream_column)
         )
-    return found
+    return ends
 
 
 SUFFIXES = (".yaml", ".yml")
@@ -212,10 +212,10 @@ def _read(path: Path) -> MetadataFiles:
     if path.is_file():
         files.add(lambda: _nodes(read_text(path, str(path)), str(path)))
         return files
-    found = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
-    if not found:
+    paths = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
+    if not paths:
         raise MetadataError("missing", "holds no YAML files (*.yaml, *.yml)", place=str(path))
-    for file in found:
+    for file in paths:
         files.add(lambda file=file: [node for node in [read_yaml(file, str(file))] if not has_model_tests(node)])
     return files
 

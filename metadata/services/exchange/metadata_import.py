@@ -175,15 +175,15 @@ class Importer:
 
     def _targets(self) -> list[tuple[Record, TargetDataset]]:
         """Import target datasets and their columns; return the datasets without a fault of their own."""
-        found: list[tuple[Record, TargetDataset]] = []
+        pairs: list[tuple[Record, TargetDataset]] = []
         for record in readable(self.targets):
             with self._collected_target(record):
-                found.append((record, self._find_target(record)))
-        moving = [row for record, row in found if row.pk and row.name != record["name"]]
+                pairs.append((record, self._find_target(record)))
+        moving = [row for record, row in pairs if row.pk and row.name != record["name"]]
         moving += [row.history for row in moving if hasattr(row, "history")]
         clear_the_way([(row, None, None) for row in moving])
         stored: list[tuple[Record, TargetDataset]] = []
-        for record, row in found:
+        for record, row in pairs:
             with self._collected_target(record):
                 self._target(record, row)
                 self._history(record, row)
@@ -260,11 +260,11 @@ class Importer:
         if name is None:
             return None
         system, _, dataset = name.partition(".")
-        found = SourceDataset.objects.filter(system__short_name=system, name=dataset).first()
-        if found is None:
+        row = SourceDataset.objects.filter(system__short_name=system, name=dataset).first()
+        if row is None:
             missing = MetadataError("dangling_reference", f"there is no source dataset {name!r}", "generated_from")
             raise self.faults.missing(missing, (SOURCE, name))
-        return found
+        return row
 
     def _history(self, record: Record, base: TargetDataset) -> None:
         described, row = record["history"], getattr(base, "history", None)
@@ -289,12 +289,12 @@ class Importer:
 
     def _target_columns(self, record: Record, dataset: TargetDataset) -> None:
         known = list(dataset.columns.all())
-        found = match(self.faults, record["columns"], known, str(dataset))
-        clear_the_way([(row, item["name"], key_place(item, row)) for item, row in found if row is not None])
+        pairs = match(self.faults, record["columns"], known, str(dataset))
+        clear_the_way([(row, item["name"], key_place(item, row)) for item, row in pairs if row is not None])
         batch: list[TargetColumn] = []
         rows: list[TargetColumn] = []
         place = max((row.ordinal for row in known), default=0) + 1
-        for at, (item, row) in enumerate(found):
+        for at, (item, row) in enumerate(pairs):
             with self.faults.collected(item, f"{dataset}.{item['name']}", target_name(record)):
                 rows.append(self._target_column(item, row, dataset, place + at, batch))
         store_batch(batch)
@@ -334,10 +334,10 @@ class Importer:
 
 def _former_names(row: TargetDataset | TargetColumn, record: Record, name: str) -> list[str]:
     """Return the file's former names, plus the current name if the file renames the row without listing it."""
-    said = row.former_names if row.pk and "former_names" in record.kept else record["former_names"]
-    if row.pk is None or row.name == name or row.name in said:
-        return said
-    return former_names(said, row.name, name)
+    names = row.former_names if row.pk and "former_names" in record.kept else record["former_names"]
+    if row.pk is None or row.name == name or row.name in names:
+        return names
+    return former_names(names, row.name, name)
 
 
 def _leave_to_select(record: Record, row: TargetColumn, values: dict[str, Any]) -> None:

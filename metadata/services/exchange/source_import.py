@@ -93,12 +93,12 @@ class SourceImporter:
 
     def _source_columns(self, record: Record, dataset: SourceDataset) -> None:
         known = list(dataset.columns.all())
-        found = match(self.faults, record["columns"], known, str(dataset))
-        clear_the_way([(row, item["name"], key_place(item, row)) for item, row in found if row is not None])
+        pairs = match(self.faults, record["columns"], known, str(dataset))
+        clear_the_way([(row, item["name"], key_place(item, row)) for item, row in pairs if row is not None])
         batch: list[SourceColumn] = []
         rows: list[SourceColumn] = []
         place = max((row.ordinal for row in known), default=0) + 1
-        for at, (item, row) in enumerate(found):
+        for at, (item, row) in enumerate(pairs):
             with self.faults.collected(item, f"{dataset}.{item['name']}"):
                 rows.append(self._source_column(item, row, dataset, place + at, batch))
         store_batch(batch)

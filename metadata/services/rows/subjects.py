@@ -97,13 +97,13 @@ _BATCH = 500
 
 def read(model: Model, pks: Iterable[int], *fields: str, lock: bool = False) -> dict[int, Values]:
     """Return the stored rows (all fields, or these) by primary key; missing rows are left out."""
-    found: dict[int, Values] = {}
+    by_pk: dict[int, Values] = {}
     wanted = list(pks)
     for start in range(0, len(wanted), _BATCH):
         # The models' own order would join, and lock, other tables.
         rows = model._base_manager.filter(pk__in=wanted[start : start + _BATCH]).order_by("pk")
-        found.update((row["id"], row) for row in (rows.select_for_update() if lock else rows).values(*fields))
-    return found
+        by_pk.update((row["id"], row) for row in (rows.select_for_update() if lock else rows).values(*fields))
+    return by_pk
 
 
 def stored_values(row: models.Model) -> Values:
@@ -113,11 +113,11 @@ def stored_values(row: models.Model) -> Values:
 
 def linked(link: Model, owners: Iterable[int]) -> dict[int, list[Values]]:
     """Return the stored link rows of these owners, by owner."""
-    owned_by, found, wanted = LINKS[link].owned_by, defaultdict(list), list(owners)
+    owned_by, by_owner, wanted = LINKS[link].owned_by, defaultdict(list), list(owners)
     for start in range(0, len(wanted), _BATCH):
         for row in link._base_manager.filter(**{f"{owned_by}__in": wanted[start : start + _BATCH]}).values():
-            found[row[owned_by]].append(row)
-    return found
+            by_owner[row[owned_by]].append(row)
+    return by_owner
 
 
 class Remembered(Protocol):
@@ -159,9 +159,9 @@ class Names:
                 unknown = pks - self._rows[model].keys()
                 if unknown:
                     made = {pk: row for pk in unknown if (row := self._work.known(model, pk)) is not None}
-                    found = made | read(model, unknown - made.keys(), *_naming(model))
-                    self.know(model, found.values())
-                    self.know(model, [self._work.gone(model, pk) for pk in unknown - found.keys()])
+                    rows = made | read(model, unknown - made.keys(), *_naming(model))
+                    self.know(model, rows.values())
+                    self.know(model, [self._work.gone(model, pk) for pk in unknown - rows.keys()])
 
     def row(self, model: Model, pk: int) -> Values:
         return self._rows[model][pk]

@@ -319,8 +319,8 @@ def test_answer_is_visible_only_to_the_user_who_requested_it(reader: Client, ope
 
 def test_an_export_has_all_rows_of_a_selection_as_csv(reader: Client, airport: TargetDataset, settings, tmp_path: Path):
     settings.EXPORT_FOLDER = str(tmp_path)
-    told = {"table_version": 7, "columns": ["icao"], "rows": [], "exported": 1_500, "truncated": False, "masked": []}
-    address = answered(reader, airport, told, kind="export", find="ulm", sort="name")
+    answer = {"table_version": 7, "columns": ["icao"], "rows": [], "exported": 1_500, "truncated": False, "masked": []}
+    address = answered(reader, airport, answer, kind="export", find="ulm", sort="name")
     read = ReadRequest.objects.get()
     assert read.arguments == {"find": "ulm", "sort": "name", "exact": True}
     assert reader.get(address).json()["answer"]["rows"] == 1_500
@@ -333,9 +333,9 @@ def test_an_export_has_all_rows_of_a_selection_as_csv(reader: Client, airport: T
 
 def test_a_comparison_has_its_difference_in_the_answer(reader: Client, airport: TargetDataset):
     difference = {"rows": {"added": 1, "changed": 0, "gone": 0, "same": 5}}
-    told = {"table_version": 7, "columns": ["icao"], "rows": 1, "truncated": False, "masked": []}
+    answer = {"table_version": 7, "columns": ["icao"], "rows": 1, "truncated": False, "masked": []}
     sides = {"by": "dates", "base": "2026-11-21", "other": "2026-11-22T09:00:00+01:00"}
-    address = answered(reader, airport, told | {"difference": difference}, kind="compare", **sides)
+    address = answered(reader, airport, answer | {"difference": difference}, kind="compare", **sides)
     assert reader.get(address).json()["answer"]["difference"] == difference
     arguments = reader.get(address).json()["arguments"]
     assert (arguments["base"], arguments["other"]) == ("2026-11-21T00:00:00+00:00", "2026-11-22T08:00:00+00:00")

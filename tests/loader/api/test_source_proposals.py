@@ -49,7 +49,7 @@ def test_preview_writes_nothing_and_acceptance_applies_the_previewed_changes(
     editor: Client, orders: SourceDataset, proposal: str
 ):
     preview = send(editor, "post", f"{proposal}preview/", {"take": [RENAME, "new:vip"]}).json()
-    assert {one["dataset"]: one["added"] for one in preview["targets"]}["rawcore.rc_shop_orders"] == ["vip boolean"]
+    assert {row["dataset"]: row["added"] for row in preview["targets"]}["rawcore.rc_shop_orders"] == ["vip boolean"]
     assert SourceProposal.objects.get().status == "open"
     body = {"take": [RENAME, "new:vip"], "previewed": preview["fingerprint"], "changelog_message": "as agreed"}
     answer = send(editor, "post", f"{proposal}accept/", body)

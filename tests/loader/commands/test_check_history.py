@@ -81,8 +81,8 @@ def test_command_without_names_checks_every_history(airports, local, script):
 
 def test_findings_exit_with_1_and_list_counts_and_keys(airports, worker, script):
     script.tell(answers={AIRPORT: FINE | {"findings": [OVERLAP], "rawcore_behind": True}, ROUTE: FINE})
-    code, out, said = check()
-    assert (code, said) == (1, "1 of 2 histories have findings")
+    code, out, message = check()
+    assert (code, message) == (1, "1 of 2 histories have findings")
     named = "icao=EDDB from 2024-01-01 00:00:00; icao=NULL"
     assert f"  OVERLAP: 1,200 versions that start before the one before them ends: {named}" in out
     assert "rawcore has not followed the newest run" in out
@@ -92,7 +92,7 @@ def test_dataset_given_by_table_and_history_name_is_checked_once(airports, local
     script.tell(answers={AIRPORT: FINE})
     code, out, _ = check(AIRPORT, f"{AIRPORT}_hist", "--local", "--samples", "7")
     assert (code, len(out.splitlines())) == (0, 2)
-    assert [one["body"]["samples"] for one in script.seen("check")] == [7]
+    assert [request["body"]["samples"] for request in script.seen("check")] == [7]
 
 
 def test_json_is_one_document(airports, local, script):
@@ -112,8 +112,8 @@ def test_dataset_that_was_never_loaded_is_not_a_finding(airports, local):
 
 def test_failed_check_exits_with_1_and_other_histories_are_checked(airports, local, script):
     script.tell(answers={AIRPORT: {"code": "READ_TIMEOUT", "message": "it took too long"}, ROUTE: FINE})
-    code, out, said = check("--local")
-    assert (code, said) == (1, "1 could not be checked")
+    code, out, message = check("--local")
+    assert (code, message) == (1, "1 could not be checked")
     assert f"{AIRPORT}: not checked: it took too long" in out
     assert f"{ROUTE}: 28,863 versions, no findings" in out
 
@@ -136,8 +136,8 @@ def test_invalid_input_exits_with_4_and_requests_no_read(airports, local, argume
 
 
 def test_missing_worker_is_reported_in_one_line_and_no_read_remains(airports):
-    code, _, said = check()
-    assert (code, said) == (1, "no worker is running: start one with 'make serve', or use --local")
+    code, _, message = check()
+    assert (code, message) == (1, "no worker is running: start one with 'make serve', or use --local")
     assert not ReadRequest.objects.exists()
 
 
@@ -148,20 +148,20 @@ def test_check_is_withdrawn_when_its_worker_disappears(airports, worker, monkeyp
 
     monkeypatch.setattr("elevata.jobs.services.wake", goes_away)
     monkeypatch.setattr(states, "WORKER_SILENT_AFTER", states.WORKER_SILENT_AFTER * 0)
-    code, _, said = check()
-    assert (code, "no worker is running" in said) == (1, True)
+    code, _, message = check()
+    assert (code, "no worker is running" in message) == (1, True)
     assert ReadRequest.objects.get().error["code"] == "WITHDRAWN"
 
 
 def test_unreachable_broker_is_reported_in_one_line_and_the_read_fails(airports, worker, monkeypatch):
     monkeypatch.setattr("elevata.jobs.services.wake", lambda _: "connection refused")
-    code, _, said = check()
-    assert (code, said) == (1, "the broker does not answer: connection refused")
+    code, _, message = check()
+    assert (code, message) == (1, "the broker does not answer: connection refused")
     assert ReadRequest.objects.get().status == "failed"
 
 
 def test_data_folder_in_use_is_reported_in_one_line_and_no_read_remains(airports, local, make_runner):
     make_runner("worker 7").start()
-    code, _, said = check("--local")
-    assert (code, "is in use by worker 7" in said) == (1, True)
+    code, _, message = check("--local")
+    assert (code, "is in use by worker 7" in message) == (1, True)
     assert not ReadRequest.objects.exists()

@@ -29,8 +29,8 @@ from metadata.services.sources import take_columns
 
 
 def test_releases_are_sorted_by_date_and_dated():
-    found = sorted_releases(["20230303", "2026.8.3", "20211030.1", "20201107", "20201107a0", "20230303"])
-    assert [(one.name, one.at) for one in found] == [
+    releases = sorted_releases(["20230303", "2026.8.3", "20211030.1", "20201107", "20201107a0", "20230303"])
+    assert [(release.name, release.at) for release in releases] == [
         ("20201107a0", datetime(2020, 11, 7, tzinfo=UTC)),
         ("20201107", datetime(2020, 11, 7, 1, tzinfo=UTC)),
         ("20211030.1", datetime(2021, 10, 30, tzinfo=UTC)),
@@ -40,8 +40,8 @@ def test_releases_are_sorted_by_date_and_dated():
 
 
 def test_releases_of_one_day_are_one_hour_apart():
-    found = sorted_releases(["20210608.3", "20210608", "20210608.1"])
-    assert [(one.name, one.at.hour) for one in found] == [("20210608", 0), ("20210608.1", 1), ("20210608.3", 2)]
+    releases = sorted_releases(["20210608.3", "20210608", "20210608.1"])
+    assert [(item.name, item.at.hour) for item in releases] == [("20210608", 0), ("20210608.1", 1), ("20210608.3", 2)]
 
 
 @pytest.mark.parametrize("name", ["latest", "20201301", "2020", "20201205-1", "--help", ""])
@@ -61,11 +61,11 @@ def test_folder_of_the_demo_is_the_one_that_was_prepared_or_the_default(monkeypa
 
 
 def test_demo_without_duckdb_names_its_extra(monkeypatch, tmp_path):
-    said = []
+    lines = []
     monkeypatch.setattr(demo.importlib.util, "find_spec", lambda name: None)
-    monkeypatch.setattr(demo.Command, "say", lambda self, line: said.append(line))
+    monkeypatch.setattr(demo.Command, "say", lambda self, line: lines.append(line))
     demo.Command()._say_query(tmp_path)
-    assert "pip install 'elevata[duckdb]'" in said[0]
+    assert "pip install 'elevata[duckdb]'" in lines[0]
 
 
 CSV = b"icao,name\nEDDF,Frankfurt\n"
@@ -175,13 +175,13 @@ def test_demo_takes_a_new_column_from_editor_through_approval_to_record(airports
     scope = Scope(DATASET, "rawcore.rc_air_airport")
     record = demo_work.carry_out(scope=scope, people=people, folder=tmp_path)
     document = record.document
-    assert [one["person"] for one in document["approvals"]] == [people.approver.name]
+    assert [approval["person"] for approval in document["approvals"]] == [people.approver.name]
     assert (document["requested_by"], document["outcome"]) == (people.operator.name, "succeeded")
-    assert {(one["op"], one["column"]) for one in document["operations"]} == {("add_column", "lid")}
+    assert {(operation["op"], operation["column"]) for operation in document["operations"]} == {("add_column", "lid")}
     (file,) = (tmp_path / demo_work.RECORDS).iterdir()
     assert verify(json.loads(file.read_text())) == ()
-    said = demo_work.change_summary(["lid"], record)
-    assert f"lid: described by {people.editor.name}, approved by {people.approver.name}" in said
+    summary = demo_work.change_summary(["lid"], record)
+    assert f"lid: described by {people.editor.name}, approved by {people.approver.name}" in summary
     assert demo_work.carry_out(scope=scope, people=people, folder=tmp_path) is None
     assert ExecutionRecord.objects.filter(execution__report__isnull=False).count() == 1
 
@@ -191,10 +191,10 @@ def left(worker, script, tmp_path, monkeypatch):
     """Users with the demo's pending work; the other team's column is observed as Delta would show it."""
 
     def job(_folder):
-        told = json.loads(script.path.read_text())
-        table = told["observed"][str(demo_work._dataset(demo_work.SITE).key)]
+        instructions = json.loads(script.path.read_text())
+        table = instructions["observed"][str(demo_work._dataset(demo_work.SITE).key)]
         table["columns"].append({"name": "remark", "type": "string", "nullable": True, "key": None})
-        script.tell(**told)
+        script.tell(**instructions)
 
     monkeypatch.setattr(demo_work, "_run_other_jobs", job)
     people = demo._set_up(tmp_path)
@@ -206,7 +206,7 @@ def left(worker, script, tmp_path, monkeypatch):
 @pytest.mark.django_db(transaction=True)
 def test_demo_prepares_pending_work_for_its_users_and_can_still_load(left):
     people, work = left
-    assert [(one.op, one.column, one.decision) for one in operations_of(work.waiting)] == [
+    assert [(operation.op, operation.column, operation.decision) for operation in operations_of(work.waiting)] == [
         ("rename_column", "opened_on", "allowed"),
         ("add_column", "distance_km", "needs_approval"),
     ]
@@ -215,16 +215,16 @@ def test_demo_prepares_pending_work_for_its_users_and_can_still_load(left):
     assert dry_run.status == "succeeded"
     (blocked,) = operations_of(work.blocked)
     assert (blocked.op, blocked.dataset, blocked.decision) == ("retype_column", demo_work.BOARD, "blocked")
-    assert [one.describe() for one in work.drifted.differences] == [
+    assert [difference.describe() for difference in work.drifted.differences] == [
         "serving.airports.remark: column unexpected, nothing → string"
     ]
     assert (work.schedule.active, work.schedule.next_at) == (False, None)
     assert MaintenanceRecord.objects.get().run == work.prune
-    assert {one.name: tasks_of(one.user).count for one in people} == {"demo": 1, "edda": 1, "aron": 1, "otto": 0}
-    told = dict(demo_work.prepared_tasks(work, people))
-    assert str(work.waiting.report_id)[:8] in told[people.approver.name]
-    assert str(work.blocked.report_id)[:8] in told[people.editor.name]
-    assert told.keys() == {person.name for person in people}
+    assert {actor.name: tasks_of(actor.user).count for actor in people} == {"demo": 1, "edda": 1, "aron": 1, "otto": 0}
+    tasks_by_person = dict(demo_work.prepared_tasks(work, people))
+    assert str(work.waiting.report_id)[:8] in tasks_by_person[people.approver.name]
+    assert str(work.blocked.report_id)[:8] in tasks_by_person[people.editor.name]
+    assert tasks_by_person.keys() == {person.name for person in people}
     row = demo._load(*sorted_releases(["20230303"]), people)
     assert row["release"] == "20230303"
 

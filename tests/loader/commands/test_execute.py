@@ -154,10 +154,10 @@ def test_refused_report_leaves_no_execution(report, olga):
 
 
 def test_execution_is_refused_before_the_first_statement_when_a_table_has_changed(previewed, script):
-    told = json.loads(script.path.read_text())["observed"]
-    (core,) = (one for one in told.values() if one["qualified_name"] == "rawcore.rc_air_airport")
-    core["columns"] = [one for one in core["columns"] if one["name"] != "elevation"]
-    script.add(observed=told)
+    observed = json.loads(script.path.read_text())["observed"]
+    (core,) = (table for table in observed.values() if table["qualified_name"] == "rawcore.rc_air_airport")
+    core["columns"] = [entry for entry in core["columns"] if entry["name"] != "elevation"]
+    script.add(observed=observed)
     before = len(script.seen("execute"))
     assert locally(previewed) == (2, "TABLE_MOVED")
     assert len(script.seen("execute")) == before
@@ -168,10 +168,10 @@ def test_execution_is_refused_before_the_first_statement_when_a_table_has_change
 
 def test_failed_step_exits_with_1_and_the_reason_in_one_line(previewed, script):
     script.add(fail_steps=["rc_air_airport_hist"])
-    code, out, reason, said = execute(previewed, "--local", "--json")
+    code, out, reason, message = execute(previewed, "--local", "--json")
     assert (code, reason, json.loads(out)["status"]) == (1, "STEP_FAILED", "failed")
-    assert "rename_column did not work" in said
-    assert "\n" not in said
+    assert "rename_column did not work" in message
+    assert "\n" not in message
 
 
 def test_failed_execution_resumes_at_the_failed_step(previewed, script):
@@ -201,8 +201,8 @@ def test_death_of_the_runner_exits_with_1(previewed, script):
 
 def test_data_folder_in_use_exits_with_1_and_requests_no_execution(previewed, make_runner):
     make_runner("worker 7").start()
-    code, _, _, said = execute(previewed, "--local")
-    assert (code, "is in use by worker 7" in said) == (1, True)
+    code, _, _, message = execute(previewed, "--local")
+    assert (code, "is in use by worker 7" in message) == (1, True)
     assert not Execution.objects.filter(report=previewed).exists()
 
 

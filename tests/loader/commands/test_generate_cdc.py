@@ -28,11 +28,11 @@ def generate(folder: Path, *arguments: str) -> tuple[int, str, str]:
 def rows(file: Path) -> dict[tuple, tuple]:
     """Return the values by key, of a file with two key columns."""
     if file.suffix == ".parquet":
-        found = [tuple(map(str, row.values())) for row in parquet.read_table(file).to_pylist()]
+        records = [tuple(map(str, row.values())) for row in parquet.read_table(file).to_pylist()]
     else:
         with file.open(newline="") as opened:
-            found = [tuple(row) for row in list(csv.reader(opened))[1:]]
-    return {row[:2]: row[2:] for row in found}
+            records = [tuple(row) for row in list(csv.reader(opened))[1:]]
+    return {row[:2]: row[2:] for row in records}
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -95,9 +95,9 @@ def test_json_is_one_document(tmp_path):
 def test_existing_files_are_replaced_only_with_overwrite(tmp_path):
     generate(tmp_path, "--initial-rows", "10")
     before = contents(tmp_path)
-    code, _, said = generate(tmp_path, "--initial-rows", "20")
+    code, _, message = generate(tmp_path, "--initial-rows", "20")
     assert (code, contents(tmp_path)) == (4, before)
-    assert said == f"FOLDER: {tmp_path}/initial already holds rows.csv; --overwrite replaces it"
+    assert message == f"FOLDER: {tmp_path}/initial already holds rows.csv; --overwrite replaces it"
     assert generate(tmp_path, "--initial-rows", "20", "--format", "parquet", "--overwrite")[0] == 0
     assert sorted(contents(tmp_path)) == ["incremental/rows.parquet", "initial/rows.parquet"]
 
@@ -105,8 +105,8 @@ def test_existing_files_are_replaced_only_with_overwrite(tmp_path):
 def test_folder_with_other_files_is_refused_even_with_overwrite(tmp_path):
     (tmp_path / "incremental").mkdir()
     (tmp_path / "incremental" / "orders.csv").write_text("mine")
-    code, _, said = generate(tmp_path, "--overwrite")
-    assert (code, "holds other files (orders.csv)" in said) == (4, True)
+    code, _, message = generate(tmp_path, "--overwrite")
+    assert (code, "holds other files (orders.csv)" in message) == (4, True)
     assert contents(tmp_path) == {"incremental/orders.csv": b"mine"}
 
 
@@ -147,5 +147,5 @@ def test_invalid_input_ends_with_4_and_names_the_option(tmp_path, arguments, sai
 
 def test_path_of_a_file_instead_of_a_folder_exits_with_4(tmp_path):
     (tmp_path / "file").write_text("")
-    code, _, said = generate(tmp_path / "file")
-    assert (code, said) == (4, f"FOLDER: cannot write to {tmp_path}/file: Not a directory")
+    code, _, message = generate(tmp_path / "file")
+    assert (code, message) == (4, f"FOLDER: cannot write to {tmp_path}/file: Not a directory")

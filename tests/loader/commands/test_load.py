@@ -88,16 +88,16 @@ def test_json_is_one_document_on_stdout(airports, local):
     code, out, _ = load("--local", "--json", "--run-id", "r")
     document = json.loads(out)
     assert (code, document["run_id"], document["status"]) == (0, "r", "succeeded")
-    assert [one["dataset"] for one in document["datasets"]][:2] == ["raw.raw_air_airport", "raw.raw_net_route"]
+    assert [entry["dataset"] for entry in document["datasets"]][:2] == ["raw.raw_air_airport", "raw.raw_net_route"]
     assert document["datasets"][2]["counts"]["new"] == 3
 
 
 def test_a_failed_run_exits_1_with_the_reason_in_one_line(airports, local, script):
     script.tell(fail={"raw.raw_net_route": {"code": "MISSING_FILE", "message": "route.csv is not there"}})
-    code, out, said = load("--local", "--json")
+    code, out, message = load("--local", "--json")
     assert (code, json.loads(out)["status"]) == (1, "failed")
-    assert "1 of 4 datasets failed, 1 skipped: route.csv is not there" in said
-    assert "\n" not in said
+    assert "1 of 4 datasets failed, 1 skipped: route.csv is not there" in message
+    assert "\n" not in message
 
 
 def test_a_blocked_run_exits_2(airports, local, script):
@@ -107,9 +107,9 @@ def test_a_blocked_run_exits_2(airports, local, script):
     columns = [{"name": "elevation", "type": "bigint"}]
     seen = {"key": table, "qualified_name": "raw.raw_air_airport", "columns": columns, "version": 0}
     script.tell(observed={table: seen})
-    code, _, said = load("--local")
+    code, _, message = load("--local")
     assert (code, LoadRun.objects.get().status) == (2, "blocked")
-    assert "rebuild_table raw.raw_air_airport" in said
+    assert "rebuild_table raw.raw_air_airport" in message
 
 
 def test_run_id_given_again_starts_no_second_load(airports, local, script):
@@ -119,8 +119,8 @@ def test_run_id_given_again_starts_no_second_load(airports, local, script):
 
 
 def test_missing_worker_is_reported_in_one_line_and_no_run_remains(airports):
-    code, _, said = load()
-    assert (code, said) == (1, "no worker is running: start one with 'make serve', or use --local")
+    code, _, message = load()
+    assert (code, message) == (1, "no worker is running: start one with 'make serve', or use --local")
     assert not LoadRun.objects.exists()
 
 
@@ -137,8 +137,8 @@ def test_queued_run_is_cancelled_when_the_worker_disappears(airports, worker, mo
 
 def test_unreachable_broker_is_reported_in_one_line_and_the_run_is_cancelled(airports, worker, monkeypatch):
     monkeypatch.setattr("elevata.jobs.services.wake", lambda _: "connection refused")
-    code, _, said = load()
-    assert (code, said) == (1, "the broker does not answer: connection refused")
+    code, _, message = load()
+    assert (code, message) == (1, "the broker does not answer: connection refused")
     assert LoadRun.objects.get().status == "canceled"
 
 
@@ -147,15 +147,15 @@ def test_unreachable_database_is_reported_in_one_line(monkeypatch):
         raise OperationalError("connection refused")
 
     monkeypatch.setattr(command, "live_workers", away)
-    code, _, said = load()
-    assert (code, said) == (1, "the control database does not answer: connection refused")
+    code, _, message = load()
+    assert (code, message) == (1, "the control database does not answer: connection refused")
 
 
 def test_data_folder_in_use_is_reported_in_one_line_and_no_run_remains(airports, local, make_runner):
     make_runner("worker 7").start()
-    code, _, said = load("--local")
+    code, _, message = load("--local")
     assert code == 1
-    assert "is in use by worker 7" in said
+    assert "is in use by worker 7" in message
     assert not LoadRun.objects.exists()
 
 
@@ -171,16 +171,16 @@ def test_data_folder_in_use_is_reported_in_one_line_and_no_run_remains(airports,
     ],
 )
 def test_invalid_arguments_are_refused_without_a_run(airports, local, arguments, code, said):
-    found = load("--local", *arguments)
-    assert found[0] == code
-    assert said in found[2]
+    result = load("--local", *arguments)
+    assert result[0] == code
+    assert said in result[2]
     assert not LoadRun.objects.exists()
 
 
 def test_run_id_of_another_run_is_refused(airports, local):
     load("--local", "--run-id", "r", "--all")
-    code, _, said = load("--local", "--run-id", "r", "--schema", "raw")
-    assert (code, "run r is another one" in said) == (1, True)
+    code, _, message = load("--local", "--run-id", "r", "--schema", "raw")
+    assert (code, "run r is another one" in message) == (1, True)
 
 
 def test_first_interrupt_cancels_the_run_and_the_second_stops_waiting(airports, worker, script):

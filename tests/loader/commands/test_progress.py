@@ -15,8 +15,8 @@ def row(name: str, status: str, ordinal: int = 1, **fields) -> DatasetRun:
 
 
 def test_plain_lines_print_each_change_once():
-    said = []
-    lines = PlainLines(said.append)
+    output = []
+    lines = PlainLines(output.append)
     for rows in (
         [row("a", "running", phase="reading"), row("b", "queued")],
         [row("a", "running", phase="writing"), row("b", "queued")],
@@ -26,7 +26,7 @@ def test_plain_lines_print_each_change_once():
         ],
     ):
         lines.show(run(), rows)
-    assert said == [
+    assert output == [
         "r running: loading",
         "  a running (reading)",
         "  a succeeded (28,867 rows, 4 new, 1.3 s)",
@@ -40,9 +40,9 @@ def test_counts_text_includes_quarantined_superseded_and_late_rows():
 
 
 def test_a_failure_shows_its_reason():
-    said = []
-    PlainLines(said.append).show(run(), [row("a", "failed", error={"code": "X", "message": "no file"})])
-    assert said[-1] == "  a failed (no file)"
+    output = []
+    PlainLines(output.append).show(run(), [row("a", "failed", error={"code": "X", "message": "no file"})])
+    assert output[-1] == "  a failed (no file)"
 
 
 def test_live_table_redraws_in_place_and_fits_the_screen(monkeypatch):

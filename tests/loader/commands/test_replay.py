@@ -21,9 +21,9 @@ CASE = {
 
 @pytest.fixture
 def cases(tmp_path):
-    def write(*found):
+    def write(*documents):
         path = tmp_path / "cases.json"
-        path.write_text(json.dumps(found))
+        path.write_text(json.dumps(documents))
         return str(path)
 
     return write
@@ -33,8 +33,8 @@ def cases(tmp_path):
 def answering(monkeypatch):
     """Replace the engine: every case passes except those named ``bad``."""
 
-    def listen(self, text, found):
-        return {c.id: {"id": c.id, "passed": c.id != "bad", "message": "", "actual": []} for c in found}
+    def listen(self, text, documents):
+        return {c.id: {"id": c.id, "passed": c.id != "bad", "message": "", "actual": []} for c in documents}
 
     monkeypatch.setattr(replay.Command, "_replay", listen)
 
@@ -51,7 +51,7 @@ def test_replay_succeeds_when_all_cases_match(cases, answering):
 
 def test_only_option_runs_the_named_cases(cases, answering):
     path = cases(CASE, CASE | {"id": "bad"})
-    assert [one["id"] for one in json.loads(run(path, "--only", "one", "--json"))] == ["one"]
+    assert [outcome["id"] for outcome in json.loads(run(path, "--only", "one", "--json"))] == ["one"]
 
 
 def test_case_that_differs_exits_with_1_and_is_named(cases, answering):

@@ -16,20 +16,20 @@ def test_a_run_without_datasets_has_no_path():
 
 
 def test_path_of_independent_datasets_is_the_longest_dataset():
-    found = critical_path({"a": 3, "b": 5, "c": 1}, {})
-    assert (found.path, found.seconds) == (("b",), 5)
+    analysis = critical_path({"a": 3, "b": 5, "c": 1}, {})
+    assert (analysis.path, analysis.seconds) == (("b",), 5)
 
 
 def test_path_follows_the_dependencies_of_datasets():
     seconds = {"raw_a": 2, "raw_b": 7, "core_a": 10, "core_b": 4}
-    found = critical_path(seconds, {"core_a": ["raw_a"], "core_b": ["raw_b", "core_a"]})
-    assert (found.path, found.seconds) == (("raw_a", "core_a", "core_b"), 16)
+    analysis = critical_path(seconds, {"core_a": ["raw_a"], "core_b": ["raw_b", "core_a"]})
+    assert (analysis.path, analysis.seconds) == (("raw_a", "core_a", "core_b"), 16)
 
 
 def test_slack_is_how_much_longer_a_dataset_may_take():
     seconds = {"raw_a": 2, "raw_b": 7, "core_a": 10, "core_b": 4}
-    found = critical_path(seconds, {"core_a": ["raw_a"], "core_b": ["raw_b", "core_a"]})
-    assert found.slack == {"raw_a": 0, "core_a": 0, "core_b": 0, "raw_b": 5}
+    analysis = critical_path(seconds, {"core_a": ["raw_a"], "core_b": ["raw_b", "core_a"]})
+    assert analysis.slack == {"raw_a": 0, "core_a": 0, "core_b": 0, "raw_b": 5}
 
 
 def test_dependency_outside_the_run_is_ignored():
@@ -68,16 +68,16 @@ def runs(draw: st.DrawFn) -> tuple[dict[str, int], dict[str, list[str]]]:
 
 def longest_chain(key: str, seconds: dict[str, int], waits_for: dict[str, list[str]]) -> int:
     """Return the length of the longest chain ending here, by trying all of them."""
-    return seconds[key] + max((longest_chain(one, seconds, waits_for) for one in waits_for[key]), default=0)
+    return seconds[key] + max((longest_chain(upstream, seconds, waits_for) for upstream in waits_for[key]), default=0)
 
 
 @given(runs())
 def test_path_is_a_chain_whose_durations_add_up_to_its_seconds(run):
     seconds, waits_for = run
-    found = critical_path(seconds, waits_for)
-    assert all(before in waits_for[after] for before, after in pairwise(found.path))
-    assert sum(seconds[key] for key in found.path) == found.seconds
-    assert all(seconds[key] > 0 for key in (*found.path[:1], *found.path[-1:]))
+    analysis = critical_path(seconds, waits_for)
+    assert all(before in waits_for[after] for before, after in pairwise(analysis.path))
+    assert sum(seconds[key] for key in analysis.path) == analysis.seconds
+    assert all(seconds[key] > 0 for key in (*analysis.path[:1], *analysis.path[-1:]))
 
 
 @given(runs())
@@ -88,21 +88,21 @@ def test_no_chain_is_longer_than_the_path(run):
 
 @given(runs())
 def test_slack_is_zero_on_the_path_and_never_negative(run):
-    found = critical_path(*run)
-    assert set(found.slack) == set(run[0])
-    assert all(found.slack[key] == 0 for key in found.path)
-    assert all(slack >= 0 for slack in found.slack.values())
+    analysis = critical_path(*run)
+    assert set(analysis.slack) == set(run[0])
+    assert all(analysis.slack[key] == 0 for key in analysis.path)
+    assert all(slack >= 0 for slack in analysis.slack.values())
 
 
 @given(runs(), st.data())
 def test_delay_beyond_the_slack_lengthens_the_path(run, data):
     seconds, waits_for = run
-    found = critical_path(seconds, waits_for)
+    analysis = critical_path(seconds, waits_for)
     key = data.draw(st.sampled_from(sorted(seconds)))
-    within = seconds | {key: seconds[key] + found.slack[key]}
-    beyond = seconds | {key: seconds[key] + found.slack[key] + 1}
-    assert critical_path(within, waits_for).seconds == found.seconds
-    assert critical_path(beyond, waits_for).seconds == found.seconds + 1
+    within = seconds | {key: seconds[key] + analysis.slack[key]}
+    beyond = seconds | {key: seconds[key] + analysis.slack[key] + 1}
+    assert critical_path(within, waits_for).seconds == analysis.seconds
+    assert critical_path(beyond, waits_for).seconds == analysis.seconds + 1
 
 
 @given(runs(), st.randoms())
@@ -117,6 +117,6 @@ def test_path_does_not_depend_on_the_order_of_datasets(run, random):
 @given(st.lists(st.floats(0, 1e6, allow_nan=False), min_size=1, max_size=12))
 def test_measured_seconds_leave_no_slack_on_a_chain(measured):
     names = [f"d{place:02}" for place in range(len(measured))]
-    found = critical_path(dict(zip(names, measured, strict=True)), {b: [a] for a, b in pairwise(names)})
-    assert found.seconds == pytest.approx(sum(measured))
-    assert all(slack == pytest.approx(0, abs=1e-6) for slack in found.slack.values())
+    analysis = critical_path(dict(zip(names, measured, strict=True)), {b: [a] for a, b in pairwise(names)})
+    assert analysis.seconds == pytest.approx(sum(measured))
+    assert all(slack == pytest.approx(0, abs=1e-6) for slack in analysis.slack.values())

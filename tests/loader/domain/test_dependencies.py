@@ -36,7 +36,7 @@ def state(layer: str, name: str, inputs=(), *, parents=(), **more) -> DatasetSta
         name=name,
         columns=(ColumnState(key(f"{name}.id"), "id", "string", role="business_key"),),
         materialization="view" if layer == "stage" else "table",
-        inputs=tuple(key(one) for one in inputs),
+        inputs=tuple(key(input_name) for input_name in inputs),
         references=references,
         **more,
     )
@@ -191,7 +191,7 @@ def warehouses(draw) -> tuple[DatasetState, ...]:
     made: list[DatasetState] = []
     for i in range(size):
         made.append(state("raw", f"raw_{i}", [f"source {i}"]))
-        earlier = [one.name for one in made]
+        earlier = [dataset.name for dataset in made]
         read = draw(st.lists(st.sampled_from(earlier), min_size=1, max_size=3, unique=True))
         parents = draw(st.lists(st.integers(0, size - 1), max_size=2, unique=True))
         if draw(st.booleans()):
@@ -208,15 +208,15 @@ def test_load_order_is_topological_and_independent_of_the_order_of_states(states
     for step in steps:
         assert set(step.depends_on) <= seen
         seen.add(step.dataset.key)
-    assert names(planned(tuple(sorted(states, key=lambda one: one.key)))) == names(steps)
+    assert names(planned(tuple(sorted(states, key=lambda dataset: dataset.key)))) == names(steps)
 
 
 @given(warehouses(), st.data())
 def test_dataset_scope_contains_exactly_its_dependencies(states, data):
-    chosen = data.draw(st.sampled_from([one for one in states if one.layer == "rawcore"]))
+    chosen = data.draw(st.sampled_from([dataset for dataset in states if dataset.layer == "rawcore"]))
     steps = planned(states, Scope(DATASET, chosen.qualified_name))
     keys = {step.dataset.key for step in steps}
-    assert keys == reached({chosen.key}, dependencies({one.key: one for one in states}))
+    assert keys == reached({chosen.key}, dependencies({dataset.key: dataset for dataset in states}))
     assert all(set(step.depends_on) <= keys for step in steps)
 
 
@@ -274,5 +274,5 @@ def test_reference_with_a_rule_takes_precedence_in_a_circle():
     ],
 )
 def test_each_rule_for_unknown_parents_looks_up_its_tables(rule: str, name: str, tables: set[str]):
-    by_key = {one.key: one for one in family(rule)}
+    by_key = {dataset.key: dataset for dataset in family(rule)}
     assert tables_looked_up(by_key[key(name)], by_key) == {key(table) for table in tables}

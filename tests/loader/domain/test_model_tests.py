@@ -21,14 +21,14 @@ def test_equal_rows_in_any_order_pass():
 
 
 def test_a_row_that_occurs_once_too_often_is_unexpected():
-    found = compared([BOB], [BOB, BOB], key=())
-    assert (found.message, found.unexpected) == ("1 unexpected", (BOB,))
+    comparison = compared([BOB], [BOB, BOB], key=())
+    assert (comparison.message, comparison.unexpected) == ("1 unexpected", (BOB,))
 
 
 def test_rows_of_one_key_are_shown_as_changed():
-    found = compared([ANN, BOB], [("ann", None), ("cid", "1")])
-    assert found.message == "1 missing, 1 unexpected, 1 changed"
-    assert found.table.splitlines() == [
+    comparison = compared([ANN, BOB], [("ann", None), ("cid", "1")])
+    assert comparison.message == "1 missing, 1 unexpected, 1 changed"
+    assert comparison.table.splitlines() == [
         "   name  orders",
         "   ----  --------",
         "-  bob   1",
@@ -38,8 +38,8 @@ def test_rows_of_one_key_are_shown_as_changed():
 
 
 def test_row_order_is_compared_if_the_select_orders_rows():
-    found = compared([ANN, BOB], [BOB, ANN], ordered=True)
-    assert (found.passed, found.message) == (False, "rows are in another order from row 1 on")
+    comparison = compared([ANN, BOB], [BOB, ANN], ordered=True)
+    assert (comparison.passed, comparison.message) == (False, "rows are in another order from row 1 on")
 
 
 def node(value: str) -> Node:

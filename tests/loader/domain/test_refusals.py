@@ -68,16 +68,16 @@ SPARK = Thrown("org.apache.spark.SparkException", "Job aborted due to stage fail
     ],
 )
 def test_known_cause_is_found_beneath_an_exception_of_spark(name, message, code, path):
-    found = cause_of("crm.customer", (SPARK, Thrown(name, message)))
-    assert (found.code, found.file) == (code, path)
-    assert found.message.startswith("crm.customer: ")
-    assert found.hint
+    cause = cause_of("crm.customer", (SPARK, Thrown(name, message)))
+    assert (cause.code, cause.file) == (code, path)
+    assert cause.message.startswith("crm.customer: ")
+    assert cause.hint
 
 
 def test_path_is_found_in_an_outer_exception():
     outer = Thrown("org.apache.spark.SparkException", "Task failed while writing rows to file:/w/t.")
-    found = cause_of("t", (outer, Thrown("java.io.IOException", "No space left on device")))
-    assert found.message == "t: no space is left on the disk (file:/w/t): No space left on device"
+    cause = cause_of("t", (outer, Thrown("java.io.IOException", "No space left on device")))
+    assert cause.message == "t: no space is left on the disk (file:/w/t): No space left on device"
 
 
 def test_refused_database_connection_is_not_reported_as_loss_of_spark():
@@ -116,23 +116,23 @@ def test_plain_exit_code_is_reported_without_a_hint():
 
 
 def test_worker_failure_names_its_cause_and_path():
-    told = worker_accident(OSError(28, "No space left on device", "/data/logs/runner.log"))
-    assert (told.code, told.file) == ("DISK_FULL", "/data/logs/runner.log")
-    assert "Make room there" in told.hint
+    refusal = worker_accident(OSError(28, "No space left on device", "/data/logs/runner.log"))
+    assert (refusal.code, refusal.file) == ("DISK_FULL", "/data/logs/runner.log")
+    assert "Make room there" in refusal.hint
 
 
 def test_unknown_worker_failure_reports_the_exception_in_one_line():
-    told = worker_accident(KeyError("a\nb"))
-    assert (told.code, told.message) == ("UNEXPECTED", "KeyError: 'a\\nb'")
-    assert "worker's log" in told.hint
+    refusal = worker_accident(KeyError("a\nb"))
+    assert (refusal.code, refusal.message) == ("UNEXPECTED", "KeyError: 'a\\nb'")
+    assert "worker's log" in refusal.hint
 
 
 def test_failed_step_with_a_known_cause_names_the_cause():
-    told = accident("add_column rawcore.a.b failed", OSError(30, "Read-only file system", "/w"), code="STEP_FAILED")
-    assert (told.code, told.file) == ("READ_ONLY", "/w")
-    assert told.message.startswith("add_column rawcore.a.b failed: ")
+    refusal = accident("add_column rawcore.a.b failed", OSError(30, "Read-only file system", "/w"), code="STEP_FAILED")
+    assert (refusal.code, refusal.file) == ("READ_ONLY", "/w")
+    assert refusal.message.startswith("add_column rawcore.a.b failed: ")
 
 
 def test_failed_step_with_an_unknown_cause_keeps_its_code():
-    told = accident("add_column rawcore.a.b failed", ValueError("what\nelse"), code="STEP_FAILED")
-    assert (told.code, told.message) == ("STEP_FAILED", "add_column rawcore.a.b failed: what")
+    refusal = accident("add_column rawcore.a.b failed", ValueError("what\nelse"), code="STEP_FAILED")
+    assert (refusal.code, refusal.message) == ("STEP_FAILED", "add_column rawcore.a.b failed: what")

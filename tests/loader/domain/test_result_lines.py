@@ -36,8 +36,8 @@ def test_json_lines_hold_every_value_and_one_row_a_line(rows: list):
 @given(ROWS)
 def test_csv_lines_hold_the_same_rows_under_a_header(rows: list):
     text = "".join(csv_lines(answer(rows)))
-    found = list(csv.reader(io.StringIO(text, newline="")))
-    assert found == [COLUMNS, *([value or "" for value in row] for row in rows)]
+    records = list(csv.reader(io.StringIO(text, newline="")))
+    assert records == [COLUMNS, *([value or "" for value in row] for row in rows)]
 
 
 def test_csv_lines_distinguish_empty_text_from_null():

@@ -14,7 +14,7 @@ def reasons(text):
 
 
 def settings(text="", *, master="local[*]"):
-    return settings_of(master=master, cores=4, own={one.name: one.value for one in parse_properties(text)})
+    return settings_of(master=master, cores=4, own={setting.name: setting.value for setting in parse_properties(text)})
 
 
 @pytest.mark.parametrize("name", sorted(PROMISES))

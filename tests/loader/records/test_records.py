@@ -69,8 +69,8 @@ def test_json_reader_decodes_surrogate_pairs_and_escaped_backslashes():
 
 def test_json_column_path_reads_a_nested_value():
     text = '[{"a": {"b": {"c": 1.0}, "d": 2}}, {"a": null}, {"a": {}}, {"a.d": 3}]'
-    found = [values for _, values in records("json", text, wanted=("a.b.c", "a.d"))]
-    assert found == [{"a.b.c": "1.0", "a.d": "2"}, {"a.b.c": None, "a.d": None}, {}, {"a.d": "3"}]
+    rows = [values for _, values in records("json", text, wanted=("a.b.c", "a.d"))]
+    assert rows == [{"a.b.c": "1.0", "a.d": "2"}, {"a.b.c": None, "a.d": None}, {}, {"a.d": "3"}]
     both = records("json", '[{"a": {"d": 2}}]', wanted=("a", "a.d"))
     assert both == [(1, {"a": '{"d":2}', "a.d": "2"})]
 
@@ -250,7 +250,7 @@ def test_column_that_is_text_in_one_record_and_an_object_in_another_is_refused(w
     [
         "<x:id>1</x:id><y:id>2</y:id>",
         "<x:id>1</x:id><id>2</id>",
-        '<a><x:id>1</x:id><y:id>2</y:id></a>',
+        "<a><x:id>1</x:id><y:id>2</y:id></a>",
         '<id xmlns="other">1</id><id>2</id>',
         '<a x:id="1" y:id="2"/>',
     ],
@@ -378,8 +378,8 @@ def test_cell_limit_applies_to_a_sheet_at_any_path_in_the_workbook(target):
 
 def test_cells_without_references_are_read_by_their_position():
     rows = "<row><c><v>1</v></c><c><v>2</v></c></row>" * 3
-    found = records("xlsx", rewritten(workbook({"S": [["a"]]}), SHEET_PART, FAR.format(rows)), header=False)
-    assert [values for _, values in found][1] == {"column_1": "1", "column_2": "2"}
+    entries = records("xlsx", rewritten(workbook({"S": [["a"]]}), SHEET_PART, FAR.format(rows)), header=False)
+    assert [values for _, values in entries][1] == {"column_1": "1", "column_2": "2"}
 
 
 def test_refusal_of_a_missing_sheet_lists_the_existing_sheets():

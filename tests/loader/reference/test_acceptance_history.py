@@ -30,54 +30,54 @@ def day(n):
     return n if n is None or isinstance(n, str) else f"2024-01-{n:02d}T00:00:00Z"
 
 
-def rows(names, *found):
-    return [dict(zip(names, one, strict=True)) for one in found]
+def rows(names, *tuples):
+    return [dict(zip(names, row, strict=True)) for row in tuples]
 
 
 def batch(n, found=(), **more):
     return {"at": day(n), "run_id": f"run-{n}", "rows": list(found)} | more
 
 
-def undated(*found):
-    return rows(("id", "a", "b"), *found)
+def undated(*tuples):
+    return rows(("id", "a", "b"), *tuples)
 
 
-def dated(*found):
-    return rows(("id", "a", "b", "t"), *((*one[:3], day(one[3])) for one in found))
+def dated(*tuples):
+    return rows(("id", "a", "b", "t"), *((*row[:3], day(row[3])) for row in tuples))
 
 
-def feed(*found):
-    return rows(("id", "a", "op", "t"), *found)
+def feed(*tuples):
+    return rows(("id", "a", "op", "t"), *tuples)
 
 
-def versions(*found, names=("id", "a", "b"), dates=day):
-    said = ("valid_from", "valid_to", "state")
-    shown = ((*one[:-3], dates(one[-3]), dates(one[-2]), one[-1]) for one in found)
-    return rows((*names, *said), *shown)
+def versions(*tuples, names=("id", "a", "b"), dates=day):
+    period_columns = ("valid_from", "valid_to", "state")
+    shown = ((*row[:-3], dates(row[-3]), dates(row[-2]), row[-1]) for row in tuples)
+    return rows((*names, *period_columns), *shown)
 
 
-def of_feed(*found):
-    return versions(*found, names=("id", "a"), dates=lambda n: n)
+def of_feed(*tuples):
+    return versions(*tuples, names=("id", "a"), dates=lambda n: n)
 
 
-def upsert(*found):
+def upsert(*tuples):
     """Return ``id, a, b, start, end`` of batch-file rows, in days; without an end a row is open."""
     return [
         {
-            "id": one[0],
-            "a": one[1],
-            "b": one[2],
-            "_fivetran_start": day(one[3]),
-            "_fivetran_end": one[4] or OPEN,
-            "_fivetran_active": one[4] is None,
+            "id": row[0],
+            "a": row[1],
+            "b": row[2],
+            "_fivetran_start": day(row[3]),
+            "_fivetran_end": row[4] or OPEN,
+            "_fivetran_active": row[4] is None,
         }
-        for one in found
+        for row in tuples
     ]
 
 
-def kept(*found):
-    named = rows(("id", "a", "b", "valid_from", "valid_to", "active"), *((*one, one[4] is None) for one in found))
-    return [one | {"valid_from": day(one["valid_from"]), "valid_to": one["valid_to"] or OPEN} for one in named]
+def kept(*tuples):
+    named = rows(("id", "a", "b", "valid_from", "valid_to", "active"), *((*row, row[4] is None) for row in tuples))
+    return [row | {"valid_from": day(row["valid_from"]), "valid_to": row["valid_to"] or OPEN} for row in named]
 
 
 def before(n):
@@ -312,7 +312,7 @@ CASES = {
 def test_combined_policy_choices_give_the_expected_history(name):
     policy, columns, batches, expected = CASES[name]
     if policy["input"] == "batch_files":
-        batches = [{key: value for key, value in one.items() if key != "rows"} for one in batches]
+        batches = [{key: value for key, value in content.items() if key != "rows"} for content in batches]
     described = {"id": name, "keys": ["id"], "columns": columns, "policy": policy, "batches": batches}
     [case] = parse_cases(json.dumps([described | {"expected": expected}]))
     engines = []
@@ -339,4 +339,4 @@ def test_feed_events_give_the_same_history_in_every_order_of_arrival(deletes):
         table = ReferenceEngine({"keys": ["id"], "columns": columns, "policy": FEED | {"deletes": deletes}})
         for n, event in enumerate(order, 1):
             table.apply(batch(n, [event]))
-        assert sorted(str({name: one[name] for name in ENDS[deletes][0]}) for one in table.rows()) == expected
+        assert sorted(str({name: row[name] for name in ENDS[deletes][0]}) for row in table.rows()) == expected

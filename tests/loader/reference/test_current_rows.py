@@ -51,6 +51,6 @@ def test_current_rows_of_effective_rows_are_the_newest_of_each_key(batches):
 @BUDGET
 @given(st.lists(st.lists(feed, max_size=6).map(one_row_per_time), max_size=4))
 def test_flagged_delete_has_the_effect_of_a_feed_delete(batches):
-    flagged = [[{**row, "gone": row["op"] == "D"} for row in one] for one in batches]
+    flagged = [[{**row, "gone": row["op"] == "D"} for row in batch_rows] for batch_rows in batches]
     policy = {"input": "effective", "time": "t", "delete_flag": "gone"}
     assert current(policy, flagged) == current({"input": "cdc", "time": "t", "op": "op"}, batches)

@@ -21,8 +21,8 @@ def day(n: int) -> str:
 
 
 def batch(n: int, *rows, **more):
-    found = [dict(zip(("id", "v", "t", "op"), row, strict=False)) for row in rows]
-    return {"at": day(n), "run_id": f"run-{n}", "rows": found, **more}
+    records = [dict(zip(("id", "v", "t", "op"), row, strict=False)) for row in rows]
+    return {"at": day(n), "run_id": f"run-{n}", "rows": records, **more}
 
 
 def said(counts: dict) -> dict:
@@ -92,8 +92,8 @@ def test_version_stores_the_runs_that_opened_and_closed_it():
     table = engine(input="snapshot")
     for n, rows in enumerate([[(1, "a"), (2, "z")], [(1, "b"), (2, "z")], [(2, "z")]], 1):
         table.apply(batch(n, *rows))
-    found = {(r["id"], r["v"]): (r["opened_by"], r["closed_by"]) for r in table.rows()}
-    assert found == {(1, "a"): ("run-1", "run-2"), (1, "b"): ("run-2", "run-3"), (2, "z"): ("run-1", None)}
+    runs = {(r["id"], r["v"]): (r["opened_by"], r["closed_by"]) for r in table.rows()}
+    assert runs == {(1, "a"): ("run-1", "run-2"), (1, "b"): ("run-2", "run-3"), (2, "z"): ("run-1", None)}
 
 
 def test_late_horizon_skips_and_counts_older_rows():
@@ -129,8 +129,8 @@ def test_a_horizon_folds_updates_in_place_into_their_version():
     for n, u in ((1, 1), (2, 2), (10, 3)):
         table.apply(batch(n) | {"rows": [{"id": 1, "v": "a", "u": u, "t": day(n)}]})
     table.apply(batch(11) | {"rows": [{"id": 1, "v": "b", "u": 9, "t": day(9)}]})
-    found = sorted((row["valid_from"].day, row["v"], row["u"]) for row in table.rows())
-    assert found == [(1, "a", 2), (9, "b", 9), (10, "a", 3)]
+    versions = sorted((row["valid_from"].day, row["v"], row["u"]) for row in table.rows())
+    assert versions == [(1, "a", 2), (9, "b", 9), (10, "a", 3)]
 
 
 def test_a_refusal_counts_and_shows_samples():
@@ -229,9 +229,9 @@ def version(start, end, v="a", state="new"):
 )
 def test_violations_reports_each_broken_invariant(rows, deletes, said_of_it):
     policy = engine(input="snapshot", deletes=deletes).table.policy
-    found = "; ".join(violations(rows, policy, ["id"]))
-    assert all(said in found for said in said_of_it), found
-    assert bool(found) == bool(said_of_it)
+    findings = "; ".join(violations(rows, policy, ["id"]))
+    assert all(sentence in findings for sentence in said_of_it), findings
+    assert bool(findings) == bool(said_of_it)
 
 
 def test_a_horizon_never_moves_back():

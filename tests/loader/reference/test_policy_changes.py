@@ -26,8 +26,8 @@ def change(table: ReferenceEngine, **more) -> None:
 
 
 def intervals(table: ReferenceEngine) -> list[tuple]:
-    found = [(row["valid_from"], row["valid_to"], row["a"], row["v"]) for row in table.rows()]
-    return sorted(found, key=lambda one: one[0])
+    versions = [(row["valid_from"], row["valid_to"], row["a"], row["v"]) for row in table.rows()]
+    return sorted(versions, key=lambda version: version[0])
 
 
 def tracked_a() -> ReferenceEngine:

@@ -30,8 +30,8 @@ def row(id_, a, b, t):
 
 
 rows = st.builds(row, keys, texts, numbers, times)
-dated = st.builds(lambda one, n: one | {"t": day(n)}, rows, times)
-feed = st.builds(lambda one, op: one | {"op": op}, rows, st.sampled_from(["I", "U", "U", "D"]))
+dated = st.builds(lambda record, n: record | {"t": day(n)}, rows, times)
+feed = st.builds(lambda record, op: record | {"op": op}, rows, st.sampled_from(["I", "U", "U", "D"]))
 
 track = st.sampled_from([{}, {"track": ["a"]}, {"track": ["a"], "untracked": "keep"}])
 late = st.sampled_from([{}, {"late": "ignore"}, {"late": "refuse"}])
@@ -45,7 +45,7 @@ class Source:
     def __init__(self, columns: dict[str, str]):
         self.types, self.names, self.dropped = dict(columns), {name: name for name in columns}, frozenset()
 
-    def next(self, step: str | None, found: list[dict]) -> tuple["Source", dict]:
+    def next(self, step: str | None, records: list[dict]) -> tuple["Source", dict]:
         """Return the source after a step, and the batch's content under its new names."""
         after, more = Source(self.types), {}
         after.names, after.dropped = dict(self.names), self.dropped
@@ -59,13 +59,13 @@ class Source:
         elif step == "add":
             after.types["n"], after.names["n"] = "integer", "n"
         present = {own: name for own, name in after.names.items() if own not in after.dropped}
-        found = [row | ({"n": row["id"] % 2 or None} if "n" in after.types else {}) for row in found]
-        rows = [{after.names.get(own, own): value for own, value in row.items()} for row in found]
+        records = [row | ({"n": row["id"] % 2 or None} if "n" in after.types else {}) for row in records]
+        rows = [{after.names.get(own, own): value for own, value in row.items()} for row in records]
         return after, more | {"columns": {name: after.types[own] for own, name in present.items()}, "rows": rows}
 
 
 def policies(base, *choices):
-    return st.tuples(*choices).map(lambda chosen: base | {k: v for one in chosen for k, v in one.items()})
+    return st.tuples(*choices).map(lambda chosen: base | {k: v for choice in chosen for k, v in choice.items()})
 
 
 deletes = st.sampled_from([{}, {"deletes": "ignore"}, {"deletes": "tombstone"}])
@@ -75,7 +75,7 @@ INPUTS = {
     "snapshot by own time": (policies({"input": "snapshot", "time": "t"}, deletes, track, late), dated, "timestamp"),
     "snapshot by own date": (
         policies({"input": "snapshot", "time": "t"}, deletes, track, late),
-        dated.map(lambda one: one | {"t": one["t"][:10]}),
+        dated.map(lambda record: record | {"t": record["t"][:10]}),
         "date",
     ),
     "delta": (policies({"input": "delta"}, track), dated, "timestamp"),
@@ -107,8 +107,8 @@ def files(draw):
     updates = draw(st.lists(st.builds(lambda i, a, n: {"id": i, "a": a, "b": n} | times_of(n), keys, marked, times)))
     deleted = draw(st.lists(st.builds(lambda i, n: {"id": i, "_fivetran_end": day(n)}, keys, times), max_size=2))
     starts: dict[int, str] = {}
-    for one in [*upserts, *updates]:
-        starts[one["id"]] = min(starts.get(one["id"], one["_fivetran_start"]), one["_fivetran_start"])
+    for record in [*upserts, *updates]:
+        starts[record["id"]] = min(starts.get(record["id"], record["_fivetran_start"]), record["_fivetran_start"])
     earliest = [{"id": id_, "_fivetran_start": start} for id_, start in starts.items()] if draw(st.booleans()) else []
     return {"earliest_start": earliest, "upsert": upserts, "update": updates, "delete": deleted}
 
@@ -141,17 +141,17 @@ def seen(table, *, without=()):
         repr(
             sorted(
                 (name, value if name == "state" else canonical(value))
-                for name, value in one.items()
+                for name, value in record.items()
                 if name not in left_out and value is not None
             )
         )
-        for one in table.rows()
+        for record in table.rows()
     )
 
 
-def apply(table, one) -> bool:
+def apply(table, delivery) -> bool:
     try:
-        table.apply(one)
+        table.apply(delivery)
     except Refusal:
         return False
     return True
@@ -165,17 +165,17 @@ def test_history_keeps_its_invariants_for_generated_batches(name, data):
     policy = data.draw(policy_of)
     table, source = engine(policy, time_type), Source(COLUMNS | {"t": time_type})
     contents = st.tuples(st.lists(row_of, max_size=6), st.sampled_from(Source.STEPS))
-    for n, (found, step) in enumerate(data.draw(st.lists(contents, max_size=6))):
+    for n, (records, step) in enumerate(data.draw(st.lists(contents, max_size=6))):
         before = table.table
-        after, content = source.next(step, found)
-        one = batch(3 * n, content | data.draw(evidence(policy)))
-        if not apply(table, one):
+        after, content = source.next(step, records)
+        delivery = batch(3 * n, content | data.draw(evidence(policy)))
+        if not apply(table, delivery):
             assert table.table is before
             continue
         source = after
         after = seen(table)
         assert violations(table.rows(), table.table.policy, ["id"]) == []
-        assert table.apply({**one, "rows": []})["rerun"]
+        assert table.apply({**delivery, "rows": []})["rerun"]
         assert seen(table) == after
 
 
@@ -189,7 +189,7 @@ def test_history_of_batch_files_keeps_its_invariants(batches):
         if not apply(table, batch(n, content)):
             assert table.table is before
         assert violations(table.rows(), table.table.policy, ["id"]) == []
-        assert not any(one["a"] == "<same>" for one in table.rows())
+        assert not any(record["a"] == "<same>" for record in table.rows())
 
 
 @BUDGET
@@ -202,9 +202,9 @@ def test_snapshot_history_as_of_a_run_equals_its_snapshot(snapshots, tracked):
     for n, snapshot in enumerate(snapshots):
         at = START + timedelta(days=n)
         valid = {
-            one["id"]: [canonical(one[name]) for name in compared]
-            for one in table.rows()
-            if one["valid_from"] <= at and (one["valid_to"] is None or one["valid_to"] > at)
+            record["id"]: [canonical(record[name]) for name in compared]
+            for record in table.rows()
+            if record["valid_from"] <= at and (record["valid_to"] is None or record["valid_to"] > at)
         }
         wanted = {key: dict(zip("ab", values, strict=True)) for key, values in snapshot.items()}
         assert valid == {
@@ -218,14 +218,14 @@ def test_snapshot_history_as_of_a_run_equals_its_snapshot(snapshots, tracked):
 @st.composite
 def arrivals(draw, row_of):
     """Draw the same rows twice, each time shuffled and cut into other batches."""
-    found = draw(
-        st.lists(row_of, min_size=1, max_size=12, unique_by=lambda one: (one["id"], one["t"], one.get("op") == "D"))
+    drawn_rows = draw(
+        st.lists(row_of, min_size=1, max_size=12, unique_by=lambda item: (item["id"], item["t"], item.get("op") == "D"))
     )
 
     def cut():
-        shuffled = draw(st.permutations(found))
-        size = draw(st.integers(1, len(found)))
-        return [shuffled[place : place + size] for place in range(0, len(found), size)]
+        shuffled = draw(st.permutations(drawn_rows))
+        size = draw(st.integers(1, len(drawn_rows)))
+        return [shuffled[place : place + size] for place in range(0, len(drawn_rows), size)]
 
     return cut(), cut()
 
@@ -256,10 +256,10 @@ def test_late_horizon_gives_the_unlimited_history_for_rows_within_it(data):
     base = {"input": "cdc", "time": "t", "op": "op"} | data.draw(track) | data.draw(deletes)
     for_ever, forgetting = engine(base, "timestamp"), engine(base | {"late_horizon": 3}, "timestamp")
     for n in range(3, 3 + data.draw(st.integers(1, 6))):
-        offsets = st.builds(lambda one, back: one | {"t": day(n - back)}, feed, st.integers(0, 2))  # noqa: B023
-        found = data.draw(st.lists(offsets, max_size=3, unique_by=lambda one: (one["id"], one["t"])))
+        offsets = st.builds(lambda record, back: record | {"t": day(n - back)}, feed, st.integers(0, 2))  # noqa: B023
+        drawn_rows = data.draw(st.lists(offsets, max_size=3, unique_by=lambda record: (record["id"], record["t"])))
         for table in (for_ever, forgetting):
-            table.apply(batch(n, found))
+            table.apply(batch(n, drawn_rows))
         assert seen(for_ever) == seen(forgetting)
     assert sum(len(log.events) for log in forgetting.table.logs.values()) <= sum(
         len(log.events) for log in for_ever.table.logs.values()

@@ -37,8 +37,8 @@ def by_offset(cap: int = 3, stored: int = 7, headers: Callable[[int], dict] = la
     def answer(request: Request) -> Answer:
         start = int(request.query["offset"])
         page = ALL[start : min(start + min(cap, int(request.query["limit"])), stored)]
-        told = {name: value(start + len(page)) if callable(value) else value for name, value in members.items()}
-        return Answer.of({"items": page} | told, **headers(start))
+        envelope = {name: value(start + len(page)) if callable(value) else value for name, value in members.items()}
+        return Answer.of({"items": page} | envelope, **headers(start))
 
     return answer
 

@@ -145,10 +145,10 @@ def rest_endpoint(_landing: Path) -> Iterator[Source]:
 
     def answer(request: Request) -> Answer:
         since = request.query.get("since", "")
-        found = [row for row in changes if row["at"] >= since]
+        matches = [row for row in changes if row["at"] >= since]
         start = int(request.query.get("after", 0))
-        following = str(start + 2) if start + 2 < len(found) else None
-        return Answer.of({"rows": found[start : start + 2], "next": following})
+        following = str(start + 2) if start + 2 < len(matches) else None
+        return Answer.of({"rows": matches[start : start + 2], "next": following})
 
     def deliver(number: int) -> None:
         at = f"{_BEGIN + timedelta(days=number):%Y-%m-%dT%H:%M:%SZ}"

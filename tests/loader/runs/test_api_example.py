@@ -42,15 +42,15 @@ def blocks(language: str) -> str:
 
 def requests_of_curl() -> list[tuple[str, re.Pattern]]:
     """Return (method, path pattern) of every curl command; a variable matches one part of a path."""
-    found = []
+    routes = []
     for line in re.findall(r"^curl .*?(?=^curl |\Z)", blocks("sh"), re.M | re.S):
         words = shlex.split(line)
         (url,) = [word for word in words if word.startswith("$API/")]
         sends = {"-d", "-F"} & set(words)
         method = words[words.index("-X") + 1] if "-X" in words else "POST" if sends else "GET"
         path = re.sub(r"\\\$[A-Z]+", "[^/]+", re.escape(url.removeprefix("$API/").partition("?")[0]))
-        found.append((method, re.compile(f"/api/v1/{path}")))
-    return found
+        routes.append((method, re.compile(f"/api/v1/{path}")))
+    return routes
 
 
 def run_example(monkeypatch: pytest.MonkeyPatch, **variables: str) -> tuple[dict[str, Any], list[tuple[str, str]]]:

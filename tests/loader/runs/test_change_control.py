@@ -49,11 +49,11 @@ def operations(report: dict) -> set[tuple]:
     """Return each operation with its dataset (without schema) and subject."""
     return {
         (
-            one["op"],
-            one["dataset"].partition(".")[2],
-            f"{one['from']} → {one['to']}" if one["op"] == "rename_column" else one.get("column", ""),
+            change["op"],
+            change["dataset"].partition(".")[2],
+            f"{change['from']} → {change['to']}" if change["op"] == "rename_column" else change.get("column", ""),
         )
-        for one in report["operations"]
+        for change in report["operations"]
     }
 
 
@@ -64,10 +64,10 @@ def carried(shop: Installation, report: dict) -> dict:
     preview = shop.json("preview", fingerprint, by="aron")
     done = shop.json("execute", fingerprint, "--preview", preview["fingerprint"], by="aron")
     assert (done["status"], done["requested_by"]) == ("succeeded", "aron")
-    made, steps = [one["statement"] for one in done["operations"] if one["statement"]], len(preview["steps"])
-    assert made[:steps] == [one["statement"] for one in preview["steps"]]
+    made, steps = [change["statement"] for change in done["operations"] if change["statement"]], len(preview["steps"])
+    assert made[:steps] == [step["statement"] for step in preview["steps"]]
     # The runner's catalog showed each view with the SELECT of the preview.
-    selects = {one["statement"].partition(" AS\n")[2] for one in preview["views"]}
+    selects = {view["statement"].partition(" AS\n")[2] for view in preview["views"]}
     assert {statement.partition("\nAS ")[2] for statement in made[steps:]} == selects
     return done
 
@@ -91,7 +91,7 @@ def test_approved_change_is_executed_and_recorded_and_a_drop_requires_the_policy
 
     report = planned(shop)
     assert (report["status"], report["destructive"]) == ("open", False)
-    assert not any(one["op"] == "create_table" and "item" in one["dataset"] for one in report["operations"])
+    assert not any(change["op"] == "create_table" and "item" in change["dataset"] for change in report["operations"])
     assert operations(report) >= {
         ("rename_column", "rc_shop_item", "name → label"),
         ("rename_column", "rc_shop_item_hist", "name → label"),
@@ -109,7 +109,7 @@ def test_approved_change_is_executed_and_recorded_and_a_drop_requires_the_policy
 
     execution = carried(shop, report)
     record = proved(shop, execution)
-    assert [(one["person"], one["decision"]) for one in record["approvals"]] == [("aron", "approve")]
+    assert [(approval["person"], approval["decision"]) for approval in record["approvals"]] == [("aron", "approve")]
     assert record["report"]["fingerprint"] == fingerprint
     assert planned(shop)["status"] == "no_changes"
     assert refused(shop, "execute", fingerprint, by="aron") == "ALREADY_EXECUTED"
@@ -150,4 +150,4 @@ def a_drop_waits_for_the_policy(shop: Installation) -> None:
 
 def loaded(shop: Installation, at: str) -> dict:
     done = shop.json("load", "--at", at, by="aron")
-    return next(one["counts"] for one in done["datasets"] if one["dataset"] == ITEM)
+    return next(entry["counts"] for entry in done["datasets"] if entry["dataset"] == ITEM)

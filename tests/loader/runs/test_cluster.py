@@ -88,5 +88,5 @@ def test_history_cases_pass_on_a_cluster(cluster, tmp_path, monkeypatch):
     done = manage(tmp_path / "data", "replay", str(CONTRACT), "--json", seconds=1200)
     assert done.returncode == 0, done.stderr
     outcomes = json.loads(done.stdout)
-    assert {one["id"]: one["message"] for one in outcomes if not one["passed"]} == {}
+    assert {outcome["id"]: outcome["message"] for outcome in outcomes if not outcome["passed"]} == {}
     assert cluster.executors_ran()

@@ -62,7 +62,7 @@ def load(folder: Path, *arguments: str) -> tuple[int, dict]:
 
 
 def counts(document: dict) -> dict:
-    rawcore = next(one for one in document["datasets"] if one["kind"] == "rawcore")
+    rawcore = next(entry for entry in document["datasets"] if entry["kind"] == "rawcore")
     return {name: rawcore["counts"].get(name, 0) for name in ("new", "changed", "deleted", "versions", "open")}
 
 
@@ -86,9 +86,9 @@ def test_killed_run_that_is_repeated_gives_the_correct_history(shop, phases):
     assert code == 0, again
     code, after = load(shop, "--at", "2024-01-03", "--run-id", "three")
     assert code == 0, after
-    found = counts(after)
-    assert (found["new"], found["changed"], found["deleted"]) == (0, 0, 0)
-    assert (found["versions"], found["open"]) == (550, 400)
+    totals = counts(after)
+    assert (totals["new"], totals["changed"], totals["deleted"]) == (0, 0, 0)
+    assert (totals["versions"], totals["open"]) == (550, 400)
     checked = manage(shop, "check_history", "--local", "--json")
     assert (checked.returncode, json.loads(checked.stdout)["findings"]) == (0, 0), checked.stdout
 
@@ -96,11 +96,11 @@ def test_killed_run_that_is_repeated_gives_the_correct_history(shop, phases):
 def _kill_in(folder: Path, phase: str) -> None:
     """Start the second run and kill its process as soon as it reports this phase."""
     process = start(folder, "load", "--local", "--run-id", "two", "--at", "2024-01-02")
-    said: list[str] = []
+    lines: list[str] = []
 
     def listen():
         for line in process.stdout:
-            said.append(line)
+            lines.append(line)
 
     threading.Thread(target=listen, daemon=True).start()
     database = folder / "control.sqlite3"
@@ -157,9 +157,9 @@ def test_demo_loads_other_releases_with_the_expected_counts(tmp_path):
     assert "│ Berlin Brandenburg Airport              │ 2021-09-26 00:00:00+00   │ NULL" in done.stderr
 
     seen = manage(folder, "drift", "--local", "--json")
-    drifted = [one for one in json.loads(seen.stdout)["datasets"] if one["status"] != "in_sync"]
+    drifted = [entry for entry in json.loads(seen.stdout)["datasets"] if entry["status"] != "in_sync"]
     column = {"table": "serving.airports", "what": "column_unexpected", "column": "remark", "observed": "string"}
-    assert [(one["dataset"], one["differences"]) for one in drifted] == [("serving.airports", [column])]
+    assert [(entry["dataset"], entry["differences"]) for entry in drifted] == [("serving.airports", [column])]
 
     again = manage(folder, "load", "--local", "--json", "--at", "2022-05-01", seconds=120)
     assert again.returncode == 0, again.stderr

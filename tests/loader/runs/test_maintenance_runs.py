@@ -73,9 +73,9 @@ def revert(shop: Installation) -> None:
 def recorded(shop: Installation) -> list[tuple]:
     """Return kind, user and findings of each record, the newest first, and verify the chain."""
     records = json.loads(shop.run("maintenance_records", "--json").stdout)["records"]
-    assert {one["document"]["commits"]["name"] for one in records} == {"direct"}
+    assert {record["document"]["commits"]["name"] for record in records} == {"direct"}
     assert shop.run("verify_audit").returncode == 0
-    return [(one["document"]["kind"], one["document"]["requested_by"], one["findings"]) for one in records]
+    return [(record["document"]["kind"], record["document"]["requested_by"], record["findings"]) for record in records]
 
 
 # By day tests/loader/spark/maintenance/test_revert.py reverts, and the example of Fivetran starts a real worker.

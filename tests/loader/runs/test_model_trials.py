@@ -76,9 +76,9 @@ def test_a_changed_select_is_compared_with_the_models_table(commands: CommandSer
     )
 
     same = json.loads(run("diff_model", "mart.prices", "--local", "--json"))
-    found = json.loads(run("diff_model", "mart.prices", "--select", str(tmp_path / "new.sql"), "--local", "--json"))
+    answer = json.loads(run("diff_model", "mart.prices", "--select", str(tmp_path / "new.sql"), "--local", "--json"))
 
     assert same["rows"] == {"added": 0, "changed": 0, "gone": 0, "same": 3}
-    assert found["rows"] == {"added": 0, "changed": 1, "gone": 1, "same": 1}
-    assert found["columns"]["added"] == [{"name": "currency", "type": "string"}]
-    assert found["samples"]["changed"] == [{"before": [2, 7], "after": [2, 8]}]
+    assert answer["rows"] == {"added": 0, "changed": 1, "gone": 1, "same": 1}
+    assert answer["columns"]["added"] == [{"name": "currency", "type": "string"}]
+    assert answer["samples"]["changed"] == [{"before": [2, 7], "after": [2, 8]}]

@@ -69,8 +69,8 @@ def check(shop: Installation, items: int) -> None:
     assert (done.returncode, json.loads(done.stdout)["findings"]) == (0, 0), done.stdout + done.stderr
     loaded = shop.json("load", "--local")
     (rawcore,) = (row for row in loaded["datasets"] if row["dataset"] == ITEM)
-    found = {name: rawcore["counts"].get(name, 0) for name in ("new", "changed", "deleted", "versions", "open")}
-    assert found == {"new": 0, "changed": 0, "deleted": 0, "versions": items, "open": items}
+    totals = {name: rawcore["counts"].get(name, 0) for name in ("new", "changed", "deleted", "versions", "open")}
+    assert totals == {"new": 0, "changed": 0, "deleted": 0, "versions": items, "open": items}
 
 
 def is_loading(shop: Installation) -> bool:

@@ -67,8 +67,8 @@ class Death:
     told: bool
 
 
-def everywhere(who: str, told: bool) -> list[Death]:
-    return [Death(step, who, told) for step in range(STEPS)]
+def everywhere(who: str, after: bool) -> list[Death]:
+    return [Death(step, who, after) for step in range(STEPS)]
 
 
 @pytest.mark.nightly
@@ -80,10 +80,10 @@ def everywhere(who: str, told: bool) -> list[Death]:
         # (tests/loader/spark/tables/test_steps.py) and without Spark (tests/loader/services/loads/test_load_work.py).
         pytest.param([Death(7, "worker", False)], id="at-a-boundary"),
         *(
-            pytest.param(everywhere(who, told), id=f"{who}-{'after' if told else 'before'}-it-is-told", marks=nightly)
+            pytest.param(everywhere(who, after), id=f"{who}-{'after' if after else 'before'}-it-is-told", marks=nightly)
             for nightly in [pytest.mark.nightly]
             for who in ("runner", "worker")
-            for told in (True, False)
+            for after in (True, False)
         ),
     ],
 )
@@ -113,7 +113,7 @@ def check_changed(shop: Installation) -> None:
     with working(shop):
         assert shop.json("plan", by="edda")["status"] == "no_changes"
         assert set(shop.rows(ITEM, *COLUMNS)) == set(shop.rows(f"{ITEM}_hist", *COLUMNS)) == ROWS
-    (record,) = [one for one in shop.json("records")["records"] if one["requested_by"] == "aron"]
+    (record,) = [entry for entry in shop.json("records")["records"] if entry["requested_by"] == "aron"]
     assert (record["outcome"], record["findings"]) == ("succeeded", [])
 
 
@@ -145,22 +145,22 @@ def previewed(shop: Installation) -> str:
 
 def attempt(shop: Installation, execution: int, death: Death | None) -> bool:
     """Run one worker's attempt to its end or to a kill; return True if the worker died."""
-    told = shop.folder / "death.json"
+    death_file = shop.folder / "death.json"
     if death is not None:
         due = {"event": "step_finished", "fields": {"ordinal": death.step}, "who": death.who, "told": death.told}
-        told.write_text(json.dumps(due))
+        death_file.write_text(json.dumps(due))
     done = subprocess.run(
         [sys.executable, str(WORKER), str(execution)],
         cwd=settings.BASE_DIR,
-        env=environment(shop.folder) | {"ELEVATA_TEST_DEATH": str(told)},
+        env=environment(shop.folder) | {"ELEVATA_TEST_DEATH": str(death_file)},
         capture_output=True,
         text=True,
         timeout=900,
     )
-    assert not told.exists(), done.stderr
+    assert not death_file.exists(), done.stderr
     if done.returncode >= 0:
-        said = done.stdout.strip()
-        assert said == ("failed" if death else "succeeded"), done.stderr
+        status = done.stdout.strip()
+        assert status == ("failed" if death else "succeeded"), done.stderr
     return done.returncode < 0
 
 
@@ -190,8 +190,8 @@ def recorded(shop: Installation, execution: int) -> set[int]:
 
 def commits(shop: Installation, execution: int) -> Counter:
     """Return the number of Delta commits of each step of the execution, over all tables."""
-    found = (one for signatures in shop.commits().values() for one in signatures)
-    return Counter(one["step"] for one in found if one["execution"] == str(execution))
+    all_signatures = (signature for signatures in shop.commits().values() for signature in signatures)
+    return Counter(signature["step"] for signature in all_signatures if signature["execution"] == str(execution))
 
 
 def commits_of(op: str, statement: str) -> int:

@@ -107,18 +107,18 @@ def rows(installation: Installation, pattern: str) -> dict[str, list[str]]:
     query = " UNION ALL ".join(f"SELECT '{name}' AS __of, * FROM {pattern.format(name)}" for name in NAMES)
     done = installation.run("sql", query, "--format", "json")
     assert done.returncode == 0, done.stderr
-    found: dict[str, list[str]] = {name: [] for name in NAMES}
+    rows_by_name: dict[str, list[str]] = {name: [] for name in NAMES}
     for row in json.loads(done.stdout):
         values = {name: value for name, value in row.items() if name not in OWN and not name.endswith("_key")}
-        found[row["__of"]].append(json.dumps(values))
-    return {name: sorted(lines) for name, lines in found.items()}
+        rows_by_name[row["__of"]].append(json.dumps(values))
+    return {name: sorted(lines) for name, lines in rows_by_name.items()}
 
 
 def assert_equal(installation: Installation, *tables: str) -> None:
     for name in tables:
-        found = rows(installation, name)
-        assert found[CALM], name
-        assert found[ITEM] == found[CALM], name
+        rows_by_name = rows(installation, name)
+        assert rows_by_name[CALM], name
+        assert rows_by_name[ITEM] == rows_by_name[CALM], name
 
 
 @pytest.mark.nightly

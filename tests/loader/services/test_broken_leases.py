@@ -119,9 +119,9 @@ def test_breaking_a_lease_with_a_new_holder_is_refused(airports, olga):
     seen = a_lease()
     broken(olga)
     again = claimed()
-    with pytest.raises(Refusal) as said:
+    with pytest.raises(Refusal) as error:
         broken(olga, lease=seen)
-    assert (said.value.code, "load run busy has it" in said.value.message) == ("LEASE_MOVED", True)
+    assert (error.value.code, "load run busy has it" in error.value.message) == ("LEASE_MOVED", True)
     assert again.heartbeat() == "running"
 
 

@@ -62,11 +62,11 @@ def test_duplicate_wakeup_performs_the_execution_once(preview, runner):
 
 @pytest.mark.full
 def test_execution_fails_before_the_first_statement_when_a_table_has_changed(preview, runner, script):
-    execution, told = asked(preview), script
-    observed = json.loads(told.path.read_text())["observed"]
-    (core,) = (one for one in observed.values() if one["qualified_name"] == "rawcore.rc_air_airport")
-    core["columns"] = [one for one in core["columns"] if one["name"] != "elevation"]
-    told.add(observed=observed)
+    execution, script_file = asked(preview), script
+    observed = json.loads(script_file.path.read_text())["observed"]
+    (core,) = (table for table in observed.values() if table["qualified_name"] == "rawcore.rc_air_airport")
+    core["columns"] = [entry for entry in core["columns"] if entry["name"] != "elevation"]
+    script_file.add(observed=observed)
     before = len(script.seen("execute"))
     done = work(execution, runner)
     assert (done.status, done.error["code"]) == ("failed", "TABLE_MOVED")

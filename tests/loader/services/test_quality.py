@@ -66,20 +66,20 @@ def test_a_load_has_the_active_checks_of_its_dataset(airports):
     retired = check(AIRPORT, "row_count", minimum="1")
     retire_check(check=retired, expected_version=1)
     check("raw.raw_air_airport", "unique", columns=["icao"])
-    found = loads()
-    (spec,) = found[AIRPORT].quality
+    manifests = loads()
+    (spec,) = manifests[AIRPORT].quality
     assert (spec.key, spec.severity, spec.arguments) == (str(named.key), "stop", {"columns": ["name"]})
-    assert [spec.kind for spec in found["raw.raw_air_airport"].quality] == ["unique"]
-    assert found[ROUTE].quality == ()
+    assert [spec.kind for spec in manifests["raw.raw_air_airport"].quality] == ["unique"]
+    assert manifests[ROUTE].quality == ()
 
 
 def test_a_dataset_waits_for_the_one_that_its_checks_read(airports):
     check(ROUTE, "relationship", columns=["origin"], dataset=AIRPORT, other_columns=["icao"])
-    found = loads()
-    (spec,) = found[ROUTE].quality
+    manifests = loads()
+    (spec,) = manifests[ROUTE].quality
     assert spec.other.qualified_name == AIRPORT
-    assert found[ROUTE].after == (str(target(AIRPORT).key),)
-    assert found[AIRPORT].after == ()
+    assert manifests[ROUTE].after == (str(target(AIRPORT).key),)
+    assert manifests[AIRPORT].after == ()
 
 
 def test_a_check_names_the_sensitive_columns_of_the_other_dataset(airports):

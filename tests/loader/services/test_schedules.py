@@ -45,9 +45,9 @@ def fresh(schedule: Schedule) -> Schedule:
 
 
 def refused(call, **described) -> tuple[str, str]:
-    with pytest.raises(MetadataError) as said:
+    with pytest.raises(MetadataError) as error:
         call(**described)
-    return said.value.field, said.value.message
+    return error.value.field, error.value.message
 
 
 # --- by people --------------------------------------------------------------------------------------
@@ -138,15 +138,15 @@ def test_schedule_edits_are_recorded_in_the_change_log(airports, django_user_mod
         update_schedule(schedule=schedule, expected_version=2, cron="0 7 * * *")
         update_schedule(schedule=schedule, expected_version=2, name="each morning")
         delete_schedule(schedule=schedule, expected_version=3)
-    found = ChangeLogEntry.objects.filter(subject_kind="schedule", subject_key=str(schedule.key)).order_by("pk")
-    assert [(entry.actor, entry.action) for entry in found] == [
+    entries = ChangeLogEntry.objects.filter(subject_kind="schedule", subject_key=str(schedule.key)).order_by("pk")
+    assert [(entry.actor, entry.action) for entry in entries] == [
         ("olga", "created"),
         ("olga", "changed"),
         ("olga", "renamed"),
         ("olga", "deleted"),
     ]
-    assert '"cron":{"after":"0 7 * * *","before":"0 6 * * *"}' in found[1].changes
-    assert '"scope":{"after":"schema raw","before":"everything"}' in found[1].changes
+    assert '"cron":{"after":"0 7 * * *","before":"0 6 * * *"}' in entries[1].changes
+    assert '"scope":{"after":"schema raw","before":"everything"}' in entries[1].changes
 
 
 def test_runs_of_a_deleted_schedule_are_kept(airports):
@@ -312,10 +312,10 @@ def test_run_now_is_requested_by_the_user_and_keeps_the_due_time(airports):
 def test_run_now_is_refused_while_the_previous_run_is_unfinished(airports):
     schedule = nightly()
     first = run_now(schedule=schedule, user=None).run
-    with pytest.raises(Refusal) as said:
+    with pytest.raises(Refusal) as error:
         run_now(schedule=schedule, user=None)
-    assert said.value.code == "STILL_GOING"
-    assert first.run_id in said.value.message
+    assert error.value.code == "STILL_GOING"
+    assert first.run_id in error.value.message
 
 
 def test_run_now_with_a_missing_scope_is_refused(airports):

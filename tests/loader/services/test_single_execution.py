@@ -35,9 +35,9 @@ def report(airports, make_runner) -> ChangeReport:
     runner.close()
     renamed = column("rawcore.rc_air_airport.name")
     rename_column(column=renamed, name="title", expected_version=renamed.version)
-    found = build_report(environment=current_environment())
-    make_preview(report=found, user=olga())
-    return found
+    change_report = build_report(environment=current_environment())
+    make_preview(report=change_report, user=olga())
+    return change_report
 
 
 def olga():
@@ -48,14 +48,14 @@ def olga():
 def heard():
     """Executions of the messages that a worker of this process has finished, without those of earlier tests."""
     app.control.purge()
-    found: list[int] = []
+    numbers: list[int] = []
 
     def hear(task=None, args=(), **_) -> None:
         if task.name == WAKE_JOB:
-            found.append(args[0])
+            numbers.append(args[0])
 
     signals.task_postrun.connect(hear)
-    yield found
+    yield numbers
     signals.task_postrun.disconnect(hear)
 
 
@@ -75,7 +75,7 @@ def test_execution_requested_twice_and_delivered_to_two_workers_runs_once(
 
     asked = in_threads(press, press)
     execution = asked[0].execution
-    assert sorted(one.requested for one in asked) == [False, True]
+    assert sorted(request.requested for request in asked) == [False, True]
     assert asked[1].execution == execution
     asked[0].send_wakeup()  # and once more, the very same message
     other = threading.Thread(target=load, args=(second,))

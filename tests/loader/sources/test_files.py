@@ -94,9 +94,9 @@ def test_quotes_delimiters_and_the_byte_order_mark_are_read(tmp_path: Path):
 
 def test_quote_inside_of_an_unquoted_field_is_refused_unless_it_is_declared(tmp_path: Path):
     content = 'id,size\n1,"5"" x"\n2,7" pipe\n'
-    found = refusal(tmp_path / "a.csv", content)
-    assert (found.code, found.row) == ("STRAY_QUOTE", 3)
-    assert "field 2" in found.message
+    error = refusal(tmp_path / "a.csv", content)
+    assert (error.code, error.row) == ("STRAY_QUOTE", 3)
+    assert "field 2" in error.message
     sample = sampled(tmp_path / "a.csv", content, options={"quotes_inside": "keep"})
     assert sample.values[1] == ('5" x', '7" pipe')
 
@@ -260,8 +260,8 @@ def test_sample_reads_records_of_json_xml_and_workbooks(tmp_path: Path, kind: st
 @pytest.mark.parametrize("write", [xls, xlsb, ods])
 def test_workbook_with_an_error_is_refused_as_by_a_load(tmp_path: Path, write: Any):
     content = write([["id", "n"], ["a", 1], ["b", Error("#N/A")]])
-    found = refusal(tmp_path / "a.xls", content, "xlsx")
-    assert (found.code, found.row, found.column) == ("UNREADABLE_CELL", 3, "n")
+    error = refusal(tmp_path / "a.xls", content, "xlsx")
+    assert (error.code, error.row, error.column) == ("UNREADABLE_CELL", 3, "n")
     sample = sampled(tmp_path / "b.xls", content, "xlsx", {"null_string": "#N/A"})
     assert [column.nulls for column in sample.columns] == [0, 1]
 
@@ -289,14 +289,14 @@ def test_lines_of_fixed_width_are_sampled(tmp_path: Path, content: bytes, encodi
     ],
 )
 def test_text_after_the_last_column_of_fixed_width_is_refused(tmp_path: Path, content: bytes, encoding: str, row: int):
-    found = refusal(tmp_path / "a.dat", content, "fixed", {"columns": "id:1-4, v:5-9", "encoding": encoding})
-    assert (found.code, found.row) == ("RAGGED_ROW", row)
+    error = refusal(tmp_path / "a.dat", content, "fixed", {"columns": "id:1-4, v:5-9", "encoding": encoding})
+    assert (error.code, error.row) == ("RAGGED_ROW", row)
 
 
 def test_sample_refuses_a_workbook_over_the_size_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(file_samples, "LARGEST_WHOLE", 100)
-    found = refusal(tmp_path / "a.xlsx", workbook({"S": [["id"]]}), "xlsx")
-    assert (found.code, found.count) == ("TOO_LARGE", 100)
+    error = refusal(tmp_path / "a.xlsx", workbook({"S": [["id"]]}), "xlsx")
+    assert (error.code, error.count) == ("TOO_LARGE", 100)
 
 
 # --- folders ---------------------------------------------------------------------------------------
@@ -312,8 +312,8 @@ def test_folder_of_part_files_is_listed_as_a_single_delivery(tmp_path: Path):
     (tmp_path / "readme.pdf").touch()
     (tmp_path / "b" / "c.jsonl").parent.mkdir()
     (tmp_path / "b" / "c.jsonl").touch()
-    found = list_folder(tmp_path, roots(tmp_path)).items
-    assert [(one.location, one.format, one.files) for one in found] == [("b/c.jsonl", "jsonl", 1), ("orders", "csv", 3)]
+    items = list_folder(tmp_path, roots(tmp_path)).items
+    assert [(row.location, row.format, row.files) for row in items] == [("b/c.jsonl", "jsonl", 1), ("orders", "csv", 3)]
     noted = sample_files(tmp_path / "orders", "csv", None, roots=roots(tmp_path)).notes[0]
     assert noted == "Only the first of 3 files was read; a load reads all."
 
@@ -333,7 +333,7 @@ def test_link_within_the_roots_is_listed_with_the_folder(tmp_path: Path):
     folder = tmp_path / "in"
     folder.mkdir()
     (folder / "link.csv").symlink_to(tmp_path / "stored.csv")
-    assert [one.location for one in list_folder(folder, roots(tmp_path)).items] == ["link.csv"]
+    assert [item.location for item in list_folder(folder, roots(tmp_path)).items] == ["link.csv"]
     assert sample_files(folder, "csv", None, roots=roots(tmp_path)).rows == 1
 
 
@@ -342,7 +342,7 @@ def test_a_folder_of_the_product_inside_a_root_is_not_listed(tmp_path: Path):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     closed = Roots.of([str(tmp_path)], [str(tmp_path / "data")], folder="/")
-    assert [one.location for one in list_folder(tmp_path, closed).items] == ["orders.csv"]
+    assert [item.location for item in list_folder(tmp_path, closed).items] == ["orders.csv"]
     with pytest.raises(OutsideRoots):
         sample_files(tmp_path / "data" / "export.csv", "csv", None, roots=closed)
 
@@ -401,8 +401,8 @@ def test_a_pattern_that_matches_a_link_out_of_the_roots_is_refused(exports: Path
 
 
 def test_a_delivery_is_described_by_its_newest_file(exports: Path):
-    found = delivery_at(exports / "orders_*.csv", roots(exports))
-    assert (found.files, found.size, found.newest, found.format) == (2, 10, "orders_1.csv", "csv")
+    delivery = delivery_at(exports / "orders_*.csv", roots(exports))
+    assert (delivery.files, delivery.size, delivery.newest, delivery.format) == (2, 10, "orders_1.csv", "csv")
 
 
 def test_delivery_signature_changes_if_a_file_with_a_long_name_is_rewritten(exports: Path):

@@ -65,7 +65,7 @@ def test_connection_facts_show_server_and_user(shop: System):
 
 def test_tables_that_may_be_read_are_listed(shop: System):
     listing = discover(shop, search="SHOP.")
-    assert [(found.location, found.note) for found in listing.items] == [("shop.cheap", "view"), ("shop.orders", "")]
+    assert [(item.location, item.note) for item in listing.items] == [("shop.cheap", "view"), ("shop.orders", "")]
     assert listing.items[1].rows == 30
     assert discover(shop, search="shop.%").total == 0
 

@@ -32,11 +32,11 @@ def test_connection_facts_show_server_and_user(database: System):
 
 
 def test_tables_are_listed_with_sizes_and_estimates_and_found_by_name(database: System):
-    found = {one.location: one for one in list_postgresql(database, search="SHOP.").items}
-    assert sorted(found) == ["shop.expensive", "shop.orders", 'shop.weird "name%']
-    assert found["shop.orders"].rows == 30
-    assert found["shop.orders"].size > 0
-    assert (found["shop.expensive"].rows, found["shop.expensive"].note) == (None, "view")
+    items = {item.location: item for item in list_postgresql(database, search="SHOP.").items}
+    assert sorted(items) == ["shop.expensive", "shop.orders", 'shop.weird "name%']
+    assert items["shop.orders"].rows == 30
+    assert items["shop.orders"].size > 0
+    assert (items["shop.expensive"].rows, items["shop.expensive"].note) == (None, "view")
     assert list_postgresql(database, search="shop.%").total == 0
 
 
@@ -72,7 +72,7 @@ def test_rows_of_a_missing_table_are_refused(database: System):
 
 def test_tables_come_a_page_at_a_time(database: System):
     listing = list_postgresql(database, search="shop.", start=1, count=1)
-    assert ([one.location for one in listing.items], listing.total) == (["shop.orders"], 3)
+    assert ([item.location for item in listing.items], listing.total) == (["shop.orders"], 3)
 
 
 def test_sample_takes_columns_from_the_catalog_and_counts_from_the_first_rows(database: System):

@@ -55,9 +55,9 @@ def test_commit_metadata_is_stored_as_it_was_given(spark, tmp_path, text):
     """Spark replaces variables in the values of settings, too."""
     session = dataset_session(spark, user_metadata=commit_metadata({"notes": {"label": text}}))
     session.range(1).write.format("delta").save(str(tmp_path / "table"))
-    said = session.sql(f"DESCRIBE HISTORY delta.`{tmp_path / 'table'}`").first().userMetadata
-    assert said == session.conf.get(USER_METADATA)
-    assert session.range(1).select(F.get_json_object(F.lit(said), "$.notes.label")).first()[0] == text
+    metadata = session.sql(f"DESCRIBE HISTORY delta.`{tmp_path / 'table'}`").first().userMetadata
+    assert metadata == session.conf.get(USER_METADATA)
+    assert session.range(1).select(F.get_json_object(F.lit(metadata), "$.notes.label")).first()[0] == text
 
 
 def test_warehouse_files_are_accessible_to_their_owner_only(spark, tmp_path):

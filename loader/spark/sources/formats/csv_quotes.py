@@ -58,8 +58,8 @@ def checked_quotes(opened: Opened) -> Iterator[list[str]]:
         finally:
             for check in checks:
                 check.result()
-            found = [scan.result() for scan in scans]
-            warnings += [warning for warning in found if warning][:1]
+            results = [scan.result() for scan in scans]
+            warnings += [warning for warning in results if warning][:1]
 
 
 def _check_file(opened: Opened, file: DeliveredFile, separator: str | None) -> None:

@@ -234,11 +234,11 @@ def _read_lines(delivered: Delivered, wanted: tuple[str, ...]) -> _Lines:
     if summary["other_rows"]:
         raise _no_json_lines(summary["other_rows"], *first_lines(delivered.spark, delivered.files, has_other_rows))
     has_rows = summary["malformed"] < summary["lines"]
-    found, of_malformed = (
+    members, of_malformed = (
         {key for keys in summary[sets] for key in keys} for sets in ("key_sets", "malformed_key_sets")
     )
-    first = tuple(name for name in wanted if name in found | of_malformed or not has_rows)
-    return _Lines(first + tuple(sorted(found - set(first))), summary["malformed"])
+    first = tuple(name for name in wanted if name in members | of_malformed or not has_rows)
+    return _Lines(first + tuple(sorted(members - set(first))), summary["malformed"])
 
 
 def _with_malformed_lines(opened: Opened, group: Group, frame: DataFrame) -> DataFrame:

@@ -72,9 +72,9 @@ class MessageFormat(FileFormat):
             return {}
         schema = opened.spark.read.json(opened.objects.limit(_SAMPLED_FOR_TYPES)).schema
         types = {field.name: field.dataType for field in schema}
-        told = {name: parse(opened.shapes.type_of(name)) for name in types}
+        types_by_name = {name: parse(opened.shapes.type_of(name)) for name in types}
         return types | {
-            name: T.DataType.fromDDL(spark_type(type_)) for name, type_ in told.items() if type_.name != STRING
+            name: T.DataType.fromDDL(spark_type(type_)) for name, type_ in types_by_name.items() if type_.name != STRING
         }
 
 

@@ -15,7 +15,7 @@ def names(*states, **options) -> list[str]:
 
 
 def entry(name: str, *states) -> Entry:
-    return next(one for one in catalog_of(states, warehouse="/w/") if one.name == name)
+    return next(table for table in catalog_of(states, warehouse="/w/") if table.name == name)
 
 
 def test_a_table_has_the_address_of_its_delta_table():

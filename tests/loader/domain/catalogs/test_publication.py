@@ -37,8 +37,8 @@ HELD = (
 
 def problems(*held: Held, wanted=(A, CURRENT, AS_OF), whole: bool = True, shared: bool = True) -> list[tuple[str, str]]:
     locations = {name.key: f"file:/w/{name.key}" for name in wanted if name.key}
-    found = compare(wanted, held, locations=locations, warehouse=WAREHOUSE, mark=MARK, whole=whole, shared=shared)
-    return [(finding.name, finding.problem) for finding in found]
+    findings = compare(wanted, held, locations=locations, warehouse=WAREHOUSE, mark=MARK, whole=whole, shared=shared)
+    return [(finding.name, finding.problem) for finding in findings]
 
 
 def names(*states) -> list[PublishedName]:
@@ -112,7 +112,7 @@ def test_name_of_another_table_of_the_warehouse_is_outdated():
 
 
 def test_view_or_function_with_another_digest_is_outdated():
-    held = [replace(one, digest="0") if one.kind != TABLE else one for one in HELD]
+    held = [replace(entry, digest="0") if entry.kind != TABLE else entry for entry in HELD]
     assert problems(*held) == [(CURRENT.name, OUTDATED), (AS_OF.name, OUTDATED)]
 
 
@@ -124,9 +124,9 @@ def test_a_table_in_place_of_a_view_of_the_warehouse_is_outdated():
 def test_only_entries_of_the_warehouse_can_be_extra_and_come_first():
     own = [Held("raw.old", TABLE, "file:/w/old"), Held("raw.v", VIEW, mark=MARK), Held("raw.f", FUNCTION, mark=MARK)]
     foreign = [Held("raw.x", TABLE, "file:/x"), Held("raw.w", VIEW), Held("raw.g", FUNCTION), Held("raw.t", TABLE)]
-    found = problems(*own, *foreign)
-    assert sorted(found[:3]) == [("raw.f", EXTRA), ("raw.old", EXTRA), ("raw.v", EXTRA)]
-    assert [problem for _, problem in found[3:]] == [MISSING] * 3
+    findings = problems(*own, *foreign)
+    assert sorted(findings[:3]) == [("raw.f", EXTRA), ("raw.old", EXTRA), ("raw.v", EXTRA)]
+    assert [problem for _, problem in findings[3:]] == [MISSING] * 3
 
 
 def test_partial_comparison_reports_no_extra_names():

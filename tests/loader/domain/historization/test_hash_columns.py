@@ -52,6 +52,6 @@ def test_each_column_set_that_was_ever_used_is_recorded_once(held):
     noted = None
     for keys in held:
         noted = hashed_notes(noted, hashed_set([(key, "string") for key in keys]))
-    found = hashed_over(noted, dict.fromkeys("abcde", "string"))
-    assert found[0] == tuple(sorted(held[-1]))
-    assert sorted(found) == sorted({tuple(sorted(keys)) for keys in held})
+    columns = hashed_over(noted, dict.fromkeys("abcde", "string"))
+    assert columns[0] == tuple(sorted(held[-1]))
+    assert sorted(columns) == sorted({tuple(sorted(keys)) for keys in held})

@@ -9,7 +9,7 @@ EFFECTIVE = {"input": "effective", "time": "at"}
 
 
 def kinds(before: dict, now: dict) -> list[str]:
-    return [one.kind for one in effects(HistoryPolicy.from_dict(before), HistoryPolicy.from_dict(now))]
+    return [effect.kind for effect in effects(HistoryPolicy.from_dict(before), HistoryPolicy.from_dict(now))]
 
 
 def test_unchanged_policy_has_no_effects():

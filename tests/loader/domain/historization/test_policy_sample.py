@@ -50,16 +50,16 @@ def played(policy: dict[str, Any], columns: dict[str, str] | None = None, keys: 
 
 def became(policy: dict[str, Any]) -> list[str]:
     """Return the outcomes of the five sample rows, in order."""
-    return [fate.became for one in played(policy).batches for fate in one.rows]
+    return [fate.became for batch in played(policy).batches for fate in batch.rows]
 
 
 def absent(policy: dict[str, Any]) -> str:
-    return " ".join(one.absent for one in played(policy).batches).strip()
+    return " ".join(batch.absent for batch in played(policy).batches).strip()
 
 
 def intervals(policy: dict[str, Any]) -> list[tuple]:
     """Return per version: start, end, state, and the rows that opened and closed it."""
-    return [(one.started, one.ended, one.state, one.opened_by, one.closed_by) for one in played(policy).versions]
+    return [(row.started, row.ended, row.state, row.opened_by, row.closed_by) for row in played(policy).versions]
 
 
 # --- the rows -------------------------------------------------------------------------------------
@@ -108,8 +108,8 @@ def test_boolean_column_is_not_chosen_to_show_changes():
 
 
 def test_sample_of_a_key_without_attributes_has_no_changed_row():
-    found = played({}, {"id": "integer"})
-    assert [row.kind for row in found.sample.rows] == ["new", "new", "same", "same", "same"]
+    result = played({}, {"id": "integer"})
+    assert [row.kind for row in result.sample.rows] == ["new", "new", "same", "same", "same"]
 
 
 # --- what becomes of them -------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def test_snapshot_closes_versions_of_absent_keys():
 
 def test_delta_keeps_versions_of_absent_keys_open():
     assert absent({"input": "delta"}) == "id 2 is absent. That means nothing."
-    assert [one.is_open for one in played({"input": "delta"}).versions] == [False, True, True]
+    assert [version.is_open for version in played({"input": "delta"}).versions] == [False, True, True]
 
 
 def test_tombstone_is_an_open_inactive_version_of_a_deleted_key():
@@ -144,7 +144,7 @@ def test_tombstone_is_an_open_inactive_version_of_a_deleted_key():
 
 def test_a_late_row_splits_the_version_of_its_time():
     assert became(EFFECTIVE)[4] == "Ends version 1, opens version 2."
-    assert [one[0] for one in intervals(EFFECTIVE)[:3]] == ["2026-01-01 08:00", "2026-01-02 08:00", "2026-01-03 08:00"]
+    assert [row[0] for row in intervals(EFFECTIVE)[:3]] == ["2026-01-01 08:00", "2026-01-02 08:00", "2026-01-03 08:00"]
 
 
 def test_a_late_row_refuses_its_delivery_with_the_reason():
@@ -183,7 +183,7 @@ def test_batch_files_open_and_end_versions_as_delivered():
         "Ends version 1, opens version 2.",
         "Ends version 3.",
     ]
-    assert [one.ended for one in played(FILES).versions] == [
+    assert [version.ended for version in played(FILES).versions] == [
         "2026-01-02 07:59:59.999",
         "2026-01-03 07:59:59.999",
         "2026-01-05 08:00",
@@ -191,15 +191,15 @@ def test_batch_files_open_and_end_versions_as_delivered():
 
 
 def test_null_and_unmodified_marks_are_shown_as_delivered_and_stored_as_values():
-    found = played(
+    result = played(
         FILES | {"null_string": "N", "unmodified_string": "U"},
         {"id": "integer", "a": "string", "b": "date", "c": "integer"},
     )
-    update = found.batches[1].rows[1]
+    update = result.batches[1].rows[1]
     assert dict(update.named)["b"] == "N"
     assert dict(update.named)["c"] == "U"
-    version = dict(found.versions[2].values)
-    assert (version["b"], version["c"]) == ("NULL", dict(found.versions[0].values)["c"])
+    version = dict(result.versions[2].values)
+    assert (version["b"], version["c"]) == ("NULL", dict(result.versions[0].values)["c"])
 
 
 @pytest.mark.parametrize(
@@ -212,8 +212,8 @@ def test_change_of_an_untracked_column_opens_no_version(untracked: str, said: st
 
 
 def test_versions_use_the_open_end_and_state_labels_of_the_policy():
-    found = played({"open_end": "9999-12-31", "state_labels": {"changed": "U"}})
-    assert [(one.ended, one.state) for one in found.versions][1] == ("9999-12-31 00:00", "U")
+    result = played({"open_end": "9999-12-31", "state_labels": {"changed": "U"}})
+    assert [(version.ended, version.state) for version in result.versions][1] == ("9999-12-31 00:00", "U")
 
 
 def test_versions_use_the_column_names_of_the_profile():
@@ -226,9 +226,9 @@ def test_versions_use_the_column_names_of_the_profile():
 
 def test_columns_named_like_version_columns_keep_their_values():
     columns = {"state": "string", "valid_from": "timestamp", "active": "boolean", "opened_by": "integer"}
-    found = played({"time": "valid_from"}, columns, keys=("state",))
-    assert [dict(one.values)["state"] for one in found.versions] == ["state 1"] * 3 + ["state 2"]
-    assert [one.state for one in found.versions] == ["changed"] * 3 + ["deleted"]
+    result = played({"time": "valid_from"}, columns, keys=("state",))
+    assert [dict(version.values)["state"] for version in result.versions] == ["state 1"] * 3 + ["state 2"]
+    assert [version.state for version in result.versions] == ["changed"] * 3 + ["deleted"]
 
 
 # --- any policy, any columns ----------------------------------------------------------------------
@@ -272,8 +272,8 @@ def described(draw: st.DrawFn) -> tuple[dict[str, str], dict[str, Any]]:
 @given(described())
 def test_sample_of_any_columns_refuses_no_delivery_and_explains_every_version(given_: tuple):
     columns, policy = given_
-    found = played(policy, columns)
-    assert [one.refusal for one in found.batches if one.refusal] == []
-    assert found.versions
-    assert all(one.opened_by or one.opened_in for one in found.versions)
-    assert all(fate.became for one in found.batches for fate in one.rows)
+    result = played(policy, columns)
+    assert [batch.refusal for batch in result.batches if batch.refusal] == []
+    assert result.versions
+    assert all(version.opened_by or version.opened_in for version in result.versions)
+    assert all(fate.became for batch in result.batches for fate in batch.rows)

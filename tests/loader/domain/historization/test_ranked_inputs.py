@@ -18,8 +18,8 @@ def customer(**policy: object) -> DatasetState:
 
 
 def test_input_rank_is_the_position_of_its_source():
-    found = ranked_inputs(customer(rank=["crm.customer", "erp.customer"]), INPUTS, SOURCES)
-    assert [stage_input.rank for stage_input in found] == [1, 0]
+    inputs = ranked_inputs(customer(rank=["crm.customer", "erp.customer"]), INPUTS, SOURCES)
+    assert [stage_input.rank for stage_input in inputs] == [1, 0]
 
 
 def test_inputs_are_unchanged_without_a_rank():

@@ -18,7 +18,7 @@ def key(name: str) -> str:
 
 
 def col(dataset: str, name: str, type_: str = "string", reads: tuple[str, ...] = (), **more) -> ColumnState:
-    return ColumnState(key(f"{dataset}.{name}"), name, type_, inputs=tuple(key(one) for one in reads), **more)
+    return ColumnState(key(f"{dataset}.{name}"), name, type_, inputs=tuple(key(read) for read in reads), **more)
 
 
 def dataset(layer: str, name: str, columns, inputs=(), **more) -> DatasetState:
@@ -30,13 +30,13 @@ def dataset(layer: str, name: str, columns, inputs=(), **more) -> DatasetState:
         name,
         tuple(columns),
         materialization="view" if view else "table",
-        inputs=tuple(key(one) for one in inputs),
+        inputs=tuple(key(input_name) for input_name in inputs),
         **more,
     )
 
 
 def raw(name: str, *columns: str) -> DatasetState:
-    return dataset("raw", name, [col(name, one) for one in columns], ["source"])
+    return dataset("raw", name, [col(name, column) for column in columns], ["source"])
 
 
 def known(*states: DatasetState) -> dict[str, DatasetState]:
@@ -44,7 +44,7 @@ def known(*states: DatasetState) -> dict[str, DatasetState]:
 
 
 def expressions(state: DatasetState, by_key) -> list[dict[str, str]]:
-    return [{c.name: c.expression for c in one.columns} for one in stage_inputs(state, by_key)]
+    return [{c.name: c.expression for c in stage_input.columns} for stage_input in stage_inputs(state, by_key)]
 
 
 RAW = raw("raw_a", "id", "height", "odd `name`")
@@ -74,14 +74,14 @@ CORE = dataset(
 
 def test_plain_column_is_passed_on_without_a_cast():
     """The runner checks and types bare columns itself; a cast around one would hide values that do not fit."""
-    (one,) = stage_inputs(CORE, known(RAW, STAGE, CORE), {RAW.key: {"timezone": "UTC"}})
-    assert one.table.qualified_name == "raw.raw_a"
-    assert {c.name: (c.type, c.expression) for c in one.columns} == {
+    (stage_input,) = stage_inputs(CORE, known(RAW, STAGE, CORE), {RAW.key: {"timezone": "UTC"}})
+    assert stage_input.table.qualified_name == "raw.raw_a"
+    assert {c.name: (c.type, c.expression) for c in stage_input.columns} == {
         "id": ("string", "`id`"),
         "metres": ("float", "`height`"),
         "odd": ("string", "`odd ``name```"),
     }
-    assert (one.filter, one.options) == (None, {"timezone": "UTC"})
+    assert (stage_input.filter, stage_input.options) == (None, {"timezone": "UTC"})
 
 
 def test_type_that_only_the_view_declares_is_cast():
@@ -96,8 +96,8 @@ def test_expression_over_a_view_inlines_the_columns_of_the_view():
         [col("rc_c", "feet", "float", reads=("stg_a.metres",), expression="round(metres * 3.28, 1)")],
         ["stg_a"],
     )
-    (found,) = expressions(core, known(RAW, STAGE, core))
-    assert found["feet"] == "round((CAST(`height` AS DOUBLE)) * 3.28, 1)"
+    (by_column,) = expressions(core, known(RAW, STAGE, core))
+    assert by_column["feet"] == "round((CAST(`height` AS DOUBLE)) * 3.28, 1)"
 
 
 def test_expression_over_a_table_is_unchanged():
@@ -131,8 +131,8 @@ def test_expression_cannot_use_a_technical_column(technical):
 def test_filters_of_view_and_table_are_both_kept_with_placeholders():
     stage = dataset("stage", "stg_a", STAGE.columns, ["raw_a"], filter="id <> 'X' OR height IS NULL")
     core = dataset("rawcore", "rc_e", CORE.columns, ["stg_a"], filter="metres > 1 AND '2020' < {{ load_timestamp }}")
-    (one,) = stage_inputs(core, known(RAW, stage, core))
-    assert one.filter == (
+    (stage_input,) = stage_inputs(core, known(RAW, stage, core))
+    assert stage_input.filter == (
         "(id <> 'X' OR height IS NULL) AND ((CAST(`height` AS DOUBLE)) > 1 AND '2020' < {{ load_timestamp }})"
     )
 
@@ -170,8 +170,8 @@ def test_each_of_several_inputs_reads_null_for_its_missing_columns():
 
 def test_retired_input_column_reads_as_null():
     below = dataset("raw", "raw_a", [col("raw_a", "id"), col("raw_a", "height", active=False)], ["source"])
-    (found,) = expressions(CORE, known(below, STAGE, CORE))
-    assert found["metres"] == "NULL"
+    (by_column,) = expressions(CORE, known(below, STAGE, CORE))
+    assert by_column["metres"] == "NULL"
 
 
 def test_dataset_without_inputs_is_refused():
@@ -219,7 +219,7 @@ def test_foreign_key_that_is_null_for_unknown_parents_reads_the_parent_table():
 )
 def test_other_rules_for_unknown_parents_are_comments(rule: str, name: str, comment: str):
     by_key = known(RAW, STAGE, CORE, child_with(rule))
-    (state,) = (one for one in by_key.values() if one.name == name)
+    (state,) = (candidate for candidate in by_key.values() if candidate.name == name)
     assert comment in layer_sql(state, by_key)
     assert "-- " not in layer_sql(CHILD, known(RAW, STAGE, CORE, CHILD))
 
@@ -236,7 +236,7 @@ def rawcore_of(policy: dict, historize: bool = True) -> str:
 
 def parsed(text: str) -> list:
     bound = text.replace("{{ load_run_id }}", "'r'").replace("{{ load_timestamp }}", "current_timestamp()")
-    return [one for one in sqlglot.parse(bound, read="spark") if one is not None]
+    return [statement for statement in sqlglot.parse(bound, read="spark") if statement is not None]
 
 
 CDC = {"input": "cdc", "time": "height", "op": "op"}

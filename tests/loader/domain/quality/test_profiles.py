@@ -29,8 +29,8 @@ def test_a_column_suggests_checks_that_its_values_pass(profile, kinds):
 
 def test_accepted_values_are_those_of_the_column():
     profile = column(distinct=2, top=[("b", 60), ("a", 40)], values_complete=True)
-    (found,) = [item for item in suggested([profile]) if item.kind == "accepted_values"]
-    assert found.arguments == {"columns": ["c"], "values": ["a", "b"]}
+    (suggestion,) = [item for item in suggested([profile]) if item.kind == "accepted_values"]
+    assert suggestion.arguments == {"columns": ["c"], "values": ["a", "b"]}
 
 
 def test_existing_checks_and_skipped_columns_are_not_suggested_again():

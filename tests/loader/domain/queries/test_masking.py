@@ -14,30 +14,30 @@ from tests.loader.harness import Dataset, stable
 def table_of(sensitive: str, policy: dict | None = None, kind: str = "history_spec"):
     item = Dataset(None, None, columns={"id": "integer", "v": "string", "at": "timestamp"}, policy=policy or {})
     keys = {name: stable("item", name) for name in ("id", "v", "at")}
-    found = Sensitive(frozenset({keys[sensitive]}), frozenset({sensitive}), frozenset(keys.values()))
+    classification = Sensitive(frozenset({keys[sensitive]}), frozenset({sensitive}), frozenset(keys.values()))
     table = getattr(item, kind)
-    return table, masking_of(table, found, HistoryPolicy.from_dict(policy or {}), "secret")
+    return table, masking_of(table, classification, HistoryPolicy.from_dict(policy or {}), "secret")
 
 
 def shown(table, masking) -> dict[str, str]:
-    found = {}
+    states = {}
     for column in table.columns:
         state = "shown" if column.key in masking.shown else "hashed" if column.key in masking.hashed else "masked"
-        found[column.purpose if column.name not in ("id", "v", "at") else column.name] = state
-    return found
+        states[column.purpose if column.name not in ("id", "v", "at") else column.name] = state
+    return states
 
 
 @pytest.mark.parametrize("kind", ["history_spec", "rawcore_spec"])
 def test_sensitive_attribute_and_the_row_hash_are_masked(kind: str):
-    found = shown(*table_of("v", kind=kind))
-    assert {name for name, state in found.items() if state == "masked"} == {"v", "row_hash"}
-    assert "hashed" not in found.values()
+    states = shown(*table_of("v", kind=kind))
+    assert {name for name, state in states.items() if state == "masked"} == {"v", "row_hash"}
+    assert "hashed" not in states.values()
 
 
 def test_technical_keys_of_a_sensitive_business_key_are_hashed_again():
-    found = shown(*table_of("id"))
-    assert {name for name, state in found.items() if state == "hashed"} == {"entity_key", "history_key"}
-    assert found["id"] == "masked"
+    states = shown(*table_of("id"))
+    assert {name for name, state in states.items() if state == "hashed"} == {"entity_key", "history_key"}
+    assert states["id"] == "masked"
 
 
 @pytest.mark.parametrize("argument", ["text", "after", "business_key"])
@@ -100,9 +100,9 @@ def refused(code: str, column: str = "") -> Refusal:
 
 @pytest.mark.parametrize("code", ["NULL_KEY", "CONFLICTING_ROWS", "RAGGED_ROW", "LATE_ROWS", "NULLS_FOUND", "ANYTHING"])
 def test_a_refusal_about_a_dataset_with_a_sensitive_column_has_no_examples(code: str):
-    told = without_values(refused(code), ["mail"])
-    assert (told.samples, told.count) == ((), 2)
-    assert "masked" in told.hint
+    refusal = without_values(refused(code), ["mail"])
+    assert (refusal.samples, refusal.count) == ((), 2)
+    assert "masked" in refusal.hint
 
 
 @pytest.mark.parametrize("code", ["VALUE_DOES_NOT_FIT", "CAST_FAILS"])
@@ -113,9 +113,9 @@ def test_refusal_keeps_the_examples_of_another_column(code: str):
 
 def test_faults_of_other_columns_keep_their_examples():
     faults = (refused("VALUE_DOES_NOT_FIT", "mail"), refused("VALUE_DOES_NOT_FIT", "age"), refused("NULL_KEY", "id"))
-    told = without_values(replace(faults[0], faults=faults), ["mail"])
-    assert told.samples == ()
-    assert [fault.samples for fault in Refusal.from_json(told.as_json()).faults] == [(), ("ada@x",), ()]
+    refusal = without_values(replace(faults[0], faults=faults), ["mail"])
+    assert refusal.samples == ()
+    assert [fault.samples for fault in Refusal.from_json(refusal.as_json()).faults] == [(), ("ada@x",), ()]
     shown = without_examples(replace(faults[1], faults=faults).as_json(), "raw.t")
     assert [(fault["column"], "samples" in fault) for fault in shown["faults"]] == [
         ("mail", False),
@@ -136,11 +136,11 @@ def test_refusal_omits_the_message_of_spark(code: str):
 
 
 def test_refusal_with_a_known_cause_omits_the_text_of_spark_and_the_file():
-    told = without_values(Refusal("DISK_FULL", "t: no space is left on the disk: at ada@x", file="/ada@x"), ["mail"])
-    assert told.message == "t: no space is left on the disk; what Spark says of it may hold sensitive values"
-    assert told.file == ""
+    refusal = without_values(Refusal("DISK_FULL", "t: no space is left on the disk: at ada@x", file="/ada@x"), ["mail"])
+    assert refusal.message == "t: no space is left on the disk; what Spark says of it may hold sensitive values"
+    assert refusal.file == ""
 
 
 def test_refusal_without_a_sensitive_column_is_unchanged():
-    told = refused("NULL_KEY")
-    assert without_values(told, ()) is told
+    refusal = refused("NULL_KEY")
+    assert without_values(refusal, ()) is refusal

@@ -67,7 +67,7 @@ def test_csv_lines_keep_formulas_unchanged():
 
 
 def test_grid_lists_keys_first_and_technical_columns_last():
-    names = [one.name for one in grid_of(answer(), TABLE).headings]
+    names = [heading.name for heading in grid_of(answer(), TABLE).headings]
     assert names == ["icao", "name", "country_key", "odd", "rc_air_airport_key", "load_run_id"]
 
 
@@ -85,7 +85,7 @@ def test_heading_marks_a_column_that_is_not_described_any_more():
 
 def test_cells_follow_their_headings():
     (row,) = grid_of(answer(("k", "run", None, "Berlin", "EDDB", "?")), TABLE).rows
-    assert [one.text for one in row] == ["EDDB", "Berlin", "", "?", "k", "run"]
+    assert [field.text for field in row] == ["EDDB", "Berlin", "", "?", "k", "run"]
 
 
 def test_cell_distinguishes_null_empty_and_blank_text():
@@ -121,15 +121,15 @@ def test_csv_round_trip_keeps_values_except_for_added_apostrophes(rows: list[lis
 
 
 def changed(op: str, before: tuple | None, after: tuple | None) -> tuple:
-    one = {"op": op, "key": "k", "before": before, "after": after, "versions": 2}
-    (found,) = key_changes({**answer(), "changes": [one]}, TABLE)
-    return found, [(field.name, field.before.text, field.after.text, field.changed) for field in found.fields]
+    raw_change = {"op": op, "key": "k", "before": before, "after": after, "versions": 2}
+    (change,) = key_changes({**answer(), "changes": [raw_change]}, TABLE)
+    return change, [(field.name, field.before.text, field.after.text, field.changed) for field in change.fields]
 
 
 def test_update_shows_only_the_changed_fields():
     old, new = ("k", "r1", None, "Old", "EDDB", "x"), ("k", "r2", None, "New", "EDDB", "x")
-    found, fields = changed("U", old, new)
-    assert (found.said, [(name, one.text) for name, one in found.key]) == ("updated", [("icao", "EDDB")])
+    change, fields = changed("U", old, new)
+    assert (change.said, [(name, field.text) for name, field in change.key]) == ("updated", [("icao", "EDDB")])
     assert fields == [("name", "Old", "New", True)]
 
 

@@ -118,8 +118,8 @@ def test_position_in_the_checked_query_maps_to_the_written_text():
     text = "SELECT 1,\n x FROM rawcore.rc_a WHERE y = 1"
     checked = check_query(text, PUBLISHED)
     for word, written in (("x FROM", "x FROM"), ("`__published_0`", "rawcore"), ("y =", "y =")):
-        said = position_in_text(text, checked.query.index(word), checked.replaced)
-        assert said == f"line 2, column {text.splitlines()[1].index(written) + 1}"
+        position = position_in_text(text, checked.query.index(word), checked.replaced)
+        assert position == f"line 2, column {text.splitlines()[1].index(written) + 1}"
 
 
 @pytest.mark.parametrize(

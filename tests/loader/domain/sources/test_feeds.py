@@ -46,8 +46,8 @@ def test_changed_file_is_refused_in_a_folder_and_read_again_as_a_single_file(cha
 @pytest.mark.parametrize(("choice", "files", "changed"), [("reload", (A.path,), ()), ("keep", (), (A.path,))])
 def test_changed_files_option_reloads_or_keeps_a_changed_file(choice, files, changed):
     log = loaded(("r1", (A,)))
-    found = choose("raw.r", log, [FeedFile(A.path, 11, 1)], applied=1, one_file=False, changed_files=choice)
-    assert (tuple(file.path for file in found.files), found.changed) == (files, changed)
+    selection = choose("raw.r", log, [FeedFile(A.path, 11, 1)], applied=1, one_file=False, changed_files=choice)
+    assert (tuple(file.path for file in selection.files), selection.changed) == (files, changed)
 
 
 def test_content_tag_takes_precedence_over_the_modification_time():

@@ -27,7 +27,7 @@ def test_hosts_are_compared_with_and_without_their_port():
     ],
 )
 def test_networks_of_hosts_include_addresses_and_networks(entry, network):
-    assert [str(found) for found in networks_of([entry], 443)] == [network]
+    assert [str(subnet) for subnet in networks_of([entry], 443)] == [network]
 
 
 @pytest.mark.parametrize("entry", ["db.example.org", "db.example.org:443", "10.20.1.2:444", ""])

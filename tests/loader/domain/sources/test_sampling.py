@@ -95,9 +95,9 @@ anything = st.one_of(numbers, moments, st.booleans().map(str), st.text(max_size=
 
 @given(st.one_of(st.lists(numbers), st.lists(moments), st.lists(anything)))
 def test_the_proposed_type_holds_every_sampled_value(values: list[str]):
-    found, said = infer(values, len(values))
-    assert [value for value in values if not holds(found, value)] == []
-    assert said
+    data_type, reason = infer(values, len(values))
+    assert [value for value in values if not holds(data_type, value)] == []
+    assert reason
 
 
 @given(st.lists(st.one_of(st.none(), anything)))
@@ -109,8 +109,8 @@ def test_misfits_are_counted_as_a_load_would_refuse_them(values: list[str | None
 
 
 def test_a_decimal_has_room_for_larger_amounts_than_were_seen():
-    found = infer(["1.00", "2.00"], 2)[0]
-    assert holds(found, "9999999999999999.99")
+    data_type = infer(["1.00", "2.00"], 2)[0]
+    assert holds(data_type, "9999999999999999.99")
 
 
 def test_whole_numbers_that_may_grow_out_of_an_integer_are_bigints():

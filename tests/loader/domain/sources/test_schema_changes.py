@@ -177,10 +177,10 @@ def test_every_column_is_in_at_most_one_change(contract: list, observed: list):
 @given(CONTRACTS, SCHEMAS)
 def test_every_column_that_differs_is_in_a_change(contract: list, observed: list):
     changes = compare_schema(contract, observed)
-    told = {change.former or change.name for change in changes} | {change.name for change in changes}
+    reported_names = {change.former or change.name for change in changes} | {change.name for change in changes}
     active = {column.name for column in contract if column.active}
     delivered = {column.name for column in observed}
-    assert active ^ delivered <= told
+    assert active ^ delivered <= reported_names
 
 
 @given(CONTRACTS, st.lists(st.builds(seen, NAMES, TYPES, declared=st.booleans()), max_size=6))

@@ -28,8 +28,8 @@ def moved(airports, runner) -> LoadRun:
     """Load once, then give every target another key, as if described anew in another installation."""
     run = perform(queued(), runner)
     for model in (TargetDataset, TargetColumn, Reference):
-        for one in model.objects.all():
-            model.objects.filter(pk=one.pk).update(key=elsewhere(one.key))
+        for instance in model.objects.all():
+            model.objects.filter(pk=instance.pk).update(key=elsewhere(instance.key))
     return run
 
 
@@ -39,9 +39,9 @@ def elsewhere(key: UUID) -> UUID:
 
 def loads(script, name: str) -> list[dict]:
     """Return the manifests of one dataset, load by load, without the parts that differ in every load."""
-    told = [request["body"] for request in script.seen("load")]
-    found = [one for body in told for one in (*body["raw"], *body["rawcore"]) if one["name"] == name]
-    return [{key: value for key, value in one.items() if key not in _OF_THE_RUN} for one in found]
+    bodies = [request["body"] for request in script.seen("load")]
+    entries = [entry for body in bodies for entry in (*body["raw"], *body["rawcore"]) if entry["name"] == name]
+    return [{key: value for key, value in entry.items() if key not in _OF_THE_RUN} for entry in entries]
 
 
 @pytest.mark.full
@@ -56,13 +56,13 @@ def test_load_manifest_is_unchanged_after_keys_changed(moved, runner, script, na
 def test_sequence_and_newest_time_continue_after_keys_changed(moved, runner, script):
     run = perform(queued(), runner)
     assert row(run, AIRPORT).sequence == 2
-    told = {one["name"]: one["newest_applied_at"] for one in script.seen("load")[-1]["body"]["rawcore"]}
-    assert told[AIRPORT] == moved.load_timestamp.isoformat()
+    newest = {entry["name"]: entry["newest_applied_at"] for entry in script.seen("load")[-1]["body"]["rawcore"]}
+    assert newest[AIRPORT] == moved.load_timestamp.isoformat()
 
 
 def test_earlier_runs_are_found_by_the_dataset_with_the_new_key(moved, runner):
     run = perform(queued(), runner)
-    assert [one.run for one in dataset_runs(dataset=target(AIRPORT))] == [run, moved]
+    assert [dataset_run.run for dataset_run in dataset_runs(dataset=target(AIRPORT))] == [run, moved]
 
 
 def test_new_column_is_added_to_the_existing_table(moved, runner, script):
@@ -90,6 +90,6 @@ def test_compaction_uses_the_existing_tables(moved, runner, script):
     (before, *_) = loads(script, AIRPORT)
     asked = request_compaction(dataset_key=before["dataset"], wake_worker=False)
     assert perform(asked.run, runner).status == "succeeded"
-    told = script.seen("compact")[-1]["body"]
-    assert told["dataset"] == before["dataset"]
-    assert {one["key"] for one in told["tables"]} == {before["table"]["key"], before["history"]["key"]}
+    body = script.seen("compact")[-1]["body"]
+    assert body["dataset"] == before["dataset"]
+    assert {table["key"] for table in body["tables"]} == {before["table"]["key"], before["history"]["key"]}

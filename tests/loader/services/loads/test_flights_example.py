@@ -128,8 +128,8 @@ from loader.models import CheckResult
 results = CheckResult.objects.filter(dataset_name__in=["bizcore.flight", "mart.destination_delay"]).order_by("pk")
 print(json.dumps({result.check_name: [result.outcome, result.failed] for result in results}))
 """
-    found = {name: ["warned", int(count)] for name, count in expected.items()}
-    assert json.loads(example.shell(text)) == found | {
+    outcomes = {name: ["warned", int(count)] for name, count in expected.items()}
+    assert json.loads(example.shell(text)) == outcomes | {
         "the airport is described": ["passed", 0],
         "the history reaches back to the flights": ["warned", flights.dest.nunique()],
         "each delay is counted once": ["passed", None],

@@ -145,13 +145,13 @@ def test_run_id_of_a_different_request_is_refused(airports, sent):
 def test_concurrent_requests_with_one_run_id_create_one_run(airports, sent, in_threads):
     asked = in_threads(*[lambda: request_load_run(run_id="r")] * 4)
     assert LoadRun.objects.count() == 1
-    assert sum(one.requested for one in asked) == 1
+    assert sum(request.requested for request in asked) == 1
 
 
 def test_run_is_claimed_by_only_one_of_several_workers(airports, in_threads):
     run = request_load_run(wake_worker=False).run
     claimed = in_threads(*(lambda name=name: claim(run_pk=run.pk, worker=name) for name in "abcd"))
-    (winner,) = [one for one in claimed if one is not None]
+    (winner,) = [claimed_run for claimed_run in claimed if claimed_run is not None]
     run.refresh_from_db()
     assert (run.status, run.attempt, run.claimed_by) == ("running", 1, winner.claimed_by)
 

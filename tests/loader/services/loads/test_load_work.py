@@ -45,7 +45,7 @@ def test_a_run_creates_its_tables_and_loads_in_order(airports, runner, script):
     run = perform(queued(), runner)
     assert (run.status, run.attempt, run.error) == ("succeeded", 1, None)
     assert [request["kind"] for request in script.seen()] == ["observe", "execute", "publish", "load"]
-    names = [one.qualified_name for one in run.datasets.order_by("ordinal")]
+    names = [dataset.qualified_name for dataset in run.datasets.order_by("ordinal")]
     assert names == ["raw.raw_air_airport", "raw.raw_net_route", "rawcore.rc_air_airport", "rawcore.rc_net_route"]
     airport = row(run, "rawcore.rc_air_airport")
     assert (airport.status, airport.sequence, airport.counts["new"]) == ("succeeded", 1, 3)
@@ -55,7 +55,7 @@ def test_a_run_creates_its_tables_and_loads_in_order(airports, runner, script):
     execution = run.execution
     assert (execution.status, execution.operations.count()) == (Execution.Status.SUCCEEDED, 8)
     views = {"stage.stg_air_airport", "stage.stg_net_route"}
-    assert {one.qualified_name for one in AppliedDataset.objects.all()} == {*names, *views}
+    assert {dataset.qualified_name for dataset in AppliedDataset.objects.all()} == {*names, *views}
     assert ExecutionRecord.objects.get(execution=execution).outcome == "succeeded"
     assert RunEvent.objects.filter(run=run, message__startswith="loading").exists()
 
@@ -81,9 +81,9 @@ def test_the_second_run_changes_no_tables_and_takes_the_next_number(airports, ru
 def test_execution_record_of_a_load_contains_the_requested_scope(airports, runner):
     alone = Scope(DATASET, "raw.raw_air_airport", target_only=True)
     run = perform(queued(scope=alone), runner)
-    said = run.execution.record.document
-    assert (said["dependency_mode"], said["scope"]["name"]) == ("target_only", "raw.raw_air_airport")
-    assert said["scope"]["datasets"] == ["raw.raw_air_airport"]
+    document = run.execution.record.document
+    assert (document["dependency_mode"], document["scope"]["name"]) == ("target_only", "raw.raw_air_airport")
+    assert document["scope"]["datasets"] == ["raw.raw_air_airport"]
 
 
 def test_a_failed_dataset_fails_the_run_and_names_it(airports, runner, script):
@@ -100,11 +100,11 @@ def test_a_failed_dataset_fails_the_run_and_names_it(airports, runner, script):
 def test_repeated_run_loads_the_remaining_datasets_with_the_same_sequences(airports, runner, script):
     script.tell(fail={"rawcore.rc_net_route": {"code": "NULL_KEY", "message": "2 rows have no key"}})
     run = perform(queued(run_id="again"), runner)
-    before = {one.qualified_name: (one.pk, one.sequence) for one in run.datasets.all()}
+    before = {dataset.qualified_name: (dataset.pk, dataset.sequence) for dataset in run.datasets.all()}
     script.add(fail={})
     again = perform(queued(run_id="again"), runner)
     assert (again.pk, again.status, again.attempt) == (run.pk, "succeeded", 2)
-    assert {one.qualified_name: (one.pk, one.sequence) for one in again.datasets.all()} == before
+    assert {dataset.qualified_name: (dataset.pk, dataset.sequence) for dataset in again.datasets.all()} == before
     done = script.seen("load")[-1]["body"]["already_done"]
     assert len(done) == 3
 
@@ -122,8 +122,8 @@ def test_repeated_run_reloads_a_raw_table_replaced_by_another_run(airports, runn
 
 def test_steps_that_need_a_decision_block_the_run(airports, runner, script):
     perform(queued(), runner)
-    observed = {str(one.table_key): one.document for one in Observation.objects.exclude(document=None)}
-    (core,) = (one for one in observed.values() if one["qualified_name"] == "rawcore.rc_air_airport")
+    observed = {str(entry.table_key): entry.document for entry in Observation.objects.exclude(document=None)}
+    (core,) = (table for table in observed.values() if table["qualified_name"] == "rawcore.rc_air_airport")
     for described in core["columns"]:
         if described["name"] == "elevation":
             described["type"] = "bigint"
@@ -149,10 +149,10 @@ def test_sample_values_of_a_failed_dataset_are_stored_only_in_its_row(airports, 
     script.tell(fail={"raw.raw_air_airport": error})
     run = perform(queued(), runner)
     assert row(run, "raw.raw_air_airport").error == error
-    told = [run.error["message"], *RunEvent.objects.values_list("message", flat=True)]
-    told += Event.objects.values_list("title", flat=True)
-    assert sum("2 rows have no key" in one or "it failed" in one for one in told) == 3
-    assert not any("Zebedee" in one for one in told)
+    messages = [run.error["message"], *RunEvent.objects.values_list("message", flat=True)]
+    messages += Event.objects.values_list("title", flat=True)
+    assert sum("2 rows have no key" in message or "it failed" in message for message in messages) == 3
+    assert not any("Zebedee" in message for message in messages)
 
 
 def test_failed_step_fails_the_run_and_records_only_completed_tables(airports, runner, script):
@@ -206,8 +206,8 @@ def test_view_that_needs_a_decision_does_not_block_the_load_of_tables(overview, 
     pending = load_work.pending_changes
 
     def undecided(*, keys, **more):
-        found = pending(keys=keys, **more)
-        return replace(found, needing=("create_table serving.overview",)) if str(overview.key) in keys else found
+        changes = pending(keys=keys, **more)
+        return replace(changes, needing=("create_table serving.overview",)) if str(overview.key) in keys else changes
 
     monkeypatch.setattr(load_work, "pending_changes", undecided)
     run = perform(queued(), runner)
@@ -320,7 +320,7 @@ def attempts_steps():
 
 def test_concurrent_runs_get_different_sequences_for_the_same_dataset(airports, in_threads):
     held = [attempt_of(claim(run_pk=queued().pk, worker="w")) for _ in range(4)]
-    results = in_threads(*(lambda one=one: one.prepare(steps=attempts_steps()) for one in held))
+    results = in_threads(*(lambda attempt=attempt: attempt.prepare(steps=attempts_steps()) for attempt in held))
     for name in ("rawcore.rc_air_airport", "rawcore.rc_net_route"):
         numbers = sorted(r.sequence for rows in results for r in rows.values() if r.qualified_name == name)
         assert numbers == [1, 2, 3, 4]
@@ -340,7 +340,7 @@ def test_sequence_assignment_is_retried_after_a_concurrent_one(airports, monkeyp
     monkeypatch.setattr(attempts, "_newest_sequences", stale)
     rows = held.prepare(steps=attempts_steps())
     assert len(seen) == 2
-    assert {one.sequence for one in rows.values()} == {None, 2}
+    assert {dataset.sequence for dataset in rows.values()} == {None, 2}
 
 
 def test_cancelled_run_is_not_performed(airports, runner):

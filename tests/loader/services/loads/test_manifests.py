@@ -251,7 +251,7 @@ def test_foreign_key_is_computed_from_the_column_of_the_child(airports):
     assert foreign.column == "rc_air_airport_key"
     parent = str(column("rawcore.rc_air_airport.icao").key)
     assert [(part.key, part.column) for part in foreign.components] == [(parent, "origin")]
-    assert "rc_air_airport_key" in [one.name for one in route.table.columns]
+    assert "rc_air_airport_key" in [table_column.name for table_column in route.table.columns]
 
 
 def test_source_column_that_is_not_integrated_remains_in_the_contract(airports):

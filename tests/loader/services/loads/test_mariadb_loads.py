@@ -222,7 +222,7 @@ def test_tables_of_mariadb_are_loaded_exactly_and_refusals_name_their_cause(shop
         arrived = [binary.get(name, text) for name, text in zip(NAMES, arrived, strict=True)]
         compared = list(zip(KINDS, arrived, own_texts(server), strict=True))
         assert [entry for entry in compared if not is_same(entry[0][2], *entry[1:])] == []
-        errors = {one["dataset"]: one["error"] for one in run["datasets"] if one.get("error")}
+        errors = {entry["dataset"]: entry["error"] for entry in run["datasets"] if entry.get("error")}
         assert {name: error["code"] for name, error in errors.items()} == {
             "raw.raw_shop_odd": "VALUE_DOES_NOT_FIT",
             "raw.raw_shop_secret": "NOT_ALLOWED",

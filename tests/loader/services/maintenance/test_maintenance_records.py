@@ -127,13 +127,13 @@ def test_record_of_a_finished_run_contains_user_reason_versions_counts_and_commi
     script.add(commits=path)
     run = pruned(runner, eve)
     (record,) = run.records.all()
-    said = record.document
-    assert (record.outcome, said["kind"], said["requested_by"], said["reason"]) == ("succeeded", "prune", "eve", WHY)
-    assert said["asked"] == run.details["asked"]
-    assert said["tables"] == {AIRPORT: {"version_before": 4, "version_after": 5}}
-    assert said["commits"] == path
+    body = record.document
+    assert (record.outcome, body["kind"], body["requested_by"], body["reason"]) == ("succeeded", "prune", "eve", WHY)
+    assert body["asked"] == run.details["asked"]
+    assert body["tables"] == {AIRPORT: {"version_before": 4, "version_after": 5}}
+    assert body["commits"] == path
     (row,) = run.datasets.all()
-    assert said["datasets"][0]["counts"] == row.counts
+    assert body["datasets"][0]["counts"] == row.counts
     assert verify_chain().intact
 
 
@@ -142,7 +142,7 @@ def test_each_attempt_leaves_a_record_even_if_it_failed(loaded, runner, script, 
     pruned(runner, eve, run_id="p1")
     script.add(fail={})
     run = pruned(runner, eve, run_id="p1")
-    assert [(one.attempt, one.outcome) for one in run.records.order_by("pk")] == [(1, "failed"), (2, "succeeded")]
+    assert [(entry.attempt, entry.outcome) for entry in run.records.order_by("pk")] == [(1, "failed"), (2, "succeeded")]
 
 
 def test_attempt_of_a_lost_worker_leaves_a_record_with_outcome_lost(loaded, eve):
@@ -193,7 +193,7 @@ def test_an_exported_record_verifies_and_a_changed_one_does_not(loaded, runner, 
     exported = json.loads(json.dumps(record_artifact(pruned(runner, eve).records.get())))
     assert verify(exported) == ()
     exported["document"]["reason"] = "another"
-    assert [one.code for one in verify(exported)] == ["DIGEST"]
+    assert [finding.code for finding in verify(exported)] == ["DIGEST"]
 
 
 # --- commands and pages --------------------------------------------------------------------------

@@ -110,8 +110,8 @@ def test_load_run_skips_datasets_with_batch_files_but_creates_their_tables(airpo
     assert [row.qualified_name for row in run.datasets.order_by("ordinal")] == ["raw.raw_net_route", ROUTE]
     created = {step["table"]["name"] for step in script.seen("execute")[0]["body"]["steps"]}
     assert {"raw_air_airport", "rc_air_airport", "rc_air_airport_hist"} <= created
-    said = refused(request_load_run, scope=Scope(DATASET, AIRPORT))
-    assert (said.code, "load_history_batch" in said.hint) == ("BY_BATCH_FILES", True)
+    refusal = refused(request_load_run, scope=Scope(DATASET, AIRPORT))
+    assert (refusal.code, "load_history_batch" in refusal.hint) == ("BY_BATCH_FILES", True)
 
 
 def test_invalid_history_batch_is_refused_without_a_run(airports):
@@ -144,7 +144,7 @@ def test_revert_stores_user_reason_and_table_versions(airports, runner, script):
     assert refused(revert, of_run="r2").code == "ALREADY_REVERTED"
     assert refused(request_load_run, run_id="r2").code == "RUN_REVERTED"
     loaded(runner, "r3")
-    newest = {one["name"]: one["newest_applied_at"] for one in script.seen("load")[-1]["body"]["rawcore"]}
+    newest = {entry["name"]: entry["newest_applied_at"] for entry in script.seen("load")[-1]["body"]["rawcore"]}
     second = LoadRun.objects.get(run_id="r2").load_timestamp
     assert newest == {AIRPORT: first.load_timestamp.isoformat(), ROUTE: second.isoformat()}
 
@@ -294,14 +294,14 @@ def test_maintenance_commands_exit_with_the_codes_of_load(airports, local, scrip
     assert command("load", "--local", "--run-id", "r1")[0] == 0
     code, out, _ = command("revert_run", "r1", AIRPORT, "--reason", WHY, "--local")
     assert (code, "succeeded" in out.splitlines()[-1]) == (0, True)
-    code, _, said = command("revert_run", "r1", AIRPORT, "--reason", WHY, "--local")
-    assert (code, "was reverted on" in said) == (1, True)
+    code, _, message = command("revert_run", "r1", AIRPORT, "--reason", WHY, "--local")
+    assert (code, "was reverted on" in message) == (1, True)
     code, out, _ = command("prune_history", AIRPORT, "--older-than-days", "30", "--reason", WHY, "--local", "--json")
     assert (code, json.loads(out)["requested_by"]) == (0, "eve")
     assert command("prune_history", AIRPORT, "--reason", WHY)[0] == 4
     script.add(fail={AIRPORT: {"code": "NOT_ARCHIVED", "message": "no room"}})
-    code, _, said = command("prune_history", AIRPORT, "--ended-before", "2024-01-01", "--reason", WHY, "--local")
-    assert (code, "no room" in said) == (1, True)
+    code, _, message = command("prune_history", AIRPORT, "--ended-before", "2024-01-01", "--reason", WHY, "--local")
+    assert (code, "no room" in message) == (1, True)
 
 
 def test_local_load_compacts_tables_with_many_files(airports, local, script):
@@ -322,8 +322,8 @@ def test_pages_and_api_show_what_a_maintenance_run_did(airports, runner):
     loaded(runner, "r1")
     run = perform(revert("r1", run_id="back").run, runner)
     page = client.get("/load-runs/back/").content.decode()
-    for said in ("Revert", "eve", WHY, "Delta versions", AIRPORT):
-        assert said in page
+    for text in ("Revert", "eve", WHY, "Delta versions", AIRPORT):
+        assert text in page
     assert "reverted by" in client.get("/load-runs/r1/").content.decode()
     listed = client.get("/load-runs/?kind=revert").content.decode()
     assert "/load-runs/back/" in listed
@@ -331,7 +331,7 @@ def test_pages_and_api_show_what_a_maintenance_run_did(airports, runner):
     assert "/load-runs/back/" in client.get("/load-runs/?requested_by=eve").content.decode()
     answer = client.get("/api/v1/load-runs/back/").json()
     assert (answer["kind"], answer["who"], answer["reason"], answer["details"]) == ("revert", "eve", WHY, run.details)
-    assert [one["run_id"] for one in client.get("/api/v1/load-runs/?kind=revert").json()["results"]] == ["back"]
+    assert [entry["run_id"] for entry in client.get("/api/v1/load-runs/?kind=revert").json()["results"]] == ["back"]
     rows = client.get("/api/v1/load-runs/r1/").json()["datasets"]
     assert {row["qualified_name"]: row["reverted_by"] for row in rows}[AIRPORT] == "back"
 
@@ -360,7 +360,7 @@ def test_failed_run_succeeds_when_repeated_after_the_tables_are_restored(airport
 def test_load_manifest_contains_the_newest_run_applied_to_each_table(airports, runner, script):
     loaded(runner, "first")
     loaded(runner, "second")
-    known = {one["name"]: one["newest_applied"] for one in script.seen("load")[-1]["body"]["rawcore"]}
+    known = {entry["name"]: entry["newest_applied"] for entry in script.seen("load")[-1]["body"]["rawcore"]}
     assert known == {AIRPORT: 1, ROUTE: 1}
 
 
@@ -369,7 +369,7 @@ def test_table_recreated_by_an_execution_has_no_applied_run(airports, runner, sc
     created = ExecutionOperation.objects.filter(op="create_table", execution__load_runs__run_id="first")
     Execution.objects.filter(operations__in=created).update(finished_at=timezone.now())
     loaded(runner, "second")
-    known = {one["newest_applied"] for one in script.seen("load")[-1]["body"]["rawcore"]}
+    known = {entry["newest_applied"] for entry in script.seen("load")[-1]["body"]["rawcore"]}
     assert known == {None}
 
 
@@ -381,7 +381,7 @@ def test_acceptance_marks_runs_missing_in_the_table_as_reverted(airports, runner
     run = perform(request_accept(dataset=AIRPORT, reason=WHY, wake_worker=False).run, runner)
     assert run.status == "succeeded", run.error
     reverted = LoadRun.objects.filter(datasets__reverted_by=run)
-    assert [(one.run_id) for one in reverted] == ["second"]
+    assert [(reverted_run.run_id) for reverted_run in reverted] == ["second"]
     assert refused(request_load_run, run_id="second").code == "RUN_REVERTED"
     loaded(runner, "third", scope=Scope(DATASET, AIRPORT))
     (load,) = script.seen("load")[-1]["body"]["rawcore"]

@@ -172,8 +172,8 @@ def test_vacuum_command_prints_the_disk_use_and_refuses_a_short_retention(airpor
     document = json.loads(out)
     assert (code, document["kind"], document["status"]) == (0, "vacuum", "succeeded")
     assert document["datasets"][0]["counts"] == USE
-    code, _, said = command("vacuum", AIRPORT, "--retention-hours", "1", "--reason", "weekly", "--local")
-    assert (code != 0, "cannot be kept for 1 hours" in said) == (True, True)
+    code, _, message = command("vacuum", AIRPORT, "--retention-hours", "1", "--reason", "weekly", "--local")
+    assert (code != 0, "cannot be kept for 1 hours" in message) == (True, True)
 
 
 # --- schedules -----------------------------------------------------------------------------------

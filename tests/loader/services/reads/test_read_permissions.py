@@ -96,8 +96,8 @@ def test_a_read_of_sensitive_values_leaves_one_entry_without_values(classified, 
     perform_read(read_pk=read.pk, worker="w", runner=runner)
     (entry,) = entries()
     assert (entry.actor, entry.action, entry.subject_name, entry.reason) == ("vera", "read", NAME, "why")
-    told = {name: sides["after"] for name, sides in json.loads(entry.changes).items()}
-    assert told == {
+    changes = {name: sides["after"] for name, sides in json.loads(entry.changes).items()}
+    assert changes == {
         "dataset": str(target(NAME).key),
         "kind": "versions",
         "columns": ["name"],
@@ -128,7 +128,7 @@ def test_sensitive_keys_include_the_hashes_of_sensitive_values(airports):
     """The hash of a key can be found by guessing the key."""
     dataset = target(NAME)
     dataset.columns.filter(name="icao").update(pii=True)
-    found = set(sensitive_keys(current_environment(), {str(dataset.key)}))
+    sensitive = set(sensitive_keys(current_environment(), {str(dataset.key)}))
     described = described_state(dataset, environment=current_environment())
     history = history_table(described)
     hashes = {
@@ -137,5 +137,5 @@ def test_sensitive_keys_include_the_hashes_of_sensitive_values(airports):
         for purpose in ("entity_key", "row_hash")
     }
     shown = {column.key for column in dataset.columns.exclude(name="icao")} | {history.column("started_at").key}
-    assert found >= hashes | {history.column("history_key").key, str(dataset.columns.get(name="icao").key)}
-    assert not found & set(map(str, shown))
+    assert sensitive >= hashes | {history.column("history_key").key, str(dataset.columns.get(name="icao").key)}
+    assert not sensitive & set(map(str, shown))

@@ -142,9 +142,9 @@ def test_read_of_a_view_fails(airports, runner):
 
 def test_discovery_reads_the_file_of_the_source(airports, settings):
     read = request_read(kind="discover", source=airports["airport"], wake_worker=False).read
-    found = read_manifest(read=read)
-    assert found.source.location == f"{settings.DATA_DIR}/landing/air/airport.csv"
-    assert (found.table, found.arguments) == (None, {})
+    manifest = read_manifest(read=read)
+    assert manifest.source.location == f"{settings.DATA_DIR}/landing/air/airport.csv"
+    assert (manifest.table, manifest.arguments) == (None, {})
 
 
 @pytest.mark.parametrize("arguments", [{"kind": "guess"}, {"kind": "sample"}, {"kind": "discover"}])

@@ -68,8 +68,8 @@ def manifest(text: str = SELECT, user: User | None = None, **given: object) -> R
 
 
 def answered(read: ReadRequest) -> dict:
-    found = {"columns": ["icao", "title", "loud"], "types": ["string"] * 3, "rows": [["EDDF", None, None]]}
-    return trial_answer(read, {**found, "truncated": False})
+    result = {"columns": ["icao", "title", "loud"], "types": ["string"] * 3, "rows": [["EDDF", None, None]]}
+    return trial_answer(read, {**result, "truncated": False})
 
 
 def refusal(text: str = SELECT, user: User | None = None, **given: object) -> Refusal:
@@ -92,8 +92,8 @@ def test_trial_over_a_view_reads_the_tables_beneath_it(tables):
 
 
 def test_an_error_of_the_select_names_line_and_column(tables):
-    found = refusal(f"SELECT icao,\n  nothing\nFROM {NAME}")
-    assert "line 2, column 3" in found.message
+    error = refusal(f"SELECT icao,\n  nothing\nFROM {NAME}")
+    assert "line 2, column 3" in error.message
 
 
 def test_trial_requires_the_permission_to_read_every_input(tables):
@@ -105,8 +105,8 @@ def test_trial_requires_the_permission_to_read_every_input(tables):
 def test_trial_over_a_view_requires_the_permission_to_read_the_tables_beneath_it(tables):
     user = ensure_user(name="vera", roles=())
     grant_role(user=user, role="viewer", schema="stage")
-    found = refusal("SELECT icao FROM stage.stg_air_airport", user=User.objects.get(pk=user.pk))
-    assert "raw.raw_air_airport" in found.message
+    error = refusal("SELECT icao FROM stage.stg_air_airport", user=User.objects.get(pk=user.pk))
+    assert "raw.raw_air_airport" in error.message
 
 
 def test_sensitive_columns_of_inputs_are_masked_beneath_the_select(classified):
@@ -133,8 +133,8 @@ def test_a_read_of_sensitive_values_is_recorded(classified):
     read = tried(user=steward())
     record_trial(read, answered(read))
     entry = ChangeLogEntry.objects.get(subject_kind="data")
-    told = {name: sides["after"] for name, sides in json.loads(entry.changes).items()}
-    assert (entry.subject_name, told["columns"], told["kind"]) == (NAME, ["name"], "try_model")
+    changes = {name: sides["after"] for name, sides in json.loads(entry.changes).items()}
+    assert (entry.subject_name, changes["columns"], changes["kind"]) == (NAME, ["name"], "try_model")
 
 
 @pytest.mark.parametrize("text", [RENAMED, "SELECT v.k FROM bizcore.renamed AS v"])
@@ -176,8 +176,8 @@ def test_comparison_uses_the_table_and_key_of_the_model(board):
 
 
 def test_a_comparison_that_uses_masked_columns_is_refused(board):
-    found = refusal(dataset=board, compare=True, user=viewer())
-    assert (found.code, f"{NAME}.name" in found.message) == ("MASKED_COLUMN", True)
+    error = refusal(dataset=board, compare=True, user=viewer())
+    assert (error.code, f"{NAME}.name" in error.message) == ("MASKED_COLUMN", True)
 
 
 def test_a_select_without_masked_columns_is_compared_for_every_reader(classified):

@@ -84,7 +84,7 @@ def test_spark_warnings_are_passed_to_python_logging(json_logs, runner, script, 
     with caplog.at_level(logging.WARNING, "loader.spark"):
         ask(runner, script, print=[JAVA.format("WARN", "Lost task 0.0"), JAVA.format("INFO", "Starting task")])
         runner.close()
-    assert [one.getMessage() for one in caplog.records if one.name.startswith("spark.")] == ["Lost task 0.0"]
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("spark.")] == ["Lost task 0.0"]
 
 
 # --- what they are about ----------------------------------------------------------------------------
@@ -94,8 +94,8 @@ def test_log_lines_contain_the_run_and_user_of_their_request(json_logs, runner, 
     script.tell(print=[JAVA.format("WARN", "Lost task 0.0")], log="no space")
     with about(run_id="nightly-7", person_id=3):
         finished(runner.request("observe", OBSERVE))
-    said = lines_of(runner)
-    assert [(line["run_id"], line["person_id"]) for line in said] == [("nightly-7", 3)] * 2
+    lines = lines_of(runner)
+    assert [(line["run_id"], line["person_id"]) for line in lines] == [("nightly-7", 3)] * 2
 
 
 def test_log_records_of_concurrent_requests_name_their_own_run(json_logs, runner, script):
@@ -129,8 +129,8 @@ def test_spark_line_names_no_run_while_several_are_active():
 
 
 def test_a_value_that_spark_quotes_is_not_logged(json_logs, runner, script):
-    said = "SparkNumberFormatException: [CAST_INVALID_INPUT] The value 'Ada' cannot be cast. SQLSTATE: 22018"
-    ask(runner, script, print=[JAVA.format("ERROR", said)], log=said)
+    message = "SparkNumberFormatException: [CAST_INVALID_INPUT] The value 'Ada' cannot be cast. SQLSTATE: 22018"
+    ask(runner, script, print=[JAVA.format("ERROR", message)], log=message)
     written = text_of(runner)
     assert "Ada" not in written
     assert written.count("[CAST_INVALID_INPUT] [message left out] SQLSTATE: 22018") >= 2
@@ -178,12 +178,12 @@ def test_multi_line_secret_is_removed_from_the_log(monkeypatch, runner, script):
 def heard_from(write) -> list[str]:
     """Return the log lines that result from ``write`` into the pipe."""
     reading, writing = os.pipe()
-    said: list[str] = []
-    output = ChildOutput(reading, lambda one: said.append(one.message))
+    messages: list[str] = []
+    output = ChildOutput(reading, lambda line: messages.append(line.message))
     with os.fdopen(writing, "wb", buffering=0) as pipe:
-        write(pipe, said)
+        write(pipe, messages)
     output.join(5)
-    return said
+    return messages
 
 
 def test_last_line_without_a_line_end_is_logged():
@@ -191,17 +191,17 @@ def test_last_line_without_a_line_end_is_logged():
 
 
 def test_line_is_logged_while_the_child_process_continues():
-    def write(pipe, said):
+    def write(pipe, messages):
         pipe.write(JAVA.format("WARN", "slow").encode() + b"\n")
-        wait_until(lambda: said == ["slow"])
+        wait_until(lambda: messages == ["slow"])
 
     assert heard_from(write) == ["slow"]
 
 
 def test_overlong_line_is_left_out_and_the_next_line_is_kept():
     lines = Lines()
-    found = [line for _ in range(10) for line in lines.of(b"x" * 65_536)] + list(lines.of(b"\nnext\n"))
-    assert found == ["[a line of 655360 bytes is left out]", "next"]
+    texts = [line for _ in range(10) for line in lines.of(b"x" * 65_536)] + list(lines.of(b"\nnext\n"))
+    assert texts == ["[a line of 655360 bytes is left out]", "next"]
 
 
 def test_lines_that_make_a_record_too_long_are_left_out():
@@ -214,10 +214,10 @@ def test_lines_that_make_a_record_too_long_are_left_out():
 
 
 def test_error_while_writing_a_line_does_not_stop_the_reader(caplog):
-    told: list[str] = []
+    messages: list[str] = []
 
-    def broken(said) -> None:
-        told.append(said.message)
+    def broken(line) -> None:
+        messages.append(line.message)
         raise OSError("the disk is full")
 
     reading, writing = os.pipe()
@@ -225,7 +225,7 @@ def test_error_while_writing_a_line_does_not_stop_the_reader(caplog):
     os.write(writing, (JAVA.format("WARN", "one") + "\n" + JAVA.format("WARN", "two") + "\n").encode())
     os.close(writing)
     output.join(5)
-    assert told == ["one", "two"]
+    assert messages == ["one", "two"]
 
 
 def test_log_file_is_rotated_when_it_exceeds_its_size(runner, script, monkeypatch):
@@ -234,10 +234,10 @@ def test_log_file_is_rotated_when_it_exceeds_its_size(runner, script, monkeypatc
         ask(runner, script, print=[JAVA.format("WARN", f"{number} " + "x" * 100)])
     runner.close()
     kept: list[Path] = sorted(runner.log_file.parent.iterdir())
-    assert [one.name for one in kept] == ["runner.log", "runner.log.1"]
+    assert [path.name for path in kept] == ["runner.log", "runner.log.1"]
 
 
 def test_closed_runner_leaves_no_output_thread(runner, script):
     ask(runner, script, print=["one"])
     runner.close()
-    wait_until(lambda: not [one for one in threading.enumerate() if one.name == "runner-output"])
+    wait_until(lambda: not [thread for thread in threading.enumerate() if thread.name == "runner-output"])

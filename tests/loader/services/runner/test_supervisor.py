@@ -220,8 +220,8 @@ def test_runner_environment_excludes_the_variables_of_the_product(runner, script
     for name in NEEDED:
         monkeypatch.setenv(name, os.environ.get(name, "needed"))
     finished(runner.request("observe", OBSERVE))
-    told = Path(f"/proc/{runner.pid}/environ").read_bytes().decode().split("\0")
-    variables = dict(line.split("=", 1) for line in told if line)
+    environment = Path(f"/proc/{runner.pid}/environ").read_bytes().decode().split("\0")
+    variables = dict(line.split("=", 1) for line in environment if line)
     assert "canary" not in variables.values()
     assert {name for name in variables if name.startswith("ELEVATA_")} == {
         "ELEVATA_EVENTS_FD",

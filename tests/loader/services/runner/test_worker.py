@@ -55,7 +55,7 @@ def test_wakeup_performs_all_queued_runs_in_order(airports, workplace, script):
     runs = [queued() for _ in range(3)]
     tasks.perform(runs[0].pk)
     assert set(LoadRun.objects.values_list("status", "attempt")) == {("succeeded", 1)}
-    started = [one.started_at for one in LoadRun.objects.order_by("requested_at")]
+    started = [run.started_at for run in LoadRun.objects.order_by("requested_at")]
     assert started == sorted(started)
 
 
@@ -169,28 +169,28 @@ def test_each_new_runner_of_a_worker_publishes_the_embedded_catalog_once(airport
 
 
 def test_worker_continues_if_publishing_names_fails(airports, workplace, script, monkeypatch):
-    said = []
+    messages = []
     monkeypatch.setattr(worker, "publish_manifest", lambda **_: 1 / 0)
-    monkeypatch.setattr(worker.log, "exception", lambda text: said.append(text))
+    monkeypatch.setattr(worker.log, "exception", lambda text: messages.append(text))
     monkeypatch.setattr(worker.states, "WORKER_BEAT_SECONDS", 0.05)
     workplace.open()
-    wait_until(lambda: said)
+    wait_until(lambda: messages)
     Worker.objects.update(heartbeat_at=timezone.now() - timedelta(minutes=5))
     wait_until(live_workers)
-    assert said == ["the names were not published in the new runner"]
+    assert messages == ["the names were not published in the new runner"]
 
 
 def test_a_worker_opens_even_if_its_runner_cannot_start(airports, workplace, make_runner, monkeypatch):
-    said = []
+    messages = []
 
     def refuse():
         raise Refusal("warehouse_busy", "somebody has it")
 
     monkeypatch.setattr(workplace.runner, "start", refuse)
-    monkeypatch.setattr(worker.log, "error", lambda text, *values: said.append(text % values))
+    monkeypatch.setattr(worker.log, "error", lambda text, *values: messages.append(text % values))
     workplace.open()
     assert live_workers()
-    assert "somebody has it" in said[0]
+    assert "somebody has it" in messages[0]
 
 
 def test_worker_marks_runs_of_dead_workers_as_lost(airports, workplace, monkeypatch):

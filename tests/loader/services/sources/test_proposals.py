@@ -255,9 +255,9 @@ def test_target_type_set_by_a_user_is_kept(orders: SourceDataset, ada: object):
         applied = accept_proposal(proposal=proposal, take=["retyped:customer"])
     own.refresh_from_db()
     assert str(own.type) == "decimal(30,0)"
-    told = {dataset.name: dataset.differences for dataset in applied.generation.datasets}
-    assert told["rawcore.rc_shop_orders"] == []
-    (difference,) = told["stage.stg_shop_orders"]
+    differences = {dataset.name: dataset.differences for dataset in applied.generation.datasets}
+    assert differences["rawcore.rc_shop_orders"] == []
+    (difference,) = differences["stage.stg_shop_orders"]
     assert (difference.column, difference.stands, difference.proposed) == ("customer", "integer", "bigint")
 
 
@@ -335,7 +335,7 @@ def test_a_preview_names_targets_readers_and_operations_and_writes_nothing(order
     with acting_as(world.author):
         preview = preview_proposal(proposal=proposal, take=["gone:amount", "new:vip", "retyped:customer"])
     assert {dataset.name: dataset.retired for dataset in preview.datasets}["rawcore.rc_shop_orders"] == ["amount"]
-    assert [(one.dataset.name, one.what) for one in preview.dependents] == [("revenue", "column doubled")]
+    assert [(reader.dataset.name, reader.what) for reader in preview.dependents] == [("revenue", "column doubled")]
     described = {operation.describe(): operation.decision for operation in preview.operations}
     assert described["add_column rawcore.rc_shop_orders: vip"] == "allowed"
     assert described["widen_column rawcore.rc_shop_orders: customer integer → bigint"] == "allowed"

@@ -43,8 +43,8 @@ def findings(item: Dataset) -> dict[str, int]:
         row_hash_components(state),
         item.policy,
     )
-    found = invariants.check(item.spark, item.warehouse, manifest, "check")["findings"]
-    return {row["code"]: row["count"] for row in found}
+    finding_rows = invariants.check(item.spark, item.warehouse, manifest, "check")["findings"]
+    return {row["code"]: row["count"] for row in finding_rows}
 
 
 def literals(rows: list[dict]) -> list[tuple]:
@@ -103,9 +103,7 @@ def test_dated_rows_with_the_same_values_open_no_version(spark, tmp_path, late):
 @pytest.mark.nightly
 @pytest.mark.parametrize("small_rows", [0, 50_000], ids=["general load", "small load"])
 @pytest.mark.parametrize(("policy", "kept"), [({}, LOWER), ({"deletes": "tombstone"}, UPPER)])
-def test_returned_key_keeps_its_first_spelling_only_with_tombstones(
-    spark, tmp_path, policy, kept, small_rows
-):
+def test_returned_key_keeps_its_first_spelling_only_with_tombstones(spark, tmp_path, policy, kept, small_rows):
     item, other = dataset(spark, tmp_path, policy), FIRST | {"id": OTHER}
     for rows, day in (([FIRST, other], 0), ([other], 1), ([AGAIN, other], 2)):
         status, event = item.load(rows, at=DAY[day], small_rows=small_rows)

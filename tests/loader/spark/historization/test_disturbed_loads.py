@@ -59,7 +59,7 @@ class Model:
         self.versions += [(key, value, at, None) for key, value in rows.items() if open_.get(key) != value]
 
     def delete(self, key: int) -> None:
-        self.versions = [one for one in self.versions if one[0] != key or one[3] is not None]
+        self.versions = [version for version in self.versions if version[0] != key or version[3] is not None]
 
     @property
     def current(self) -> dict[int, str]:
@@ -125,7 +125,7 @@ class World:
     def attempt(self, rows: dict[int, str], run: str) -> tuple[str, dict]:
         delivered = [{"id": key, "v": value} for key, value in rows.items()]
         manifest = self.item.manifest(self.item.deliver(delivered), at=self.at, run_id=run)
-        known = tuple(replace(one, newest_applied=self.applied) for one in manifest.rawcore)
+        known = tuple(replace(load, newest_applied=self.applied) for load in manifest.rawcore)
         status, events = self.item.attempt(replace(manifest, rawcore=known))
         return status, finished(events, self.item.state.key)
 
@@ -157,8 +157,8 @@ class World:
         self.model.left[version] = deepcopy((self.model.versions, self.item.sequence))
 
     def check(self) -> None:
-        found = [(row["id"], row["v"], row["started"], row["ended"]) for row in self.item.history()]
-        assert sorted(found, key=str) == sorted(self.model.versions, key=str)
+        versions = [(row["id"], row["v"], row["started"], row["ended"]) for row in self.item.history()]
+        assert sorted(versions, key=str) == sorted(self.model.versions, key=str)
         assert {row["id"]: row["v"] for row in self.item.current()} == self.model.current
 
 

@@ -28,9 +28,9 @@ def drawn(seed: int, *, keys: int = 30, count: int = 400) -> list[dict]:
     """Return rows with few values, so that neighbours are often equal; some twice, some beside a delete."""
     chance, rows = random.Random(seed), {}
     for _ in range(count):
-        one = {"id": chance.randrange(keys), "a": chance.choice(["x", "y", None]), "t": chance.randrange(60)}
-        one |= {"b": chance.choice([0.0, "-0.0", "NaN", 1.5]), "op": chance.choice("IUUUD")}
-        rows.setdefault((one["id"], one["t"], one["op"] == "D"), one)
+        row = {"id": chance.randrange(keys), "a": chance.choice(["x", "y", None]), "t": chance.randrange(60)}
+        row |= {"b": chance.choice([0.0, "-0.0", "NaN", 1.5]), "op": chance.choice("IUUUD")}
+        rows.setdefault((row["id"], row["t"], row["op"] == "D"), row)
     return [*rows.values(), *chance.sample(list(rows.values()), 20)]
 
 

@@ -78,9 +78,9 @@ def test_a_flagged_row_ends_its_key_and_opens_no_version(spark, tmp_path, more):
     versions = [(r["id"], r["v"], r["state"], r["opened_by"], r["closed_by"]) for r in item.history()]
     assert sorted(versions, key=str) == sorted(shown, key=str)
     assert values(item.current()) == values(expected.current())
-    assert [one["deleted"] for one in counts] == [0, 1, 0, 1]
-    assert [one["unchanged"] for one in counts] == [0, 1, 2, 1]
-    assert [one["missing"] for one in counts] == [0, 1, 1, 1]
+    assert [entry["deleted"] for entry in counts] == [0, 1, 0, 1]
+    assert [entry["unchanged"] for entry in counts] == [0, 1, 2, 1]
+    assert [entry["missing"] for entry in counts] == [0, 1, 1, 1]
 
 
 @pytest.mark.nightly
@@ -96,7 +96,7 @@ def test_flagged_deletes_are_skipped_and_counted_if_the_policy_ignores_deletes(s
     item = Kept(spark, tmp_path, columns=COLUMNS, policy=policy, historize=False)
     counts = load_all(item)
     assert values(item.current()) == values(reference(policy).current())
-    assert [one.get("skipped_deletes", 0) for one in counts] == [0, 2, 1, 1]
+    assert [entry.get("skipped_deletes", 0) for entry in counts] == [0, 2, 1, 1]
 
 
 def test_a_delete_and_a_value_of_one_key_conflict(spark, tmp_path):

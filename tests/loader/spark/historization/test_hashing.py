@@ -100,16 +100,16 @@ def answers(spark):
 
 @pytest.mark.core
 def test_canonical_texts_of_spark_equal_those_of_python(answers):
-    names, rows, found = answers
-    for row, answer in zip(rows, found, strict=True):
+    names, rows, results = answers
+    for row, answer in zip(rows, results, strict=True):
         expected = dict(zip(names, map(pure.canonical_text, row), strict=True))
         assert {name: answer[name] for name in names} == expected
 
 
 @pytest.mark.core
 def test_encodings_and_digests_of_spark_equal_those_of_python(answers):
-    names, rows, found = answers
-    for row, answer in zip(rows, found, strict=True):
+    names, rows, results = answers
+    for row, answer in zip(rows, results, strict=True):
         components = list(zip(names, row, strict=True))
         assert answer._encoded == pure.encode(components)
         assert answer._digest == pure.digest(components)
@@ -159,12 +159,12 @@ def test_widening_changes_no_digest(spark):
     tests = {}
     for narrow, wides in widenings.items():
         for wide in wides:
-            one, other = frame.selectExpr(f"{narrow} AS v"), frame.selectExpr(f"CAST({narrow} AS {wide}) AS v")
-            before = expressions.digest([("k", F.expr(narrow), one.schema[0].dataType)])
+            narrow_frame, other = frame.selectExpr(f"{narrow} AS v"), frame.selectExpr(f"CAST({narrow} AS {wide}) AS v")
+            before = expressions.digest([("k", F.expr(narrow), narrow_frame.schema[0].dataType)])
             after = expressions.digest([("k", F.expr(f"CAST({narrow} AS {wide})"), other.schema[0].dataType)])
             tests[f"{narrow} to {wide}"] = F.count_if(before != after)
-    found = frame.agg(*(count.alias(name.replace(".", "")) for name, count in tests.items())).first()
-    assert {name: count for name, count in found.asDict().items() if count} == {}
+    totals = frame.agg(*(count.alias(name.replace(".", "")) for name, count in tests.items())).first()
+    assert {name: count for name, count in totals.asDict().items() if count} == {}
 
 
 def test_a_nested_type_is_refused():

@@ -257,13 +257,13 @@ def test_spark_history_equals_that_of_the_reference_engine(spark, tmp_path_facto
         rows = [{"id": key, "v": value} for key, value in snapshot.items()]
         item.load(rows, at=DAY[n])
         reference.apply({"at": DAY[n], "run_id": f"run-{n + 1}", "rows": rows})
-    told = ("id", "v", "state", "opened_by", "closed_by")
+    columns = ("id", "v", "state", "opened_by", "closed_by")
     expected = [
-        (*(row[name] for name in told), _instant(row["valid_from"]), _instant(row["valid_to"]))
+        (*(row[name] for name in columns), _instant(row["valid_from"]), _instant(row["valid_to"]))
         for row in reference.rows()
     ]
     actual = [
-        (*(row[name] for name in told), _instant(row["started"]), _instant(row["ended"])) for row in item.history()
+        (*(row[name] for name in columns), _instant(row["started"]), _instant(row["ended"])) for row in item.history()
     ]
     assert sorted(actual, key=str) == sorted(expected, key=str)
 

@@ -167,10 +167,10 @@ def test_refused_batch_files_leave_the_tables_unchanged(item):
     item.batch(at=T1, upsert=[first(item)])
     tables = [item.table(item.history_spec), item.table(item.rawcore_spec)]
     before = [table.version() for table in tables]
-    for make, code, said in BAD:
+    for make, code, message in BAD:
         status, event = item.batch(at=T2, **make(item))
         assert (status, event["error"]["code"]) == ("failed", code), event
-        assert said in str(event["error"]), event
+        assert message in str(event["error"]), event
         assert INCOMING not in str(event["error"])
         assert [table.version() for table in tables] == before
     assert not list((item.folder / "warehouse" / INCOMING).glob("*"))
@@ -202,8 +202,8 @@ def test_batch_options_map_column_names_and_markers_of_a_sender(spark, tmp_path)
     status, event = item.batch(at=T2, update=[update], delete=[delete], **how | {"dated": T2})
     assert (status, event.get("error")) == ("succeeded", None)
     frame = item.table(item.history_spec).frame().orderBy("id", "_fivetran_start")
-    found = frame.selectExpr("id", "label", "n", "hex(b)", "t", "_fivetran_active").collect()
-    assert [tuple(row) for row in found] == [
+    records = frame.selectExpr("id", "label", "n", "hex(b)", "t", "_fivetran_active").collect()
+    assert [tuple(row) for row in records] == [
         (1, "", None, "0AFF", "10:15:30.123456", False),
         (1, "", 8, "0AFF", "10:15:30.123456", True),
         (2, None, 7, None, "10:15", False),

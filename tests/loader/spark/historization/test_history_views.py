@@ -57,9 +57,9 @@ def item(spark, tmp_path_factory) -> Dataset:
 
 
 def test_high_view_shows_a_high_end_for_open_versions(item: Dataset) -> None:
-    found = rows(item.spark, "SELECT id, v, version_ended_at FROM rawcore.rc_t_viewed_hist_high")
+    versions = rows(item.spark, "SELECT id, v, version_ended_at FROM rawcore.rc_t_viewed_hist_high")
     high = "9999-12-31 23:59:59.999"
-    assert found == [(1, "A", high), (1, "a", FEBRUARY), (2, "b", FEBRUARY), (2, "b", high), (3, "c", high)]
+    assert versions == [(1, "A", high), (1, "a", FEBRUARY), (2, "b", FEBRUARY), (2, "b", high), (3, "c", high)]
 
 
 def test_high_view_has_the_columns_of_the_history(item: Dataset) -> None:
@@ -69,8 +69,8 @@ def test_high_view_has_the_columns_of_the_history(item: Dataset) -> None:
 
 @pytest.mark.core
 def test_current_view_shows_open_versions_and_their_start(item: Dataset) -> None:
-    found = rows(item.spark, "SELECT id, v, version_started_at FROM rawcore.rc_t_viewed_hist_current")
-    assert found == [(1, "A", FEBRUARY), (2, "b", MARCH), (3, "c", JANUARY)]
+    versions = rows(item.spark, "SELECT id, v, version_started_at FROM rawcore.rc_t_viewed_hist_current")
+    assert versions == [(1, "A", FEBRUARY), (2, "b", MARCH), (3, "c", JANUARY)]
 
 
 def test_the_current_view_has_no_technical_columns_but_the_key(item: Dataset) -> None:
@@ -80,8 +80,8 @@ def test_the_current_view_has_no_technical_columns_but_the_key(item: Dataset) ->
 
 @pytest.mark.core
 def test_periods_view_shows_each_version_with_its_interval(item: Dataset) -> None:
-    found = rows(item.spark, "SELECT id, v, __valid_from, __valid_to FROM rawcore.rc_t_viewed_hist_periods")
-    assert found == [
+    versions = rows(item.spark, "SELECT id, v, __valid_from, __valid_to FROM rawcore.rc_t_viewed_hist_periods")
+    assert versions == [
         (1, "A", FEBRUARY, None),
         (1, "a", JANUARY, FEBRUARY),
         (2, "b", JANUARY, FEBRUARY),
@@ -111,8 +111,8 @@ def test_as_of_is_available_in_another_session(item: Dataset) -> None:
 
 @pytest.mark.core
 def test_changes_view_shows_inserts_updates_and_deletes_of_each_run(item: Dataset) -> None:
-    found = rows(item.spark, "SELECT __run_id, __change, id, v, __changed_at FROM rawcore.rc_t_viewed_hist_changes")
-    assert found == [
+    changes = rows(item.spark, "SELECT __run_id, __change, id, v, __changed_at FROM rawcore.rc_t_viewed_hist_changes")
+    assert changes == [
         ("run-1", "I", 1, "a", JANUARY),
         ("run-1", "I", 2, "b", JANUARY),
         ("run-1", "I", 3, "c", JANUARY),

@@ -27,10 +27,10 @@ def written(spark, tmp_path):
 def found(history: WrittenHistory, samples: int = 50) -> dict[str, set]:
     """Return the keys of each finding, after checking the counts."""
     answer = invariants.check(history.spark, history.warehouse, history.manifest(samples), "check")
-    for one in answer["findings"]:
-        assert len(one["samples"]) == min(one["count"], samples), one
-        assert one["message"]
-    return {one["code"]: {_id(sample["key"]["id"]) for sample in one["samples"]} for one in answer["findings"]}
+    for finding in answer["findings"]:
+        assert len(finding["samples"]) == min(finding["count"], samples), finding
+        assert finding["message"]
+    return {entry["code"]: {_id(sample["key"]["id"]) for sample in entry["samples"]} for entry in answer["findings"]}
 
 
 def _id(text: str | None) -> int | None:
@@ -175,9 +175,9 @@ def test_check_of_random_histories_has_the_findings_of_the_reference(written, na
         rows = [{"id": id, "w": number, **row} for number, row in enumerate(chance_versions(random, policy))]
         for row in rows:
             row |= {"day": row["valid_from"]} if policy.time == "day" else {"w": 0}
-        said = violations(rows, policy, ["id"], list(columns))
+        sentences = violations(rows, policy, ["id"], list(columns))
         for code, words in SENTENCES.items():
-            if any(words in sentence for sentence in said):
+            if any(words in sentence for sentence in sentences):
                 expected.setdefault(code, set()).add(id)
         stored += [_stored(row, history, policy) for row in rows]
     history.write(*stored, rawcore=[])

@@ -65,10 +65,10 @@ CONTRACT_BY_DAY = {
 
 @pytest.fixture(scope="module")
 def outcomes(spark, tmp_path_factory):
-    found = replay(
+    results = replay(
         spark, str(tmp_path_factory.mktemp("cases")), [case for case in CONTRACT if case.id in CONTRACT_BY_DAY]
     )
-    return {outcome.id: outcome for outcome in found}
+    return {outcome.id: outcome for outcome in results}
 
 
 @pytest.mark.core
@@ -79,8 +79,8 @@ def test_contract_case_gives_the_expected_history_on_spark(outcomes, case):
 
 @pytest.mark.nightly
 def test_every_contract_case_gives_the_expected_history_on_spark(spark, tmp_path):
-    found = replay(spark, str(tmp_path), CONTRACT)
-    assert {outcome.id: outcome.message for outcome in found if not outcome.passed} == {}
+    results = replay(spark, str(tmp_path), CONTRACT)
+    assert {outcome.id: outcome.message for outcome in results if not outcome.passed} == {}
 
 
 @pytest.mark.core
@@ -91,8 +91,8 @@ def test_cases_leave_nothing_in_memory(spark, outcomes):
 @pytest.mark.nightly
 @pytest.mark.parametrize("first", range(0, len(OWN), TOLD))
 def test_every_additional_case_gives_the_expected_history_on_spark(spark, tmp_path, first):
-    found = replay(spark, str(tmp_path), OWN[first : first + TOLD])
-    assert {outcome.id: outcome.message for outcome in found if not outcome.passed} == {}
+    results = replay(spark, str(tmp_path), OWN[first : first + TOLD])
+    assert {outcome.id: outcome.message for outcome in results if not outcome.passed} == {}
 
 
 class Both:
@@ -103,16 +103,16 @@ class Both:
         self.reference = ReferenceEngine(described)
         self.engine = SparkEngine(spark, str(folder), self.reference.table.header)
 
-    def apply(self, one):
-        refusals = [self._refused(table, one) for table in (self.reference, self.engine)]
-        assert refusals[0] == refusals[1], one
-        assert self.of(self.engine) == self.of(self.reference), one
+    def apply(self, delivery):
+        refusals = [self._refused(table, delivery) for table in (self.reference, self.engine)]
+        assert refusals[0] == refusals[1], delivery
+        assert self.of(self.engine) == self.of(self.reference), delivery
         return refusals[0] is None
 
     @staticmethod
-    def _refused(table, one):
+    def _refused(table, delivery):
         try:
-            table.apply(one)
+            table.apply(delivery)
         except Refusal as refusal:
             return refusal.code
         return None
@@ -124,11 +124,11 @@ class Both:
 
 def batches_of(row_of, *, once=False):
     """Draw batches of rows; with ``once``, each key has one row in a batch."""
-    spread = st.builds(lambda one, key: one | {"id": key}, row_of, many_keys)
-    one = st.lists(
+    spread = st.builds(lambda row, key: row | {"id": key}, row_of, many_keys)
+    contents = st.lists(
         spread, min_size=4, max_size=24, unique_by=lambda r: r["id"] if once else (r["id"], r["t"], r.get("op") == "D")
     )
-    twice = one.flatmap(lambda rows: st.lists(st.sampled_from(rows), max_size=3).map(lambda again: rows + again))
+    twice = contents.flatmap(lambda rows: st.lists(st.sampled_from(rows), max_size=3).map(lambda again: rows + again))
     return st.lists(st.tuples(twice, st.sampled_from(Source.STEPS)), min_size=3, max_size=4)
 
 
@@ -143,18 +143,18 @@ BY_DAY = ("cdc",)
 def test_spark_engine_gives_the_history_of_the_reference_engine(spark, tmp_path_factory, name, data):
     policy_of, row_of, time_type = INPUTS[name]
     if name in ("snapshot", "delta"):
-        row_of = row_of.map(lambda one: one | {"t": day(0)})
+        row_of = row_of.map(lambda row: row | {"t": day(0)})
     columns = COLUMNS | {"t": time_type}
     policy = data.draw(policy_of)
     both, source = Both(spark, tmp_path_factory.mktemp("both"), policy, columns), Source(columns)
     once = "delete_detection" in policy
-    for n, (found, step) in enumerate(data.draw(batches_of(row_of, once=once))):
-        after, content = source.next(step, found)
-        one = batch(3 * n, content | data.draw(evidence(policy, many_keys)))
-        if both.apply(one):
+    for n, (records, step) in enumerate(data.draw(batches_of(row_of, once=once))):
+        after, content = source.next(step, records)
+        delivery = batch(3 * n, content | data.draw(evidence(policy, many_keys)))
+        if both.apply(delivery):
             source = after
             version = both.engine._table(both.engine._specs()[0]).version()
-            both.apply({**one, "rows": []})
+            both.apply({**delivery, "rows": []})
             assert both.engine._table(both.engine._specs()[0]).version() == version
 
 
@@ -178,10 +178,10 @@ def test_spark_history_of_late_feed_rows_equals_the_reference(spark, tmp_path_fa
     if horizon:
         policy["late_horizon"] = horizon
     both = Both(spark, tmp_path_factory.mktemp("order"), policy, COLUMNS | {"t": "timestamp"})
-    late = st.builds(lambda one, key, back: one | {"id": key, "t": back}, feed, many_keys, st.integers(0, 2))
+    late = st.builds(lambda row, key, back: row | {"id": key, "t": back}, feed, many_keys, st.integers(0, 2))
     for n in range(3, 7):
-        found = data.draw(st.lists(late, max_size=16, unique_by=lambda r: (r["id"], r["t"])))
-        both.apply(batch(n, [one | {"t": day(n - one["t"])} for one in found]))
+        drawn_rows = data.draw(st.lists(late, max_size=16, unique_by=lambda r: (r["id"], r["t"])))
+        both.apply(batch(n, [row | {"t": day(n - row["t"])} for row in drawn_rows]))
 
 
 LOADS = {
@@ -271,10 +271,10 @@ def test_history_loads_columns_with_arbitrary_names(spark, tmp_path, policy):
     described = {"id": "odd", "keys": ["file", "at"], "columns": ODD | {"own": "timestamp"}, "policy": policy}
     reference = ReferenceEngine(described)
     engine = SparkEngine(spark, str(tmp_path), reference.table.header)
-    one = {"file": "f", "at": 1, "kind": "k", "old": "o", "n": 1.5, "v": "x", "new row": "r", "op": "I", "own": day(0)}
+    row = {"file": "f", "at": 1, "kind": "k", "old": "o", "n": 1.5, "v": "x", "new row": "r", "op": "I", "own": day(0)}
     for table in (reference, engine):
-        table.apply(batch(1, [one, one | {"at": 2}]))
-        table.apply(batch(2, [one | {"v": "y", "own": day(1), "op": "U"}]))
+        table.apply(batch(1, [row, row | {"at": 2}]))
+        table.apply(batch(2, [row | {"v": "y", "own": day(1), "op": "U"}]))
     assert seen(engine, without=("segment",)) == seen(reference, without=("segment",))
 
 
@@ -284,9 +284,9 @@ def test_history_of_batch_files_loads_columns_with_arbitrary_names(spark, tmp_pa
     described = {"id": "odd", "keys": ["file", "at"], "columns": ODD, "policy": policy}
     reference = ReferenceEngine(described)
     engine = SparkEngine(spark, str(tmp_path), reference.table.header)
-    one = {"file": "f", "at": 1, "kind": "k", "old": "o", "n": 1.5, "v": "x", "new row": "r"}
+    row = {"file": "f", "at": 1, "kind": "k", "old": "o", "n": 1.5, "v": "x", "new row": "r"}
     for table in (reference, engine):
         table.apply(
-            batch(1, {"upsert": [one | {"_fivetran_start": day(1)}, one | {"v": "y", "_fivetran_start": day(2)}]})
+            batch(1, {"upsert": [row | {"_fivetran_start": day(1)}, row | {"v": "y", "_fivetran_start": day(2)}]})
         )
     assert seen(engine, without=("segment",)) == seen(reference, without=("segment",))

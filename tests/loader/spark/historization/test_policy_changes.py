@@ -36,10 +36,10 @@ def test_spark_history_equals_the_reference_across_changes_of_tracked_columns(sp
     reference = ReferenceEngine(described)
     engine = SparkEngine(spark, str(tmp_path), reference.table.header)
     for n, (tracked, rows) in enumerate(story):
-        one = batch(n, [dict(zip(COLUMNS, row, strict=True)) for row in rows])
+        delivery = batch(n, [dict(zip(COLUMNS, row, strict=True)) for row in rows])
         for table in (reference, engine):
             table.change_policy(HistoryPolicy.from_dict(EFFECTIVE | tracked))
-            table.apply(one)
+            table.apply(delivery)
         assert seen(engine, without=("segment",)) == seen(reference, without=("segment",)), n
 
 
@@ -48,8 +48,8 @@ def test_load_under_a_policy_that_changes_the_form_of_versions_is_refused_and_wr
     item.given(([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], "2024-01-01"), ([{"id": 1, "v": "a"}], "2024-01-02"))
     before = item.versions()
     item.policy = {"deletes": "tombstone"}
-    status, said = item.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], at="2024-01-03")
-    assert (status, said["error"]["code"]) == ("failed", "HISTORY_POLICY_CHANGED")
+    status, event = item.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], at="2024-01-03")
+    assert (status, event["error"]["code"]) == ("failed", "HISTORY_POLICY_CHANGED")
     assert item.versions() == before
     item.policy = {}
     assert item.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], at="2024-01-03")[0] == "succeeded"

@@ -22,10 +22,10 @@ def outcomes(spark, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         use_path(patch, PUBLIC)
         take_every_table_for_a_large_one(patch)
-        found = replay(
+        results = replay(
             spark, str(tmp_path_factory.mktemp("public")), [case for case in CONTRACT if case.id in EACH_WAY]
         )
-    return {outcome.id: outcome for outcome in found}
+    return {outcome.id: outcome for outcome in results}
 
 
 @pytest.mark.parametrize("case", sorted(EACH_WAY))
@@ -39,5 +39,5 @@ def test_every_case_gives_the_expected_history_with_public_commits(spark, tmp_pa
     use_path(monkeypatch, PUBLIC)
     if large:
         take_every_table_for_a_large_one(monkeypatch)
-    found = replay(spark, str(tmp_path), [*CONTRACT, *OWN])
-    assert {outcome.id: outcome.message for outcome in found if not outcome.passed} == {}
+    results = replay(spark, str(tmp_path), [*CONTRACT, *OWN])
+    assert {outcome.id: outcome.message for outcome in results if not outcome.passed} == {}

@@ -31,8 +31,8 @@ def findings(item: Dataset) -> dict[str, int]:
         row_hash_components(state),
         item.policy,
     )
-    found = invariants.check(item.spark, item.warehouse, manifest, "check")["findings"]
-    return {one["code"]: one["count"] for one in found}
+    finding_rows = invariants.check(item.spark, item.warehouse, manifest, "check")["findings"]
+    return {finding["code"]: finding["count"] for finding in finding_rows}
 
 
 @pytest.mark.core

@@ -33,8 +33,8 @@ def outcomes(spark, tmp_path_factory):
         patch.setattr(BATCHES, -1)
         patch.setattr(FILE_BATCHES, -4)
         chosen = [case for case in CONTRACT if case.id in EACH_WAY]
-        found = replay.replay(spark, str(tmp_path_factory.mktemp("unmarked")), chosen)
-    return {outcome.id: outcome for outcome in found}
+        results = replay.replay(spark, str(tmp_path_factory.mktemp("unmarked")), chosen)
+    return {outcome.id: outcome for outcome in results}
 
 
 @pytest.mark.nightly
@@ -48,8 +48,8 @@ def test_every_case_gives_the_expected_history_without_deletion_vectors(spark, t
     monkeypatch.setattr(replay, "plan_steps", partial(plan_steps, readers=OPEN))
     monkeypatch.setattr(BATCHES, -1)
     monkeypatch.setattr(FILE_BATCHES, -4)
-    found = replay.replay(spark, str(tmp_path), [*CONTRACT, *OWN])
-    assert {outcome.id: outcome.message for outcome in found if not outcome.passed} == {}
+    results = replay.replay(spark, str(tmp_path), [*CONTRACT, *OWN])
+    assert {outcome.id: outcome.message for outcome in results if not outcome.passed} == {}
 
 
 def test_only_files_with_changed_rows_are_written_anew(spark, tmp_path, monkeypatch):

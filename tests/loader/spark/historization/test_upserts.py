@@ -71,7 +71,7 @@ def loaded(item: Kept, batches: list[list[dict]]) -> Kept:
 def test_upserts_give_the_rawcore_of_the_same_dataset_with_a_history(spark, tmp_path, policy):
     batches = BATCHES
     if policy["input"] == "effective":
-        batches = [[one for one in rows if one["op"] != "D"] for rows in BATCHES]
+        batches = [[change for change in rows if change["op"] != "D"] for rows in BATCHES]
     without, with_history = (
         kept(spark, tmp_path / "u", policy=policy),
         kept(spark, tmp_path / "h", policy=policy, historize=True),
@@ -85,14 +85,14 @@ def test_upserts_give_the_rawcore_of_the_same_dataset_with_a_history(spark, tmp_
         assert rawcore(without) == rawcore(with_history)
         versions = ("versions", "open", "opened", "closed", "removed")
         assert counts[0] == {name: count for name, count in counts[1].items() if name not in versions}
-    assert sorted(((one["id"], one["v"]) for one in without.current()), key=str) == reference(policy, batches)
+    assert sorted(((entry["id"], entry["v"]) for entry in without.current()), key=str) == reference(policy, batches)
     assert held_in_memory(spark) == []
 
 
 @pytest.mark.core
 def test_a_repeated_run_changes_nothing(spark, tmp_path):
     item = loaded(kept(spark, tmp_path), BATCHES[:2])
-    assert sorted(((one["id"], one["v"]) for one in item.current()), key=str) == reference(FEED, BATCHES[:2])
+    assert sorted(((entry["id"], entry["v"]) for entry in item.current()), key=str) == reference(FEED, BATCHES[:2])
     before = rawcore(item)
     manifest = item.manifest(item.deliver(BATCHES[1]), at=DAY[11], run_id="run-2")
     _, event = item.again(manifest)
@@ -132,8 +132,8 @@ def test_revert_of_an_upsert_run_gives_the_rows_without_that_run(spark, tmp_path
     status, event = item.perform_run(REVERT, item.revert_manifest("run-2", 2))
     assert (status, event.get("error"), event["counts"]) == ("succeeded", None, {"rows": 4})
     assert item.current() == never.current()
-    for one in (item, never):
-        one.load([row(1, "next", 20), row(4, "e", 1)], at=DAY[20])
+    for dataset in (item, never):
+        dataset.load([row(1, "next", 20), row(4, "e", 1)], at=DAY[20])
     assert item.current() == never.current()
 
 
@@ -198,4 +198,4 @@ def test_a_prune_removes_events_and_older_rows_are_refused(spark, tmp_path):
     assert rawcore(item) == before
     status, event = item.load([row(1, "too old", 2), row(3, "new", 20)], at=DAY[20])
     assert (status, event["counts"]["beyond_horizon"]) == ("succeeded", 1)
-    assert [(one["id"], one["v"]) for one in item.current() if one["id"] in (1, 3)] == [(3, "new")]
+    assert [(entry["id"], entry["v"]) for entry in item.current() if entry["id"] in (1, 3)] == [(3, "new")]

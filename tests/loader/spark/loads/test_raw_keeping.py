@@ -43,11 +43,11 @@ class KeptRaw(Kept):
 
     def deliveries(self) -> dict[str, list[tuple[int, str, int]]]:
         """Return id, source file and source row of each raw row, by load run."""
-        found: dict[str, list[tuple[int, str, int]]] = {}
+        rows_by_run: dict[str, list[tuple[int, str, int]]] = {}
         rows = self.table(self.tables()[0]).frame().orderBy("load_run_id", "source_row").collect()
         for row in rows:
-            found.setdefault(row["load_run_id"], []).append((row["id"], row["source_file"], row["source_row"]))
-        return found
+            rows_by_run.setdefault(row["load_run_id"], []).append((row["id"], row["source_file"], row["source_row"]))
+        return rows_by_run
 
 
 TWO, ONE = [{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], [{"id": 1, "v": "a"}]
@@ -209,8 +209,8 @@ def test_origin_lists_delivered_rows_and_runs_whose_delivery_was_deleted(spark, 
     manifest = ReadManifest("origin", spec, arguments=arguments, inputs=made.inputs, entity_key=made.entity_key)
 
     answer = read_origin(spark, dataset.warehouse, manifest, 2)
-    found = [(row[1], *row[3:]) for row in answer["rows"]]
-    assert found == [("run-3", "d-2.csv", "1", "true"), ("run-2", "d-1.csv", "2", "false")]
+    versions = [(row[1], *row[3:]) for row in answer["rows"]]
+    assert versions == [("run-3", "d-2.csv", "1", "true"), ("run-2", "d-1.csv", "2", "false")]
     assert (answer["truncated"], answer["removed"]) == (True, [])
 
     dataset.mode = LATEST

@@ -71,17 +71,17 @@ def never_the_general_way(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
 def content(dataset: Dataset) -> dict[str, Any]:
     """Return all rows of the tables but clock times, and what their newest commits say."""
     tables = {spec.kind: (spec, dataset.table(spec)) for spec in dataset.tables()}
-    found: dict[str, Any] = {}
+    contents: dict[str, Any] = {}
     for kind, (spec, table) in tables.items():
         clock = {column.name for column in spec.columns if column.purpose in ("loaded_at", "closed_at")}
         rows = table.frame().drop(*clock).collect()
-        found[kind] = sorted((repr(row) for row in rows), key=str)
+        contents[kind] = sorted((repr(row) for row in rows), key=str)
         last_run = table.newest_run_commit()
-        found[f"{kind} commit"] = (
+        contents[f"{kind} commit"] = (
             (last_run.counts, last_run.notes, last_run.version, last_run.foreign) if last_run else None
         )
-        found[f"{kind} numbers"] = table.committed_sequence(spec.key)
-    return found
+        contents[f"{kind} numbers"] = table.committed_sequence(spec.key)
+    return contents
 
 
 def loads(dataset: Dataset, deliveries: list[list[dict[str, Any]]], **options: Any) -> list[dict[str, int]]:
@@ -120,10 +120,10 @@ def test_small_load_writes_the_tables_of_the_general_load(
 
 def both(spark, tmp_path: Path, *names: str) -> list[Dataset]:
     """Datasets of one warehouse, loaded once."""
-    found = [Dataset(spark, tmp_path, name, format="csv") for name in names]
-    for dataset in found:
+    items = [Dataset(spark, tmp_path, name, format="csv") for name in names]
+    for dataset in items:
         dataset.evolve()
-    return found
+    return items
 
 
 @pytest.mark.core
@@ -158,11 +158,11 @@ def test_small_load_compares_again_if_its_table_changes_after_the_job(
     prepare = small_loads.prepare_small_loads
 
     def prepared(*arguments: Any) -> Any:
-        found = prepare(*arguments)
-        assert found
+        plan = prepare(*arguments)
+        assert plan
         history = item.table(item.history_spec)
         spark.newSession().sql(f"DELETE FROM {history.sql_name} WHERE id = 2")
-        return found
+        return plan
 
     monkeypatch.setattr("loader.spark.loads.load.prepare_small_loads", prepared)
     item.load([{"id": 1, "v": "x"}, {"id": 2, "v": "b"}], at="2024-01-02T00:00:00Z", small_rows=SMALL)
@@ -176,10 +176,10 @@ def test_a_file_that_changes_after_the_job_is_refused(spark, tmp_path: Path, mon
     prepare = small_loads.prepare_small_loads
 
     def prepared(*arguments: Any) -> Any:
-        found = prepare(*arguments)
+        plan = prepare(*arguments)
         with Path(arguments[2].raw[0].source.location).open("a") as file:
             file.write("2,b\n")
-        return found
+        return plan
 
     monkeypatch.setattr("loader.spark.loads.load.prepare_small_loads", prepared)
     item.load([{"id": 1, "v": "a"}], at="2024-01-01T00:00:00Z", small_rows=SMALL)

@@ -21,11 +21,11 @@ def kept_of(versions: list[tuple], horizon: int) -> list[tuple]:
 
 
 def rows(draw: random.Random, count: int, low: int, high: int) -> list[dict]:
-    found = {}
+    drawn_rows = {}
     for _ in range(count):
         id_, t = draw.randint(1, 30), draw.randint(low, high)
-        found[id_, t] = {"id": id_, "v": draw.choice("abc"), "t": t}
-    return list(found.values())
+        drawn_rows[id_, t] = {"id": id_, "v": draw.choice("abc"), "t": t}
+    return list(drawn_rows.values())
 
 
 POLICIES = {
@@ -50,9 +50,9 @@ def test_late_rows_after_the_prune_horizon_give_the_history_of_an_unpruned_table
     later = ((1, 100), (horizon, 120), (horizon, 130))
     for n, (low, high) in enumerate(later):
         batch = rows(draw, 250 if n == 0 else 60, low, high)
-        for one in batch:
-            one |= {"op": draw.choice("IUUD")} if "op" in policy else {}
-            one |= {"u": draw.randint(1, 3)} if "track" in policy else {}
+        for row in batch:
+            row |= {"op": draw.choice("IUUD")} if "op" in policy else {}
+            row |= {"u": draw.randint(1, 3)} if "track" in policy else {}
         for dataset in (pruned, whole):
             assert dataset.load(batch, at=DAY[n])[0] == "succeeded"
         assert pruned.versions() == kept_of(whole.versions(), horizon if n else -1)
@@ -156,9 +156,9 @@ def test_compactions_limit_the_number_of_files_over_many_loads(spark, tmp_path, 
         if crowded:
             before = item.versions()
             assert item.perform_run(COMPACT, item.compact_manifest())[0] == "succeeded"
-            told = item.answer["tables"]
-            assert all(one["files_after"] < one["files_before"] for one in told.values())
-            assert all(one["version_after"] > one["version_before"] for one in told.values())
+            table_results = item.answer["tables"]
+            assert all(table["files_after"] < table["files_before"] for table in table_results.values())
+            assert all(table["version_after"] > table["version_before"] for table in table_results.values())
             assert item.versions() == before
             compactions += 1
     assert compactions

@@ -46,8 +46,8 @@ def never(*batches) -> list[tuple]:
     def shown(at):
         return at and f"{at:%Y-%m-%d %H:%M:%S}"
 
-    found = ((r["id"], r["v"], shown(r["valid_from"]), shown(r["valid_to"]), r["state"]) for r in reference.rows())
-    return sorted(found, key=str)
+    versions = ((r["id"], r["v"], shown(r["valid_from"]), shown(r["valid_to"]), r["state"]) for r in reference.rows())
+    return sorted(versions, key=str)
 
 
 def loaded(feed: Kept) -> None:

@@ -54,7 +54,7 @@ def test_vacuum_dry_run_lists_removable_files_and_removes_nothing(item):
     status, event = vacuum(item, dry_run=True)
     assert status == "succeeded"
     assert data_files(item) == before
-    listed = [file["file"] for told in item.answer["tables"].values() for file in told["files"]]
+    listed = [file["file"] for table in item.answer["tables"].values() for file in table["files"]]
     assert event["counts"]["files_removable"] == len(listed) > 0
     assert set(listed) < {path.name for path in before}
 

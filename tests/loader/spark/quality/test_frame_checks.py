@@ -32,7 +32,7 @@ def test_row_checks_count_failed_rows_and_warn(item):
         check("condition", condition="price > 0 OR name = 'bb'"),
     )
     assert event["status"] == "succeeded"
-    assert {name: (found["outcome"], found["failed"], found["total"]) for name, found in results.items()} == {
+    assert {name: (result["outcome"], result["failed"], result["total"]) for name, result in results.items()} == {
         "not_null": ("warned", 1, 4),
         "range": ("warned", 1, 4),
         "accepted_values": ("warned", 1, 4),
@@ -108,7 +108,7 @@ def test_unique_check_of_columns_named_like_its_internal_columns_runs(spark, tmp
     every = check("unique", name="all", columns=["N", "rows", "total"])
     each = [check("unique", name=name, columns=[name]) for name in ("N", "rows", "total")]
     _, results = load(item, rows, every, *each)
-    assert {name: (found["outcome"], found["failed"]) for name, found in results.items()} == dict.fromkeys(
+    assert {name: (result["outcome"], result["failed"]) for name, result in results.items()} == dict.fromkeys(
         ("all", "N", "rows", "total"), ("warned", 2)
     )
 
@@ -177,7 +177,7 @@ def test_table_checks_compare_numbers_with_limits_other_tables_and_former_runs(i
         ),
         at="2024-01-03T12:00:00Z",
     )
-    assert {name: (found["outcome"], found.get("value")) for name, found in results.items()} == {
+    assert {name: (result["outcome"], result.get("value")) for name, result in results.items()} == {
         "row_count": ("warned", 2.0),
         "row_count_change": ("warned", 2.0),
         "freshness": ("warned", 36.0),
@@ -208,4 +208,4 @@ def test_delivered_rows_of_a_raw_dataset_are_checked_before_they_replace_the_las
     raw = finished(events, item.raw_state.key)
     assert (status, raw["status"], raw["error"]["code"]) == ("failed", "failed", "QUALITY_STOPPED")
     table = next(spec for spec in item.tables() if spec.key == item.raw_state.key)
-    assert [found["id"] for found in item.table(table).frame().collect()] == ["1"]
+    assert [record["id"] for record in item.table(table).frame().collect()] == ["1"]

@@ -29,18 +29,18 @@ def profiled(item: Dataset, **options) -> dict[str, dict]:
 def test_a_profile_has_counts_limits_and_frequent_values_of_each_column(item):
     rows = [row(n, name="ab" if n % 2 else "c", price=f"{n}.50") for n in range(1, 10)]
     load(item, [*rows, row(10, name=None, price=None)])
-    found = profiled(item)
-    assert (found["id"]["rows"], found["id"]["distinct"], found["id"]["minimum"], found["id"]["maximum"]) == (
+    columns = profiled(item)
+    assert (columns["id"]["rows"], columns["id"]["distinct"], columns["id"]["minimum"], columns["id"]["maximum"]) == (
         10,
         10,
         "1",
         "10",
     )
-    assert (found["name"]["nulls"], found["name"]["min_length"], found["name"]["max_length"]) == (1, 1, 2)
-    assert found["name"]["top"] == [("ab", 5), ("c", 4)]
-    assert found["name"]["values_complete"]
-    assert found["price"]["quantiles"][2] == 5.5
-    assert sum(found["price"]["histogram"]) == 9
+    assert (columns["name"]["nulls"], columns["name"]["min_length"], columns["name"]["max_length"]) == (1, 1, 2)
+    assert columns["name"]["top"] == [("ab", 5), ("c", 4)]
+    assert columns["name"]["values_complete"]
+    assert columns["price"]["quantiles"][2] == 5.5
+    assert sum(columns["price"]["histogram"]) == 9
 
 
 def test_masked_columns_have_counts_and_no_values(item):

@@ -57,12 +57,12 @@ def test_failing_rows_are_quarantined_with_their_reasons_and_the_others_are_load
     event, results = load(item, rows, NAMED, priced)
     assert (event["status"], names(item)) == ("succeeded", {1: "a"})
     assert event["counts"]["quarantined"] == 2
-    assert {name: found["outcome"] for name, found in results.items()} == {
+    assert {name: result["outcome"] for name, result in results.items()} == {
         "not_null": "quarantined",
         "range": "quarantined",
     }
     key = next(column.key for column in item.rawcore_spec.columns if column.name == "id")
-    kept = {found["row_values"][key]: found for found in quarantined(item)}
+    kept = {entry["row_values"][key]: entry for entry in quarantined(item)}
     assert kept["2"]["reasons"] == ["not_null", "range"]
     assert kept["3"]["reasons"] == ["range"]
     assert (kept["3"]["run_id"], kept["3"]["state"]) == ("run-1", "waiting")
@@ -76,7 +76,7 @@ def test_row_whose_check_cannot_be_computed_is_quarantined_with_the_error(item):
     assert (event["status"], names(item)) == ("succeeded", {1: "a", 4: "d"})
     assert (event["counts"]["quarantined"], results["unique"]["failed"]) == (2, 1)
     key = next(column.key for column in item.rawcore_spec.columns if column.name == "id")
-    reasons = {found["row_values"][key]: found["reasons"] for found in quarantined(item)}
+    reasons = {entry["row_values"][key]: entry["reasons"] for entry in quarantined(item)}
     assert reasons["3"] == ["condition"]
     assert [reason.partition(",")[0] for reason in reasons["2"]] == [
         "condition: could not be computed (DIVIDE_BY_ZERO",
@@ -96,7 +96,7 @@ def test_a_quarantined_key_keeps_its_open_version_and_an_absent_one_is_closed(it
     event, _ = load(item, [row(1), row(2, name=None)], NAMED, at=DAY[1], policy=item.policy)
     assert names(item) == {1: "a", 2: "a"}
     assert event["counts"]["deleted"] == 1
-    opened = [(found["id"], found["ended"]) for found in item.history()]
+    opened = [(version["id"], version["ended"]) for version in item.history()]
     assert opened == [(1, None), (2, None), (3, DAY[1])]
 
 
@@ -104,7 +104,7 @@ def test_a_quarantined_key_keeps_its_open_version_and_an_absent_one_is_closed(it
 def test_next_snapshot_replaces_the_waiting_quarantined_rows(item):
     load(item, [row(1, name=None), row(2, name=None)], NAMED)
     load(item, [row(1), row(2, name=None)], NAMED, at=DAY[1])
-    assert [found["run_id"] for found in quarantined(item)] == ["run-2"]
+    assert [entry["run_id"] for entry in quarantined(item)] == ["run-2"]
     load(item, [row(1), row(2)], NAMED, at=DAY[2])
     assert quarantined(item) == []
     assert names(item) == {1: "a", 2: "a"}
@@ -137,7 +137,7 @@ def test_a_released_row_of_a_delta_is_added_to_the_next_load_once(delta):
     load(delta, [row(2, name="c")], NAMED, at=DAY[2])
     load(delta, [row(1)], NAMED, at=DAY[3])
     assert names(delta) == {1: "a", 2: "c"}
-    assert [found["state"] for found in quarantined(delta)] == ["loaded"]
+    assert [entry["state"] for entry in quarantined(delta)] == ["loaded"]
 
 
 @pytest.mark.nightly
@@ -154,7 +154,7 @@ def test_newest_of_several_released_rows_of_a_key_is_loaded(delta):
     load(delta, [row(2, name=None, price="8.50")], NAMED, at=DAY[1])
     decision(delta, "release")
     load(delta, [row(1)], NAMED, at=DAY[2])
-    assert [(found["price"], found["ended"]) for found in delta.history() if found["id"] == 2] == [
+    assert [(version["price"], version["ended"]) for version in delta.history() if version["id"] == 2] == [
         (Decimal("8.50"), None)
     ]
 
@@ -184,7 +184,7 @@ def test_repeated_decision_returns_the_same_counts_and_ignores_later_rows(delta,
     decision(delta, chosen)
     load(delta, [row(3, name=None)], NAMED, at=DAY[1])
     assert decision(delta, chosen) == counts
-    assert [found["run_id"] for found in quarantined(delta) if found["state"] == "waiting"] == ["run-2"]
+    assert [entry["run_id"] for entry in quarantined(delta) if entry["state"] == "waiting"] == ["run-2"]
 
 
 def test_quarantine_decision_runs_as_a_maintenance_run_with_table_versions(item):
@@ -254,5 +254,5 @@ def test_faulty_rows_of_a_refused_delivery_are_stored_by_run_and_do_not_wait(ite
     refused = finished(item.events, item.raw_state.key)
     assert (refused["status"], refused["error"]["code"]) == ("failed", "VALUE_DOES_NOT_FIT")
     assert [fault["code"] for fault in refused["error"]["faults"]] == ["VALUE_DOES_NOT_FIT", "NULL_KEY"]
-    assert [found[:2] for found in rejected(item, "run-2")] == [["VALUE_DOES_NOT_FIT at", "2"], ["NULL_KEY id", "3"]]
+    assert [entry[:2] for entry in rejected(item, "run-2")] == [["VALUE_DOES_NOT_FIT at", "2"], ["NULL_KEY id", "3"]]
     assert rejected(item) == []

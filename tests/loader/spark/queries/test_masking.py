@@ -28,8 +28,8 @@ def item(spark, tmp_path) -> Dataset:
 
 def ask(item: Dataset, kind: str, sensitive: set[str], **arguments: object) -> dict:
     keys = {name: stable("item", name) for name in COLUMNS}
-    found = Sensitive(frozenset(keys[one] for one in sensitive), frozenset(sensitive), frozenset(keys.values()))
-    masking = masking_of(item.history_spec, found, HistoryPolicy.from_dict({}), "secret")
+    sensitivity = Sensitive(frozenset(keys[name] for name in sensitive), frozenset(sensitive), frozenset(keys.values()))
+    masking = masking_of(item.history_spec, sensitivity, HistoryPolicy.from_dict({}), "secret")
     return read(
         item.spark, item.warehouse, ReadManifest(kind, item.history_spec, None, arguments, masking=masking), kind
     )
@@ -51,17 +51,17 @@ QUESTIONS = {"sample": {}, "key_search": {"text": ""}, "as_of": {"at": DAY[1]}, 
 @pytest.mark.parametrize(("kind", "arguments"), QUESTIONS.items())
 def test_answers_contain_neither_masked_values_nor_computable_hashes(item: Dataset, kind: str, arguments: dict):
     true = column(read(item.spark, item.warehouse, ReadManifest("sample", item.history_spec), "s"), entity_key(item))
-    told = json.dumps(ask(item, kind, {"mail", "name"}, **arguments), ensure_ascii=False)
+    text = json.dumps(ask(item, kind, {"mail", "name"}, **arguments), ensure_ascii=False)
     for value in (
         "ada@x",
         "bob@x",
         "Ada",
         "Adele",
         *true,
-        *(sha256(one.encode()).hexdigest() for one in ("Ada", "ada@x")),
+        *(sha256(secret.encode()).hexdigest() for secret in ("Ada", "ada@x")),
     ):
-        assert value not in told
-    assert MASK in told
+        assert value not in text
+    assert MASK in text
 
 
 def test_answer_names_masked_columns_and_masks_null_like_a_value(item: Dataset):
@@ -89,7 +89,7 @@ def test_versions_mark_a_changed_masked_value_without_showing_the_value(item: Da
 def test_changes_mark_a_changed_masked_value(item: Dataset):
     answer = ask(item, "changes", {"name"}, run_id="run-2")
     at = answer["columns"].index("name")
-    assert [(one["before"][at], one["after"][at]) for one in answer["changes"]] == [(MASK, MASK_CHANGED), (MASK, MASK)]
+    assert [(row["before"][at], row["after"][at]) for row in answer["changes"]] == [(MASK, MASK_CHANGED), (MASK, MASK)]
 
 
 def test_undescribed_column_is_masked(item: Dataset):
@@ -110,16 +110,16 @@ def test_as_of_read_of_an_earlier_version_is_masked(item: Dataset):
 
 def test_comparison_counts_changed_rows_and_leaves_out_masked_columns(item: Dataset):
     dates = {"by": "dates", "base": DAY[0], "other": DAY[1]}
-    told = ask(item, "compare", {"name"}, **dates)["difference"]
-    assert told["rows"] == {"added": 0, "changed": 1, "gone": 0, "same": 1}
-    assert (told["columns"]["left_out"], told["changed"]) == (["name"], {"city": 1})
-    assert told["samples"]["changed"] == [{"before": ["bob@x", "Bonn"], "after": ["bob@x", "Köln"]}]
+    difference = ask(item, "compare", {"name"}, **dates)["difference"]
+    assert difference["rows"] == {"added": 0, "changed": 1, "gone": 0, "same": 1}
+    assert (difference["columns"]["left_out"], difference["changed"]) == (["name"], {"city": 1})
+    assert difference["samples"]["changed"] == [{"before": ["bob@x", "Bonn"], "after": ["bob@x", "Köln"]}]
     newest = item.table(item.history_spec).version()
-    told = ask(item, "compare", {"mail"}, by="versions", base=str(newest - 1), other=str(newest))["difference"]
-    assert (told["key"], told["columns"]["left_out"]) == ([entity_key(item)], ["mail"])
-    assert told["changed"] == {"name": 1, "city": 1}
+    difference = ask(item, "compare", {"mail"}, by="versions", base=str(newest - 1), other=str(newest))["difference"]
+    assert (difference["key"], difference["columns"]["left_out"]) == ([entity_key(item)], ["mail"])
+    assert difference["changed"] == {"name": 1, "city": 1}
     there = {"sources": (QuerySource("", item.history_spec),)}
     arguments = {"by": "environments", "base": "prod", "other": "", "warehouse": item.warehouse}
     manifest = ReadManifest("compare", item.history_spec, None, arguments, **there)
-    told = read(item.spark, item.warehouse, manifest, "c")["difference"]
-    assert told["rows"] == {"added": 0, "changed": 0, "gone": 0, "same": 2}
+    difference = read(item.spark, item.warehouse, manifest, "c")["difference"]
+    assert difference["rows"] == {"added": 0, "changed": 0, "gone": 0, "same": 2}

@@ -93,8 +93,8 @@ def test_rows_of_a_view_are_selected_and_exported_without_masked_values(item: Da
         ("sum", False),
     ]
     export = replace(manifest, kind="export", arguments=manifest.arguments | {"path": str(path)})
-    told = read(item.spark, item.warehouse, export, "view")
-    assert (told["exported"], told["truncated"], told["masked"]) == (2, False, ["loud"])
+    result = read(item.spark, item.warehouse, export, "view")
+    assert (result["exported"], result["truncated"], result["masked"]) == (2, False, ["loud"])
     assert list(csv.reader(path.open(newline=""))) == [
         ["mail", "loud", "sum"],
         ["eve@x", MASK, "'=Bonn"],
@@ -115,8 +115,8 @@ def test_a_view_is_compared_with_that_of_another_environment_without_masked_colu
     assert difference["rows"] == {"added": 1, "changed": 2, "gone": 0, "same": 0}
     assert difference["columns"]["left_out"] == ["loud"]
     by_rows = replace(asked, arguments=arguments | {"whole_rows": True})
-    told = read(item.spark, item.warehouse, by_rows, "compare")["difference"]
-    assert told["rows"] == {"added": 3, "changed": 0, "gone": 2, "same": 0}
+    row_difference = read(item.spark, item.warehouse, by_rows, "compare")["difference"]
+    assert row_difference["rows"] == {"added": 3, "changed": 0, "gone": 2, "same": 0}
 
 
 def test_origin_returns_the_delivered_row_and_descendants_its_key(item: Dataset):
@@ -135,7 +135,7 @@ def test_origin_returns_the_delivered_row_and_descendants_its_key(item: Dataset)
     arguments = {"run_id": run_id, "file": file, "row": row}
     stored = Descendant(item.history_spec, load.inputs, load.entity_key)
     asked = ReadManifest("descendants", load.inputs[0].table, None, arguments, descendants=(stored,))
-    told = read(item.spark, item.warehouse, asked, "descendants")
-    assert told["rows"] == [[item.history_spec.qualified_name, key, "1", "true", "true"]]
+    answer = read(item.spark, item.warehouse, asked, "descendants")
+    assert answer["rows"] == [[item.history_spec.qualified_name, key, "1", "true", "true"]]
     with pytest.raises(Refusal, match="does not have row 99"):
         read(item.spark, item.warehouse, replace(asked, arguments=arguments | {"row": 99}), "descendants")

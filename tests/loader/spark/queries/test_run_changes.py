@@ -34,7 +34,7 @@ def test_run_changes_are_inserts_updates_deletes_and_returns(spark, tmp_path, po
         def value(row: list | None) -> str | None:
             return row[at["v"]] if row is not None else None
 
-        changes = [(one["op"], value(one["before"]), value(one["after"])) for one in answer["changes"]]
+        changes = [(change["op"], value(change["before"]), value(change["after"])) for change in answer["changes"]]
         return [*changes, "more"] if answer["truncated"] else changes
 
     assert told("run-1") == [("I", None, "a"), ("I", None, "b"), ("I", None, "c")]

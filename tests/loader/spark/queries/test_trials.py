@@ -133,11 +133,11 @@ def test_an_error_of_spark_is_a_refusal_with_its_place_and_message(warehouse: Wa
 def test_a_comparison_counts_rows_by_key_and_changed_values_by_column(totals: Warehouse):
     totals.table("sales.orders", ORDERS, [order(1), order(2, price="7.00"), order(4, "cid"), order(5, None)])
 
-    found = difference(totals, key=["customer"])
+    comparison = difference(totals, key=["customer"])
 
-    assert found["rows"] == {"added": 2, "changed": 1, "gone": 1, "same": 0}
-    assert found["changed"] == {"total": 1}
-    assert found["samples"] == {
+    assert comparison["rows"] == {"added": 2, "changed": 1, "gone": 1, "same": 0}
+    assert comparison["changed"] == {"total": 1}
+    assert comparison["samples"] == {
         "columns": ["customer", "orders", "total"],
         "added": [[None, 1, "1.00"], ["cid", 1, "1.00"]],
         "changed": [{"before": ["ann", 2, "3.50"], "after": ["ann", 2, "8.00"]}],
@@ -146,25 +146,25 @@ def test_a_comparison_counts_rows_by_key_and_changed_values_by_column(totals: Wa
 
 
 def test_trial_of_the_unchanged_select_finds_no_difference(totals: Warehouse):
-    found = difference(totals, key=["customer"])
+    comparison = difference(totals, key=["customer"])
 
-    assert found["rows"] == {"added": 0, "changed": 0, "gone": 0, "same": 2}
-    assert found["samples"]["changed"] == []
+    assert comparison["rows"] == {"added": 0, "changed": 0, "gone": 0, "same": 2}
+    assert comparison["samples"]["changed"] == []
 
 
 def test_a_comparison_names_added_gone_and_retyped_columns(totals: Warehouse):
     select = "SELECT customer, count(*) AS orders, max(price) AS dearest FROM sales.orders GROUP BY customer"
     columns = {"customer": "string", "orders": "integer", "dearest": "decimal(10,2)"}
 
-    found = difference(totals, select, columns, key=["customer"])
+    comparison = difference(totals, select, columns, key=["customer"])
 
-    assert found["columns"] == {
+    assert comparison["columns"] == {
         "added": [{"name": "dearest", "type": "decimal(10,2)"}],
         "gone": [{"name": "total", "type": "decimal(20,2)"}],
         "retyped": [{"name": "orders", "before": "bigint", "after": "int"}],
         "left_out": [],
     }
-    assert found["rows"]["same"] == 2
+    assert comparison["rows"]["same"] == 2
 
 
 @pytest.mark.nightly
@@ -174,30 +174,30 @@ def test_comparison_without_a_key_counts_equal_rows(warehouse: Warehouse):
     warehouse.load("mart.totals")
     warehouse.table("sales.orders", ORDERS, [order(1), order(2), order(3), order(4, None)])
 
-    found = difference(warehouse, select, columns)
+    comparison = difference(warehouse, select, columns)
 
-    assert found["rows"] == {"added": 2, "changed": 0, "gone": 1, "same": 2}
-    assert found["samples"]["added"] == [[None], ["ann"]]
-    assert found["samples"]["gone"] == [["bob"]]
+    assert comparison["rows"] == {"added": 2, "changed": 0, "gone": 1, "same": 2}
+    assert comparison["samples"]["added"] == [[None], ["ann"]]
+    assert comparison["samples"]["gone"] == [["bob"]]
 
 
 @pytest.mark.nightly
 def test_keys_that_occur_twice_in_the_select_are_counted(totals: Warehouse):
     select = "SELECT customer, CAST(1 AS BIGINT) AS orders, price AS total FROM sales.orders"
 
-    found = difference(totals, select, key=["customer"])
+    comparison = difference(totals, select, key=["customer"])
 
-    assert found["repeated_keys"] == 1
+    assert comparison["repeated_keys"] == 1
 
 
 @pytest.mark.nightly
 def test_columns_that_are_left_out_have_no_values_in_the_difference(totals: Warehouse):
     totals.table("sales.orders", ORDERS, [order(1), order(2, price="7.00"), order(3, "bob")])
 
-    found = difference(totals, key=["customer"], left_out=["total"])
+    comparison = difference(totals, key=["customer"], left_out=["total"])
 
-    assert found["rows"]["same"] == 2
-    assert (found["columns"]["left_out"], found["samples"]["columns"]) == (["total"], ["customer", "orders"])
+    assert comparison["rows"]["same"] == 2
+    assert (comparison["columns"]["left_out"], comparison["samples"]["columns"]) == (["total"], ["customer", "orders"])
 
 
 def test_comparison_without_a_stored_table_counts_every_row_as_added(warehouse: Warehouse):
@@ -205,7 +205,7 @@ def test_comparison_without_a_stored_table_counts_every_row_as_added(warehouse: 
     state = warehouse.states["mart.totals"]
     warehouse.states["mart.totals"] = replace(state, key=stable("elsewhere"))
 
-    found = difference(warehouse, key=["customer"])
+    comparison = difference(warehouse, key=["customer"])
 
-    assert found["table_version"] is None
-    assert found["rows"] == {"added": 2, "changed": 0, "gone": 0, "same": 0}
+    assert comparison["table_version"] is None
+    assert comparison["rows"] == {"added": 2, "changed": 0, "gone": 0, "same": 0}

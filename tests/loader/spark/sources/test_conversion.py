@@ -86,12 +86,12 @@ def converted(spark, type_text, values, options=None, source=None):
     schema = T.StructType([T.StructField("place", T.IntegerType()), T.StructField("v", given)])
     frame = spark.createDataFrame([*enumerate(values), (-1, None)], schema)
     answer = typed(F.col("v"), type_text, options, source)
-    found = frame.select("place", answer.alias("answer"), fits(F.col("v"), type_text, options, source).alias("fits"))
-    assert found.schema["answer"].dataType.simpleString().upper() == stored_ddl(type_text)
-    instants = found.schema["answer"].dataType == T.TimestampType()
+    results = frame.select("place", answer.alias("answer"), fits(F.col("v"), type_text, options, source).alias("fits"))
+    assert results.schema["answer"].dataType.simpleString().upper() == stored_ddl(type_text)
+    instants = results.schema["answer"].dataType == T.TimestampType()
     if instants:
-        found = found.withColumn("answer", F.unix_micros("answer"))
-    rows = {row["place"]: row for row in found.collect()}
+        results = results.withColumn("answer", F.unix_micros("answer"))
+    rows = {row["place"]: row for row in results.collect()}
     null = rows.pop(-1)
     assert null["answer"] is None
     assert null["fits"] is True
@@ -125,8 +125,8 @@ def test_float_accepts_nan(spark):
 def test_time_zone_option_applies_only_to_timestamps_without_a_zone(spark):
     texts = ["2020-01-01", "2020-06-01T12:30", "2020-06-01 12:30:00Z", "2020-06-01T12:30:00+05:00"]
     expected = [at(2019, 12, 31, 23), at(2020, 6, 1, 10, 30), at(2020, 6, 1, 12, 30), at(2020, 6, 1, 7, 30)]
-    found = converted(spark, "timestamp", texts, {"timezone": "Europe/Berlin"})
-    assert found == [micros(value) for value in expected]
+    instants = converted(spark, "timestamp", texts, {"timezone": "Europe/Berlin"})
+    assert instants == [micros(value) for value in expected]
 
 
 SKIPPED = ["2024-03-31T02:00", "2024-03-31 02:30:00", "2024-03-31T02:59:59.999999"]
@@ -135,18 +135,18 @@ SKIPPED = ["2024-03-31T02:00", "2024-03-31 02:30:00", "2024-03-31T02:59:59.99999
 def test_a_local_time_that_the_clocks_skip_does_not_fit(spark):
     around = ["2024-03-31T01:59:59", "2024-03-31T03:00", "2024-03-31T02:30Z"]
     expected = [at(2024, 3, 31, 0, 59, 59), at(2024, 3, 31, 1), at(2024, 3, 31, 2, 30)]
-    found = converted(spark, "timestamp", [*SKIPPED, *around], {"timezone": "Europe/Berlin"})
-    assert found == [NO] * len(SKIPPED) + [micros(value) for value in expected]
+    instants = converted(spark, "timestamp", [*SKIPPED, *around], {"timezone": "Europe/Berlin"})
+    assert instants == [NO] * len(SKIPPED) + [micros(value) for value in expected]
 
 
 def test_a_local_time_that_comes_twice_is_the_earlier_instant(spark):
-    found = converted(spark, "timestamp", ["2024-10-27T02:30"], {"timezone": "Europe/Berlin"})
-    assert found == [micros(at(2024, 10, 27, 0, 30))]
+    instants = converted(spark, "timestamp", ["2024-10-27T02:30"], {"timezone": "Europe/Berlin"})
+    assert instants == [micros(at(2024, 10, 27, 0, 30))]
 
 
 def test_a_date_is_its_first_instant_even_where_the_clocks_skip_midnight(spark):
-    found = converted(spark, "timestamp", ["2018-11-04"], {"timezone": "America/Sao_Paulo"})
-    assert found == [micros(at(2018, 11, 4, 3))]
+    instants = converted(spark, "timestamp", ["2018-11-04"], {"timezone": "America/Sao_Paulo"})
+    assert instants == [micros(at(2018, 11, 4, 3))]
 
 
 TYPED = [

@@ -176,7 +176,7 @@ def test_only_needed_columns_and_filtered_rows_are_read(spark, orders):
     orders.execute("CREATE VIEW jdbc.careful AS SELECT id, amount, 1 / (id - id) AS failing FROM jdbc.orders")
     spec = source(KEY, column("amount", "decimal(10,2)"), location="jdbc.careful", filter="id % 10 = 0 -- tens")
     delivery = read_delivery(spark, spec)
-    assert [(found["name"], found["type"]) for found in delivery.unknown] == [("failing", "integer")]
+    assert [(entry["name"], entry["type"]) for entry in delivery.unknown] == [("failing", "integer")]
     assert sorted(row.id for row in delivery.frame.collect()) == list(range(10, 101, 10))
     delivery.release()
 
@@ -184,8 +184,8 @@ def test_only_needed_columns_and_filtered_rows_are_read(spark, orders):
 def test_columns_outside_the_contract_are_described_by_the_database(spark, orders):
     delivery = read_delivery(spark, source(KEY, column("Customer Name", "string")))
     delivery.release()
-    found = {entry["name"]: entry["type"] for entry in delivery.unknown}
-    assert found == {
+    types = {entry["name"]: entry["type"] for entry in delivery.unknown}
+    assert types == {
         **{"amount": "decimal(10,2)", "free": "decimal(38,10)", "ratio": "float", "active": "boolean"},
         **{"big": "bigint", "ordered_at": "timestamp", "local": "timestamp", "day": "date", "clock": "time"},
         **{"tags": "json", "mood": "string", "ref": "uuid", "doc": "json", "raw": "binary", "took": "string"},
@@ -342,8 +342,8 @@ def test_plans_and_errors_do_not_contain_the_password(spark, orders):
     orders.execute(END_ALL)
     with pytest.raises(Exception, match=r"Exception") as failure:
         delivery.frame.collect()
-    told = [plan.toString(), plan.logical().toJSON(), str(failure.value)]
-    assert not any("hunter2" in text for text in told)
+    texts = [plan.toString(), plan.logical().toJSON(), str(failure.value)]
+    assert not any("hunter2" in text for text in texts)
     delivery.release()
 
 

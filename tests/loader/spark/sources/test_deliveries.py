@@ -107,10 +107,10 @@ def test_location_accepts_paths_urls_and_patterns(spark, put, tmp_path):
     put("a b/one[1].csv", "id,name,n\na,x,1\n")
     put("a b/two.csv", "id,name,n\nb,y,2\n")
     folder = tmp_path / "a b"
-    one, both = [("a", "x", "1")], [("a", "x", "1"), ("b", "y", "2")]
-    assert rows_of(spark, folder / "one[1].csv") == one
-    assert rows_of(spark, f"file://{folder}/one[1].csv") == one
-    assert rows_of(spark, (folder / "one[1].csv").as_uri()) == one
+    first, both = [("a", "x", "1")], [("a", "x", "1"), ("b", "y", "2")]
+    assert rows_of(spark, folder / "one[1].csv") == first
+    assert rows_of(spark, f"file://{folder}/one[1].csv") == first
+    assert rows_of(spark, (folder / "one[1].csv").as_uri()) == first
     assert rows_of(spark, folder / "*.csv") == both
 
 
@@ -432,16 +432,16 @@ def test_discover_infers_csv_types_and_nullability(spark, put):
         "s": ("string", ["a", "", "1"]), "none": ("string", ["", "", ""]), "id": ("string", ["1e5", "2", "3"]),
     }  # fmt: skip
     lines = [",".join(columns), *(",".join(values[n] for _, values in columns.values()) for n in range(3))]
-    found = discover(spark, put("a.csv", "\n".join(lines)), "csv")
-    assert {c["name"]: c["type"] for c in found["columns"]} == {name: kind for name, (kind, _) in columns.items()}
-    assert found["rows"] == 3
-    assert [c["name"] for c in found["columns"] if c["nullable"]] == ["big", "b", "d", "t", "s", "none"]
+    discovery = discover(spark, put("a.csv", "\n".join(lines)), "csv")
+    assert {c["name"]: c["type"] for c in discovery["columns"]} == {name: kind for name, (kind, _) in columns.items()}
+    assert discovery["rows"] == 3
+    assert [c["name"] for c in discovery["columns"] if c["nullable"]] == ["big", "b", "d", "t", "s", "none"]
 
 
 def test_discover_infers_json_lines_types(spark, put):
     lines = [{"i": 1, "f": 1, "s": "12", "d": "2020-01-01", "o": {"x": 1}}, {"i": 2, "f": 1.5, "b": True, "o": None}]
-    found = discover(spark, put("a.jsonl", "\n".join(map(json.dumps, lines))), "jsonl")
-    assert {c["name"]: c["type"] for c in found["columns"]} == {
+    discovery = discover(spark, put("a.jsonl", "\n".join(map(json.dumps, lines))), "jsonl")
+    assert {c["name"]: c["type"] for c in discovery["columns"]} == {
         "b": "boolean", "d": "date", "f": "float", "i": "integer", "o": "json", "s": "string",
     }  # fmt: skip
 
@@ -452,8 +452,8 @@ def test_discover_returns_parquet_types(spark, tmp_path):
         "SELECT 1 i, 2L l, CAST(1 AS decimal(5,1)) m, 1D f, true b, DATE'2020-01-01' d, TIMESTAMP'2020-01-01' t, "
         "CAST(1 AS smallint) small, CAST(1 AS float) single, array(1) a, X'00' x"
     ).write.parquet(path)
-    found = discover(spark, path, "parquet")
-    assert [c["type"] for c in found["columns"]] == [
+    discovery = discover(spark, path, "parquet")
+    assert [c["type"] for c in discovery["columns"]] == [
         "integer", "bigint", "decimal(5,1)", "float", "boolean", "date", "timestamp", "integer", "float", "json",
         "binary",
     ]  # fmt: skip

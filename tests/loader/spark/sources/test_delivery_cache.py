@@ -47,9 +47,9 @@ def once_checked(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -> N
     check = deliveries.check_keys
 
     def checked(*given):
-        found = check(*given)
+        result = check(*given)
         do()
-        return found
+        return result
 
     monkeypatch.setattr(deliveries, "check_keys", checked)
 

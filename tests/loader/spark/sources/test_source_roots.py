@@ -65,8 +65,8 @@ def refused(spark, location) -> Refusal:
 )
 def test_location_that_hadoop_would_resolve_outside_of_the_roots_is_refused(spark, landing, way):
     """Metadata written before such locations were refused may still contain them."""
-    said = refused(spark, f"{landing}/{way}")
-    assert (said.code, said.hint != "") == ("BAD_LOCATION", True)
+    refusal = refused(spark, f"{landing}/{way}")
+    assert (refusal.code, refusal.hint != "") == ("BAD_LOCATION", True)
 
 
 @pytest.mark.core
@@ -87,9 +87,9 @@ def test_a_folder_with_a_link_out_is_refused_naming_folder_and_link(spark, landi
     (folder / "a.csv").write_text("id\n1\n")
     (folder / "b.csv").symlink_to(landing.parent / "private.csv")
     for location in (folder, folder / "*.csv", folder / "b.csv"):
-        said = refused(spark, location)
-        assert said.code == "OUTSIDE_ROOTS"
-        assert str(location) in said.message
+        refusal = refused(spark, location)
+        assert refusal.code == "OUTSIDE_ROOTS"
+        assert str(location) in refusal.message
     assert refused(spark, folder).file == str(folder / "b.csv")
 
 
@@ -136,9 +136,7 @@ def test_a_link_that_is_changed_after_the_check_is_refused(spark, landing, monke
     assert caught.value.code == "OUTSIDE_ROOTS"
 
 
-def test_folder_replaced_by_a_link_after_the_check_is_refused(
-    spark, landing, monkeypatch
-):
+def test_folder_replaced_by_a_link_after_the_check_is_refused(spark, landing, monkeypatch):
     folder, other = landing / "in", landing.parent / "other"
     for place, content in ((folder, "id\n1\n"), (other, SECRET)):
         place.mkdir()

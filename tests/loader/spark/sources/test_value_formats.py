@@ -84,8 +84,8 @@ def test_spark_and_python_read_formatted_values_alike(spark, type_text: str):
 def test_source_time_zone_applies_to_a_declared_timestamp_format(spark):
     options = {"timestamp_format": "%d.%m.%Y %H:%M", "timezone": "Europe/Berlin"}
     frame = spark.createDataFrame([("01.06.2024 12:00",), ("31.03.2024 02:30",)], "v string")
-    found = frame.select(typed(F.col("v"), "timestamp", options).cast("string")).collect()
-    assert [row[0] for row in found] == ["2024-06-01 10:00:00", None]
+    rows = frame.select(typed(F.col("v"), "timestamp", options).cast("string")).collect()
+    assert [row[0] for row in rows] == ["2024-06-01 10:00:00", None]
 
 
 COLUMNS = (

@@ -44,10 +44,10 @@ def wide(tmp_path):
 def test_folds_and_unions_of_hundreds_of_expressions_run_on_spark(spark):
     frame = spark.range(0, 3, 1, numPartitions=1)
     conditions = [F.col("id") == place for place in range(600)]
-    found = frame.select(
+    rows = frame.select(
         any_of(conditions).alias("any"), all_of(conditions).alias("all"), total([F.col("id")] * 600).alias("total")
     ).collect()
-    assert [tuple(row) for row in found] == [(True, False, 600 * place) for place in range(3)]
+    assert [tuple(row) for row in rows] == [(True, False, 600 * place) for place in range(3)]
     assert united([frame] * 400).count() == 1200
 
 

@@ -73,7 +73,7 @@ def test_self_test_reports_a_missing_class_method_or_parameter(spark, monkeypatc
 def test_both_commit_paths_write_the_same_rows_and_commit_metadata(spark, tmp_path, monkeypatch, historize):
     """A load that changes, deletes and adds rows of a table that is taken for a large one."""
     monkeypatch.setattr("loader.spark.historization.batches.REWRITE_UP_TO_ROWS", -1)
-    found = {}
+    states = {}
     for path in (DIRECT, PUBLIC):
         item = Dataset(spark, tmp_path / path, historize=historize)
         item.given(([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}, {"id": 3, "v": "c"}], DAY[0]))
@@ -81,17 +81,17 @@ def test_both_commit_paths_write_the_same_rows_and_commit_metadata(spark, tmp_pa
         status, event = item.load([{"id": 1, "v": "A"}, {"id": 3, "v": "c"}, {"id": 4, "v": "d"}], at=DAY[1])
         assert (status, event["warnings"]) == ("succeeded", [])
         versions = item.history() if historize else []
-        found[path] = versions, item.current(), [_commits(item.table(spec)) for spec in item.tables()]
-    assert found[DIRECT] == found[PUBLIC]
+        states[path] = versions, item.current(), [_commits(item.table(spec)) for spec in item.tables()]
+    assert states[DIRECT] == states[PUBLIC]
 
 
 def _commits(table: DeltaTable) -> list[tuple]:
     """Return run, number, counts, notes and transaction number of each commit of a run."""
     signed = table.run_commits()
     transactions = [
-        [action["txn"]["version"] for action in table.commit(one.version) or () if "txn" in action] for one in signed
+        [action["txn"]["version"] for action in table.commit(load.version) or () if "txn" in action] for load in signed
     ]
-    runs = [(one.run_id, one.sequence, one.counts, one.notes, one.version) for one in signed]
+    runs = [(load.run_id, load.sequence, load.counts, load.notes, load.version) for load in signed]
     return list(zip(runs, transactions, strict=True))
 
 
@@ -100,14 +100,12 @@ def _commits(table: DeltaTable) -> list[tuple]:
 
 @pytest.mark.core
 @pytest.mark.spark
-def test_public_commit_is_refused_if_another_writer_commits_before_the_write(
-    spark, tmp_path, monkeypatch
-):
+def test_public_commit_is_refused_if_another_writer_commits_before_the_write(spark, tmp_path, monkeypatch):
     """The first check sees the version that was read; the subquery in the write sees that the table moved since."""
     session = dataset_session(spark, user_metadata='{"run": "ours"}')
     table = DeltaTable(session, str(tmp_path), "moved")
-    one = session.range(3).select(F.col("id").cast("string").alias("id"), F.lit("a").alias("part"))
-    one.write.format("delta").partitionBy("part").save(table.location)
+    frame = session.range(3).select(F.col("id").cast("string").alias("id"), F.lit("a").alias("part"))
+    frame.write.format("delta").partitionBy("part").save(table.location)
     real = PublicFiles._write
 
     def after_another_writer(*arguments) -> None:
@@ -115,7 +113,7 @@ def test_public_commit_is_refused_if_another_writer_commits_before_the_write(
         real(*arguments)
 
     monkeypatch.setattr(PublicFiles, "_write", after_another_writer)
-    add = session.createDataFrame([("new", "a")], one.schema)
+    add = session.createDataFrame([("new", "a")], frame.schema)
 
     def changes(files: PublicFiles) -> dict[str, dict]:
         return {

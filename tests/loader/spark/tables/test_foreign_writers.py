@@ -140,7 +140,7 @@ def test_overtaken_run_commits_nothing(item, before):
     item.given((ROWS, DAY[0]))
     item.prepare()
     overtaken = item.manifest(item.deliver(CHANGED), at=DAY[1], run_id="overtaken")
-    overtaken = replace(overtaken, rawcore=tuple(replace(one, sequence=2) for one in overtaken.rawcore))
+    overtaken = replace(overtaken, rawcore=tuple(replace(load, sequence=2) for load in overtaken.rawcore))
     item.sequence = 2
 
     def overtake() -> None:
@@ -184,9 +184,9 @@ def outdated(table: DeltaTable) -> None:
 
 def incomplete(table: DeltaTable) -> None:
     path = checksum_of(table, table.version())
-    said = json.loads(path.read_text())
-    del said["allFiles"][0]
-    path.write_text(json.dumps(said))
+    checksum = json.loads(path.read_text())
+    del checksum["allFiles"][0]
+    path.write_text(json.dumps(checksum))
 
 
 @pytest.mark.nightly
@@ -222,7 +222,7 @@ def applied(item: Dataset, sequence: int, rows: list[dict], at: str) -> tuple[st
     item.prepare()
     item.sequence += 1
     manifest = item.manifest(item.deliver(rows), at=at, run_id=f"run-{item.sequence}")
-    known = tuple(replace(one, newest_applied=sequence) for one in manifest.rawcore)
+    known = tuple(replace(load, newest_applied=sequence) for load in manifest.rawcore)
     status, events = item.attempt(replace(manifest, rawcore=known))
     return status, finished(events, item.state.key)
 
@@ -292,7 +292,7 @@ def findings(feed: Dataset) -> list[str]:
     manifest = CheckManifest(
         load.name, load.history, load.table, load.entity_key, load.row_hash, feed.policy, event_log=load.event_log
     )
-    return [one["code"] for one in check(feed.spark, feed.warehouse, manifest, "check")["findings"]]
+    return [finding["code"] for finding in check(feed.spark, feed.warehouse, manifest, "check")["findings"]]
 
 
 THIRD = [{"id": 1, "v": "c", "valid_from": DAY[2]}]
@@ -371,12 +371,12 @@ def test_damaged_table_log_fails_only_its_own_dataset(spark, tmp_path, which):
     hurt, well = Dataset(spark, tmp_path, name="hurt"), Dataset(spark, tmp_path, name="well")
     hurt.given((ROWS, DAY[0]))
     well.given((ROWS, DAY[0]))
-    manifests = [one.manifest(one.deliver(CHANGED), at=DAY[1], run_id="both") for one in (hurt, well)]
+    manifests = [dataset.manifest(dataset.deliver(CHANGED), at=DAY[1], run_id="both") for dataset in (hurt, well)]
     damage(hurt.table(getattr(hurt, which)))
     both = replace(
         manifests[0],
-        raw=tuple(one for manifest in manifests for one in manifest.raw),
-        rawcore=tuple(replace(one, sequence=2) for manifest in manifests for one in manifest.rawcore),
+        raw=tuple(load for manifest in manifests for load in manifest.raw),
+        rawcore=tuple(replace(load, sequence=2) for manifest in manifests for load in manifest.rawcore),
     )
     status, events = hurt.attempt(both)
     assert status == "failed"

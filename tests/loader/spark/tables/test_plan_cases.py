@@ -82,19 +82,19 @@ class Warehouse:
         return DeltaTable(self.spark, self.folder, key)
 
     def observed(self, keys: set[str]) -> dict[str, ObservedTable]:
-        return {key: found for key in keys if (found := self.table(key).observe()) is not None}
+        return {key: observation for key in keys if (observation := self.table(key).observe()) is not None}
 
     def run(self, planned: tuple) -> None:
-        said: list[dict] = []
+        events: list[dict] = []
         done = steps.execute(
             self.spark,
             self.folder,
             planned,
-            lambda event, **fields: said.append({"event": event} | fields),
+            lambda event, **fields: events.append({"event": event} | fields),
             execution="1",
             schema_prefix=self.prefix,
         )
-        assert done, next(event["error"] for event in said if event.get("error"))
+        assert done, next(event["error"] for event in events if event.get("error"))
 
     def fill(self, table: TableSpec, rows: list[list[str]]) -> None:
         listed = ", ".join(f"({', '.join(row)})" for row in rows)
@@ -137,18 +137,18 @@ def test_planning_case_is_executed_on_tables_without_loss_of_rows(case: dict, wa
     refuse_while_blocked(case, before, after, start)
     done = report(before, start, after, NOTHING_BLOCKED)
     rows = {table.key: warehouse.rows(table.key) for table in made}
-    views = {one.history_key: history_views(one) for one in after.datasets if one.historize and one.active}
+    views = {state.history_key: history_views(state) for state in after.datasets if state.historize and state.active}
     planned = check_belongs(plan_steps(tables(after), start, done.operations, views))
     warehouse.run(planned)
-    found = warehouse.observed(keys)
+    observed = warehouse.observed(keys)
     for table in made:
         anew = {key.name for step in planned if step.table.key == table.key for key in step.rehashed}
-        compare(warehouse, start[table.key], found[table.key], rows[table.key], lost(table, done), anew)
-    names = {f"{warehouse.prefix}{one.qualified_name}".lower() for one in found.values() if not one.dropped}
+        compare(warehouse, start[table.key], observed[table.key], rows[table.key], lost(table, done), anew)
+    names = {f"{warehouse.prefix}{item.qualified_name}".lower() for item in observed.values() if not item.dropped}
     assert warehouse.published() == names
-    for key in found.keys() - start.keys():
+    for key in observed.keys() - start.keys():
         assert warehouse.rows(key) == []
-    assert left(carried_out(before, after, done), found, after) == ([], ())
+    assert left(carried_out(before, after, done), observed, after) == ([], ())
 
 
 def refuse_while_blocked(
@@ -164,13 +164,13 @@ def refuse_while_blocked(
 
 
 def left(
-    reached: ArchitectureState, found: dict[str, ObservedTable], after: ArchitectureState
+    reached: ArchitectureState, observed: dict[str, ObservedTable], after: ArchitectureState
 ) -> tuple[list[str], tuple]:
     """Return the operations of a second report, and their steps."""
-    there = {key: table for key, table in found.items() if not table.dropped}
+    there = {key: table for key, table in observed.items() if not table.dropped}
     again = report(reached, there, after, NOTHING_BLOCKED)
-    wanted = [one.describe() for one in again.operations if one.decision != METADATA_ONLY]
-    return wanted, plan_steps(tables(after), found, again.operations)
+    wanted = [operation.describe() for operation in again.operations if operation.decision != METADATA_ONLY]
+    return wanted, plan_steps(tables(after), observed, again.operations)
 
 
 # --- rows ------------------------------------------------------------------------------------
@@ -189,9 +189,9 @@ def filled(warehouse: Warehouse, before: ArchitectureState, after: ArchitectureS
 
 def wanted_of(dataset: DatasetState, after: ArchitectureState) -> dict[str, tuple[str, bool]]:
     """Return type and nullability of the expected columns, by stable key and by name."""
-    columns = [column for one in after.datasets if one.key == dataset.key for column in one.columns]
-    said = {column.key: (column.type, column.nullable) for column in columns}
-    return {column.name: said[column.key] for column in columns} | said
+    columns = [column for state in after.datasets if state.key == dataset.key for column in state.columns]
+    shapes = {column.key: (column.type, column.nullable) for column in columns}
+    return {column.name: shapes[column.key] for column in columns} | shapes
 
 
 def literal(column: ColumnSpec, wanted: dict[str, tuple[str, bool]], row: int) -> str:
@@ -225,9 +225,9 @@ def lost(table: TableSpec, done: ChangeReport) -> set[str]:
     """Return the stable keys of columns that the report drops from a table."""
     side = HISTORY if table.kind in ("history", "event_log") else "base"
     return {
-        one.column_key
-        for one in done.operations
-        if one.op == DROP_COLUMN and one.side == side and one.dataset_key == table.dataset_key
+        operation.column_key
+        for operation in done.operations
+        if operation.op == DROP_COLUMN and operation.side == side and operation.dataset_key == table.dataset_key
     }
 
 
@@ -243,18 +243,18 @@ def compare(
 
     Keys rehashed ``anew`` must be digests, one for each former key.
     """
-    found = warehouse.rows(now.key)
+    new_rows = warehouse.rows(now.key)
     pairs = {column.name: found_again(column, before, now) for column in before.columns}
     gone = {column.key for column in before.columns if pairs[column.name] is None}
     assert gone == dropped
     for old, new in pairs.items():
         if new in anew:
-            assert all(re.fullmatch("[0-9a-f]{64}", row[new]) for row in found)
-            assert len({row[new] for row in found}) == len({row[old] for row in rows})
+            assert all(re.fullmatch("[0-9a-f]{64}", row[new]) for row in new_rows)
+            assert len({row[new] for row in new_rows}) == len({row[old] for row in rows})
     kept = {old: new for old, new in pairs.items() if new is not None and new not in anew}
-    assert said(found, kept.values()) == said(rows, kept)
+    assert said(new_rows, kept.values()) == said(rows, kept)
     fresh = {column.name for column in now.columns} - set(kept.values()) - anew
-    assert {row[name] for row in found for name in fresh} <= {None}
+    assert {row[name] for row in new_rows for name in fresh} <= {None}
     if not now.dropped:
         assert warehouse.spark.table(f"{warehouse.prefix}{now.qualified_name}").count() == len(rows)
 
@@ -264,10 +264,10 @@ def found_again(column: ObservedColumn, before: ObservedTable, now: ObservedTabl
 
     A column replaced by one of another kind of type has lost its key, not its values.
     """
-    for one in now.columns:
-        if one.key is None and one.name.startswith("__retired_") and one.name.endswith(f"_{column.name}"):
-            return one.name
-    return next((one.name for one in now.columns if one.key == column.key), None)
+    for other in now.columns:
+        if other.key is None and other.name.startswith("__retired_") and other.name.endswith(f"_{column.name}"):
+            return other.name
+    return next((own.name for own in now.columns if own.key == column.key), None)
 
 
 def said(rows: list[dict], names: Any) -> list[tuple]:

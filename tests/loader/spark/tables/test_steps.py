@@ -50,7 +50,7 @@ class Warehouse:
         return DeltaTable(self.spark, self.folder, spec.key)
 
     def observed(self, *specs: TableSpec) -> dict[str, ObservedTable]:
-        return {spec.key: found for spec in specs if (found := self.table(spec).observe())}
+        return {spec.key: observation for spec in specs if (observation := self.table(spec).observe())}
 
     def version(self, spec: TableSpec) -> int:
         return self.table(spec).version()
@@ -148,9 +148,9 @@ def test_every_kind_of_column_change_is_executed_and_undone_without_loss_of_rows
     rows, shape = warehouse.rows(items), structure(warehouse, items)
     wanted = changed(items, "things", "steps_other")
     done = executed(warehouse, warehouse.plan(wanted))
-    found = warehouse.rows(wanted)
-    assert without_measures(found) == EXPECTED
-    assert [(str(row["on"]), str(row["amount"])) for row in found] == [
+    new_rows = warehouse.rows(wanted)
+    assert without_measures(new_rows) == EXPECTED
+    assert [(str(row["on"]), str(row["amount"])) for row in new_rows] == [
         ("2024-01-31 00:00:00", "1.5"),
         ("None", "22.0"),
     ]
@@ -267,10 +267,10 @@ def test_retype_to_a_type_stored_as_text_is_refused_if_texts_do_not_fit(warehous
 
 
 def test_retype_to_a_type_stored_as_text_writes_nothing_if_texts_fit(warehouse):
-    told = warehouse.make(warehouse.spec("told", column("v")), "('12:30')", "(NULL)")
-    before = warehouse.version(told)
-    assert warehouse.run(warehouse.plan(told, operations=[retype(told, "v", "time")]))
-    assert warehouse.version(told) == before
+    table = warehouse.make(warehouse.spec("told", column("v")), "('12:30')", "(NULL)")
+    before = warehouse.version(table)
+    assert warehouse.run(warehouse.plan(table, operations=[retype(table, "v", "time")]))
+    assert warehouse.version(table) == before
 
 
 def test_not_null_step_is_refused_if_the_column_has_nulls(warehouse, items):
@@ -307,8 +307,8 @@ def test_rebuild_with_a_row_mismatch_is_rolled_back(warehouse, items, monkeypatc
 
 @pytest.mark.nightly
 def test_tables_swap_their_names(warehouse):
-    one, two = (warehouse.make(warehouse.spec(name, column("x")), f"('{name}')") for name in ("left_", "right_"))
-    wanted = replace(one, name="right_"), replace(two, name="left_")
+    first, two = (warehouse.make(warehouse.spec(name, column("x")), f"('{name}')") for name in ("left_", "right_"))
+    wanted = replace(first, name="right_"), replace(two, name="left_")
     assert warehouse.run(warehouse.plan(*wanted))
     assert warehouse.spark.table("steps_test.right_").first().x == "left_"
     assert warehouse.spark.table("steps_test.left_").first().x == "right_"
@@ -374,11 +374,11 @@ def test_a_new_table_in_the_place_of_a_dropped_one_is_empty(warehouse, items):
 
 def test_sizes_returns_rows_bytes_and_version_of_existing_tables(warehouse, items):
     warehouse.spark.sql(f"DELETE FROM {place_of(items.key, warehouse.folder)} WHERE id = 2")
-    found = sizes(warehouse.spark, warehouse.folder, [items.key, stable("nowhere")])
-    assert set(found) == {items.key}
-    assert found[items.key]["rows"] == 1
-    assert found[items.key]["version"] == warehouse.version(items)
-    assert found[items.key]["bytes"] > 0
+    measurements = sizes(warehouse.spark, warehouse.folder, [items.key, stable("nowhere")])
+    assert set(measurements) == {items.key}
+    assert measurements[items.key]["rows"] == 1
+    assert measurements[items.key]["version"] == warehouse.version(items)
+    assert measurements[items.key]["bytes"] > 0
 
 
 def dry_run_result(warehouse: Warehouse, planned: tuple[Step, ...], *queries: DownstreamQuery, **more) -> dict:
@@ -419,7 +419,7 @@ def test_a_dry_run_masks_sensitive_values_before_and_after(warehouse, items):
     seen = dry_run_result(warehouse, warehouse.plan(wanted), sensitive=(column("a").key,))
     for side in ("before", "after"):
         shown = seen["tables"][items.key][side]
-        at = [one["key"] for one in shown["columns"]].index(column("a").key)
+        at = [entry["key"] for entry in shown["columns"]].index(column("a").key)
         assert {row[at] for row in shown["samples"]} == {MASK}
         assert "b1" in {row[2] for row in shown["samples"]}
 

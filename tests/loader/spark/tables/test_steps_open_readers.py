@@ -94,7 +94,7 @@ def changed_and_taken_back(warehouse: Warehouse, items: TableSpec, wanted: Table
     assert features(warehouse, wanted) == (DELETION_VECTORS,)
     assert planned(warehouse, wanted) == ()
     unwinding = Unwinding({items.key: becomes(done[-1][0])}, rewrites=True)
-    back = tuple(one for step, version in reversed(done) for one in unwinding.take_back(step, version))
+    back = tuple(undo_step for step, version in reversed(done) for undo_step in unwinding.take_back(step, version))
     assert warehouse.run(back)
     assert (warehouse.rows(items), structure(warehouse, items)) == (rows, shape)
     assert features(warehouse, items) == (DELETION_VECTORS,)
@@ -132,15 +132,15 @@ def test_execution_killed_before_storing_column_keys_stores_only_the_keys_later(
 
 @pytest.mark.nightly
 def test_a_new_column_under_the_name_of_a_dropped_one_has_its_own_key(warehouse, items):
-    gone = replace(items, columns=tuple(one for one in items.columns if one.name != "b"))
-    operations = [replace(one, dataset=items.qualified_name) for one in report_on(items, gone)]
+    gone = replace(items, columns=tuple(table_column for table_column in items.columns if table_column.name != "b"))
+    operations = [replace(operation, dataset=items.qualified_name) for operation in report_on(items, gone)]
     assert warehouse.run(planned(warehouse, gone, operations))
     assert features(warehouse, gone) == (DELETION_VECTORS,)
     assert structure(warehouse, gone) == {(c.name, c.type, c.key) for c in gone.columns}
     new = replace(gone, columns=(*gone.columns, column("b", of="another b")))
     assert warehouse.run(planned(warehouse, new))
     assert structure(warehouse, new) == {(c.name, c.type, c.key) for c in new.columns}
-    assert stored_keys(warehouse, new) == {one.key for one in new.columns}
+    assert stored_keys(warehouse, new) == {table_column.key for table_column in new.columns}
     assert [row["b"] for row in warehouse.rows(new)] == [None, None]
 
 
@@ -172,7 +172,7 @@ def swapped(warehouse: Warehouse, items: TableSpec) -> TableSpec:
     moved = (column("id", "bigint"), column("b", of="a"), column("a", of="b"))
     assert warehouse.run(warehouse.plan(replace(items, columns=(*moved, *items.columns[3:]))))
     wanted = replace(items, columns=(*moved, *items.columns[4:]))
-    operations = [replace(one, dataset=items.qualified_name) for one in report_on(items, wanted)]
+    operations = [replace(operation, dataset=items.qualified_name) for operation in report_on(items, wanted)]
     assert warehouse.run(warehouse.plan(wanted, operations=operations))
     again = replace(wanted, columns=(*wanted.columns, column("Case", of="another")))
     assert warehouse.run(warehouse.plan(again))
@@ -188,9 +188,7 @@ def opened(warehouse: Warehouse, spec: TableSpec):
 
 
 @pytest.mark.nightly
-def test_drop_of_features_keeps_rows_and_keys_and_opens_the_table_to_all_readers(
-    warehouse, swapped, tmp_path
-):
+def test_drop_of_features_keeps_rows_and_keys_and_opens_the_table_to_all_readers(warehouse, swapped, tmp_path):
     rows, shape = warehouse.rows(swapped), structure(warehouse, swapped)
     assert [row["id"] for row in rows] == [1, 3]
     todo, version = opened(warehouse, swapped), warehouse.version(swapped)
@@ -198,7 +196,7 @@ def test_drop_of_features_keeps_rows_and_keys_and_opens_the_table_to_all_readers
     assert (seen["succeeded"], seen["error"], warehouse.version(swapped)) == (True, None, version)
     assert warehouse.run(todo), warehouse.error
     assert (warehouse.rows(swapped), structure(warehouse, swapped)) == (rows, shape)
-    assert stored_keys(warehouse, swapped) == {one.key for one in swapped.columns}
+    assert stored_keys(warehouse, swapped) == {table_column.key for table_column in swapped.columns}
     assert shape_of(warehouse.table(swapped).observe()).closing == ()
     assert opened(warehouse, swapped) == ()
     before = warehouse.version(swapped)
@@ -206,14 +204,12 @@ def test_drop_of_features_keeps_rows_and_keys_and_opens_the_table_to_all_readers
     assert warehouse.version(swapped) == before
     (tmp_path / "tables.json").write_text(json.dumps({"items": warehouse.table(swapped).location}))
     answers = answered(readers_python(), "read_tables.py", tmp_path / "tables.json")
-    assert {name: found["items"] for name, found in answers.items()} == dict.fromkeys(answers, rows_as_text(rows))
+    assert {name: answer["items"] for name, answer in answers.items()} == dict.fromkeys(answers, rows_as_text(rows))
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("statements", range(5))
-def test_interrupted_drop_of_features_is_resumed(
-    warehouse, swapped, monkeypatch, statements
-):
+def test_interrupted_drop_of_features_is_resumed(warehouse, swapped, monkeypatch, statements):
     rows, shape, todo = warehouse.rows(swapped), structure(warehouse, swapped), opened(warehouse, swapped)
     real, left = type(warehouse.spark).sql, [statements]
 
@@ -239,6 +235,6 @@ def test_step_before_a_drop_of_features_can_be_undone(warehouse, items):
     done = executed(warehouse, warehouse.plan(wider))
     assert warehouse.run(opened(warehouse, wider))
     unwinding = Unwinding({items.key: shape_of(warehouse.table(items).observe())}, rewrites=True)
-    back = tuple(one for step, version in reversed(done) for one in unwinding.take_back(step, version))
+    back = tuple(undo_step for step, version in reversed(done) for undo_step in unwinding.take_back(step, version))
     assert warehouse.run(back), warehouse.error
     assert (warehouse.rows(items), structure(warehouse, items)) == (rows, shape)

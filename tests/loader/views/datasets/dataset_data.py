@@ -25,9 +25,9 @@ def answered(dataset: TargetDataset, person: User, kind: str, *rows: dict, **ans
     """A read of these rows that ended well."""
     columns = [column.name for column in table_of(dataset, kind).columns]
     plain = {"rc_air_airport_key": KEY, "load_run_id": "good"}
-    found = [[({**plain, **row}).get(name) for name in columns] for row in rows]
-    told = {"table_version": 7, "columns": columns, "rows": found, "truncated": False, **answer}
-    return ReadRequestFactory(dataset=dataset, requested_by=person, kind=kind, status="succeeded", answer=told)
+    values = [[({**plain, **row}).get(name) for name in columns] for row in rows]
+    content = {"table_version": 7, "columns": columns, "rows": values, "truncated": False, **answer}
+    return ReadRequestFactory(dataset=dataset, requested_by=person, kind=kind, status="succeeded", answer=content)
 
 
 def part(client: Client, made: ReadRequest) -> str:

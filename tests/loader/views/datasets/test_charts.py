@@ -86,9 +86,7 @@ def test_disk_use_is_drawn_from_vacuums(week):
     assert [series.values for series in disk.series] == [(100,), (50,), (7,)]
 
 
-def test_warehouse_disk_chart_adds_the_newest_measure_of_each_dataset_by_day(
-    reader: Client, airport: TargetDataset
-):
+def test_warehouse_disk_chart_adds_the_newest_measure_of_each_dataset_by_day(reader: Client, airport: TargetDataset):
     stage = TargetDataset.objects.get(name="raw_air_airport")
     for dataset, day, size in ((airport, 1, 100), (stage, 2, 40), (airport, 3, 70)):
         measure(dataset, day, size)
@@ -98,8 +96,8 @@ def test_warehouse_disk_chart_adds_the_newest_measure_of_each_dataset_by_day(
 
 
 def test_runs_are_compared_with_runs_of_the_same_scope(week):
-    one = {"kind": "dataset", "name": str(week), "target_only": False}
-    load(week, 8, rows=3, scope=one)
+    scope = {"kind": "dataset", "name": str(week), "target_only": False}
+    load(week, 8, rows=3, scope=scope)
     rows = of(run_charts(with_totals(newest_runs())), "rows")
     assert [rows.points[place].label for place in rows.anomalies] == ["day-7"]
 

@@ -114,21 +114,21 @@ def test_sample_of_a_missing_table_offers_a_load(operator: Client, starter: User
 
 
 def change(op: str, columns: list[str], before: dict | None, after: dict | None) -> dict:
-    rows = [[one.get(name) for name in columns] if one is not None else None for one in (before, after)]
+    rows = [[side.get(name) for name in columns] if side is not None else None for side in (before, after)]
     return {"op": op, "key": KEY, "before": rows[0], "after": rows[1], "versions": 2}
 
 
 def test_changes_show_operation_key_and_fields_before_and_after(reader: Client, airport: TargetDataset, person: User):
     columns = [column.name for column in history_table(dataset_state(airport)).columns]
-    told = [
+    changes = [
         change("U", columns, {"icao": "EDDB", "name": "Old"}, {"icao": "EDDB", "name": "New"}),
         change("D", columns, {"icao": "EDDT", "name": "Tegel"}, None),
     ]
-    text = part(reader, answered(airport, person, "changes", changes=told))
-    said = words(text)
+    text = part(reader, answered(airport, person, "changes", changes=changes))
+    content = words(text)
     assert "<del>Old</del> → <ins>New</ins>" in text
-    assert "U updated EDDB" in said
-    assert "D deleted EDDT" in said
+    assert "U updated EDDB" in content
+    assert "D deleted EDDT" in content
     assert f'href="/datasets/{airport.key}/history/{KEY}/"' in text
 
 
@@ -151,8 +151,8 @@ def test_changes_are_filtered_sorted_and_paged_as_a_sample_is(reader: Client, ai
 
 def test_export_of_changes_is_not_limited_to_the_shown_page(reader: Client, airport: TargetDataset, person: User):
     table = [None] * len(table_of(airport, "changes").columns)
-    told = [{"op": "I", "key": KEY, "before": None, "after": table, "versions": 1}]
-    made = answered(airport, person, "changes", changes=told, truncated=True)
+    changes = [{"op": "I", "key": KEY, "before": None, "after": table, "versions": 1}]
+    made = answered(airport, person, "changes", changes=changes, truncated=True)
     made.arguments = {"run_id": "good", "op": "I", "find": "ulm", "offset": 1}
     made.save()
     asked = typed(part(reader, made), having="run")
@@ -165,9 +165,9 @@ def test_export_of_changes_is_not_limited_to_the_shown_page(reader: Client, airp
 
 def test_changes_are_downloaded_as_csv_with_both_versions(reader: Client, airport: TargetDataset, person: User):
     columns = [column.name for column in history_table(dataset_state(airport)).columns]
-    told = [change("U", columns, {"icao": "EDDB"}, {"icao": "EDDB"})]
+    changes = [change("U", columns, {"icao": "EDDB"}, {"icao": "EDDB"})]
     header, row = html_of(
-        reader.get(f"/reads/{answered(airport, person, 'changes', changes=told).pk}/rows.csv")
+        reader.get(f"/reads/{answered(airport, person, 'changes', changes=changes).pk}/rows.csv")
     ).split()
     assert header.startswith('"op","entity_key","versions","before.')
     assert row.startswith(f'"U","{KEY}","2",')
@@ -246,7 +246,7 @@ def test_origin_read_uses_the_key_and_the_raw_table(reader: Client, airport: Tar
     assert f'name="entity_key" value="{KEY}"' in read(reader, f"/datasets/{airport.key}/origin/{KEY}/")
     ask(reader, airport, kind="origin", entity_key=KEY)
     manifest = read_manifest(read=ReadRequest.objects.get())
-    assert [one.table.qualified_name for one in manifest.inputs] == ["raw.raw_air_airport"]
+    assert [manifest_input.table.qualified_name for manifest_input in manifest.inputs] == ["raw.raw_air_airport"]
     assert [part.column for part in manifest.entity_key] == ["icao"]
     assert manifest.table.kind == "history"
 
@@ -256,13 +256,13 @@ def test_origin_shows_run_source_file_row_and_deliveries_missing_in_raw(
 ):
     LoadRunFactory(run_id="good")
     row = ["raw.raw_air_airport", "good", "2024-01-31 08:00:00", "day/airports.csv", "17", "true"]
-    told = {"table_version": 7, "columns": ORIGIN, "rows": [row], "truncated": False, "removed": ["first"]}
+    answer = {"table_version": 7, "columns": ORIGIN, "rows": [row], "truncated": False, "removed": ["first"]}
     made = ReadRequestFactory(
         dataset=airport,
         requested_by=person,
         kind="origin",
         status="succeeded",
-        answer=told,
+        answer=answer,
         arguments={"entity_key": KEY},
     )
     text = part(reader, made)

@@ -147,9 +147,7 @@ def test_preview_uses_the_column_names_of_the_profile(editor: Client, airport: T
     assert "__valid_from __valid_to __is_current version_state" in page
 
 
-def test_invalid_policy_shows_the_field_error_instead_of_the_sample(
-    editor: Client, airport: TargetDataset
-):
+def test_invalid_policy_shows_the_field_error_instead_of_the_sample(editor: Client, airport: TargetDataset):
     page = show(editor, airport, input="cdc", time="sequence")
     assert '<a href="#id_op">Operation</a>: Must name the column with I, U or D.' in page
     assert "versions-head" not in page
@@ -168,10 +166,10 @@ def test_policy_fields_without_effect_are_disabled_with_the_reason(editor: Clien
 def test_preview_part_lists_the_policy_fields_without_effect(editor: Client, airport: TargetDataset):
     page = show(editor, airport, input="cdc", time="sequence", op="op")
     part = page[page.index('id="policy-unused"') :]
-    told = part[: part.index("</script>")]
-    assert '"absent_keys"' in told
-    assert '"op"' not in told
-    assert '"late"' not in told
+    json_text = part[: part.index("</script>")]
+    assert '"absent_keys"' in json_text
+    assert '"op"' not in json_text
+    assert '"late"' not in json_text
 
 
 def test_policy_page_reports_a_missing_business_key(editor: Client, airport: TargetDataset):
@@ -287,9 +285,7 @@ def test_invalid_policy_is_refused_at_its_field_and_keeps_the_input(
     assert again(airport).history_policy == {}
 
 
-def test_concurrent_policy_edit_shows_both_versions_and_saves_only_own_changes(
-    editor: Client, airport: TargetDataset
-):
+def test_concurrent_policy_edit_shows_both_versions_and_saves_only_own_changes(editor: Client, airport: TargetDataset):
     page = read(editor, address(airport))
     with acting_as(someone("bob", Role.EDITOR)):
         store(airport, history_policy={"deletes": "ignore"})

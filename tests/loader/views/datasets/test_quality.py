@@ -278,8 +278,8 @@ def shown(client: Client, check: QualityCheck) -> str:
     """Return the texts of a dataset's pages, charts and run, and of the API, about a result."""
     pages = (page_of(check.dataset), page_of(check.dataset, "charts/"), "/load-runs/good/")
     api = client.get(f"/api/v1/check-results/?check={check.key}").content.decode()
-    one = client.get(f"/api/v1/check-results/{CheckResult.objects.get(check_key=check.key).pk}/").content.decode()
-    return " ".join([*(text_of(client, page) for page in pages), api, one]).replace(",", "")
+    detail = client.get(f"/api/v1/check-results/{CheckResult.objects.get(check_key=check.key).pk}/").content.decode()
+    return " ".join([*(text_of(client, page) for page in pages), api, detail]).replace(",", "")
 
 
 def test_check_results_hide_numbers_of_a_column_classified_later(reader: Client, total: QualityCheck):
@@ -302,9 +302,7 @@ def test_numbers_of_a_check_that_is_gone_are_hidden_if_its_dataset_is_sensitive(
 COUNTED = 43217
 
 
-def test_row_counts_chosen_by_a_sensitive_column_are_shown_only_to_stewards(
-    reader: Client, warehouse: TargetDataset
-):
+def test_row_counts_chosen_by_a_sensitive_column_are_shown_only_to_stewards(reader: Client, warehouse: TargetDataset):
     """A SELECT, a condition or ``where`` can make a number of rows that is a value; the outcome is shown."""
     arguments = {
         "query": {"sql": f"SELECT 1 FROM {warehouse} LATERAL VIEW explode(split(repeat(',', elevation), ','))"},

@@ -56,7 +56,7 @@ def test_changes_are_found_field_by_field(table: TableSpec):
 
 
 def test_change_map_lists_each_changed_column_with_its_versions(table: TableSpec):
-    found = versions(
+    history = versions(
         answer(
             table,
             row("2024-01-01 00:00:00", "2024-02-01 00:00:00", name="x", size="1"),
@@ -65,7 +65,7 @@ def test_change_map_lists_each_changed_column_with_its_versions(table: TableSpec
         ),
         table,
     )
-    assert change_map(found) == [("name", [False, True, True]), ("size", [False, False, True])]
+    assert change_map(history) == [("name", [False, True, True]), ("size", [False, False, True])]
 
 
 def test_version_after_a_gap_is_a_reappearance(table: TableSpec):
@@ -102,11 +102,11 @@ def test_an_inclusive_end_a_millisecond_before_is_no_gap(table: TableSpec):
 
 
 def test_versions_dated_by_numbers_have_no_times(table: TableSpec):
-    found = versions(answer(table, row("5", "9"), row("9", "12", name="x"), row("20")), table)
-    assert [version.interval for version in found] == [("5", "9"), ("9", "12"), ("20", None)]
-    assert [version.began for version in found] == ["new", "changed", "reappeared"]
-    assert [version.is_open for version in found] == [False, False, True]
-    assert time_line(found, NOW).spans == ()
+    history = versions(answer(table, row("5", "9"), row("9", "12", name="x"), row("20")), table)
+    assert [version.interval for version in history] == [("5", "9"), ("9", "12"), ("20", None)]
+    assert [version.began for version in history] == ["new", "changed", "reappeared"]
+    assert [version.is_open for version in history] == [False, False, True]
+    assert time_line(history, NOW).spans == ()
 
 
 def test_answer_without_rows_has_no_versions_and_no_time_line(table: TableSpec):
@@ -130,7 +130,7 @@ def test_instant_parses_timestamps_as_utc(text: str | None, expected: datetime |
 
 
 def test_the_time_line_is_to_scale(table: TableSpec):
-    found = versions(
+    history = versions(
         answer(
             table,
             row("2020-01-01 00:00:00", "2021-01-01 00:00:00", version_state="deleted"),
@@ -139,7 +139,7 @@ def test_the_time_line_is_to_scale(table: TableSpec):
         ),
         table,
     )
-    line = time_line(found, datetime(2025, 1, 1, tzinfo=UTC))
+    line = time_line(history, datetime(2025, 1, 1, tzinfo=UTC))
     assert [span.kind for span in line.spans] == ["deleted", "gap", "closed", "open"]
     widths = [span.width for span in line.spans]
     assert widths[1] == pytest.approx(2 * widths[2], rel=0.01)
@@ -148,7 +148,7 @@ def test_the_time_line_is_to_scale(table: TableSpec):
 
 
 def test_short_version_has_a_minimum_width_on_the_time_line(table: TableSpec):
-    found = versions(
+    history = versions(
         answer(
             table,
             row("2020-01-01 00:00:00", "2020-01-01 00:00:01"),
@@ -157,7 +157,7 @@ def test_short_version_has_a_minimum_width_on_the_time_line(table: TableSpec):
         ),
         table,
     )
-    widths = [span.width for span in time_line(found, NOW).spans]
+    widths = [span.width for span in time_line(history, NOW).spans]
     assert widths[0] == widths[1] == NARROWEST
     assert sum(widths) == pytest.approx(100)
 
@@ -177,10 +177,10 @@ def test_widths_always_fill_the_line(lengths: list[float]):
 
 
 def test_found_rows_contain_values_and_the_version_start(table: TableSpec):
-    found = found_rows(answer(table, row("2024-01-01 00:00:00", rc_t_key="k", name="x")), table)
-    assert found.columns == ("id", "name", "size", "version_started_at")
-    assert found.rows[0].entity_key == "k"
-    assert dict(found.rows[0].values)["name"] == "x"
+    table_rows = found_rows(answer(table, row("2024-01-01 00:00:00", rc_t_key="k", name="x")), table)
+    assert table_rows.columns == ("id", "name", "size", "version_started_at")
+    assert table_rows.rows[0].entity_key == "k"
+    assert dict(table_rows.rows[0].values)["name"] == "x"
 
 
 @pytest.mark.parametrize(

@@ -46,8 +46,8 @@ def answered(dataset: TargetDataset, person: User, kind: str, *rows: dict, **mor
     columns = [column.name for column in read_table(dataset, kind).columns]
     names = {column.purpose: column.name for column in read_table(dataset, kind).columns}
     plain = {names.get("entity_key"): KEY, names.get("started_at"): "2024-01-19 00:00:00"}
-    found = [[({**plain, **row}).get(name) for name in columns] for row in rows]
-    answer = {"table_version": 7, "columns": columns, "rows": found, "truncated": False}
+    values = [[({**plain, **row}).get(name) for name in columns] for row in rows]
+    answer = {"table_version": 7, "columns": columns, "rows": values, "truncated": False}
     return ReadRequestFactory(
         dataset=dataset, requested_by=person, kind=kind, status="succeeded", answer=answer, **more
     )
@@ -64,9 +64,7 @@ def test_as_of_cell_links_the_origin_page_of_its_column_at_that_time(
     assert page.context["origin"] == {"kind": "origin", "entity_key": KEY, "at": at}
 
 
-def test_as_of_row_links_an_origin_page_with_a_choice_of_columns(
-    reader: Client, person: User, airport: TargetDataset
-):
+def test_as_of_row_links_an_origin_page_with_a_choice_of_columns(reader: Client, person: User, airport: TargetDataset):
     made = answered(airport, person, "as_of", {"icao": "EDDB"}, arguments={"at": "2026-11-21T00:00:00+00:00"})
     (address,) = [own for own in links(reader, made) if "column=" not in own]
     page = reader.get(address)
@@ -183,9 +181,7 @@ def test_descendants_read_excludes_tables_that_the_user_may_not_read(client: Cli
     assert read_manifest(read=ReadRequest.objects.get()).descendants == ()
 
 
-def test_descendants_read_hashes_sensitive_keys(
-    reader: Client, airport: TargetDataset, raw: TargetDataset
-):
+def test_descendants_read_hashes_sensitive_keys(reader: Client, airport: TargetDataset, raw: TargetDataset):
     airport.columns.filter(name="icao").update(sensitivity="restricted")
     ask(reader, raw, kind="descendants", run="good", file="airport.csv", row=7)
     assert [item.is_hashed for item in read_manifest(read=ReadRequest.objects.get()).descendants] == [True]

@@ -43,8 +43,8 @@ def answered(person: User, text: str, columns: list[str], *rows: list) -> ReadRe
 
 def answer(asked: ReadRequest, columns: list[str], *rows: list) -> ReadRequest:
     """Answer a query as a worker does."""
-    found = {"columns": columns, "types": ["string"] * len(columns), "rows": list(rows), "truncated": False}
-    ReadRequest.objects.filter(pk=asked.pk).update(answer=query_answer(asked, found))
+    result = {"columns": columns, "types": ["string"] * len(columns), "rows": list(rows), "truncated": False}
+    ReadRequest.objects.filter(pk=asked.pk).update(answer=query_answer(asked, result))
     asked.job.__class__.objects.filter(pk=asked.pk).update(status="succeeded")
     return ReadRequest.objects.get(pk=asked.pk)
 

@@ -269,9 +269,9 @@ def test_run_with_another_failure_offers_no_decision(operator: Client, airport: 
 def test_refusals_read_as_sentences(operator: Client, airport: TargetDataset):
     given = {"scope": "dataset", "dataset": "rawcore.rc_air_airprt"}
     text = html_of(operator.post("/start-load/", given))
-    said = re.search(r'id="id_start_dataset_error">\s*<p class="field-error">([^<]+)<', text)[1]
-    assert said.startswith("There is no dataset rawcore.rc_air_airprt. Did you mean rawcore.rc_air_airport")
-    assert said.endswith("?")
+    message = re.search(r'id="id_start_dataset_error">\s*<p class="field-error">([^<]+)<', text)[1]
+    assert message.startswith("There is no dataset rawcore.rc_air_airprt. Did you mean rawcore.rc_air_airport")
+    assert message.endswith("?")
 
 
 @pytest.mark.parametrize("field", ["q", "dataset", "requested_by"])

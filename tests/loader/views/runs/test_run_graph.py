@@ -128,12 +128,12 @@ def many(monkeypatch: pytest.MonkeyPatch, most: int) -> RunPicture:
     chains = [(part(f"raw_{n:02}", 1.0), part(f"rc_{n:02}", 1.0, f"raw_{n:02}")) for n in range(20)]
     chains[7] = (part("raw_07", 9.0), part("rc_07", 9.0, "raw_07"))
     chains[11] = (part("raw_11", 1.0), part("rc_11", 1.0, "raw_11", status="failed"))
-    return RunPicture(tuple(one for chain in chains for one in chain))
+    return RunPicture(tuple(node for chain in chains for node in chain))
 
 
 def test_large_run_draws_the_path_and_failed_datasets_with_their_neighbours(monkeypatch):
     picture = many(monkeypatch, 5)
-    assert [one.key for one in picture.drawn] == ["raw_07", "rc_07", "raw_11", "rc_11"]
+    assert [node.key for node in picture.drawn] == ["raw_07", "rc_07", "raw_11", "rc_11"]
     assert picture.left_out == 36
     assert {edge.end for edge in picture.graph({}).edges} == {"rc_07", "rc_11"}
 
@@ -141,7 +141,7 @@ def test_large_run_draws_the_path_and_failed_datasets_with_their_neighbours(monk
 def test_number_of_drawn_datasets_is_limited(monkeypatch):
     picture = many(monkeypatch, 3)
     assert len(picture.drawn) == 3
-    assert {"raw_07", "rc_07", "rc_11"} == {one.key for one in picture.drawn}
+    assert {"raw_07", "rc_07", "rc_11"} == {node.key for node in picture.drawn}
 
 
 def test_small_run_is_drawn_completely():

@@ -149,9 +149,7 @@ def test_a_condition_without_its_source_is_refused_at_its_field(operator: Client
     assert 'id="id_wait_source_error"' in html_of(answer)
 
 
-def test_page_of_a_waiting_schedule_shows_start_deadline_and_last_check(
-    operator: Client, condition: dict[str, str]
-):
+def test_page_of_a_waiting_schedule_shows_start_deadline_and_last_check(operator: Client, condition: dict[str, str]):
     operator.post("/schedules/new/", GIVEN | condition)
     schedule = Schedule.objects.get()
     Schedule.objects.update(next_at=timezone.now())
@@ -218,8 +216,8 @@ def test_invalid_schedule_is_refused_at_its_field_and_keeps_the_input(
     text = html_of(answer)
     assert answer.status_code == 422
     assert not Schedule.objects.exists()
-    said = text[text.index(f'id="{field}_error"') :]
-    assert message in said[: said.index("</div>")]
+    field_error = text[text.index(f'id="{field}_error"') :]
+    assert message in field_error[: field_error.index("</div>")]
     for name, value in (GIVEN | {"name": "<mine>"} | given).items():
         if name in ("name", "cron", "time_zone", "dataset"):
             shown = value.replace("<", "&lt;").replace(">", "&gt;")

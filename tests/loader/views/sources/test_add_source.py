@@ -281,8 +281,8 @@ def test_default_load_type_skips_to_the_summary(editor: Client, shop: System):
 def test_the_summary_names_what_is_created(editor: Client, shop: System):
     text = words(read(editor, summary_of(editor)))
     history = "SCD 2. Every version of a row is kept in a history"
-    for said in ("Full snapshots", history, "rawcore.rc_shop_orders_hist", "order_no string"):
-        assert said in text
+    for expected in ("Full snapshots", history, "rawcore.rc_shop_orders_hist", "order_no string"):
+        assert expected in text
 
 
 # --- creating and loading ------------------------------------------------------------------------

@@ -34,18 +34,16 @@ def test_examples_of_a_failed_load_are_shown_only_with_the_permission_to_read_da
     pages = ("/load-runs/bad/", f"/datasets/{row.dataset_key}/runs/")
     for address in pages:
         assert EXAMPLE in words(html_of(reader.get(address)))
-        said = words(html_of(elsewhere.get(address)))
-        assert EXAMPLE not in said
-        assert "to see examples" in said
+        page = words(html_of(elsewhere.get(address)))
+        assert EXAMPLE not in page
+        assert "to see examples" in page
     shown = {client: client.get("/api/v1/load-runs/bad/").json()["datasets"] for client in (reader, elsewhere)}
-    assert any(one["error"] and EXAMPLE in one["error"]["samples"] for one in shown[reader])
-    assert not any(one["error"] and "samples" in one["error"] for one in shown[elsewhere])
-    assert any(one["error"] and one["error"]["count"] == 3 for one in shown[elsewhere])
+    assert any(entry["error"] and EXAMPLE in entry["error"]["samples"] for entry in shown[reader])
+    assert not any(entry["error"] and "samples" in entry["error"] for entry in shown[elsewhere])
+    assert any(entry["error"] and entry["error"]["count"] == 3 for entry in shown[elsewhere])
 
 
-def test_faults_hide_examples_from_a_user_without_the_permission_to_read_data(
-    elsewhere: Client, reader: Client
-):
+def test_faults_hide_examples_from_a_user_without_the_permission_to_read_data(elsewhere: Client, reader: Client):
     row = DatasetRun.objects.get(run__run_id="bad", qualified_name__startswith="raw.")
     fault = {"code": "NULL_KEY", "message": "no key", "column": "icao", "samples": [f"line 3: {CUSTOMER}"]}
     DatasetRun.objects.filter(pk=row.pk).update(faults=fault | {"faults": [fault, fault | {"code": "NULL_VALUE"}]})
@@ -53,8 +51,8 @@ def test_faults_hide_examples_from_a_user_without_the_permission_to_read_data(
     for client, sees in ((reader, True), (elsewhere, False)):
         page = html_of(client.get("/load-runs/bad/"))
         assert ("NULL_VALUE" in page, CUSTOMER in page, rows in page) == (True, sees, sees)
-        (shown,) = (one for one in client.get("/api/v1/load-runs/bad/").json()["datasets"] if one["faults"])
-        assert [bool(one.get("samples")) for one in shown["faults"]["faults"]] == [sees, sees]
+        (shown,) = (entry for entry in client.get("/api/v1/load-runs/bad/").json()["datasets"] if entry["faults"])
+        assert [bool(entry.get("samples")) for entry in shown["faults"]["faults"]] == [sees, sees]
 
 
 def test_refused_data_page_names_the_roles_that_may_read_data(elsewhere: Client, warehouse: TargetDataset):
@@ -67,9 +65,9 @@ def test_refused_data_page_names_the_roles_that_may_read_data(elsewhere: Client,
 
 def test_home_page_hides_values_from_a_user_without_the_permission_to_read_data(elsewhere: Client, reader: Client):
     DatasetRun.objects.filter(run__run_id="busy").delete()
-    said = f"raw.raw_air_airport: the value '{CUSTOMER}' cannot be cast"
+    message = f"raw.raw_air_airport: the value '{CUSTOMER}' cannot be cast"
     DatasetRun.objects.filter(run__run_id="bad", qualified_name__startswith="raw.").update(
-        error={"code": "UNEXPECTED", "message": said}
+        error={"code": "UNEXPECTED", "message": message}
     )
     assert CUSTOMER in html_of(reader.get("/"))
     shown = html_of(elsewhere.get("/"))

@@ -32,8 +32,8 @@ def test_an_import_as_proposed_writes_the_contract(editor: Client, shop: System)
     answer = import_as(editor, import_page(editor))
     source = SourceDataset.objects.get()
     assert answer.url == f"/sources/{source.key}/first-load/"
-    told = [(c.name, str(c.type), c.key_ordinal, c.nullable, c.target_name) for c in source.columns.all()]
-    assert told == [
+    columns = [(c.name, str(c.type), c.key_ordinal, c.nullable, c.target_name) for c in source.columns.all()]
+    assert columns == [
         ("Order No", "string", 1, False, ""),
         ("customer", "integer", None, True, ""),
         ("amount", "decimal(18,2)", None, True, ""),
@@ -68,8 +68,8 @@ def test_import_stores_sensitivity_marks_and_passes_them_to_generated_columns(ed
     marked = {"c1__pii": "on", "c1__sensitivity": "restricted", "c2__sensitivity": "internal"}
     import_as(editor, import_page(editor), **marked)
     source = SourceDataset.objects.get()
-    told = source.columns.values_list("name", "pii", "sensitivity")
-    assert list(told) == [
+    columns = source.columns.values_list("name", "pii", "sensitivity")
+    assert list(columns) == [
         ("Order No", False, ""),
         ("customer", True, "restricted"),
         ("amount", False, "internal"),

@@ -56,9 +56,7 @@ def test_comparison_of_a_delivery_that_matches_the_contract_shows_no_differences
     assert "4 columns matching the contract" in words(page)
 
 
-def test_comparison_shows_all_differences_and_takes_only_the_selected_ones(
-    editor: Client, shop: System, landing: Path
-):
+def test_comparison_shows_all_differences_and_takes_only_the_selected_ones(editor: Client, shop: System, landing: Path):
     source = imported(editor)
     (landing / "orders.csv").write_text("Order No,customer,amount,vip\nA1,x7,1.50,true\nA2,x8,2.50,false\n")
     page = compare_page(editor, source)
@@ -68,8 +66,8 @@ def test_comparison_shows_all_differences_and_takes_only_the_selected_ones(
     customer = place_of(page, "customer")
     answer = take(editor, source, page, **{f"c{customer}-take": "on"})
     assert answer.url == f"/sources/{source.key}/generate/"
-    told = {c.name: (str(c.type), c.active) for c in source.columns.all()}
-    assert told == {
+    columns = {c.name: (str(c.type), c.active) for c in source.columns.all()}
+    assert columns == {
         "Order No": ("string", True),
         "customer": ("string", True),
         "amount": ("decimal(18,2)", True),

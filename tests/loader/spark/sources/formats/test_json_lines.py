@@ -17,5 +17,5 @@ NOT_ONE = [
 @pytest.mark.core
 def test_is_one_object_accepts_only_texts_of_a_single_json_object(spark):
     frame = spark.createDataFrame([(text,) for text in ONE + NOT_ONE], "text STRING")
-    found = frame.select("text", F.coalesce(is_one_object(F.col("text")), F.lit(False)).alias("one")).collect()
-    assert {row["text"]: row["one"] for row in found} == dict.fromkeys(ONE, True) | dict.fromkeys(NOT_ONE, False)
+    rows = frame.select("text", F.coalesce(is_one_object(F.col("text")), F.lit(False)).alias("one")).collect()
+    assert {row["text"]: row["one"] for row in rows} == dict.fromkeys(ONE, True) | dict.fromkeys(NOT_ONE, False)

@@ -50,8 +50,8 @@ def test_rows_of_several_files_are_read_and_unknown_columns_reported(spark, put,
 
 @formats
 def test_discover_infers_the_types_of_record_files(spark, put, kind):
-    found = discover(spark, put(f"a.{kind}", FILES[kind][0]), kind)
-    assert {column["name"]: column["type"] for column in found["columns"]} == {
+    discovery = discover(spark, put(f"a.{kind}", FILES[kind][0]), kind)
+    assert {column["name"]: column["type"] for column in discovery["columns"]} == {
         "id": "string",
         "name": "string",
         "n": "integer",

@@ -60,8 +60,8 @@ EXPECTED = [("a", 1, AT, Decimal("1.50"), '["x","y"]')]
 @pytest.mark.core
 def test_orc_delivery_is_read_with_its_own_types(spark, tmp_path):
     assert rows_of(spark, orc(spark, tmp_path / "day", ROW), CONTRACT, format_name="orc") == EXPECTED
-    found = discover(spark, str(tmp_path / "day"), "orc")
-    assert [column["type"] for column in found["columns"]] == [
+    discovery = discover(spark, str(tmp_path / "day"), "orc")
+    assert [column["type"] for column in discovery["columns"]] == [
         "string",
         "integer",
         "timestamp",
@@ -74,8 +74,8 @@ def test_orc_delivery_is_read_with_its_own_types(spark, tmp_path):
 def test_avro_delivery_is_read_with_its_own_types(spark, tmp_path):
     path = avro(tmp_path / "a.avro", [record()])
     assert rows_of(spark, path, CONTRACT, format_name="avro") == EXPECTED
-    found = discover(spark, str(path), "avro")
-    assert [column["type"] for column in found["columns"]] == [
+    discovery = discover(spark, str(path), "avro")
+    assert [column["type"] for column in discovery["columns"]] == [
         "string",
         "integer",
         "timestamp",
@@ -276,7 +276,7 @@ def test_times_and_nanoseconds_inside_of_avro_records_are_read(spark, tmp_path):
 def test_avro_unions_are_read_as_json(spark, tmp_path):
     point = {"type": "record", "name": "point", "fields": [{"name": "x", "type": "int"}]}
     types = {"u": ["null", "string", "int", "boolean", point], "wide": ["null", "int", "long"]}
-    values = ["x \"y\"", 7, True, {"x": 1}, None]
+    values = ['x "y"', 7, True, {"x": 1}, None]
     rows = [{"id": key, "u": value, "wide": 2**40} for key, value in zip("abcde", values, strict=True)]
     path = avro_of(tmp_path / "a.avro", types, rows)
     columns = DeliveredColumn("k-u", "u", "json"), DeliveredColumn("k-wide", "wide", "bigint")
