@@ -102,7 +102,7 @@ def test_due_times_are_in_the_future_and_increasing(line, zone, instant):
 
 
 @pytest.mark.parametrize(
-    ("cron", "said"),
+    ("cron", "cause"),
     [
         ("61 * * * *", 'the minute cannot be "61": it is 0 to 59'),
         ("0 25 * * *", 'the hour cannot be "25": it is 0 to 23'),
@@ -121,10 +121,10 @@ def test_due_times_are_in_the_future_and_increasing(line, zone, instant):
         ("² * * * *", 'the minute cannot be "²"'),
     ],
 )
-def test_invalid_cron_line_is_refused_with_the_cause_and_an_example(cron: str, said: str):
+def test_invalid_cron_line_is_refused_with_the_cause_and_an_example(cron: str, cause: str):
     problem = refused(cron)
     assert (problem.code, problem.field) == ("bad_cron", "cron")
-    assert said in problem.message
+    assert cause in problem.message
     assert "for example 30 6 * * 1-5 (06:30 from Monday to Friday)" in problem.message
 
 
@@ -135,7 +135,7 @@ def test_shorthand_is_refused_with_the_equivalent_cron_line(short: str, line: st
 
 
 @pytest.mark.parametrize(
-    ("zone", "said"),
+    ("zone", "suggestion"),
     [
         ("berlin", "did you mean Europe/Berlin?"),
         ("new york", "did you mean America/New_York?"),
@@ -144,7 +144,7 @@ def test_shorthand_is_refused_with_the_equivalent_cron_line(short: str, line: st
         ("../etc/passwd", "write it like Europe/Berlin or UTC"),
     ],
 )
-def test_unknown_time_zone_is_refused_with_a_suggestion(zone: str, said: str):
+def test_unknown_time_zone_is_refused_with_a_suggestion(zone: str, suggestion: str):
     problem = refused("0 6 * * *", zone)
     assert (problem.code, problem.field) == ("bad_time_zone", "time_zone")
-    assert said in problem.message
+    assert suggestion in problem.message

@@ -119,7 +119,7 @@ def test_failed_check_exits_with_1_and_other_histories_are_checked(airports, loc
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["rawcore.rc_air_airprt"], "did you mean rawcore.rc_air_airport"),
         (["raw.raw_air_airport"], "raw.raw_air_airport is not historized"),
@@ -127,10 +127,10 @@ def test_failed_check_exits_with_1_and_other_histories_are_checked(airports, loc
         (["--colour"], "unrecognized arguments: --colour"),
     ],
 )
-def test_invalid_input_exits_with_4_and_requests_no_read(airports, local, arguments, said):
+def test_invalid_input_exits_with_4_and_requests_no_read(airports, local, arguments, message):
     code, out, line = check("--local", *arguments)
     assert (code, out) == (4, "")
-    assert said in line
+    assert message in line
     assert "\n" not in line
     assert not ReadRequest.objects.exists()
 

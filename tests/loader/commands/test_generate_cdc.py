@@ -124,7 +124,7 @@ def test_a_file_appears_only_when_it_is_complete(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--deleted", "0.3"], "--deleted, --updated, --unchanged: deleted, updated and unchanged must sum to 1"),
         (["--deleted", "x"], "--deleted: the share of deleted rows must lie between 0 and 1, not x"),
@@ -137,10 +137,10 @@ def test_a_file_appears_only_when_it_is_complete(tmp_path, monkeypatch):
         (["--seed", "now"], "--seed: invalid int value"),
     ],
 )
-def test_invalid_input_ends_with_4_and_names_the_option(tmp_path, arguments, said):
+def test_invalid_input_ends_with_4_and_names_the_option(tmp_path, arguments, message):
     code, out, line = generate(tmp_path / "new", *arguments)
     assert (code, out) == (4, "")
-    assert said in line
+    assert message in line
     assert "\n" not in line
     assert not (tmp_path / "new").exists()
 

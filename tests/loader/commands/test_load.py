@@ -160,7 +160,7 @@ def test_data_folder_in_use_is_reported_in_one_line_and_no_run_remains(airports,
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["--dataset", "rawcore.rc_air_airprt"], 1, "did you mean rawcore.rc_air_airport"),
         (["--schema", "rawcor"], 1, "there is no schema rawcor"),
@@ -170,10 +170,10 @@ def test_data_folder_in_use_is_reported_in_one_line_and_no_run_remains(airports,
         (["--run-id", "../x"], 1, "cannot be a run id"),
     ],
 )
-def test_invalid_arguments_are_refused_without_a_run(airports, local, arguments, code, said):
+def test_invalid_arguments_are_refused_without_a_run(airports, local, arguments, code, message):
     result = load("--local", *arguments)
     assert result[0] == code
-    assert said in result[2]
+    assert message in result[2]
     assert not LoadRun.objects.exists()
 
 

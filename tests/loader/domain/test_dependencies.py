@@ -124,7 +124,7 @@ def test_schema_scope_includes_its_datasets_and_their_dependencies():
 
 
 @pytest.mark.parametrize(
-    ("scope", "code", "said"),
+    ("scope", "code", "hint"),
     [
         (Scope(SCHEMA, "rawcor"), "UNKNOWN_SCHEMA", "did you mean rawcore"),
         (Scope(DATASET, "rawcore.rc_airprt"), "UNKNOWN_DATASET", "did you mean rawcore.rc_airport"),
@@ -132,11 +132,11 @@ def test_schema_scope_includes_its_datasets_and_their_dependencies():
         (Scope(DATASET, "x.y"), "UNKNOWN_DATASET", "known: "),
     ],
 )
-def test_unknown_name_is_refused_with_similar_names(scope, code, said):
+def test_unknown_name_is_refused_with_similar_names(scope, code, hint):
     with pytest.raises(Refusal) as refused:
         planned(TWO, scope)
     assert refused.value.code == code
-    assert said in refused.value.hint
+    assert hint in refused.value.hint
 
 
 def test_scope_without_a_dataset_to_load_is_refused():

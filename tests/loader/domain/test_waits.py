@@ -53,15 +53,15 @@ def test_the_deadline_counts_from_the_due_time():
 
 
 @pytest.mark.parametrize(
-    ("wait", "said"),
+    ("wait", "description"),
     [
         (Wait(FILES, "k"), "waits for new files of s, at most 60 minutes; then the run is skipped"),
         (Wait(ROWS, "k", rows=1, then=START), "waits for 1 row of s, at most 60 minutes; then the run starts anyway"),
         (Wait(ROWS, "k", rows=9, newer="at"), "waits for 9 rows of s with at after its last load, at most 60 minutes"),
     ],
 )
-def test_condition_is_described_in_words(wait: Wait, said: str):
-    assert wait.words("s").startswith(said)
+def test_condition_is_described_in_words(wait: Wait, description: str):
+    assert wait.words("s").startswith(description)
 
 
 def test_new_files_are_complete_once_two_checks_find_the_same():

@@ -59,7 +59,7 @@ def test_case_compares_values_by_type_and_only_named_fields():
 
 
 @pytest.mark.parametrize(
-    ("expected", "said"),
+    ("expected", "message"),
     [
         ([], "0 versions were expected, 1 are there"),
         ([{"id": 1}, {"id": 1}], "2 versions were expected, 1 are there"),
@@ -70,10 +70,10 @@ def test_case_compares_values_by_type_and_only_named_fields():
         ([{"id": 1, "nothing": 5}], "nothing=5"),
     ],
 )
-def test_case_message_shows_the_differing_versions(expected, said):
+def test_case_message_shows_the_differing_versions(expected, message):
     outcome = outcome_of(expected=expected)
     assert not outcome.passed
-    assert said in outcome.message
+    assert message in outcome.message
 
 
 def test_each_expected_row_matches_a_version_of_its_own():
@@ -109,7 +109,7 @@ def test_case_fails_if_a_refused_batch_changes_the_table():
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"keys": []}, "keys must be a list of names"),
         ({"keys": ["x"]}, "the key 'x' is no column"),
@@ -130,14 +130,14 @@ def test_case_fails_if_a_refused_batch_changes_the_table():
         ({"more": 1}, "more is not known"),
     ],
 )
-def test_parse_error_of_a_case_names_the_invalid_field(changes, said):
+def test_parse_error_of_a_case_names_the_invalid_field(changes, message):
     with pytest.raises(CaseProblem) as caught:
         parse_cases(json.dumps([simple(**changes)]))
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("policy", "said"),
+    ("policy", "message"),
     [
         ({"input": "effective", "time": "v"}, "which is no time"),
         ({"input": "snapshot", "track": ["w"]}, "there is no column 'w'"),
@@ -146,11 +146,11 @@ def test_parse_error_of_a_case_names_the_invalid_field(changes, said):
         ({"input": "batch_files", "time": "_fivetran_start", "deletes": "ignore"}, "does not go with"),
     ],
 )
-def test_case_with_an_invalid_policy_fails_without_stopping_the_others(policy, said):
+def test_case_with_an_invalid_policy_fails_without_stopping_the_others(policy, message):
     cases = parse_cases(json.dumps([simple(), simple(id="odd", policy=policy), simple(id="last")]))
     outcomes = [run_case(case, ReferenceEngine) for case in cases]
     assert [(outcome.id, outcome.passed) for outcome in outcomes] == [("one", True), ("odd", False), ("last", True)]
-    assert said in outcomes[1].message
+    assert message in outcomes[1].message
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", "[{}]", "nonsense"])

@@ -88,7 +88,7 @@ def test_rows_are_generated_on_demand():
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         ({"deleted": "0.3"}, "must sum to 1, and 0.3 + 0.4 + 0.4 is 1.1"),
         ({"deleted": "-0.2"}, "between 0 and 1"),
@@ -100,7 +100,7 @@ def test_rows_are_generated_on_demand():
         ({"incremental_rows": 79}, "80 rows are kept"),
     ],
 )
-def test_invalid_synthetic_plans_are_refused(changed, said):
+def test_invalid_synthetic_plans_are_refused(changed, message):
     with pytest.raises(Refusal) as caught:
         plan(**changed)
-    assert said in str(caught.value)
+    assert message in str(caught.value)

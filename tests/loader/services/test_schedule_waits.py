@@ -72,7 +72,7 @@ def check_twice() -> list[LoadRun]:
 
 
 @pytest.mark.parametrize(
-    ("wait", "field", "said"),
+    ("wait", "field", "message"),
     [
         ({"for": "rows"}, "wait.for", "has files: wait for them instead"),
         ({"source": "00000000-0000-0000-0000-000000000000"}, "wait.source", "no active source"),
@@ -80,11 +80,11 @@ def check_twice() -> list[LoadRun]:
         ({"minutes": 0}, "wait.minutes", "from 1 to"),
     ],
 )
-def test_a_condition_that_cannot_be_checked_is_refused(orders: SourceDataset, wait: dict, field: str, said: str):
+def test_a_condition_that_cannot_be_checked_is_refused(orders: SourceDataset, wait: dict, field: str, message: str):
     with pytest.raises(MetadataError) as problem:
         waiting_schedule(orders, **wait)
     assert problem.value.field == field
-    assert said in problem.value.message
+    assert message in problem.value.message
 
 
 @pytest.mark.full

@@ -65,7 +65,7 @@ def test_inactive_schedule_has_no_due_time(airports):
 
 
 @pytest.mark.parametrize(
-    ("described", "field", "said"),
+    ("described", "field", "expected"),
     [
         ({"name": " "}, "name", "needs a name"),
         ({"name": "n" * 101}, "name", "is longer than 100"),
@@ -75,10 +75,10 @@ def test_inactive_schedule_has_no_due_time(airports):
         ({"scope": Scope(DATASET, "rawcore.rc_air_airprt")}, "dataset", "did you mean rawcore.rc_air_airport"),
     ],
 )
-def test_invalid_schedule_is_refused_naming_the_field(airports, described, field, said):
+def test_invalid_schedule_is_refused_naming_the_field(airports, described, field, expected):
     at, message = refused(nightly, **described)
     assert at == field
-    assert said in message
+    assert expected in message
     assert not Schedule.objects.exists()
 
 

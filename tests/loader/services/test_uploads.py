@@ -43,7 +43,7 @@ def test_parquet_is_recognized_by_its_bytes(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"PK\x03\x04rest", "a zip file"),
         (b"\x1f\x8brest", "packed with gzip"),
@@ -52,9 +52,9 @@ def test_parquet_is_recognized_by_its_bytes(tmp_path: Path):
         (packed(b"a\x00b"), "no text"),
     ],
 )
-def test_invalid_batch_file_is_refused_naming_the_file(tmp_path: Path, content: bytes, said: str):
+def test_invalid_batch_file_is_refused_naming_the_file(tmp_path: Path, content: bytes, message: str):
     refusal = refused(write(tmp_path, content))
-    assert (refusal.code, refusal.message) == ("NOT_A_BATCH_FILE", f"upsert file 'a.csv' is {said}")
+    assert (refusal.code, refusal.message) == ("NOT_A_BATCH_FILE", f"upsert file 'a.csv' is {message}")
 
 
 def test_small_file_that_decompresses_beyond_the_limit_is_refused(tmp_path: Path):

@@ -379,9 +379,9 @@ def test_existing_file_with_pattern_characters_in_its_name_is_found(exports: Pat
     assert [file.name for file in files_at(exports / "orders_[1].csv", roots(exports))] == ["orders_[1].csv"]
 
 
-@pytest.mark.parametrize(("pattern", "said"), [("sales_*.csv", "matches no file"), ("sales.csv", "is not there")])
-def test_a_location_without_files_is_refused(exports: Path, pattern: str, said: str):
-    with pytest.raises(Refusal, match=said):
+@pytest.mark.parametrize(("pattern", "message"), [("sales_*.csv", "matches no file"), ("sales.csv", "is not there")])
+def test_a_location_without_files_is_refused(exports: Path, pattern: str, message: str):
+    with pytest.raises(Refusal, match=message):
         files_at(exports / pattern, roots(exports))
 
 

@@ -60,9 +60,9 @@ def test_a_table_with_the_newest_applied_run_is_loaded(applied, held, run):
     check_holds_applied(name="t", applied=applied, held=held, run=run)
 
 
-@pytest.mark.parametrize(("held", "said"), [(None, "no run"), (2, "up to number 2")])
-def test_a_table_without_the_newest_applied_run_is_refused(held, said):
-    with pytest.raises(Refusal, match=said) as refused:
+@pytest.mark.parametrize(("held", "message"), [(None, "no run"), (2, "up to number 2")])
+def test_a_table_without_the_newest_applied_run_is_refused(held, message):
+    with pytest.raises(Refusal, match=message) as refused:
         check_holds_applied(name="t", applied=3, held=held, run=4)
     assert (refused.value.code, "accept_table" in refused.value.hint) == ("TABLE_BEHIND", True)
 

@@ -203,11 +203,11 @@ def test_null_and_unmodified_marks_are_shown_as_delivered_and_stored_as_values()
 
 
 @pytest.mark.parametrize(
-    ("untracked", "said"), [("update_in_place", "Updates version 3 in place."), ("keep", "Opens nothing")]
+    ("untracked", "outcome"), [("update_in_place", "Updates version 3 in place."), ("keep", "Opens nothing")]
 )
-def test_change_of_an_untracked_column_opens_no_version(untracked: str, said: str):
+def test_change_of_an_untracked_column_opens_no_version(untracked: str, outcome: str):
     policy = {"track": ["name"], "untracked": untracked}
-    assert became(policy)[3].startswith(said)
+    assert became(policy)[3].startswith(outcome)
     assert played(policy).versions[2].updated_by == ((4,) if untracked == "update_in_place" else ())
 
 

@@ -41,7 +41,7 @@ def test_a_select_over_published_names_may_run(text: str):
 
 
 @pytest.mark.parametrize(
-    ("text", "code", "said"),
+    ("text", "code", "message"),
     [
         ("", "SQL_INVALID", "line 1, column 1: the query is empty"),
         ("SELECT id FROM rawcore.rc_a; DROP TABLE x", "SQL_REFUSED", "line 1, column 28: a second statement"),
@@ -86,10 +86,10 @@ def test_a_select_over_published_names_may_run(text: str):
         ("SELECT '" + "x" * 20_000 + "'", "SQL_REFUSED", "longer than 20000 characters"),
     ],
 )
-def test_query_outside_the_permitted_sql_is_refused_with_the_reason(text: str, code: str, said: str):
+def test_query_outside_the_permitted_sql_is_refused_with_the_reason(text: str, code: str, message: str):
     refused = refusal(text)
     assert refused.code == code
-    assert said in refused.message
+    assert message in refused.message
 
 
 def test_unknown_name_is_refused_with_a_similar_one_as_hint():

@@ -97,18 +97,18 @@ def test_each_kind_of_read_selects_its_table(airports, kind, name, table):
 
 
 @pytest.mark.parametrize(
-    ("policy", "told"),
+    ("policy", "expected"),
     [
         ({}, {}),
         ({"deletes": "tombstone", "state_labels": {"deleted": "gone"}}, {"tombstone": "gone"}),
         ({"input": "batch_files", "time": "_fivetran_start"}, {"inclusive_ends": True}),
     ],
 )
-def test_read_manifest_contains_the_interval_settings_of_the_history_policy(airports, policy, told):
+def test_read_manifest_contains_the_interval_settings_of_the_history_policy(airports, policy, expected):
     TargetDataset.objects.filter(name="rc_air_airport").update(history_policy=policy)
     arguments = {"at": "2024-01-01T00:00:00+00:00", "known_at": "2024-02-01T00:00:00+00:00"}
     for name in ("rawcore.rc_air_airport", "rawcore.rc_air_airport_hist"):
-        assert read_manifest(read=asked("as_of", name, arguments=arguments)).arguments == arguments | told
+        assert read_manifest(read=asked("as_of", name, arguments=arguments)).arguments == arguments | expected
 
 
 def test_history_check_has_its_own_request_and_timeout(airports, runner, script):

@@ -141,7 +141,7 @@ def test_a_value_that_spark_quotes_is_not_logged(json_logs, runner, script):
 
 @pytest.mark.parametrize("style", ["json", "plain"])
 @pytest.mark.parametrize(
-    "said",
+    "output",
     [
         {"print": [JAVA.format("ERROR", f"password {CANARY} refused")]},
         {"print": [JAVA.format("ERROR", "refused"), f"org.postgresql.PSQLException: {CANARY}", f"\tat x({CANARY})"]},
@@ -152,11 +152,11 @@ def test_a_value_that_spark_quotes_is_not_logged(json_logs, runner, script):
     ],
 )
 def test_secret_is_removed_from_the_log_and_stderr(
-    planted, settings, request, runner, script, style, said, caplog, capfd
+    planted, settings, request, runner, script, style, output, caplog, capfd
 ):
     if style == "json":
         request.getfixturevalue("json_logs")
-    ask(runner, script, **said)
+    ask(runner, script, **output)
     written = text_of(runner)
     assert "[secret]" in written
     assert "canary" not in written

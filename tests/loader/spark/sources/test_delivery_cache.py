@@ -67,7 +67,7 @@ def test_parquet_is_loaded_without_keeping_it_in_memory(item, tmp_path, monkeypa
 
 
 @pytest.mark.parametrize(
-    ("meanwhile", "said"),
+    ("meanwhile", "message"),
     [
         (lambda path: put(path, UNCHECKED), "was written while it was read"),
         (lambda path: path.unlink(), "was taken away while it was read"),
@@ -75,7 +75,7 @@ def test_parquet_is_loaded_without_keeping_it_in_memory(item, tmp_path, monkeypa
     ids=["written", "taken away"],
 )
 def test_parquet_changed_after_its_checks_is_refused_and_nothing_is_written(
-    item, tmp_path, monkeypatch, meanwhile, said
+    item, tmp_path, monkeypatch, meanwhile, message
 ):
     item.given((CHECKED, DAY[0]))
     before = versions(item)
@@ -84,7 +84,7 @@ def test_parquet_changed_after_its_checks_is_refused_and_nothing_is_written(
     status, events = item.attempt(parquet(item, path, at=DAY[1], run_id="two"))
     error = finished(events, item.raw_state.key)["error"]
     assert (status, error["code"], error["file"]) == ("failed", "CHANGED_FILE", str(path))
-    assert said in error["message"]
+    assert message in error["message"]
     assert finished(events, item.state.key)["status"] == "skipped"
     assert versions(item) == before
 

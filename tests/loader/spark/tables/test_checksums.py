@@ -30,7 +30,7 @@ def test_checksum_without_lists_is_used_for_its_counts():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "reason"),
     [
         (replace(RIGHT, txn_id="t1", listed={("a", ""): 10}), "another commit"),
         (replace(RIGHT, txn_id=None), "another commit"),
@@ -43,8 +43,8 @@ def test_checksum_without_lists_is_used_for_its_counts():
         (replace(RIGHT, transactions={}), "transaction 2 of item"),
     ],
 )
-def test_checksum_that_contradicts_the_log_is_not_used(wrong, said):
-    assert said in contradiction(wrong, LOG)
+def test_checksum_that_contradicts_the_log_is_not_used(wrong, reason):
+    assert reason in contradiction(wrong, LOG)
 
 
 def test_checksum_of_a_cleaned_log_is_not_used():

@@ -80,10 +80,10 @@ def test_offered_load_time_is_rounded_up_to_include_its_versions(reader: Client,
     assert "?at=2026-01-01T10:00:00" in text
 
 
-@pytest.mark.parametrize(("given", "said"), [("", "Choose a date"), ("soon", "not a date and time")])
-def test_as_of_page_requires_a_valid_time(reader: Client, airport: TargetDataset, given: str, said: str):
+@pytest.mark.parametrize(("given", "message"), [("", "Choose a date"), ("soon", "not a date and time")])
+def test_as_of_page_requires_a_valid_time(reader: Client, airport: TargetDataset, given: str, message: str):
     text = html_of(reader.get(f"/datasets/{airport.key}/history/as-of/?at={given}&find=ED"))
-    assert said in text
+    assert message in text
     assert f'value="{given}"' in text
     assert 'name="find" maxlength="200" value="ED"' in text
     assert 'hx-trigger="load"' not in text
@@ -123,12 +123,12 @@ def test_as_of_read_of_a_history_dated_by_numbers_takes_a_number(reader: Client,
     assert ReadRequest.objects.get().arguments == {"at": "0", "limit": 100}
 
 
-@pytest.mark.parametrize(("given", "said"), [("", "Choose a number"), ("2024-01-19", "a whole number here")])
+@pytest.mark.parametrize(("given", "message"), [("", "Choose a number"), ("2024-01-19", "a whole number here")])
 def test_as_of_page_of_a_history_dated_by_numbers_refuses_dates(
-    reader: Client, numbered: TargetDataset, given: str, said: str
+    reader: Client, numbered: TargetDataset, given: str, message: str
 ):
     text = html_of(reader.get(f"/datasets/{numbered.key}/history/as-of/?at={given}&find=E"))
-    assert said in text
+    assert message in text
     assert 'hx-trigger="load"' not in text
 
 
@@ -164,7 +164,7 @@ def test_as_of_read_stores_its_known_at_time_in_utc(reader: Client, airport: Tar
 
 
 @pytest.mark.parametrize(
-    ("question", "said"),
+    ("question", "message"),
     [
         ({"kind": "sample", "rows": "7"}, "Select a valid choice"),
         ({"kind": "changes"}, "The question needs a run"),
@@ -175,8 +175,8 @@ def test_as_of_read_stores_its_known_at_time_in_utc(reader: Client, airport: Tar
         ({"kind": "key_search", "text": "x" * 201}, "at most 200 characters"),
     ],
 )
-def test_invalid_read_is_refused_with_a_message(reader: Client, airport: TargetDataset, question: dict, said: str):
-    assert said in html_of(ask(reader, airport, **question))
+def test_invalid_read_is_refused_with_a_message(reader: Client, airport: TargetDataset, question: dict, message: str):
+    assert message in html_of(ask(reader, airport, **question))
     assert not ReadRequest.objects.exists()
 
 
@@ -274,9 +274,7 @@ def test_versions_show_what_changed(reader: Client, airport: TargetDataset, pers
     assert "row_hash" not in text
 
 
-def test_change_map_shows_the_start_date_of_each_version(
-    reader: Client, airport: TargetDataset, person: User
-):
+def test_change_map_shows_the_start_date_of_each_version(reader: Client, airport: TargetDataset, person: User):
     first = {"icao": "EDDB", "name": "Old", "version_started_at": "2020-12-05 00:00:00"}
     second = {"icao": "EDDB", "name": "Berlin", "version_started_at": "2024-01-19 00:00:00"}
     text = html_of(reader.get(answered(airport, person, "versions", first, second)))

@@ -94,10 +94,10 @@ def test_policy_page_of_a_history_links_the_policy_of_its_base(editor: Client, a
     assert editor.post(address(airport.history), {"version": "1"}).url == address(airport)
 
 
-@pytest.mark.parametrize(("name", "said"), [("raw_air_airport", "Layer raw"), ("stg_air_airport", "Layer stage")])
-def test_policy_page_explains_layers_without_history(editor: Client, airport: TargetDataset, name: str, said: str):
+@pytest.mark.parametrize(("name", "message"), [("raw_air_airport", "Layer raw"), ("stg_air_airport", "Layer stage")])
+def test_policy_page_explains_layers_without_history(editor: Client, airport: TargetDataset, name: str, message: str):
     page = read(editor, address(TargetDataset.objects.get(name=name)))
-    assert f"{said} keeps no history" in page
+    assert f"{message} keeps no history" in page
     assert "policy-form" not in page
 
 
@@ -256,7 +256,7 @@ def test_policy_fields_that_are_not_sent_are_removed(editor: Client, airport: Ta
 
 
 @pytest.mark.parametrize(
-    ("over", "name", "said"),
+    ("over", "name", "message"),
     [
         ({"input": "effective"}, "time", "Must name a column"),
         ({"input": "cdc", "time": "sequence"}, "op", "Must name the column with I, U or D"),
@@ -275,12 +275,12 @@ def test_policy_fields_that_are_not_sent_are_removed(editor: Client, airport: Ta
     ],
 )
 def test_invalid_policy_is_refused_at_its_field_and_keeps_the_input(
-    editor: Client, airport: TargetDataset, over: dict, name: str, said: str
+    editor: Client, airport: TargetDataset, over: dict, name: str, message: str
 ):
     answer = post(editor, airport, **over, label_deleted="gone")
     page = html_of(answer)
     assert answer.status_code == 422
-    assert said in words(page[page.index(f'id="id_{name}_error"') :][:600])
+    assert message in words(page[page.index(f'id="id_{name}_error"') :][:600])
     assert form_of(page, having="version")["label_deleted"] == ["gone"]
     assert again(airport).history_policy == {}
 

@@ -81,7 +81,7 @@ def test_query_creates_a_read_and_polls_for_its_answer(reader: Client, published
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "message"),
     [
         ("", "Write a SELECT."),
         ("DROP TABLE x", "line 1, column 1: only one SELECT can be run"),
@@ -89,8 +89,8 @@ def test_query_creates_a_read_and_polls_for_its_answer(reader: Client, published
         (f"SELECT reflect('a', 'b') FROM {AIRPORT}", "the function reflect is not allowed"),
     ],
 )
-def test_invalid_query_is_refused_without_a_read(reader: Client, published: TargetDataset, query: str, said: str):
-    assert said in words(run(reader, query))
+def test_invalid_query_is_refused_without_a_read(reader: Client, published: TargetDataset, query: str, message: str):
+    assert message in words(run(reader, query))
     assert not ReadRequest.objects.exists()
 
 

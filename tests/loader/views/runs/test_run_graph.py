@@ -69,7 +69,7 @@ def test_circular_dependencies_have_no_path():
 
 
 @pytest.mark.parametrize(
-    ("known", "said"),
+    ("known", "expected"),
     [
         (part("a", 6.4, rows=1204), "1,204 rows, 6.4 s"),
         (part("a", 125.0), "2 min 05 s"),
@@ -79,8 +79,8 @@ def test_circular_dependencies_have_no_path():
         (part("a", 2.0, status="failed"), "2.0 s"),
     ],
 )
-def test_node_summary_shows_rows_and_seconds_or_the_current_phase(known: Part, said: str):
-    assert summary(known) == said
+def test_node_summary_shows_rows_and_seconds_or_the_current_phase(known: Part, expected: str):
+    assert summary(known) == expected
 
 
 def test_node_without_success_shows_its_state_in_words():

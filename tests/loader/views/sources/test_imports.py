@@ -95,7 +95,7 @@ def test_a_line_that_is_not_ticked_is_left_out(editor: Client, shop: System):
 
 
 @pytest.mark.parametrize(
-    ("over", "field", "said"),
+    ("over", "field", "message"),
     [
         ({"c1__type": "nonsense"}, "c1-type", "is not a type"),
         ({"c0__type": "integer"}, "c0-type", "2 sampled values do not fit integer, 'A1' for one"),
@@ -108,13 +108,13 @@ def test_a_line_that_is_not_ticked_is_left_out(editor: Client, shop: System):
     ],
 )
 def test_invalid_import_is_refused_at_its_field_and_keeps_the_input(
-    editor: Client, shop: System, over: dict, field: str, said: str
+    editor: Client, shop: System, over: dict, field: str, message: str
 ):
     answer = import_as(editor, import_page(editor), c2__description="kept", **over)
     page = html_of(answer)
     assert answer.status_code == 422
     place = page.index(f'id="id_{field}_error"')
-    assert said in words(page[place : place + 400])
+    assert message in words(page[place : place + 400])
     assert form_of(page, having="lines")["c2-description"] == ["kept"]
     assert not SourceDataset.objects.exists()
 
@@ -212,7 +212,7 @@ def test_wrong_delimiter_is_reported_with_the_line(editor: Client, shop: System,
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"", "orders.csv is empty"),
         (b"a,a\n1,2\n", "the header names a more than once"),
@@ -221,10 +221,10 @@ def test_wrong_delimiter_is_reported_with_the_line(editor: Client, shop: System,
         (b'a,b\n"1,2\n', "orders.csv, line"),
     ],
 )
-def test_unreadable_file_shows_its_error(editor: Client, shop: System, landing: Path, content: bytes, said: str):
+def test_unreadable_file_shows_its_error(editor: Client, shop: System, landing: Path, content: bytes, message: str):
     (landing / "orders.csv").write_bytes(content)
     page = import_page(editor)
-    assert said in words(page)
+    assert message in words(page)
     assert "Import source dataset" not in page
 
 
