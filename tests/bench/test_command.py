@@ -12,7 +12,7 @@ from elevata.bootstrap.places import ROOT
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--rows", "0"], "argument --rows: must be at least 1, not 0"),
         (["--rows", "many"], "argument --rows: invalid number value: 'many'"),
@@ -26,11 +26,11 @@ from elevata.bootstrap.places import ROOT
         (["--nonsense"], "unrecognized arguments: --nonsense"),
     ],
 )
-def test_wrong_usage_is_one_line_and_exit_4(capsys, arguments, said):
+def test_wrong_usage_is_one_line_and_exit_4(capsys, arguments, message):
     assert cli.main(arguments) == 4
     shown = capsys.readouterr()
     assert shown.out == ""
-    assert said in shown.err
+    assert message in shown.err
     assert shown.err.count("\n") == 1
 
 

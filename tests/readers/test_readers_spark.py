@@ -168,7 +168,7 @@ def test_sql_command_logs_personal_values_read_by_a_steward(shop: Installation):
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "expected"),
     [
         ("SELECT nothing FROM rawcore.rc_shop_item", "line 1, column 8: "),
         ("SELECT id,\n  nothing\nFROM rawcore.rc_shop_item", "line 2, column 3: "),
@@ -183,9 +183,9 @@ def test_sql_command_logs_personal_values_read_by_a_steward(shop: Installation):
         ("SELECT id FROM (SELECT id, concat(user, '') AS u FROM rawcore.rc_shop_item)", "is not allowed: it names"),
     ],
 )
-def test_invalid_query_ends_with_4_and_names_its_place(shop: Installation, query: str, said: str):
+def test_invalid_query_ends_with_4_and_names_its_place(shop: Installation, query: str, expected: str):
     error = sql(shop, query, code=4)
-    assert said in error
+    assert expected in error
     assert error.count("\n") == 1
 
 

@@ -78,7 +78,7 @@ def test_text_and_markdown_begin_with_the_names_of_the_two_sides(files, capsys: 
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--allow", "everything"), "invalid choice"),
         (("--fail-on", "anything"), "invalid choice"),
@@ -88,14 +88,14 @@ def test_text_and_markdown_begin_with_the_names_of_the_two_sides(files, capsys: 
         (("--json", "--format", "text"), "exclude each other"),
     ],
 )
-def test_wrong_arguments_end_with_4(files, arguments: tuple, said: str, capsys: pytest.CaptureFixture) -> None:
+def test_wrong_arguments_end_with_4(files, arguments: tuple, message: str, capsys: pytest.CaptureFixture) -> None:
     assert run(*files(RENAMED), *arguments) == 4
     (line,) = capsys.readouterr().err.splitlines()
-    assert said in line
+    assert message in line
 
 
 @pytest.mark.parametrize(
-    ("sides", "arguments", "said"),
+    ("sides", "arguments", "message"),
     [
         ((), ("--source-label", "dev"), "go with --previous-state"),
         ((0, 1), ("--environment", "dev"), "--environment does not go with state files"),
@@ -103,24 +103,26 @@ def test_wrong_arguments_end_with_4(files, arguments: tuple, said: str, capsys: 
         ((2, 3), ("--allow", "drop_tables"), "the environment's own policy decides"),
     ],
 )
-def test_options_that_state_files_exclude_end_with_4(files, sides: tuple, arguments: tuple, said: str, capsys) -> None:
+def test_options_that_state_files_exclude_end_with_4(
+    files, sides: tuple, arguments: tuple, message: str, capsys
+) -> None:
     given = files(RENAMED)
     assert run(*(given[side] for side in sides), *arguments) == 4
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("{", "after.json:1: is not JSON"),
         ('{"format": "architecture-state/v9", "datasets": []}', "after.json:1: format: 'architecture-state/v9'"),
         ('{"format": "architecture-state/v1", "datasets": [],\n "x": 1}', "after.json:2: x: is not known"),
     ],
 )
-def test_invalid_state_file_ends_with_4_and_one_line(files, text: str, said: str, capsys) -> None:
+def test_invalid_state_file_ends_with_4_and_one_line(files, text: str, message: str, capsys) -> None:
     assert run(*files(text)) == 4
     (line,) = capsys.readouterr().err.splitlines()
-    assert said in line
+    assert message in line
 
 
 def test_missing_state_file_ends_with_4(files, capsys: pytest.CaptureFixture) -> None:

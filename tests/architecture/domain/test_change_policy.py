@@ -63,9 +63,9 @@ DEFAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("one", "decision", "code"), DEFAULTS)
-def test_default_policy_decides_each_operation(one: Operation, decision: str, code: str) -> None:
-    decided = decide(one, PolicySet())
+@pytest.mark.parametrize(("operation", "decision", "code"), DEFAULTS)
+def test_default_policy_decides_each_operation(operation: Operation, decision: str, code: str) -> None:
+    decided = decide(operation, PolicySet())
     assert (decided.decision, decided.code) == (decision, code)
 
 

@@ -59,7 +59,7 @@ def test_renamed_column_is_shown_beside_its_former_name_with_its_operation():
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "said"),
+    ("before", "after", "texts"),
     [
         ({"type_": "integer"}, {"type_": "bigint"}, ("c «integer»", "c «bigint»")),
         ({}, {"nullable": False}, ("c string(50) «nullable»", "c string(50) «not null»")),
@@ -75,9 +75,9 @@ def test_renamed_column_is_shown_beside_its_former_name_with_its_operation():
         ({"inputs": ("k1",)}, {}, ("c string(50) «from a.b»", "c string(50) «from no column»")),
     ],
 )
-def test_differences_of_a_column_are_marked(before: dict[str, Any], after: dict[str, Any], said: tuple[str, str]):
+def test_differences_of_a_column_are_marked(before: dict[str, Any], after: dict[str, Any], texts: tuple[str, str]):
     left, right = (dataset("d1", "rc_a", ID, column("c", **fields)) for fields in (before, after))
-    assert row(told(left, right, {"k1": "a.b"})) == said
+    assert row(told(left, right, {"k1": "a.b"})) == texts
 
 
 def test_unchanged_expression_is_shown_without_a_mark():

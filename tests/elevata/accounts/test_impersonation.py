@@ -192,7 +192,7 @@ def _put_out(ada: User) -> None:
 
 
 @pytest.mark.parametrize(
-    ("deed", "said"),
+    ("deed", "action"),
     [
         (_set_password, "password set for the owner to replace"),
         (_make_admin, "roles admin"),
@@ -201,11 +201,11 @@ def _put_out(ada: User) -> None:
     ],
 )
 def test_account_change_notifies_the_owner_and_other_administrators(
-    root: User, rita: User, ada: User, deed, said: str
+    root: User, rita: User, ada: User, deed, action: str
 ):
     with acting_as(root):
         deed(ada)
-    title = f"root changed the account ada: {said}"
+    title = f"root changed the account ada: {action}"
     assert told() == [("ada", title), ("rita", title)]
 
 

@@ -170,10 +170,10 @@ def test_changed_password_makes_a_known_browser_unknown(wide: None, at_home: Cli
     assert with_browser(at_home, "difference engine") == 429
 
 
-@pytest.mark.parametrize("told", ["", "nonsense", "MQ:1abc:def"])
-def test_forged_browser_cookie_is_ignored(wide: None, person: User, told: str):
+@pytest.mark.parametrize("forged", ["", "nonsense", "MQ:1abc:def"])
+def test_forged_browser_cookie_is_ignored(wide: None, person: User, forged: str):
     client = Client()
-    client.cookies[COOKIE] = told
+    client.cookies[COOKIE] = forged
     tried_from_everywhere()
     assert with_browser(client) == 429
 
@@ -231,7 +231,7 @@ def test_address_ignores_forwarded_headers_that_settings_do_not_name():
 
 
 @pytest.mark.parametrize(
-    ("proxies", "told", "expected"),
+    ("proxies", "forwarded", "expected"),
     [
         (1, "1.2.3.4", "1.2.3.4"),
         (1, "6.6.6.6, 1.2.3.4", "1.2.3.4"),
@@ -244,9 +244,9 @@ def test_address_ignores_forwarded_headers_that_settings_do_not_name():
         (1, "::ffff:1.2.3.4", "1.2.3.4"),
     ],
 )
-def test_address_is_the_entry_the_declared_proxies_added(settings, proxies: int, told: str, expected: str):
+def test_address_is_the_entry_the_declared_proxies_added(settings, proxies: int, forwarded: str, expected: str):
     settings.CLIENT_ADDRESS_HEADER, settings.CLIENT_ADDRESS_PROXIES = "X-Forwarded-For", proxies
-    assert address(REMOTE_ADDR="10.0.0.1", HTTP_X_FORWARDED_FOR=told) == expected
+    assert address(REMOTE_ADDR="10.0.0.1", HTTP_X_FORWARDED_FOR=forwarded) == expected
 
 
 def test_forged_forwarded_addresses_do_not_avoid_a_lockout(settings, person: User):

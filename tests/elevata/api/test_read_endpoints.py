@@ -193,7 +193,7 @@ def test_page_size_is_limited_to_500(reader: Client):
 
 
 @pytest.mark.parametrize(
-    ("query", "found"),
+    ("query", "expected"),
     [
         ("layer=raw", ["raw_air_airport"]),
         ("kind=history", ["rc_air_airport_hist"]),
@@ -202,8 +202,8 @@ def test_page_size_is_limited_to_500(reader: Client):
         ("q=elevation&schema=rawcore", ["rc_air_airport"]),
     ],
 )
-def test_datasets_are_filtered_as_on_the_page(reader: Client, airport: TargetDataset, query: str, found: list):
-    assert names(reader, f"datasets/?{query}") == found
+def test_datasets_are_filtered_as_on_the_page(reader: Client, airport: TargetDataset, query: str, expected: list):
+    assert names(reader, f"datasets/?{query}") == expected
 
 
 def test_dataset_is_returned_with_columns_inputs_and_history(reader: Client, airport: TargetDataset):

@@ -104,11 +104,11 @@ def test_reason_of_a_dry_run_is_logged(world: World, previewed: str):  # noqa: F
     assert logged("report") == ("olga", "dry_run", WHY)
 
 
-@pytest.mark.parametrize(("verb", "said"), [("approve", "approved"), ("reject", "rejected")])
-def test_reason_of_a_decision_is_logged_beside_its_note(world: World, report: str, verb: str, said: str):  # noqa: F811
+@pytest.mark.parametrize(("verb", "action"), [("approve", "approved"), ("reject", "rejected")])
+def test_reason_of_a_decision_is_logged_beside_its_note(world: World, report: str, verb: str, action: str):  # noqa: F811
     bob = signed_in(world.approver)
     answer = post(bob, f"{report}{verb}/", 201, over=report, note="Seen.", changelog_message=WHY)
-    assert (answer["note"], logged("report")) == ("Seen.", ("bob", said, WHY))
+    assert (answer["note"], logged("report")) == ("Seen.", ("bob", action, WHY))
 
 
 def test_reasons_of_execute_cancel_resume_and_abandon_are_logged(world: World, previewed: str):  # noqa: F811

@@ -46,7 +46,7 @@ def test_cell_text_is_parsed_into_its_fields(cell: str, text: str, fields: dict)
 
 
 @pytest.mark.parametrize(
-    ("cell", "text", "said"),
+    ("cell", "text", "message"),
     [
         ("type", "strig", "'strig' is not a type"),
         ("type", "decimal(40,2)", "is not possible"),
@@ -59,8 +59,8 @@ def test_cell_text_is_parsed_into_its_fields(cell: str, text: str, fields: dict)
         ("role", "business key ²", "must be attribute"),
     ],
 )
-def test_invalid_cell_text_is_refused_with_its_cell(cell: str, text: str, said: str) -> None:
-    with pytest.raises(MetadataError, match=said) as refused:
+def test_invalid_cell_text_is_refused_with_its_cell(cell: str, text: str, message: str) -> None:
+    with pytest.raises(MetadataError, match=message) as refused:
         read_cell(cell, text)
     assert refused.value.field == cell
 

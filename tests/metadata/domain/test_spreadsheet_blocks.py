@@ -74,7 +74,7 @@ def test_empty_lines_are_passed_over_and_still_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "cell", "said"),
+    ("text", "cell", "message"),
     [
         ("", "type", "there is nothing to paste"),
         ("Name\tType", "type", "there is nothing to paste"),
@@ -86,8 +86,8 @@ def test_empty_lines_are_passed_over_and_still_counted() -> None:
         ("a", "reads", "there is no cell 'reads'"),
     ],
 )
-def test_blocks_that_do_not_fit_are_refused_with_their_line(text: str, cell: str, said: str) -> None:
-    with pytest.raises(PasteProblem, match=said):
+def test_blocks_that_do_not_fit_are_refused_with_their_line(text: str, cell: str, message: str) -> None:
+    with pytest.raises(PasteProblem, match=message):
         laid(text, cell=cell)
 
 

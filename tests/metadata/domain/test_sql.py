@@ -192,7 +192,7 @@ def test_a_rename_that_would_change_more_than_columns_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "is_same"),
+    ("first", "other", "is_same"),
     [
         ("o.amount * 2", "o.`amount`  *2", True),
         ("'it''s'", "'it''s'", True),
@@ -203,5 +203,5 @@ def test_a_rename_that_would_change_more_than_columns_is_refused() -> None:
         ("'open", "'open ", False),
     ],
 )
-def test_sql_is_compared_regardless_of_spaces_and_quotes_of_names(one: str, other: str, is_same: bool):
-    assert is_same_sql(one, other) is is_same
+def test_sql_is_compared_regardless_of_spaces_and_quotes_of_names(first: str, other: str, is_same: bool):
+    assert is_same_sql(first, other) is is_same

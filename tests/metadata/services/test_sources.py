@@ -100,11 +100,11 @@ def test_source_columns_that_differ_only_by_case_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("second", "said"), [("ID", "'id', differs from it only by case"), ("id", "'id', has this name")]
+    ("second", "message"), [("ID", "'id', differs from it only by case"), ("id", "'id', has this name")]
 )
-def test_columns_of_an_import_with_one_name_are_refused_together(second: str, said: str) -> None:
+def test_columns_of_an_import_with_one_name_are_refused_together(second: str, message: str) -> None:
     columns = [sources.ImportedColumn(name, parse("string")) for name in ("id", second)]
-    with pytest.raises(MetadataError, match=said) as refused:
+    with pytest.raises(MetadataError, match=message) as refused:
         sources.import_source_dataset(system=SystemFactory(), name="orders", location="o.csv", columns=columns)
     assert refused.value.where.endswith(f".orders.{second}")
     assert not SourceDataset.objects.exists()

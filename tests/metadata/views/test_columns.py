@@ -21,9 +21,7 @@ pytestmark = pytest.mark.django_db
 # --- the grid ------------------------------------------------------------------------------------
 
 
-def test_column_grid_is_shown_to_editors_and_a_table_to_readers(
-    editor: Client, reader: Client, airport: TargetDataset
-):
+def test_column_grid_is_shown_to_editors_and_a_table_to_readers(editor: Client, reader: Client, airport: TargetDataset):
     page = read(editor, f"/datasets/{airport.key}/")
     assert 'role="grid"' in page
     assert re.findall(r'data-name="(\w+)"', page) == ["icao", "name", "elevation"]
@@ -127,7 +125,7 @@ def test_cell_change_is_logged_with_its_user(editor: Client, airport: TargetData
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "message"),
     [
         ("type", "strig", "is not a type"),
         ("expression", "upper(nme)", "which is no column of the dataset"),
@@ -137,13 +135,13 @@ def test_cell_change_is_logged_with_its_user(editor: Client, airport: TargetData
     ],
 )
 def test_refused_cell_keeps_the_typed_value_and_shows_the_reason(
-    editor: Client, airport: TargetDataset, name: str, value: str, said: str
+    editor: Client, airport: TargetDataset, name: str, value: str, message: str
 ):
     answer = cell(editor, name, value)
     line = html_of(answer)
     assert answer.status_code == 422
     assert f'data-typed="{value}"' in line
-    assert said in words(line)
+    assert message in words(line)
     assert line.count('aria-invalid="true"') == 1
     assert column("name").version == 1
 

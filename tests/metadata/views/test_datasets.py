@@ -78,7 +78,7 @@ def test_switching_historize_retires_and_restores_the_history(editor: Client, ai
 
 
 @pytest.mark.parametrize(
-    ("over", "field", "said"),
+    ("over", "field", "message"),
     [
         ({"filter": "nothing = 1"}, "filter", "which is no column of the dataset's inputs"),
         ({"filter": "icao ="}, "filter", "something is missing"),
@@ -87,13 +87,13 @@ def test_switching_historize_retires_and_restores_the_history(editor: Client, ai
     ],
 )
 def test_invalid_dataset_form_shows_the_error_and_keeps_the_typed_values(
-    editor: Client, airport: TargetDataset, over: dict, field: str, said: str
+    editor: Client, airport: TargetDataset, over: dict, field: str, message: str
 ):
     answer = edit(editor, airport, **over, description="kept")
     page = html_of(answer)
     assert answer.status_code == 422
     place = page[page.index(f'id="id_{field}_error"') :] if field else page[page.index('note-error" role="alert"') :]
-    assert said in words(place[:600])
+    assert message in words(place[:600])
     assert form_of(page, having="version")["description"] == ["kept"]
     assert again(airport).description == airport.description
 
@@ -202,7 +202,7 @@ def test_new_dataset_form_creates_a_dataset_with_the_columns_of_its_inputs(edito
 
 
 @pytest.mark.parametrize(
-    ("given", "field", "said"),
+    ("given", "field", "message"),
     [
         ({"schema": "", "name": "x"}, "schema", "Choose a schema"),
         ({"schema": "rawcore", "name": ""}, "name", "Enter a name"),
@@ -214,13 +214,13 @@ def test_new_dataset_form_creates_a_dataset_with_the_columns_of_its_inputs(edito
     ],
 )
 def test_invalid_new_dataset_is_refused_at_its_field(
-    editor: Client, airport: TargetDataset, given: dict, field: str, said: str
+    editor: Client, airport: TargetDataset, given: dict, field: str, message: str
 ):
     known = TargetDataset.objects.count()
     answer = describe(editor, **given)
     page = html_of(answer)
     assert answer.status_code == 422
-    assert said in words(page[page.index(f'id="id_{field}_error"') :][:600])
+    assert message in words(page[page.index(f'id="id_{field}_error"') :][:600])
     assert TargetDataset.objects.count() == known
 
 

@@ -86,7 +86,7 @@ def test_input_read_by_columns_cannot_be_removed_and_its_readers_are_listed(
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
         (["rawcore.rc_air_airport", "mart.nowhere"], "There is no dataset or source 'mart.nowhere'."),
         (["rawcore.rc_air_airport", "old.airport"], "Similar names: air.airport"),
@@ -94,12 +94,12 @@ def test_input_read_by_columns_cannot_be_removed_and_its_readers_are_listed(
     ],
 )
 def test_invalid_input_is_refused_at_its_field_and_the_typed_text_is_kept(
-    editor: Client, places: TargetDataset, lines: list[str], said: str
+    editor: Client, places: TargetDataset, lines: list[str], message: str
 ):
     answer = save(editor, places, *lines, reason="for the mart")
     page = html_of(answer)
     assert answer.status_code == 422
-    assert said in words(page)
+    assert message in words(page)
     kept = form_of(page, having="version")
     assert (kept["inputs"][0].split(), kept["reason"]) == (lines, ["for the mart"])
     assert reads(places) == ["rawcore.rc_air_airport"]

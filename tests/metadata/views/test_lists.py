@@ -54,7 +54,7 @@ def test_pages_of_a_dataset_without_columns_open(reader: Client):
 
 
 @pytest.mark.parametrize(
-    ("query", "found"),
+    ("query", "expected"),
     [
         ("", {"raw_air_airport", "stg_air_airport", "rc_air_airport", "rc_air_airport_hist"}),
         ("layer=raw", {"raw_air_airport"}),
@@ -71,10 +71,10 @@ def test_pages_of_a_dataset_without_columns_open(reader: Client):
         ("q=nothing.of+that", set()),
     ],
 )
-def test_datasets_are_filtered(reader: Client, airport: TargetDataset, query: str, found: set):
+def test_datasets_are_filtered(reader: Client, airport: TargetDataset, query: str, expected: set):
     text = text_of(reader, f"/datasets/?{query}")
-    assert set(re.findall(r'class="name" href="[^"]+">\w+\.(\w+)</a>', text)) == found
-    assert ("No datasets match" in text) == (not found)
+    assert set(re.findall(r'class="name" href="[^"]+">\w+\.(\w+)</a>', text)) == expected
+    assert ("No datasets match" in text) == (not expected)
 
 
 def test_the_list_shows_last_loads(reader: Client, airport: TargetDataset):

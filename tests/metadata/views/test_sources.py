@@ -95,7 +95,7 @@ def test_source_options_are_parsed_from_and_shown_as_the_typed_text(
 
 
 @pytest.mark.parametrize(
-    ("over", "field", "said"),
+    ("over", "field", "message"),
     [
         ({"name": ""}, "name", "Enter a name"),
         ({"short_name": "1 x"}, "short_name", "must start with a letter"),
@@ -112,13 +112,13 @@ def test_source_options_are_parsed_from_and_shown_as_the_typed_text(
     ],
 )
 def test_invalid_source_form_shows_the_error_at_its_field_and_keeps_the_typed_text(
-    editor: Client, orders: SourceDataset, over: dict[str, str], field: str, said: str
+    editor: Client, orders: SourceDataset, over: dict[str, str], field: str, message: str
 ):
     answer = save(editor, orders, description="kept", **over)
     page = html_of(answer)
     assert answer.status_code == 422
     place = page.index(f'id="id_{field}_error"')
-    assert said in words(page[place : place + 400])
+    assert message in words(page[place : place + 400])
     kept = form_of(page, having="version")
     assert kept["description"] == ["kept"]
     assert {name: kept[name] for name in over if name != "format"} == {

@@ -75,9 +75,9 @@ def test_expression_that_follows_two_swapped_names_is_allowed() -> None:
     ],
     ids=["swapped", "moved on", "new under the old name"],
 )
-@pytest.mark.parametrize("said", [{"expression": "upper(a)"}, {"expression": None, "filter": "a > 1"}])
-def test_unchanged_text_that_now_names_another_column_needs_approval(after, said) -> None:
-    own = reader(said["expression"], "a", filter=said.get("filter"))
+@pytest.mark.parametrize("declaration", [{"expression": "upper(a)"}, {"expression": None, "filter": "a > 1"}])
+def test_unchanged_text_that_now_names_another_column_needs_approval(after, declaration) -> None:
+    own = reader(declaration["expression"], "a", filter=declaration.get("filter"))
     assert logic((read(A, B), own), (after, own)) == [DIFFERS]
 
 

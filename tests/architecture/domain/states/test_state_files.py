@@ -58,7 +58,7 @@ def with_(path: list, value: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "where", "said"),
+    ("path", "value", "where", "message"),
     [
         (["format"], "architecture-state/v2", "format", "is not known"),
         (["format"], None, "format", "is not known"),
@@ -88,10 +88,10 @@ def with_(path: list, value: Any) -> str:
         (["datasets", 1, "columns", 1, "name"], "FULL_NAME", "datasets[1].columns[1].name", "occurs twice"),
     ],
 )
-def test_invalid_value_is_refused_with_its_path(path: list, value: Any, where: str, said: str) -> None:
+def test_invalid_value_is_refused_with_its_path(path: list, value: Any, where: str, message: str) -> None:
     with pytest.raises(StateProblem) as problem:
         parse_state(with_(path, value), "a.json")
-    assert (problem.value.field, said in problem.value.message) == (where, True)
+    assert (problem.value.field, message in problem.value.message) == (where, True)
 
 
 def test_refusal_names_file_and_line() -> None:
@@ -103,7 +103,7 @@ def test_refusal_names_file_and_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "is not JSON"),
         ("{", "is not JSON"),
@@ -113,8 +113,8 @@ def test_refusal_names_file_and_line() -> None:
         ("[" * 100_000, "nested too deeply"),
     ],
 )
-def test_text_that_is_no_state_is_refused(text: str, said: str) -> None:
-    with pytest.raises(StateProblem, match=said):
+def test_text_that_is_no_state_is_refused(text: str, message: str) -> None:
+    with pytest.raises(StateProblem, match=message):
         parse_state(text)
 
 

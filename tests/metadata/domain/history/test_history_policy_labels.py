@@ -27,7 +27,7 @@ def test_default_policy_is_described_in_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "term", "said"),
+    ("policy", "term", "words"),
     [
         ({"input": "delta"}, "History is fed by", "deltas: a key that is absent stays as it was"),
         (CDC, "History is fed by", "a CDC feed, its operation in what"),
@@ -53,8 +53,8 @@ def test_default_policy_is_described_in_words() -> None:
         ),
     ],
 )
-def test_policy_choice_is_described_in_words(policy: dict, term: str, said: str) -> None:
-    assert facts(policy)[term] == said
+def test_policy_choice_is_described_in_words(policy: dict, term: str, words: str) -> None:
+    assert facts(policy)[term] == words
 
 
 def test_numeric_time_column_has_null_as_open_end_despite_its_profile() -> None:

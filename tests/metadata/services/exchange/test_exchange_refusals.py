@@ -109,7 +109,7 @@ def test_error_line_contains_file_line_object_field_and_message(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "place", "said"),
+    ("old", "new", "place", "message"),
     [
         (
             "parent: rawcore.rc_air_airport",
@@ -127,16 +127,16 @@ def test_error_line_contains_file_line_object_field_and_message(tmp_path: Path) 
     ],
 )
 def test_reference_to_an_unknown_or_unsuitable_object_is_refused_with_its_place(
-    tmp_path: Path, old: str, new: str, place: str, said: str
+    tmp_path: Path, old: str, new: str, place: str, message: str
 ) -> None:
     (tmp_path / "air.yaml").write_text(AIR)
     problem = refusal(tmp_path, REFERENCES.replace(old, new))
-    assert (problem.place, said in problem.message) == (f"{tmp_path / 'bad.yaml'}:{place}", True), str(problem)
+    assert (problem.place, message in problem.message) == (f"{tmp_path / 'bad.yaml'}:{place}", True), str(problem)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("old", "new", "line", "said"),
+    ("old", "new", "line", "message"),
     [
         (
             "  generated_from: air.airport",
@@ -169,7 +169,9 @@ def test_reference_to_an_unknown_or_unsuitable_object_is_refused_with_its_place(
         ("  - name: lat", "  - name: row_hash", 19, "technical column"),
     ],
 )
-def test_a_fault_in_a_target_is_named_with_its_line(tmp_path: Path, old: str, new: str, line: int, said: str) -> None:
+def test_a_fault_in_a_target_is_named_with_its_line(
+    tmp_path: Path, old: str, new: str, line: int, message: str
+) -> None:
     (tmp_path / "air.yaml").write_text(AIR)
     import_metadata(tmp_path)
     export_metadata(tmp_path)
@@ -181,7 +183,7 @@ def test_a_fault_in_a_target_is_named_with_its_line(tmp_path: Path, old: str, ne
     with pytest.raises(MetadataError) as refused:
         import_metadata(tmp_path)
     where, number, _ = refused.value.place.rsplit(":", 2)
-    assert (where, int(number), said in refused.value.message) == (str(path), line, True), str(refused.value)
+    assert (where, int(number), message in refused.value.message) == (str(path), line, True), str(refused.value)
 
 
 def test_refused_import_writes_nothing(tmp_path: Path) -> None:
