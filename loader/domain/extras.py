@@ -30,7 +30,7 @@ EXTRAS = {
 
 
 @contextmanager
-def extra(name: str) -> Iterator[None]:
+def packages_of(name: str) -> Iterator[None]:
     """Raise Refusal PACKAGE_MISSING if an import in this block fails since the extra is not installed."""
     try:
         yield

@@ -6,7 +6,7 @@ from io import BytesIO
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
-from loader.domain.extras import extra
+from loader.domain.extras import packages_of
 from loader.domain.refusals import Refusal
 from loader.records.json_documents import read_json
 from loader.records.values import Record
@@ -22,7 +22,7 @@ Reader = Callable[[BinaryIO, str, ReadingOptions, Sequence[str]], Iterator[Recor
 def _read_workbook(
     stored: BinaryIO, shown: str, options: ReadingOptions, wanted: Sequence[str]
 ) -> Iterator[Record]:
-    with extra("excel"):
+    with packages_of("excel"):
         from loader.records.workbooks import read_workbook
     return read_workbook(stored, shown, options, wanted)
 

@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
-from loader.domain.extras import extra
+from loader.domain.extras import packages_of
 from loader.domain.manifest.sources import SourceSpec
 from loader.domain.refusals import Refusal
 from loader.services.sources.specs import api_of, endpoint_at
@@ -26,7 +26,7 @@ from metadata.models import System
 
 def reach_api(system: System) -> ConnectionResult:
     """Return the result of a connection test: the answer at the base URL, which few APIs serve."""
-    with extra("rest"):
+    with packages_of("rest"):
         from loader.rest.endpoint import status_of  # dlt takes a second to import
 
     source = _source(system, "/", {})
@@ -49,7 +49,7 @@ def list_endpoints(system: System, *, search: str = "", start: int = 0, count: i
 
 def sample_endpoint(system: System, location: str, options: dict[str, Any]) -> Sample:
     """Return the columns and first rows of an endpoint's first page. Raise Refusal."""
-    with extra("rest"):
+    with packages_of("rest"):
         from loader.rest.endpoint import pages_of  # dlt takes a second to import
 
     with closing(pages_of(_source(system, location, options), **_limited())) as pages:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elevata.core.errors import MetadataError
-from loader.domain.extras import extra
+from loader.domain.extras import packages_of
 from loader.domain.refusals import Refusal
 from loader.domain.sources.folders import shared_columns, values_in
 from loader.domain.sources.provenance import folder_of, name_below
@@ -170,7 +170,7 @@ def _typed_reader(name: str) -> _Reader:
 def _read_typed(name: str, path: Path, rows: int) -> "TypedRows":
     # Arrow takes a while to import, and only these formats need it.
     if name == AVRO:
-        with extra("avro"):
+        with packages_of("avro"):
             from loader.sources.avro_files import read_avro
         return read_avro(path, rows)
     from loader.sources.typed_files import read_orc, read_parquet

@@ -5,7 +5,7 @@ from types import ModuleType
 from typing import Any
 
 from elevata.core.errors import MetadataError, as_sentence
-from loader.domain.extras import extra
+from loader.domain.extras import packages_of
 from loader.domain.refusals import Refusal
 from loader.services.sources.specs import database_place, source_roots
 from loader.sources import files
@@ -76,7 +76,7 @@ def _is_mariadb(system: System) -> bool:
 
 
 def _mariadb() -> ModuleType:
-    with extra("mariadb"):
+    with packages_of("mariadb"):
         from loader.sources import mariadb
     return mariadb
 

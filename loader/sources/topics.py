@@ -9,7 +9,7 @@ from django.conf import settings
 
 from elevata.core import strict_json
 from elevata.core.words import counted
-from loader.domain.extras import extra
+from loader.domain.extras import packages_of
 from loader.domain.refusals import Refusal
 from loader.domain.sources.debezium import PLAIN as PLAIN_VALUE
 from loader.domain.sources.debezium import UNREAD, Encoding, encodings, type_of
@@ -132,7 +132,7 @@ def _message_key(messages: "list[Message]", names: list[str]) -> tuple[str, ...]
 
 
 def _cluster(system: System) -> "Cluster":
-    with extra("kafka"):
+    with packages_of("kafka"):
         from loader.kafka.client import Cluster
     return Cluster(cluster_place(system), settings.SOURCE_HOSTS, system.secret, password_of(system), _SECONDS)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from elevata.accounts.cli import ProductCommand
-from loader.domain.extras import extra
+from loader.domain.extras import packages_of
 
 
 class Command(ProductCommand):
@@ -25,7 +25,7 @@ class Command(ProductCommand):
         parser.add_argument("--tls-key", type=Path, metavar="FILE", help="its private key, PEM")
 
     def run(self, *, host: str, port: int, tls_cert: Path | None, tls_key: Path | None, **_: Any) -> None:
-        with extra("fivetran"):
+        with packages_of("fivetran"):
             from loader.fivetran.server import Listener, serving
         stop = threading.Event()
         listener = Listener(host, port, tls_cert, tls_key)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from loader.domain.extras import extra
+from loader.domain.extras import packages_of
 from loader.domain.historization.history import parse_instant
 from loader.domain.manifest.loads import RawLoad
 from loader.domain.manifest.sources import SourceSpec
@@ -51,7 +51,7 @@ def land_pages(
 
     ``phase`` reports progress, and raises if the run was cancelled. ``since`` is the mark of the last load.
     """
-    with extra("rest"):
+    with packages_of("rest"):
         from loader.rest.landing import land  # dlt takes a second to import, and only these sources need it
 
     place, runs_kept = source_landing(spark)

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from elevata.bootstrap.places import ROOT
-from loader.domain.extras import EXTRAS, extra
+from loader.domain.extras import EXTRAS, packages_of
 from loader.domain.refusals import Refusal
 from loader.records.readers import READERS
 from metadata.domain.sources.formats import XLSX
@@ -28,7 +28,7 @@ sys.meta_path.insert(0, Absent())
 @pytest.mark.parametrize("name", sorted(EXTRAS))
 def test_missing_package_of_an_extra_is_refused_with_the_command(name):
     package = EXTRAS[name].imports[0]
-    with pytest.raises(Refusal) as refused, extra(name):
+    with pytest.raises(Refusal) as refused, packages_of(name):
         raise ModuleNotFoundError(f"No module named '{package}.part'", name=f"{package}.part")
     assert refused.value.code == "PACKAGE_MISSING"
     assert package in refused.value.message
@@ -36,7 +36,7 @@ def test_missing_package_of_an_extra_is_refused_with_the_command(name):
 
 
 def test_other_missing_module_is_no_refusal():
-    with pytest.raises(ModuleNotFoundError), extra("kafka"):
+    with pytest.raises(ModuleNotFoundError), packages_of("kafka"):
         raise ModuleNotFoundError("No module named 'loader.kafka.other'", name="loader.kafka.other")
 
 

@@ -30,7 +30,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from elevata.core.words import counted
-from loader.domain.extras import extra
+from loader.domain.extras import packages_of
 from loader.domain.manifest.loads import RawLoad
 from loader.domain.manifest.sources import ClusterSpec, SourceSpec
 from loader.domain.refusals import Refusal
@@ -202,7 +202,7 @@ def open_topic(
 
 
 def _cluster(spark: SparkSession, source: SourceSpec) -> "Cluster":
-    with extra("kafka"):
+    with packages_of("kafka"):
         from loader.kafka.client import Cluster
     source.check_password()
     system = _spec(source)
