@@ -4,6 +4,7 @@ import os
 import sys
 
 from elevata.bootstrap import command as bootstrap
+from elevata.bootstrap.places import VENV
 from elevata.core.installation import IS_INSTALLED, version
 
 # Commands before which a wheel is set up, as ``make`` does it in a checkout: Java and jars, which a wheel cannot have.
@@ -26,7 +27,8 @@ def main() -> None:
 
 
 def _set_up() -> None:
-    if os.environ.get(_IS_SET_UP):
+    # A user who may not write into the environment uses it as its owner has set it up.
+    if os.environ.get(_IS_SET_UP) or not os.access(VENV, os.W_OK):
         return
     # Both commands migrate the database of their own data folder.
     if code := bootstrap.main(["setup", "--without", "database"]):

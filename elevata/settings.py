@@ -241,7 +241,7 @@ STATICFILES_DIRS = [BASE_DIR / "static"]
 # Hashed, compressed names once static files were collected; plain ones before, and always in a wheel.
 _collecting = sys.argv[1:2] == ["collectstatic"]
 STATIC_ROOT = None if IS_INSTALLED and not _collecting else BASE_DIR / "staticfiles"
-_collected = (BASE_DIR / "staticfiles" / "staticfiles.json").is_file() and not DEBUG
+_collected = not IS_INSTALLED and (BASE_DIR / "staticfiles" / "staticfiles.json").is_file() and not DEBUG
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {

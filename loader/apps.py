@@ -1,4 +1,10 @@
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 from django.apps import AppConfig
+
+if TYPE_CHECKING:
+    from elevata.notifications.models import Event
 
 
 class LoaderConfig(AppConfig):
@@ -13,8 +19,7 @@ class LoaderConfig(AppConfig):
         from elevata.notifications.deliveries import OPENLINEAGE_EVENTS
         from elevata.web.search import KINDS
         from elevata.web.subjects import FINDERS, Finder
-        from loader import jobs, openlineage, search
-        from loader.management.waiting import perform_here
+        from loader import jobs, search
         from loader.selectors.reads import saved_query_subject
         from loader.selectors.runs import schedule_subject
         from loader.selectors.source_state import held_marks
@@ -26,7 +31,22 @@ class LoaderConfig(AppConfig):
         FINDERS.add(Finder("schedule", schedule_subject), Finder("saved_query", saved_query_subject))
         HANDLERS.add(*jobs.HANDLERS)
         KINDS.add(*search.KINDS)
-        LOCAL_WORKER.provide(perform_here)
-        OPENLINEAGE_EVENTS.provide(openlineage.events_of)
+        LOCAL_WORKER.provide(_perform_here)
+        OPENLINEAGE_EVENTS.provide(_openlineage_events)
         SEALED_MODELS.add(*SEALED.items())
         WRITING_RUNS.provide(runs_that_wrote)
+
+
+# Modules that few processes need are imported when they are called.
+
+
+def _perform_here(job_pk: int) -> str:
+    from loader.management.waiting import perform_here
+
+    return perform_here(job_pk)
+
+
+def _openlineage_events(event: "Event") -> Iterable[bytes]:
+    from loader.openlineage import events_of
+
+    return events_of(event)

@@ -14,6 +14,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 from elevata.bootstrap.console import Problem, run
@@ -21,6 +22,7 @@ from elevata.bootstrap.environment import RUNTIME
 from elevata.bootstrap.java import java_home
 from elevata.bootstrap.places import DATABASE_DRIVERS, KAFKA_BROKER, OBJECT_STORE, PYTHON, SPARK_JARS, VENV
 from elevata.bootstrap.stamps import digest, once
+from elevata.core.installation import IS_INSTALLED
 from elevata.core.properties import BadProperties, Property, parse_properties
 
 ARCHIVE = SPARK_JARS / "classes.jsa"
@@ -150,7 +152,7 @@ def fetch(wanted: list[str], folder: Path, options: Iterable[str] = (), *, of_sp
         nothing.write_text("")
         output = run(
             [
-                VENV / "bin" / "spark-submit",
+                _spark_home() / "bin" / "spark-submit",
                 *("--packages", ",".join(wanted)),
                 *("--conf", f"spark.jars.ivy={scratch}/ivy"),
                 *options,
@@ -198,7 +200,13 @@ def _artifact(file_name: str) -> str:
 
 
 def _spark_home() -> Path:
-    return next(VENV.glob("lib*/python*/*-packages/pyspark"))
+    """Return the folder of PySpark: in the environment of a checkout, or where this Python finds it."""
+    if IS_INSTALLED and (spec := find_spec("pyspark")) and spec.origin:
+        return Path(spec.origin).parent
+    home = next(VENV.glob("lib*/python*/*-packages/pyspark"), None)
+    if home is None:
+        raise Problem("PySpark is not installed", "install the packages first")
+    return home
 
 
 def _spark_environment() -> dict[str, str]:

@@ -16,6 +16,8 @@ _BUNDLE = CODE_DIR / "elevata" / "bundle"
 IS_INSTALLED = _BUNDLE.is_dir()
 # Folder of templates, static files, examples and manage.py.
 PROJECT_DIR = _BUNDLE if IS_INSTALLED else CODE_DIR
+# Working folder of child processes; None is the parent's, so that relative paths in variables mean the same there.
+WORKING_DIR = None if IS_INSTALLED else PROJECT_DIR
 
 
 def version() -> str:

@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from elevata.core.installation import user_command
 from elevata.core.words import noun_for
 from elevata.lists.columns import Column
 from elevata.web.graph import LAYERS
@@ -51,6 +52,12 @@ def highlight(sql: str) -> SafeString:
 
 
 register = template.Library()
+
+
+@register.simple_tag(name="user_command")
+def user_command_tag(name: str) -> str:
+    """Return the command by which users of this installation run setup, demo or serve."""
+    return user_command(name)
 
 
 @register.simple_tag

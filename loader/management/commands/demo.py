@@ -22,7 +22,7 @@ from architecture.domain.report import Scope as ReportScope
 from elevata.accounts.cli import CommandExit, ProductCommand
 from elevata.accounts.permissions import acting_as
 from elevata.core import data_folder
-from elevata.core.installation import IS_INSTALLED, user_command
+from elevata.core.installation import IS_INSTALLED, WORKING_DIR, user_command
 from elevata.jobs import states
 from elevata.jobs.registry import live_workers
 from loader.domain.dependencies import Scope
@@ -177,7 +177,7 @@ def _worker(folder: Path) -> Iterator[Family]:
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("a") as output:
         family = Family(lambda _, line: print(line, file=output, flush=True))
-        family.start("worker", worker_command(), folder=settings.BASE_DIR)
+        family.start("worker", worker_command(), folder=WORKING_DIR)
         try:
             yield family
         finally:

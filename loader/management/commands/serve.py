@@ -14,6 +14,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
 from elevata.accounts.cli import CommandExit, ProductCommand
+from elevata.core.installation import WORKING_DIR
 from loader.management.children import Family, beat_command, worker_command
 from loader.services.runner.folder_lock import FolderLock
 
@@ -42,13 +43,13 @@ class Command(ProductCommand):
         # A script that starts this in its background lets it ignore SIGINT, which the last line promises to obey.
         previous = {number: signal.signal(number, _interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
-            family.start("worker", worker_command(), folder=settings.BASE_DIR)
+            family.start("worker", worker_command(), folder=WORKING_DIR)
             family.start(
                 "scheduler",
                 beat_command(schedule=str(Path(settings.DATA_DIR) / "celerybeat-schedule")),
-                folder=settings.BASE_DIR,
+                folder=WORKING_DIR,
             )
-            family.start("web", _web_command(host, port), folder=settings.BASE_DIR)
+            family.start("web", _web_command(host, port), folder=WORKING_DIR)
             self._wait_for_web(family, host, port)
             self.say(f"elevata is at {address} - data folder {_relative_path(settings.DATA_DIR)} - Ctrl-C stops it")
             raise _process_ended(*family.ended())

@@ -11,6 +11,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from elevata.core.installation import user_command
 from loader.domain.refusals import Refusal
 from loader.spark.session import first_line
 from loader.spark.sources.files import JAVA_ERRORS
@@ -155,7 +156,8 @@ def choose_path(spark: SparkSession, setting: str) -> CommitPath:
         raise Refusal(
             "NO_DIRECT_COMMITS",
             f"ELEVATA_COMMITS is direct, and this Delta cannot be used so: {missing}",
-            hint="Set ELEVATA_COMMITS to auto or public, or install the pinned version of Delta (make setup).",
+            hint="Set ELEVATA_COMMITS to auto or public, or install the pinned version of Delta "
+            f"({user_command('setup')}).",
         )
     log.warning("commits to tables take the public path, which is slower: %s", missing)
     return CommitPath(PUBLIC, f"direct commits cannot be used: {missing}")

@@ -271,7 +271,7 @@ class SourceHandover(SourceFirstLoad):
         return self.render(**self._question())
 
     def _question(self) -> dict[str, Any]:
-        names = [user.get_username() for user in holders(Permission.START_LOAD, here())]
+        names = sorted(user.get_username() for user in holders(Permission.START_LOAD, here()))
         dataset = loaded_dataset(self.row)
         asked = " ".join(f"@{name}" for name in names[:ASKED])
         text = f"{asked} {self.row} and its targets are created. Please start the first load of {dataset}."

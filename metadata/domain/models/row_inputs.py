@@ -66,6 +66,8 @@ def _deciding(tree: exp.Expression) -> Iterator[exp.Expression]:
     for node in tree.walk():
         if isinstance(node, _DECIDING) or (isinstance(node, exp.Anonymous) and isinstance(node.parent, exp.Table)):
             yield node
+            if isinstance(node, exp.Group):
+                yield from _numbered(node)
         elif isinstance(node, exp.Join):
             yield from filter(None, (node.args.get("on"), *(node.args.get("using") or ())))
             if node.args.get("method"):  # NATURAL joins by all columns that both sides have
@@ -73,6 +75,7 @@ def _deciding(tree: exp.Expression) -> Iterator[exp.Expression]:
         elif isinstance(node, exp.Order):
             if isinstance(node.parent, exp.Query) and node.parent.args.get("limit"):
                 yield node
+                yield from _numbered(node)
         elif isinstance(node, exp.Select) and node.args.get("distinct"):
             yield from node.expressions
         elif isinstance(node, exp.SetOperation):
@@ -81,6 +84,19 @@ def _deciding(tree: exp.Expression) -> Iterator[exp.Expression]:
             yield exp.Star()  # the names of their columns do not say what they are computed from
         elif isinstance(node, exp.Subquery) and not isinstance(node.parent, exp.From | exp.Join):
             yield node
+
+
+def _numbered(node: exp.Group | exp.Order) -> Iterator[exp.Expression]:
+    """Yield the selected expressions that keys of a grouping or an order name by number; all columns if unclear."""
+    selected = node.parent.expressions if isinstance(node.parent, exp.Select) else ()
+    for literal in node.find_all(exp.Literal):
+        if literal.parent_select is not node.parent_select or not isinstance(
+            literal.parent, exp.Group | exp.Ordered | exp.Rollup | exp.Cube | exp.GroupingSets | exp.Tuple | exp.Paren
+        ):
+            continue
+        place = int(literal.this) - 1 if literal.is_int else -1
+        clear = 0 <= place < len(selected) and not any(each.is_star for each in selected)
+        yield selected[place] if clear else exp.Star()
 
 
 def _of_set_operation(operation: exp.SetOperation) -> Iterator[exp.Expression]:

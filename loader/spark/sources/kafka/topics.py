@@ -29,6 +29,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from elevata.core.installation import user_command
 from elevata.core.words import counted
 from loader.domain.extras import packages_of
 from loader.domain.manifest.loads import RawLoad
@@ -238,7 +239,8 @@ def _messages(spark: SparkSession, source: SourceSpec, ranges: tuple[FeedRange, 
         raise Refusal(
             "READER_MISSING",
             f"{source.name}: Spark has no reader of Kafka topics",
-            hint="Run make setup, or add org.apache.spark:spark-sql-kafka-0-10_2.13 to the jars of ELEVATA_SPARK_JARS.",
+            hint=f"Run {user_command('setup')}, or add org.apache.spark:spark-sql-kafka-0-10_2.13 to the jars of "
+            "ELEVATA_SPARK_JARS.",
         ) from None
     return frame.select("partition", "offset", "timestamp", "key", F.col("value").cast("string"))
 

@@ -64,6 +64,25 @@ def test_columns_of_a_window_decide_rows_where_its_values_do(text: str, inputs: 
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT id, flag FROM s.a ORDER BY 2 LIMIT 3",
+        "SELECT flag, count(*) AS n FROM s.a GROUP BY 1",
+        "SELECT flag, f, count(*) AS n FROM s.a GROUP BY ROLLUP (1, 2)",
+        "SELECT id, row_number() OVER (ORDER BY flag) AS n FROM s.a ORDER BY 2 LIMIT 3",
+        "SELECT id FROM s.a UNION ALL SELECT flag FROM s.a ORDER BY 1 LIMIT 3",
+    ],
+)
+def test_selected_expression_named_by_its_number_decides_rows(text: str) -> None:
+    assert decides_rows(text, ["s.a"], ["flag"])
+
+
+def test_number_in_an_expression_of_a_grouping_names_no_column() -> None:
+    text = "SELECT substr(flag, 2) AS x, max(g) AS y FROM s.a GROUP BY substr(flag, 2)"
+    assert not decides_rows(text, ["s.a"], ["g"])
+
+
+@pytest.mark.parametrize(
     ("text", "dataset", "column"),
     [
         ("SELECT id FROM s.a a WHERE a.flag = 1 AND EXISTS (SELECT 1 FROM s.b a WHERE a.k = 1)", "s.a", "flag"),
