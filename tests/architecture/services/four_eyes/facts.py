@@ -84,8 +84,13 @@ def _check(check: QualityCheck, own: list[TargetColumn]) -> tuple:
     return check.kind, check.severity, *columns, repr(check.arguments.get("values"))
 
 
+# An option that is set to its default means what one means that is not set.
+_DEFAULTS = {("faulty_rows", "refuse")}
+
+
 def _source(source: SourceDataset) -> tuple:
-    return tuple(sorted((name, repr(value)) for name, value in source.options.items())), source.new_columns
+    options = sorted((name, repr(value)) for name, value in source.options.items() if (name, value) not in _DEFAULTS)
+    return tuple(options), source.new_columns
 
 
 def _policy(described: dict, own: list[TargetColumn]) -> tuple:

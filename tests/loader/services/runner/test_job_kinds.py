@@ -1,6 +1,5 @@
 """Every registered kind of job, submitted by its service and performed by a worker."""
 
-from types import SimpleNamespace
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -13,8 +12,10 @@ from architecture.services.states import current_environment
 from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user
+from elevata.core.registry import Registered
 from elevata.jobs import registry
 from elevata.jobs.models import Job
+from elevata.jobs.registry import Handler
 from elevata.notifications.deliveries import Outcome
 from elevata.notifications.models import Delivery
 from elevata.ops.checks import job_kinds_are_unique
@@ -22,6 +23,7 @@ from loader import tasks
 from loader.domain.dependencies import Scope
 from loader.models import LoadRun
 from loader.services.loads.load_runs import request_load_run
+from loader.services.loads.load_work import perform_load_run
 from loader.services.maintenance.acceptances import request_accept
 from loader.services.maintenance.compactions import request_compaction
 from loader.services.maintenance.history_batches import request_history_batch
@@ -146,8 +148,9 @@ def test_runs_and_reads_share_no_kind():
 
 
 def test_a_kind_that_is_registered_twice_is_reported_at_the_start(monkeypatch):
-    handler = SimpleNamespace(kinds=("load",))
-    monkeypatch.setattr("loader.jobs.HANDLERS", (handler, handler))
+    handlers: Registered[Handler] = Registered()
+    handlers.add(Handler(("load",), perform_load_run), Handler(("load", "prune"), perform_load_run))
+    monkeypatch.setattr(registry, "HANDLERS", handlers)
     registry.handlers.cache_clear()
     try:
         with pytest.raises(ImproperlyConfigured, match="the job kind 'load' is registered twice"):
