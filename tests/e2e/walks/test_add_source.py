@@ -5,9 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from django.utils import timezone
 from playwright.sync_api import expect
 
 from elevata.accounts.roles import Role
+from elevata.jobs.models import Worker
 from loader.models import LoadRun, ReadRequest
 from metadata.models import SourceDataset, System, TargetDataset
 from tests.architecture.world import person
@@ -43,6 +45,8 @@ def finish_load(name: str, rows: int) -> None:
     run, dataset = LoadRun.objects.get(), TargetDataset.objects.get(name=name)
     DatasetRunFactory(run=run, dataset=dataset, counts={"rows": rows, "new": rows})
     LoadRun.objects.update(status="succeeded")
+    # The steps before may have taken longer than a worker may be silent.
+    Worker.objects.update(heartbeat_at=timezone.now())
 
 
 def answer_read(columns: list[str], *rows: list) -> None:
