@@ -57,7 +57,7 @@ test-nightly: setup-tests check ## every test, the long ones too
 	@$(BOOTSTRAP) setup --with-object-store
 	@$(SUITE) nightly
 
-coverage: ## branch coverage of the pure tests and those with a database; its floor is fail_under in pyproject.toml
+coverage: ## branch coverage of the pure tests and those with a database
 	@$(BOOTSTRAP) setup --with-tests
 	@$(RUN) -m coverage erase
 	@ELEVATA_TEST_SERVICES=embedded $(RUN) -m coverage run -m pytest -p no:cacheprovider -m "$(COVERED)"
