@@ -110,10 +110,10 @@ def wait_until(condition: Callable[[], object], seconds: float = 10.0) -> None:
 def lives(pid: int) -> bool:
     """Return True if the process runs and is no zombie."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        # Between opening and reading the file the process can end: then the read has no process to look up.
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
         return False
-    stat = Path(f"/proc/{pid}/stat").read_text()
     return stat.rpartition(")")[2].split()[0] != "Z"
 
 
