@@ -83,8 +83,17 @@ def masking_for(user: Any, dataset: TargetDataset, table: TableSpec, *environmen
     if user is None or may_read_sensitive(user, dataset, *environments):
         return None
     base = dataset.history_of or dataset
-    secret = salted_hmac("loader.masking", "keys", algorithm="sha256").hexdigest()
-    return masking_of(table, sensitive_of(classification(base)), HistoryPolicy.from_dict(base.history_policy), secret)
+    policy = HistoryPolicy.from_dict(base.history_policy)
+    return masking_of(table, sensitive_of(classification(base)), policy, _secret("keys"))
+
+
+def entry_secret() -> str:
+    """Return the secret of the tokens that name quarantined rows."""
+    return _secret("entries")
+
+
+def _secret(purpose: str) -> str:
+    return salted_hmac("loader.masking", purpose, algorithm="sha256").hexdigest()
 
 
 def sensitive_of(classification: Classification) -> Sensitive:
