@@ -8,6 +8,7 @@ from rest_framework import serializers
 from elevata.accounts.permissions import current_actor
 from loader.domain.dependencies import KINDS
 from loader.models import DatasetRun, LoadRun, MaintenanceRecord, RunEvent
+from loader.selectors.readable_windows import with_readable_windows
 from loader.services.loads.attempts import record_artifact
 from loader.services.reads.read_permissions import readable_error
 
@@ -158,10 +159,15 @@ class LoadRunSerializer(LoadRunListSerializer):
     details = serializers.DictField(
         read_only=True, help_text="What was asked, the Delta versions of the tables, and how commits were made."
     )
-    datasets = DatasetRunSerializer(many=True, read_only=True)
+    datasets = serializers.SerializerMethodField()
 
     class Meta(LoadRunListSerializer.Meta):
         fields = (*LoadRunListSerializer.Meta.fields, "details", "datasets")
+
+    @extend_schema_field(DatasetRunSerializer(many=True))
+    def get_datasets(self, run: LoadRun) -> list[dict[str, Any]]:
+        rows = with_readable_windows(run, run.datasets.all(), current_actor().user)
+        return DatasetRunSerializer(rows, many=True, context=self.context).data
 
 
 class RunEventSerializer(serializers.ModelSerializer):

@@ -13,7 +13,8 @@ from elevata.core.canonical_json import sha256_hex
 from elevata.jobs import states
 from elevata.jobs.models import Job, status_choices
 from loader.domain.run_states import ACCEPTABLE, DATASET_STEPS, further_counts
-from loader.domain.sources.marks import MAX_SINCE, window_text
+from loader.domain.sources.marks import MAX_SINCE
+from loader.domain.sources.window_texts import window_text
 from loader.domain.vacuum import SAFE_HOURS
 
 

@@ -50,15 +50,18 @@ class Classification:
     """Stable keys of a dataset's columns, including retired ones: the sensitive columns, and all columns.
 
     ``sensitive_present`` are the names of the sensitive columns in lower case, ``sensitive_names`` also their former
-    names. ``sensitive_read`` also has the sensitive columns of the tables and sources that the dataset reads, directly
-    or through views: its filter may use them.
+    names; ``other_names`` are the present and former names that only other columns have or had. ``sensitive_read``
+    also has the sensitive columns of the tables and sources that the dataset reads, directly or through views: its
+    filter may use them. ``other_read`` are the names that only other columns of these have or had.
     """
 
     sensitive: frozenset[str] = frozenset()
     known: frozenset[str] = frozenset()
     sensitive_present: frozenset[str] = frozenset()
     sensitive_names: frozenset[str] = frozenset()
+    other_names: frozenset[str] = frozenset()
     sensitive_read: frozenset[str] = frozenset()
+    other_read: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -132,10 +135,12 @@ def classifications(datasets: Collection[int], before: Before | None = None) -> 
 
     def found(pk: int) -> Classification:
         known = own.get((_TARGET, pk), ())
-        read = (column_id for dataset in reader.read_by((_TARGET, pk), inputs) for column_id in own.get(dataset, ()))
+        read = {column_id for dataset in reader.read_by((_TARGET, pk), inputs) for column_id in own.get(dataset, ())}
+        sensitive_read = frozenset(name for each in read & sensitive for name in columns[each].names)
         return replace(
             _of([columns[each] for each in known], [columns[each] for each in known if each in sensitive]),
-            sensitive_read=frozenset(name for each in read if each in sensitive for name in columns[each].names),
+            sensitive_read=sensitive_read,
+            other_read=frozenset(name for each in read for name in columns[each].names) - sensitive_read,
         )
 
     return {pk: found(pk) for pk in datasets}
@@ -143,11 +148,13 @@ def classifications(datasets: Collection[int], before: Before | None = None) -> 
 
 def _of(columns: Iterable[_Column], sensitive: Collection[_Column]) -> Classification:
     known = list(columns)
+    sensitive_names = frozenset(name for column in sensitive for name in column.names)
     return Classification(
         sensitive=frozenset(column.key for column in sensitive),
         known=frozenset(column.key for column in known),
         sensitive_present=frozenset(column.names[0] for column in sensitive),
-        sensitive_names=frozenset(name for column in sensitive for name in column.names),
+        sensitive_names=sensitive_names,
+        other_names=frozenset(name for column in known for name in column.names) - sensitive_names,
     )
 
 

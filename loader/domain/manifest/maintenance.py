@@ -50,8 +50,9 @@ class AcceptManifest:
 class QuarantineManifest:
     """Decision on waiting rows of a dataset's quarantine: ``decision`` is release or drop.
 
-    ``dataset`` is the stable key of the dataset and its table. ``entries`` are the rows' identities, ``of_run`` limits
-    them to a run; without either, all waiting rows are meant. ``sensitive`` as in ``RawcoreLoad``.
+    ``dataset`` is the stable key of the dataset and its table. ``entries`` are the rows' tokens, computed with
+    ``secret``, ``of_run`` limits them to a run; without either, all waiting rows are meant. ``sensitive`` as in
+    ``RawcoreLoad``.
     """
 
     run_id: str
@@ -61,6 +62,7 @@ class QuarantineManifest:
     entries: tuple[str, ...] = ()
     of_run: str = ""
     sensitive: tuple[str, ...] = ()
+    secret: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Masking: columns of a table for one reader, and refusals without values.
 
-Pure. A column is unmasked, hashed with a secret, or masked. A column that is not described is masked, since its
-sensitivity is unknown. A hash of a sensitive key is hashed again with a secret, because a plain hash would confirm a
-guessed key.
+Pure. A column is unmasked, hashed with a secret, or masked. A column that is not described, by its stable key or by a
+present or former name, is masked, since its sensitivity is unknown. A hash of a sensitive key is hashed again with a
+secret, because a plain hash would confirm a guessed key.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -16,6 +16,7 @@ from loader.domain.queries.query_results import ORIGIN, rows_kind
 from loader.domain.queries.row_selection import RowSelection
 from loader.domain.refusals import SAID, Refusal
 from metadata.domain.history.history_policy import HistoryPolicy
+from metadata.domain.state import ColumnState
 
 # Purposes of columns with the time by which versions are dated.
 _DATED = ("started_at", "ended_at", "updated_at", "event_at")
@@ -31,14 +32,25 @@ _SELECTED = ("sample", "as_of", "changes")
 
 @dataclass(frozen=True)
 class Sensitive:
-    """Stable keys and current names (lower case) of a dataset's sensitive columns, and stable keys of all columns."""
+    """Stable keys and current names (lower case) of a dataset's sensitive columns, and stable keys of all columns.
+
+    ``other_names`` are the present and former names of the other columns that no sensitive column has or had.
+    """
 
     keys: frozenset[str]
     names: frozenset[str]
     known_keys: frozenset[str]
+    other_names: frozenset[str] = frozenset()
 
-    def has(self, column: ColumnSpec) -> bool:
-        return column.key in self.keys or column.name.lower() in self.names
+    def has(self, column: ColumnSpec | ColumnState) -> bool:
+        """Return True for a sensitive column, and for one that neither its key nor its name proves to be none.
+
+        An environment may have other stable keys, and names from before a rename.
+        """
+        name = column.name.lower()
+        if column.key in self.keys or name in self.names:
+            return True
+        return column.key not in self.known_keys and name not in self.other_names
 
 
 def masking_of(table: TableSpec, sensitive: Sensitive, policy: HistoryPolicy, secret: str) -> Masking:
@@ -63,8 +75,10 @@ def masking_of(table: TableSpec, sensitive: Sensitive, policy: HistoryPolicy, se
 
 
 def _is_dated_by_sensitive(table: TableSpec, sensitive: Sensitive, policy: HistoryPolicy) -> bool:
+    """Return True if a sensitive column dates the versions; the table may still have its former name."""
     name = (policy.time_column or "").lower()
-    return any(column.name.lower() == name and sensitive.has(column) for column in table.columns)
+    described = table.of_purpose("business_key", "attribute")
+    return name in sensitive.names or any(column.name.lower() == name and sensitive.has(column) for column in described)
 
 
 def without_values(refusal: Refusal, sensitive: Collection[str]) -> Refusal:

@@ -14,7 +14,6 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from elevata.core.words import counted
 from loader.domain.manifest.sources import SourceSpec
 from loader.domain.refusals import Refusal
 from loader.domain.sources.mark_limits import (
@@ -355,19 +354,6 @@ def finish_window(
     lowest = {name: measure.lowest(name) for name in start}
     again = bool(start) and all(low is not None and low <= _parsed(start[name]) for name, low in lowest.items())
     return replace(made, end=_combined(max, (start, made.end)), is_repeated=again)
-
-
-def window_text(window: Mapping[str, Any]) -> str:
-    """Return the window of a dataset's run in words: ``read from n 7, up to n 9``."""
-    if not window:
-        return ""
-    start, end = (
-        ", ".join(f"{name} {text}" for name, text in (window.get(key) or {}).items()) for key in ("from", "to")
-    )
-    text = "read whole" if window.get("from") is None else f"read from {start}" if start else "read"
-    text = f"{text}, up to {end}" if end else f"{text}, no rows"
-    ahead = sum((window.get(AHEAD) or {}).values())
-    return f"{text}, and {counted(ahead, 'row')} ahead" if ahead else text
 
 
 def _texts(values: Mapping[str, Value]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from loader.models import LoadRun
 from loader.services.loads.load_runs import Asked, RequestedRun, request_run
 from loader.services.loads.plans import plan_named
 from loader.services.maintenance.work import RunWork, check_reason, loaded_dataset, scope_of
-from loader.services.reads.read_permissions import SensitiveNames, sensitive_columns
+from loader.services.reads.read_permissions import SensitiveNames, entry_secret, sensitive_columns
 
 
 def request_quarantine(
@@ -28,7 +28,8 @@ def request_quarantine(
 ) -> RequestedRun:
     """Request that waiting rows of a dataset's quarantine are released into the next load, or dropped.
 
-    ``entries`` are their identities; without any, all waiting rows are meant, or those of the run ``of_run``.
+    ``entries`` are their tokens, as a read of the quarantine shows them; without any, all waiting rows are meant, or
+    those of the run ``of_run``.
     """
     check_reason(reason)
     state = loaded_dataset(dataset)
@@ -64,4 +65,5 @@ def quarantine_manifest(work: RunWork) -> QuarantineManifest:
         entries=tuple(asked["entries"]),
         of_run=asked["of_run"],
         sensitive=tuple(sorted(sensitive.get(state.key, SensitiveNames()).names)),
+        secret=entry_secret(),
     )

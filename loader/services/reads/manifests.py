@@ -33,7 +33,14 @@ from loader.services.quality import quality_arguments, stored_profile
 from loader.services.reads.exports import export_file
 from loader.services.reads.origins import descendants_manifest, origin_manifest
 from loader.services.reads.queries import SQL, query_manifest, view_sources
-from loader.services.reads.read_permissions import environments_of, masking_for, may_read, must_read, other_environments
+from loader.services.reads.read_permissions import (
+    entry_secret,
+    environments_of,
+    masking_for,
+    may_read,
+    must_read,
+    other_environments,
+)
 from loader.services.reads.read_requests import (
     CHECK,
     CHECK_SAMPLES,
@@ -41,6 +48,7 @@ from loader.services.reads.read_requests import (
     LONG,
     PROFILE,
     QUALITY,
+    QUARANTINED,
 )
 from loader.services.reads.trials import TRY_MODEL, trial_manifest
 from loader.services.sources.specs import source_datasets, source_of, source_spec
@@ -137,6 +145,8 @@ def _table_manifest(read: ReadRequest, arguments: dict[str, Any], *, timeout_sec
     if read.kind == QUALITY:
         arguments = quality_arguments(state, environment=read.environment, user=read.requested_by)
         arguments["sensitive"] = sorted(classification(read.dataset).sensitive_names)
+    if read.kind == QUARANTINED:
+        arguments["secret"] = entry_secret()
     if read.kind == PROFILE:
         known = stored_profile(read.dataset, read.environment, masked=masking is not None)
         arguments = {"known_version": known.table_version} if known is not None else {}

@@ -22,7 +22,7 @@ from loader.domain.queries.query_results import COMPARE, rows_of
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from metadata.domain.history.history_policy import HistoryPolicy
-from metadata.domain.state import ColumnState, DatasetState
+from metadata.domain.state import DatasetState
 from metadata.models import SourceDataset, System, TargetDataset
 from metadata.permissions import place_of_data, place_of_schemas
 from metadata.selectors.classification import Classification, classification, classifications
@@ -83,13 +83,23 @@ def masking_for(user: Any, dataset: TargetDataset, table: TableSpec, *environmen
     if user is None or may_read_sensitive(user, dataset, *environments):
         return None
     base = dataset.history_of or dataset
-    secret = salted_hmac("loader.masking", "keys", algorithm="sha256").hexdigest()
-    return masking_of(table, sensitive_of(classification(base)), HistoryPolicy.from_dict(base.history_policy), secret)
+    policy = HistoryPolicy.from_dict(base.history_policy)
+    return masking_of(table, sensitive_of(classification(base)), policy, _secret("keys"))
+
+
+def entry_secret() -> str:
+    """Return the secret of the tokens that name quarantined rows."""
+    return _secret("entries")
+
+
+def _secret(purpose: str) -> str:
+    return salted_hmac("loader.masking", purpose, algorithm="sha256").hexdigest()
 
 
 def sensitive_of(classification: Classification) -> Sensitive:
     """Return a classification in the type of the loader's rules."""
-    return Sensitive(classification.sensitive, classification.sensitive_present, classification.known)
+    present, others = classification.sensitive_present, classification.other_names
+    return Sensitive(classification.sensitive, present, classification.known, others)
 
 
 def sensitive_columns(states: Iterable[DatasetState]) -> dict[str, SensitiveNames]:
@@ -104,7 +114,7 @@ def sensitive_columns(states: Iterable[DatasetState]) -> dict[str, SensitiveName
     }
     return {
         pks[pk]: SensitiveNames(
-            frozenset(column.key for column in described[pks[pk]].columns if _is_sensitive(column, classified))
+            frozenset(column.key for column in described[pks[pk]].columns if sensitive_of(classified).has(column))
             | classified.sensitive,
             classified.sensitive_read,
         )
@@ -116,7 +126,7 @@ def hidden_names(state: DatasetState, names: SensitiveNames) -> frozenset[str]:
     """Return names in lower case of a dataset's sensitive columns and of the columns of its tables that hash them."""
     if not names.keys:
         return names.names
-    sensitive, policy = Sensitive(names.keys, frozenset(), frozenset()), HistoryPolicy.from_dict(state.history_policy)
+    sensitive, policy = _sensitive_of_state(state, names.keys), HistoryPolicy.from_dict(state.history_policy)
     hidden = set(names.names)
     for table in tables_of(state):
         hidden |= {column.name.lower() for column in table.columns}.difference(
@@ -125,8 +135,9 @@ def hidden_names(state: DatasetState, names: SensitiveNames) -> frozenset[str]:
     return frozenset(hidden)
 
 
-def _is_sensitive(column: ColumnState, classified: Classification) -> bool:
-    return column.key in classified.sensitive or column.name.lower() in classified.sensitive_present
+def _sensitive_of_state(state: DatasetState, keys: frozenset[str]) -> Sensitive:
+    """Return the sensitive columns of a state by the stable keys of its columns."""
+    return Sensitive(keys, frozenset(), frozenset(column.key for column in state.columns))
 
 
 def sensitive_keys(environment: Environment, datasets: Collection[str]) -> tuple[str, ...]:
@@ -136,7 +147,7 @@ def sensitive_keys(environment: Environment, datasets: Collection[str]) -> tuple
     keys = {key for names in sensitive_by_dataset.values() for key in names.keys}
     for state in states:
         if state.key in sensitive_by_dataset and sensitive_by_dataset[state.key].keys:
-            sensitive = Sensitive(sensitive_by_dataset[state.key].keys, frozenset(), frozenset())
+            sensitive = _sensitive_of_state(state, sensitive_by_dataset[state.key].keys)
             policy = HistoryPolicy.from_dict(state.history_policy)
             for table in tables_of(state):
                 shown = masking_of(table, sensitive, policy, "").shown

@@ -167,6 +167,7 @@ def check(spark: SparkSession, warehouse: str, manifest: CheckManifest, job_grou
             "rawcore_version": versions[1],
             "versions": count,
             "findings": findings,
+            **_shown_columns(findings, manifest),
             "rawcore_behind": any(finding["code"].startswith("RAWCORE") for finding in findings)
             and _sequence(rawcore) < _sequence(history),
         }
@@ -458,8 +459,23 @@ def _findings(broken: DataFrame, manifest: CheckManifest) -> list[dict]:
     ]
 
 
+def _shown_columns(findings: list[dict], manifest: CheckManifest) -> dict:
+    """Return the columns whose values the samples show and their number, as answers with rows have them.
+
+    The answer is withheld by them once a column is classified.
+    """
+    rows = sum(len(finding["samples"]) for finding in findings)
+    names = [column.name for column in manifest.history.of_purpose("business_key")]
+    dated_by = HistoryPolicy.from_dict(manifest.policy).time_column
+    names += [dated_by] if dated_by is not None else []
+    masked = [name for name in names if name.lower() in manifest.sensitive]
+    return {"columns": names if rows else [], "masked": masked if rows else [], "rows": rows}
+
+
 def _samples(broken: DataFrame, manifest: CheckManifest) -> dict[str, list[dict]]:
     names = [column.name for column in manifest.history.of_purpose("business_key")]
+    dated_by = HistoryPolicy.from_dict(manifest.policy).time_column or ""
+    is_start_masked = dated_by.lower() in manifest.sensitive
     place = F.row_number().over(Window.partitionBy("code").orderBy("key", "start"))
     chosen = broken.withColumn("place", place).where(F.col("place") <= manifest.samples).orderBy("code", "place")
     samples: dict[str, list[dict]] = {}
@@ -468,5 +484,6 @@ def _samples(broken: DataFrame, manifest: CheckManifest) -> dict[str, list[dict]
             name: MASK if name.lower() in manifest.sensitive else value
             for name, value in zip(names, row["key"], strict=True)
         }
-        samples.setdefault(row["code"], []).append({"key": key} | ({"start": row["start"]} if row["start"] else {}))
+        start = MASK if is_start_masked else row["start"]
+        samples.setdefault(row["code"], []).append({"key": key} | ({"start": start} if row["start"] else {}))
     return samples

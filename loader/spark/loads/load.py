@@ -3,17 +3,16 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import partial
-from typing import Any
 
 from pyspark.sql import SparkSession
 
 from loader.domain.manifest.loads import LoadManifest, ModelLoad, RawcoreLoad, RawLoad
 from loader.domain.queries.masking import without_values
 from loader.domain.refusals import NO_ACCESS, Refusal, cause_of
-from loader.domain.sources.marks import AHEAD
+from loader.domain.sources.window_texts import without_values as without_hidden
 from loader.spark.loads.datasets import Canceled, Outcome, Task, check_before_load, load_raw, load_rawcore
 from loader.spark.loads.models import load_model
 from loader.spark.loads.small_loads import PreparedLoad, prepare_small_loads
@@ -217,19 +216,10 @@ class LoadAttempt:
             crowded=crowded or None,
             version_before=outcome.version_before,
             version_after=outcome.version_after,
-            window=without_values_of(outcome.window, self._sensitive[dataset]) or None,
+            window=without_hidden(outcome.window, self._sensitive[dataset].__contains__) or None,
             seconds=round(time.monotonic() - started, 3) if started is not None else None,
         )
         return status
-
-
-def without_values_of(window: Mapping[str, Any], sensitive: Collection[str]) -> dict[str, Any]:
-    """Return the watermark values between which a source was read, without those of sensitive columns."""
-
-    def shown(values: Mapping[str, Any]) -> dict[str, Any]:
-        return {column: "hidden" if column.lower() in sensitive else text for column, text in values.items()}
-
-    return {name: values if name == AHEAD else values and shown(values) for name, values in window.items()}
 
 
 def unreadable_table(warehouse: str, key: str, failure: Exception, *, name: str = "") -> Refusal:

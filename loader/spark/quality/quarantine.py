@@ -293,10 +293,11 @@ def decide(context: MaintenanceContext, manifest: QuarantineManifest) -> dict[st
         context.after(name, table)
         return done
     chosen = f"state = '{WAITING}'" if manifest.decision == RELEASE else f"state IN ('{WAITING}', '{REFUSED}')"
-    if manifest.entries:
-        chosen += f" AND entry_id IN ({', '.join(map(quote_text, manifest.entries))})"
     if manifest.of_run:
         chosen += f" AND run_id = {quote_text(manifest.of_run)}"
+    if manifest.entries:
+        ids = _entries_of(table.frame().where(chosen), manifest)
+        chosen += f" AND entry_id IN ({', '.join(map(quote_text, ids)) or 'NULL'})"
     count = table.frame().where(chosen).count()
     if not count:
         raise _nothing(manifest)
@@ -312,6 +313,23 @@ def decide(context: MaintenanceContext, manifest: QuarantineManifest) -> dict[st
     return counts
 
 
+def _entries_of(rows: DataFrame, manifest: QuarantineManifest) -> list[str]:
+    """Return the entries of rows that have the chosen tokens.
+
+    The table's statements name the entries, so that the secret is not in the log of the table.
+    """
+    chosen = rows.where(entry_token(manifest.secret).isin(*manifest.entries)).select("entry_id").distinct()
+    return sorted(row.entry_id for row in chosen.collect())
+
+
+def entry_token(secret: str) -> Column:
+    """Return the token of an entry that readers see and decisions name.
+
+    The entry itself is a hash of all values of its row, which would confirm guessed values that are masked.
+    """
+    return F.sha2(F.concat_ws(" ", F.lit(secret), F.col("entry_id")), 256)
+
+
 def _nothing(manifest: QuarantineManifest) -> Refusal:
     return Refusal(
         "NOTHING_QUARANTINED",
@@ -320,11 +338,14 @@ def _nothing(manifest: QuarantineManifest) -> Refusal:
     )
 
 
-def waiting_rows(session: SparkSession, warehouse: str, spec: TableSpec, run_id: str = "") -> DataFrame | None:
+def waiting_rows(
+    session: SparkSession, warehouse: str, spec: TableSpec, *, secret: str, run_id: str = ""
+) -> DataFrame | None:
     """Return the waiting rows of a dataset's quarantine with its present columns as text; None without a table.
 
     With ``run_id`` only those of this run, or of the delivery that it refused. Columns of the quarantine itself come
-    first: entry, run, time and reasons; for a raw dataset also file, row and the text of a malformed record.
+    first: token of the entry, computed with the secret, run, time and reasons; for a raw dataset also file, row and
+    the text of a malformed record.
     """
     table = quarantine_table(session, warehouse, spec.key)
     if not table.exists():
@@ -337,7 +358,7 @@ def waiting_rows(session: SparkSession, warehouse: str, spec: TableSpec, run_id:
     places = (FILE, ROW, RECORD_TEXT) if spec.kind == "raw" else ()
     in_order = (FILE, F.col(ROW).cast("bigint")) if places else ()
     return rows.select(
-        F.col("entry_id").alias("__entry"),
+        entry_token(secret).alias("__entry"),
         F.col("run_id").alias("__run"),
         F.col("quarantined_at").cast("string").alias("__at"),
         F.concat_ws(", ", "reasons").alias("__reasons"),

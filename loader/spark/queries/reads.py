@@ -20,8 +20,9 @@ Kinds and their arguments:
                                              those of the version that was valid then
     descendants run_id, file, row            what tables have under the keys of one delivered row (same module)
     discover    (source)                     columns and inferred types of a file
-    quarantine  limit, run_id                waiting rows of the dataset's quarantine, newest first; of one run, also
-                                             those of a raw dataset's delivery that it refused
+    quarantine  limit, run_id, secret        waiting rows of the dataset's quarantine, newest first; of one run, also
+                                             those of a raw dataset's delivery that it refused; ``secret``: of the
+                                             tokens by which decisions name them
     profile     known_version                profile of the table (``loader.spark.quality.profiles``); ``unchanged`` if
                                              the table still has the version that is known
     quality     checks, at                   results of quality checks (CheckSpec as JSON) on the table as it is
@@ -213,7 +214,9 @@ def _quarantined(spark: SparkSession, warehouse: str, manifest: ReadManifest) ->
     The text of a malformed record is masked for every reader without the permission to read sensitive values: it may
     have columns that nobody described.
     """
-    frame = waiting_rows(spark, warehouse, manifest.table, manifest.arguments.get("run_id", ""))
+    arguments = manifest.arguments
+    run_id = arguments.get("run_id", "")
+    frame = waiting_rows(spark, warehouse, manifest.table, secret=arguments["secret"], run_id=run_id)
     if frame is None:
         return {"table_version": -1, "columns": [], "rows": [], "truncated": False, "masked": []}
     names = _masked_columns(manifest)
@@ -222,7 +225,7 @@ def _quarantined(spark: SparkSession, warehouse: str, manifest: ReadManifest) ->
         *(F.lit(None).alias(name) if name in names else F.col(quote_identifier(name)) for name in frame.columns)
     )
     version = quarantine_table(spark, warehouse, manifest.table.key).version()
-    return {"table_version": version, **_rows(shown, manifest.arguments, names, most=MOST_QUARANTINED)}
+    return {"table_version": version, **_rows(shown, arguments, names, most=MOST_QUARANTINED)}
 
 
 def _masked_columns(manifest: ReadManifest) -> list[str]:

@@ -31,6 +31,7 @@ from loader.domain.run_states import BRINGING
 from loader.domain.sources.marks import BACKWARDS
 from loader.models import DatasetRun, LoadRun
 from loader.selectors.quality_results import results_of_run
+from loader.selectors.readable_windows import with_readable_windows
 from loader.selectors.run_picture import Part, RunPicture, parts_of
 from loader.selectors.runs import executions_of, run_events, usual_seconds
 from loader.services.maintenance.approvals import missing_approvals
@@ -199,7 +200,7 @@ def _layers(state: RunState, page: Page, user: Any) -> list[tuple[str, list[dict
     rows = DatasetRun.objects.filter(run=run, dataset_key__in=list(page.object_list)).order_by("ordinal", "pk")
     checks = results_of_run(run.pk, page.object_list, user)
     layers: dict[str, list[dict[str, Any]]] = {}
-    for row in rows.select_related("dataset__schema", "reverted_by"):
+    for row in with_readable_windows(run, rows.select_related("dataset__schema", "reverted_by"), user):
         key = str(row.dataset_key)
         waiting = row.depends_on if row.status == DatasetRun.Status.QUEUED else []
         layers.setdefault(row.kind, []).append(

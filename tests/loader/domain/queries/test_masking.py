@@ -14,7 +14,8 @@ from tests.loader.harness import Dataset, stable
 def table_of(sensitive: str, policy: dict | None = None, kind: str = "history_spec"):
     item = Dataset(None, None, columns={"id": "integer", "v": "string", "at": "timestamp"}, policy=policy or {})
     keys = {name: stable("item", name) for name in ("id", "v", "at")}
-    classification = Sensitive(frozenset({keys[sensitive]}), frozenset({sensitive}), frozenset(keys.values()))
+    others = frozenset(keys) - {sensitive}
+    classification = Sensitive(frozenset({keys[sensitive]}), frozenset({sensitive}), frozenset(keys.values()), others)
     table = getattr(item, kind)
     return table, masking_of(table, classification, HistoryPolicy.from_dict(policy or {}), "secret")
 
@@ -85,6 +86,33 @@ def test_read_of_versions_dated_by_a_sensitive_column_is_refused():
     with pytest.raises(Refusal, match="dated"):
         must_not_tell("origin", {"at": "2024-01-01"}, table, masking)
     assert shown(table, masking)["history_key"] == "hashed"
+
+
+def test_versions_dated_by_a_sensitive_column_are_masked_while_the_table_has_its_former_name():
+    policy = {"input": "effective", "time": "at"}
+    table, _ = table_of("at", policy)
+    keys = {name: stable("item", name) for name in ("id", "v", "at")}
+    others = frozenset({"id", "v"})
+    renamed = Sensitive(frozenset({keys["at"]}), frozenset({"moment"}), frozenset(keys.values()), others)
+    masking = masking_of(table, renamed, HistoryPolicy.from_dict(policy | {"time": "moment"}), "secret")
+    assert {shown(table, masking)[name] for name in ("at", "started_at", "ended_at")} == {"masked"}
+
+
+@pytest.mark.parametrize(
+    ("names", "other_names", "masked"),
+    [
+        ({"v"}, {"id", "at"}, {"v"}),
+        ({"now"}, {"id", "at"}, {"v"}),  # v is a former name of it
+        ({"now"}, {"id", "at", "v"}, set()),
+        (set(), set(), {"id", "v", "at"}),
+    ],
+)
+def test_columns_with_unknown_stable_keys_are_shown_only_by_names_of_other_columns(names, other_names, masked):
+    table, _ = table_of("v")
+    described = Sensitive(frozenset({"k"}), frozenset(names), frozenset({"k", "l"}), frozenset(other_names))
+    masking = masking_of(table, described, HistoryPolicy.from_dict({}), "secret")
+    states = shown(table, masking)
+    assert {name for name in ("id", "v", "at") if states[name] != "shown"} == masked
 
 
 def test_mask_of_a_changed_value_contains_the_mask():

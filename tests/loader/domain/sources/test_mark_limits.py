@@ -24,8 +24,8 @@ from loader.domain.sources.marks import (
     advance_mark,
     finish_window,
     value_of,
-    window_text,
 )
+from loader.domain.sources.window_texts import window_text
 from metadata.domain.sources.intake import Intake
 
 SOURCE = SourceSpec("erp.orders", "orders", "parquet", (DeliveredColumn("k", "n", "bigint"),))

@@ -8,6 +8,8 @@ from loader.domain.refusals import Refusal
 from loader.models import MaintenanceRecord
 from loader.services.loads.load_work import perform_load_run
 from loader.services.maintenance.quarantine import request_quarantine
+from loader.services.reads.manifests import read_manifest
+from loader.services.reads.read_requests import request_read
 from metadata.models import SourceDataset
 from tests.loader.airports import target
 
@@ -39,6 +41,15 @@ def test_a_decision_is_performed_by_the_runner_and_sealed(runner, script):
     record = MaintenanceRecord.objects.get(run=run)
     assert record.document["asked"] == {"decision": "release", "entries": [ENTRY], "of_run": ""}
     assert run.datasets.get().sequence is None
+
+
+def test_a_decision_and_a_read_of_the_quarantine_have_the_same_secret(eve, runner, script):
+    perform_load_run(run_pk=decide(entries=[ENTRY]).pk, worker="w1", runner=runner)
+    secret = script.seen("quarantine_decision")[0]["body"]["secret"]
+    read = request_read(kind="quarantine", dataset=target(AIRPORT), user=eve, wake_worker=False).read
+    assert len(secret) == 64
+    assert read_manifest(read=read).arguments["secret"] == secret
+    assert secret not in str(read.arguments)
 
 
 def test_unreadable_source_of_another_dataset_does_not_fail_the_decision(airports, runner):

@@ -1,5 +1,6 @@
 """Invalid histories: every broken invariant is found on the real table, and nothing else."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -8,6 +9,7 @@ from loader.domain.reference import violations
 from loader.domain.refusals import Refusal
 from loader.spark.historization import invariants
 from metadata.domain.history.history_policy import HistoryPolicy
+from metadata.domain.sensitivity import MASK
 from tests.fixtures.spark import by_night, held_in_memory
 from tests.loader.history_rows import WrittenHistory, version
 
@@ -243,3 +245,19 @@ def test_check_reports_wrong_active_flags_with_a_limited_number_of_samples(writt
         version(4, A, B, "deleted", active=None),
     )
     assert found(history, samples=2) == {"ACTIVE": {2, 3}}
+
+
+def test_check_masks_starts_that_a_sensitive_column_dates(written):
+    columns = {"id": "integer", "v": "string", "born": "date"}
+    history = written(policy={"input": "effective", "time": "born"}, columns=columns)
+    history.write(version(1, A, A, "deleted", born=A), rawcore=[])
+
+    def answer(*sensitive: str) -> tuple:
+        manifest = replace(history.manifest(), sensitive=sensitive)
+        checked = invariants.check(history.spark, history.warehouse, manifest, "check")
+        (sample,) = next(finding["samples"] for finding in checked["findings"] if finding["code"] == "EMPTY_INTERVAL")
+        return sample["key"]["id"], sample["start"][:10], checked["columns"], checked["masked"]
+
+    assert answer() == ("1", A, ["id", "born"], [])
+    assert answer("born") == ("1", MASK, ["id", "born"], ["born"])
+    assert answer("id", "born") == (MASK, MASK, ["id", "born"], ["id", "born"])

@@ -7,7 +7,7 @@ import pytest
 
 from architecture.domain.tables import raw_table
 from loader.domain.manifest.maintenance import QuarantineManifest
-from loader.domain.manifest.reads import ReadManifest
+from loader.domain.manifest.reads import Masking, ReadManifest
 from loader.domain.refusals import Refusal
 from loader.spark.maintenance.compaction import MaintenanceContext
 from loader.spark.maintenance.maintenance_runs import perform_run
@@ -18,6 +18,7 @@ from tests.loader.quality import COLUMNS, DAY, check, load, row
 
 pytestmark = [pytest.mark.spark, pytest.mark.takes(seconds=10)]
 
+SECRET = "secret of the tokens"
 NAMED = check("not_null", "quarantine", columns=["name"])
 
 
@@ -41,8 +42,16 @@ def quarantined(item: Dataset) -> list[dict]:
     return [kept.asDict() for kept in table.frame().collect()] if table.exists() else []
 
 
+def waiting(item: Dataset, masking: Masking | None = None, **arguments) -> dict:
+    """Return the answer of a read of the quarantine."""
+    arguments = {"limit": 10, "secret": SECRET} | arguments
+    manifest = ReadManifest("quarantine", table=item.rawcore_spec, arguments=arguments, masking=masking)
+    return reads.read(item.spark, item.warehouse, manifest, "job")
+
+
 def decision(item: Dataset, decision: str, run_id: str = "decided", entries: tuple = ()) -> dict[str, int]:
-    manifest = QuarantineManifest(run_id, item.state.key, item.state.qualified_name, decision, entries)
+    name = item.state.qualified_name
+    manifest = QuarantineManifest(run_id, item.state.key, name, decision, entries, secret=SECRET)
     return decide(MaintenanceContext.of(item.spark, item.warehouse, run_id, lambda _: None), manifest)
 
 
@@ -119,12 +128,27 @@ def test_unique_check_quarantines_every_row_that_repeats_a_value(item):
 
 def test_next_load_stores_a_released_row_unchanged(item):
     load(item, [row(1), row(2, name=None)], NAMED)
-    (kept,) = quarantined(item)
-    assert decision(item, "release", entries=(kept["entry_id"],)) == {"released": 1}
+    (shown,) = waiting(item)["rows"]
+    assert decision(item, "release", entries=(shown[0],)) == {"released": 1}
     event, results = load(item, [row(1), row(2, name=None), row(3, name=None)], NAMED, at=DAY[1])
     assert names(item) == {1: "a", 2: None}
     assert event["counts"]["quarantined"] == 1
     assert results["not_null"]["failed"] == 2
+
+
+@pytest.mark.parametrize("masking", [None, Masking((), (), secret="s")], ids=["steward", "masked"])
+def test_quarantine_read_shows_tokens_instead_of_hashes_of_values(item, masking):
+    load(item, [row(1), row(2, name=None), row(3, name=None)], NAMED)
+    hashes = {entry["entry_id"] for entry in quarantined(item)}
+    tokens = [shown[0] for shown in waiting(item, masking)["rows"]]
+    assert len({*tokens, *hashes}) == 4
+    with pytest.raises(Refusal, match="has no such rows in quarantine"):
+        decision(item, "release", entries=tuple(hashes))
+    assert decision(item, "release", entries=(tokens[0],)) == {"released": 1}
+    assert [shown[0] for shown in waiting(item, masking)["rows"]] == tokens[1:]
+    table = quarantine_table(item.spark, item.warehouse, item.rawcore_spec.key)
+    commits = item.spark.sql(f"DESCRIBE HISTORY {table.sql_name}").collect()
+    assert all(SECRET not in str(commit.operationParameters) for commit in commits)
 
 
 @pytest.mark.nightly
@@ -203,16 +227,14 @@ def test_quarantine_decision_runs_as_a_maintenance_run_with_table_versions(item)
 @pytest.mark.nightly
 def test_quarantine_read_returns_waiting_rows_with_their_columns(item):
     load(item, [row(1), row(2, name=None, price="7.25")], NAMED)
-    manifest = ReadManifest("quarantine", table=item.rawcore_spec, arguments={"limit": 10})
-    answer = reads.read(item.spark, item.warehouse, manifest, "job")
+    answer = waiting(item)
     assert answer["columns"] == ["__entry", "__run", "__at", "__reasons", "id", "name", "price", "at"]
     assert answer["rows"][0][3:] == ["not_null", "2", None, "7.25", "2024-01-01 00:00:00"]
 
 
 def test_quarantine_read_returns_no_rows_if_no_row_was_quarantined(item):
     load(item, [row(1)])
-    manifest = ReadManifest("quarantine", table=item.rawcore_spec)
-    assert reads.read(item.spark, item.warehouse, manifest, "job")["rows"] == []
+    assert waiting(item)["rows"] == []
 
 
 # --- rows of a delivery that do not fit the contract ---------------------------------------------
@@ -225,7 +247,8 @@ def lenient(spark, tmp_path) -> Dataset:
 
 def rejected(item: Dataset, run_id: str = "") -> list[list]:
     """Return reasons, row number and values of the rejected rows."""
-    manifest = ReadManifest("quarantine", table=raw_table(item.raw_state), arguments={"run_id": run_id, "limit": 10})
+    arguments = {"run_id": run_id, "limit": 10, "secret": SECRET}
+    manifest = ReadManifest("quarantine", table=raw_table(item.raw_state), arguments=arguments)
     answer = reads.read(item.spark, item.warehouse, manifest, "job")
     return [[row[3], *row[5:]] for row in answer["rows"]]
 

@@ -1,6 +1,8 @@
 """SQL page: editor, running and cancelling a query, results, files, and saved queries."""
 
 import io
+from dataclasses import replace
+from uuid import uuid4
 
 import pyarrow.parquet as pq
 import pytest
@@ -9,6 +11,7 @@ from django.test import Client
 
 from architecture.services.states import current_environment, write_applied
 from elevata.accounts.services.users import grant_role, set_roles
+from loader.domain.queries.masking import masked_names
 from loader.models import ReadRequest, SavedQuery
 from loader.services.reads.manifests import read_manifest
 from loader.services.reads.queries import must_still_see, query_answer, save_query
@@ -139,6 +142,25 @@ def test_masked_column_is_masked_in_expressions_of_a_query(reader: Client, perso
     shown = {column.name for column in source.table.columns if column.key in source.masking.shown}
     assert "icao" in shown
     assert "name" not in shown
+
+
+def test_columns_are_masked_by_former_and_unknown_names_where_the_environment_has_other_stable_keys(
+    person: User, published: TargetDataset
+):
+    state = next(state for state in dataset_states() if state.key == str(published.key))
+    columns = (
+        replace(column, key=str(uuid4()), name="gone" if column.name == "elevation" else column.name)
+        for column in state.columns
+    )
+    applied = replace(state, columns=tuple(columns))
+    write_applied(environment=current_environment(), state=applied, versions={}, execution=None, through=0)
+    published.columns.filter(name="name").update(pii=True, name="title", former_names=["name"])
+    made = request_query(f"SELECT * FROM {AIRPORT}", 100, user=person).read
+    (source,) = read_manifest(read=made).sources
+    described = source.table.of_purpose("business_key", "attribute")
+    masked = masked_names(described, source.masking)
+    assert sorted(masked) == ["gone", "name"]
+    assert "icao" in {column.name for column in described}
 
 
 def test_null_is_kept_in_a_query_that_uses_no_masked_column(

@@ -211,8 +211,8 @@ def test_live_part_is_sent_after_each_kind_of_change(reader: Client, warehouse: 
 @pytest.mark.parametrize(
     ("window", "shown"),
     [
-        ({"from": {"n": "7"}, "to": {"n": "9"}}, "read from n 7, up to n 9"),
-        ({"from": None, "to": {"n": "9"}}, "read whole, up to n 9"),
+        ({"from": {"elevation": "7"}, "to": {"elevation": "9"}}, "read from elevation 7, up to elevation 9"),
+        ({"from": None, "to": {"elevation": "9"}}, "read whole, up to elevation 9"),
         ({"from": None, "to": {}}, "read whole, no rows"),
     ],
 )

@@ -3,11 +3,15 @@
 from pathlib import Path
 
 import pytest
+from django.contrib.auth.models import User
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 
 from elevata.accounts.services.users import ensure_user, grant_role
 from elevata.audit.models import ChangeLogEntry
-from loader.models import DatasetRun
+from loader.models import DatasetRun, LoadRun
+from loader.selectors.readable_windows import with_readable_windows
 from metadata.domain.sensitivity import MASK
 from metadata.models import SourceColumn, SourceDataset, System, TargetDataset
 from tests.elevata.web.html import html_of
@@ -53,6 +57,54 @@ def test_faults_hide_examples_from_a_user_without_the_permission_to_read_data(el
         assert ("NULL_VALUE" in page, CUSTOMER in page, rows in page) == (True, sees, sees)
         (shown,) = (entry for entry in client.get("/api/v1/load-runs/bad/").json()["datasets"] if entry["faults"])
         assert [bool(entry.get("samples")) for entry in shown["faults"]["faults"]] == [sees, sees]
+
+
+def windows(client: Client) -> tuple[str, dict]:
+    """Return the page of the run in words, and the window of its raw dataset by REST."""
+    page = words(html_of(client.get("/load-runs/good/")))
+    (window,) = (row["window"] for row in client.get("/api/v1/load-runs/good/").json()["datasets"] if row["window"])
+    return page, window
+
+
+def test_watermark_values_are_shown_only_with_the_permission_to_read_data(elsewhere: Client, reader: Client):
+    window = {"from": {"elevation": "7"}, "to": {"elevation": "9"}, "ahead": {"elevation": 2}}
+    DatasetRun.objects.filter(run__run_id="good", kind="raw").update(window=window)
+    page, shown = windows(reader)
+    assert "read from elevation 7, up to elevation 9, and 2 rows ahead" in page
+    assert (shown["from"], shown["to"]) == (window["from"], window["to"])
+    page, shown = windows(elsewhere)
+    assert "read from elevation hidden, up to elevation hidden, and 2 rows ahead" in page
+    assert (shown["from"], shown["to"]) == ({"elevation": "hidden"}, {"elevation": "hidden"})
+
+
+@pytest.mark.parametrize("column", ["elevation", "undescribed"])
+def test_watermark_values_of_a_sensitive_or_undescribed_column_are_hidden_from_every_user(
+    reader: Client, warehouse: TargetDataset, column: str
+):
+    rows = DatasetRun.objects.filter(run__run_id="good", kind="raw")
+    rows.update(window={"from": None, "to": {column: CUSTOMER}})
+    rows.get().dataset.columns.filter(name="elevation").update(pii=True)
+    page, shown = windows(reader)
+    assert (f"read whole, up to {column} hidden" in page, CUSTOMER in page) == (True, False)
+    assert shown == {"from": None, "to": {column: "hidden"}}
+
+
+def test_watermark_values_of_more_datasets_take_no_more_queries(person: User, warehouse: TargetDataset):
+    run = LoadRun.objects.select_related("environment").get(run_id="good")
+
+    def count(datasets: list[TargetDataset]) -> int:
+        rows = [
+            DatasetRun(pk=dataset.pk, dataset=dataset, qualified_name=str(dataset), window={"from": None, "to": {}})
+            for dataset in datasets
+        ]
+        with CaptureQueriesContext(connection) as queries:
+            with_readable_windows(run, rows, person)
+        return len(queries)
+
+    raw = list(TargetDataset.objects.filter(schema__layer="raw").select_related("schema"))
+    assert len(raw) > 1
+    count(raw)
+    assert count(raw) == count(raw[:1])
 
 
 def test_refused_data_page_names_the_roles_that_may_read_data(elsewhere: Client, warehouse: TargetDataset):
