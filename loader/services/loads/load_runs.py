@@ -15,7 +15,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from architecture.domain.workflow import Refused
-from architecture.permissions import must_be_permitted, must_still_be_permitted
+from architecture.permissions import must_be_permitted, must_still_be_permitted, refuse_elsewhere
 from architecture.services.automatic_changes import finish_execution
 from architecture.services.leases import Holder, release_leases
 from architecture.services.states import current_environment
@@ -160,7 +160,8 @@ def request_run(
 
     ``user`` defaults to the current actor. A maintenance run that others must approve by the environment's policy is
     blocked, and queued with its last approval. Raise Refused NOT_PERMITTED for a user who may not start loads in this
-    environment, NO_PERSON for a new or repeated maintenance run without a user.
+    environment, NO_PERSON for a new or repeated maintenance run without a user, OTHER_ENVIRONMENT for the run id of a
+    run of another environment.
     """
     if user is None and not requester and wanted.kind != COMPACT:
         user = current_actor().user
@@ -182,6 +183,7 @@ def request_run(
             run, created = _create(run_id, wanted, user, requester)
         else:
             created = False
+            refuse_elsewhere(run.environment, f"run {run.run_id}")
         if created:
             result = RequestedRun(run, requested=_await_approval(run))
         else:
@@ -333,8 +335,10 @@ def attempt_of(run: LoadRun) -> LoadAttempt:
 def request_cancel(*, run: LoadRun, user: Any = None, reason: str = "") -> LoadRun:
     """Cancel a queued run at once; ask the worker of a running one to stop.
 
-    A finished run is unchanged. Otherwise the user and the reason, if given, are recorded in the run.
+    A finished run is unchanged. Otherwise the user and the reason, if given, are recorded in the run. Raise Refused
+    OTHER_ENVIRONMENT for a run of another environment.
     """
+    refuse_elsewhere(run.environment, f"run {run.run_id}")
     who = f"cancelled by {user}" if user is not None else "cancelled"
     error = {"code": "CANCELED", "message": f"{who}: {reason}" if reason else who}
     if jobs.request_cancel(job_pk=run.pk, error=error) == states.CANCELED:

@@ -12,7 +12,14 @@ from django.db import transaction
 from architecture.domain import workflow
 from architecture.domain.workflow import Decided, Need, Refused
 from architecture.models import Environment
-from architecture.permissions import must_be_permitted, on_behalf_of, role_names, who_answers
+from architecture.permissions import (
+    must_be_permitted,
+    on_behalf_of,
+    place_of_environment,
+    refuse_elsewhere,
+    role_names,
+    who_answers,
+)
 from architecture.services.change_policy import policy_in_force
 from elevata.accounts.roles import Permission
 from elevata.audit.models import ChangeLogEntry
@@ -26,7 +33,6 @@ from elevata.jobs.models import Job
 from elevata.jobs.services import Submitted
 from loader.domain.run_states import APPROVED
 from loader.models import LoadRun
-from metadata.permissions import here
 
 SUBJECT, ACTION = "maintenance", "approved"
 
@@ -64,9 +70,11 @@ def approve_maintenance(*, run: LoadRun, user: Any, note: str = "") -> bool:
     """Record the user's approval of a run, and queue the run once it has enough; return True if it was queued.
 
     Raise Refused OWN_RUN for the user who requested it, NOT_APPROVABLE if it needs no approval, ALREADY_DECIDED
-    for a second approval by one user.
+    for a second approval by one user, OTHER_ENVIRONMENT for a run of another environment.
     """
-    must_be_permitted(user, Permission.APPROVE_REPORTS, on=here)
+    place = place_of_environment(run.environment)
+    must_be_permitted(user, Permission.APPROVE_REPORTS, on=place)
+    refuse_elsewhere(run.environment, f"run {run.run_id}")
     # Locked, so that of two approvals at the same time the second one counts the first.
     Job.objects.select_for_update().get(pk=run.pk)
     row = LoadRun.objects.select_related("environment", "requested_by").get(pk=run.pk)
@@ -84,7 +92,7 @@ def approve_maintenance(*, run: LoadRun, user: Any, note: str = "") -> bool:
             subject_kind=SUBJECT,
             subject_key=row.run_id,
             subject_name=f"{row.get_kind_display().lower()} of {row.scope['name']}",
-            after={"request": digest, "roles": role_names(user, here())},
+            after={"request": digest, "roles": role_names(user, place)},
             reason=note.strip(),
         )
     if missing_approvals(row) or not jobs.queue_again(job_pk=row.pk, started_at=None):
