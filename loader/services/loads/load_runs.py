@@ -31,7 +31,13 @@ from loader.domain.run_states import COMPACT, LOAD, MAINTENANCE
 from loader.models import DatasetRun, LoadRun, RunEvent
 from loader.services.loads.attempts import LoadAttempt, end_datasets, seal_end, tell_run_ended
 from loader.services.loads.plans import LoadPlan, plan_load
-from loader.services.maintenance.approvals import missing_approvals, refuse_unapproved
+from loader.services.maintenance.approvals import (
+    REPETITION,
+    is_unapproved,
+    missing_approvals,
+    next_repetition,
+    refuse_unapproved,
+)
 from loader.services.sources.specs import source_datasets
 from metadata.domain.sources.formats import reads_changes
 from metadata.permissions import here
@@ -220,7 +226,7 @@ def _create(run_id: str | None, wanted: Asked, user: Any, requester: str) -> tup
 
 
 def _await_approval(run: LoadRun) -> bool:
-    """Block a new run that others must approve first; return False if it is blocked."""
+    """Block a queued run that others must approve first; return False if it is blocked."""
     try:
         refuse_unapproved(run)
     except Refused as refused:
@@ -267,11 +273,16 @@ def _refuse_reverted(run: LoadRun) -> None:
 
 def _ask_again(run: LoadRun, wanted: Asked, user: Any) -> RequestedRun:
     jobs.mark_lost(job_pk=run.pk)
+    # Locked, so that the run is not approved between its check and its new state.
+    Job.objects.select_for_update().get(pk=run.pk)
+    run.refresh_from_db()
+    if is_unapproved(run) and missing_approvals(run):
+        return RequestedRun(run, requested=False)
     # Another user may repeat a run.
-    by = user.get_username() if user is not None else None
-    asked = {"asked": run.details["asked"]} if "asked" in run.details else {}
-    again = {"details": {**asked, "repeated_by": by}}
-    queued = not missing_approvals(run) and jobs.queue_again(job_pk=run.pk, started_at=None)
+    kept = {name: run.details[name] for name in ("asked", REPETITION) if name in run.details}
+    kept |= {} if is_unapproved(run) else next_repetition(run)
+    again = {"details": {**kept, "repeated_by": user.get_username() if user is not None else None}}
+    queued = jobs.queue_again(job_pk=run.pk, started_at=None)
     if queued:
         _check_repetition(run, wanted)
         LoadRun.objects.filter(pk=run.pk).update(
@@ -291,7 +302,7 @@ def _ask_again(run: LoadRun, wanted: Asked, user: Any) -> RequestedRun:
     if queued and (wanted.full or wanted.since):
         start = f"from {wanted.since} on" if wanted.since else "whole"
         _note(run, f"sources with a watermark are read {start}{_by(user)}")
-    return RequestedRun(run, requested=queued)
+    return RequestedRun(run, requested=queued and _await_approval(run))
 
 
 def _by(user: Any) -> str:

@@ -1,12 +1,14 @@
 """Approvals of maintenance runs: one user requests a run, others approve it, and workers perform approved runs only.
 
 The environment's change policy has the number of approvals and the approvers' role. A run that lacks approvals is
-blocked, and queued with its last approval. Approvals are entries of the change log, whose chain proves them.
+blocked, and queued with its last approval. Approvals are entries of the change log, whose chain proves them. They
+count until the run ends: one that a user asks for again then waits for new approvals.
 """
 
 import json
 from typing import Any
 
+from django.contrib.auth import get_user_model
 from django.db import transaction
 
 from architecture.domain import workflow
@@ -35,6 +37,8 @@ from loader.domain.run_states import APPROVED
 from loader.models import LoadRun
 
 SUBJECT, ACTION = "maintenance", "approved"
+# Key in the details of a run: number of times that a user asked for it again after it had ended.
+REPETITION = "repetition"
 
 
 def needed_approvals(environment: Environment, kind: str) -> Need:
@@ -49,11 +53,25 @@ def missing_approvals(run: LoadRun) -> int:
     need = needed_approvals(run.environment, run.kind)
     if not need.count:
         return 0
-    return workflow.approvals_missing(_decisions(run), fingerprint=_digest(run), need=need, authors=_requesters(run))
+    return workflow.approvals_missing(_decisions(run), fingerprint=_digest(run), need=need, authors=requesters(run))
 
 
-def _requesters(run: LoadRun) -> frozenset[str]:
-    return frozenset({who_answers(run.requested_by)} if run.requested_by is not None else ())
+def is_unapproved(run: LoadRun) -> bool:
+    """Return True if the run waits for approvals, or ended before its work because it lacked some."""
+    return (run.error or {}).get("code") == "RUN_UNAPPROVED"
+
+
+def next_repetition(run: LoadRun) -> dict[str, int]:
+    """Return the details with which former approvals of the run no longer count; none for kinds without approvals."""
+    return {REPETITION: run.details.get(REPETITION, 0) + 1} if run.kind in APPROVED else {}
+
+
+def requesters(run: LoadRun) -> frozenset[str]:
+    """Return the users who answer for the request and for its last repetition."""
+    users = [run.requested_by] if run.requested_by is not None else []
+    if run.details.get("repeated_by") is not None:
+        users += get_user_model().objects.filter(username=run.details["repeated_by"])
+    return frozenset(map(who_answers, users))
 
 
 def refuse_unapproved(run: LoadRun) -> None:
@@ -78,12 +96,12 @@ def approve_maintenance(*, run: LoadRun, user: Any, note: str = "") -> bool:
     # Locked, so that of two approvals at the same time the second one counts the first.
     Job.objects.select_for_update().get(pk=run.pk)
     row = LoadRun.objects.select_related("environment", "requested_by").get(pk=run.pk)
-    if row.status not in states.RESTARTABLE or not missing_approvals(row):
+    if row.status not in states.RESTARTABLE or not is_unapproved(row) or not missing_approvals(row):
         state = row.get_status_display().lower()
         raise Refused("NOT_APPROVABLE", f"run {row.run_id} is {state} and needs no approval")
     name, digest = who_answers(user), _digest(row)
-    if name in _requesters(row):
-        raise Refused("OWN_RUN", f"{name} requested run {row.run_id}")
+    if name in requesters(row):
+        raise Refused("OWN_RUN", f"{name} requested run {row.run_id}, or repeated it")
     if any((known.user, known.fingerprint) == (name, digest) for known in _decisions(row)):
         raise Refused("ALREADY_DECIDED", f"{name} has approved run {row.run_id} already", "ask another approver")
     with on_behalf_of(user):
@@ -112,6 +130,7 @@ def _digest(run: LoadRun) -> str:
             "requested_by": run.requested_by_id,
             "reason": run.reason,
         }
+        | {name: run.details[name] for name in (REPETITION,) if name in run.details}
     )
 
 

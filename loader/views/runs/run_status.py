@@ -34,7 +34,7 @@ from loader.models import DatasetRun, LoadRun
 from loader.selectors.quality_results import results_of_run
 from loader.selectors.run_picture import Part, RunPicture, parts_of
 from loader.selectors.runs import executions_of, run_events, usual_seconds
-from loader.services.maintenance.approvals import missing_approvals
+from loader.services.maintenance.approvals import is_unapproved, missing_approvals, requesters
 from metadata.permissions import here
 
 LINES = 300
@@ -232,7 +232,7 @@ def _approval(user: Any, run: LoadRun) -> dict[str, Any] | None:
     ``reason`` is empty if the button is enabled. A run that was blocked under a stricter policy may lack no approval
     any more.
     """
-    if (run.error or {}).get("code") != "RUN_UNAPPROVED":
+    if not is_unapproved(run):
         return None
     try:
         if not missing_approvals(run):
@@ -243,7 +243,7 @@ def _approval(user: Any, run: LoadRun) -> dict[str, Any] | None:
         return {"reason": f"Approve the run in the installation of environment {run.environment.name}"}
     if not may(user, Permission.APPROVE_REPORTS, on=here):
         return {"reason": "Ask for the approver role to approve runs"}
-    own = run.requested_by is not None and who_answers(run.requested_by) == who_answers(user)
+    own = who_answers(user) in requesters(run)
     return {"reason": "You requested this run; another user must approve it" if own else ""}
 
 
