@@ -26,6 +26,7 @@ from elevata.jobs import states
 from elevata.jobs.models import Job
 from elevata.jobs.services import Submitted
 from loader.domain.dependencies import Scope
+from loader.domain.historization.load_guards import check_not_ahead
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import COMPACT, LOAD, MAINTENANCE
 from loader.models import DatasetRun, LoadRun, RunEvent
@@ -167,7 +168,7 @@ def request_run(
     ``user`` defaults to the current actor. A maintenance run that others must approve by the environment's policy is
     blocked, and queued with its last approval. Raise Refused NOT_PERMITTED for a user who may not start loads in this
     environment, NO_PERSON for a new or repeated maintenance run without a user, OTHER_ENVIRONMENT for the run id of a
-    run of another environment.
+    run of another environment, and Refusal LOAD_TIMESTAMP_AHEAD for a new run dated more than a day ahead.
     """
     if user is None and not requester and wanted.kind != COMPACT:
         user = current_actor().user
@@ -185,6 +186,8 @@ def request_run(
         if ((run or wanted).kind in MAINTENANCE and not requester) or user is not None:
             must_be_permitted(user, Permission.START_LOAD, on=here)
         if run is None:
+            if wanted.load_timestamp is not None:
+                check_not_ahead(wanted.load_timestamp, now=timezone.now())
             wanted.check()
             run, created = _create(run_id, wanted, user, requester)
         else:
