@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from django.conf import settings
+
 from architecture.domain.operations import operation_of
 from architecture.domain.workflow import Refused
 from architecture.models import ChangeReport, Environment, Execution
@@ -65,6 +67,15 @@ def on_behalf_of(user: Any) -> Iterator[None]:
     else:
         with acting_as(user):
             yield
+
+
+def refuse_elsewhere(environment: Environment, subject: str) -> None:
+    """Raise Refused OTHER_ENVIRONMENT for a report or run of another environment than this installation's.
+
+    Its policy and the users' roles there do not apply to this environment's warehouse, nor those of here to its own.
+    """
+    if environment.name != settings.ENVIRONMENT:
+        raise Refused("OTHER_ENVIRONMENT", f"{subject} belongs to environment {environment.name}")
 
 
 # Places of workflow actions, for roles that are granted for an environment, a layer or a schema.

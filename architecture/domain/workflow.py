@@ -158,8 +158,8 @@ CODES: Mapping[str, tuple[str, str]] = {
     ),
     "UNKNOWN_PROPOSAL": ("there is no such proposal", "see the policy page"),
     "OTHER_ENVIRONMENT": (
-        "the report belongs to another environment",
-        "execute it in its environment, or create a report of this one",
+        "it belongs to another environment",
+        "do this in the installation of that environment, or make a report or run of this one",
     ),
     "POLICY_CHANGED": ("another user changed the policy", "reload it before changing it"),
 }

@@ -7,7 +7,6 @@
 from dataclasses import replace
 from typing import Any
 
-from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
@@ -16,12 +15,13 @@ from architecture.domain.change_policy import REWRITE_TABLE, PolicySet
 from architecture.domain.data_contracts import BREAKS_CONTRACT, contract_document, contracts_text
 from architecture.domain.operations import Operation
 from architecture.domain.workflow import Refused
-from architecture.models import Approval, ChangeReport, Environment, Execution, ExecutionOperation, Preview
+from architecture.models import Approval, ChangeReport, Execution, ExecutionOperation, Preview
 from architecture.permissions import (
     must_be_permitted,
     on_behalf_of,
     place_of_execution,
     place_of_report,
+    refuse_elsewhere,
     role_names,
     who_answers,
 )
@@ -65,7 +65,7 @@ def request_execution(
     ``workflow.CODES``; then nothing is written.
     """
     must_be_permitted(user, Permission.EXECUTE_REPORTS, on=place_of_report(report))
-    _refuse_elsewhere(report.environment)
+    refuse_elsewhere(report.environment, "the report")
     row = ChangeReport.objects.select_for_update().get(pk=report.pk)
     known = row.executions.filter(abandoned=False).first()
     if known is not None:
@@ -100,12 +100,6 @@ def refuse_unapproved(report: ChangeReport, user: Any) -> None:
     )
 
 
-def _refuse_elsewhere(environment: Environment) -> None:
-    """Refuse a report of another environment: its change policy would apply to this environment's warehouse."""
-    if environment.name != settings.ENVIRONMENT:
-        raise Refused("OTHER_ENVIRONMENT")
-
-
 def _create(report: ChangeReport, preview: Preview, user: Any, command: str) -> Requested:
     try:
         with transaction.atomic():
@@ -137,7 +131,7 @@ def resume_execution(*, execution: Execution, user: Any) -> Execution:
     must_be_permitted(user, Permission.EXECUTE_REPORTS, on=place_of_execution(execution))
     if execution.report is None:
         raise Refused("NOT_RESUMABLE", "it belongs to a load run", "start the load run again")
-    _refuse_elsewhere(execution.environment)
+    refuse_elsewhere(execution.environment, "the report")
     refuse_unproven_execution(execution)
     refuse_unapproved(execution.report, user)
     jobs.mark_lost(job_pk=execution.pk)

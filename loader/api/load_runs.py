@@ -165,7 +165,8 @@ class LoadRunViewSet(ReadOnly):
         """Queue a run again that did not succeed: finished datasets are not repeated."""
         run, (decisions, reason) = self.get_object(), self.given(LoadRunAgainSerializer)
         requested = request_load_run(run_id=run.run_id, user=request.user, reason=reason, **decisions)
-        if not requested.requested:
+        # A run that waits for approvals since this request did change.
+        if not requested.requested and requested.run.status == run.status:
             state = requested.run.get_status_display().lower()
             raise Refusal("RUN_FINISHED", f"run {run.run_id} is {state}: there is nothing to do again")
         return self._accepted(requested.run)

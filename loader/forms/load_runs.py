@@ -72,6 +72,7 @@ class StartLoadForm(LoadFields):
         "UNKNOWN_DATASET": "dataset",
         "RETIRED": "dataset",
         "NOTHING_SELECTED": SELECTION,
+        "LOAD_TIMESTAMP_AHEAD": "load_timestamp",
         "BAD_RUN_ID": "run_id",
         "RUN_ID_TAKEN": "run_id",
         "READ_ALREADY": "run_id",

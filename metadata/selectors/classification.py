@@ -146,6 +146,16 @@ def classifications(datasets: Collection[int], before: Before | None = None) -> 
     return {pk: found(pk) for pk in datasets}
 
 
+def datasets_downstream(targets: Collection[int], sources: Collection[int], before: Before) -> set[int]:
+    """Return these datasets and all whose classification depends on them or on these sources.
+
+    Each step downstream takes a constant number of queries. ``before`` are before-images of rows: the datasets are
+    those of the time before their changes.
+    """
+    reader = _Reader(before)
+    return reader.downstream({*targets, *reader.readers(sources, "source_id")})
+
+
 def _of(columns: Iterable[_Column], sensitive: Collection[_Column]) -> Classification:
     known = list(columns)
     sensitive_names = frozenset(name for column in sensitive for name in column.names)
@@ -194,6 +204,22 @@ class _Reader:
             children = self._children_with_ghosts(pending)
             pending = {pk for pk in (*bases.values(), *children) if (_TARGET, pk) not in reads}
         return reads
+
+    def downstream(self, datasets: Collection[int]) -> set[int]:
+        """Return these datasets and all downstream of them: readers, and parents with ghost rows for them."""
+        reached: set[int] = set()
+        pending = set(datasets)
+        while pending:
+            reached |= pending
+            histories = {row["id"] for row in self._rows(TargetDataset, "history_of_id", pending)}
+            references = self._rows(Reference, "child_id", pending, "parent_id", "unknown_parent", "active")
+            parents = {row["parent_id"] for row in references if row["active"] and row["unknown_parent"] == GHOST}
+            pending = (self.readers(pending | histories, "upstream_id") | parents) - reached
+        return reached
+
+    def readers(self, inputs: Collection[int], by: str) -> set[int]:
+        """Return the datasets with an input among these, by the field that names it."""
+        return {row["dataset_id"] for row in self._rows(DatasetInput, by, inputs, "dataset_id")}
 
     def _children_with_ghosts(self, parents: Collection[int]) -> set[int]:
         """Return the children for which these parents have ghost rows, and keep the columns that the rows are made of.

@@ -39,7 +39,8 @@ from metadata.services.lifecycle import (
     unretire_column,
     unretire_dataset,
 )
-from metadata.services.rows.row_changes import ChangedRows, changed_rows, must_stay_classified
+from metadata.services.rows.lowered_classification import must_stay_classified
+from metadata.services.rows.row_changes import ChangedRows, changed_rows
 from metadata.services.sources import update_source_dataset
 
 Row = TargetDataset | TargetColumn | SourceDataset

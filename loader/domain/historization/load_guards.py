@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from elevata.core.errors import MetadataError
 from loader.domain.historization.history import parse_instant
@@ -12,6 +13,8 @@ from metadata.domain.sources.intake import check_takes_changes
 # Names of what shows the deleted keys of a delta.
 KEY_LIST, READ_WINDOW = "key list", "read window"
 EMPTY_SNAPSHOT, TOO_MANY_DELETES = "EMPTY_SNAPSHOT", "TOO_MANY_DELETES"
+# Greatest distance of a load timestamp ahead of the clock: time zones and clocks that differ.
+MOST_AHEAD = timedelta(days=1)
 
 
 def check_later(*, name: str, at: str, newest: Iterable[str | None]) -> None:
@@ -22,6 +25,17 @@ def check_later(*, name: str, at: str, newest: Iterable[str | None]) -> None:
             "NOT_LATER",
             f"{name}: the run is dated {at}, which is not later than the newest applied run ({applied.isoformat()})",
             hint="Give the run a later time with --at. If the machine's clock was set back, set it right first.",
+        )
+
+
+def check_not_ahead(at: datetime, *, now: datetime) -> None:
+    """Raise Refusal LOAD_TIMESTAMP_AHEAD for a run after which runs dated by the clock would be refused for days."""
+    if at > now + MOST_AHEAD:
+        raise Refusal(
+            "LOAD_TIMESTAMP_AHEAD",
+            f"the load timestamp {at.isoformat()} is more than a day in the future; it is {now.isoformat()}",
+            hint="Date the run at most a day ahead, or leave the load timestamp out. If the machine's clock is wrong, "
+            "set it right first.",
         )
 
 

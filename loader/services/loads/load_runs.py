@@ -15,7 +15,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from architecture.domain.workflow import Refused
-from architecture.permissions import must_be_permitted, must_still_be_permitted
+from architecture.permissions import must_be_permitted, must_still_be_permitted, refuse_elsewhere
 from architecture.services.automatic_changes import finish_execution
 from architecture.services.leases import Holder, release_leases
 from architecture.services.states import current_environment
@@ -26,12 +26,19 @@ from elevata.jobs import states
 from elevata.jobs.models import Job
 from elevata.jobs.services import Submitted
 from loader.domain.dependencies import Scope
+from loader.domain.historization.load_guards import check_not_ahead
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import COMPACT, LOAD, MAINTENANCE
 from loader.models import DatasetRun, LoadRun, RunEvent
 from loader.services.loads.attempts import LoadAttempt, end_datasets, seal_end, tell_run_ended
 from loader.services.loads.plans import LoadPlan, plan_load
-from loader.services.maintenance.approvals import missing_approvals, refuse_unapproved
+from loader.services.maintenance.approvals import (
+    REPETITION,
+    is_unapproved,
+    missing_approvals,
+    next_repetition,
+    refuse_unapproved,
+)
 from loader.services.sources.specs import source_datasets
 from metadata.domain.sources.formats import reads_changes
 from metadata.permissions import here
@@ -160,7 +167,8 @@ def request_run(
 
     ``user`` defaults to the current actor. A maintenance run that others must approve by the environment's policy is
     blocked, and queued with its last approval. Raise Refused NOT_PERMITTED for a user who may not start loads in this
-    environment, NO_PERSON for a new or repeated maintenance run without a user.
+    environment, NO_PERSON for a new or repeated maintenance run without a user, OTHER_ENVIRONMENT for the run id of a
+    run of another environment, and Refusal LOAD_TIMESTAMP_AHEAD for a new run dated more than a day ahead.
     """
     if user is None and not requester and wanted.kind != COMPACT:
         user = current_actor().user
@@ -178,10 +186,13 @@ def request_run(
         if ((run or wanted).kind in MAINTENANCE and not requester) or user is not None:
             must_be_permitted(user, Permission.START_LOAD, on=here)
         if run is None:
+            if wanted.load_timestamp is not None:
+                check_not_ahead(wanted.load_timestamp, now=timezone.now())
             wanted.check()
             run, created = _create(run_id, wanted, user, requester)
         else:
             created = False
+            refuse_elsewhere(run.environment, f"run {run.run_id}")
         if created:
             result = RequestedRun(run, requested=_await_approval(run))
         else:
@@ -218,7 +229,7 @@ def _create(run_id: str | None, wanted: Asked, user: Any, requester: str) -> tup
 
 
 def _await_approval(run: LoadRun) -> bool:
-    """Block a new run that others must approve first; return False if it is blocked."""
+    """Block a queued run that others must approve first; return False if it is blocked."""
     try:
         refuse_unapproved(run)
     except Refused as refused:
@@ -265,11 +276,16 @@ def _refuse_reverted(run: LoadRun) -> None:
 
 def _ask_again(run: LoadRun, wanted: Asked, user: Any) -> RequestedRun:
     jobs.mark_lost(job_pk=run.pk)
+    # Locked, so that the run is not approved between its check and its new state.
+    Job.objects.select_for_update().get(pk=run.pk)
+    run.refresh_from_db()
+    if is_unapproved(run) and missing_approvals(run):
+        return RequestedRun(run, requested=False)
     # Another user may repeat a run.
-    by = user.get_username() if user is not None else None
-    asked = {"asked": run.details["asked"]} if "asked" in run.details else {}
-    again = {"details": {**asked, "repeated_by": by}}
-    queued = not missing_approvals(run) and jobs.queue_again(job_pk=run.pk, started_at=None)
+    kept = {name: run.details[name] for name in ("asked", REPETITION) if name in run.details}
+    kept |= {} if is_unapproved(run) else next_repetition(run)
+    again = {"details": {**kept, "repeated_by": user.get_username() if user is not None else None}}
+    queued = jobs.queue_again(job_pk=run.pk, started_at=None)
     if queued:
         _check_repetition(run, wanted)
         LoadRun.objects.filter(pk=run.pk).update(
@@ -289,7 +305,7 @@ def _ask_again(run: LoadRun, wanted: Asked, user: Any) -> RequestedRun:
     if queued and (wanted.full or wanted.since):
         start = f"from {wanted.since} on" if wanted.since else "whole"
         _note(run, f"sources with a watermark are read {start}{_by(user)}")
-    return RequestedRun(run, requested=queued)
+    return RequestedRun(run, requested=queued and _await_approval(run))
 
 
 def _by(user: Any) -> str:
@@ -333,8 +349,10 @@ def attempt_of(run: LoadRun) -> LoadAttempt:
 def request_cancel(*, run: LoadRun, user: Any = None, reason: str = "") -> LoadRun:
     """Cancel a queued run at once; ask the worker of a running one to stop.
 
-    A finished run is unchanged. Otherwise the user and the reason, if given, are recorded in the run.
+    A finished run is unchanged. Otherwise the user and the reason, if given, are recorded in the run. Raise Refused
+    OTHER_ENVIRONMENT for a run of another environment.
     """
+    refuse_elsewhere(run.environment, f"run {run.run_id}")
     who = f"cancelled by {user}" if user is not None else "cancelled"
     error = {"code": "CANCELED", "message": f"{who}: {reason}" if reason else who}
     if jobs.request_cancel(job_pk=run.pk, error=error) == states.CANCELED:

@@ -6,6 +6,8 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 
+from architecture.permissions import refuse_elsewhere
+from architecture.services.states import current_environment
 from elevata.core.database import retried
 from elevata.jobs import states
 from loader.domain.manifest.maintenance import RevertManifest
@@ -55,7 +57,8 @@ def request_revert(
         reason=reason.strip(),
     )
     if run_id is None:
-        unfinished = LoadRun.objects.filter(kind=REVERT).exclude(status=states.SUCCEEDED).order_by("-pk")
+        own = LoadRun.objects.filter(kind=REVERT, environment=current_environment())
+        unfinished = own.exclude(status=states.SUCCEEDED).order_by("-pk")
         same = (run for run in unfinished if run.scope["name"] == name and run.details.get("asked") == details)
         run_id = next((run.run_id for run in same), None)
     return request_run(wanted, run_id=run_id, user=user, wake_worker=wake_worker)
@@ -70,13 +73,15 @@ def _check_revertible(of_run: str, dataset: str) -> None:
 def reversion(of_run: str, dataset: str, by: LoadRun | None = None) -> Reversion:
     """Return the facts about the revert of a run.
 
-    Raise Refusal UNKNOWN_RUN, NOT_REVERTIBLE, ALREADY_REVERTED (unless by the run ``by``), NOT_APPLIED or RUN_ACTIVE.
+    Raise Refusal UNKNOWN_RUN, NOT_REVERTIBLE, ALREADY_REVERTED (unless by the run ``by``), NOT_APPLIED or RUN_ACTIVE,
+    and Refused OTHER_ENVIRONMENT for a run of another environment.
     """
     state = plan_revertible(dataset).steps[0].dataset
     name = state.qualified_name
     run = LoadRun.objects.filter(run_id=of_run).first()
     if run is None:
         raise Refusal("UNKNOWN_RUN", f"there is no run {of_run}")
+    refuse_elsewhere(run.environment, f"run {of_run}")
     if run.kind not in BRINGING:
         raise Refusal("NOT_REVERTIBLE", f"run {of_run} is a {run.get_kind_display().lower()}, which brought no rows")
     row = DatasetRun.objects.filter(run=run, dataset_key=state.key).select_related("reverted_by", "run").first()

@@ -30,7 +30,7 @@ from loader.selectors.charts import run_charts
 from loader.selectors.runs import RunTotals, load_runs, newest_runs, with_totals
 from loader.services.loads.broken_leases import shut_out_holder
 from loader.services.loads.load_runs import request_cancel, request_load_run
-from loader.services.maintenance.approvals import approve_maintenance
+from loader.services.maintenance.approvals import approve_maintenance, is_unapproved
 from loader.views.runs.run_status import RunState, live_part, request_details
 from metadata.models import TargetDataset
 from metadata.permissions import here
@@ -133,7 +133,7 @@ class RunStart(ForStarters, RunList):
 
 def run_address(request: HttpRequest, requested: Any) -> str:
     """Return the address of a requested run; add a message if nothing changed or the wake-up was not sent."""
-    if (requested.run.error or {}).get("code") == "RUN_UNAPPROVED":
+    if is_unapproved(requested.run):
         messages.info(request, "The run waits for the approval of another user.")
     elif not requested.requested:
         state = requested.run.get_status_display().lower()

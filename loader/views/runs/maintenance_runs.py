@@ -9,6 +9,7 @@ from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from architecture.domain.workflow import Refused
 from architecture.views.reports import json_file
 from elevata.web.views import ActionPage, ButtonPage, DetailPage
 from loader.domain.refusals import Refusal
@@ -69,7 +70,7 @@ def _revertible(run: LoadRun) -> list[dict[str, Any]]:
     for row in DatasetRun.objects.filter(run=run, sequence__isnull=False).order_by("ordinal", "pk"):
         try:
             refusal = reversion(run.run_id, row.qualified_name).refusal
-        except Refusal as error:
+        except (Refusal, Refused) as error:
             if error.code == "NO_HISTORY":
                 continue
             refusal = error

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import urlencode
 
+from django.conf import settings
 from django.core.paginator import Page, Paginator
 from django.http import HttpRequest
 from django.template.loader import render_to_string
@@ -34,7 +35,7 @@ from loader.selectors.quality_results import results_of_run
 from loader.selectors.readable_windows import with_readable_windows
 from loader.selectors.run_picture import Part, RunPicture, parts_of
 from loader.selectors.runs import executions_of, run_events, usual_seconds
-from loader.services.maintenance.approvals import missing_approvals
+from loader.services.maintenance.approvals import is_unapproved, missing_approvals, requesters
 from metadata.permissions import here
 
 LINES = 300
@@ -119,6 +120,8 @@ def live_part(request: HttpRequest, state: RunState) -> tuple[str, str]:
     chosen = _Selection(request, state.parts)
     urls = chosen.urls()
     lines = list(run_events(run=run).order_by("-pk")[: LINES + 1])
+    is_here = run.environment.name == settings.ENVIRONMENT
+    is_gone = state.wait is not None and state.wait.code == states.GONE
     context = {
         "run": run,
         "scope": Scope.from_json(run.scope),
@@ -135,13 +138,13 @@ def live_part(request: HttpRequest, state: RunState) -> tuple[str, str]:
         "lines_left_out": len(lines) > LINES,
         "wait": state.wait,
         "workers": state.workers,
-        "decisions": _decisions(run),
+        "decisions": _decisions(run) if is_here else [],
         "may_start": may(request.user, Permission.START_LOAD, on=here),
         "approval": _approval(request.user, run),
         # A request to repeat a run marks it as lost first, if its last heartbeat is too old.
-        "restartable": run.status in LoadRun.RESTARTABLE or (state.wait is not None and state.wait.code == states.GONE),
-        "revertible": run.is_finished and run.kind in BRINGING and _loaded_tables(state),
-        "cancelable": run.status in (LoadRun.Status.QUEUED, LoadRun.Status.RUNNING),
+        "restartable": is_here and (run.status in LoadRun.RESTARTABLE or is_gone),
+        "revertible": is_here and run.is_finished and run.kind in BRINGING and _loaded_tables(state),
+        "cancelable": is_here and run.status in (LoadRun.Status.QUEUED, LoadRun.Status.RUNNING),
     }
     return render_to_string("loader/runs/run_state.html", context), chosen.query
 
@@ -230,16 +233,18 @@ def _approval(user: Any, run: LoadRun) -> dict[str, Any] | None:
     ``reason`` is empty if the button is enabled. A run that was blocked under a stricter policy may lack no approval
     any more.
     """
-    if (run.error or {}).get("code") != "RUN_UNAPPROVED":
+    if not is_unapproved(run):
         return None
     try:
         if not missing_approvals(run):
             return None
     except Refused as refused:
         return {"reason": refused.one_line()}
+    if run.environment.name != settings.ENVIRONMENT:
+        return {"reason": f"Approve the run in the installation of environment {run.environment.name}"}
     if not may(user, Permission.APPROVE_REPORTS, on=here):
         return {"reason": "Ask for the approver role to approve runs"}
-    own = run.requested_by is not None and who_answers(run.requested_by) == who_answers(user)
+    own = who_answers(user) in requesters(run)
     return {"reason": "You requested this run; another user must approve it" if own else ""}
 
 

@@ -16,115 +16,21 @@ from django.db import DEFAULT_DB_ALIAS, models
 from django.db.models.deletion import Collector
 from django.utils import timezone
 
-from elevata.accounts.permissions import current_actor, may
-from elevata.accounts.roles import Permission, Place
 from elevata.audit.models import ChangeLogEntry
 from elevata.audit.services.change_log import EMPTY, Change, Row, are_constraints_left_to_database, unit_of_work
 from elevata.core.errors import MetadataError
 from elevata.core.registry import Provided, Registered
 from metadata.domain.naming import HISTORY_SUFFIX
-from metadata.domain.sensitivity import is_sensitive
 from metadata.models import (
-    ColumnInput,
-    DatasetInput,
-    Reference,
-    ReferencePair,
     SourceColumn,
     SourceDataset,
     TargetColumn,
     TargetDataset,
 )
 from metadata.permissions import must_be_changeable
-from metadata.selectors.classification import classifications
 from metadata.services.rows.data_reads import check_read_permissions
+from metadata.services.rows.lowered_classification import must_stay_classified
 from metadata.services.rows.subjects import KINDS, LINKS, Model, Names, Values, linked, read, stable_key, stored_values
-
-# Check that a metadata change does not make sensitive values readable for an actor who may not read them.
-#
-# Raising a classification is always allowed. Lowering one, deleting a classified object, and disconnecting a
-# column from the sensitive column that it reads need the permission ``read_sensitive``, because the tables still
-# contain the values.
-
-
-_CLASSIFYING_FIELDS = ("pii", "sensitivity", "expression", "name", "former_names", "dataset_id")
-_CLASSIFYING_DATASET_FIELDS = ("sensitivity", "select", "filter")
-
-
-def must_stay_classified(before: Mapping[Any, Mapping[int, Any]]) -> None:
-    """Raise MetadataError ``not_permitted`` if a unit of work makes values readable that its actor may not read.
-
-    ``before`` maps models to the before-images of changed rows, None for new rows. Call it at the end of the unit of
-    work, in its transaction. The system is always allowed.
-    """
-    user = current_actor().user
-    if user is None or may(user, Permission.READ_SENSITIVE):
-        return
-    before = {model: rows for model, rows in before.items() if any(row is not None for row in rows.values())}
-    for where, place in (*_sources(before), *_targets(before)):
-        if not may(user, Permission.READ_SENSITIVE, on=place):
-            raise MetadataError(
-                "not_permitted",
-                f"its values are classified, and lowering that takes the permission to read them, {user}; "
-                "a steward can do it",
-                "sensitivity",
-                where,
-            )
-
-
-def _sources(before: Mapping[Any, Mapping[int, Any]]) -> Iterator[tuple[str, Place]]:
-    """Yield source columns that were sensitive and no longer are, or were deleted; they have no schema."""
-    was = {pk: row for pk, row in before.get(SourceColumn, {}).items() if row is not None and _is_sensitive(row)}
-    now = read(SourceColumn, was, "id", "pii", "sensitivity")
-    for pk, row in was.items():
-        if pk not in now or not _is_sensitive(now[pk]):
-            yield row["name"], Place()
-
-
-def _is_sensitive(row: Mapping[str, Any]) -> bool:
-    return is_sensitive(personal=row["pii"], level=row["sensitivity"])
-
-
-def _targets(before: Mapping[Any, Mapping[int, Any]]) -> Iterator[tuple[str, Place]]:
-    """Yield the datasets of target columns that were sensitive and no longer are, or were deleted."""
-    affected = _affected_datasets(before)
-    if not affected:
-        return
-    was = {pk: item for pk, item in classifications(affected, before).items() if item.sensitive}
-    if not was:
-        return
-    now = classifications(list(was))
-    rows = TargetDataset.objects.select_related("schema").in_bulk(list(was))
-    for pk, then in was.items():
-        if then.sensitive - now[pk].sensitive:
-            row = rows.get(pk)
-            place = Place() if row is None else Place(schemas=frozenset({(row.schema.name, row.schema.layer)}))
-            yield str(row or before[TargetDataset][pk]["name"]), place
-
-
-def _affected_datasets(before: Mapping[Any, Mapping[int, Any]]) -> set[int]:
-    """Return the datasets with a changed or deleted row that affects classification."""
-    rows = {model: {pk: row for pk, row in images.items() if row is not None} for model, images in before.items()}
-    affected = {row["dataset_id"] for row in rows.get(DatasetInput, {}).values()}
-    affected |= {row["parent_id"] for row in rows.get(Reference, {}).values()}
-    pairs = {row["parent_column_id"] for row in rows.get(ReferencePair, {}).values()}
-    affected |= {row["dataset_id"] for row in read(TargetColumn, pairs, "id", "dataset_id").values()}
-    columns = {row["column_id"] for row in rows.get(ColumnInput, {}).values()}
-    affected |= {row["dataset_id"] for row in read(TargetColumn, columns, "id", "dataset_id").values()}
-    was = rows.get(TargetColumn, {})
-    now = read(TargetColumn, was, "id", *_CLASSIFYING_FIELDS)
-    affected |= {
-        row["dataset_id"]
-        for pk, row in was.items()
-        if pk not in now or any(row[field] != now[pk][field] for field in _CLASSIFYING_FIELDS)
-    }
-    datasets = rows.get(TargetDataset, {})
-    stored = read(TargetDataset, datasets, "id", *_CLASSIFYING_DATASET_FIELDS)
-    return affected | {
-        pk
-        for pk, row in datasets.items()
-        if pk not in stored or any(row[field] != stored[pk][field] for field in _CLASSIFYING_DATASET_FIELDS)
-    }
-
 
 # Changed rows of a transaction, and the change-log entries derived from them.
 #

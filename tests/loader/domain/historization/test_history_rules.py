@@ -1,8 +1,16 @@
 """Checks before every load of a history."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
-from loader.domain.historization.load_guards import DeleteGuard, check_holds_applied, check_later, check_load_type
+from loader.domain.historization.load_guards import (
+    DeleteGuard,
+    check_holds_applied,
+    check_later,
+    check_load_type,
+    check_not_ahead,
+)
 from loader.domain.refusals import Refusal
 from metadata.domain.history.history_policy import HistoryPolicy
 
@@ -15,6 +23,14 @@ def test_run_that_is_not_later_than_the_newest_is_refused():
 
 def test_a_first_run_is_never_too_early():
     check_later(name="t", at="1970-01-01T00:00:00Z", newest=[None])
+
+
+def test_load_timestamp_more_than_a_day_ahead_of_the_clock_is_refused():
+    now = datetime(2026, 11, 29, tzinfo=UTC)
+    check_not_ahead(now + timedelta(days=1), now=now)
+    with pytest.raises(Refusal, match="more than a day in the future") as refused:
+        check_not_ahead(now + timedelta(days=1, microseconds=1), now=now)
+    assert refused.value.code == "LOAD_TIMESTAMP_AHEAD"
 
 
 @pytest.mark.parametrize(("rows", "would_close", "allowed"), [(1, 5, False), (0, 0, False), (0, 5, True)])

@@ -8,6 +8,7 @@ from socket import gethostname
 import pytest
 from django.contrib.auth.models import User
 from django.db import OperationalError
+from django.urls import reverse
 from django.utils import timezone
 
 from architecture.domain.workflow import Refused
@@ -70,6 +71,24 @@ def test_load_request_queues_a_run_and_wakes_a_worker(airports, sent, django_use
     assert (asked.run.status, asked.run.load_timestamp, asked.run.requested_by) == ("queued", AT, user)
     assert asked.run.scope == {"kind": "all", "name": "", "target_only": False}
     assert sent == [asked.run.pk]
+
+
+def test_new_run_dated_more_than_a_day_ahead_is_refused(airports, sent):
+    now = timezone.now()
+    for at in (datetime(2999, 1, 1), now + timedelta(days=1, minutes=5)):
+        with pytest.raises(Refusal) as caught:
+            request_load_run(load_timestamp=at)
+        assert (caught.value.code, LoadRun.objects.count(), sent) == ("LOAD_TIMESTAMP_AHEAD", 0, [])
+    assert request_load_run(load_timestamp=now + timedelta(hours=23)).requested
+
+
+def test_load_form_and_api_refuse_a_timestamp_in_the_far_future(airports, sent, client):
+    client.force_login(ensure_user(name="ann", roles=["operator"]))
+    page = client.post(reverse("run_start"), {"scope": "all", "load_timestamp": "2999-01-01T00:00:00"})
+    assert "more than a day in the future" in page.content.decode()
+    body = {"load_timestamp": "2999-01-01T00:00:00Z"}
+    answer = client.post("/api/v1/load-runs/", body, content_type="application/json")
+    assert (answer.status_code, answer.json()["code"], LoadRun.objects.count()) == (422, "LOAD_TIMESTAMP_AHEAD", 0)
 
 
 def test_run_is_queued_while_the_broker_is_unreachable(airports, sent):

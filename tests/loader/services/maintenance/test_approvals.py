@@ -15,10 +15,12 @@ from architecture.services.states import current_environment
 from elevata.accounts.cli import CommandExit
 from elevata.accounts.permissions import acting_as
 from elevata.accounts.services.tokens import create_token
-from elevata.accounts.services.users import create_service_account, create_user
+from elevata.accounts.services.users import create_service_account, create_user, grant_role
 from elevata.audit.models import ChangeLogEntry
+from elevata.jobs.models import Job
+from elevata.jobs.services import give_up
 from loader.models import LoadRun
-from loader.services.loads.load_runs import request_load_run
+from loader.services.loads.load_runs import claim, request_cancel, request_load_run
 from loader.services.loads.load_work import perform_load_run
 from loader.services.maintenance import approvals
 from loader.services.maintenance.acceptances import request_accept
@@ -97,6 +99,81 @@ def test_a_run_waits_until_another_user_approves_it(kind: str, eve: Any, bob: An
 def test_operator_without_the_approver_role_cannot_approve(eve: Any, bob: Any) -> None:
     olga = create_user(name="olga", roles=["operator"])
     assert refused(approve_maintenance, run=prune(eve), user=olga) == "NOT_PERMITTED"
+
+
+def test_a_run_of_another_environment_is_neither_approved_repeated_nor_cancelled(
+    eve: Any, bob: Any, runner: Any, settings: Any
+) -> None:
+    perform(request_load_run(run_id="r1", user=eve, wake_worker=False).run, runner)
+    blocked, queued = prune(eve), request_load_run(run_id="r2", user=eve, wake_worker=False).run
+    LoadRun.objects.filter(pk=queued.pk).update(status="canceled")
+    settings.ENVIRONMENT = "prod"
+    pia = create_user(name="pia", roles=[])
+    for role in ("approver", "operator"):
+        grant_role(user=pia, role=role, environment="prod")
+    assert refused(approve_maintenance, run=blocked, user=pia) == "NOT_PERMITTED"
+    assert refused(approve_maintenance, run=blocked, user=bob) == "OTHER_ENVIRONMENT"
+    again = {"run_id": "r2", "allow_deletes": True, "wake_worker": False}
+    assert refused(request_load_run, user=pia, **again) == "OTHER_ENVIRONMENT"
+    assert refused(request_load_run, user=eve, **again) == "OTHER_ENVIRONMENT"
+    assert refused(request_revert, of_run="r1", user=pia, **COMMON) == "OTHER_ENVIRONMENT"
+    LoadRun.objects.filter(pk=queued.pk).update(status="queued")
+    assert refused(request_cancel, run=queued, user=pia) == "OTHER_ENVIRONMENT"
+    queued.refresh_from_db()
+    assert (queued.status, queued.allow_deletes) == ("queued", False)
+    client = Client()
+    client.force_login(eve)
+    page = client.get(f"/load-runs/{queued.run_id}/").content.decode()
+    assert 'id="cancel"' not in page
+    assert "in the installation of environment" in client.get(f"/load-runs/{blocked.run_id}/").content.decode()
+
+
+@pytest.mark.parametrize("end", ["canceled", "failed", "lost"])
+def test_a_run_that_is_repeated_after_its_end_needs_new_approvals(
+    end: str, eve: Any, bob: Any, runner: Any, script: Any
+) -> None:
+    perform(request_load_run(run_id="r1", user=eve, wake_worker=False).run, runner)
+    run = prune(eve)
+    approve_maintenance(run=run, user=bob)
+    if end == "canceled":
+        request_cancel(run=run, user=eve)
+    elif end == "failed":
+        script.add(fail={AIRPORT: {"code": "NOT_ARCHIVED", "message": "no room"}})
+        perform(run, runner)
+    else:
+        claim(run_pk=run.pk, worker="w1")
+        give_up(job=Job.objects.get(pk=run.pk), error={"code": "WORKER_LOST", "message": "it is silent"})
+    run.refresh_from_db()
+    assert run.status == end
+    assert refused(approve_maintenance, run=run, user=bob) == "NOT_APPROVABLE"
+    again = request_load_run(run_id=run.run_id, user=eve, wake_worker=False)
+    assert (again.requested, again.run.status, again.run.error["code"]) == (False, "blocked", "RUN_UNAPPROVED")
+    assert perform(run, runner) is None
+    assert not request_load_run(run_id=run.run_id, user=eve, wake_worker=False).requested
+    assert approve_maintenance(run=run, user=bob)
+    script.add(fail={})
+    assert perform(run, runner).status == "succeeded"
+
+
+def test_user_who_repeats_the_run_of_another_cannot_approve_it(eve: Any, bob: Any) -> None:
+    olga = create_user(name="olga", roles=["operator"])
+    run = prune(olga)
+    approve_maintenance(run=run, user=bob)
+    request_cancel(run=run, user=olga)
+    request_load_run(run_id=run.run_id, user=eve, wake_worker=False)
+    assert refused(approve_maintenance, run=run, user=eve) == "OWN_RUN"
+    assert approve_maintenance(run=run, user=bob)
+
+
+def test_api_answers_that_a_repeated_run_waits_for_approvals(eve: Any, bob: Any) -> None:
+    run = prune(eve)
+    approve_maintenance(run=run, user=bob)
+    request_cancel(run=run, user=eve)
+    client, address = Client(), f"/api/v1/load-runs/{run.run_id}/again/"
+    client.force_login(eve)
+    answer = client.post(address, {}, content_type="application/json")
+    assert (answer.status_code, answer.json()["status"]) == (202, "blocked")
+    assert client.post(address, {}, content_type="application/json").json()["code"] == "RUN_FINISHED"
 
 
 def test_vacuum_needs_no_approval(eve: Any) -> None:

@@ -1,5 +1,8 @@
 """Tests of sensitive columns: inheritance, and refusal of changes that make values readable without permission."""
 
+import re
+from pathlib import Path
+
 import pytest
 from django.contrib.auth.models import User
 from hypothesis import given
@@ -19,6 +22,7 @@ from metadata.services.datasets.targets import (
     update_target_column,
     update_target_dataset,
 )
+from metadata.services.exchange.metadata_files import export_metadata, import_metadata
 from metadata.services.lifecycle import delete_column, rename_column, retire_column
 from metadata.services.sources import create_source_column, update_source_column
 from tests.factories import SourceColumnFactory, SourceDatasetFactory
@@ -178,6 +182,62 @@ def test_an_editor_does_not_make_values_readable(people: TargetDataset, editor: 
     steward = ensure_user(name="stella", roles=["editor", "steward"])
     with acting_as(steward):
         deed(people)
+
+
+@pytest.fixture
+def filled_by_name(people: TargetDataset) -> TargetDataset:
+    """Return ``people`` without recorded inputs of its columns, whose one marked column is that of the source."""
+    forget_own(people, stage(people), stage(people).inputs.get().upstream)
+    for column in TargetColumn.objects.filter(dataset__in=(people, stage(people).inputs.get().upstream)):
+        column.inputs.all().delete()
+    assert sensitive(people) == {"email"}
+    return people
+
+
+def import_without_former_names(folder: Path) -> None:
+    export_metadata(folder)
+    for path in folder.rglob("*.yaml"):
+        text = re.sub(r"former_names:\n( +- .*\n)+", "former_names: []\n", path.read_text())
+        path.write_text(re.sub(r"former_names: \[.+\]", "former_names: []", text))
+    import_metadata(folder)
+
+
+def test_former_name_by_which_a_reader_is_sensitive_is_removed_only_by_a_steward(
+    filled_by_name: TargetDataset, editor: User, tmp_path: Path
+):
+    with acting_as(editor):
+        rename_column(column=stage(filled_by_name).columns.get(name="email"), name="mail", expected_version=1)
+    assert "email" in sensitive(filled_by_name)
+    with acting_as(editor), pytest.raises(MetadataError, match="classified"):
+        import_without_former_names(tmp_path / "by_editor")
+    assert "email" in sensitive(filled_by_name)
+    with acting_as(ensure_user(name="stella", roles=["editor", "steward"])):
+        import_without_former_names(tmp_path / "by_steward")
+
+
+def test_sensitive_source_column_with_readers_by_name_is_renamed_only_by_a_steward(
+    filled_by_name: TargetDataset, editor: User
+):
+    column = filled_by_name.generated_from.columns.get(name="email")
+    with acting_as(editor), pytest.raises(MetadataError, match="classified"):
+        update_source_column(source_column=column, expected_version=column.version, name="mail")
+    assert sensitive(filled_by_name) == {"email"}
+    with acting_as(ensure_user(name="stella", roles=["editor", "steward"])):
+        update_source_column(source_column=column, expected_version=column.version, name="mail")
+
+
+def test_first_input_of_a_column_that_was_filled_by_name_does_not_free_it(filled_by_name: TargetDataset, editor: User):
+    column, city = filled_by_name.columns.get(name="email"), stage(filled_by_name).columns.get(name="city")
+    with acting_as(editor), pytest.raises(MetadataError, match="classified"):
+        set_column_inputs(column=column, expected_version=column.version, inputs=[city])
+
+
+def test_editor_renames_columns_upstream_of_columns_that_stay_sensitive(people: TargetDataset, editor: User):
+    with acting_as(editor):
+        rename_column(column=stage(people).columns.get(name="email"), name="mail", expected_version=1)
+        source = people.generated_from.columns.get(name="email")
+        update_source_column(source_column=source, expected_version=source.version, name="mail")
+    assert sensitive(people) == {"email"}
 
 
 def test_lowering_a_dataset_level_requires_a_steward_of_its_schema(people: TargetDataset):
