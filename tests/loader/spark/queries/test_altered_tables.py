@@ -5,7 +5,7 @@ The answer is that of one version of the table, from before or from after, or an
 
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from itertools import product
 from pathlib import Path
@@ -92,7 +92,8 @@ class Reading:
         """Return the answer with the lines of its file, or the code of its error."""
         self.path.unlink(missing_ok=True)
         try:
-            answer = read(self.item.spark, self.item.warehouse, self.manifest, "read")
+            manifest = replace(self.manifest, timeout_seconds=600)
+            answer = read(self.item.spark, self.item.warehouse, manifest, "read")
         except Exception as failure:  # as the runner converts it
             error = failure if isinstance(failure, Refusal) else accident("read", failure)
             assert not self.path.exists()
