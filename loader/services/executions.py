@@ -33,7 +33,7 @@ from elevata.core.processes import about
 from elevata.jobs import states
 from elevata.jobs.services import Attempt, Fenced, claim
 from loader.domain.catalogs.catalog import VIEW
-from loader.domain.catalogs.publication import UNSUPPORTED, Finding, of_answer
+from loader.domain.catalogs.publication import INCOMPLETE, UNSUPPORTED, Finding, of_answer
 from loader.domain.dependencies import tables_read
 from loader.domain.manifest.executions import DownstreamQuery, DryRunManifest, ExecuteManifest, ObserveManifest
 from loader.domain.manifest.publication import PublishManifest
@@ -175,10 +175,14 @@ def store_step(attempt: ExecutionAttempt, event: dict) -> None:
 
 @dataclass(frozen=True)
 class Publication:
-    """Result of publishing: ``findings`` by name that was not published, or ``refusal`` if none was."""
+    """Result of publishing: ``findings`` by name that was not published, or ``refusal`` if none was.
+
+    It is ``incomplete`` if nothing was done because all names must be published first.
+    """
 
     findings: Mapping[str, Finding] = field(default_factory=dict)
     refusal: Refusal | None = None
+    incomplete: bool = False
 
     def shows(self, name: str) -> bool:
         """Return True if the catalog showed the name when it was read again."""
@@ -206,7 +210,8 @@ def publish_after(*, talk: Conversation, manifest: PublishManifest) -> Publicati
     findings = of_answer(finished["answer"])
     for finding in findings:
         _warn(talk, f"not published: {finding.one_line()}")
-    return Publication({finding.name: finding for finding in findings})
+    by_name = {finding.name: finding for finding in findings}
+    return Publication(by_name, incomplete=finished["answer"].get(INCOMPLETE, False))
 
 
 def _warn(talk: Conversation, message: str) -> None:

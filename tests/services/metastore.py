@@ -18,6 +18,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from xml.sax.saxutils import escape
 
+import psycopg
 import pyspark
 
 from elevata.bootstrap.java import java_home
@@ -54,9 +55,9 @@ class Metastore:
 
     def __init__(self, folder: Path) -> None:
         self._home, self._folder = _distribution(), folder
-        self._database, url = start_postgres(folder / "postgres")
+        self._database, self._url = start_postgres(folder / "postgres")
         try:
-            self._configure(url)
+            self._configure(self._url)
             self._make_schema()
             self.server = Server(
                 "Hive metastore",
@@ -88,6 +89,16 @@ class Metastore:
             "ELEVATA_METASTORE_VERSION": VERSION,
             "ELEVATA_METASTORE_JARS": self.client_jars,
         }
+
+    def stored(self) -> list[str]:
+        """Return the names of all tables, views and functions in the server's database, sorted."""
+        kinds = (("TBLS", "TBL_NAME"), ("FUNCS", "FUNC_NAME"))
+        queries = (
+            f'SELECT d."NAME" || \'.\' || n."{name}" FROM "{table}" n JOIN "DBS" d ON d."DB_ID" = n."DB_ID"'
+            for table, name in kinds
+        )
+        with psycopg.connect(self._url) as connection:
+            return sorted(row[0] for row in connection.execute(" UNION ALL ".join(queries)).fetchall())
 
     def stop(self) -> None:
         self.server.stop()

@@ -26,6 +26,8 @@ MISSING, OUTDATED, EXTRA, FOREIGN, FAILED = "missing", "outdated", "extra", "for
 UNSUPPORTED = "unsupported"
 # Problems that publishing cannot solve.
 LASTING = frozenset({FOREIGN, FAILED, UNSUPPORTED})
+# Field of an answer.
+INCOMPLETE = "incomplete"
 MARK, DIGEST = "elevata.warehouse", "elevata.digest"
 _KINDS = (TABLE, VIEW, FUNCTION)
 _COMMENT = "COMMENT 'The rows that held at this moment"
@@ -196,6 +198,11 @@ def as_answer(findings: Iterable[Finding], count: int) -> dict[str, Any]:
         for finding in findings
     ]
     return {"names": count, "findings": rows}
+
+
+def incomplete_answer() -> dict[str, Any]:
+    """Return the answer of a publication of some names that did nothing, because all must be published first."""
+    return as_answer((), 0) | {INCOMPLETE: True}
 
 
 def of_answer(answer: Mapping[str, Any]) -> tuple[Finding, ...]:

@@ -225,9 +225,13 @@ class LoadWork:
         return self.must_answer(finished)
 
     def _publish(self, datasets: Collection[str]) -> None:
-        """Publish the names of these datasets; warn in the run's log about names that could not be published."""
-        make = partial(publish_manifest, environment=self.run.environment, datasets=datasets)
-        publish_after(talk=self.talk, manifest=retried(make))
+        """Publish the names of these datasets; warn in the run's log about names that could not be published.
+
+        If a former publication may be incomplete, all names are published.
+        """
+        make = partial(publish_manifest, environment=self.run.environment)
+        if publish_after(talk=self.talk, manifest=retried(partial(make, datasets=datasets))).incomplete:
+            publish_after(talk=self.talk, manifest=retried(make))
 
     def have_compacted(self) -> None:
         """Request the compaction of the tables that this run left with too many small files."""

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from loader.domain.catalogs.catalog_setting import EMBEDDED, spark_catalog
-from loader.domain.catalogs.publication import as_answer
+from loader.domain.catalogs.publication import as_answer, incomplete_answer
 from loader.domain.manifest.publication import PublishManifest
 from loader.domain.refusals import Refusal
 from loader.spark.catalogs.catalog import Catalog, innermost
@@ -23,26 +23,36 @@ from loader.spark.sources.files import JAVA_ERRORS
 log = logging.getLogger(__name__)
 
 _publishing = threading.Lock()
+# Shared catalogs, with their warehouses, in which this process has published all names and that have answered since.
+# An earlier process may have ended between two names.
+_complete: set[tuple[str, str]] = set()
 
 
 def publish_names(spark: SparkSession, warehouse: str, manifest: PublishManifest) -> dict[str, Any]:
     """Compare the catalog with the names, and resolve the differences unless this is a check.
 
-    The answer has the differences that a check found, else those that remain when the catalog is read again.
+    The answer has the differences that a check found, else those that remain when the catalog is read again. Some
+    names of a shared catalog are published only once all were; before, the answer is ``incomplete``.
     Raise Refusal CATALOG_DOWN or UNKNOWN_CATALOG.
     """
-    kind = _kind(manifest.address)
+    kind, place = _kind(manifest.address), (manifest.address, warehouse)
     # Names in memory are replaced one by one, without a lock, so a load need not wait for all names of a new runner.
     with _publishing if kind.shared else nullcontext():
+        if kind.shared and not manifest.whole and place not in _complete:
+            return incomplete_answer()
         try:
-            return _publish(kind(dataset_session(spark, user_metadata=""), warehouse, manifest), manifest)
+            answer = _publish(kind(dataset_session(spark, user_metadata=""), warehouse, manifest), manifest)
         except JAVA_ERRORS as failure:
+            _complete.discard(place)
             disconnect()
             raise Refusal(
                 "CATALOG_DOWN",
                 f"the catalog {manifest.address} does not answer as expected: {innermost(failure)}",
                 hint=f"The tables themselves are as they were written. {kind.remedy}.",
             ) from failure
+        if manifest.whole and not manifest.check:
+            _complete.add(place)
+        return answer
 
 
 def _kind(address: str) -> type[Catalog]:

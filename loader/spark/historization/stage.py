@@ -69,11 +69,12 @@ def _input_frame(
     session: SparkSession, warehouse: str, load: RawcoreLoad | ReferringRows, stage_input: StageInput, fill: dict
 ) -> DataFrame:
     table = DeltaTable(session, warehouse, stage_input.table.key)
-    delivery = fill["run_id"] if stage_input.feed else newest_delivery(table, stage_input.table)
+    files = open_files(session, table)
+    delivery = fill["run_id"] if stage_input.feed else newest_delivery(table, stage_input.table, files.version)
     if delivery is not None:
-        frame = of_delivery(table.frame(), stage_input.table, delivery)
+        frame = of_delivery(table.frame_as_of(files.version), stage_input.table, delivery)
     else:
-        frame = open_files(session, table).frame()
+        frame = files.frame()
     if stage_input.filter:
         frame = frame.where(bound(stage_input.filter, **fill))
     return _stage_columns(frame, load, stage_input, stage_input.columns, fill)

@@ -338,23 +338,20 @@ def _nothing(manifest: QuarantineManifest) -> Refusal:
     )
 
 
-def waiting_rows(
-    session: SparkSession, warehouse: str, spec: TableSpec, *, secret: str, run_id: str = ""
-) -> DataFrame | None:
-    """Return the waiting rows of a dataset's quarantine with its present columns as text; None without a table.
+def waiting_rows(table: DeltaTable, version: int, spec: TableSpec, *, secret: str, run_id: str = "") -> DataFrame:
+    """Return the waiting rows in a version of a dataset's quarantine, with the dataset's present columns as text.
 
     With ``run_id`` only those of this run, or of the delivery that it refused. Columns of the quarantine itself come
     first: token of the entry, computed with the secret, run, time and reasons; for a raw dataset also file, row and
     the text of a malformed record.
     """
-    table = quarantine_table(session, warehouse, spec.key)
-    if not table.exists():
-        return None
     described = spec.of_purpose("business_key", "attribute")
     values = (F.col("row_values")[column.key or column.name].alias(column.name) for column in described)
-    rows = table.frame().where(F.col("state") == WAITING)
+    rows = table.frame_as_of(version)
     if run_id:
-        rows = table.frame().where(F.col("state").isin(WAITING, REFUSED) & (F.col("run_id") == run_id))
+        rows = rows.where(F.col("state").isin(WAITING, REFUSED) & (F.col("run_id") == run_id))
+    else:
+        rows = rows.where(F.col("state") == WAITING)
     places = (FILE, ROW, RECORD_TEXT) if spec.kind == "raw" else ()
     in_order = (FILE, F.col(ROW).cast("bigint")) if places else ()
     return rows.select(

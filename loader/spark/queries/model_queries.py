@@ -68,8 +68,8 @@ def open_inputs(session: SparkSession, warehouse: str, query: ModelQuery, name: 
                 f"{name} reads {spec.qualified_name}, which has no table yet",
                 hint=f"Load {spec.qualified_name} first.",
             )
-        delivery = newest_delivery(table, spec)  # before the files, so that they have its rows
-        inputs.append(Input(view, spec, open_files(session, table), delivery))
+        files = open_files(session, table)
+        inputs.append(Input(view, spec, files, newest_delivery(table, spec, files.version)))
     return inputs
 
 

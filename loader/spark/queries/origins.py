@@ -34,7 +34,8 @@ def read_origin(spark: SparkSession, warehouse: str, manifest: ReadManifest, lim
     spec, key = manifest.table, manifest.arguments["entity_key"]
     table = DeltaTable(spark, warehouse, spec.key)
     raw = {item.table.key: DeltaTable(spark, warehouse, item.table.key) for item in manifest.inputs}
-    inputs = [item for item in manifest.inputs if raw[item.table.key].exists()]
+    versions = {key: own.version() for key, own in raw.items()}
+    inputs = [item for item in manifest.inputs if versions[item.table.key] >= 0]
     if not table.exists() or not inputs:
         name = spec.qualified_name if not table.exists() else "its raw table"
         raise Refusal("NO_TABLE", f"{name} does not exist in the warehouse yet", hint="A load run creates it.")
@@ -47,7 +48,8 @@ def read_origin(spark: SparkSession, warehouse: str, manifest: ReadManifest, lim
         stored = valid_at(stored, spec, manifest.arguments)
     opened = [row[0] for row in stored.select(run_id).distinct().collect()]
     former = FormerKeys(spark, warehouse)
-    parts = [_delivered(raw[item.table.key].frame(), item, manifest, key, former) for item in inputs]
+    frames = [raw[item.table.key].frame_as_of(versions[item.table.key]) for item in inputs]
+    parts = [_delivered(frame, item, manifest, key, former) for frame, item in zip(frames, inputs, strict=True)]
     delivered = reduce(DataFrame.unionByName, parts)
     if is_dated:
         delivered = delivered.where(F.col("load_run_id").isin(opened))

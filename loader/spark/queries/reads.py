@@ -75,6 +75,7 @@ from loader.spark.queries.origins import read_descendants, read_origin
 from loader.spark.queries.row_selections import find_text, select_rows
 from loader.spark.session import fit_shuffles
 from loader.spark.sources.deliveries import discover
+from loader.spark.tables.table_files import misses_version
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sql import quote_identifier
 
@@ -142,13 +143,29 @@ def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
     if kind == "as_of" and manifest.arguments.get("known_at"):
         return _as_known(table, manifest)
     version = table.version()
-    if kind == "profile":
-        if manifest.arguments.get("known_version") == version:
-            return {"table_version": version, "unchanged": True}
-        return _profile(table.frame_as_of(version), manifest, version)
-    if kind == "quality":
-        return _checked(spark, warehouse, manifest, version)
-    return {"table_version": version, **_of_version(table, manifest, kind, version)}
+    with _unless_moved(table, manifest.table, version):
+        if kind == "profile":
+            if manifest.arguments.get("known_version") == version:
+                return {"table_version": version, "unchanged": True}
+            return _profile(table.frame_as_of(version), manifest, version)
+        if kind == "quality":
+            return _checked(spark, warehouse, manifest, version)
+        return {"table_version": version, **_of_version(table, manifest, kind, version)}
+
+
+@contextmanager
+def _unless_moved(table: DeltaTable, spec: TableSpec, version: int) -> Iterator[None]:
+    """Convert an error about files that are gone into a Refusal TABLE_MOVED if the table has another version by now."""
+    try:
+        yield
+    except Exception as failure:
+        if not misses_version(failure) or table.version() == version:
+            raise
+        raise Refusal(
+            "TABLE_MOVED",
+            f"another program changed {spec.qualified_name} and removed its former files while it was read",
+            hint="Read it again.",
+        ) from failure
 
 
 def _of_view(spark: SparkSession, warehouse: str, manifest: ReadManifest, kind: str) -> dict:
@@ -215,16 +232,17 @@ def _quarantined(spark: SparkSession, warehouse: str, manifest: ReadManifest) ->
     have columns that nobody described.
     """
     arguments = manifest.arguments
+    table = quarantine_table(spark, warehouse, manifest.table.key)
+    version = table.version()
+    if version < 0:
+        return {"table_version": version, "columns": [], "rows": [], "truncated": False, "masked": []}
     run_id = arguments.get("run_id", "")
-    frame = waiting_rows(spark, warehouse, manifest.table, secret=arguments["secret"], run_id=run_id)
-    if frame is None:
-        return {"table_version": -1, "columns": [], "rows": [], "truncated": False, "masked": []}
+    frame = waiting_rows(table, version, manifest.table, secret=arguments["secret"], run_id=run_id)
     names = _masked_columns(manifest)
     names += [RECORD_TEXT] if manifest.masking is not None and RECORD_TEXT in frame.columns else []
     shown = frame.select(
         *(F.lit(None).alias(name) if name in names else F.col(quote_identifier(name)) for name in frame.columns)
     )
-    version = quarantine_table(spark, warehouse, manifest.table.key).version()
     return {"table_version": version, **_rows(shown, arguments, names, most=MOST_QUARANTINED)}
 
 

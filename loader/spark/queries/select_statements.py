@@ -98,10 +98,15 @@ def source_frame(
         keys = {column.name: column.key for column in source.table.columns}
         return _mask_columns(session.sql(source.query), keys, source.masking)
     table = DeltaTable(session, warehouse, source.table.key)
-    if not table.exists():
-        raise Refusal("NO_TABLE", f"{source.table.qualified_name} does not exist in the warehouse")
-    delivery = newest_delivery(table, source.table) if newest_alone else None
     version = table.version()
+    if version < 0:
+        raise Refusal("NO_TABLE", f"{source.table.qualified_name} does not exist in the warehouse")
+    return version_frame(table, source, version, newest_alone=newest_alone)
+
+
+def version_frame(table: DeltaTable, source: QuerySource, version: int, *, newest_alone: bool = False) -> DataFrame:
+    """Return the rows of a version of a source's table as its reader may see them."""
+    delivery = newest_delivery(table, source.table, version) if newest_alone else None
     frame = of_delivery(table.frame_as_of(version), source.table, delivery)
     keys = history_queries.column_keys(table, version) if source.masking is not None else {}
     return _mask_columns(frame, keys, source.masking)

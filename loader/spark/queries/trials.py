@@ -32,6 +32,7 @@ from loader.spark.queries.select_statements import (
     described_rows,
     first_sentence,
     source_frame,
+    version_frame,
 )
 from loader.spark.session import fit_shuffles
 from loader.spark.tables.tables import DeltaTable
@@ -89,16 +90,15 @@ def _difference(session: SparkSession, warehouse: str, manifest: ReadManifest, a
     """Return the difference to the model's table; without a table, every row is an added one."""
     spec, arguments = manifest.table, manifest.arguments
     table = DeltaTable(session, warehouse, spec.key)
-    version = None
+    version = table.version()
     before = after.where(F.lit(False))
-    if table.exists():
-        version = table.version()
-        before = source_frame(session, warehouse, QuerySource("", spec, masking=manifest.masking))
+    if version >= 0:
+        before = version_frame(table, QuerySource("", spec, masking=manifest.masking), version)
         technical = {column.name for column in spec.columns if column.purpose not in ("business_key", "attribute")}
         before = before.select(*(quote_identifier(name) for name in before.columns if name not in technical))
     types = types_by_name(spec)
     comparison = compare(before, after, arguments.get("key", ()), left_out=arguments.get("left_out", ()), types=types)
-    return {"table": spec.qualified_name, "table_version": version, **comparison}
+    return {"table": spec.qualified_name, "table_version": version if version >= 0 else None, **comparison}
 
 
 @contextmanager

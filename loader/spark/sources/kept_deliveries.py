@@ -104,9 +104,12 @@ def of_delivery(frame: DataFrame, spec: TableSpec, run_id: str | None) -> DataFr
     return frame if run_id is None else frame.where(F.col(quote_identifier(spec.column("run_id").name)) == run_id)
 
 
-def newest_delivery(table: DeltaTable, spec: TableSpec) -> str | None:
-    """Return the run id of a raw table's newest delivery, None if all its rows are of one, or it is no raw table."""
-    commit = table.newest_run_commit() if spec.kind == _RAW else None
+def newest_delivery(table: DeltaTable, spec: TableSpec, version: int) -> str | None:
+    """Return the run id of the newest delivery in a version of a raw table.
+
+    None if all its rows are of one delivery, or it is no raw table.
+    """
+    commit = table.newest_run_commit(version) if spec.kind == _RAW else None
     return commit.notes.get(DELIVERY) if commit is not None else None
 
 
@@ -114,5 +117,6 @@ def stored_rows(table: DeltaTable, load: RawLoad) -> DataFrame | None:
     """Return the rows of a raw table's newest delivery, with the names of the source; None without a table."""
     if not table.exists():
         return None
-    rows = of_delivery(table.frame(), load.table, newest_delivery(table, load.table))
+    version = table.version()
+    rows = of_delivery(table.frame_as_of(version), load.table, newest_delivery(table, load.table, version))
     return rows.select(*(F.col(quote_identifier(raw_name)).alias(name) for raw_name, name in load.columns))

@@ -302,22 +302,23 @@ class DeltaTable:
         stored = {name: value for name, value in properties.items() if name.startswith(COLUMN)}
         return [name.removeprefix(COLUMN) for name, value in stored.items() if value == physical_name]
 
-    def newest_run_commit(self) -> RunCommit | None:
-        """Return the newest run commit that no later RESTORE undid; None if there is none."""
-        newest, foreign = self._newest_content()
+    def newest_run_commit(self, version: int | None = None) -> RunCommit | None:
+        """Return the newest run commit that no later RESTORE undid, up to a version; None if there is none."""
+        newest, foreign = self._newest_content(version)
         return newest and replace(newest, foreign=tuple(change.described for change in foreign))
 
     def foreign_changes(self) -> list[ForeignChange]:
         """Return the changes of other writers since the newest run commit, newest first."""
         return self._newest_content()[1]
 
-    def _newest_content(self) -> tuple[RunCommit | None, list[ForeignChange]]:
-        """Return the newest run commit in the present content, and later foreign changes, newest first.
+    def _newest_content(self, version: int | None = None) -> tuple[RunCommit | None, list[ForeignChange]]:
+        """Return the newest run commit in the content of a version, and later foreign changes, newest first.
 
+        ``version`` is the newest by default.
         A RESTORE is a foreign change if it undid a commit of a run or an execution. A RESTORE to the version before it
         undid none, so it is judged by its rows, as other commits are.
         """
-        version, searched = self.version(), 0
+        version, searched = self.version() if version is None else version, 0
         foreign: list[ForeignChange] = []
         while version >= 0 and (searched != _COMMITS_TO_SEARCH or self._has_run_commit(version)):
             info, searched = self._commit_info(version), searched + 1

@@ -71,6 +71,14 @@ def test_a_load_that_changes_no_table_publishes_its_own_names(airports, runner, 
     assert names(published(script)[-1]) >= {CORE, STAGE}
 
 
+def test_load_publishes_all_names_where_a_former_publication_may_be_incomplete(airports, runner, script):
+    perform(queued(), runner)
+    script.add(incomplete=True)
+    run = perform(queued(), runner)
+    assert [manifest["whole"] for manifest in published(script)] == [True, False, True]
+    assert warnings(run) == []
+
+
 def test_catalog_prefix_applies_to_shared_catalogs_only(airports, runner, script, settings):
     settings.CATALOG_PREFIX = "test_"
     perform(queued(), runner)

@@ -2,7 +2,8 @@
 
 Its argument names a JSON file: ``event`` and ``fields`` (the event and fields that it has), ``after`` (number of such
 events before it, 0 if left out), ``told`` (true if the worker still receives the event) and ``who`` (``runner`` or
-``worker``). The file is deleted first, so that only one process dies.
+``worker``). The file is deleted first, so that only one process dies. A call of a metastore's client is an event,
+too, ``catalog_call``; the process dies before the call.
 """
 
 import json
@@ -11,13 +12,16 @@ import signal
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from loader.spark import runner
+from loader.spark.catalogs import external
 
 DEATH = Path(sys.argv[1])
 _tell = runner.Events.emit
+_connect = external._client
 _passed: list[str] = []
 
 
@@ -37,11 +41,29 @@ def emit(self: runner.Events, event: str, **fields) -> None:
         return
     if due["told"]:
         _tell(self, event, **fields)
+    die(due)
+
+
+def die(due: dict) -> None:
     DEATH.unlink()
     os.kill(os.getpid() if due["who"] == "runner" else os.getppid(), signal.SIGKILL)
     threading.Event().wait()  # the signal is on its way
 
 
+class DyingClient:
+    """Client of a metastore whose calls are events."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        due = death_at("catalog_call", {"call": name})
+        if due is not None:
+            die(due)
+        return getattr(self._client, name)
+
+
 if __name__ == "__main__":
     runner.Events.emit = emit
+    external._client = lambda session: DyingClient(_connect(session))
     sys.exit(runner.main())

@@ -29,7 +29,7 @@ dataset:
   name: prices
   select: SELECT id, price * 2 AS doubled FROM rawcore.rc_shop_item
   materialization: table
-  increment: {by: key}
+  increment: {by: changed_keys, input: rawcore.rc_shop_item, columns: {id: id}}
   columns:
     - {name: id, business_key: 1}
     - {name: doubled}
@@ -40,10 +40,12 @@ CHECK = {
     "arguments": {"columns": ["price"], "minimum": "0"},
     "severity": "quarantine",
 }
-STATUSES = """
+# Loads request a compaction of the model's table, too.
+STATUSES = f"""
 import json
 from loader.models import LoadRun
-print(json.dumps(list(LoadRun.objects.filter(kind="compact").order_by("pk").values_list("status", flat=True))))
+runs = LoadRun.objects.filter(kind="compact", scope__name="{ITEM}").order_by("pk")
+print(json.dumps(list(runs.values_list("status", flat=True))))
 """
 COMPACT = """
 from loader.services.maintenance.compactions import request_compaction
@@ -98,7 +100,7 @@ class Shop:
         """Check current rows, open versions and the model in DuckDB, and the invariants of the history."""
         rows = [list(pair) for pair in sorted(expected.items())]
         assert self.read(f"SELECT id, price FROM {ITEM} ORDER BY id") == rows
-        assert self.read(f"SELECT id, price FROM {ITEM}_hist_current ORDER BY id") == rows
+        assert self.read(f"SELECT id, price FROM {ITEM}_hist WHERE version_ended_at IS NULL ORDER BY id") == rows
         doubled = [[key, price * 2] for key, price in rows]
         assert self.read("SELECT id, doubled FROM mart.prices ORDER BY id") == doubled
         done = self.installation.run("check_history", "--json")
@@ -110,10 +112,10 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
     made = Shop(make_installation(tmp_path / "data"), tmp_path / "death.json")
     with killable_worker(made.installation, made.death):
         made.deliver({key: key for key in range(100)})
-        made.installation.load("first")
-        made.installation.import_text(MODEL, by="edda")
+        # A check of this kind needs an approval once rows are loaded.
         made.installation.edit_columns(ITEM, by="edda", facts={"checks": [CHECK]})
-        made.installation.load("second")
+        made.installation.import_text(MODEL, by="edda")
+        made.installation.load("first")
         yield made
 
 
@@ -156,7 +158,7 @@ def compactions(shop: Shop) -> None:
     shop.installation.load("many-deletes")
     wait_until(lambda: compacted(shop) == ["failed"], 240)
     for number, event in enumerate((STARTED, FINISHED), start=1):
-        shop.die_at(event)
+        shop.die_at(event, dataset=shop.key("rc_shop_item"))
         shop.installation.shell(COMPACT)
         wait_until(lambda count=number + 1: compacted(shop) == ["failed"] * count, 240)
     assert not shop.death.exists()

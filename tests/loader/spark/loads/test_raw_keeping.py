@@ -15,9 +15,11 @@ from loader.domain.manifest.maintenance import VacuumManifest
 from loader.domain.manifest.reads import QuerySource, ReadManifest
 from loader.domain.run_states import VACUUM
 from loader.domain.vacuum import SAFE_HOURS
+from loader.spark.queries import model_queries, select_statements
 from loader.spark.queries.model_queries import open_inputs, read_model
 from loader.spark.queries.origins import read_origin
 from loader.spark.queries.trials import try_model
+from loader.spark.sources.kept_deliveries import newest_delivery, remove_deliveries
 from metadata.domain.sources.raw_keeping import ALL, BY_DAY, LATEST, Keeping, policy_of
 from metadata.domain.state import DatasetState
 from tests.fixtures.spark import by_night
@@ -115,6 +117,30 @@ def test_models_trials_and_published_views_read_the_newest_delivery(spark, tmp_p
     assert [row["id"] for row in model.collect()] == [1]
     assert try_model(spark, dataset.warehouse, trial)["rows"] == [[1]]
     assert [row["id"] for row in spark.sql(view).collect()] == [1]
+
+
+@pytest.mark.parametrize("reads", [model_queries, select_statements], ids=["model", "trial"])
+def test_newest_delivery_is_read_although_another_run_removes_it_meanwhile(spark, tmp_path, monkeypatch, reads):
+    dataset = kept(spark, tmp_path)
+    load(dataset, TWO, 1)
+    load(dataset, ONE, 2)
+    (raw, *_) = dataset.tables()
+
+    def removing(*arguments: Any) -> str | None:
+        run_id = newest_delivery(*arguments)
+        remove_deliveries(dataset.table(raw), raw, [str(run_id)])
+        return run_id
+
+    monkeypatch.setattr(reads, "newest_delivery", removing)
+    query = "SELECT id FROM d"
+    if reads is model_queries:
+        model = read_model(spark, dataset.warehouse, ModelQuery(query, (("d", raw),)), "m")
+        rows = [list(row) for row in model.collect()]
+    else:
+        trial = ReadManifest("try_model", arguments={"text": query, "query": query}, sources=(QuerySource("d", raw),))
+        rows = try_model(spark, dataset.warehouse, trial)["rows"]
+
+    assert rows == [[1]]
 
 
 def test_keys_of_a_superseded_delivery_are_returned_as_changed(spark, tmp_path):
