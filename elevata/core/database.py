@@ -167,7 +167,8 @@ class Among(Lookup):
     def _values(self) -> list[Any]:
         if not self.rhs:
             raise EmptyResultSet
-        return self.rhs
+        values: list[Any] = self.rhs
+        return values
 
 
 class Resembles(Lookup):

@@ -216,7 +216,7 @@ def _rawcore_load(
         foreign_keys=foreign_keys(dataset, plan.states),
         children=referring_rows(dataset, plan.states, specs, feeds),
         event_log=event_log_table(dataset),
-        policy=dict(dataset.history_policy),
+        policy=dataset.history_choices,
         sequence=rows[dataset.key].sequence or 0,
         newest_applied_at=applied.at.isoformat() if applied else None,
         newest_applied=applied.sequence if applied else None,

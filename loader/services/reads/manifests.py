@@ -90,7 +90,7 @@ def check_manifest(*, dataset: TargetDataset, samples: int, timeout_seconds: flo
         rawcore=rawcore_table(state),
         entity_key=entity_key_components(state),
         row_hash=row_hash_components(state),
-        policy=dict(state.history_policy),
+        policy=state.history_choices,
         samples=samples,
         timeout_seconds=timeout_seconds,
         newest_applied=applied.sequence if applied else None,

@@ -60,7 +60,7 @@ def _datasets_by_alias(statement: Statement) -> dict[str, str]:
     return datasets | {node.alias.lower(): "" for node in named if node.alias}
 
 
-def _deciding(tree: exp.Expression) -> Iterator[exp.Expression]:
+def _deciding(tree: exp.Expr) -> Iterator[exp.Expr]:
     """Yield the parts of a SELECT whose columns decide rows."""
     for node in tree.walk():
         if isinstance(node, _DECIDING) or (isinstance(node, exp.Anonymous) and isinstance(node.parent, exp.Table)):
@@ -82,7 +82,7 @@ def _deciding(tree: exp.Expression) -> Iterator[exp.Expression]:
             yield node
 
 
-def _of_set_operation(operation: exp.SetOperation) -> Iterator[exp.Expression]:
+def _of_set_operation(operation: exp.SetOperation) -> Iterator[exp.Expr]:
     """Yield the columns that are compared to drop repeated rows; all columns if a ``*`` hides which ones they are."""
     selected = [each for select in operation.find_all(exp.Select) for each in select.expressions]
     if any(each.is_star for each in selected):
@@ -91,7 +91,7 @@ def _of_set_operation(operation: exp.SetOperation) -> Iterator[exp.Expression]:
         yield from selected
 
 
-def _columns(node: exp.Expression, datasets: Mapping[str, str]) -> Iterator[RowInput]:
+def _columns(node: exp.Expr, datasets: Mapping[str, str]) -> Iterator[RowInput]:
     """Yield the columns in a part of a SELECT; a qualifier that is no table is a struct, and so a column itself."""
     if isinstance(node, exp.Identifier):  # of USING
         yield ("", node.name.lower())
@@ -105,7 +105,7 @@ def _columns(node: exp.Expression, datasets: Mapping[str, str]) -> Iterator[RowI
             yield from (("", part) for part in qualifiers if part not in datasets)
 
 
-def _derived(tree: exp.Expression, datasets: Mapping[str, str]) -> dict[str, set[RowInput]]:
+def _derived(tree: exp.Expr, datasets: Mapping[str, str]) -> dict[str, set[RowInput]]:
     """Return the columns that each name of a derived column is computed from."""
     derived: dict[str, set[RowInput]] = {}
     for alias in tree.find_all(exp.Alias):
