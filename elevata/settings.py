@@ -8,6 +8,7 @@ import secrets
 import sys
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
@@ -234,7 +235,7 @@ _sqlite = {
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;",
     },
 }
-DATABASES = {
+DATABASES: dict[str, Any] = {
     "default": dj_database_url.parse(os.environ["DATABASE_URL"], conn_max_age=60, conn_health_checks=True)
     if os.environ.get("DATABASE_URL")
     else _sqlite

@@ -41,6 +41,7 @@ from architecture.services.states import current_environment, seen_at
 from elevata.comments.selectors import with_comment_count
 from elevata.comments.views import comments_panel
 from elevata.lists.columns import Column
+from elevata.web.requests import htmx_of
 from elevata.web.views import DetailPage, ListPage, RowPage
 from metadata.selectors.datasets import target_datasets
 
@@ -263,7 +264,7 @@ class ReportStatus(ReportPage, DetailPage):
         context = state.context(request.user, ask=True)
         # Buttons of a report that is up to date are not replaced: a user may be about to press one.
         replace_buttons = changed or not state.alive or context["refusal"] or "was" in request.GET
-        swap = {"preview": state.preview, "changed": changed, "oob": bool(request.htmx and replace_buttons)}
+        swap = {"preview": state.preview, "changed": changed, "oob": bool(htmx_of(request) and replace_buttons)}
         return self.render(**context, **swap)
 
 
@@ -274,7 +275,7 @@ class ReportPart(ReportPage, DetailPage):
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         template = f"architecture/report_{self.part}.html"
-        if request.htmx:
+        if htmx_of(request):
             return self.render(template)
         return self.render("architecture/report_part.html", part=template, scope=scope_of(self.row))
 

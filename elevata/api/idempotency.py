@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 from django.http import HttpResponse
+from django.template.response import SimpleTemplateResponse
 from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.request import Request
+from rest_framework.viewsets import GenericViewSet
 
 from elevata.api.models import StoredResponse
 from elevata.api.services import claim_response, release_claim, store_response
@@ -43,7 +45,13 @@ class InFlight(APIException):
         super().__init__("The first request with this key is not answered yet.", code=self.default_code)
 
 
-class Idempotent:
+if TYPE_CHECKING:
+    _View = GenericViewSet[Any]
+else:
+    _View = object
+
+
+class Idempotent(_View):
     """Mixin of views that executes a POST with an ``Idempotency-Key`` once for each user."""
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
@@ -54,7 +62,8 @@ class Idempotent:
         if not (0 < len(key) <= KEY_LENGTH and key.isascii() and key.isprintable()):
             raise ValidationError({HEADER: [f"Must be 1 to {KEY_LENGTH} printable ASCII characters."]})
         # The dispatcher looks the handler up after this method, so it finds this one.
-        self.post = self._once(self.post, key)
+        handlers: Any = self  # the methods of HTTP are attributes that routers set
+        handlers.post = self._once(handlers.post, key)
 
     def _once(self, handler: Callable[..., Any], key: str) -> Callable[..., HttpResponse]:
         def handle(request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -96,7 +105,8 @@ class Idempotent:
 
     def _render(self, request: Request, response: HttpResponse, *args: Any, **kwargs: Any) -> HttpResponse:
         response = self.finalize_response(request, response, *args, **kwargs)
-        return response.render() if hasattr(response, "render") and not response.is_rendered else response
+        is_unrendered = isinstance(response, SimpleTemplateResponse) and not response.is_rendered
+        return response.render() if isinstance(response, SimpleTemplateResponse) and is_unrendered else response
 
 
 def _digest(request: Request) -> str:

@@ -1,7 +1,7 @@
 """Request bodies and query parameters: strict fields, sparse fields, shared serializers."""
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db.models import QuerySet
 from django_filters.rest_framework import DjangoFilterBackend
@@ -9,6 +9,7 @@ from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.views import APIView
+from rest_framework.viewsets import GenericViewSet
 
 # Query parameters of which an empty value means something: the first page, and no reason.
 MAY_BE_EMPTY = frozenset({"cursor", "changelog_message"})
@@ -75,7 +76,13 @@ def requested_fields(request: Request) -> list[str] | None:
     return names
 
 
-class SparseFields:
+if TYPE_CHECKING:
+    _View = GenericViewSet[Any]
+else:
+    _View = object
+
+
+class SparseFields(_View):
     """Mixin of view sets that restricts serializers of responses to the fields of ``?fields=``."""
 
     def get_serializer(self, *args: Any, **kwargs: Any) -> Any:

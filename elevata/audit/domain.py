@@ -110,20 +110,20 @@ def check_link(head: Head, link: Link) -> Problem | None:
         expected = head.sequence + 1
         return Problem("link_missing", f"link {expected} is missing: link {link.sequence} follows", expected)
     if link.previous != head.hash:
-        return _problem_at(link, "link_changed", f"link {link.sequence} does not continue the link before it")
+        return problem_at(link, "link_changed", f"link {link.sequence} does not continue the link before it")
     made = next_link(head, kind=link.kind, subject=link.subject, digest=link.digest, sealed_at=link.sealed_at)
     if made.hash != link.hash:
         return _changed_link(link)
     return None
 
 
-def _problem_at(link: Link, code: str, message: str) -> Problem:
+def problem_at(link: Link, code: str, message: str) -> Problem:
     return Problem(code, message, link.sequence, link.kind, link.subject)
 
 
 def _changed_link(link: Link) -> Problem:
     message = f"link {link.sequence} was changed: its hash is not that of its content"
-    return _problem_at(link, "link_changed", message)
+    return problem_at(link, "link_changed", message)
 
 
 def parse_head(artifact: object) -> Head:
@@ -356,7 +356,7 @@ class _Reader:
             return _changed_link(link)
         if link.sequence > self.chain.sequence:
             message = f"link {link.sequence} is beyond the head that the file carries"
-            return _problem_at(link, "head_changed", message)
+            return problem_at(link, "head_changed", message)
         return None
 
     def _result(self, header: Mapping[str, Any]) -> Exported:
@@ -377,5 +377,5 @@ class _Reader:
 
 def _row_problem(link: Link, content: Mapping[str, Any]) -> Problem | None:
     if sha256_hex(content) != link.digest or content["id"] != link.subject:
-        return _problem_at(link, "row_changed", f"{link.kind} {link.subject} is not what was sealed")
+        return problem_at(link, "row_changed", f"{link.kind} {link.subject} is not what was sealed")
     return None

@@ -223,6 +223,7 @@ def mark_lost(
     earliest, latest = silent_before(older_than), ahead_of(older_than)
 
     def is_silent(job: Job) -> bool:
+        assert job.heartbeat_at is not None  # by the filter
         if job.heartbeat_at > latest:
             return stays_ahead(("job", job.pk), job.heartbeat_at, older_than)
         return job.heartbeat_at < earliest

@@ -137,6 +137,13 @@ def as_browser_values(field: forms.Field, value: Any) -> list[str]:
     return [str(item) for item in prepared] if isinstance(prepared, list | tuple) else [str(prepared)]
 
 
+def set_choices(form: forms.Form, name: str, choices: Any) -> None:
+    """Set the choices of a form's field."""
+    field = form.fields[name]
+    assert isinstance(field, forms.ChoiceField)
+    field.choices = choices
+
+
 class TextField(forms.CharField):
     """Text of several lines, stored with LF line ends; browsers send CR LF."""
 
@@ -146,7 +153,7 @@ class TextField(forms.CharField):
         super().__init__(max_length=max_length, **options)
 
     def to_python(self, value: Any) -> str:
-        return super().to_python(value).replace("\r\n", "\n")
+        return (super().to_python(value) or "").replace("\r\n", "\n")
 
     def has_changed(self, initial: Any, data: Any) -> bool:
         return self.to_python(initial) != self.to_python(data)
@@ -155,7 +162,7 @@ class TextField(forms.CharField):
 class TagsField(forms.CharField):
     """Field of comma-separated words, whose value is a list without duplicates."""
 
-    def to_python(self, value: Any) -> list[str]:
+    def to_python(self, value: Any) -> Any:
         words = value if isinstance(value, list) else (value or "").replace("\n", ",").split(",")
         return list(dict.fromkeys(word.strip() for word in words if word.strip()))
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from django.conf import settings
 from django.db import connection
-from django.db.models import Case, F, IntegerField, Model, Q, QuerySet, Value, When
+from django.db.models import Case, F, IntegerField, Q, QuerySet, Value, When
 from django.urls import resolve, reverse
 from django.utils.module_loading import import_string
 
@@ -122,7 +122,8 @@ class RowKind:
             return []
         return [self._result(row) for row in ordered[:limit]]
 
-    def _result(self, row: Model) -> Result:
+    def _result(self, row: Any) -> Result:
+        """Return the result of a row with its ``search_rank``, which no model has."""
         return Result(
             kind=self.name,
             label=self.label(row) if callable(self.label) else self.label,

@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from elevata.web.paging import one_page
+from elevata.web.requests import htmx_of
 from elevata.web.views import CreatePage, DetailPage, EditPage, TemplatePage
 from metadata.domain.column_lineage import SOURCE, ColumnLineage, ColumnNode, ExposureNode
 from metadata.forms.datasets import InputsForm, ReferenceEditForm, ReferenceForm, inputs_of, referable
@@ -94,7 +95,7 @@ class ColumnLineagePage(TemplatePage):
             "deciding_count": len(table.row_inputs),
             "query": urlencode(_given(self.values)),
             "all_url": f"{self.request.path}?{urlencode(_given(self.values | {'column': ''}))}",
-            **({} if self.request.htmx else self._picture_context()),
+            **({} if htmx_of(self.request) else self._picture_context()),
         }
 
     def _picture_context(self) -> dict[str, Any]:

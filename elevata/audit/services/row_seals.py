@@ -77,9 +77,9 @@ def seal(before: Mapping[Kind, Mapping[int, Values | None]], entry: int | None) 
     ``entry`` is the last change-log entry of the transaction; without one, seals keep theirs.
     """
     owners: dict[Kind, set[int]] = defaultdict(set)
-    for model, images in before.items():
-        for owner, part in _owners().get(model, ()):
-            owners[owner].update(_touched_owners(part, images))
+    for changed, own_images in before.items():
+        for owner, part in _owners().get(changed, ()):
+            owners[owner].update(_touched_owners(part, own_images))
     images = _Images(before)
     for model in sealed_models():
         new = {pk for pk, image in images.of(model).items() if image is None}
@@ -138,7 +138,9 @@ class _Batch:
                 continue
             # A transaction that added a row to the same owner may have ended later with earlier entries.
             at = max(entry or 0, stored.entry_id if stored is not None else 0)
-            parts = parts_digest(self._parts.get(pk, {})) if pk in self._owners else stored.parts
+            # A row that was intact and is no owner has a seal.
+            kept = stored.parts if stored is not None else ""
+            parts = parts_digest(self._parts.get(pk, {})) if pk in self._owners else kept
             written.append(_signed(self._model, pk, _digest(self._model, self._rules, row), parts, at))
         _store(written)
         gone = [pk for pk in self._pks if pk not in self._now]
@@ -254,7 +256,8 @@ def _default(field: Any) -> Any:
 def _values(model: Kind, pks: Collection[int], *fields: str) -> dict[int, Values]:
     """Return the stored rows, or these fields of them, by primary key; missing rows are left out."""
     names = fields or tuple(field.attname for field in model._meta.concrete_fields)
-    found, wanted = {}, list(pks)
+    found: dict[int, Values] = {}
+    wanted = list(pks)
     for start in range(0, len(wanted), _BATCH):
         rows = model._base_manager.filter(pk__in=wanted[start : start + _BATCH])
         found.update((pk, dict(zip(names, row, strict=True))) for pk, row in stored_rows(model, rows, names))

@@ -70,6 +70,12 @@ class ReadManifest:
     descendants: tuple[Descendant, ...] = ()
     other_sources: tuple[QuerySource, ...] = ()
 
+    @property
+    def own_table(self) -> TableSpec:
+        """Return the table or view of a kind that reads one."""
+        assert self.table is not None
+        return self.table
+
 
 @dataclass(frozen=True)
 class CheckManifest:

@@ -22,6 +22,7 @@ from architecture.domain.tables import TableSpec
 from elevata.accounts.permissions import permitted
 from elevata.accounts.roles import Permission
 from elevata.jobs.registry import live_workers
+from elevata.web.requests import htmx_of
 from elevata.web.views import DetailPage
 from loader.domain.queries.comparison import DATES, ENVIRONMENTS, VERSIONS, WAYS, Comparison
 from loader.domain.queries.differences import part_shown
@@ -175,7 +176,7 @@ def start_read(request: HttpRequest, key: UUID) -> HttpResponse:
         requested = request_read(kind=kind, dataset=dataset, arguments=arguments, user=request.user)
     except Refusal as refusal:
         return _part(request, dataset, "loader/queries/read_refused.html", {"error": refusal.as_json()})
-    if not request.htmx:
+    if not htmx_of(request):
         return redirect("read_part", requested.read.pk)
     return _part(request, dataset, *_state_template(requested.read, notice=requested.reason))
 
@@ -203,7 +204,7 @@ def _seen(read: ReadRequest) -> str:
 def _part(request: HttpRequest, dataset: TargetDataset, template: str, context: dict) -> HttpResponse:
     """Render the fragment for htmx, or else a page with it and with the address of the form's page."""
     context = {"dataset": dataset, **context}
-    if request.htmx:
+    if htmx_of(request):
         return render(request, template, context)
     read = context.get("read")
     view = {"key_search": "keys"}.get(read.kind, read.kind) if read is not None else "sample"

@@ -15,6 +15,7 @@ from elevata.accounts.permissions import permitted
 from elevata.accounts.roles import Permission
 from elevata.core.spreadsheets import csv_text
 from elevata.lists.columns import Column, yes_no
+from elevata.web.requests import htmx_of
 from elevata.web.views import ButtonPage, ListPage
 from loader.domain.queries.query_results import value_text
 from loader.domain.refusals import Refusal
@@ -79,7 +80,7 @@ def sql_run(request: HttpRequest) -> HttpResponse:
         requested = request_query(form.cleaned_data["text"], form.cleaned_data["limit"], user=request.user)
     except Refusal as refusal:
         return _part(request, form, REFUSED, {"error": refusal.as_json()})
-    if not request.htmx:
+    if not htmx_of(request):
         return redirect("sql_answer", requested.read.pk)
     return _part(request, form, *_state_template(requested.read, notice=requested.reason))
 
@@ -110,7 +111,7 @@ def sql_cancel(request: HttpRequest, pk: int) -> HttpResponse:
     """Cancel a query; a finished query does not change."""
     read = _own(request, pk)
     withdraw_read(read=read)
-    if not request.htmx:
+    if not htmx_of(request):
         return redirect("sql_answer", pk)
     read.refresh_from_db()
     return _part(request, QueryForm(initial=read.arguments), *_state_template(read))
@@ -143,7 +144,7 @@ def _state_template(read: ReadRequest, notice: str = "") -> tuple[str, dict[str,
 
 def _part(request: HttpRequest, form: QueryForm, template: str, context: dict[str, Any]) -> HttpResponse:
     """Render the fragment for htmx, or else the page with it."""
-    if request.htmx:
+    if htmx_of(request):
         return render(request, template, context)
     return render(request, "loader/queries/sql_page.html", {**_page(request, form), **context, "part": template})
 

@@ -18,6 +18,7 @@ from elevata.accounts.roles import Permission
 from elevata.comments.forms import NewCommentForm
 from elevata.core.errors import MetadataError, ProductError, as_sentence
 from elevata.web.forms import error_text
+from elevata.web.requests import htmx_of
 from elevata.web.views import REFUSED, CreatePage, RowPage, TemplatePage
 from loader.domain.dependencies import DATASET, Scope
 from loader.domain.refusals import Refusal
@@ -230,7 +231,7 @@ class SourceFirstLoad(RowPage, TemplatePage):
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         run = get_object_or_404(load_runs(), run_id=self.kwargs["run_id"])
         state = RunState.of(run)
-        if request.htmx and state.seen == request.GET.get("seen") and not run.is_finished:
+        if htmx_of(request) and state.seen == request.GET.get("seen") and not run.is_finished:
             return HttpResponse(status=204)
         return self.render(**self._progress(state))
 
@@ -265,7 +266,7 @@ class SourceHandover(SourceFirstLoad):
         row = DatasetRun.objects.filter(dataset_key__among=keys).order_by("-pk").first()
         if row is not None:
             return self.render(**self._progress(RunState.of(load_runs().get(pk=row.run_id))))
-        if request.htmx:
+        if htmx_of(request):
             return HttpResponse(status=204)
         return self.render(**self._question())
 

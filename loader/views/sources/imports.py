@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 from elevata.core.errors import MetadataError, StaleVersion, as_sentence
+from elevata.web.requests import htmx_of
 from elevata.web.views import REFUSED, RowPage
 from loader.domain.refusals import Refusal
 from loader.domain.sources.sampling import SAME, Line, compare_contract, contradiction
@@ -66,7 +67,7 @@ class SourceImport(SourceEditing, SystemPage):
         context = _import_context(system, place)
         if reading is not None and reading.errors:
             context |= {"reading": reading, "misread": True}
-        elif request.htmx or "show" in request.GET:
+        elif htmx_of(request) or "show" in request.GET:
             context |= _sampled_part(request, system, place, context["known"])
         return self.render(**context)
 
@@ -228,7 +229,7 @@ class SourceColumns(SourceEditing, RowPage):
         return super().context() | {"back": self.address(self.row)}
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        return self.render(**_compared_part(request, self.row) if request.htmx or "show" in request.GET else {})
+        return self.render(**_compared_part(request, self.row) if htmx_of(request) or "show" in request.GET else {})
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         """Take the ticked lines, all or nothing."""

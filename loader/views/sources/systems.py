@@ -9,6 +9,7 @@ from django.shortcuts import redirect
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.web.paging import one_page
+from elevata.web.requests import htmx_of
 from elevata.web.views import DetailPage, EditPage, Page, RowPage
 from loader.domain.refusals import Refusal
 from loader.sources.files import ListedItem, Listing
@@ -101,7 +102,7 @@ class SystemDiscover(SourceEditing, SystemPage, Page):
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         search, number = request.GET.get("q", "")[:200], _page_number(request)
-        is_listed = request.htmx or "show" in request.GET
+        is_listed = htmx_of(request) or "show" in request.GET
         listing = _listing(self.row, search, number) if is_listed else {}
         return self.render(search=search, **listing)
 
@@ -113,7 +114,7 @@ class SystemDelivery(SourceEditing, SystemPage):
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         location = request.GET.get("location", "").strip()[:1000]
-        if not request.htmx:
+        if not htmx_of(request):
             return redirect("system_discover", self.row.short_name)
         context: dict[str, Any] = {"location": location}
         if location:
