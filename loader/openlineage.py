@@ -96,9 +96,7 @@ class _Described:
             inputs = DatasetInput.objects.filter(dataset__in=fresh).order_by("dataset", "ordinal", "pk")
             views: set[int] = set()
             for read in inputs.select_related("source__system", "upstream__schema"):
-                source = read.source or read.upstream
-                assert source is not None  # by a CHECK of the table
-                self.inputs.setdefault(read.dataset_id, []).append(source)
+                self.inputs.setdefault(read.dataset_id, []).append(read.read_dataset)
                 if read.upstream is not None and _is_view(read.upstream):
                     views.add(read.upstream.pk)
             fresh = views - known
@@ -251,8 +249,7 @@ class _Events:
         for row in self.described.lineage.get(dataset.pk, []):
             if not row.column.active:
                 continue
-            column = row.source_column or row.upstream_column
-            assert column is not None  # by a CHECK of the table
+            column = row.read_column
             inputs = fields.setdefault(row.column.name, column_lineage_dataset.Fields([])).inputFields
             inputs.append(column_lineage_dataset.InputField(*self._name_of(column.dataset), column.name))
         return fields

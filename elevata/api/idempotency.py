@@ -15,7 +15,6 @@ from django.http import HttpResponse
 from django.template.response import SimpleTemplateResponse
 from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.request import Request
-from rest_framework.viewsets import GenericViewSet
 
 from elevata.api.models import StoredResponse
 from elevata.api.services import claim_response, release_claim, store_response
@@ -46,6 +45,8 @@ class InFlight(APIException):
 
 
 if TYPE_CHECKING:
+    from rest_framework.viewsets import GenericViewSet
+
     _View = GenericViewSet[Any]
 else:
     _View = object

@@ -9,7 +9,6 @@ from rest_framework import serializers
 from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.views import APIView
-from rest_framework.viewsets import GenericViewSet
 
 # Query parameters of which an empty value means something: the first page, and no reason.
 MAY_BE_EMPTY = frozenset({"cursor", "changelog_message"})
@@ -77,6 +76,8 @@ def requested_fields(request: Request) -> list[str] | None:
 
 
 if TYPE_CHECKING:
+    from rest_framework.viewsets import GenericViewSet
+
     _View = GenericViewSet[Any]
 else:
     _View = object

@@ -278,9 +278,11 @@ class ReferenceChange(ChangeSerializer):
 
 class NewReference(ReferenceChange):
     child = serializers.SlugRelatedField(slug_field="key", queryset=TargetDataset.objects.select_related("schema"))
-    parent = serializers.SlugRelatedField(slug_field="key", queryset=TargetDataset.objects.select_related("schema"))
+    parent = serializers.SlugRelatedField(  # type: ignore[assignment]  # a field of the request
+        slug_field="key", queryset=TargetDataset.objects.select_related("schema")
+    )
     role_name = serializers.CharField(required=False, allow_blank=True, max_length=100)
-    pairs = PairSerializer(many=True, allow_empty=False, max_length=100)
+    pairs = PairSerializer(many=True, allow_empty=False, max_length=100)  # type: ignore[call-arg]  # of many
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """Return the attributes with pairs of active columns in place of pairs of names."""

@@ -109,7 +109,7 @@ class ColumnForm(ColumnFields, EditForm):
     @classmethod
     def values(cls, row: TargetColumn) -> dict[str, Any]:
         plain = {name: getattr(row, name) for name in ROWS if name not in ("type", "role", "inputs")}
-        reads = [str((item.source_column or item.upstream_column).key) for item in row.inputs.all()]
+        reads = [str(item.read_column.key) for item in row.inputs.all()]
         return {**plain, "type": str(row.type), "role": role_text(row.role, row.key_ordinal), "inputs": reads}
 
     @classmethod
@@ -177,5 +177,5 @@ class VerbForm(EditForm):
 def readable(dataset: TargetDataset) -> list[tuple[Any, list[SourceColumn | TargetColumn]]]:
     """Return the columns that a dataset's columns may read: its inputs, each with its active columns."""
     items = dataset.inputs.select_related("source__system", "upstream__schema")
-    datasets: Iterable[Any] = [item.source or item.upstream for item in items]
+    datasets: Iterable[Any] = [item.read_dataset for item in items]
     return [(row, list(row.columns.filter(active=True).order_by("ordinal", "id"))) for row in datasets]

@@ -214,7 +214,7 @@ class InputsForm(EditForm):
 def inputs_of(dataset: TargetDataset) -> list[SourceDataset | TargetDataset]:
     """Return a dataset's inputs, in order."""
     items = dataset.inputs.select_related("source__system", "upstream__schema")
-    return [item.source or item.upstream for item in items]
+    return [item.read_dataset for item in items]
 
 
 def datasets_called(

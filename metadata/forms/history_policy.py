@@ -243,7 +243,7 @@ class PolicyForm(EditForm):
         """Return the columns of the dataset's inputs that the dataset does not have, by type."""
         known, found = {name.lower() for name in self.types}, {type_: {} for type_ in types}
         for item in self._dataset.inputs.select_related("source", "upstream"):
-            for column in (item.source or item.upstream).columns.filter(active=True, data_type__in=types):
+            for column in item.read_dataset.columns.filter(active=True, data_type__in=types):
                 if column.name.lower() not in known:
                     found[column.data_type].setdefault(column.name, f"{column.name} (of its input)")
         return {type_: list(columns.items()) for type_, columns in found.items()}

@@ -51,8 +51,10 @@ def column_lineage(
 
 def dataset_columns(dataset: TargetDataset | SourceDataset) -> list[_Id]:
     """Return the ids of a dataset's active columns; a history has those of its base."""
-    kind = SOURCE if isinstance(dataset, SourceDataset) else HISTORY if dataset.history_of_id else TARGET
-    owner = dataset.history_of if kind == HISTORY else dataset
+    owner: SourceDataset | TargetDataset = dataset
+    kind = SOURCE if isinstance(dataset, SourceDataset) else TARGET
+    if isinstance(dataset, TargetDataset) and dataset.history_of is not None:
+        kind, owner = HISTORY, dataset.history_of
     return [(kind, pk) for pk in owner.columns.filter(active=True).values_list("pk", flat=True)]
 
 
@@ -310,7 +312,7 @@ def starts_named(name: str) -> list[_Id]:
 
 def _of_dataset(first: str, name: str) -> list[_Id]:
     targets = TargetDataset.objects.filter(schema__name__iexact=first, name__iexact=name)
-    dataset = targets.select_related("history_of").first()
+    dataset: TargetDataset | SourceDataset | None = targets.select_related("history_of").first()
     if dataset is None:
         dataset = SourceDataset.objects.filter(system__short_name__iexact=first, name__iexact=name).first()
     return dataset_columns(dataset) if dataset is not None else []
