@@ -118,7 +118,7 @@ def _silent(leases: QuerySet[Lease], after: timedelta) -> Q:
     """Return the condition of leases whose last heartbeat is too old, or stays in the future."""
     silent = Q(heartbeat_at__lt=silent_before(after))
     for lease in leases.filter(heartbeat_at__gt=ahead_of(after)):
-        if stays_ahead(("lease", lease.pk), lease.heartbeat_at, after):
+        if lease.heartbeat_at is not None and stays_ahead(("lease", lease.pk), lease.heartbeat_at, after):
             silent |= Q(pk=lease.pk, heartbeat_at=lease.heartbeat_at)
     return silent
 

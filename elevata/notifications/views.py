@@ -139,7 +139,7 @@ class NoticeSettings(FormPage):
     template_name = "notifications/notice_settings.html"
     message = "Notification settings saved."
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:  # type: ignore[override]  # pages do not answer OPTIONS
         choice = choices_of(self.request.user)
         address = user_of(self.request).email
         return {"initial": {"listed": choice.listed, "emailed": choice.emailed, "address": address}}

@@ -105,7 +105,7 @@ class EditForm(ProductForm):
         return cls(initial={**cls.values(row), "version": row.version}, **options)
 
     @classmethod
-    def values(cls, row: Versioned) -> dict[str, Any]:
+    def values(cls, row: Any) -> dict[str, Any]:
         """Return the fields' values for a row."""
         return {name: getattr(row, name) for name in cls.seen}
 
@@ -152,7 +152,8 @@ class TextField(forms.CharField):
     def __init__(self, *, max_length: int = MAX_TEXT, **options: Any) -> None:
         super().__init__(max_length=max_length, **options)
 
-    def to_python(self, value: Any) -> str:
+    def to_python(self, value: Any) -> Any:
+        """Return the text; subclasses have other values."""
         return (super().to_python(value) or "").replace("\r\n", "\n")
 
     def has_changed(self, initial: Any, data: Any) -> bool:

@@ -99,7 +99,7 @@ class Page(View):
         messages.success(self.request, with_links(message, links))
 
 
-def _route_of(request: HttpRequest) -> str:
+def route_of(request: HttpRequest) -> str:
     assert request.resolver_match is not None  # a view runs after its address was resolved
     return request.resolver_match.view_name
 
@@ -128,7 +128,7 @@ class RowPage(Page):
     name: ClassVar[str] = "row"
     keyword: ClassVar[str] = ""
     by: ClassVar[str] = "key"
-    page: ClassVar[str] = ""
+    page: str = ""
 
     def rows(self) -> QuerySet | Manager:
         """Return the rows that an address can identify."""
@@ -181,7 +181,7 @@ class ListPage(TemplatePage):
 
     @property
     def route(self) -> str:
-        return self.list_route or _route_of(self.request)
+        return self.list_route or route_of(self.request)
 
     @cached_property
     def _chosen(self) -> list[str] | None:
@@ -261,7 +261,7 @@ class FormPage(Page):
     message: ClassVar[str] = ""
     refused: int = REFUSED
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:  # type: ignore[override]  # pages do not answer OPTIONS
         """Return the arguments of the form besides its data."""
         return {}
 
@@ -301,7 +301,7 @@ class FormPage(Page):
         address = self.address(row)
         return address if "#" in address else ""
 
-    def show(self, form: forms.Form, *, status: int = 200) -> HttpResponse:
+    def show(self, form: Any, *, status: int = 200) -> HttpResponse:
         return self.render(form=form, status=status)
 
     def address(self, row: Any) -> str:
@@ -346,7 +346,7 @@ class EditPage(RowPage, FormPage):
                 now=self.initial_form(),
                 row=self.row,
                 back=self.address(self.row),
-                action=reverse(_route_of(self.request), args=[getattr(self.row, self.by)]),
+                action=reverse(route_of(self.request), args=[getattr(self.row, self.by)]),
                 verb=self.overwrite,
             )
 

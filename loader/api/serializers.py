@@ -68,7 +68,7 @@ class LoadRunListSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = LoadRun
-        fields = (
+        fields: tuple[str, ...] = (
             "run_id",
             "kind",
             "status",
@@ -153,8 +153,12 @@ class DatasetRunSerializer(serializers.ModelSerializer):
 
 
 class LoadRunSerializer(LoadRunListSerializer):
-    status = serializers.ChoiceField(choices=LoadRun.STATUSES, read_only=True)
-    kind = serializers.ChoiceField(choices=LoadRun.Kind.choices, read_only=True)
+    status = serializers.ChoiceField(  # type: ignore[assignment]  # it replaces the field of the base
+        choices=LoadRun.STATUSES, read_only=True
+    )
+    kind = serializers.ChoiceField(  # type: ignore[assignment]  # it replaces the field of the base
+        choices=LoadRun.Kind.choices, read_only=True
+    )
     details = serializers.DictField(
         read_only=True, help_text="What was asked, the Delta versions of the tables, and how commits were made."
     )
@@ -179,7 +183,7 @@ class MaintenanceRecordListSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = MaintenanceRecord
-        fields = (
+        fields: tuple[str, ...] = (
             "record_id",
             "run",
             "kind",

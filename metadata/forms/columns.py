@@ -8,7 +8,7 @@ from django import forms
 from elevata.audit.selectors import values_before
 from elevata.core.errors import MetadataError, as_sentence
 from elevata.core.lengths import MAX_TYPE
-from elevata.web.forms import MONO, DescribedFields, EditForm, ReasonField, TextField
+from elevata.web.forms import MONO, DescribedFields, EditForm, ReasonField, TextField, set_choices
 from metadata.domain.grid import read_cell, role_choices, role_text
 from metadata.domain.types import NAMES
 from metadata.forms.base import QuotedName, sensitivity_field
@@ -78,11 +78,15 @@ class ColumnFields(DescribedFields):
         """Set the choices for a column of this dataset."""
         keys = dataset.columns.filter(active=True, role=TargetColumn.Role.BUSINESS_KEY)
         places = max([column.key_ordinal or 0 for column in keys], default=0) + 1
-        self.fields["role"].choices = [(text, text) for text in role_choices(places)]
+        set_choices(self, "role", [(text, text) for text in role_choices(places)])
         self._readable = readable(dataset)
-        self.fields["inputs"].choices = [
-            (str(name), [(str(column.key), column.name) for column in columns]) for name, columns in self._readable
-        ]
+        set_choices(
+            self,
+            "inputs",
+            [
+                (str(name), [(str(column.key), column.name) for column in columns]) for name, columns in self._readable
+            ],
+        )
 
     def values_given(self, given: dict[str, Any]) -> dict[str, Any]:
         """Return a column's values from the form's: a role includes the position in the key, inputs are rows."""
@@ -116,7 +120,8 @@ class ColumnForm(ColumnFields, EditForm):
     def values_before(cls, row: TargetColumn, seen: int) -> dict[str, Any]:
         """Return the values of fields in the column's version ``seen``, if they differ from the current ones."""
         logged = values_before(row, seen)
-        empty = {"tags": [], "nullable": False, "pii": False}
+        empty: dict[str, Any] = {"tags": [], "nullable": False, "pii": False}
+        before: dict[str, Any]
         before = {name: value if value is not None else empty.get(name, "") for name, value in logged.items()}
         if before.keys() & {"role", "key_ordinal"}:
             place = logged.get("key_ordinal") if "key_ordinal" in logged else row.key_ordinal

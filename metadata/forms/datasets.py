@@ -1,12 +1,12 @@
 """Forms for schemas, datasets, their inputs and references."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar
 
 from django import forms
 from django.db.models import QuerySet
 
-from elevata.core.errors import MetadataError, as_sentence
+from elevata.core.errors import ProductError, as_sentence
 from elevata.web.forms import MONO, DescribedFields, EditForm, ProductForm, ReasonField, TextField
 from metadata.domain import naming
 from metadata.domain.quality import unknown_parents
@@ -58,10 +58,13 @@ class DatasetFields(DescribedFields):
 
 
 class DatasetForm(DatasetFields, EditForm):
-    seen = ("description", "owner", "tags", "sensitivity", "materialization", "historize", "filter")
-    field_order = (*seen, "version")
+    seen: ClassVar[tuple[str, ...]] = (
+        *("description", "owner", "tags", "sensitivity"),
+        *("materialization", "historize", "filter"),
+    )
+    field_order: Iterable[str] | None = (*seen, "version")
 
-    def add_problem(self, problem: MetadataError) -> None:
+    def add_problem(self, problem: ProductError) -> None:
         """Show errors of the history policy at the field that turns history on."""
         if problem.field.startswith("history_policy"):
             self.add_error("historize", as_sentence(f"history policy: {problem.message}"))
@@ -72,7 +75,7 @@ class DatasetForm(DatasetFields, EditForm):
 class NoHistoryDatasetForm(DatasetForm):
     """Form of a dataset in a layer without history."""
 
-    historize = None
+    historize = None  # type: ignore[assignment]  # leaves the field out
     seen = tuple(name for name in DatasetForm.seen if name != "historize")
     field_order = (*seen, "version")
 
@@ -155,7 +158,7 @@ class NewDatasetForm(DatasetFields, QuotedName):
         return datasets_called(self.cleaned_data["inputs"])
 
     def clean(self) -> dict[str, Any]:
-        cleaned = super().clean()
+        cleaned = super().clean() or {}
         if cleaned.get("take_columns") and not cleaned.get("inputs") and "inputs" not in self.errors:
             self.add_error("inputs", "Enter the inputs to copy columns from.")
         return cleaned
@@ -230,7 +233,7 @@ def datasets_called(
     missing = [name for name, row in rows.items() if row is None]
     if missing:
         raise forms.ValidationError([f"There is no dataset or source {name!r}.{_like(name)}" for name in missing])
-    return list(dict.fromkeys(rows.values()))
+    return list(dict.fromkeys(row for row in rows.values() if row is not None))
 
 
 class SchemaFields(DescribedFields):

@@ -159,7 +159,7 @@ class ColumnEdit(Editing, ColumnPage, EditPage):
     form_class, service = ColumnForm, staticmethod(update_target_column)
     template_name, message = "metadata/column_form.html", "{row.name} is saved."
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:  # type: ignore[override]  # pages do not answer OPTIONS
         return {"dataset": self.row.dataset}
 
     def context(self) -> dict[str, Any]:
@@ -200,7 +200,7 @@ class ColumnCreate(Editing, CreatePage, DatasetPage):
     form_class, template_name = NewColumnForm, "metadata/column_form.html"
     message = "{row.name} is added."
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:  # type: ignore[override]  # pages do not answer OPTIONS
         return {"dataset": self.row}
 
     def context(self) -> dict[str, Any]:
@@ -234,8 +234,8 @@ def columns_paste(request: HttpRequest, key: UUID) -> HttpResponse:
     dataset = dataset_here(key)
     text, column, cell = (request.POST.get(name, "") for name in ("text", "column", "cell"))
     seen = seen_versions(request.POST.get("versions", "").split()) if "save" in request.POST else None
-    options = {"seen": seen, "quoted_name": "quoted_name" in request.POST}
-    paste = prepare(dataset, text, column=column, cell=cell or "name", **options)
+    quoted_name = "quoted_name" in request.POST
+    paste = prepare(dataset, text, column=column, cell=cell or "name", seen=seen, quoted_name=quoted_name)
     if "save" in request.POST and paste.edits and not paste.refused and not paste.problem:
         with writing() as unit:
             is_applied = apply(paste)

@@ -150,14 +150,14 @@ class InputsEdit(Editing, BaseDatasetPage, EditPage):
     form_class, template_name = InputsForm, "metadata/inputs_page.html"
     message = "Inputs saved."
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:  # type: ignore[override]  # pages do not answer OPTIONS
         return {"dataset": self.row}
 
     def save(self, form: InputsForm) -> TargetDataset:
         return set_dataset_inputs(
             dataset=self.row,
             expected_version=form.edited_version,
-            inputs=form.wanted,
+            inputs=form.wanted or [],
             reason=form.cleaned_data["reason"],
         )
 
@@ -171,7 +171,7 @@ class InputsEdit(Editing, BaseDatasetPage, EditPage):
         for column, item in links.values_list("name", "inputs__dataset_input"):
             readers.setdefault(item, []).append(column)
         items = self.row.inputs.select_related("source__system", "upstream__schema")
-        context = {
+        context: dict[str, Any] = {
             "items": [(item, list(dict.fromkeys(readers.get(item.pk, ())))) for item in items],
             "downstream": dependents.downstream(self.row),
         }
@@ -189,7 +189,7 @@ class InputsDependents(Editing, DatasetPage, DetailPage):
 
 def _effects(dataset: TargetDataset, form: InputsForm) -> dict[str, Any]:
     """Return the dependents that the typed inputs affect; with unknown names, only those."""
-    unknown = form.errors.get("inputs", [])  # validates the form
+    unknown: list[str] = form.errors.get("inputs", [])  # validates the form
     if form.wanted is None:
         return {"unknown": unknown, "dependents": []}
     affected = dependents.of_inputs_change(dataset, form.wanted)
@@ -203,7 +203,7 @@ class ReferenceCreate(Editing, BaseDatasetPage, CreatePage):
     message = "{row.child} refers to {row.parent} now."
     address = staticmethod(page_of)
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:  # type: ignore[override]  # pages do not answer OPTIONS
         return {"child": self.row, "initial": {"parent": self.request.GET.get("parent", "")}}
 
     def save(self, form: ReferenceForm) -> Reference:

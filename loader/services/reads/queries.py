@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -157,7 +158,7 @@ def _may_read_schema(user: Any, schema: str, layer: str | None = None, *, places
     schemas = frozenset({(schema, layer)})
     names = places or (settings.ENVIRONMENT,)
     return all(
-        may(user, Permission.READ_DATA, on=lambda name=name: Place(environment=name, schemas=schemas)) for name in names
+        may(user, Permission.READ_DATA, on=partial(Place, environment=name, schemas=schemas)) for name in names
     )
 
 

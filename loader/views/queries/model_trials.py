@@ -51,7 +51,7 @@ def trial_run(request: HttpRequest) -> HttpResponse:
     """Request a trial; return the fragment that polls for its answer, or redirect to its page."""
     form = TrialForm(request.POST)
     if not form.is_valid():
-        message = "; ".join(message for errors in form.errors.values() for message in errors)
+        message = "; ".join(str(message) for errors in form.errors.values() for message in errors)
         return _part(request, form, REFUSED, {"error": {"message": message}})
     dataset = _model(str(form.cleaned_data["dataset"] or ""))
     try:

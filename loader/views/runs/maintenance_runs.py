@@ -51,7 +51,7 @@ class RunRevert(RunPage, RequestPage):
     def histories(self) -> list[dict[str, Any]]:
         return _revertible(self.row)
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:  # type: ignore[override]  # pages do not answer OPTIONS
         return {"datasets": [history["name"] for history in self.histories if not history["refusal"]]}
 
     def context(self) -> dict[str, Any]:

@@ -62,7 +62,7 @@ class SourceAdd(SourceEditing, TemplatePage):
         for system in systems().filter(active=True).order_by("short_name"):
             registered.setdefault(system.kind, []).append(system)
         kinds = [
-            (kind, label, KIND_SENTENCES.get(kind, ""), registered.get(kind, [])[:SYSTEMS_SHOWN])
+            (kind, label, KIND_SENTENCES.get(System.Kind(kind), ""), registered.get(kind, [])[:SYSTEMS_SHOWN])
             for kind, label in System.Kind.choices
         ]
         return {"kinds": kinds, "steps": steps_of("Kind")}
@@ -81,7 +81,7 @@ class SourceAddSystem(SourceEditing, CreatePage):
             raise Http404
         return self.kwargs["kind"]
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:  # type: ignore[override]  # pages do not answer OPTIONS
         return {"kind": self.kind}
 
     def context(self) -> dict[str, Any]:

@@ -183,16 +183,21 @@ def _contradicted(
         result, masked = readable_sample(request.user, system, place, source)
     except Refusal as refusal:
         for row in changed:
-            row.form.add_error("type", f"The sample cannot be read to check this type: {refusal.one_line()}")
+            _add_type_error(row, f"The sample cannot be read to check this type: {refusal.one_line()}")
         return True
     values = dict(zip([column.name for column in result.columns], result.values, strict=False))
     formats = ValueFormats.of(result.options)
     for row in changed:
-        name, wanted = row.line.name, row.form.cleaned_data["type"]
+        name, wanted = row.line.name, row.form.cleaned_data["type"] if row.form is not None else ""
         problem = contradiction(wanted, values.get(name, ()), formats, masked=name.lower() in masked)
         if problem:
-            row.form.add_error("type", as_sentence(f"{problem}; a load would refuse them"))
+            _add_type_error(row, as_sentence(f"{problem}; a load would refuse them"))
     return not all_valid(changed)
+
+
+def _add_type_error(row: Row, message: str) -> None:
+    if row.form is not None:
+        row.form.add_error("type", message)
 
 
 def _facts(result: Sample) -> dict[str, Any]:

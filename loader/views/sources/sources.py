@@ -49,7 +49,7 @@ class SourceDetail(DetailPage):
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         if htmx_of(request):
             return self.render(freshness=freshness(self.row))
-        shown = {"freshness": freshness(self.row)} if "show" in request.GET else {}
+        shown: dict[str, Any] = {"freshness": freshness(self.row)} if "show" in request.GET else {}
         return self.render(**self._parts(), **shown)
 
     def _parts(self) -> dict[str, Any]:

@@ -85,7 +85,7 @@ class SystemTest(SourceEditing, SystemDetail):
 
 
 @dataclass(frozen=True)
-class ListedItem:
+class DescribedItem:
     """A listed file or table, and the source dataset that describes it, if one does."""
 
     found: ListedItem
@@ -147,9 +147,9 @@ def _listing(system: System, search: str, number: int) -> dict[str, Any]:
     }
 
 
-def _items(system: System, listing: Listing) -> list[ListedItem]:
+def _items(system: System, listing: Listing) -> list[DescribedItem]:
     known = {source.location: source for source in system.datasets.select_related("system")}
-    return [ListedItem(item, known.get(item.location)) for item in listing.items]
+    return [DescribedItem(item, known.get(item.location)) for item in listing.items]
 
 
 class SourceEdit(SourceEditing, EditPage):
@@ -167,7 +167,7 @@ class SourceEdit(SourceEditing, EditPage):
     def rows(self) -> Any:
         return super().rows().select_related("system")
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:  # type: ignore[override]  # pages do not answer OPTIONS
         return {"system": self.row.system}
 
     def save(self, form: SourceForm) -> SourceDataset:
