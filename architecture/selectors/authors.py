@@ -284,7 +284,7 @@ class _Rename:
     authorship: Authorship
 
 
-def _renames(entries: QuerySet[ChangeLogEntry]) -> Iterator[_Rename]:
+def _renames(entries: QuerySet[Any]) -> Iterator[_Rename]:
     """Yield the renames among the entries, in their order."""
     rows = entries.values_list("pk", "sequence", "at", "who", "subject_key", "changes")
     for pk, sequence, at, user, subject, changes in rows:

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied
 from django.db.models import Exists, OuterRef, Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponseBase
 from django.utils.module_loading import import_string
 
 from elevata.accounts.models import RoleGrant, ServiceAccount
@@ -129,7 +129,7 @@ def acting_as(
         yield actor
 
 
-View = Callable[..., HttpResponse]
+View = Callable[..., HttpResponseBase]
 # A place, or a function that returns it on demand.
 Where = Place | Callable[[], Place] | None
 MODEL_BACKEND = "django.contrib.auth.backends.ModelBackend"
@@ -274,7 +274,7 @@ def only(
 
     def decorate(view: View) -> View:
         @wraps(view)
-        def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
             if (not only_methods or request.method in only_methods) and not allowed(request.user):
                 raise PermissionDenied(said)
             return view(request, *args, **kwargs)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 from django.http import HttpResponse
-from django.template.response import SimpleTemplateResponse
 from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.request import Request
 
@@ -104,10 +103,9 @@ class Idempotent(_View):
                 release_claim(stored)
         return response
 
-    def _render(self, request: Request, response: HttpResponse, *args: Any, **kwargs: Any) -> HttpResponse:
+    def _render(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = self.finalize_response(request, response, *args, **kwargs)
-        is_unrendered = isinstance(response, SimpleTemplateResponse) and not response.is_rendered
-        return response.render() if isinstance(response, SimpleTemplateResponse) and is_unrendered else response
+        return response.render() if hasattr(response, "render") and not response.is_rendered else response
 
 
 def _digest(request: Request) -> str:

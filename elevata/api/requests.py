@@ -48,7 +48,7 @@ class KnownValues(DjangoFilterBackend):
     maps the names of filters to functions that return True for a value that exists.
     """
 
-    def filter_queryset(self, request: Request, queryset: QuerySet, view: APIView) -> Any:
+    def filter_queryset(self, request: Any, queryset: QuerySet, view: APIView) -> Any:
         filterset = self.get_filterset(request, queryset, view)
         if filterset is not None and filterset.is_valid():
             values = filterset.form.cleaned_data
@@ -94,7 +94,8 @@ class SparseFields(_View):
             return serializer
         names = requested_fields(request)
         if names is not None:
-            fields = getattr(serializer, "child", serializer).fields
+            of_row: Any = getattr(serializer, "child", serializer)
+            fields = of_row.fields
             unknown = [name for name in names if name not in fields]
             if unknown:
                 message = f"There is no field {unknown[0]!r}; known are {', '.join(fields)}."

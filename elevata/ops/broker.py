@@ -30,13 +30,15 @@ class Channel(filesystem.Channel):
         self._make_folders()
         super()._queue_bind(exchange, routing_key, pattern, queue)
 
-    def _put(self, queue: str, message: Any, **kwargs: Any) -> None:
+    def _put(  # type: ignore[override]  # kombu's own classes name the argument differently
+        self, queue: str, payload: Any, **kwargs: Any
+    ) -> None:
         name = f"{round(monotonic() * 1000)}_{uuid4()}.{queue}.msg"
         folder = Path(self.data_folder_out)
         pending = folder / f".{name}.pending"
         try:
             self._make_folders()
-            pending.write_text(dumps(message))
+            pending.write_text(dumps(payload))
             os.replace(pending, folder / name)
         except OSError as error:
             raise ChannelError(f"Cannot add file {name!r} to directory") from error

@@ -85,7 +85,7 @@ def sides(form: EditForm, now: EditForm) -> list[FieldSides]:
         user_changed = name in form.changed_data
         was, now_, own = (as_text(field, value) for value in (initial, saved, typed if user_changed else saved))
         rows.append(
-            FieldSides(form[name].label, was, now_, own, user_changed=user_changed, other_changed=was != now_)
+            FieldSides(str(form[name].label), was, now_, own, user_changed=user_changed, other_changed=was != now_)
         )
     return rows
 
@@ -111,7 +111,8 @@ def _label(field: forms.Field, value: Any) -> str:
 def _initial(form: EditForm, name: str) -> Any:
     """Return the field's initial value from the sent form."""
     bound = form[name]
-    value = form._widget_data_value(bound.field.hidden_widget(), bound.html_initial_name)
+    private: Any = form  # Django reads initial values in the same way
+    value = private._widget_data_value(bound.field.hidden_widget(), bound.html_initial_name)
     try:
         return bound.field.to_python(value)
     except forms.ValidationError:

@@ -120,7 +120,7 @@ def with_totals(runs: Iterable[LoadRun]) -> list[RunTotals]:
     totals = {run.pk: RunTotals(run) for run in runs}
     counted = DatasetRun.objects.filter(run__in=list(totals)).exclude(kind="raw").order_by().values("run_id")
     sums_of = {f"all_{name}": sum_of(name) for name in ("rows", *CHANGES)}
-    with_sums: Iterable[dict[str, Any]] = counted.annotate(**sums_of)
+    with_sums: Iterable[Any] = counted.annotate(**sums_of)
     for sums in with_sums:
         total = totals[sums["run_id"]]
         total.rows = sums["all_rows"]

@@ -192,7 +192,9 @@ class DatasetViewSet(views.DatasetViewSet):
 
     @extend_schema(responses=LineageSerializer, filters=False, parameters=[ReachRequest])
     @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())
-    def lineage(self, request: Request, key: UUID) -> Response:
+    def lineage(  # type: ignore[override]  # an action of the same name with more relations
+        self, request: Request, key: UUID
+    ) -> Response:
         """Return the datasets upstream and downstream of a dataset, and their references."""
         query, graph = _query(ReachRequest, request), lineage(self.get_object())
         nodes = _within(graph, query["direction"], query["depth"])
@@ -224,7 +226,9 @@ class ColumnViewSet(views.ColumnViewSet):
 
     @extend_schema(responses=ColumnLineageSerializer, filters=False, parameters=[ReachRequest])
     @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())
-    def lineage(self, request: Request, key: UUID) -> Response:
+    def lineage(  # type: ignore[override]  # an action of the same name with more relations
+        self, request: Request, key: UUID
+    ) -> Response:
         """Return the columns upstream and downstream of a column, with their expressions, and the exposures."""
         query = _query(ReachRequest, request)
         lineage = column_lineage(self.get_object(), query["direction"], query["depth"])

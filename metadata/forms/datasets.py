@@ -1,7 +1,7 @@
 """Forms for schemas, datasets, their inputs and references."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from django import forms
 from django.db.models import QuerySet
@@ -24,7 +24,7 @@ class DatasetNamesField(TextField):
     def __init__(self, **options: Any) -> None:
         super().__init__(required=False, widget=forms.Textarea(attrs={"rows": 4, **MONO}), **options)
 
-    def to_python(self, value: Any) -> list[str]:
+    def to_python(self, value: Any) -> Any:
         lines = value if isinstance(value, list) else (value or "").replace("\r", "\n").split("\n")
         return list(dict.fromkeys(line.strip() for line in lines if line.strip()))
 
@@ -58,7 +58,7 @@ class DatasetFields(DescribedFields):
 
 
 class DatasetForm(DatasetFields, EditForm):
-    seen: ClassVar[tuple[str, ...]] = (
+    seen: tuple[str, ...] = (
         *("description", "owner", "tags", "sensitivity"),
         *("materialization", "historize", "filter"),
     )

@@ -50,7 +50,7 @@ class ReadingForm(_ParsingFields, ProductForm):
         help_text="The first line contains data, not column names.",
     )
 
-    def options(self) -> dict[str, Any]:  # type: ignore[override]  # pages do not answer OPTIONS
+    def options(self) -> dict[str, Any]:
         """Return the reading options that differ from the defaults; empty while the form has errors."""
         if not self.is_valid():
             return {}
@@ -83,7 +83,7 @@ class EndpointForm(_EndpointFields, ProductForm):
         help_text="Read as JSON documents.",
     )
 
-    def options(self) -> dict[str, Any]:  # type: ignore[override]  # pages do not answer OPTIONS
+    def options(self) -> dict[str, Any]:
         """Return the options that are not empty; none while the form has errors."""
         if not self.is_valid():
             return {}

@@ -19,7 +19,7 @@ _INCREMENT = ("increment_by", "increment_column", "increment_days", "increment_i
 class KeyPairsField(TextField):
     """Pairs of column names, one ``input = model`` per line, as a dict."""
 
-    def to_python(self, value: Any) -> dict[str, str]:
+    def to_python(self, value: Any) -> Any:
         if isinstance(value, dict):
             return value
         lines = [line for line in (value or "").replace("\r", "\n").split("\n") if line.strip()]

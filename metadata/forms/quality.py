@@ -15,7 +15,7 @@ _COMMON = ("name", "severity", "description")
 class LinesField(TextField):
     """Field of one text a line, whose value is a list."""
 
-    def to_python(self, value: Any) -> list[str]:
+    def to_python(self, value: Any) -> Any:
         lines = value if isinstance(value, list) else super().to_python(value).split("\n")
         return [line for line in lines if line.strip()]
 

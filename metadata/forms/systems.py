@@ -74,7 +74,8 @@ class SystemFields(_OptionFields, DescribedFields):
         typed = self.cleaned_data["location"]
         shown = without_password(typed)
         if shown != typed:
-            sent = self.data.copy()
+            data: Any = self.data  # a QueryDict
+            sent = data.copy()
             sent[self.add_prefix("location")] = shown
             self.data = sent
         return typed
@@ -98,7 +99,7 @@ class SystemForm(SystemFields, EditForm):
 class NewSystemForm(DescribedApart, SystemFields, ProductForm):
     """Form of a new system of a given kind, in use from the start."""
 
-    LOCATIONS: ClassVar = {
+    LOCATIONS: ClassVar[dict[str, Any]] = {
         System.Kind.FILES: "Folder of the files, like {{ data_dir }}/landing/air.",
         System.Kind.JDBC: "Like postgresql://reader@db.example.org:5432/erp, without a password.",
         System.Kind.KAFKA: "Like kafka://reader@broker.example.org:9092, without a password.",
@@ -115,7 +116,7 @@ class NewSystemForm(DescribedApart, SystemFields, ProductForm):
         self.fields["kind"].initial = kind
         self.fields["short_name"].required = False
         self.fields["short_name"].help_text += " By default from the name."
-        self.fields["location"].help_text = self.LOCATIONS.get(str(kind), self.fields["location"].help_text)
+        self.fields["location"].help_text = str(self.LOCATIONS.get(kind, self.fields["location"].help_text))
         del self.fields["active"]
         if kind == System.Kind.FILES:  # its folder needs no password
             del self.fields["secret"]

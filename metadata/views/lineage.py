@@ -189,7 +189,7 @@ class InputsDependents(Editing, DatasetPage, DetailPage):
 
 def _effects(dataset: TargetDataset, form: InputsForm) -> dict[str, Any]:
     """Return the dependents that the typed inputs affect; with unknown names, only those."""
-    unknown: list[str] = form.errors.get("inputs", [])  # validates the form
+    unknown: Any = form.errors.get("inputs", [])  # validates the form
     if form.wanted is None:
         return {"unknown": unknown, "dependents": []}
     affected = dependents.of_inputs_change(dataset, form.wanted)

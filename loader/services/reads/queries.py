@@ -301,9 +301,9 @@ def completions(user: Any, text: str) -> list[Completion]:
     if len(names) < MOST_COMPLETIONS and text:
         names += [state.qualified_name for state in states if any(text in one.name.lower() for one in state.columns)]
     chosen = list(dict.fromkeys(names))[:MOST_COMPLETIONS]
-    entries = published(environment=environment, names={name.lower() for name in chosen})
-    datasets = _datasets(entries)
-    entries = [entry for entry in entries if entry.name in chosen and _may_see(user, entry, datasets.get(entry.name))]
+    known = published(environment=environment, names={name.lower() for name in chosen})
+    datasets = _datasets(known)
+    entries = [entry for entry in known if entry.name in chosen and _may_see(user, entry, datasets.get(entry.name))]
     options = [Completion(entry.name, entry.kind) for entry in entries if text in entry.name.lower()]
     options += [
         Completion(column.name, f"{entry.name}, {column.type}")

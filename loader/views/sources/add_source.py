@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 
@@ -121,7 +121,7 @@ class DraftPage(SourceEditing, SystemPage):
     draft: SourceDraft
     step: str
 
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if self.is_allowed(request):
             location = request.GET.get("location", "").strip()
             draft = SourceDraft.of(request.session, self.row, location)

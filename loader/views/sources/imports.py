@@ -188,7 +188,8 @@ def _contradicted(
     values = dict(zip([column.name for column in result.columns], result.values, strict=False))
     formats = ValueFormats.of(result.options)
     for row in changed:
-        name, wanted = row.line.name, row.form.cleaned_data["type"] if row.form is not None else ""
+        assert row.form is not None  # of a row whose type was changed
+        name, wanted = row.line.name, row.form.cleaned_data["type"]
         problem = contradiction(wanted, values.get(name, ()), formats, masked=name.lower() in masked)
         if problem:
             _add_type_error(row, as_sentence(f"{problem}; a load would refuse them"))

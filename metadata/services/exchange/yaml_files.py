@@ -95,13 +95,12 @@ class _Reader:
     def _next(self) -> yaml.Event:
         return self._parser.get_event()
 
-    def _take(self, event: yaml.NodeEvent, depth: int) -> None:
+    def _take(self, event: Any, depth: int) -> None:
         """Count a node; MetadataError for an anchor, an alias, an unknown tag, or an exceeded limit."""
         if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
             self._refuse("alias", "holds an anchor or alias (& or *), which is not taken; write it out", event)
-        tag = getattr(event, "tag", None)
-        if tag not in _TAGS:
-            self._refuse("bad_yaml", f"the tag {tag} is not taken", event)
+        if event.tag not in _TAGS:
+            self._refuse("bad_yaml", f"the tag {event.tag} is not taken", event)
         self._nodes += 1
         if self._nodes > MAX_NODES or depth > MAX_DEPTH:
             self._refuse("too_big", "holds too many values or is nested too deeply", event)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 
 from django.conf import settings
-from django.db.models import Q
+from django.db.models import Model, Q
 
 from elevata.audit.services.change_log import are_constraints_left_to_database, check_fields
 from elevata.core.errors import MetadataError
@@ -447,7 +447,7 @@ def name_taken(name: str, other: str, where: str, *, is_retired: bool = False) -
     )
 
 
-def _check_other(row: System | TargetSchema, model: type, field: str) -> None:
+def _check_other(row: System | TargetSchema, model: type[Model], field: str) -> None:
     """Refuse a name that is taken, ignoring case, because it becomes part of table and file names."""
     value = getattr(row, field)
     if model._default_manager.filter(**{f"{field}__iexact": value}).exclude(pk=row.pk).exists():

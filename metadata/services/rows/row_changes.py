@@ -447,7 +447,8 @@ def remove(rows: Iterable[Row]) -> None:
         for model, instances in collector.data.items():
             tracker.about_to_change(model, [row.pk for row in instances])
         for (field, _), groups in collector.field_updates.items():
-            for group in groups:
+            stored_groups: Iterable[Any] = groups  # query sets and sets of rows
+            for group in stored_groups:
                 tracker.about_to_change(field.model, [row.pk for row in group])
         collector.delete()
 
