@@ -236,8 +236,8 @@ class Bulk(_Mixed):
 
     def rows_named(self, given: Mapping[str, Any]) -> QuerySet:
         """Return the existing rows that a request changes or deletes."""
-        rows: Any = self.queryset  # a query set of the model
-        return rows.model._default_manager.filter(**{f"{self.known_by}__in": keys_named(given)})
+        model = self.get_queryset().model
+        return model._default_manager.filter(**{f"{self.known_by}__in": keys_named(given)})
 
     def many(self, run: BulkRun, made: Sequence[Mapping[str, Any]], changed: Sequence[Mapping[str, Any]]) -> None:
         """Update and create rows one by one. A view set can override this with a service for many rows."""

@@ -192,7 +192,7 @@ class DatasetViewSet(views.DatasetViewSet):
 
     @extend_schema(responses=LineageSerializer, filters=False, parameters=[ReachRequest])
     @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())
-    def lineage(  # type: ignore[override]  # an action of the same name with more relations
+    def lineage(  # type: ignore[override]  # it replaces the action of the base
         self, request: Request, key: UUID
     ) -> Response:
         """Return the datasets upstream and downstream of a dataset, and their references."""
@@ -226,9 +226,7 @@ class ColumnViewSet(views.ColumnViewSet):
 
     @extend_schema(responses=ColumnLineageSerializer, filters=False, parameters=[ReachRequest])
     @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())
-    def lineage(  # type: ignore[override]  # an action of the same name with more relations
-        self, request: Request, key: UUID
-    ) -> Response:
+    def lineage(self, request: Request, key: UUID) -> Response:
         """Return the columns upstream and downstream of a column, with their expressions, and the exposures."""
         query = _query(ReachRequest, request)
         lineage = column_lineage(self.get_object(), query["direction"], query["depth"])
