@@ -101,7 +101,7 @@ def _connection(base: Any, gate: Gate, *, tls: bool) -> type:
             self.duplicate = gate.watch(opened)
             return opened
         except NotResolved as error:
-            raise NameResolutionError(self.host, self, error) from error  # type: ignore[arg-type]
+            raise NameResolutionError(self.host, self, error) from error  # type: ignore[arg-type]  # urllib3 reads its text
         except OSError as error:
             raise NewConnectionError(self, f"{error}") from error
 

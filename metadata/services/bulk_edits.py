@@ -217,14 +217,17 @@ def _write(row: Row, version: int, changes: dict[str, Any]) -> None:
     services = _SERVICES[type(row)]
     subject: dict[str, Any] = {services.keyword: row}
     active, name = changes.pop("active", None), changes.pop("name", None)
-    if name is not None and services.rename is not None:
+    if name is not None:
+        assert services.rename is not None
         version = services.rename(**subject, name=name, expected_version=version).version
-    if "inputs" in changes and isinstance(row, TargetColumn):
+    if "inputs" in changes:
+        assert isinstance(row, TargetColumn)
         changes["inputs"] = _inputs_named(row, changes["inputs"])
     if changes:
         version = services.update(**subject, expected_version=version, **changes).version
-    change = services.restore if active else services.retire
-    if active is not None and change is not None:
+    if active is not None:
+        change = services.restore if active else services.retire
+        assert change is not None
         change(**subject, expected_version=version)
 
 
@@ -314,8 +317,9 @@ def _is_of_model(row: Row | None) -> bool:
 
 def _with_key(edit: RowEdit, unit: Iterable[ChangeLogEntry]) -> RowEdit:
     """Return the edit of a model's SELECT with the business key before the unit of work, if it was another."""
-    if edit.problem is not None or edit.row is None or isinstance(edit.row, TargetColumn):
+    if edit.problem is not None or edit.row is None:
         return edit
+    assert not isinstance(edit.row, TargetColumn)
     touched = {entry.subject_key for entry in unit}
     columns = {
         str(column.key): (column.name, column.key_ordinal if column.active or str(column.key) in touched else None)

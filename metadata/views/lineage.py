@@ -154,10 +154,11 @@ class InputsEdit(Editing, BaseDatasetPage, EditPage):
         return {"dataset": self.row}
 
     def save(self, form: InputsForm) -> TargetDataset:
+        assert form.wanted is not None  # of a valid form
         return set_dataset_inputs(
             dataset=self.row,
             expected_version=form.edited_version,
-            inputs=form.wanted or [],
+            inputs=form.wanted,
             reason=form.cleaned_data["reason"],
         )
 

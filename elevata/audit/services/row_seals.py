@@ -138,9 +138,11 @@ class _Batch:
                 continue
             # A transaction that added a row to the same owner may have ended later with earlier entries.
             at = max(entry or 0, stored.entry_id if stored is not None else 0)
-            # A row that was intact and is no owner has a seal.
-            kept = stored.parts if stored is not None else ""
-            parts = parts_digest(self._parts.get(pk, {})) if pk in self._owners else kept
+            if pk in self._owners:
+                parts = parts_digest(self._parts.get(pk, {}))
+            else:
+                assert stored is not None  # new rows are owners, and others were intact
+                parts = stored.parts
             written.append(_signed(self._model, pk, _digest(self._model, self._rules, row), parts, at))
         _store(written)
         gone = [pk for pk in self._pks if pk not in self._now]
