@@ -79,7 +79,7 @@ def _sql(value: Any) -> str | None:
 
 def _policy(value: Any) -> dict[str, Any] | str | None:
     """Return a policy unchecked, because it is compared and not executed; None for an empty one."""
-    if value is not None and not isinstance(value, dict[str, Any] | str):
+    if value is not None and not isinstance(value, dict | str):
         raise ValueError(f"must be an object, text or null, not {_kind_in_words(value)}")
     _refuse_inexact(value)
     return value or None
