@@ -7,6 +7,8 @@ BOOTSTRAP := $(PYTHON) -m elevata.bootstrap
 NPM := PATH="$(CURDIR)/.venv/bin:$$PATH" npm --silent run
 # A cell's text stands where every line break shows, so its template ends without one.
 TEMPLATES := find templates -name '*.html' ! -name cell.html -exec .venv/bin/djade --target-version 5.2 --check {} +
+# The checker imports the settings, which make a data folder; it gets one of its own.
+TYPES := ELEVATA_DATA_DIR="$(CURDIR)/build/types" $(RUN) -m mypy
 # Parts of the suite, their passes and processes: tests/suite.
 SUITE := $(RUN) -m tests.suite.run
 FAST := not spark and not browser and not services and not servers and not nightly and not embedded_only and not database
@@ -81,9 +83,10 @@ bench: setup ## all measures, peers side by side; writes bench/results.json (ove
 	@$(RUN) -m bench.processes.environment
 	@$(RUN) -m bench --full
 
-lint: ## style of code, scripts and templates, and the import rules between the apps
+lint: ## style of code, scripts and templates, types, and the import rules between the apps
 	@$(BOOTSTRAP) setup --with-tests
 	@$(RUN) -m ruff check .
+	@$(TYPES)
 	@$(NPM) lint
 	@$(TEMPLATES)
 	@.venv/bin/lint-imports
@@ -101,5 +104,5 @@ pictures: ## the docs' pictures, taken from the demo's data (make demo first)
 
 clean: ## remove what set-up and tests made; data folders stay
 	rm -rf .venv build dist static/vendor staticfiles node_modules tests/artifacts
-	rm -rf .coverage .coverage.* .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .coverage .coverage.* .pytest_cache .ruff_cache .mypy_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -110,7 +110,7 @@ class AdoptForm(ReasonForm):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.fields["dataset"].valid_value = _is_key
+        vars(self.fields["dataset"])["valid_value"] = _is_key
 
 
 class UndoForm(ProductForm):
@@ -124,7 +124,7 @@ class UndoForm(ProductForm):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.fields["operation"].valid_value = _is_ordinal
+        vars(self.fields["operation"])["valid_value"] = _is_ordinal
 
 
 def _is_ordinal(value: str) -> bool:

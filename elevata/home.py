@@ -234,6 +234,8 @@ def _deletion_of(dataset_key: UUID | None) -> ChangeLogEntry | None:
 
 
 def _page_of(dataset_key: UUID | None) -> str:
+    if dataset_key is None:
+        return ""
     if TargetDataset.objects.filter(key=dataset_key).exists():
         return reverse("dataset_page", args=[dataset_key])
     if SourceDataset.objects.filter(key=dataset_key).exists():

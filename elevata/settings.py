@@ -8,6 +8,7 @@ import secrets
 import sys
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
@@ -17,13 +18,13 @@ from elevata.audit.domain import SHORTEST
 from elevata.bootstrap import java
 from elevata.core import data_folder
 from elevata.core.errors import MetadataError
-from elevata.core.installation import IS_INSTALLED
+from elevata.core.installation import IS_INSTALLED, PROJECT_DIR
 from elevata.notifications import mail
 from elevata.ops.logging import logging_settings
 from loader.domain.catalogs.catalog_setting import EMBEDDED, is_catalog, is_prefix
 from metadata.domain.sources.locations import Roots, listed_secrets, split_roots
 
-BASE_DIR = data_folder.PROJECT_DIR
+BASE_DIR = PROJECT_DIR
 DATA_DIR = data_folder.data_dir()
 os.umask(data_folder.UMASK)
 # Logged once logging is set up (``elevata.apps``).
@@ -175,7 +176,7 @@ _sqlite = {
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;",
     },
 }
-DATABASES = {
+DATABASES: dict[str, Any] = {
     "default": dj_database_url.parse(os.environ["DATABASE_URL"], conn_max_age=60, conn_health_checks=True)
     if os.environ.get("DATABASE_URL")
     else _sqlite

@@ -10,6 +10,7 @@ import json
 import uuid
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from typing import Any
 
 from django.conf import settings
 from openlineage.client.event_v2 import (
@@ -86,18 +87,18 @@ class _Described:
     """
 
     def __init__(self, pks: Iterable[int]) -> None:
-        rows = TargetDataset.objects.filter(pk__in=set(pks)).select_related("schema", "history__schema")
-        self.datasets = {row.pk: row for row in rows}
+        described = TargetDataset.objects.filter(pk__in=set(pks)).select_related("schema", "history__schema")
+        self.datasets = {row.pk: row for row in described}
         self.inputs: dict[int, list[SourceDataset | TargetDataset]] = {}
         known = {*self.datasets}
         fresh = known
         while fresh:
             inputs = DatasetInput.objects.filter(dataset__in=fresh).order_by("dataset", "ordinal", "pk")
-            views = set()
-            for row in inputs.select_related("source__system", "upstream__schema"):
-                self.inputs.setdefault(row.dataset_id, []).append(row.source or row.upstream)
-                if row.upstream is not None and _is_view(row.upstream):
-                    views.add(row.upstream_id)
+            views: set[int] = set()
+            for read in inputs.select_related("source__system", "upstream__schema"):
+                self.inputs.setdefault(read.dataset_id, []).append(read.read_dataset)
+                if read.upstream is not None and _is_view(read.upstream):
+                    views.add(read.upstream.pk)
             fresh = views - known
             known |= fresh
         known |= {history.pk for row in self.datasets.values() if (history := getattr(row, "history", None))}
@@ -121,7 +122,7 @@ class _Events:
         self.run = run
         loaded = run.datasets.filter(started_at__isnull=False, dataset__isnull=False, status__in=_STATES)
         self.rows = list(loaded.order_by("ordinal"))
-        self.described = _Described(row.dataset_id for row in self.rows)
+        self.described = _Described(row.dataset_id for row in self.rows if row.dataset_id is not None)
         self.results: dict[uuid.UUID, list[CheckResult]] = {}
         for result in readable_results(run.check_results.order_by("pk"), None):
             self.results.setdefault(result.dataset_key, []).append(result)
@@ -143,11 +144,11 @@ class _Events:
         yield self._event(RunState.START, started, Run(self.run_uuid, dict(facets)), self.job)
         for row in self.rows:
             yield from self._of_dataset(row)
-        run = Run(self.run_uuid, facets | _error(self.run.error))
+        run = Run(self.run_uuid, {**facets, **_error(self.run.error)})
         yield self._event(ended, self.run.finished_at, run, self.job)
 
     def _of_dataset(self, row: DatasetRun) -> Iterator[RunEvent | JobEvent]:
-        dataset = self.described.datasets[row.dataset_id]
+        dataset = self.described.datasets[row.dataset_id or 0]
         read = self.described.inputs.get(dataset.pk, [])
         yield from self._of_views(read)
         job, inputs = Job(self.namespace, row.qualified_name), [InputDataset(*self._name_of(each)) for each in read]
@@ -157,13 +158,13 @@ class _Events:
         run = Run(self._uuid(str(row.dataset_key)), {"parent": self._parent()})
         yield self._event(RunState.START, row.started_at, run, job, inputs, outputs)
         yield from self._of_checks(row, dataset)
-        run = Run(run.runId, {"parent": self._parent()} | _error(row.error))
+        run = Run(run.runId, {"parent": self._parent(), **_error(row.error)})
         yield self._event(_STATES[row.status], row.finished_at or self.run.finished_at, run, job, inputs, outputs)
 
     def _of_views(self, read: Iterable[SourceDataset | TargetDataset]) -> Iterator[JobEvent]:
         """Yield a job for each view among these datasets and those that it reads, once in a load run."""
         for view in read:
-            if not _is_view(view) or view.pk in self.views:
+            if not isinstance(view, TargetDataset) or not _is_view(view) or view.pk in self.views:
                 continue
             self.views.add(view.pk)
             inputs = self.described.inputs.get(view.pk, [])
@@ -224,7 +225,7 @@ class _Events:
     def _output(self, dataset: TargetDataset, row: DatasetRun | None = None) -> OutputDataset:
         """Return a dataset with its facets, and with version and rows of the run that wrote it, if given."""
         columns = self.described.columns.get(dataset.pk, [])
-        facets = {
+        facets: dict[str, Any] = {
             "schema": schema_dataset.SchemaDatasetFacet(
                 [
                     schema_dataset.SchemaDatasetFacetFields(column.name, str(column.type), column.description or None)
@@ -235,7 +236,7 @@ class _Events:
         }
         if dataset.owner:
             facets["ownership"] = ownership_dataset.OwnershipDatasetFacet([ownership_dataset.Owner(dataset.owner)])
-        written = {}
+        written: dict[str, Any] = {}
         if row is not None and row.table_version_after is not None:
             facets["version"] = dataset_version_dataset.DatasetVersionDatasetFacet(str(row.table_version_after))
         if row is not None and "rows" in row.counts:
@@ -248,7 +249,7 @@ class _Events:
         for row in self.described.lineage.get(dataset.pk, []):
             if not row.column.active:
                 continue
-            column = row.source_column or row.upstream_column
+            column = row.read_column
             inputs = fields.setdefault(row.column.name, column_lineage_dataset.Fields([])).inputFields
             inputs.append(column_lineage_dataset.InputField(*self._name_of(column.dataset), column.name))
         return fields

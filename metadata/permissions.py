@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -78,7 +79,7 @@ def must_read_data(rows: Iterable[tuple[str, models.Model]], *, where: str = "")
     if user is None or may(user, Permission.READ_DATA):
         return
     for name, row in rows:
-        if not may(user, Permission.READ_DATA, on=lambda row=row: place_of_data(row)):
+        if not may(user, Permission.READ_DATA, on=partial(place_of_data, row)):
             message = f"it reads {name}, and {user} may not read its data; ask for the viewer role there"
             raise MetadataError("not_permitted", message, where=where)
 

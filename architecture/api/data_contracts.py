@@ -1,6 +1,5 @@
 """API of contracts of datasets."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from django.db.models import QuerySet
@@ -91,7 +90,7 @@ class ContractViewSet(ReadOnly):
         rows = TargetDataset.objects.filter(contract=True).select_related("schema")
         return rows.prefetch_related("exposures__dataset__schema").order_by("schema__name", "name", "pk")
 
-    def paginate_queryset(self, queryset: QuerySet[TargetDataset]) -> Sequence[TargetDataset] | None:
+    def paginate_queryset(self, queryset: Any) -> list[Any] | None:
         rows = super().paginate_queryset(queryset)
         self.contracts = contracts_of(rows or (), environment=current_environment())
         return rows
@@ -102,4 +101,4 @@ class ContractViewSet(ReadOnly):
         return row
 
     def get_serializer_context(self) -> dict[str, Any]:
-        return super().get_serializer_context() | {"contracts": getattr(self, "contracts", {})}
+        return {**super().get_serializer_context(), "contracts": getattr(self, "contracts", {})}

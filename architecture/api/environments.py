@@ -99,7 +99,7 @@ class EnvironmentSerializer(serializers.ModelSerializer):
 
     @extend_schema_field(ProposalSerializer(allow_null=True))
     def get_proposal(self, environment: Environment) -> dict[str, Any] | None:
-        waiting = environment.open_proposals
+        waiting: list[PolicyProposal] = vars(environment)["open_proposals"]  # prefetched
         return ProposalSerializer(waiting[0]).data if waiting else None
 
     @extend_schema_field(_POLICY)

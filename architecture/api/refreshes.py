@@ -16,7 +16,7 @@ from rest_framework.reverse import reverse
 from rest_framework.viewsets import GenericViewSet
 
 from architecture.api import environments
-from architecture.api.serializers import RefusedSerializer, ReportScopeSerializer, scope_of
+from architecture.api.serializers import SCOPE_KINDS, RefusedSerializer, ReportScopeSerializer, scope_of
 from architecture.api.views import EXECUTES
 from architecture.domain.report import ALL, Scope
 from architecture.domain.workflow import Refused
@@ -37,7 +37,7 @@ from elevata.audit.services.change_log import writing
 class RefreshRequestSerializer(ChangeSerializer, ReportScopeSerializer):
     """Request of a refresh for the report of a scope (default: all), or for the preview of a report."""
 
-    kind = serializers.ChoiceField(choices=ReportScopeSerializer().fields["kind"].choices, required=False, default=ALL)
+    kind = serializers.ChoiceField(choices=SCOPE_KINDS, required=False, default=ALL)
     report = serializers.UUIDField(required=False, allow_null=True, default=None)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
@@ -153,8 +153,10 @@ class DriftViewSet(environments.DriftViewSet):
         """Request a refresh of every table that was applied or is described; afterwards the drift can be read again."""
         _, reason = self.given(NoParametersSerializer)
         with writing(reason):
-            asked = {"keys": _tables(Scope()), "purpose": Refresh.Purpose.DRIFT}
-            refresh = request_refresh(**asked, user=request.user, reason=reason).job
+            requested = request_refresh(
+                keys=_tables(Scope()), purpose=Refresh.Purpose.DRIFT, user=request.user, reason=reason
+            )
+            refresh = requested.job
         return accepted(refresh, request)
 
 

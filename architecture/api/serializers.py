@@ -64,7 +64,7 @@ class ReportListSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = ChangeReport
-        fields = (
+        fields: tuple[str, ...] = (
             "report_id",
             "title",
             "fingerprint",
@@ -91,7 +91,7 @@ class ReportSerializer(ReportListSerializer):
     approvals = ApprovalSerializer(many=True, read_only=True)
     approvals_needed = serializers.SerializerMethodField()
     approvals_missing = serializers.SerializerMethodField()
-    authors = serializers.SerializerMethodField()
+    authors = serializers.SerializerMethodField()  # type: ignore[assignment]  # it replaces the field of the base
     superseded_by = serializers.UUIDField(
         source="superseded_by.report_id", read_only=True, default=None, allow_null=True
     )
@@ -183,7 +183,7 @@ class ExecutionListSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = Execution
-        fields = (
+        fields: tuple[str, ...] = (
             "id",
             "status",
             "environment",
@@ -249,7 +249,7 @@ class RecordListSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = ExecutionRecord
-        fields = ("record_id", "execution", "environment", "outcome", "digest", "created_at")
+        fields: tuple[str, ...] = ("record_id", "execution", "environment", "outcome", "digest", "created_at")
 
 
 class RefusedSerializer(serializers.Serializer):

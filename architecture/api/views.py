@@ -4,7 +4,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import QuerySet
-from django.http import HttpResponse
+from django.http import HttpResponseBase
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema, extend_schema_field
 from rest_framework import serializers, status
 from rest_framework.decorators import action
@@ -83,7 +83,7 @@ class DryRunListSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = DryRun
-        fields = (
+        fields: tuple[str, ...] = (
             "id",
             "status",
             "environment",
@@ -276,7 +276,7 @@ class ExecutionViewSet(ReadOnly):
 
     @as_followed(ExecutionEventSerializer)
     @action(detail=True, filter_backends=())
-    def events(self, request: Request, pk: int) -> HttpResponse:
+    def events(self, request: Request, pk: int) -> HttpResponseBase:
         """Return the execution's log, oldest line first: a page, or (``Accept: text/event-stream``) as it comes."""
         if is_wanted(request):
             return stream(request, work_of_execution(self.get_object()))

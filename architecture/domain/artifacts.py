@@ -36,10 +36,11 @@ def verify(artifact: object) -> tuple[Finding, ...]:
     if not isinstance(artifact, Mapping):
         raise MetadataError("invalid", "an artifact is a JSON object")
     checks = {APPROVALS: _approvals, RECORD: _record, MAINTENANCE: _document}
-    check = checks.get(artifact.get("format"))
+    form = artifact.get("format")
+    check = checks.get(form) if isinstance(form, str) else None
     if check is None:
         known = " or ".join(checks)
-        raise MetadataError("invalid", f"must be {known}, not {artifact.get('format')!r}", "format")
+        raise MetadataError("invalid", f"must be {known}, not {form!r}", "format")
     parse_head(artifact)
     try:
         return tuple(check(artifact))

@@ -56,10 +56,13 @@ class Rule:
 
 
 RULES: list[Rule] = []
+_Applies = Callable[[Operation], bool]
 
 
-def _rule(code: str, severity: str, text: str, fix: str = "", flag: str = "", later: bool = False) -> Callable:
-    def registered(applies: Callable[[Operation], bool]) -> Callable[[Operation], bool]:
+def _rule(
+    code: str, severity: str, text: str, fix: str = "", flag: str = "", later: bool = False
+) -> Callable[[_Applies], _Applies]:
+    def registered(applies: _Applies) -> _Applies:
         RULES.append(Rule(code, text, fix, severity, applies, flag, later))
         return applies
 
@@ -386,7 +389,7 @@ def _as_json(need: Need) -> dict[str, Any]:
     return {"count": need.count, "role": need.role}
 
 
-def _mapping(value: Any, name: str) -> Mapping:
+def _mapping(value: Any, name: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise PolicyProblem(name, "must be fields with values")
     return value
@@ -401,7 +404,7 @@ def _truth(name: str, value: Any) -> bool:
 def _readers(value: Any) -> str:
     if value not in READERS:
         raise PolicyProblem("readers", f"must be one of {', '.join(READERS)}, not {value!r}")
-    return value
+    return str(value)
 
 
 def _severities(value: Any) -> dict[str, str]:

@@ -126,7 +126,8 @@ class DatasetPair:
         """Return the stable keys whose names are needed to render the pair."""
         datasets = (side for side in (self.before, self.after) if side)
         columns = (side for pair in self.columns for side in (pair.before, pair.after) if side)
-        keys = (key for reader in (*datasets, *columns) for item in reader.inputs for key in item.split(_PAIR))
+        readers: tuple[Dataset | Column, ...] = (*datasets, *columns)
+        keys = (key for reader in readers for item in reader.inputs for key in item.split(_PAIR))
         return frozenset(keys)
 
     def facts(self, names: Mapping[str, str]) -> Iterator["Fact"]:
@@ -217,8 +218,10 @@ def _flat(label: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _column_row(pair: ColumnPair, names: Mapping[str, str]) -> ColumnRow:
-    sides = (tuple(_properties(side, pair.differing, names)) if side else () for side in (pair.before, pair.after))
-    return ColumnRow(*sides, pair.operations)
+    before, after = (
+        tuple(_properties(side, pair.differing, names)) if side else () for side in (pair.before, pair.after)
+    )
+    return ColumnRow(before, after, pair.operations)
 
 
 def _properties(column: Column, differing: frozenset[str], names: Mapping[str, str]) -> Iterator[RenderedProperty]:
@@ -294,7 +297,7 @@ def _is_unchanged(current: CurrentContent, desired: DatasetContent | None, chang
 
 def _matched(before: list[Any], after: list[Any]) -> Iterator[tuple[Any, Any]]:
     """Yield (before, after) for each matched pair, and (item, None) or (None, item) for unmatched ones."""
-    matching: Matching = match(
+    matching: Matching[Any] = match(
         before, after, name=_lower_name, former=lambda item: (name.lower() for name in item.former_names)
     )
     pairs = matching.known
@@ -305,7 +308,8 @@ def _matched(before: list[Any], after: list[Any]) -> Iterator[tuple[Any, Any]]:
 
 
 def _lower_name(item: Any) -> str:
-    return item.name.lower()
+    name: str = item.name
+    return name.lower()
 
 
 def _pair(before: Dataset | None, after: Dataset | None, operations: _Operations) -> DatasetPair:

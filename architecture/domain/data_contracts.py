@@ -80,7 +80,8 @@ def compare(before: ContractState | None, after: ContractState | None) -> Contra
         return ContractChange(("the contract is withdrawn",)) if before is not None else ContractChange()
     if before is None:
         return ContractChange(compatible=("a new contract",))
-    breaks, compatible = [], []
+    breaks: list[str] = []
+    compatible: list[str] = []
     if before.dataset != after.dataset:
         breaks.append(f"{before.dataset} is renamed to {after.dataset}")
     for is_break, clause in (

@@ -52,7 +52,7 @@ class DatasetContent(NamedTuple):
     @classmethod
     def of_row(cls, row: list[Any]) -> Self:
         *fields, column_rows = row
-        return cls(*fields, column_rows=column_rows)
+        return cls(*fields)._replace(column_rows=column_rows)
 
     @property
     def columns(self) -> Iterator[ColumnContent]:

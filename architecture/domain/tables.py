@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import cached_property, lru_cache
+from typing import Any
 from uuid import UUID, uuid5
 
 from metadata.domain import naming
@@ -122,7 +123,7 @@ class ObservedTable:
     columns: tuple[ObservedColumn, ...]
     version: int
     partition_by: tuple[str, ...] = ()
-    properties: dict = field(default_factory=dict)
+    properties: dict[str, Any] = field(default_factory=dict)
     dropped: bool = False
 
     @cached_property

@@ -154,11 +154,11 @@ def text_length(data_type: DataType) -> int | None:
 
 def _digits(data_type: DataType) -> int:
     """Return the number of digits before the decimal point of an exact number's largest value."""
-    return data_type.precision - data_type.scale if data_type.name == DECIMAL else _DIGITS[data_type.name]
+    return data_type.whole_digits if data_type.name == DECIMAL else _DIGITS[data_type.name]
 
 
 def _scale(data_type: DataType) -> int:
-    return data_type.scale if data_type.name == DECIMAL else 0
+    return data_type.scale or 0
 
 
 def common_type(held: str, wanted: str) -> str | None:

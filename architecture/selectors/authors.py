@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db.models import BigIntegerField, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Coalesce
@@ -143,7 +144,7 @@ def _names(row: TargetDataset) -> Iterable[str]:
 # --- entries -----------------------------------------------------------------------------------
 
 
-def _entries(*conditions: Q) -> QuerySet[ChangeLogEntry]:
+def _entries(*conditions: Q) -> QuerySet[Any]:
     """Return entries about metadata, oldest first, with the ``sequence`` of their links and their author as ``who``."""
     entries = ChangeLogEntry.objects.exclude(subject_kind__in=NO_METADATA).filter(*conditions).order_by("pk")
     return entries.annotate(who=ANSWERS, sequence=_SEQUENCE)
@@ -283,7 +284,7 @@ class _Rename:
     authorship: Authorship
 
 
-def _renames(entries: QuerySet[ChangeLogEntry]) -> Iterator[_Rename]:
+def _renames(entries: QuerySet[Any]) -> Iterator[_Rename]:
     """Yield the renames among the entries, in their order."""
     rows = entries.values_list("pk", "sequence", "at", "who", "subject_key", "changes")
     for pk, sequence, at, user, subject, changes in rows:

@@ -3,8 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from architecture.domain.change_policy import BREAKS_CONTRACT
-from architecture.domain.data_contracts import contract_operation, desired_contract, with_contract_in_force
+from architecture.domain.data_contracts import (
+    BREAKS_CONTRACT,
+    contract_operation,
+    desired_contract,
+    with_contract_in_force,
+)
 from architecture.domain.operations import Operation
 from architecture.models import Environment
 from architecture.selectors.environments import applied_by_pk, applied_datasets

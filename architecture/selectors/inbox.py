@@ -358,9 +358,9 @@ class _TaskUsers:
             excluded = facts.approved_by if facts.need.count and not facts.approver_may_execute else ()
             return tuple(name for name in self._users_with(Permission.EXECUTE_REPORTS) if name not in excluded)
         if task.ask in (workflow.DECIDE, workflow.OTHERS):
-            excluded = facts.authors | {decided.user for decided in facts.decided}
+            involved = facts.authors | {decided.user for decided in facts.decided}
             may_approve = self._users_with(Permission.APPROVE_REPORTS, facts.need.role)
-            return tuple(name for name in may_approve if name not in excluded)
+            return tuple(name for name in may_approve if name not in involved)
         return tuple(sorted(facts.authors))
 
     def _is_executable(self, facts: Facts) -> bool:

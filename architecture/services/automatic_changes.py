@@ -74,6 +74,8 @@ class Todo:
 def tables_of_execution(execution: Execution) -> frozenset[str]:
     """Return the stable keys of the tables to observe before the execution. Raise Refused EXECUTION_UNPROVEN."""
     refuse_unproven_execution(execution)
+    assert execution.report is not None
+    assert execution.preview is not None
     known = tables_of(execution.report, begun=bool(execution.planned))
     return known | {step.table.key for step in steps_in(execution.preview)}
 
@@ -87,6 +89,8 @@ def verify(execution: Execution) -> Todo:
     refuse_unproven_execution(execution)
     must_still_be_permitted(current_requester(execution), Permission.EXECUTE_REPORTS, on=place_of_execution(execution))
     report, preview = execution.report, execution.preview
+    assert report is not None
+    assert preview is not None
     refuse_unapproved(report, execution.requested_by)
     refuse_unproven_preview(report, preview)
     rows = list(execution.operations.order_by("ordinal"))
@@ -113,14 +117,15 @@ def _identity(row: ExecutionOperation) -> tuple[object, ...]:
 
 def _store_plan(execution: Execution, basis: Basis) -> None:
     """Store the execution's plan, which later attempts, the record and an undo use."""
-    rows = [operation.as_row() for operation in operations_of(execution.report)]
-    keys = {row["dataset_key"] for row in rows}
     before, report = basis.before(), execution.report
+    assert report is not None
+    rows = [operation.as_row() for operation in operations_of(report)]
+    keys = {row["dataset_key"] for row in rows}
     execution.planned = planned_of(
         rows=rows,
         basis=basis,
         through=report.through if report.undo_of_id is None else mark_before(report),
-        scope=execution.report.scope,
+        scope=report.scope,
         before={key: before.get(key) for key in keys},
     )
     sign_execution(execution)
@@ -141,6 +146,7 @@ def planned_of(*, rows: list[dict], basis: Basis, through: int, scope: dict, bef
 def _refuse_moved(execution: Execution) -> None:
     """Refuse a changed metadata or policy. Tables are checked by their steps."""
     report = execution.report
+    assert report is not None
     if policy_in_force(report.environment).as_json() != report.content["policy"]:
         raise Refused("POLICY_MOVED")
     made = basis_of(report, begun=True).report()
@@ -177,7 +183,8 @@ def pending_changes(
     applied = proven_states(environment=environment)
     desired = tuple(state for state in states if state.key in keys)
     own = tuple(state for state in applied if state.key in keys)
-    common = {"through": through, "followed": proven_followed(environment=environment, states=(*states, *applied))}
+    followed = proven_followed(environment=environment, states=(*states, *applied))
+    common: dict[str, Any] = {"through": through, "followed": followed}
     whole = basis = Basis(environment, Scope(), desired, own, seen, policy, **common)
     operations = plan(basis.current, desired, policy, plans_feature_drops=False).operations
     if operations:  # datasets that are not loaded may use a name

@@ -104,7 +104,8 @@ def adopt_as_baseline(
     observed = {key: table for key, table in seen.tables.items() if not table.dropped}
     placed = {dataset.state.key: dataset for dataset in CurrentState.of_warehouse(applied, observed, desired).datasets}
     histories = {
-        key: {state.history_key for state in (*desired, *applied) if state.key == key} - {None} for key in dataset_keys
+        key: {state.history_key for state in (*desired, *applied) if state.key == key and state.history_key is not None}
+        for key in dataset_keys
     }
     adopted = []
     with on_behalf_of(user):
@@ -120,7 +121,7 @@ def adopt_as_baseline(
                 subject_key=f"{environment}/{key}",
                 subject_name=f"{known[key].qualified_name} in {environment}",
                 after={"table": row.qualified_name if row is not None else "not there"},
-                dataset_key=key,
+                dataset_key=UUID(key),
                 reason=reason.strip(),
             )
         settle_if_in_sync(environment)
@@ -326,7 +327,8 @@ def _import_dataset(environment: Environment, dataset: DatasetState, reason: str
     keys = {dataset.key} | ({dataset.history_key} if dataset.history_key else set())
     seen = last_seen(environment=environment, keys=keys)
     # A retained history is resumed only by a report, which another user approves.
-    retained = KeptHistory.objects.filter(environment=environment, history_key=dataset.history_key).exists()
+    key = dataset.history_key
+    retained = key is not None and KeptHistory.objects.filter(environment=environment, history_key=key).exists()
     row = write_applied(
         environment=environment,
         state=replace(dataset, historize=dataset.historize and not retained),

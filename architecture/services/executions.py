@@ -186,7 +186,7 @@ def _claim(execution_pk: int, worker: str) -> ExecutionAttempt | None:
         return None
     execution = Execution.objects.select_related("environment").get(pk=execution_pk)
     attempt = ExecutionAttempt(claimed.job_pk, claimed.number)
-    keys = set(execution.operations.values_list("dataset_key", flat=True))
+    keys = {str(key) for key in execution.operations.values_list("dataset_key", flat=True)}
     leases = take_leases(environment=execution.environment, dataset_keys=keys, holder=attempt.holder)
     names = names_of(keys, execution.environment)
     note(execution_pk, attempt.number, execution_log.claimed(attempt.number, worker, names))

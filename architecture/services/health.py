@@ -177,7 +177,7 @@ def fix_finding(*, finding: HealthFinding, reason: str = "") -> TargetDataset:
     (state,), around = _states_and_surroundings([dataset], *_reading())
     if (finding.code, finding.fix) not in {(other.code, str(other.fix)) for other in findings_of(state, around)}:
         raise MetadataError("no_fix", "has no safe change that resolves it", where=str(finding.code))
-    options = {"dataset": dataset, "expected_version": dataset.version}
+    options: dict[str, Any] = {"dataset": dataset, "expected_version": dataset.version}
     if finding.fix == Fix.TAKE_OWNER:
         return update_target_dataset(**options, owner=owner_above(state, around))
     if finding.fix == Fix.RETIRE:

@@ -170,14 +170,19 @@ def sign_execution(execution: Execution) -> None:
 def unproven_row() -> Problem | None:
     """Return the first row of applied state, retained histories and executions whose signature does not match."""
     for model, code in _CODES.items():
-        for row in model.objects.order_by("pk").iterator(chunk_size=200):
+        rows: Iterable[Any] = model._default_manager.order_by("pk").iterator(chunk_size=200)
+        for row in rows:
             if not is_proven(row):
                 message = f"{_describe(row)} was altered in the database"
                 return Problem(code, message, kind=_SIGNATURES[model][0], subject=row.pk)
     return None
 
 
-_CODES = {AppliedDataset: "applied_unproven", KeptHistory: "applied_unproven", Execution: "execution_unproven"}
+_CODES: dict[type[Model], str] = {
+    AppliedDataset: "applied_unproven",
+    KeptHistory: "applied_unproven",
+    Execution: "execution_unproven",
+}
 
 
 def _describe(row: AppliedDataset | KeptHistory | Execution) -> str:
@@ -338,7 +343,7 @@ def approval_artifact(report: ChangeReport) -> dict[str, Any]:
 def link_of(row: AppendOnly) -> dict[str, Any]:
     """Return the row's link in the chain, after linking all committed rows."""
     chain.seal(wait=True)
-    return dict(vars(chain.link_of(ChainLink.objects.get(kind=row.CHAIN.name, subject_id=row.pk))))
+    return dict(vars(chain.link_of(ChainLink.objects.get(kind=chain.chain_of(type(row)).name, subject_id=row.pk))))
 
 
 def _approvals(report: ChangeReport | None) -> list[Approval]:

@@ -106,8 +106,15 @@ class Basis:
         keys = {operation.dataset_key for operation in operations}
         tables = self.tables({state.key for state in self.desired})
         views = views_of(self.desired, keys)
-        readers = {"readers": self.policy.readers, "readers_lost": readers_lost}
-        return plan_steps(tables, self.seen.tables, operations, views, self._strangers(), **readers)
+        return plan_steps(
+            tables,
+            self.seen.tables,
+            operations,
+            views,
+            self._strangers(),
+            readers=self.policy.readers,
+            readers_lost=readers_lost,
+        )
 
     def _strangers(self) -> frozenset[str]:
         """Return the keys of observed tables without a dataset, except retained histories."""

@@ -86,7 +86,7 @@ def last_seen(*, environment: Environment, keys: Collection[str] | None = None) 
     rows = Observation.objects.filter(environment=environment)
     if keys is not None:
         rows = rows.filter(table_key__among=keys)
-    values = list(rows.values_list("pk", "table_key", "observed_at", "size", named=True))
+    values: list[Any] = [*rows.values_list("pk", "table_key", "observed_at", "size", named=True)]
     tables = _TABLES.by_pk(rows.filter(document__isnull=False))
     return Seen(
         tables={str(row.table_key): tables[row.pk] for row in values if row.pk in tables},
@@ -141,7 +141,7 @@ def apply_finished(step: ExecutionOperation) -> None:
     refuse_unproven_execution(execution)
     operation = operation_of(execution.planned["rows"][step.operation])
     rows = execution.operations.filter(operation=step.operation, version_after__isnull=False).order_by("ordinal")
-    versions = {str(row.table_key): row.version_after for row in rows}
+    versions = {str(row.table_key): row.version_after for row in rows if row.version_after is not None}
     desired = execution.planned["desired"].get(operation.dataset_key)
     rest = execution.operations.filter(dataset_key=operation.dataset_key)
     whole = not rest.exclude(status=ExecutionOperation.Status.SUCCEEDED).exists()
@@ -200,9 +200,11 @@ def note_history(*, environment: Environment, before: DatasetState | None, after
     was_written, is_written = follows_history(before), follows_history(after)
     if was_written == is_written:
         return
-    key = (before if was_written else after).history_key
-    KeptHistory.objects.filter(environment=environment, history_key=key).delete()
-    if was_written and before.history_key is not None:
+    written = before if was_written else after
+    assert written is not None
+    if written.history_key is not None:
+        KeptHistory.objects.filter(environment=environment, history_key=written.history_key).delete()
+    if was_written and before is not None and before.history_key is not None:
         row = KeptHistory(environment=environment, history_key=before.history_key, state=as_row(before))
         row.signature = signature_of(row)
         row.save(force_insert=True)
@@ -256,10 +258,8 @@ def keep_what_was_seen(
 
     Do not use this during an execution: its changes are not in the applied state yet.
     """
-    before = dict(
-        Observation.objects.filter(environment=environment, table_key__among=asked).values_list("table_key", "document")
-    )
-    before = {str(key): document for key, document in before.items()}
+    observations = Observation.objects.filter(environment=environment, table_key__among=asked)
+    before = {str(key): document for key, document in observations.values_list("table_key", "document")}
     store_observations(environment=environment, asked=asked, tables=tables, sizes=sizes)
     changed = {key for key in map(str, asked) if _structure(before.get(key)) != _structure(tables.get(key))}
     drifts = _new_drift(environment, changed, before) if changed else ()
@@ -328,4 +328,4 @@ def environment_or_own(name: str | None) -> Environment:
     Raise Refused UNKNOWN_ENVIRONMENT if there is none.
     """
     own = not name or name == settings.ENVIRONMENT
-    return current_environment() if own else environment_named(name)
+    return current_environment() if own else environment_named(name or "")

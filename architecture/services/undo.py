@@ -126,7 +126,7 @@ def groups_of(record: ExecutionRecord) -> tuple[UndoGroup, ...]:
     executed = [
         Executed(
             row.ordinal,
-            row.operation,
+            row.operation or 0,
             report_steps.of_row(steps[row.ordinal]) if row.ordinal < len(steps) else None,
             row.version_before,
         )
@@ -382,6 +382,7 @@ def mark_before(report: ChangeReport) -> int:
     It is never later than a current mark.
     """
     keys = report.document["desired"]["keys"]
+    assert report.undo_of is not None
     refuse_unproven_execution(report.undo_of.execution)
     before = report.undo_of.execution.planned.get("marks") or {}
     now = carried_out(report.environment, keys)
@@ -404,6 +405,7 @@ def undo_steps(report: ChangeReport, basis: Basis) -> tuple[Step, ...]:
 
 def _refuse_written(report: ChangeReport) -> None:
     ordinals = set(_ordinals(report))
+    assert report.undo_of is not None
     groups = [group for group in groups_of(report.undo_of) if not ordinals.isdisjoint(group.ordinals)]
     for _, refused in written_since(report.undo_of, groups):
         raise refused

@@ -110,7 +110,9 @@ class PolicyPage(RowPage):
             tab="policies",
             proposal=proposal,
             stricter=tightening_of(proposal) if proposal is not None else (),
-            deciders=[user.get_username() for user in deciding if user.pk != proposal.proposed_by_id],
+            deciders=[
+                user.get_username() for user in deciding if proposal is None or user.pk != proposal.proposed_by_id
+            ],
             environments=list(environments()),
             form=form,
             defaults=default_policy(),

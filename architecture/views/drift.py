@@ -17,6 +17,7 @@ from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.core.errors import ProductError
 from elevata.web.paging import one_page
+from elevata.web.requests import htmx_of
 from elevata.web.views import Page
 from metadata.models import TargetDataset
 from metadata.permissions import here
@@ -38,7 +39,7 @@ class DriftPage(Page):
 
     def get(self, request: HttpRequest) -> HttpResponse:
         environment = self.environment
-        is_frame = request.method == "GET" and not request.htmx and "now" not in request.GET
+        is_frame = request.method == "GET" and not htmx_of(request) and "now" not in request.GET
         if is_frame and environment.applied_datasets.count() > AT_ONCE and known_drift(environment) is None:
             # The page comes at once; the comparison follows.
             return self.render(tab="drift", environment=environment)

@@ -87,7 +87,10 @@ class ExecutionDetail(ExecutionPage, DetailPage):
         live, seen, query = self.live
         record = getattr(self.row, "record", None)
         groups = offered(record) if record is not None else ()
-        sent = self.undo.data.getlist("operation") if self.undo is not None else None
+        sent: list[str] | None = None
+        if self.undo is not None:
+            data: Any = self.undo.data  # a QueryDict
+            sent = data.getlist("operation")
         return super().context() | {
             "record": record,
             "undo_options": [(group, sent is None or str(group.ordinals[0]) in sent) for group in groups],

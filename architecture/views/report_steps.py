@@ -124,7 +124,7 @@ class ReportDecision(ReportStep):
         form = DecisionForm(self.request.POST)
         self.note = form["note"].value() or ""
         if not form.is_valid():
-            raise MetadataError("invalid", " ".join(form.errors["note"]), "note")
+            raise MetadataError("invalid", " ".join(map(str, form.errors["note"])), "note")
         self.decide(report=self.row, user=self.request.user, note=form.cleaned_data["note"], **self.accepted(form))
         messages.success(self.request, self.message)
         return redirect(self.address(self.row))

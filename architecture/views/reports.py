@@ -1,6 +1,7 @@
 """Pages of reports and their parts, and lists of executions."""
 
 import json
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 from uuid import UUID
@@ -21,6 +22,7 @@ from architecture.models import ChangeReport, Execution
 from architecture.selectors.environments import executions, records, reports
 from architecture.selectors.inbox import refusals_of
 from architecture.selectors.report_details import (
+    ReportRow,
     changed_size,
     column_impacts,
     downstream_graph,
@@ -41,6 +43,7 @@ from architecture.services.states import current_environment, seen_at
 from elevata.comments.selectors import with_comment_count
 from elevata.comments.views import comments_panel
 from elevata.lists.columns import Column
+from elevata.web.requests import htmx_of
 from elevata.web.views import DetailPage, ListPage, RowPage
 from metadata.selectors.datasets import target_datasets
 
@@ -83,7 +86,9 @@ class ReportList(ListPage):
             descends=True,
         ),
     )
-    detailed = staticmethod(report_rows)
+
+    def detailed(self, rows: Sequence[Any]) -> list[ReportRow]:
+        return report_rows(rows)
 
     @cached_property
     def form(self) -> ScopeForm:
@@ -91,7 +96,7 @@ class ReportList(ListPage):
         return ScopeForm.of(Scope("dataset", dataset)) if dataset else ScopeForm()
 
     def context(self) -> dict[str, Any]:
-        all_environments = list(environments())
+        all_environments: list[Any] = list(environments())  # Any: they have their number of reports
         datasets = target_datasets().filter(history_of__isnull=True).order_by("schema__name", "name")
         rows = self.detailed_page
         waiting = [
@@ -208,7 +213,7 @@ def _acceptable(report: ChangeReport) -> list[tuple[str, str, str]]:
     fields, broken = DecisionForm.base_fields, broken_contracts(report)
     more = {"readers_lost": ""} if rewrites_tables(report) else {}
     more |= {"contracts_broken": f" The report breaks {contracts_text(broken)}."} if broken else {}
-    return [(name, fields[name].label, f"{fields[name].help_text}{text}") for name, text in more.items()]
+    return [(name, str(fields[name].label), f"{fields[name].help_text}{text}") for name, text in more.items()]
 
 
 # --- files -----------------------------------------------------------------------------------
@@ -263,8 +268,8 @@ class ReportStatus(ReportPage, DetailPage):
         context = state.context(request.user, ask=True)
         # Buttons of a report that is up to date are not replaced: a user may be about to press one.
         replace_buttons = changed or not state.alive or context["refusal"] or "was" in request.GET
-        swap = {"preview": state.preview, "changed": changed, "oob": bool(request.htmx and replace_buttons)}
-        return self.render(**context, **swap)
+        swap = bool(htmx_of(request) and replace_buttons)
+        return self.render(**context, preview=state.preview, changed=changed, oob=swap)
 
 
 class ReportPart(ReportPage, DetailPage):
@@ -274,7 +279,7 @@ class ReportPart(ReportPage, DetailPage):
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         template = f"architecture/report_{self.part}.html"
-        if request.htmx:
+        if htmx_of(request):
             return self.render(template)
         return self.render("architecture/report_part.html", part=template, scope=scope_of(self.row))
 

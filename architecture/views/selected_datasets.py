@@ -24,8 +24,8 @@ class DatasetsReport(ForBuilders, SelectedDatasets):
         selection = " ".join(sorted(set(map(str, bases.values()))))
         try:
             Scope(SELECTION, selection)
-        except ScopeProblem as problem:
-            return self.refuse(as_sentence(problem.message))
+        except ScopeProblem as refusal:
+            return self.refuse(as_sentence(refusal.message))
         environment = current_environment()
         operations, problem = pending_operations(environment, inbox.signal(environment.pk))
         counts = Counter(operation.key for operation in operations)

@@ -56,7 +56,9 @@ class UserChange(ChangeSerializer):
         max_length=len(ROLES),
         help_text="Everywhere.",
     )
-    grants = GrantSerializer(many=True, required=False, max_length=100, help_text="All scoped roles.")
+    grants = GrantSerializer(
+        many=True, required=False, max_length=100, help_text="All scoped roles."  # type: ignore[call-arg]  # of many
+    )
     active = serializers.BooleanField(required=False, help_text="An inactive user cannot sign in.")
 
 

@@ -49,7 +49,7 @@ class BrowserAuthentication(SessionAuthentication):
 
     def enforce_csrf(self, request: Request) -> None:
         """Check the token in the header only, so that forms of unauthorized senders are not parsed."""
-        checked = copy(request._request)
+        checked: Any = copy(request._request)  # Any: the superclass reads nothing that only its own type has
         # For a POST, Django looks for the token in the form first.
         checked.method = "GET" if request.method in SAFE_METHODS else "PUT"
         super().enforce_csrf(checked)
@@ -76,5 +76,5 @@ class PersonalTokenScheme(OpenApiAuthenticationExtension):
 
 
 class BrowserScheme(SessionScheme):
-    target_class = BrowserAuthentication
+    target_class: Any = BrowserAuthentication  # the superclass has the dotted name instead
     name = "cookieAuth"

@@ -66,7 +66,7 @@ class ProductCommand(BaseCommand):
     def arguments(self, parser: ArgumentParser) -> None:
         """Add the command's own arguments."""
 
-    def run(self, **options: Any) -> None:
+    def run(self, *args: Any, **options: Any) -> None:
         """Run the command. Raise CommandExit for an exit code other than 0."""
         raise NotImplementedError
 
@@ -92,7 +92,7 @@ class ProductCommand(BaseCommand):
         def refuse(message: str) -> NoReturn:
             raise CommandExit(self.usage_exit, f"{message}; see {parser.prog} --help", "usage")
 
-        parser.error = refuse
+        parser.error = refuse  # type: ignore[method-assign]  # argparse has no other way to replace its exit
         return parser
 
     def add_arguments(self, parser: CommandParser) -> None:

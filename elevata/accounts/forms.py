@@ -11,7 +11,7 @@ from elevata.accounts.models import PersonalToken
 from elevata.accounts.permissions import KINDS, known_places
 from elevata.accounts.roles import Role
 from elevata.accounts.services.tokens import LONGEST_DAYS, LONGEST_NAME
-from elevata.web.forms import ProductForm
+from elevata.web.forms import ProductForm, set_choices
 from elevata.web.paging import StableOrdering, YesNoFilter
 
 # Purpose of each role, shown beside its checkbox.
@@ -99,9 +99,9 @@ class GrantForm(ProductForm):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.fields["place"].choices = [
-            (f"{kind}:{name}", f"{kind} {name}") for kind in KINDS for name in known_places(kind)
-        ]
+        set_choices(
+            self, "place", [(f"{kind}:{name}", f"{kind} {name}") for kind in KINDS for name in known_places(kind)]
+        )
 
     def given(self) -> dict[str, Any]:
         """Return the arguments of ``grant_role``."""
@@ -140,7 +140,7 @@ class TokenForm(ProductForm):
     def __init__(self, *args: Any, accounts: list[str] | None = None, **options: Any) -> None:
         super().__init__(*args, **options)
         if accounts:
-            self.fields["account"].choices = [("", "me"), *((name, name) for name in accounts)]
+            set_choices(self, "account", [("", "me"), *((name, name) for name in accounts)])
         else:
             del self.fields["account"]
 

@@ -77,8 +77,12 @@ class Handler(AxesDatabaseHandler):
 
 def opens_at(request: HttpRequest, name: str) -> datetime | None:
     """Return the time from which the wider limits permit this name and address again; None if they do now."""
-    ends = [at for at in (of_name(name), of_address(request.axes_ip_address)) if at is not None]
+    ends = [at for at in (of_name(name), of_address(_address_of(request))) if at is not None]
     return max(ends) if ends and not is_known(request, name) else None
+
+
+def _address_of(request: HttpRequest) -> Any:
+    return request.axes_ip_address  # type: ignore[attr-defined]  # set by django-axes
 
 
 def of_name(name: str) -> datetime | None:
@@ -116,7 +120,7 @@ def locked_out(
 ) -> HttpResponse:
     """Return 429 with the time of the next permitted attempt."""
     name = (credentials or {}).get("username") or ""
-    seconds = seconds_locked(name, request.axes_ip_address, opens_at(request, name))
+    seconds = seconds_locked(name, _address_of(request), opens_at(request, name))
     minutes = max(1, -(-seconds // 60))
     refusal = middleware.answer(
         request,

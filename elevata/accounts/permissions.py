@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from django.contrib.auth import get_user_model
 from django.core.exceptions import PermissionDenied
 from django.db.models import Exists, OuterRef, Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponseBase
 
 from elevata.accounts.models import RoleGrant, ServiceAccount
 from elevata.accounts.roles import (
@@ -36,7 +36,7 @@ from elevata.core.registry import Provided
 
 
 if TYPE_CHECKING:
-    from django.contrib.auth.models import AbstractBaseUser
+    from django.contrib.auth.models import AnonymousUser, User
 
 PERSON, TOKEN, SYSTEM_KIND = "person", "token", "system"
 
@@ -51,7 +51,7 @@ class Actor:
 
     name: str
     kind: str
-    user: AbstractBaseUser | None = field(default=None, compare=False)
+    user: User | None = field(default=None, compare=False)
     request_id: str = ""
     read_only: bool = False
     shell_user: str = ""
@@ -76,9 +76,16 @@ class Actor:
         return None if self.user is None else self.user.pk
 
     @classmethod
-    def of(cls, user: object, *, by_token: bool = False, request_id: str = "", read_only: bool = False) -> Actor:
+    def of(
+        cls,
+        user: User | AnonymousUser | None,
+        *,
+        by_token: bool = False,
+        request_id: str = "",
+        read_only: bool = False,
+    ) -> Actor:
         """Return the actor of a user; the system for None and for an unauthenticated user."""
-        if user is None or not getattr(user, "is_authenticated", False):
+        if user is None or not user.is_authenticated:
             return cls("system", SYSTEM_KIND, request_id=request_id)
         return cls(user.get_username(), TOKEN if by_token else PERSON, user, request_id, read_only)
 
@@ -105,16 +112,23 @@ def acting(who: Callable[[], Actor]) -> Iterator[None]:
 
 @contextmanager
 def acting_as(
-    user: object, *, by_token: bool = False, request_id: str = "", read_only: bool = False
+    user: User | AnonymousUser | Actor | None,
+    *,
+    by_token: bool = False,
+    request_id: str = "",
+    read_only: bool = False,
 ) -> Iterator[Actor]:
     """Set the current actor inside the block: a user, an Actor, or None for the system."""
-    options = {"by_token": by_token, "request_id": request_id, "read_only": read_only}
-    actor = user if isinstance(user, Actor) else Actor.of(user, **options)
+    actor = (
+        user
+        if isinstance(user, Actor)
+        else Actor.of(user, by_token=by_token, request_id=request_id, read_only=read_only)
+    )
     with acting(lambda: actor):
         yield actor
 
 
-View = Callable[..., HttpResponse]
+View = Callable[..., HttpResponseBase]
 # A place, or a function that returns it on demand.
 Where = Place | Callable[[], Place] | None
 MODEL_BACKEND = "django.contrib.auth.backends.ModelBackend"
@@ -206,7 +220,9 @@ def roles_of(user: Any, on: Where = None) -> frozenset[Role]:
     roles = frozenset(role for role in ROLES if role.value in names)
     roles |= {Role.ADMIN} if user.is_superuser else frozenset()
     granted = granted_to(user) if on is not None else ()
-    return roles | roles_at(granted, on() if callable(on) else on) if granted else roles
+    if on is None or not granted:
+        return roles
+    return roles | roles_at(granted, on() if callable(on) else on)
 
 
 def must_write() -> None:
@@ -242,27 +258,30 @@ def only(
 
     def decorate(view: View) -> View:
         @wraps(view)
-        def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        def guarded(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
             if (not only_methods or request.method in only_methods) and not allowed(request.user):
                 raise PermissionDenied(message)
             return view(request, *args, **kwargs)
 
-        guarded.needs, guarded.needs_on = needs, only_methods
-        return guarded
+        return declare(guarded, needs=needs, needs_on=only_methods)
 
     return decorate
 
 
+def declare(view: View, **declared: Any) -> View:
+    """Set attributes of a view function that ``needs_of`` and the middlewares read."""
+    vars(view).update(declared)
+    return view
+
+
 def for_everybody(view: View) -> View:
     """Declare that a view is open to all users who read metadata."""
-    view.needs, view.needs_on = frozenset(), frozenset()
-    return view
+    return declare(view, needs=frozenset(), needs_on=frozenset())
 
 
 def without_role(view: View) -> View:
     """Declare that users without any role may use the view; other views refuse them."""
-    view.open_without_role = True
-    return for_everybody(view)
+    return for_everybody(declare(view, open_without_role=True))
 
 
 def needs_of(view: Any, method: str) -> frozenset[Permission] | None:
@@ -270,10 +289,10 @@ def needs_of(view: Any, method: str) -> frozenset[Permission] | None:
 
     None for a view that writes without a declaration, which a test refuses.
     """
-    needs = getattr(view, "needs", None)
+    needs: frozenset[Permission] | None = getattr(view, "needs", None)
     if needs is None:
         return frozenset() if method in SAFE_METHODS else None
-    methods = getattr(view, "needs_on", frozenset())
+    methods: frozenset[str] = getattr(view, "needs_on", frozenset())
     return needs if not methods or method in methods else frozenset()
 
 

@@ -16,7 +16,7 @@ from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView
 from django.core.exceptions import PermissionDenied, SuspiciousOperation
 from django.db.models import Exists, OuterRef
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render, resolve_url
 from django.utils.decorators import method_decorator
 from django.views.decorators.cache import never_cache
@@ -30,6 +30,7 @@ from elevata.accounts.permissions import acting_as, knowing_grants
 from elevata.accounts.services.users import user_of_identity
 from elevata.accounts.single_sign_on_provider import TIMEOUT, Endpoints, Provider, ProviderProblem, endpoints_of
 from elevata.core.errors import MetadataError
+from elevata.web.requests import htmx_of
 
 
 def sign_in_context() -> dict[str, Any]:
@@ -49,8 +50,8 @@ class SignIn(LoginView):
     redirect_authenticated_user = True
     needs: frozenset = frozenset()
 
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        if request.htmx:
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if htmx_of(request):
             return _redirect_to_sign_in(request)
         return super().dispatch(request, *args, **kwargs)
 
@@ -70,7 +71,7 @@ class SignIn(LoginView):
 
 def _redirect_to_sign_in(request: HttpRequest) -> HttpResponse:
     """Redirect a fragment's request to sign-in, and from there to the whole page, because the session has ended."""
-    back = request.htmx.current_url_abs_path or "/"
+    back = htmx_of(request).current_url_abs_path or "/"
     response = HttpResponse(status=204)
     parameters = {"next": back} | ({"sent": "yes"} if "sent" in request.GET else {})
     response.headers["HX-Redirect"] = f"{resolve_url('sign_in')}?{urlencode(parameters)}"
@@ -179,7 +180,7 @@ class ProviderBackend(_ProviderSettings, OIDCAuthenticationBackend):
             return super().authenticate(request, nonce=nonce, code_verifier=code_verifier)
         except MetadataError as refusal:
             log.warning("single sign-on was refused: %s", refusal.code)
-            request.sso_refused = refusal.message
+            request.sso_refused = refusal.message  # type: ignore[attr-defined]  # read by the callback's view
         except _ERRORS as error:
             log.warning("single sign-on failed: %s", type(error).__name__)
         return None

@@ -34,6 +34,7 @@ from elevata.accounts.services.tokens import DIGEST_SHOWN, create_token, revoke_
 from elevata.accounts.sign_in import must_replace_password
 from elevata.core.errors import MetadataError
 from elevata.lists.columns import Column, yes_no
+from elevata.web.requests import user_of
 from elevata.web.views import REFUSED, CreatePage, FormsPage, ListPage, Page, RowPage
 
 secret = method_decorator(sensitive_post_parameters("old", "password"), name="dispatch")
@@ -51,10 +52,10 @@ class Me(FormsPage):
 
     @property
     def accounts(self) -> list[User]:
-        return [account.user for account in _accounts_of(self.request.user)]
+        return [account.user for account in _accounts_of(user_of(self.request))]
 
     def context(self) -> dict[str, Any]:
-        user, accounts = self.request.user, self.accounts
+        user, accounts = user_of(self.request), self.accounts
         names = [account.get_username() for account in accounts]
         return {
             "roles": [(role, ROLE_WORDS[role]) for role in Role if role in roles_of(user)],
@@ -114,7 +115,7 @@ class OwnPassword(Page):
         return redirect("home")
 
     def show(self, form: PasswordForm, *, status: int = 200) -> HttpResponse:
-        return self.render(form=form, set_by=self.request.user.temporary_password.set_by, status=status)
+        return self.render(form=form, set_by=user_of(self.request).temporary_password.set_by, status=status)
 
 
 def _change_password(request: HttpRequest, form: PasswordForm) -> bool:
@@ -122,7 +123,7 @@ def _change_password(request: HttpRequest, form: PasswordForm) -> bool:
     if not request.user.check_password(form.cleaned_data["old"]):
         raise MetadataError("wrong_password", "the current password is wrong", "old")
     services.set_password(user=request.user, password=form.cleaned_data["password"])
-    update_session_auth_hash(request, request.user)
+    update_session_auth_hash(request, user_of(request))
     return True
 
 

@@ -86,10 +86,10 @@ def _field_errors(error: exceptions.APIException) -> dict | None:
 
 def _headers(error: exceptions.APIException) -> dict[str, str]:
     headers = {}
-    if getattr(error, "etag", None):
-        headers["ETag"] = error.etag
-    if getattr(error, "auth_header", None):
-        headers["WWW-Authenticate"] = error.auth_header
+    if tag := getattr(error, "etag", None):
+        headers["ETag"] = tag
+    if scheme := getattr(error, "auth_header", None):
+        headers["WWW-Authenticate"] = scheme
     wait = getattr(error, "wait", None) or (5 if isinstance(error, _Unavailable) else None)
     if wait:
         headers["Retry-After"] = str(int(wait))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 from django.http import HttpResponse
@@ -43,7 +43,15 @@ class InFlight(APIException):
         super().__init__("The first request with this key is not answered yet.", code=self.default_code)
 
 
-class Idempotent:
+if TYPE_CHECKING:
+    from rest_framework.viewsets import GenericViewSet
+
+    _View = GenericViewSet[Any]
+else:
+    _View = object
+
+
+class Idempotent(_View):
     """Mixin of views that executes a POST with an ``Idempotency-Key`` once for each user."""
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
@@ -54,7 +62,8 @@ class Idempotent:
         if not (0 < len(key) <= KEY_LENGTH and key.isascii() and key.isprintable()):
             raise ValidationError({HEADER: [f"Must be 1 to {KEY_LENGTH} printable ASCII characters."]})
         # The dispatcher looks the handler up after this method, so it finds this one.
-        self.post = self._once(self.post, key)
+        handlers: Any = self  # the methods of HTTP are attributes that routers set
+        handlers.post = self._once(handlers.post, key)
 
     def _once(self, handler: Callable[..., Any], key: str) -> Callable[..., HttpResponse]:
         def handle(request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -94,7 +103,7 @@ class Idempotent:
                 release_claim(stored)
         return response
 
-    def _render(self, request: Request, response: HttpResponse, *args: Any, **kwargs: Any) -> HttpResponse:
+    def _render(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = self.finalize_response(request, response, *args, **kwargs)
         return response.render() if hasattr(response, "render") and not response.is_rendered else response
 

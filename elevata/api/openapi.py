@@ -42,7 +42,9 @@ class ProblemSerializer(serializers.Serializer):
     code = serializers.CharField(help_text="For programs: it never changes.")
     request_id = serializers.CharField(allow_blank=True)
     hint = serializers.CharField(required=False, help_text="What to do; also at the end of `detail`.")
-    errors = serializers.DictField(required=False, help_text="Messages by field.")
+    errors = serializers.DictField(  # type: ignore[assignment]  # a field of the document, which is only described
+        required=False, help_text="Messages by field."
+    )
     rows = RowProblemSerializer(many=True, required=False, help_text="For bulk requests and undo: every refused row.")
 
 
@@ -99,12 +101,14 @@ class DescribedSchema(AutoSchema):
             description = "A repeated request with the same body returns the same response and is not executed again."
             parameters.append(_header(HEADER, description, {"minLength": 1, "maxLength": KEY_LENGTH}))
         if self._is_compared():
-            exact = self.view.action in self.view.must_see
-            required = exact or self.view.action in self.view.must_match
+            resource: Any = self.view  # Any: what a Resource declares
+            exact = resource.action in resource.must_see
+            required = exact or resource.action in resource.must_match
             parameters.append(_header("If-Match", _IF_MATCH + (_NO_STAR if exact else ""), required=required))
         if self._has_tag():
             parameters.append(_header("If-None-Match", "`304` if the answer still has this ETag."))
-        if self.method == "GET" and isinstance(self.view, SparseFields) and self.view.action in ("list", "retrieve"):
+        is_sparse = isinstance(self.view, SparseFields) and getattr(self.view, "action", "") in ("list", "retrieve")
+        if self.method == "GET" and is_sparse:
             description = "Only these fields, by name, with commas between."
             parameters.append(
                 {"name": PARAMETER, "in": "query", "description": description, "schema": _TEXT | {"minLength": 1}}

@@ -63,17 +63,17 @@ class Paging(PageNumberPagination):
     """Pagination by ``?page=&page_size=`` with a count, or by ``?cursor=&page_size=``; at most 500 rows."""
 
     page_size_query_param = "page_size"
-    max_page_size = 500
+    max_page_size: int = 500
+    django_paginator_class: Any = PageNumberPagination.django_paginator_class
     _by_key = False
 
     def get_page_size(self, request: Request) -> int:
         """Return the page size, at most the maximum. Raise ValidationError unless it is a positive number."""
         text = request.query_params.get(self.page_size_query_param)
-        return (
-            self.page_size
-            if text is None
-            else min(_positive_number(self.page_size_query_param, text), self.max_page_size)
-        )
+        if text is None:
+            assert self.page_size is not None  # by REST_FRAMEWORK's PAGE_SIZE
+            return self.page_size
+        return min(_positive_number(self.page_size_query_param, text), self.max_page_size)
 
     def get_page_number(self, request: Request, paginator: Any) -> int:
         return _positive_number(self.page_query_param, request.query_params.get(self.page_query_param, "1"))
@@ -110,6 +110,7 @@ class Paging(PageNumberPagination):
     def _link(self) -> str | None:
         if self._next is None:
             return None
+        assert self.request is not None
         return replace_query_param(
             remove_query_param(self.request.build_absolute_uri(), self.page_query_param), CURSOR, self._next
         )
@@ -156,7 +157,7 @@ def _order_of(queryset: QuerySet) -> tuple[QuerySet, list[_Part]]:
     return queryset, list(parts.values())
 
 
-def _field(queryset: QuerySet, name: str) -> Field:
+def _field(queryset: QuerySet, name: str) -> Any:
     annotation = queryset.query.annotations.get(name)
     if annotation is not None:
         return annotation.output_field

@@ -25,6 +25,7 @@ from rest_framework.utils.encoders import JSONEncoder
 from elevata.accounts.models import ServiceAccount
 from elevata.api.openapi import PROBLEM_TYPE, ProblemSerializer
 from elevata.core.errors import ProductError
+from elevata.web.requests import user_of
 
 EVENT_STREAM = "text/event-stream"
 LINES_AT_ONCE = 200
@@ -178,7 +179,7 @@ def stream(request: Request, work: Work) -> StreamingHttpResponse:
 
 def _stream_user(request: Request) -> int:
     """Return the id of the user; of a service account that of its owner, because both share the limit."""
-    user = request.user
+    user = user_of(request)
     owner = ServiceAccount.objects.filter(user_id=user.pk).values_list("owner_id", flat=True).first()
     return int(owner or user.pk)
 

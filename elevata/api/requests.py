@@ -1,7 +1,7 @@
 """Request bodies and query parameters: strict fields, sparse fields, shared serializers."""
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.db.models import QuerySet
 from django_filters.rest_framework import DjangoFilterBackend
@@ -48,7 +48,7 @@ class KnownValues(DjangoFilterBackend):
     maps the names of filters to functions that return True for a value that exists.
     """
 
-    def filter_queryset(self, request: Request, queryset: QuerySet, view: APIView) -> Any:
+    def filter_queryset(self, request: Any, queryset: QuerySet, view: APIView) -> Any:
         filterset = self.get_filterset(request, queryset, view)
         if filterset is not None and filterset.is_valid():
             values = filterset.form.cleaned_data
@@ -75,7 +75,15 @@ def requested_fields(request: Request) -> list[str] | None:
     return names
 
 
-class SparseFields:
+if TYPE_CHECKING:
+    from rest_framework.viewsets import GenericViewSet
+
+    _View = GenericViewSet[Any]
+else:
+    _View = object
+
+
+class SparseFields(_View):
     """Mixin of view sets that restricts serializers of responses to the fields of ``?fields=``."""
 
     def get_serializer(self, *args: Any, **kwargs: Any) -> Any:
@@ -86,7 +94,8 @@ class SparseFields:
             return serializer
         names = requested_fields(request)
         if names is not None:
-            fields = getattr(serializer, "child", serializer).fields
+            of_row: Any = getattr(serializer, "child", serializer)
+            fields = of_row.fields
             unknown = [name for name in names if name not in fields]
             if unknown:
                 message = f"There is no field {unknown[0]!r}; known are {', '.join(fields)}."

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.conf import settings
 from django.db.models import Model
@@ -14,7 +14,7 @@ from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.permissions import SAFE_METHODS, BasePermission, IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.viewsets import ReadOnlyModelViewSet
+from rest_framework.viewsets import GenericViewSet, ReadOnlyModelViewSet
 
 from elevata.accounts.permissions import NO_ROLE, may, may_somewhere
 from elevata.accounts.roles import Permission, Place, needed_role
@@ -80,7 +80,13 @@ def permitted_to(*permissions: Permission, on: Callable[[], Place] | None = None
     return type("Permitted", (Permitted,), declared)
 
 
-class ByAction:
+if TYPE_CHECKING:
+    _View = GenericViewSet[Any]
+else:
+    _View = object
+
+
+class ByAction(_View):
     """Mixin of view sets: ``needs`` maps actions to permission classes; ``writes`` is for all other writes."""
 
     needs: ClassVar[Mapping[str, type[BasePermission]]] = {}
@@ -96,10 +102,10 @@ class ByAction:
             return None
         return cls.needs.get(action) or (None if method in SAFE_METHODS else cls.writes)
 
-    def get_permissions(self) -> list[BasePermission]:
+    def get_permissions(self) -> list[Any]:
         request = getattr(self, "request", None)
         needed = self.needed(self.action, request.method if request is not None else "GET")
-        first = [IsAuthenticated(), Reads()]
+        first: list[BasePermission] = [IsAuthenticated(), Reads()]
         return [*first, needed()] if needed is not None else first
 
 
@@ -112,17 +118,18 @@ PAGES = frozenset({"page", "page_size", "cursor"})
 class JsonOnly(BaseContentNegotiation):
     """Content negotiation that always selects JSON; ``?format=`` is a filter's parameter."""
 
-    def select_parser(self, request: Request, parsers: list) -> Any:
-        return parsers[0]
+    def select_parser(self, request: Request, parsers: Iterable[Any]) -> Any:
+        return next(iter(parsers))
 
-    def select_renderer(self, request: Request, renderers: list, format_suffix: str | None = None) -> Any:
-        return renderers[0], renderers[0].media_type
+    def select_renderer(self, request: Request, renderers: Iterable[Any], format_suffix: str | None = None) -> Any:
+        first = next(iter(renderers))
+        return first, first.media_type
 
 
 class Resource(Idempotent, ByAction):
     """Base of all view sets: JSON bodies of limited size, strict parameters, and idempotency keys."""
 
-    content_negotiation_class = JsonOnly
+    content_negotiation_class: type[BaseContentNegotiation] = JsonOnly
     # Actions that accept If-Match, that require it, and that require a value other than ``*``.
     may_match: ClassVar[frozenset[str]] = frozenset()
     must_match: ClassVar[frozenset[str]] = frozenset()
@@ -181,7 +188,7 @@ class ReadOnly(Resource, SparseFields, ReadOnlyModelViewSet):
     def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         return self.answer(self.get_object())
 
-    def version_of(self, row: Any) -> object | None:
+    def version_of(self, row: Any) -> Any:
         return row.version if self.tagged else None
 
     def answer(self, row: Any, code: int = status.HTTP_200_OK) -> Response:
@@ -205,13 +212,13 @@ class Creatable(ReadOnly):
     request, and ``subject`` is the keyword argument of services for the row.
     """
 
-    writes = permitted_to(Permission.CHANGE_METADATA)
+    writes: ClassVar[type[BasePermission]] = permitted_to(Permission.CHANGE_METADATA)
     tagged = True
     create_serializer: ClassVar[type[ChangeSerializer]]
     subject: ClassVar[str]
     creating: ClassVar[Callable[..., Any]]
 
-    def make(self, **given: Any) -> Model:
+    def make(self, *args: Any, **given: Any) -> Model:
         """Create a row from the values of a request."""
         return self.creating(**given)
 

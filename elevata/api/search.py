@@ -20,7 +20,9 @@ MOST, USUAL = 100, 25
 
 class SearchResultSerializer(serializers.Serializer):
     kind = serializers.CharField(help_text="What it is: system, dataset, column, report and so on.")
-    label = serializers.CharField(help_text="The kind in words, which tells models and histories from datasets.")
+    label = serializers.CharField(  # type: ignore[assignment]  # a field of the document, which is only described
+        help_text="The kind in words, which tells models and histories from datasets."
+    )
     key = serializers.CharField(help_text="Last part of its address.")
     name = serializers.CharField()
     within = serializers.CharField(allow_blank=True, help_text="What it belongs to.")

@@ -202,9 +202,10 @@ def _sqlite(model: type[models.Model]) -> Iterator[str]:
 
 def _unique_columns(model: type[models.Model]) -> Iterator[list[str]]:
     """Yield the sets of columns with a unique constraint."""
+    columns = {field.name: str(field.column) for field in model._meta.concrete_fields}
     for field in model._meta.concrete_fields:
         if field.unique:
-            yield [field.column]
+            yield [columns[field.name]]
     for constraint in model._meta.constraints:
         if isinstance(constraint, models.UniqueConstraint) and constraint.fields:
-            yield [model._meta.get_field(name).column for name in constraint.fields]
+            yield [columns[name] for name in constraint.fields]

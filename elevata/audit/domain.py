@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from elevata.core import strict_json
@@ -97,29 +97,33 @@ def link_hash(*, sequence: int, kind: str, subject: int, digest: str, previous: 
 
 def next_link(head: Head, *, kind: str, subject: int, digest: str, sealed_at: str) -> Link:
     """Return the link that follows ``head``."""
-    content = {
-        "sequence": head.sequence + 1,
-        "kind": kind,
-        "subject": subject,
-        "digest": digest,
-        "previous": head.hash,
-        "sealed_at": sealed_at,
-    }
-    return Link(**content, hash=link_hash(**content))
+    sequence = head.sequence + 1
+    own_hash = link_hash(
+        sequence=sequence, kind=kind, subject=subject, digest=digest, previous=head.hash, sealed_at=sealed_at
+    )
+    return Link(sequence, kind, subject, digest, head.hash, sealed_at, own_hash)
 
 
 def check_link(head: Head, link: Link) -> Problem | None:
     """Return the problem of ``link`` as the successor of ``head``; None if it is valid."""
-    at = {"sequence": link.sequence, "kind": link.kind, "subject": link.subject}
     if link.sequence != head.sequence + 1:
         expected = head.sequence + 1
         return Problem("link_missing", f"link {expected} is missing: link {link.sequence} follows", expected)
     if link.previous != head.hash:
-        return Problem("link_changed", f"link {link.sequence} does not continue the link before it", **at)
+        return problem_at(link, "link_changed", f"link {link.sequence} does not continue the link before it")
     made = next_link(head, kind=link.kind, subject=link.subject, digest=link.digest, sealed_at=link.sealed_at)
     if made.hash != link.hash:
-        return Problem("link_changed", f"link {link.sequence} was changed: its hash is not that of its content", **at)
+        return _changed_link(link)
     return None
+
+
+def problem_at(link: Link, code: str, message: str) -> Problem:
+    return Problem(code, message, link.sequence, link.kind, link.subject)
+
+
+def _changed_link(link: Link) -> Problem:
+    message = f"link {link.sequence} was changed: its hash is not that of its content"
+    return problem_at(link, "link_changed", message)
 
 
 def parse_head(artifact: object) -> Head:
@@ -347,29 +351,31 @@ class _Reader:
 
         The links of a selection are not consecutive, so each is checked without its neighbours.
         """
-        at = {"sequence": link.sequence, "kind": link.kind, "subject": link.subject}
         content = {name: value for name, value in vars(link).items() if name != "hash"}
         if link_hash(**content) != link.hash:
-            return Problem(
-                "link_changed", f"link {link.sequence} was changed: its hash is not that of its content", **at
-            )
+            return _changed_link(link)
         if link.sequence > self.chain.sequence:
-            return Problem("head_changed", f"link {link.sequence} is beyond the head that the file carries", **at)
+            message = f"link {link.sequence} is beyond the head that the file carries"
+            return problem_at(link, "head_changed", message)
         return None
 
     def _result(self, header: Mapping[str, Any]) -> Exported:
-        common = {"chain": self.chain, "rows": self.rows, "unlinked": self.unlinked, "digest": self.whole.hexdigest()}
+        exported = Exported(SELECTION, self.chain, self.rows, self.unlinked, self.whole.hexdigest())
         if not self.is_segment:
-            return Exported(SELECTION, **common)
+            return exported
         if self.at.sequence != header["last"] or self.at.hash != header["head"]:
             raise Broken(Problem("link_missing", f"the segment ends at link {self.at.sequence}, not {header['last']}"))
-        return Exported(
-            SEGMENT, **common, first=header["first"], last=header["last"], previous=self.previous, head=self.at
+        return replace(
+            exported,
+            content=SEGMENT,
+            first=header["first"],
+            last=header["last"],
+            previous=self.previous,
+            head=self.at,
         )
 
 
 def _row_problem(link: Link, content: Mapping[str, Any]) -> Problem | None:
-    at = {"sequence": link.sequence, "kind": link.kind, "subject": link.subject}
     if sha256_hex(content) != link.digest or content["id"] != link.subject:
-        return Problem("row_changed", f"{link.kind} {link.subject} is not what was sealed", **at)
+        return problem_at(link, "row_changed", f"{link.kind} {link.subject} is not what was sealed")
     return None

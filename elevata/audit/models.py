@@ -16,7 +16,7 @@ class AppendOnlyQuerySet(models.QuerySet):
         message = "is append-only: rows are never changed or removed"
         raise MetadataError("append_only", message, where=str(self.model._meta.verbose_name))
 
-    _refuse.alters_data = True
+    _refuse.alters_data = True  # type: ignore[attr-defined]  # templates must not call it
     update = delete = bulk_update = update_or_create = _raw_delete = _update = _refuse
 
 
@@ -42,6 +42,10 @@ class AppendOnly(models.Model):
 
     def delete(self, *args: Any, **kwargs: Any) -> NoReturn:
         type(self).objects.all()._refuse()
+
+    def content(self) -> dict[str, Any]:
+        """Return the value whose canonical JSON is hashed; models of the chain define it."""
+        raise NotImplementedError
 
 
 class ChangeLogEntry(AppendOnly):

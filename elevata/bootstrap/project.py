@@ -54,7 +54,8 @@ def _collect() -> str:
     except BaseException:
         shutil.rmtree(STATIC_ROOT, ignore_errors=True)
         raise
-    return re.search(r"\d+ static files?", output)[0] + " collected"
+    count = re.search(r"\d+ static files?", output)
+    return f"{count[0] if count else 'static files'} collected"
 
 
 def _manage(*arguments: str, failure: str) -> str:

@@ -1,5 +1,7 @@
 """API of comments."""
 
+from typing import Any
+
 from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework import serializers
@@ -16,7 +18,7 @@ SUBJECT_KINDS = [(kind, kind) for kind in kinds()]
 
 
 class CommentSerializer(serializers.ModelSerializer):
-    author = serializers.SlugRelatedField(slug_field="username", read_only=True)
+    author: Any = serializers.SlugRelatedField(slug_field="username", read_only=True)
     mentioned = serializers.ListField(
         child=serializers.CharField(), help_text="Mentioned users who may see the subject."
     )

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.auth import get_user_model
+from django.db.models import QuerySet
 
 from elevata.accounts.permissions import current_actor, readers
 from elevata.audit.services.change_log import claim, record_change, writing
@@ -134,11 +135,12 @@ def _must_be_own(comment: Comment) -> None:
 
 
 def _must_be_unanswered(comment: Comment) -> None:
-    if comments().filter(pk=comment.pk, answered=True).exists():
+    stored: QuerySet[Any] = comments()  # Any: comments() adds ``answered``
+    if stored.filter(pk=comment.pk, answered=True).exists():
         message = "another user commented after it, so it stays as it is; add a comment instead"
         raise MetadataError("comment_answered", message)
 
 
-def _log(action: str, comment: Comment, subject: Subject, **sides: dict[str, Any]) -> None:
+def _log(action: str, comment: Comment, subject: Subject, **sides: Any) -> None:
     name = f"comment on {subject.name}"
     record_change(action=action, subject_kind="comment", subject_key=str(comment.key), subject_name=name, **sides)

@@ -61,9 +61,10 @@ class CommentList(ListPage):
         }
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        subject, self.form = self.subject, NewCommentForm(request.POST)
-        comment = self.form.attempt(
-            lambda: create_comment(subject_kind=subject.kind, subject_key=subject.key, **self.form.given())
+        subject, form = self.subject, NewCommentForm(request.POST)
+        self.form = form
+        comment = form.attempt(
+            lambda: create_comment(subject_kind=subject.kind, subject_key=subject.key, **form.given())
         )
         if comment is None:
             return self.render(status=REFUSED)

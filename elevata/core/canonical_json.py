@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from typing import Any
 
 _LEAVES = frozenset({str, int, bool, type(None)})
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
@@ -39,7 +40,7 @@ def sha256_hex(value: object) -> str:
 
 def _is_canonical(value: object) -> bool:
     """Return True if a value is canonical. It tracks no paths, so it is fast for states of thousands of datasets."""
-    pending = [value]
+    pending: list[Any] = [value]
     while pending:
         item = pending.pop()
         kind = type(item)
@@ -56,7 +57,7 @@ def _is_canonical(value: object) -> bool:
     return True
 
 
-def _raise_for(value: object, path: str) -> None:
+def _raise_for(value: Any, path: str) -> None:
     kind = type(value)
     if kind is dict:
         for key, item in value.items():

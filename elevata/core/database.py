@@ -15,7 +15,7 @@ from django.core.exceptions import EmptyResultSet
 from django.db import InterfaceError, OperationalError, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.migrations.operations.base import Operation
-from django.db.models import FloatField, Func, Lookup, Model, Q, QuerySet
+from django.db.models import FloatField, Func, Lookup, Q, QuerySet
 from django.db.models.functions import Upper
 from django.db.models.sql.compiler import SQLCompiler
 from django.utils import timezone
@@ -102,13 +102,13 @@ def ahead_of(limit: timedelta) -> datetime:
     return _LATEST if _was_out(limit) else timezone.now() + limit
 
 
-def is_silent(row: Model, limit: timedelta) -> bool:
+def is_silent(row: Any, limit: timedelta) -> bool:
     """Return True if the heartbeat (``heartbeat_at``) of a row is older than ``limit``, or stays in the future.
 
     A heartbeat that is in the future by more than ``limit`` may stay the same for ``limit`` after this process first
     saw it: a process that lives has written another one since, though its clock is ahead.
     """
-    heartbeat = row.heartbeat_at
+    heartbeat: datetime = row.heartbeat_at
     if heartbeat <= ahead_of(limit):
         return heartbeat < silent_before(limit)
     now = time.monotonic()
@@ -122,7 +122,7 @@ def is_silent(row: Model, limit: timedelta) -> bool:
     return now - since > limit.total_seconds()
 
 
-def silent(rows: QuerySet, limit: timedelta) -> Q:
+def silent(rows: QuerySet[Any], limit: timedelta) -> Q:
     """Return the condition of the rows that are silent (``is_silent``)."""
     condition = Q(heartbeat_at__lt=silent_before(limit))
     for row in rows.filter(heartbeat_at__gt=ahead_of(limit)):
@@ -178,7 +178,8 @@ class Among(Lookup):
     def _values(self) -> list[Any]:
         if not self.rhs:
             raise EmptyResultSet
-        return self.rhs
+        values: list[Any] = self.rhs
+        return values
 
 
 class Resembles(Lookup):

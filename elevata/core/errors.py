@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 # HTTP statuses by code; other codes have the status of their class. After 409 and 429, the same request may succeed.
 _STATUSES = {"stale_version": 412, "gone": 404, "not_permitted": 403, "no_person": 403, "token_scope": 403} | {
@@ -59,7 +59,7 @@ class ProductError(Exception):
         """Return place, message and hint on one line, for a terminal."""
         return self.message
 
-    def as_json(self) -> dict:
+    def as_json(self) -> dict[str, Any]:
         """Return the fields that are not empty."""
         return {"code": self.code, "message": self.message}
 
@@ -95,12 +95,14 @@ class MetadataError(ProductError):
     @property
     def file(self) -> str:
         """Return the file of the place."""
-        return _PLACE.fullmatch(self.place)[1]
+        match = _PLACE.fullmatch(self.place)
+        return match[1] if match else self.place
 
     @property
     def line(self) -> str:
         """Return the line of the place; empty for one without."""
-        return _PLACE.fullmatch(self.place)[2] or ""
+        match = _PLACE.fullmatch(self.place)
+        return (match[2] if match else "") or ""
 
     def __str__(self) -> str:
         return self.one_line()

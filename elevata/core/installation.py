@@ -25,7 +25,7 @@ def version() -> str:
     project = CODE_DIR / "pyproject.toml"
     if IS_INSTALLED or not project.is_file():
         return metadata.version("elevata")
-    return tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"]
+    return str(tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"])
 
 
 def user_command(name: str) -> str:

@@ -45,12 +45,14 @@ class Node:
 
     def children(self) -> dict[str, "Node"]:
         if self.path is None:
-            return self.value
+            children: dict[str, Node] = self.value
+            return children
         return {name: Node(value, path=(*self.path, name)) for name, value in self.value.items()}
 
     def items(self) -> list["Node"]:
         if self.path is None:
-            return self.value
+            items: list[Node] = self.value
+            return items
         return [Node(value, path=(*self.path, index)) for index, value in enumerate(self.value)]
 
     def plain(self) -> Any:
@@ -68,6 +70,7 @@ class Node:
 
 
 Reader = Callable[[Node, str], Any]
+_COPIES: dict[type, Callable[[Any], Any]] = {tuple: list, dict: dict}  # by the type of a default
 
 
 @dataclass
@@ -162,7 +165,7 @@ def read_record(node: Node, spec: Spec, name: str = "", named_by: tuple[str, ...
             if is_required and record.refused <= spec.keys() - {missing_name}:
                 record.refused.add(missing_name)
                 report(node.problem("missing_field", "is missing", missing_name))
-            copy_default = {tuple: list, dict: dict}.get(type(definition.default))
+            copy_default = _COPIES.get(type(definition.default))
             record.values[missing_name] = copy_default(definition.default) if copy_default else definition.default
     if errors := (_collected.get() or [])[known:]:
         record.is_incomplete = True
@@ -246,7 +249,7 @@ def moment(node: Node, name: str) -> datetime:
     return when
 
 
-def choice(*known: str) -> Reader:
+def choice(*known: str) -> Callable[[Node, str], str]:
     def read(node: Node, name: str) -> str:
         written = text(node, name)
         if written not in known:
@@ -265,7 +268,8 @@ def fields(node: Node, name: str) -> dict[str, Any]:
     """Return an object with any field names; its consumer checks them."""
     if not isinstance(node.value, dict):
         raise node.problem("wrong_type", f"must be {_object(node)}, not {called(node)}", name)
-    return node.plain()
+    values: dict[str, Any] = node.plain()
+    return values
 
 
 def text_pairs(node: Node, name: str) -> dict[str, str]:

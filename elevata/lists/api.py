@@ -14,6 +14,7 @@ from elevata.audit.services.change_log import writing
 from elevata.lists.models import Favourite, SavedFilter
 from elevata.lists.selectors import FavouriteFilter, SavedFilterFilter, favourites_of, visible_filters
 from elevata.lists.services import delete_filter, save_filter, set_favourite, unset_favourite
+from elevata.web.requests import user_of
 from elevata.web.subjects import favourite_kinds
 
 SUBJECT_KINDS = [(kind, kind) for kind in favourite_kinds()]
@@ -39,7 +40,7 @@ class OwnSetting(Creatable):
 
 
 class SavedFilterSerializer(serializers.ModelSerializer):
-    owner = serializers.SlugRelatedField(slug_field="username", read_only=True)
+    owner: Any = serializers.SlugRelatedField(slug_field="username", read_only=True)
 
     class Meta:
         model = SavedFilter
@@ -68,7 +69,7 @@ class SavedFilterViewSet(OwnSetting):
 
     def get_queryset(self) -> QuerySet[SavedFilter]:
         visible = visible_filters(self.request.user)
-        return visible.filter(owner=self.request.user) if self.action == "destroy" else visible
+        return visible.filter(owner=user_of(self.request)) if self.action == "destroy" else visible
 
     def make(self, **given: Any) -> Model:
         return save_filter(owner=self.request.user, **given)

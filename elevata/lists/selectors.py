@@ -114,7 +114,8 @@ class FavouriteOnly(YesNoFilter):
     def filter(self, qs: QuerySet, value: str) -> QuerySet:
         if not value:
             return qs
-        favourites = Q(**{f"{self._key}__in": favourite_keys(self.parent.request.user, self._kind)})
+        filterset: Any = vars(self)["parent"]  # set by the FilterSet
+        favourites = Q(**{f"{self._key}__in": favourite_keys(filterset.request.user, self._kind)})
         return qs.filter(favourites if value == "true" else ~favourites)
 
 

@@ -13,6 +13,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from elevata.lists.forms import ColumnsForm, FavouriteForm, ReturnForm, SaveFilterForm
 from elevata.lists.models import SavedFilter
 from elevata.lists.services import choose_columns, delete_filter, save_filter, set_favourite, unset_favourite
+from elevata.web.requests import user_of
 from elevata.web.views import Page, RowPage
 
 
@@ -28,7 +29,7 @@ class Button(Page):
     permissions = ()
     form_class: ClassVar[type[ReturnForm]]
 
-    def act(self, **given: Any) -> str:
+    def act(self, *args: Any, **given: Any) -> str:
         """Call the service and return the message."""
         raise NotImplementedError
 
@@ -63,7 +64,7 @@ class FilterDelete(RowPage):
     permissions = ()
 
     def rows(self) -> QuerySet[SavedFilter]:
-        return SavedFilter.objects.filter(owner=self.request.user)
+        return SavedFilter.objects.filter(owner=user_of(self.request))
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         delete_filter(saved=self.row)

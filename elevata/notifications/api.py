@@ -98,8 +98,8 @@ class AttemptSerializer(serializers.ModelSerializer):
 
 class DeliverySerializer(serializers.ModelSerializer):
     event = EventSerializer(read_only=True)
-    webhook = serializers.SlugRelatedField(slug_field="key", read_only=True, allow_null=True)
-    user = serializers.SlugRelatedField(slug_field="username", read_only=True, allow_null=True)
+    webhook: Any = serializers.SlugRelatedField(slug_field="key", read_only=True, allow_null=True)
+    user: Any = serializers.SlugRelatedField(slug_field="username", read_only=True, allow_null=True)
     status = serializers.ChoiceField(choices=Delivery.STATUSES, read_only=True)
     next_at = serializers.DateTimeField(source="not_before", read_only=True)
     attempts = AttemptSerializer(many=True, read_only=True)

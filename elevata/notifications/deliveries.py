@@ -159,6 +159,7 @@ def page_of(event: Event) -> str:
 
 def _send_request(delivery: Delivery) -> Outcome:
     webhook, event = delivery.webhook, delivery.event
+    assert webhook is not None  # of a delivery that is no mail
     if not webhook.active and event.kind != Kind.WEBHOOK_TEST:
         return Outcome(error="the webhook is inactive", is_final=True)
     try:
@@ -195,12 +196,15 @@ def _open_lineage(webhook: Webhook, event: Event) -> Iterable[tuple[bytes, dict[
     return ((body, headers) for body in OPENLINEAGE_EVENTS.get()(event))
 
 
-_BODIES = {
+_BODIES: dict[str, Callable[[WebhookPayload], bytes]] = {
     Webhook.Format.SIGNED: WebhookPayload.body,
     Webhook.Format.SLACK: WebhookPayload.slack_body,
     Webhook.Format.TEAMS: WebhookPayload.teams_body,
 }
-_REQUESTS = {**dict.fromkeys(_BODIES, _signed), Webhook.Format.OPENLINEAGE: _open_lineage}
+_REQUESTS: dict[str, Callable[[Webhook, Event], Iterable[tuple[bytes, dict[str, str]]]]] = {
+    **dict.fromkeys(_BODIES, _signed),
+    Webhook.Format.OPENLINEAGE: _open_lineage,
+}
 
 
 def _post(url: str, body: bytes, headers: Mapping[str, str]) -> Outcome:
@@ -223,6 +227,7 @@ def _status_error(code: int) -> str:
 
 def _send_mail(delivery: Delivery) -> Outcome:
     user, event = delivery.user, delivery.event
+    assert user is not None  # of a mail
     if not settings.EMAIL_ENABLED:
         return Outcome(error="this installation sends no mail (ELEVATA_EMAIL_URL)", is_final=True)
     if not may_be_told(user, event.kind) or not user.email:

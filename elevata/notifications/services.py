@@ -369,7 +369,7 @@ def _check(webhook: Webhook) -> None:
     check_fields(webhook, webhook.name)
 
 
-def _log(action: str, webhook: Webhook, **sides: dict[str, Any]) -> None:
+def _log(action: str, webhook: Webhook, **sides: Any) -> None:
     record_change(
         action=action, subject_kind="webhook", subject_key=str(webhook.key), subject_name=webhook.name, **sides
     )

@@ -39,6 +39,7 @@ from elevata.notifications.services import (
     send_test_event,
     update_webhook,
 )
+from elevata.web.requests import htmx_of, user_of
 from elevata.web.views import (
     ButtonPage,
     CreatePage,
@@ -138,9 +139,9 @@ class NoticeSettings(FormPage):
     template_name = "notifications/notice_settings.html"
     message = "Notification settings saved."
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:  # type: ignore[override]  # pages do not answer OPTIONS
         choice = choices_of(self.request.user)
-        address = self.request.user.email
+        address = user_of(self.request).email
         return {"initial": {"listed": choice.listed, "emailed": choice.emailed, "address": address}}
 
     def context(self) -> dict[str, Any]:
@@ -261,7 +262,7 @@ class DeliveryDetail(DeliveryPage, DetailPage):
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         seen = f"{self.row.status}-{self.row.attempt}"
-        is_part = request.htmx and not request.htmx.boosted
+        is_part = htmx_of(request) and not htmx_of(request).boosted
         if is_part and request.GET.get("seen") == seen:
             return HttpResponse(status=204)
         template = "notifications/delivery_state.html" if is_part else ""

@@ -9,6 +9,7 @@ from django.utils.functional import SimpleLazyObject
 
 from elevata.core.processes import about
 from elevata.ops.metrics import count_request, route_of
+from elevata.web.requests import request_id_of
 
 log = logging.getLogger("elevata.ops.access_log")
 
@@ -25,7 +26,7 @@ class AccessMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         started = time.perf_counter()
-        with about(request_id=request.request_id):
+        with about(request_id=request_id_of(request)):
             response = self.get_response(request)
             seconds = time.perf_counter() - started
             count_request(request, response.status_code, seconds)

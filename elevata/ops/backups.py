@@ -278,7 +278,7 @@ def _run_client(program: str, arguments: list[str]) -> str:
 
 
 def _client_environment() -> dict[str, str]:
-    database = settings.DATABASES["default"]
+    database: dict[str, Any] = settings.DATABASES["default"]
     keys = {"PGDATABASE": "NAME", "PGUSER": "USER", "PGPASSWORD": "PASSWORD", "PGHOST": "HOST", "PGPORT": "PORT"}
     options = {f"PG{name.upper()}": value for name, value in database.get("OPTIONS", {}).items() if name in _SSL}
     connection_values = {name: str(database.get(key) or "") for name, key in keys.items()}

@@ -30,7 +30,9 @@ class Channel(filesystem.Channel):
         self._make_folders()
         super()._queue_bind(exchange, routing_key, pattern, queue)
 
-    def _put(self, queue: str, payload: Any, **kwargs: Any) -> None:
+    def _put(  # type: ignore[override]  # kombu's own classes name the argument differently
+        self, queue: str, payload: Any, **kwargs: Any
+    ) -> None:
         name = f"{round(monotonic() * 1000)}_{uuid4()}.{queue}.msg"
         folder = Path(self.data_folder_out)
         pending = folder / f".{name}.pending"
@@ -41,7 +43,7 @@ class Channel(filesystem.Channel):
         except OSError as error:
             raise ChannelError(f"Cannot add file {name!r} to directory") from error
 
-    def _get(self, queue: str) -> Any:
+    def _get(self, queue: str, timeout: float | None = None) -> Any:
         self._make_folders()
         return super()._get(queue)
 

@@ -157,4 +157,4 @@ def _may_name(secret: str) -> bool:
 
 
 def _with_server() -> bool:
-    return not settings.DATABASES["default"]["ENGINE"].endswith("sqlite3")
+    return not str(settings.DATABASES["default"]["ENGINE"]).endswith("sqlite3")

@@ -68,7 +68,7 @@ def _names_secret(name: str) -> bool:
     """Return True for a variable whose value is a secret: by its name, or as one that sources may name."""
     if _NAMED_SECRET.search(name) or name.startswith(_REFERENCES):
         return True
-    listed = os.environ.get(_LISTED)
+    listed = os.environ.get(_LISTED, "")
     return bool(listed) and name.removesuffix("_FILE") in {item.strip() for item in listed.split(",")}
 
 

@@ -146,7 +146,8 @@ def _start_check(name: str) -> Future[CheckResult]:
             cached: Future[CheckResult] = Future()
             cached.set_result(result)
             return cached
-        _running[name] = check = Future()
+        check: Future[CheckResult] = Future()
+        _running[name] = check
         # It is a daemon thread, so that the process can end while a check hangs.
         threading.Thread(target=_run_check, args=(name, check), name=f"readiness-{name}", daemon=True).start()
         return check

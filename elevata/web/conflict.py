@@ -15,6 +15,7 @@ from django.shortcuts import render
 from elevata.audit.models import Versioned
 from elevata.audit.selectors import since_version
 from elevata.web.forms import EditForm
+from elevata.web.requests import htmx_of
 
 AGAIN = "again"
 STATUS = 409
@@ -70,7 +71,7 @@ def conflict(
         "back": back,
         "verb": verb,
     }
-    is_part = bool(request.htmx) and not request.htmx.boosted
+    is_part = bool(htmx_of(request)) and not htmx_of(request).boosted
     template = "parts/conflict.html" if is_part else "metadata/conflict_page.html"
     return render(request, template, context, status=STATUS)
 
@@ -82,8 +83,10 @@ def sides(form: EditForm, now: EditForm) -> list[FieldSides]:
         field, initial = form.fields[name], _initial(form, name)
         saved, typed = now.initial.get(name), form.cleaned_data.get(name)
         user_changed = name in form.changed_data
-        texts = [as_text(field, value) for value in (initial, saved, typed if user_changed else saved)]
-        rows.append(FieldSides(form[name].label, *texts, user_changed=user_changed, other_changed=texts[0] != texts[1]))
+        was, now_, own = (as_text(field, value) for value in (initial, saved, typed if user_changed else saved))
+        rows.append(
+            FieldSides(str(form[name].label), was, now_, own, user_changed=user_changed, other_changed=was != now_)
+        )
     return rows
 
 
@@ -108,7 +111,8 @@ def _label(field: forms.Field, value: Any) -> str:
 def _initial(form: EditForm, name: str) -> Any:
     """Return the field's initial value from the sent form."""
     bound = form[name]
-    value = form._widget_data_value(bound.field.hidden_widget(), bound.html_initial_name)
+    private: Any = form  # Django reads initial values in the same way
+    value = private._widget_data_value(bound.field.hidden_widget(), bound.html_initial_name)
     try:
         return bound.field.to_python(value)
     except forms.ValidationError:

@@ -105,7 +105,7 @@ class EditForm(ProductForm):
         return cls(initial={**cls.values(row), "version": row.version}, **options)
 
     @classmethod
-    def values(cls, row: Versioned) -> dict[str, Any]:
+    def values(cls, row: Any) -> dict[str, Any]:
         """Return the fields' values for a row."""
         return {name: getattr(row, name) for name in cls.seen}
 
@@ -137,6 +137,13 @@ def as_browser_values(field: forms.Field, value: Any) -> list[str]:
     return [str(item) for item in prepared] if isinstance(prepared, list | tuple) else [str(prepared)]
 
 
+def set_choices(form: forms.Form, name: str, choices: Any) -> None:
+    """Set the choices of a form's field."""
+    field = form.fields[name]
+    assert isinstance(field, forms.ChoiceField)
+    field.choices = choices
+
+
 class TextField(forms.CharField):
     """Text of several lines, stored with LF line ends; browsers send CR LF."""
 
@@ -145,8 +152,9 @@ class TextField(forms.CharField):
     def __init__(self, *, max_length: int = MAX_TEXT, **options: Any) -> None:
         super().__init__(max_length=max_length, **options)
 
-    def to_python(self, value: Any) -> str:
-        return super().to_python(value).replace("\r\n", "\n")
+    def to_python(self, value: Any) -> Any:
+        """Return the text; subclasses have other values."""
+        return (super().to_python(value) or "").replace("\r\n", "\n")
 
     def has_changed(self, initial: Any, data: Any) -> bool:
         return self.to_python(initial) != self.to_python(data)
@@ -155,7 +163,7 @@ class TextField(forms.CharField):
 class TagsField(forms.CharField):
     """Field of comma-separated words, whose value is a list without duplicates."""
 
-    def to_python(self, value: Any) -> list[str]:
+    def to_python(self, value: Any) -> Any:
         words = value if isinstance(value, list) else (value or "").replace("\n", ",").split(",")
         return list(dict.fromkeys(word.strip() for word in words if word.strip()))
 

@@ -143,7 +143,7 @@ class Graph:
 
     @property
     def has_marked(self) -> bool:
-        return any(item.marked for item in (*self.nodes, *self.edges))
+        return any(node.marked for node in self.nodes) or any(edge.marked for edge in self.edges)
 
     def as_json(self) -> dict[str, Any]:
         """Return the input of ``static/js/graph``, without empty parts."""
@@ -154,4 +154,4 @@ class Graph:
 
 def _plain(item: Node | Edge | Port) -> dict[str, Any]:
     values = {field.name: value for field in fields(item) if (value := getattr(item, field.name))}
-    return values | ({"ports": list(map(_plain, item.ports))} if "ports" in values else {})
+    return values | ({"ports": list(map(_plain, item.ports))} if isinstance(item, Node) and item.ports else {})

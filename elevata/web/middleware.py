@@ -13,7 +13,7 @@ from django.conf import settings
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.core.handlers.wsgi import LimitedStream
 from django.db import InterfaceError, OperationalError
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseNotAllowed, HttpResponseRedirect
 from django.middleware.csrf import get_token
 from django.shortcuts import redirect, resolve_url
 from django.template.loader import render_to_string
@@ -23,6 +23,7 @@ from elevata.accounts.permissions import NO_ROLE, Actor, acting, may_somewhere
 from elevata.accounts.roles import Permission
 from elevata.accounts.sign_in import must_replace_password
 from elevata.core.database import is_disk_full
+from elevata.web.requests import htmx_of, request_id_of
 
 # Error responses: a page, or problem+json (RFC 9457) below /api/.
 
@@ -117,9 +118,10 @@ class RequestIdMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         header = request.headers.get("X-Request-ID", "")
-        request.request_id = header if _REQUEST_ID.fullmatch(header) else uuid.uuid4().hex
+        request_id = header if _REQUEST_ID.fullmatch(header) else uuid.uuid4().hex
+        request.request_id = request_id  # type: ignore[attr-defined]  # read by request_id_of
         response = self.get_response(request)
-        response.headers["X-Request-ID"] = request.request_id
+        response.headers["X-Request-ID"] = request_id
         response.headers.setdefault("Content-Security-Policy", CONTENT_SECURITY_POLICY)
         return response
 
@@ -139,7 +141,7 @@ class ActorMiddleware:
             token = getattr(request, "auth", None)
             read_only = bool(getattr(token, "is_read_only", False))
             return Actor.of(
-                request.user, by_token=token is not None, request_id=request.request_id, read_only=read_only
+                request.user, by_token=token is not None, request_id=request_id_of(request), read_only=read_only
             )
 
         with acting(actor):
@@ -153,11 +155,13 @@ class SignInFirstMiddleware(LoginRequiredMiddleware):
     accept GET. static/js/page/drafts.js restores the input.
     """
 
-    def handle_no_permission(self, request: HttpRequest, view_func: Callable[..., HttpResponse]) -> HttpResponse:
+    def handle_no_permission(
+        self, request: HttpRequest, view_func: Callable[..., HttpResponseBase]
+    ) -> HttpResponseRedirect:
         if request.method in ("GET", "HEAD"):
             return super().handle_no_permission(request, view_func)
         query = urlencode({"next": _page_of_form(request), "sent": "yes"}, safe="/")
-        return redirect(f"{resolve_url(self.get_login_url(view_func))}?{query}")
+        return HttpResponseRedirect(f"{resolve_url(self.get_login_url(view_func))}?{query}")
 
 
 class OwnPasswordFirstMiddleware:
@@ -189,7 +193,7 @@ class OwnPasswordFirstMiddleware:
                 detail="An administrator set your password: sign in and replace it first.",
                 code="password_temporary",
             )
-        if request.htmx:
+        if htmx_of(request):
             return HttpResponse(status=204, headers={"HX-Redirect": resolve_url("own_password")})
         return redirect("own_password")
 
@@ -326,7 +330,7 @@ class LimitsMiddleware:
         """Check the length of the body against the limit of the view."""
         general = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         resource = getattr(view, "cls", None) or getattr(view, "view_class", None)
-        most = resource.most_bytes() if hasattr(resource, "most_bytes") else general
+        most = general if resource is None or not hasattr(resource, "most_bytes") else resource.most_bytes()
         length = request.META.get("CONTENT_LENGTH") or ""
         if length:
             if not (length.isascii() and length.isdigit()):
@@ -360,7 +364,10 @@ def body_too_big(request: HttpRequest, most: int) -> HttpResponse:
 def _read_body(request: HttpRequest, most: int) -> bool:
     """Read a body of unknown length; return False if it has more than ``most`` bytes."""
     body = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115  closed with the request
-    request._body_file = body
+    # Any: these are fields of Django's own WSGIRequest, and the stream only reads.
+    handed_over: Any = request
+    content: Any = body
+    handed_over._body_file = body
     stream, length = request.META["wsgi.input"], 0
     while chunk := stream.read(min(_IN_MEMORY, most + 1 - length)):
         length += len(chunk)
@@ -368,6 +375,6 @@ def _read_body(request: HttpRequest, most: int) -> bool:
             return False
         body.write(chunk)
     body.seek(0)
-    request._stream = LimitedStream(body, length)
+    handed_over._stream = LimitedStream(content, length)
     request.META["CONTENT_LENGTH"] = str(length)
     return True

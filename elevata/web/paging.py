@@ -47,7 +47,7 @@ def filtered(
 ) -> tuple[FilterSet, Page]:
     """Return the filter of the address, for its form, and the page of the filtered rows."""
     chosen = filterset(request.GET, queryset=rows, request=request)
-    chosen.leaves_out = any(request.GET.get(name) for name in chosen.filters if name != "ordering")
+    vars(chosen)["leaves_out"] = any(request.GET.get(name) for name in chosen.filters if name != "ordering")
     if request.GET.get("q"):
         return chosen, KeyedPages(chosen.qs, per_page, every=rows, once=True).get_page(request.GET.get("page"))
     return chosen, one_page(request, chosen.qs, per_page)
@@ -71,7 +71,7 @@ class YesNoFilter(filters.ChoiceFilter):
         super().__init__(choices=_YES_NO, **kwargs)
 
     def filter(self, qs: QuerySet, value: str) -> QuerySet:
-        return qs.filter(**{self.field_name: value == "true"}) if value else qs
+        return qs.filter(**{str(self.field_name): value == "true"}) if value else qs
 
 
 class StableOrdering(filters.OrderingFilter):

@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import Any, Protocol
 
 from django.db import connection
-from django.db.models import Case, F, IntegerField, Model, Q, QuerySet, Value, When
+from django.db.models import Case, F, IntegerField, Q, QuerySet, Value, When
 from django.urls import resolve, reverse
 
 from elevata.accounts.permissions import may_somewhere, needs_of
@@ -64,7 +64,8 @@ class Result:
 class Kind(Protocol):
     """Kind of things that can be found."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     def find(self, text: str, user: Any, limit: int) -> list[Result]:
         """Return the best matches that the user may see, the best first."""
@@ -120,7 +121,8 @@ class RowKind:
             return []
         return [self._result(row) for row in ordered[:limit]]
 
-    def _result(self, row: Model) -> Result:
+    def _result(self, row: Any) -> Result:
+        """Return the result of a row with its ``search_rank``, which no model has."""
         return Result(
             kind=self.name,
             label=self.label(row) if callable(self.label) else self.label,

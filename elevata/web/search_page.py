@@ -5,6 +5,7 @@ from typing import Any
 from django import forms
 from django.http import HttpRequest, HttpResponse
 
+from elevata.web.requests import htmx_of
 from elevata.web.search import MAX_TEXT, search
 from elevata.web.views import REFUSED, Page
 
@@ -34,6 +35,6 @@ class SearchPage(Page):
         return self.render(form=form, **self._results(form.cleaned_data["q"]))
 
     def _results(self, text: str) -> dict[str, Any]:
-        limit = IN_DIALOG if self.request.htmx else ON_PAGE
+        limit = IN_DIALOG if htmx_of(self.request) else ON_PAGE
         results, more = search(text, user=self.request.user, limit=limit)
         return {"text": text, "results": results, "more": more}

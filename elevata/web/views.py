@@ -17,7 +17,7 @@ from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Page as RowsPage
 from django.db.models import Manager, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
@@ -33,6 +33,7 @@ from elevata.lists.selectors import chosen_labels, list_tools
 from elevata.web.conflict import conflict, continues_editing
 from elevata.web.forms import EditForm, ProductForm, error_text
 from elevata.web.paging import PER_PAGE, filtered, one_page
+from elevata.web.requests import htmx_of
 
 REFUSED, CONFLICT = 422, 409
 UNCHANGED = "Nothing was changed."
@@ -59,16 +60,19 @@ class Page(View):
     part_template: ClassVar[str] = ""
 
     @classmethod
-    def as_view(cls, **options: Any) -> Callable[..., HttpResponse]:
+    def as_view(cls, **options: Any) -> Callable[..., HttpResponseBase]:
         """Return the view function, with the permissions that ``needs_of`` reads."""
         view = super().as_view(**options)
-        view.needs = None if cls.permissions is None else frozenset(cls.permissions)
-        view.needs_on, view.open_without_role = frozenset(cls.methods), cls.open_without_role
+        vars(view).update(
+            needs=None if cls.permissions is None else frozenset(cls.permissions),
+            needs_on=frozenset(cls.methods),
+            open_without_role=cls.open_without_role,
+        )
         return view
 
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        if hasattr(self, request.method.lower()) and not self.is_allowed(request):
-            raise PermissionDenied(self.refusal or as_sentence(needed_role(*self.permissions)))
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        if hasattr(self, (request.method or "").lower()) and not self.is_allowed(request):
+            raise PermissionDenied(self.refusal or as_sentence(needed_role(*(self.permissions or ()))))
         return super().dispatch(request, *args, **kwargs)
 
     def is_allowed(self, request: HttpRequest) -> bool:
@@ -87,12 +91,17 @@ class Page(View):
         return {}
 
     def render(self, template: str = "", *, status: int = 200, **context: Any) -> HttpResponse:
-        default = self.part_template if self.part_template and self.request.htmx else self.template_name
+        default = self.part_template if self.part_template and htmx_of(self.request) else self.template_name
         return render(self.request, template or default, self.context() | context, status=status)
 
     def add_message(self, message: str, links: Sequence[tuple[str, str]] = ()) -> None:
         """Add the message of a success, with links (labels and addresses)."""
         messages.success(self.request, with_links(message, links))
+
+
+def route_of(request: HttpRequest) -> str:
+    assert request.resolver_match is not None  # a view runs after its address was resolved
+    return request.resolver_match.view_name
 
 
 def with_links(message: str, links: Sequence[tuple[str, str]]) -> str:
@@ -104,7 +113,7 @@ def with_links(message: str, links: Sequence[tuple[str, str]]) -> str:
 class TemplatePage(Page):
     """Page that renders its template with its context."""
 
-    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
         return self.render()
 
 
@@ -119,7 +128,7 @@ class RowPage(Page):
     name: ClassVar[str] = "row"
     keyword: ClassVar[str] = ""
     by: ClassVar[str] = "key"
-    page: ClassVar[str] = ""
+    page: str = ""
 
     def rows(self) -> QuerySet | Manager:
         """Return the rows that an address can identify."""
@@ -161,7 +170,7 @@ class ListPage(TemplatePage):
     # Name of the CSV file, where it is not the route's in the plural.
     file_name: ClassVar[str] = ""
 
-    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
         if self.has_csv and request.GET.get("format") == "csv":
             return self.as_csv()
         return super().get(request, **kwargs)
@@ -172,15 +181,16 @@ class ListPage(TemplatePage):
 
     @property
     def route(self) -> str:
-        return self.list_route or self.request.resolver_match.view_name
+        return self.list_route or route_of(self.request)
 
     @cached_property
     def _chosen(self) -> list[str] | None:
         return chosen_labels(self.request.user, self.route) if self.columns else None
 
-    def as_csv(self) -> HttpResponse:
+    def as_csv(self) -> StreamingHttpResponse:
         """Return all filtered rows, not only the page's, with the chosen columns as CSV; they are sent in parts."""
-        rows = self.listed() if self.filterset is None else self._filtered[0].qs
+        filterset, _ = self._filtered if self.filterset is not None else (None, None)
+        rows = self.listed() if filterset is None else filterset.qs
         columns = csv_columns(self.columns, self._chosen)
         values = [_value_of(source) for source in columns.values()]
         lines = ([_text(value(row)) for value in values] for part in _parts(rows) for row in self.detailed(part))
@@ -202,7 +212,8 @@ class ListPage(TemplatePage):
     @cached_property
     def detailed_page(self) -> Sequence[Any]:
         """Return the rows of the page with their details."""
-        return self.detailed(self.rows_page.object_list)
+        rows: Any = self.rows_page.object_list  # Any: the stubs know it as a part of a queryset only
+        return self.detailed(rows)
 
     @cached_property
     def _filtered(self) -> tuple[FilterSet | None, RowsPage]:
@@ -250,7 +261,7 @@ class FormPage(Page):
     message: ClassVar[str] = ""
     refused: int = REFUSED
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:  # type: ignore[override]  # pages do not answer OPTIONS
         """Return the arguments of the form besides its data."""
         return {}
 
@@ -290,7 +301,7 @@ class FormPage(Page):
         address = self.address(row)
         return address if "#" in address else ""
 
-    def show(self, form: forms.Form, *, status: int = 200) -> HttpResponse:
+    def show(self, form: Any, *, status: int = 200) -> HttpResponse:
         return self.render(form=form, status=status)
 
     def address(self, row: Any) -> str:
@@ -335,7 +346,7 @@ class EditPage(RowPage, FormPage):
                 now=self.initial_form(),
                 row=self.row,
                 back=self.address(self.row),
-                action=reverse(self.request.resolver_match.view_name, args=[getattr(self.row, self.by)]),
+                action=reverse(route_of(self.request), args=[getattr(self.row, self.by)]),
                 verb=self.overwrite,
             )
 
@@ -415,7 +426,8 @@ class FormsPage(TemplatePage):
         """Save a form of the page, add the message and reload the page; ``name`` is the form's name in the template."""
         result = form.attempt(lambda: (save(),))
         if result is None:
-            return self.render(status=REFUSED, **{name: form})
+            context: dict[str, Any] = {name: form}
+            return self.render(status=REFUSED, **context)
         return self.reload(message.format(row=result[0]))
 
     def reload(self, message: str) -> HttpResponse:

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from django.db import transaction
 from django.db.models import QuerySet
-from django.http import HttpResponse
+from django.http.response import HttpResponseBase
 from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field, extend_schema_view
 from rest_framework import serializers, status
 from rest_framework.decorators import action
@@ -144,7 +144,7 @@ class LoadRunViewSet(ReadOnly):
 
     @as_followed(RunEventSerializer)
     @action(detail=True, filter_backends=())
-    def events(self, request: Request, run_id: str) -> HttpResponse:
+    def events(self, request: Request, run_id: str) -> HttpResponseBase:
         """Return the run's log, oldest line first: a page of it, or (``Accept: text/event-stream``) as it comes."""
         if is_wanted(request):
             return stream(request, work_of_run(self.get_object()))
@@ -214,7 +214,7 @@ class MaintenanceRecordViewSet(ReadOnly):
 class ScheduleScopeSerializer(LoadScopeSerializer):
     """Scope of the runs; always given as a whole."""
 
-    def validate(self, attrs: dict[str, Any]) -> Scope:
+    def validate(self, attrs: dict[str, Any]) -> Any:
         """Return the scope as services take it."""
         if "kind" not in attrs:
             raise serializers.ValidationError({"kind": ["This field is required."]})
@@ -224,7 +224,9 @@ class ScheduleScopeSerializer(LoadScopeSerializer):
 class WaitSerializer(serializers.Serializer):
     """Condition of a schedule's runs; always given as a whole, {} for none."""
 
-    source = serializers.UUIDField(required=False, help_text="Key of the source dataset, which the runs read.")
+    source = serializers.UUIDField(  # type: ignore[assignment]  # a field of the request
+        required=False, help_text="Key of the source dataset, which the runs read."
+    )
     rows = serializers.IntegerField(required=False, min_value=1, max_value=MOST_ROWS, help_text="Least number of rows.")
     newer = serializers.CharField(
         required=False, allow_blank=True, max_length=200, help_text="Column: only rows after the last load count."

@@ -19,6 +19,7 @@ from rest_framework.viewsets import GenericViewSet
 from elevata.accounts.roles import Permission
 from elevata.api.requests import ChangeSerializer
 from elevata.api.resources import Resource, permitted_to
+from elevata.web.requests import user_of
 from loader.api.load_runs import ACCEPTED_AT, REASON_LENGTH, ReasonOfRun, RunIdField
 from loader.api.reads import AskedViewSet
 from loader.api.serializers import LoadRunSerializer, RefusalSerializer
@@ -256,7 +257,7 @@ class CheckViewSet(AskedViewSet):
     needs = dict.fromkeys(("create", "list", "retrieve"), permitted_to(Permission.READ_DATA))
 
     def get_queryset(self) -> QuerySet[ReadRequest]:
-        own = read_requests().filter(requested_by=self.request.user, dataset__isnull=False, kind=CHECK)
+        own = read_requests().filter(requested_by=user_of(self.request), dataset__isnull=False, kind=CHECK)
         return own.select_related("dataset__history_of__schema", "dataset__schema")
 
     @extend_schema(request=NewCheckSerializer, responses={202: CheckSerializer}, parameters=[ACCEPTED_AT])
@@ -292,7 +293,7 @@ class NewBatchSerializer(ReasonOfRun):
     dataset = serializers.SlugRelatedField(slug_field="key", queryset=TargetDataset.objects.select_related("schema"))
     earliest_start = _files("From when on everything known of a key is replaced.")
     upsert = _files("Versions as they are.")
-    update = _files("Versions that say only what changed.")
+    update = _files("Versions that say only what changed.")  # type: ignore[assignment]  # a field of the request
     delete = _files("When keys ended.")
     run_id = RunIdField()
     load_timestamp = serializers.DateTimeField(
@@ -352,7 +353,8 @@ class BatchViewSet(Resource, GenericViewSet):
         The body itself is not used: its boundary differs each time, and its files may not fit in memory.
         """
         digest = hashlib.sha256(f"{request.method} {request.get_full_path()}\n".encode())
-        for name, values in sorted(request.data.lists()):
+        form: Any = request.data  # a QueryDict
+        for name, values in sorted(form.lists()):
             for value in values:
                 digest.update(f"{name}={_digest(value)}\n".encode())
         return digest.hexdigest()

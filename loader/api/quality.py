@@ -1,6 +1,6 @@
 """API of the results of quality checks."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import django_filters as filters
 from django.db.models import QuerySet
@@ -54,7 +54,7 @@ class CheckResultViewSet(ReadOnly):
     def get_queryset(self) -> QuerySet[CheckResult]:
         return CheckResult.objects.select_related("run", "environment").order_by("-pk")
 
-    def paginate_queryset(self, queryset: QuerySet[CheckResult]) -> list[CheckResult] | None:
+    def paginate_queryset(self, queryset: Any) -> list[Any] | None:
         page = super().paginate_queryset(queryset)
         return None if page is None else readable_results(page, self.request.user)
 

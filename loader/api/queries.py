@@ -62,7 +62,7 @@ class QueryListSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = ReadRequest
-        fields = ("id", "status", "text", "requested_at", "finished_at", "error")
+        fields: tuple[str, ...] = ("id", "status", "text", "requested_at", "finished_at", "error")
 
     @extend_schema_field(RefusalSerializer(allow_null=True))
     def get_error(self, read: ReadRequest) -> dict[str, Any] | None:

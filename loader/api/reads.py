@@ -20,6 +20,7 @@ from rest_framework.response import Response
 from architecture.domain.tables import TableSpec
 from elevata.accounts.roles import Permission
 from elevata.api.resources import ReadOnly, permitted_to
+from elevata.web.requests import user_of
 from loader.api.questions import KINDS, TAKES, QuestionSerializer, arguments_of
 from loader.api.serializers import RefusalSerializer
 from loader.domain.queries.differences import is_file_cut
@@ -84,7 +85,10 @@ class ReadListSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = ReadRequest
-        fields = ("id", "kind", "status", "dataset", "dataset_name", "requested_at", "finished_at", "error")
+        fields: tuple[str, ...] = (
+            *("id", "kind", "status", "dataset", "dataset_name"),
+            *("requested_at", "finished_at", "error"),
+        )
 
     @extend_schema_field(RefusalSerializer(allow_null=True))
     def get_error(self, read: ReadRequest) -> dict[str, Any] | None:
@@ -106,7 +110,7 @@ class ReadSerializer(ReadListSerializer):
 def described(read: ReadRequest) -> dict[str, Any]:
     """Return the description of an answer's rows, without the rows."""
     answer: dict[str, Any] = read.answer or {}
-    base = read.dataset.history_of or read.dataset
+    base = read.own_dataset.history_of or read.own_dataset
     personal = frozenset(base.columns.filter(pii=True).values_list("name", flat=True))
     table = _table(read)
     key = [column.name for column in table.of_purpose("business_key")] if table is not None else []
@@ -124,7 +128,7 @@ def described(read: ReadRequest) -> dict[str, Any]:
 def _table(read: ReadRequest) -> TableSpec | None:
     """Return the table's current description; None if such a read is not possible any more."""
     try:
-        return read_table(read.dataset, rows_kind(read.kind, read.arguments))
+        return read_table(read.own_dataset, rows_kind(read.kind, read.arguments))
     except Refusal:
         return None
 
@@ -178,7 +182,7 @@ class ReadViewSet(AskedViewSet):
     parameters: ClassVar = {"rows": frozenset({"format"})}
 
     def get_queryset(self) -> QuerySet[ReadRequest]:
-        own = read_requests().filter(requested_by=self.request.user, dataset__isnull=False, kind__in=TAKES)
+        own = read_requests().filter(requested_by=user_of(self.request), dataset__isnull=False, kind__in=TAKES)
         return own.defer("answer") if self.action == "list" else own.select_related("dataset__history_of")
 
     @extend_schema(request=QuestionSerializer, responses={202: ReadSerializer}, parameters=[_LOCATION])
@@ -216,6 +220,7 @@ class ReadViewSet(AskedViewSet):
         if answer["table_version"] is not None:
             headers["X-Table-Version"] = str(answer["table_version"])
         headers["X-Masked-Columns"] = header_of(answer.get("masked", ()))
+        response: FileResponse | StreamingHttpResponse
         if has_export(read):
             response = FileResponse(open_export(read), content_type=f"{CSV}; charset=utf-8")
         else:

@@ -69,7 +69,7 @@ class LoadRunListSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = LoadRun
-        fields = (
+        fields: tuple[str, ...] = (
             "run_id",
             "kind",
             "status",
@@ -154,8 +154,12 @@ class DatasetRunSerializer(serializers.ModelSerializer):
 
 
 class LoadRunSerializer(LoadRunListSerializer):
-    status = serializers.ChoiceField(choices=LoadRun.STATUSES, read_only=True)
-    kind = serializers.ChoiceField(choices=LoadRun.Kind.choices, read_only=True)
+    status = serializers.ChoiceField(  # type: ignore[assignment]  # it replaces the field of the base
+        choices=LoadRun.STATUSES, read_only=True
+    )
+    kind = serializers.ChoiceField(  # type: ignore[assignment]  # it replaces the field of the base
+        choices=LoadRun.Kind.choices, read_only=True
+    )
     details = serializers.DictField(
         read_only=True, help_text="What was asked, the Delta versions of the tables, and how commits were made."
     )
@@ -167,7 +171,7 @@ class LoadRunSerializer(LoadRunListSerializer):
     @extend_schema_field(DatasetRunSerializer(many=True))
     def get_datasets(self, run: LoadRun) -> list[dict[str, Any]]:
         rows = with_readable_windows(run, run.datasets.all(), current_actor().user)
-        return DatasetRunSerializer(rows, many=True, context=self.context).data
+        return list(DatasetRunSerializer(rows, many=True, context=self.context).data)
 
 
 class RunEventSerializer(serializers.ModelSerializer):
@@ -185,7 +189,7 @@ class MaintenanceRecordListSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = MaintenanceRecord
-        fields = (
+        fields: tuple[str, ...] = (
             "record_id",
             "run",
             "kind",

@@ -45,7 +45,7 @@ class SourceChangeSerializer(serializers.Serializer):
 
 class SourceProposalSerializer(serializers.ModelSerializer):
     status = serializers.ChoiceField(choices=SourceProposal.Status.choices, read_only=True)
-    source = serializers.SlugRelatedField(slug_field="key", read_only=True)
+    source: Any = serializers.SlugRelatedField(slug_field="key", read_only=True)
     source_name = serializers.CharField(source="source.__str__", read_only=True)
     run = serializers.CharField(source="run.run_id", read_only=True, default=None, allow_null=True)
     decided_by = serializers.CharField(source="decided_by.username", read_only=True, default=None, allow_null=True)
@@ -70,7 +70,7 @@ class SourceProposalSerializer(serializers.ModelSerializer):
         )
 
     @extend_schema_field(SourceChangeSerializer(many=True))
-    def get_changes(self, proposal: SourceProposal) -> list[dict[str, Any]]:
+    def get_changes(self, proposal: SourceProposal) -> Any:
         changes = open_changes(proposal) if proposal.status == OPEN else proposal.schema_changes
         return SourceChangeSerializer(changes, many=True).data
 
@@ -181,7 +181,7 @@ class ProposalViewSet(ReadOnly):
 class NewSourceCheckSerializer(ChangeSerializer):
     """The source to check."""
 
-    source = serializers.SlugRelatedField(
+    source: Any = serializers.SlugRelatedField(
         slug_field="key", queryset=SourceDataset.objects.select_related("system"), help_text="Key of a source dataset."
     )
 
@@ -189,7 +189,7 @@ class NewSourceCheckSerializer(ChangeSerializer):
 class SourceCheckSerializer(serializers.Serializer):
     """Result of a check of a source."""
 
-    source = serializers.CharField()
+    source: Any = serializers.CharField()
     key = serializers.UUIDField()
     status = serializers.ChoiceField(choices=("same", "differs", "refused"))
     proposal = serializers.UUIDField(allow_null=True, help_text="Key of the open proposal.")

@@ -107,7 +107,7 @@ def _load(load: SmallLoad) -> dict[str, Any]:
 def _raw_files(load: SmallLoad, delivered: pa.Table) -> list[str]:
     columns = (*load.raw_columns, *zip(load.raw_provenance, (SOURCE_FILE, SOURCE_ROW), strict=True))
     values: Mapping[str, pa.Array] = {name: delivered[delivered_name] for name, delivered_name in columns}
-    rows = pa.table(values | load.stamp.columns(load.raw_stamps, delivered.num_rows))
+    rows = pa.table({**values, **load.stamp.columns(load.raw_stamps, delivered.num_rows)})
     day = load.stamp.at.astimezone(UTC).date()
     if load.raw_day in load.raw.partition_by:
         return write_rows(load.raw, rows, {load.raw_day: day.isoformat()})

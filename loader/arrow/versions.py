@@ -122,6 +122,7 @@ def stage_rows(
     pairs = dict(columns)
     stage = {name: delivered[delivered_name] for name, delivered_name in pairs.items()}
     values = {name: compared_values(array.to_pylist(), types[pairs[name]]) for name, array in stage.items()}
+    keys: dict[str, list[Any]]
     keys = {name: hashed(values, parts, delivered.num_rows) for name, parts in (entity_key, row_hash)}
     for name, parts in foreign_keys:
         complete = zip(*(values[column] for _, column in parts), strict=True)

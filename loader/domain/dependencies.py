@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
+from typing import Any
 
 from loader.domain.refusals import Refusal
 from loader.domain.selection import Node, reached, select_nodes
@@ -37,12 +38,12 @@ class Scope:
     target_only: bool = False
     exclude: str = ""
 
-    def as_json(self) -> dict:
+    def as_json(self) -> dict[str, Any]:
         scope = {"kind": self.kind, "name": self.name, "target_only": self.target_only}
         return scope | ({"exclude": self.exclude} if self.exclude else {})
 
     @classmethod
-    def from_json(cls, described: Mapping) -> "Scope":
+    def from_json(cls, described: Mapping[str, Any]) -> "Scope":
         return cls(**described)
 
     def __str__(self) -> str:

@@ -5,11 +5,10 @@ A test needs no tables: the given rows are literals of one query each, and the S
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
-from typing import Any
 
 from elevata.core.strict_fields import Node, text
 from loader.domain.queries.differences import ADDED, CHANGED, GONE, SIGNS, changed_values
@@ -183,7 +182,7 @@ def _moment(node: Node, _type: DataType) -> str:
     return moment.isoformat() if moment.tzinfo is not None else f"{moment.isoformat()}+00:00"
 
 
-_READERS: dict[str, Any] = {
+_READERS: dict[str, Callable[[Node, DataType], str]] = {
     types.INTEGER: _whole,
     types.BIGINT: _whole,
     types.DECIMAL: _decimal,

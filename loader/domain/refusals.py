@@ -6,9 +6,10 @@ crosses the pipe between runner and worker as JSON and is shown as it is.
 
 import re
 import signal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from dataclasses import field as dataclass_field
+from typing import Any
 
 from elevata.core.errors import ProductError
 from elevata.core.installation import user_command
@@ -37,7 +38,7 @@ class Refusal(ProductError):
     samples: tuple[str, ...] = dataclass_field(default=())
     faults: "tuple[Refusal, ...]" = dataclass_field(default=())
     # Schema of the refused delivery, for the worker: names and, if known, types. It is no part of the message.
-    schema: tuple[dict, ...] = dataclass_field(default=(), repr=False)
+    schema: tuple[dict[str, Any], ...] = dataclass_field(default=(), repr=False)
 
     @property
     def status(self) -> int:
@@ -47,14 +48,14 @@ class Refusal(ProductError):
     def __str__(self) -> str:
         return self.message
 
-    def as_json(self) -> dict:
+    def as_json(self) -> dict[str, Any]:
         """Return the fields that are not empty; ``message`` and ``code`` always."""
         described = {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.name != "schema"}
         described |= {"samples": list(self.samples), "faults": [fault.as_json() for fault in self.faults]}
         return {name: value for name, value in described.items() if value not in ("", None, [])}
 
     @classmethod
-    def from_json(cls, described: dict) -> "Refusal":
+    def from_json(cls, described: Mapping[str, Any]) -> "Refusal":
         faults = tuple(cls.from_json(fault) for fault in described.get("faults", ()))
         return cls(**{**described, "samples": tuple(described.get("samples", ())), "faults": faults})
 

@@ -153,7 +153,7 @@ def settings_of(*, master: str, cores: int, own: Mapping[str, str]) -> dict[str,
     """Return the settings for a master; an installation's ``own`` settings override the defaults."""
     fixed = {name: promise.value for name, promise in PROMISES.items() if promise.value is not None}
     own_settings = {name: value for name, value in own.items() if name not in OF_SET_UP}
-    return _DEFAULTS | ({} if is_cluster(master) else _settings_by_cores(cores)) | own_settings | fixed
+    return {**_DEFAULTS, **({} if is_cluster(master) else _settings_by_cores(cores)), **own_settings, **fixed}
 
 
 # Most tables are small, and their loads take a time that depends on the number of tasks, not bytes. On a cluster, the

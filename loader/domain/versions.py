@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import MAXYEAR, UTC, datetime, timedelta
+from typing import Any
 
 from architecture.domain.tables import OPEN, TableSpec
 from loader.domain.queries.query_results import Cell, cell
@@ -66,7 +67,7 @@ class Version:
         return tuple(field for field in self.fields if not field.changed)
 
 
-def versions(answer: Mapping, table: TableSpec) -> list[Version]:
+def versions(answer: Mapping[str, Any], table: TableSpec) -> list[Version]:
     """Return the versions of an answer, oldest first."""
     purpose = {column.name: column.purpose for column in table.columns}
     name_of = {column.purpose: column.name for column in table.columns}
@@ -121,7 +122,7 @@ def _is_value(purpose: str | None) -> bool:
 
 
 def _fields(
-    shown: Iterable[str], values: Mapping, previous: Mapping | None, purpose: Mapping[str, str]
+    shown: Iterable[str], values: Mapping[str, Any], previous: Mapping[str, Any] | None, purpose: Mapping[str, str]
 ) -> Iterable[Field]:
     for name in shown:
         before = previous.get(name) if previous is not None else None
@@ -196,9 +197,11 @@ def time_line(dated_versions: list[Version], now: datetime) -> TimeLine:
             sections.append((version.gap_from, version.started, None))
         sections.append((version.started, version.ended or max(now, version.started), version))
     widths = _widths([(end - start).total_seconds() for start, end, _ in sections])
-    spans, ticks, x = [], [], 0.0
-    for (start, end, version), width in zip(sections, widths, strict=True):
-        spans.append(_span(x, width, start, end, version))
+    spans: list[Span] = []
+    ticks: list[Tick] = []
+    x = 0.0
+    for (start, end, shown), width in zip(sections, widths, strict=True):
+        spans.append(_span(x, width, start, end, shown))
         if width >= LABEL_FROM or not ticks:
             ticks.append(Tick(x, f"{start:%Y-%m-%d}", "start"))
         x = round(x + width, 3)
@@ -263,7 +266,7 @@ class FoundRows:
     rows: tuple[FoundRow, ...]
 
 
-def found_rows(answer: Mapping, table: TableSpec) -> FoundRows:
+def found_rows(answer: Mapping[str, Any], table: TableSpec) -> FoundRows:
     """Return the rows of an answer: entity key, business key, attributes and the start of the version."""
     purpose = {column.name: column.purpose for column in table.columns}
     entity_key = table.column("entity_key").name

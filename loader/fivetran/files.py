@@ -20,7 +20,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 from cryptography.hazmat.primitives.ciphers import Cipher
@@ -55,7 +55,7 @@ class PackedFile:
         """Yield the content in pieces of at most one megabyte. Raise Refusal."""
         written, limit = 0, settings.BATCH_MAX_UNPACKED_BYTES
         with ExitStack() as streams:
-            stream = streams.enter_context(open_permitted(self.path))
+            stream: Any = streams.enter_context(open_permitted(self.path))  # Any: files of Python and of Arrow
             if self.key is not None:
                 stream = streams.enter_context(io.BufferedReader(_Decrypted(stream, self.key, self.name), _CHUNK))
             try:

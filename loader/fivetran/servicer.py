@@ -105,7 +105,7 @@ def _as_sender(request: Any, context: grpc.ServicerContext) -> Iterator[None]:
 
 def _token(request: Any, context: grpc.ServicerContext) -> str:
     """Return the token of the request's header ``authorization: Bearer …``, else of its configuration."""
-    header = dict(context.invocation_metadata()).get("authorization", "")
+    header = str(dict(context.invocation_metadata()).get("authorization", ""))
     scheme, _, text = header.partition(" ")
     return text.strip() if scheme.lower() == "bearer" else request.configuration.get(FIELD, "").strip()
 
@@ -114,7 +114,10 @@ def _task(kind: Any, message: str) -> Any:
     return kind(failure=message) if kind is messages.TestResponse else kind(task=messages.Text(message=message))
 
 
-class Destination(services.DestinationConnectorServicer):
+_Servicer: Any = services.DestinationConnectorServicer
+
+
+class Destination(_Servicer):
     """Service of the destination. Runs under way are cancelled when ``stopping`` is set."""
 
     def __init__(self, stopping: threading.Event):

@@ -7,6 +7,7 @@ name, and tables in the warehouse change by the next write, or by a report if th
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from django.conf import settings
 
@@ -347,7 +348,7 @@ def _type_tags(column: Column) -> list[str]:
 
 def _classify(column: SourceColumn, *, like: SourceColumn) -> None:
     """Classify a column and those generated from it as another, which users may have classified in rawcore."""
-    rows = [*_generated(like, ("rawcore",)), like, column]
+    rows: list[Any] = [*_generated(like, ("rawcore",)), like, column]  # columns of targets and of the source
     levels = [row.sensitivity or getattr(row.dataset, "sensitivity", "") for row in rows]
     changes = {"pii": any(row.pii for row in rows), "sensitivity": max(levels, key=("", *LEVELS).index)}
     update_source_column(source_column=column, expected_version=column.version, **changes)

@@ -89,8 +89,14 @@ def chosen(rows: list[Row], *, system: str, dataset: str) -> list[ImportedColumn
     return [_imported(row, name) for row, name in zip(taken, proposed, strict=True)]
 
 
+def _given(row: Row) -> dict[str, Any]:
+    """Return the values of a row that was sent."""
+    assert row.form is not None
+    return row.form.cleaned_data
+
+
 def _imported(row: Row, proposed: str) -> ImportedColumn:
-    given = row.form.cleaned_data
+    given = _given(row)
     return ImportedColumn(
         name=row.line.name,
         type=given["type"],
@@ -103,6 +109,10 @@ def _imported(row: Row, proposed: str) -> ImportedColumn:
     )
 
 
+def _is_key(row: Row) -> bool:
+    return row.line.known is not None and bool(row.line.known.key_ordinal)
+
+
 def contract_changes(rows: list[Row], *, system: str, dataset: str) -> ContractChanges:
     """Return the changes of a comparison that were ticked."""
     taken = [row for row in rows if row.form is not None and row.form.cleaned_data["take"]]
@@ -111,9 +121,9 @@ def contract_changes(rows: list[Row], *, system: str, dataset: str) -> ContractC
         add=tuple(chosen(rows, system=system, dataset=dataset)),
         change={
             row.line.name: {
-                "type": row.form.cleaned_data["type"],
+                "type": _given(row)["type"],
                 # A key column is never nullable, whatever was ticked.
-                **({} if row.line.known.key_ordinal else {"nullable": row.form.cleaned_data["nullable"]}),
+                **({} if _is_key(row) else {"nullable": _given(row)["nullable"]}),
             }
             for row in by_status[CHANGED]
         },

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from django import forms
 
-from elevata.web.forms import MONO, EditForm, ProductForm
+from elevata.web.forms import MONO, EditForm, ProductForm, set_choices
 from loader.cron import time_zones
 from loader.domain.dependencies import ALL, DATASET, SCHEMA, SELECTION, Scope
 from loader.domain.selection import MAX_WORDS
@@ -183,7 +183,7 @@ class WaitFields(forms.Form):
             self.fields[name].widget.attrs["data-waits"] = " ".join(kinds)
         sources = source_datasets().filter(active=True, system__active=True, system__kind__in=WAIT_KINDS)
         choices = [(str(source.key), str(source)) for source in sources]
-        self.fields["wait_source"].choices = [("", "choose…"), *choices]
+        set_choices(self, "wait_source", [("", "choose…"), *choices])
 
     def wait_chosen(self) -> dict[str, Any]:
         """Return the condition as JSON; fields that do not apply to its kind are left out."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from django import forms
 
-from elevata.web.forms import ProductForm
+from elevata.web.forms import ProductForm, set_choices
 from loader.domain.run_states import DROP, RELEASE
 from loader.domain.vacuum import MOST_HOURS, SAFE_HOURS
 
@@ -36,7 +36,7 @@ class RevertForm(MaintenanceForm):
 
     def __init__(self, *args: Any, datasets: Sequence[str], **options: Any) -> None:
         super().__init__(*args, **options)
-        self.fields["dataset"].choices = [(name, name) for name in datasets]
+        set_choices(self, "dataset", [(name, name) for name in datasets])
         self.fields["dataset"].initial = datasets[0] if datasets else None
 
 
@@ -68,7 +68,7 @@ class PruneForm(MaintenanceForm):
     elsewhere = {"NO_DATE": "ended_before", "BAD_DATE": "ended_before"}
 
     def clean(self) -> dict[str, Any]:
-        cleaned = super().clean()
+        cleaned = super().clean() or {}
         chosen = [bool(cleaned.get("ended_before")), cleaned.get("older_than_days") is not None]
         if not self.errors and chosen.count(True) != 1:
             self.add_error("ended_before", "Enter either a date or a number of days.")
@@ -112,7 +112,7 @@ class QuarantineForm(MaintenanceForm):
     def __init__(self, *args: Any, releasable: bool = True, **options: Any) -> None:
         super().__init__(*args, **options)
         if not releasable:
-            field = self.fields["decision"]
+            field: Any = self.fields["decision"]  # a field of choices
             field.choices = [choice for choice in field.choices if choice[0] != RELEASE]
             field.help_text = (
                 "Dropped rows are removed for good. The rows do not fit the contract: load them corrected."

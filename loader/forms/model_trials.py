@@ -35,7 +35,7 @@ class TrialForm(ProductForm):
         label="Rows at most",
         choices=LIMITS,
         coerce=int,
-        empty_value=50,
+        empty_value=50,  # type: ignore[arg-type]  # the stubs know texts only
         required=False,
         help_text="Rows of the result that are shown.",
     )

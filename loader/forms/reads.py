@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from django import forms
 
-from elevata.web.forms import ProductForm
+from elevata.web.forms import ProductForm, set_choices
 from loader.domain.queries.comparison import DATES, ENVIRONMENTS, VERSIONS, WAYS, Comparison
 from loader.domain.queries.query_results import COMPARE, DESCENDANTS, EXPORT, MOST_QUARANTINED, ORIGIN
 from loader.domain.queries.row_selection import COMPARISONS, LONGEST_TEXT, MOST_OFFSET, RowSelection
@@ -50,7 +50,7 @@ class SelectionForm(forms.Form):
     rows = forms.TypedChoiceField(
         choices=[(size, f"{size:,}") for size in SAMPLE_SIZES],
         coerce=int,
-        empty_value=SAMPLE_SIZES[1],
+        empty_value=SAMPLE_SIZES[1],  # type: ignore[arg-type]  # the stubs know texts only
         initial=SAMPLE_SIZES[1],
         required=False,
         help_text="Maximum number of rows.",
@@ -74,7 +74,8 @@ class SelectionForm(forms.Form):
     def __init__(self, *args: Any, columns: Sequence[str] = (), **options: Any) -> None:
         super().__init__(*args, **options)
         for name in ("column", "sort"):
-            self.fields[name].choices = [("", "any" if name == "column" else "as stored"), *((c, c) for c in columns)]
+            unchosen = "any" if name == "column" else "as stored"
+            set_choices(self, name, [("", unchosen), *((c, c) for c in columns)])
 
     @property
     def selection(self) -> RowSelection:
@@ -193,7 +194,7 @@ class ChangesForm(SelectionForm):
 
     def __init__(self, *args: Any, runs: Sequence[tuple[str, str]] = (), **options: Any) -> None:
         super().__init__(*args, **options)
-        self.fields["run"].choices = runs
+        set_choices(self, "run", runs)
 
 
 class QuestionForm(forms.Form):
@@ -206,7 +207,7 @@ class QuestionForm(forms.Form):
     rows = forms.TypedChoiceField(
         choices=[(size, size) for size in SAMPLE_SIZES],
         coerce=int,
-        empty_value=SAMPLE_SIZES[0],
+        empty_value=SAMPLE_SIZES[0],  # type: ignore[arg-type]  # the stubs know texts only
         required=False,
         widget=forms.HiddenInput,
     )
@@ -241,7 +242,7 @@ class QuestionForm(forms.Form):
             self.fields["at"] = _number_field(required=False, widget=forms.HiddenInput)
 
     def clean(self) -> dict[str, Any]:
-        cleaned = super().clean()
+        cleaned = super().clean() or {}
         for needed, missing in _NEEDS.get(cleaned.get("kind", ""), {}).items():
             if cleaned.get(needed) in (None, "") and needed not in self.errors:
                 self.add_error(needed, f"The question needs {missing}.")

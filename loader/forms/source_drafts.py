@@ -84,8 +84,8 @@ class SourceDraft:
 
     @property
     def key(self) -> list[str]:
-        keyed = [column for column in self.columns if column.key_ordinal is not None]
-        return [column.name for column in sorted(keyed, key=lambda column: column.key_ordinal)]
+        keyed = [(column.key_ordinal, column.name) for column in self.columns if column.key_ordinal is not None]
+        return [name for _, name in sorted(keyed, key=lambda pair: pair[0])]
 
     def load_type(self, data: QueryDict | None = None) -> LoadTypeForm:
         """Return the form of the load type: sent now, as it was kept, or with its defaults."""
@@ -110,7 +110,7 @@ class SourceDraft:
     def described(self, load_type: LoadTypeForm | None = None) -> dict[str, Any]:
         """Return the arguments of ``import_source_dataset``; without a load type those of a source without history."""
         place = self.place
-        given = {"historize": False}
+        given: dict[str, Any] = {"historize": False}
         if load_type is not None:
             given = {"historize": load_type.cleaned_data["historize"], "history_policy": load_type.policy}
         return given | {

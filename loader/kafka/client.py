@@ -91,7 +91,7 @@ class Cluster:
     def facts(self) -> ClusterFacts:
         """Return brokers and topics, without the cluster's own topics."""
         with self._client(AdminClient) as (admin, errors):
-            metadata = self._metadata(admin, errors)
+            metadata: Any = self._metadata(admin, errors)  # Any: the types of confluent-kafka say that hosts are None
         brokers = tuple(Broker(broker.host.lower(), broker.port) for broker in metadata.brokers.values())
         topics = {name: len(topic.partitions) for name, topic in metadata.topics.items() if name[:2] != _INTERNAL}
         return ClusterFacts(brokers, topics)

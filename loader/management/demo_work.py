@@ -176,6 +176,7 @@ def change_summary(columns: list[str], record: ExecutionRecord) -> str:
     document = record.document
     approved = [approval["person"] for approval in document["approvals"] if approval["decision"] == workflow.YES]
     by = f"approved by {', '.join(approved)}" if approved else "no approval needed"
+    assert record.execution.report is not None
     authors = ", ".join(record.execution.report.authors)
     return (
         f"  {', '.join(columns)}: described by {authors}, {by}, executed by {document['requested_by']} in "

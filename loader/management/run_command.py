@@ -266,9 +266,9 @@ class MaintenanceCommand(RunningCommand):
         parser.add_argument("--run-id", metavar="ID", help="id of the run; an id that exists repeats its run")
         self.local_argument(parser)
 
-    def run(self, *, local: bool, **options: Any) -> None:
+    def run(self, *args: Any, **options: Any) -> None:
         names = ("dataset", "reason", "run_id", *self.own_options)
-        self.perform(partial(type(self).request, **{name: options[name] for name in names}), local=local)
+        self.perform(partial(type(self).request, **{name: options[name] for name in names}), local=options["local"])
 
     def perform(self, request: Request, *, local: bool) -> None:
         try:
@@ -288,7 +288,8 @@ def _perform_run(run_pk: int, name: str, runner: Runner, stopping: threading.Eve
             if perform_load_run(run_pk=run_pk, worker=name, runner=runner, stopping=stopping) is None:
                 stopping.wait(_RETRY_SECONDS)
         waiting = LoadRun.objects.filter(pk__gt=before, kind=COMPACT, status=states.QUEUED)
-        for compaction in retried(partial(list, waiting.order_by("pk").values_list("pk", flat=True))):
+        compactions: list[int] = retried(partial(list, waiting.order_by("pk").values_list("pk", flat=True)))
+        for compaction in compactions:
             if not stopping.is_set():
                 perform_load_run(run_pk=compaction, worker=name, runner=runner, stopping=stopping)
     finally:

@@ -1,7 +1,7 @@
 """Load runs with their datasets, logs and sealed records; schedules; read requests."""
 
 import uuid
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 
 from django.conf import settings
@@ -16,6 +16,9 @@ from loader.domain.run_states import ACCEPTABLE, DATASET_STEPS, further_counts
 from loader.domain.sources.marks import MAX_SINCE
 from loader.domain.sources.window_texts import window_text
 from loader.domain.vacuum import SAFE_HOURS
+
+if TYPE_CHECKING:
+    from metadata.models import TargetDataset
 
 
 class LoadRun(Job):
@@ -327,6 +330,19 @@ class ReadRequest(Job):
 
     def __str__(self) -> str:
         return f"{self.kind} of {self.dataset}"
+
+    @property
+    def own_dataset(self) -> "TargetDataset":
+        """Return the dataset of a kind that reads one."""
+        assert self.dataset is not None
+        return self.dataset
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """Return the answer of a read that succeeded."""
+        assert self.answer is not None
+        answer: dict[str, Any] = self.answer
+        return answer
 
 
 # Saved queries.

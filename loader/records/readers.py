@@ -41,8 +41,9 @@ class FileReading:
 
     def summary(self, file: tuple[str, bytes | None]) -> dict[str, Any]:
         """Return ``{"rows", "names", "texts", "objects"}``, the columns in order of appearance, or ``{"refusal"}``."""
-        rows, names = 0, {}
-        texts, objects = set(), set()
+        rows, names = 0, dict[str, Any]()
+        texts: set[str] = set()
+        objects: set[str] = set()
         try:
             for record in self._records(file):
                 rows += 1

@@ -85,7 +85,7 @@ class SheetsOfCells(ABC):
 
 def _rows_of(cells: Iterator[tuple[int, int, Stored]]) -> StoredRows:
     """Yield number and cells of each row from (row, column, cell) in the order of rows."""
-    number, row = 0, {}
+    number, row = 0, dict[int, Stored]()
     for at, column, stored in cells:
         if at != number and row:
             yield number, row

@@ -168,7 +168,8 @@ def _rows(sheet: CalamineSheet, bounds: Bounds, stored_rows: StoredRows, cell_ra
     steps = _Steps(stored_rows)
     read = sheet.iter_rows()
     first = sheet.start[1] if sheet.start is not None else 0
-    left, top, right, bottom = range_of(cell_range) if cell_range else (bounds.left, 1, None, None)
+    area = range_of(cell_range) if cell_range else None
+    left, top, right, bottom = area or (bounds.left, 1, None, None)
     for number in range(1, bounds.bottom + 1):
         values, stored = next(read, []), steps.row(number)
         if number < top or (bottom is not None and number > bottom):

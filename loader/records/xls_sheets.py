@@ -160,7 +160,8 @@ def _sector(content: bytes, size: int, number: int, header: int) -> bytes:
 
 def _chain(content: bytes, size: int, table: tuple[int, ...], start: int, header: int | None = None) -> bytes:
     """Return the content of the sectors from ``start`` on. Raise PartMissing for a chain without an end."""
-    parts, number = [], start
+    parts: list[bytes] = []
+    number = start
     while number < _FREE:
         if len(parts) > len(table):
             raise PartMissing("its sectors form a circle")

@@ -88,7 +88,7 @@ class _Kinds:
         self._texts: set[str] = set()
         self._objects: set[str] = set()
 
-    def mixed(self, texts: frozenset[str], objects: frozenset[str]) -> set[str]:
+    def mixed(self, texts: frozenset[str], objects: frozenset[str]) -> frozenset[str]:
         """Return the columns of a record that had the other kind in a record before it."""
         mixed = (texts & self._objects) | (objects & self._texts)
         self._texts |= texts

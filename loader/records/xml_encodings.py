@@ -59,10 +59,10 @@ def _encoding_of(beginning: bytes, shown: str) -> str:
     match = _DECLARED.match(beginning[:_BEGINNING].decode(as_text).lstrip())
     name = match[1] if match else "utf-8"
     try:
-        encoding = codecs.lookup(name)
-        "<".encode(encoding.name)  # LookupError for a codec of bytes
-        if encoding.name not in _NO_CHARACTER_SETS and not encoding.name.startswith(("utf-16", "utf-32")):
-            return encoding.name
+        codec = codecs.lookup(name)
+        "<".encode(codec.name)  # LookupError for a codec of bytes
+        if codec.name not in _NO_CHARACTER_SETS and not codec.name.startswith(("utf-16", "utf-32")):
+            return codec.name
     except LookupError:
         pass
     raise Refusal(

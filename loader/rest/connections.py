@@ -94,7 +94,7 @@ class GateAdapter(HTTPAdapter):
         }
 
 
-def _connection(base: type, gate: Gate, *, tls: bool) -> type:
+def _connection(base: Any, gate: Gate, *, tls: bool) -> type:
     def new_connection(self: Any) -> socket.socket:
         try:
             opened = gate.connect(self.host, self.port, tls=tls)

@@ -1,7 +1,7 @@
 """Pages of one endpoint, asked for through dlt's RESTClient."""
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from dataclasses import dataclass
 
 from dlt.common.configuration.specs.runtime_configuration import RuntimeConfiguration
@@ -82,7 +82,7 @@ def pages_of(
     pause: Callable[[float], None] = time.sleep,
     progress: Callable[[int], None] = lambda page: None,
     completeness: Completeness | None = None,
-) -> Iterator[Page]:
+) -> Generator[Page, None, None]:
     """Yield the pages of an endpoint in their order; an answer without content is none.
 
     ``since`` is the mark of the last load, None for a full one. ``progress`` is called before each request with the

@@ -99,12 +99,13 @@ def land(
     is_empty = not count
     if is_empty:
         _write(unfinished / _name_of(1), _NO_ROWS)
-    marker = {"request": digest, "pages": count, "doubt": completeness.doubt(), "problem": completeness.problem}
+    doubt, problem = completeness.doubt(), completeness.problem
+    marker = {"request": digest, "pages": count, "doubt": doubt, "problem": problem}
     _write(unfinished / MARKER, json.dumps(marker).encode())
     unfinished.rename(folder)
     _sync(folder.parent)
     _remove_older(folder, runs_kept)
-    return Landing(folder, count, is_empty, False, marker["doubt"], marker["problem"])
+    return Landing(folder, count, is_empty, False, doubt, problem)
 
 
 def _write_pages(folder: Path, pages: Iterable[Page]) -> int:

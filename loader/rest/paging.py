@@ -63,9 +63,10 @@ class Pager(BasePaginator):
                 parameters = {options["page_parameter"] or "cursor": self._reference}
             case "next_url" | "link" if self._reference is not None:
                 # The URL has its parameters.
-                request.url, request.params = _next_url(request.url, self._reference), None
+                request.url, request.params = _next_url(str(request.url), self._reference), None
         if parameters:
-            request.params = {**(request.params or {}), **parameters}
+            former: Any = request.params or {}  # an object: nothing else is ever given
+            request.params = {**former, **parameters}
 
     def update_state(self, response: Response, data: list[Any] | None = None) -> None:
         document, options = response.json(), self._options

@@ -185,7 +185,7 @@ class SourceSession(Session):
                     raise self._refusal_of(error, attempt) from None
                 self._wait(_backoff(attempt))
                 continue
-            response.tries = attempt
+            vars(response)["tries"] = attempt
             if is_last or response.status_code not in _RETRIED:
                 return response
             wait = _retry_after(response)
@@ -201,8 +201,7 @@ class SourceSession(Session):
         response = self.get_adapter(request.url or "").send(request, stream=True, timeout=timeout, verify=True)
         self._answer_began = True
         with response:
-            response._content = self._body(response)
-            response._content_consumed = True
+            vars(response).update(_content=self._body(response), _content_consumed=True)
         return response
 
     def _body(self, response: Response) -> bytes:
@@ -274,7 +273,7 @@ def _set_json(response: Response, context: RequestContext) -> None:
         except strict_json.BadJson as error:
             reason = str(error) if response.content.strip() else "it is empty"
             raise context.not_json(reason, response.content) from None
-    response.json = lambda **_: value
+    vars(response)["json"] = lambda **_: value
 
 
 def _backoff(attempt: int) -> float:

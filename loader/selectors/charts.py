@@ -201,9 +201,15 @@ def _freshness(points: tuple[Point, ...]) -> Chart:
     bands = bands_before(hours)
     # A gap that is still open is an anomaly once it is too long, and never too short.
     late = frozenset(
-        place for place in _outside(hours, bands) if place < len(points) or hours[place] > (bands[place].high)
+        place
+        for place in _outside(hours, bands)
+        if place < len(points) or _is_above(hours[place], bands[place])
     )
     return _banded("freshness", "Freshness", times, "Since the load before", hours, unit="h", note=note, anomalies=late)
+
+
+def _is_above(value: float | None, band: Band | None) -> bool:
+    return value is not None and band is not None and value > band.high
 
 
 def _check_charts(base: TargetDataset, user: Any) -> list[Chart]:
@@ -244,7 +250,11 @@ def _disk_charts(base: TargetDataset) -> list[Chart]:
     rows = list(measured.select_related("run").order_by("-finished_at", "-pk")[:LOADS])[::-1]
     if not rows:
         return []
-    points = tuple(Point(row.finished_at, row.run.run_id, reverse("run_page", args=[row.run.run_id])) for row in rows)
+    points = tuple(
+        Point(row.finished_at, row.run.run_id, reverse("run_page", args=[row.run.run_id]))
+        for row in rows
+        if row.finished_at is not None
+    )
     return [_disk_chart(points, [_sizes(row.counts) for row in rows], "measured by vacuums and their dry runs")]
 
 
@@ -276,7 +286,8 @@ def warehouse_disk_chart(environment: Environment) -> Chart | None:
     values = measured.order_by("-finished_at", "-pk").values_list("dataset_key", "finished_at", "counts")
     newest: dict[Any, tuple[int | None, ...]] = {}
     days: list[tuple[date, tuple[int | None, ...]]] = []
-    for day, measures in groupby(list(values[:MEASURES])[::-1], key=lambda row: row[1].date()):
+    newest_first: list[Any] = list(values[:MEASURES])  # Any: no row lacks finished_at
+    for day, measures in groupby(newest_first[::-1], key=lambda row: row[1].date()):
         newest |= {key: _sizes(counts) for key, _, counts in measures}
         days.append((day, tuple(_total(sizes) for sizes in zip(*newest.values(), strict=True))))
     days = days[-DAYS:]

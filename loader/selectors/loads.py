@@ -212,7 +212,7 @@ def table_versions(dataset: TargetDataset, limit: int = 50) -> list[tuple[int, s
         table_version_after__isnull=False,
     )
     newest = rows.select_related("run").order_by("-table_version_after", "-pk")[:limit]
-    versions = {row.table_version_after: row.run for row in reversed(newest)}
+    versions = {row.table_version_after or 0: row.run for row in reversed(newest)}
     return [
         (version, f"{version} · {run.load_timestamp:%Y-%m-%d %H:%M} UTC · {run.run_id}")
         for version, run in sorted(versions.items(), reverse=True)

@@ -72,15 +72,16 @@ class _RevealedDatasets:
 
     def datasets_of(self, row: CheckResult) -> list[TargetDataset] | None:
         """Return the datasets whose sensitive values a result reveals; None if they are unknown."""
-        stored = [self._by_key.get(key) for key in row.tells]
-        if None in stored:
+        stored = [dataset for key in row.tells if (dataset := self._by_key.get(key)) is not None]
+        if len(stored) < len(row.tells):
             return None
         if not (self._has_classified_columns and _may_reveal_values(row, self._checks.get(row.check_key))):
             return stored
         check, own = self._checks.get(row.check_key), self._by_pk.get(row.dataset_id)
         named = self._named.get(row.check_key)
-        others = {name: self._by_name.get(name) for name in named or ()}
-        if own is None or None in others.values():
+        known = {name: self._by_name.get(name) for name in named or ()}
+        others = {name: dataset for name, dataset in known.items() if dataset is not None}
+        if own is None or len(others) < len(known):
             return None
         if check is None:
             return None if row.kind == QUERY else [*stored, own] if self._sensitive(own) else stored

@@ -1,6 +1,7 @@
 """Watermark values of a run's datasets for one reader."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
+from functools import partial
 from typing import Any
 
 from elevata.accounts.permissions import may
@@ -26,12 +27,20 @@ def with_readable_windows(run: LoadRun, rows: Iterable[DatasetRun], user: Any) -
         if row.dataset is not None
     }
     readable = _readable_schemas(set().union(*schemas.values()), run.environment.name, user)
-    datasets = {row.pk: row.dataset_id for row in windowed if row.pk in schemas and schemas[row.pk] <= readable}
+    datasets = {
+        row.pk: row.dataset_id
+        for row in windowed
+        if row.dataset_id is not None and row.pk in schemas and schemas[row.pk] <= readable
+    }
     classified = classifications(set(datasets.values())) if datasets else {}
     for row in windowed:
         others = classified[datasets[row.pk]].other_read if row.pk in datasets else frozenset()
-        row.window = without_values(row.window, lambda name, others=others: name not in others)
+        row.window = without_values(row.window, partial(_is_outside, others))
     return given
+
+
+def _is_outside(names: Container[str], name: str) -> bool:
+    return name not in names
 
 
 def _readable_schemas(names: set[str], environment: str, user: Any) -> set[str]:

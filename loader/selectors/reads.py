@@ -36,4 +36,6 @@ def saved_queries(user: Any) -> QuerySet[SavedQuery]:
 def saved_query_subject(key: UUID) -> Subject | None:
     """Return the saved query with this key as a subject of favourites; None if there is none."""
     saved = SavedQuery.objects.filter(key=key).first()
-    return saved and Subject("saved_query", key, f"the query {saved}", f"{reverse('sql_page')}?saved={key}")
+    if saved is None:
+        return None
+    return Subject("saved_query", key, f"the query {saved}", f"{reverse('sql_page')}?saved={key}")

@@ -98,7 +98,9 @@ def dataset_runs(*, dataset: TargetDataset) -> QuerySet[DatasetRun]:
 def schedule_subject(key: UUID) -> Subject | None:
     """Return the schedule with this key as a subject of favourites; None if there is none."""
     schedule = Schedule.objects.filter(key=key).first()
-    return schedule and Subject("schedule", key, f"the schedule {schedule}", reverse("schedule_page", args=[key]))
+    if schedule is None:
+        return None
+    return Subject("schedule", key, f"the schedule {schedule}", reverse("schedule_page", args=[key]))
 
 
 TROUBLE_SINCE = timedelta(days=7)
@@ -117,7 +119,9 @@ def with_totals(runs: Iterable[LoadRun]) -> list[RunTotals]:
     """Return the runs with their totals, by one query."""
     totals = {run.pk: RunTotals(run) for run in runs}
     counted = DatasetRun.objects.filter(run__in=list(totals)).exclude(kind="raw").order_by().values("run_id")
-    for sums in counted.annotate(**{f"all_{name}": sum_of(name) for name in ("rows", *CHANGES)}):
+    sums_of = {f"all_{name}": sum_of(name) for name in ("rows", *CHANGES)}
+    with_sums: Iterable[Any] = counted.annotate(**sums_of)
+    for sums in with_sums:
         total = totals[sums["run_id"]]
         total.rows = sums["all_rows"]
         total.changes = {name: sums[f"all_{name}"] for name in CHANGES if sums[f"all_{name}"] is not None}
@@ -139,7 +143,7 @@ def usual_seconds(run: LoadRun) -> dict[str, float]:
     if before is None:
         return {}
     took = DatasetRun.objects.filter(run=before, seconds__isnull=False).values_list("dataset_key", "seconds")
-    return {str(key): seconds for key, seconds in took}
+    return {str(key): seconds for key, seconds in took if seconds is not None}
 
 
 def troubles(limit: int = 8) -> list[DatasetRun]:

@@ -85,5 +85,5 @@ def publish_manifest(
         schemas |= {f"{prefix}{schema}" for schema in (*described, *(state.schema for state in states))}
     else:
         names = narrowed(names, datasets)
-    schemas = tuple(sorted(schemas))
-    return PublishManifest(names, schemas, mark_of(warehouse), settings.CATALOG, check, whole=datasets is None)
+    ordered = tuple(sorted(schemas))
+    return PublishManifest(names, ordered, mark_of(warehouse), settings.CATALOG, check, whole=datasets is None)

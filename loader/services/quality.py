@@ -92,8 +92,8 @@ def _checks_by_dataset(datasets: Iterable[DatasetState]) -> dict[str, list[Quali
     by_dataset: dict[str, list[QualityCheck]] = {}
     rows = QualityCheck.objects.filter(active=True, dataset__active=True).select_related("dataset__schema")
     names = {name.rpartition(".")[2] for name in by_name}
-    own = Q(dataset__key__among=by_key) | Q(own_name__among=names)
-    for row in rows.annotate(own_name=Lower("dataset__name")).filter(own).order_by("name", "pk"):
+    chosen_rows = Q(dataset__key__among=by_key) | Q(own_name__among=names)
+    for row in rows.annotate(own_name=Lower("dataset__name")).filter(chosen_rows).order_by("name", "pk"):
         own = str(row.dataset.key)
         key = own if own in by_key else by_name.get(str(row.dataset).lower())
         if key is not None:
@@ -151,7 +151,7 @@ def _past_counts(checks: Iterable[QualityCheck], environment: Environment) -> di
     newest = counts.filter(place__lte=max(runs.values(), default=0)).order_by("-pk")
     by_check: dict[UUID, list[int]] = {}
     for key, value in newest.values_list("check_key", "value"):
-        by_check.setdefault(key, []).append(int(value))
+        by_check.setdefault(key, []).append(int(value or 0))
     return by_check
 
 
@@ -248,8 +248,8 @@ def quality_arguments(state: DatasetState, *, environment: Environment, user: An
 def store_read_results(read: ReadRequest, answer: Mapping[str, Any]) -> None:
     """Store the results of checks that a read ran."""
     store_results(
-        dataset_key=str(read.dataset.key),
-        dataset=read.dataset,
+        dataset_key=str(read.own_dataset.key),
+        dataset=read.own_dataset,
         name=str(read.dataset),
         environment=read.environment,
         results=answer["results"],
@@ -268,7 +268,7 @@ def store_profile(read: ReadRequest, answer: Mapping[str, Any]) -> None:
     TableProfile.objects.update_or_create(
         dataset=read.dataset,
         environment=read.environment,
-        masked=read.requested_by is not None and not may_read_sensitive(read.requested_by, read.dataset),
+        masked=read.requested_by is not None and not may_read_sensitive(read.requested_by, read.own_dataset),
         defaults={
             "table_version": answer["table_version"],
             "content": {"rows": answer["rows"], "profile": answer["profile"]},

@@ -165,6 +165,7 @@ def timetable_of(schedule: Schedule) -> Timetable:
 
 def _field_values(described: Mapping[str, Any]) -> dict[str, Any]:
     """Return fields as values of a row: the scope as JSON, texts without superfluous white space."""
+    values: dict[str, Any]
     values = {name: " ".join(value.split()) if isinstance(value, str) else value for name, value in described.items()}
     if isinstance(values.get("scope"), Scope):
         values["scope"] = values["scope"].as_json()
@@ -181,7 +182,8 @@ def _check(schedule: Schedule) -> None:
     if same.exclude(pk=schedule.pk).exists():
         raise MetadataError("name_taken", f"there is a schedule {schedule.name} already", "name")
     for name in ("name", "cron", "time_zone"):
-        longest = Schedule._meta.get_field(name).max_length
+        field: Any = Schedule._meta.get_field(name)  # a CharField
+        longest = field.max_length
         if len(getattr(schedule, name)) > longest:
             raise MetadataError("invalid", f"is longer than {longest} characters", name)
     try:
@@ -202,7 +204,7 @@ def _set_next(schedule: Schedule) -> None:
     check_fields(schedule, schedule.name)
 
 
-def _log(action: str, schedule: Schedule, **sides: dict[str, Any]) -> None:
+def _log(action: str, schedule: Schedule, **sides: Any) -> None:
     record_change(
         action=action,
         subject_kind=SUBJECT,
@@ -224,6 +226,7 @@ def start_due(*, now: datetime | None = None) -> list[LoadRun]:
     due = Schedule.objects.filter(environment=current_environment(), active=True, next_at__lte=now)
     started = []
     for pk, at in due.order_by("next_at", "pk").values_list("pk", "next_at"):
+        assert at is not None  # by the filter
         try:
             started += retried(partial(_start_due, pk, at, now))
         except Exception:
@@ -294,6 +297,8 @@ def check_waiting(*, now: datetime | None = None) -> list[LoadRun]:
     for row in Schedule.objects.filter(environment=current_environment(), active=True, waiting__isnull=False):
         try:
             wait = Wait.from_json(row.wait)
+            assert wait is not None
+            assert row.waiting is not None
             checked = row.waiting["checked_at"]
             if checked and now < datetime.fromisoformat(checked) + CHECKED_EVERY[wait.kind]:
                 continue
@@ -305,7 +310,7 @@ def check_waiting(*, now: datetime | None = None) -> list[LoadRun]:
 
 def _checked(row: Schedule, wait: Wait) -> Answer:
     try:
-        return check_data(row, wait, last_check=row.waiting["signature"])
+        return check_data(row, wait, last_check=(row.waiting or {})["signature"])
     except Exception:  # the deadline holds, whatever the source raises
         log.exception("the data of schedule %s was not checked; the next call tries again", row.pk)
         return Answer("The check failed; the log of the worker has the reason.")
@@ -315,7 +320,7 @@ def _checked(row: Schedule, wait: Wait) -> Answer:
 def _after_check(seen: Schedule, wait: Wait, answer: Answer, now: datetime) -> list[LoadRun]:
     """Start, skip or go on waiting after a check. Return nothing if another process handled the check meanwhile."""
     row = Schedule.objects.select_for_update().filter(pk=seen.pk, active=True).first()
-    if row is None or (row.waiting, row.wait) != (seen.waiting, seen.wait):
+    if row is None or row.waiting is None or (row.waiting, row.wait) != (seen.waiting, seen.wait):
         return []
     due = datetime.fromisoformat(row.waiting["due"])
     active = _active_run(row) if answer.fulfilled else None
@@ -374,6 +379,7 @@ def _start(
         existing = LoadRun.objects.filter(run_id=run_id).first() if run_id else None
         wanted = _load_request(schedule)
         if run_id is None:  # requested by a user, who sees the refusal
+            assert wanted.scope is not None
             wanted = replace(wanted, check=partial(plan_load, wanted.scope), reason=reason)
         requested = (
             [RequestedRun(existing)]

@@ -95,7 +95,7 @@ def _csv(path: Path, options: dict[str, Any] | None, rows: int) -> Sample:
     names, records, whole = read_csv(path, csv_options, rows)
     _check_width(path, names)
     values = [list(column) for column in zip(*records, strict=True)] or [[] for _ in names]
-    notes = ()
+    notes: tuple[str, ...] = ()
     if len(names) == 1 and any(sign in names[0] for sign in ";\t|,"):
         notes = ("The file has one column only, and its name has a sign in it that may be the delimiter.",)
     columns = _columns_of_texts(names, values, csv_options)

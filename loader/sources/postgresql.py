@@ -66,21 +66,30 @@ _KINDS = {"v": "view", "m": "materialized view", "f": "foreign table", "p": "par
 def reach_postgresql(system: System) -> ConnectionResult:
     """Return the result of a connection test: server, user, encryption, and the number of tables that may be read."""
     with connected(system) as connection:
-        version, user, secure = connection.execute(
-            "SELECT current_setting('server_version'), current_user, "
-            "coalesce((SELECT ssl FROM pg_catalog.pg_stat_ssl WHERE pid = pg_backend_pid()), false)"
-        ).fetchone()
-        (tables,) = connection.execute(_COUNT, {"search": ""}).fetchone()
+        version, user, secure = _row_of(
+            connection.execute(
+                "SELECT current_setting('server_version'), current_user, "
+                "coalesce((SELECT ssl FROM pg_catalog.pg_stat_ssl WHERE pid = pg_backend_pid()), false)"
+            )
+        )
+        (tables,) = _row_of(connection.execute(_COUNT, {"search": ""}))
     return connection_result(
         database_of(system), server=f"PostgreSQL {version}", user=user, tables=tables, is_encrypted=secure
     )
+
+
+def _row_of(cursor: psycopg.Cursor[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Return the row of a query that has exactly one."""
+    row = cursor.fetchone()
+    assert row is not None
+    return row
 
 
 def list_postgresql(system: System, *, search: str = "", start: int = 0, count: int = 50) -> Listing:
     """Return one page of the readable tables and views, sorted by name. Row counts are the database's estimates."""
     parameters = {"search": search.strip(), "start": start, "count": count}
     with connected(system) as connection:
-        (total,) = connection.execute(_COUNT, parameters).fetchone()
+        (total,) = _row_of(connection.execute(_COUNT, parameters))
         rows = connection.execute(_LIST, parameters).fetchall()
     return Listing(
         tuple(
@@ -132,7 +141,7 @@ def count_rows(source: SourceDataset, *, at_most: int, newer: str = "", since: d
     with connected(source.system) as connection:
         connection.execute("SET TIME ZONE 'UTC'")
         try:
-            (rows,) = connection.execute(count).fetchone()
+            (rows,) = _row_of(connection.execute(count))
         except (psycopg.errors.UndefinedTable, psycopg.errors.UndefinedColumn) as error:
             raise Refusal("MISSING_TABLE", f"{source}: {_first_line(error)}", hint="Correct the source.") from error
     return rows

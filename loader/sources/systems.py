@@ -33,8 +33,11 @@ def discover(system: System, *, search: str = "", start: int = 0, count: int = 5
     """Return one page of the system's files, tables or topics whose name has ``search`` in it."""
     if system.kind == System.Kind.FILES:
         folder = folder_of(system)
-        page = {"search": search, "start": start, "count": count}
-        return within(SECONDS, str(folder), lambda: files.list_folder(folder, source_roots(), **page))
+        return within(
+            SECONDS,
+            str(folder),
+            lambda: files.list_folder(folder, source_roots(), search=search, start=start, count=count),
+        )
     return _SYSTEMS[system.kind][1](system, search=search, start=start, count=count)
 
 

@@ -101,8 +101,16 @@ def sample_topic(system: System, location: str, options: dict[str, Any] | None) 
         if unread := next((encoding.shown for encoding in by_schema if encoding.kind == UNREAD), None):
             columns[-1] = replace(columns[-1], problem=f"{unread} is not read")
         values.append(texts)
-    key = {"key": _message_key(messages, names), "key_evidence": "the key of the messages"}
-    result = sampled(columns, values, whole=len(first) < ROWS, typed=False, where=location, options=options, **key)
+    result = sampled(
+        columns,
+        values,
+        whole=len(first) < ROWS,
+        typed=False,
+        where=location,
+        options=options,
+        key=tuple(_message_key(messages, names)),
+        key_evidence="the key of the messages",
+    )
     added = (*((OP, SEQUENCE) if envelope == DEBEZIUM else ()), KEY, PARTITION, OFFSET, TIMESTAMP)
     named = tuple(SampledColumn(name, parse(MESSAGE_COLUMNS[name]), "the message itself has it") for name in added)
     more = tuple(tuple(text_of(entry[name]) for entry in about) for name in added)

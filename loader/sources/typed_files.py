@@ -67,9 +67,12 @@ def read_parquet(path: Path, rows: int = ROWS) -> TypedRows:
     with path.open("rb") as stored:
         read, count = next(read_columns(stored, path.name, names, rows), ([], 0))
     plain = {name: column.values for name, column in zip(names, read, strict=bool(read))}
+    values: list[list[Value]]
     values = [_values(plain[name]) if name in plain else [None] * count for name, _, _, _ in columns]
     problems = {name: _problem_of_years(array) for name, array in plain.items()}
-    described = [(*column, problem or problems.get(column[0], "")) for *column, problem in columns]
+    described = [
+        (name, shown, kind, problem or problems.get(name, "")) for name, shown, kind, problem in columns
+    ]
     return TypedRows(described, values, count == total)
 
 
@@ -110,7 +113,8 @@ def read_orc(path: Path, rows: int = ROWS) -> TypedRows:
         head = dataset.dataset(path, format="orc").scanner(batch_size=rows).head(rows)
     except (OSError, pa.ArrowException) as error:
         raise unreadable(path, error) from error
-    columns, values = [], []
+    columns: list[Described] = []
+    values: list[list[Value]] = []
     for field in schema:
         array = head[field.name].combine_chunks() if head.num_rows else pa.array([], field.type)
         try:

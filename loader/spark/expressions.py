@@ -199,7 +199,7 @@ def _from_text(text: Column, target: data_types.DataType, zone: str) -> Column:
         case data_types.INTEGER | data_types.BIGINT:
             return _integer(trimmed, data_types.spark_type(target))
         case data_types.DECIMAL:
-            return _decimal(trimmed, target.precision, target.scale)
+            return _decimal(trimmed, target.precision or 0, target.scale or 0)
         case data_types.FLOAT:
             return _float(trimmed)
         case data_types.BOOLEAN:

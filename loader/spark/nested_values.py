@@ -1,6 +1,7 @@
 """Dates and timestamps, at the top or inside of nested values: their years, and their exact text in JSON."""
 
 from collections.abc import Callable
+from typing import cast
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -56,7 +57,8 @@ def _has(value: Column, source: T.DataType, test: _Test) -> Column | None:
         case T.ArrayType():
             if _has(value, source.elementType, test) is None:
                 return None
-            conditions = [F.exists(value, lambda part: _has(part, source.elementType, test))]
+            # Not None: whether a part can fulfil the test depends on its type only.
+            conditions = [F.exists(value, lambda part: cast("Column", _has(part, source.elementType, test)))]
         case T.MapType():
             keys, values = T.ArrayType(source.keyType), T.ArrayType(source.valueType)
             conditions = [_has(F.map_keys(value), keys, test), _has(F.map_values(value), values, test)]

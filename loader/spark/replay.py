@@ -279,7 +279,7 @@ class SparkEngine:
             inputs=(),
             entity_key=entity_key_components(state),
             row_hash=tuple(part for part in row_hash_components(state) if part.column in present),
-            policy=state.history_policy,
+            policy=state.history_choices,
             sequence=sequence,
         )
 

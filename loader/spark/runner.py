@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -135,7 +136,8 @@ class Runner:
 
     def watch_java(self) -> None:
         """End the runner as soon as its Java process has ended."""
-        how, hint = cause_of_death(SparkContext._gateway.proc.wait())
+        gateway: Any = SparkContext._gateway  # Any: py4j has no types
+        how, hint = cause_of_death(gateway.proc.wait())
         remedy = "Then run again under the same ID: finished parts are not repeated."
         self._end_process(Refusal("SPARK_GONE", f"Spark's Java process {how}", hint=f"{hint} {remedy}".strip()))
 

@@ -225,7 +225,8 @@ def fit_shuffles(session: SparkSession) -> SparkSession:
     that does not depend on the table's size.
     """
     context = session.sparkContext
-    if spark_settings.is_cluster(context.master) and not context._conf.contains(spark_settings.SHUFFLE_PARTITIONS):
+    is_cluster = spark_settings.is_cluster(context.master or "")
+    if is_cluster and not context._conf.contains(spark_settings.SHUFFLE_PARTITIONS):
         cores = max(2, context.defaultParallelism)
         session.conf.set(spark_settings.SHUFFLE_PARTITIONS, str(cores))
         session.conf.set(spark_settings.INITIAL_PARTITIONS, str(cores * spark_settings.INITIAL_PARTITIONS_OF_CORE))
@@ -288,7 +289,7 @@ def error_condition(failure: Exception) -> str:
     Unlike the message, neither has values of rows.
     """
     condition = failure.getCondition() if isinstance(failure, PySparkException) else None
-    if condition is None:
+    if condition is None or not isinstance(failure, PySparkException):
         return ""
     fragment = " ".join(next((context.fragment() for context in failure.getQueryContext()), "").split())[:500]
     return f"{condition}, at {fragment}" if fragment else condition

@@ -68,7 +68,7 @@ def rejected_rows(context: Any, row: DatasetRun) -> dict[str, Any]:
         "source": source,
         "can_quarantine": source is not None and source.options.get("faulty_rows") != QUARANTINE,
         "may_edit": may_edit,
-        "upload": reverse("source_upload", args=[source.key]) if is_uploadable else "",
+        "upload": reverse("source_upload", args=[source.key]) if source is not None and is_uploadable else "",
     }
 
 

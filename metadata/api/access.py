@@ -1,6 +1,6 @@
 """API of access: users with their permissions at a place, and permissions of a user by place."""
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from drf_spectacular.helpers import forced_singular_serializer
 from drf_spectacular.utils import extend_schema
@@ -14,6 +14,7 @@ from elevata.accounts import api as accounts
 from elevata.accounts.access import all_users
 from elevata.accounts.roles import Permission, Place
 from elevata.api.resources import Resource, permitted_to
+from elevata.web.requests import user_of
 from metadata.selectors import access as selectors
 
 _LABELS = {name: label for name, (label, _) in selectors.ACTIONS.items()}
@@ -80,7 +81,13 @@ class ReachSerializer(serializers.Serializer):
     manages = PermittedSerializer(source="manages.permitted", many=True)
 
 
-class HasAccess:
+if TYPE_CHECKING:
+    _Mixed = Resource
+else:
+    _Mixed = object
+
+
+class HasAccess(_Mixed):
     """Mixin of resources with a place: users with permissions there."""
 
     def known_parameters(self) -> frozenset[str]:
@@ -128,7 +135,7 @@ class OwnAccessViewSet(Resource, GenericViewSet):
     @extend_schema(operation_id="own_access", responses=forced_singular_serializer(ReachSerializer))
     def list(self, request: Request) -> Response:
         """Return your own permissions by place, with their roles."""
-        return Response(_reach(request.user.pk))
+        return Response(_reach(user_of(request).pk))
 
 
 def _reach(pk: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import copy
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import UUID
 
 from django.db.models import Model, Q, QuerySet
@@ -23,6 +23,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from elevata.api.requests import ChangeSerializer, StrictSerializer
+from elevata.api.resources import Editable
 from elevata.audit.services.change_log import writing
 from elevata.core.errors import MetadataError, Refusals
 from metadata.models import TargetColumn, TargetDataset
@@ -129,7 +130,9 @@ class SeenRow(StrictSerializer):
 class SeenNamedRow(SeenRow):
     """Row by its name, with the version that the caller read."""
 
-    key = serializers.CharField(max_length=200, help_text="The name that was seen.")
+    key = serializers.CharField(  # type: ignore[assignment]  # it replaces the field of the base
+        max_length=200, help_text="The name that was seen."
+    )
 
 
 class BulkRequest(ChangeSerializer):
@@ -139,7 +142,7 @@ class BulkRequest(ChangeSerializer):
         try:
             return super().to_internal_value(data)
         except serializers.ValidationError as invalid:
-            raise serializers.ValidationError(dict(_flat(invalid.detail))) from None
+            raise serializers.ValidationError(dict(_flat(_by_field(invalid)))) from None
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         sent = [row for name in (CREATE, UPDATE, DELETE) for row in attrs.get(name, ())]
@@ -159,6 +162,11 @@ def keys_named(given: Mapping[str, Any]) -> list[UUID | str]:
     return [row["key"] for name in (UPDATE, DELETE) for row in given.get(name, ())]
 
 
+def _by_field(invalid: serializers.ValidationError) -> Mapping[str, Any]:
+    """Return the errors of an object by field; those of the object itself have no name."""
+    return invalid.detail if isinstance(invalid.detail, dict) else {"": invalid.detail}
+
+
 def _flat(detail: Mapping[Any, Any], above: str = "") -> Iterator[tuple[str, Any]]:
     """Yield errors by their path: ``create.1.name``."""
     for name, errors in detail.items():
@@ -168,7 +176,7 @@ def _flat(detail: Mapping[Any, Any], above: str = "") -> Iterator[tuple[str, Any
             yield f"{above}{name}", errors
 
 
-def bulk_request(view: type[Bulk]) -> type[BulkRequest]:
+def bulk_request(view: Any) -> type[BulkRequest]:
     """Return the serializer of a view set's bulk requests, built from the serializers of its rows."""
     name, seen = view.queryset.model.__name__, SeenRow if view.known_by == KEY else SeenNamedRow
     fields: dict[str, Any] = {
@@ -191,21 +199,28 @@ def _row(name: str, serializer: type[ChangeSerializer], seen: type[StrictSeriali
 
 def _optional(field: serializers.Field) -> serializers.Field:
     """Return an optional copy of a field."""
-    optional = copy.deepcopy(field)
+    optional: Any = copy.deepcopy(field)  # Any: the stubs lack its arguments
     optional.required = False
     optional._kwargs = {**optional._kwargs, "required": False}
     return optional
 
 
 def _rows(serializer: type[StrictSerializer]) -> serializers.BaseSerializer:
-    return serializer(many=True, required=False, max_length=MOST_ROWS)
+    return serializer(many=True, required=False, max_length=MOST_ROWS)  # type: ignore[call-arg]  # of many
 
 
-class Bulk:
+if TYPE_CHECKING:
+    _Mixed = Editable
+else:
+    _Mixed = object
+
+
+class Bulk(_Mixed):
     """Mixin for editable view sets: bulk requests. ``known_by`` is the field that identifies a row."""
 
     known_by: ClassVar[str] = KEY
     bulk_serializer: ClassVar[type[BulkRequest]]
+    bulk: ClassVar[Any]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -221,7 +236,8 @@ class Bulk:
 
     def rows_named(self, given: Mapping[str, Any]) -> QuerySet:
         """Return the existing rows that a request changes or deletes."""
-        return self.queryset.model.objects.filter(**{f"{self.known_by}__in": keys_named(given)})
+        model = self.get_queryset().model
+        return model._default_manager.filter(**{f"{self.known_by}__in": keys_named(given)})
 
     def many(self, run: BulkRun, made: Sequence[Mapping[str, Any]], changed: Sequence[Mapping[str, Any]]) -> None:
         """Update and create rows one by one. A view set can override this with a service for many rows."""
@@ -296,7 +312,7 @@ class BulkRun:
         except MetadataError as refused:
             self.note(name, position, refused)
         except serializers.ValidationError as invalid:
-            for field, messages in invalid.detail.items():
+            for field, messages in _by_field(invalid).items():
                 self.note(name, position, MetadataError("invalid", " ".join(map(str, messages)), field))
 
     def answer(self) -> dict[str, Any]:
@@ -353,7 +369,7 @@ def _by_dataset(
 ) -> dict[TargetDataset, list[_PlacedEdit]]:
     edits: dict[TargetDataset, list[_PlacedEdit]] = defaultdict(list)
     for position, given in enumerate(changed):
-        column = run.seen(UPDATE, position, given)
+        column: Any = run.seen(UPDATE, position, given)  # a TargetColumn
         if column is not None:
             values = {name: value for name, value in given.items() if name not in ("key", "version")}
             edit = ColumnEdit(column.name, values, column, given["version"])

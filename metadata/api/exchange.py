@@ -42,7 +42,7 @@ class FileSerializer(StrictSerializer):
 
 
 class ImportRequestSerializer(ChangeSerializer):
-    files = FileSerializer(many=True, min_length=1, max_length=MOST_FILES)
+    files = FileSerializer(many=True, min_length=1, max_length=MOST_FILES)  # type: ignore[call-arg]  # of many
     check = serializers.BooleanField(default=False, help_text="Only say what would change; nothing is written.")
 
     def validate_files(self, files: list[dict[str, str]]) -> list[dict[str, str]]:
@@ -91,7 +91,7 @@ class MetadataViewSet(Resource, GenericViewSet):
     writes = permitted_to(Permission.CHANGE_METADATA)
     filter_backends = ()
     pagination_class = None
-    parameters = {"export": {"csv"}}
+    parameters = {"export": frozenset({"csv"})}
 
     @extend_schema(operation_id="metadata_export", parameters=[_CSV], responses=ExportSerializer)
     @action(detail=False)

@@ -193,7 +193,9 @@ class DatasetViewSet(views.DatasetViewSet):
 
     @extend_schema(responses=LineageSerializer, filters=False, parameters=[ReachRequest])
     @action(detail=True, pagination_class=None, filterset_class=None, filter_backends=())
-    def lineage(self, request: Request, key: UUID) -> Response:
+    def lineage(  # type: ignore[override]  # it replaces the action of the base
+        self, request: Request, key: UUID
+    ) -> Response:
         """Return the datasets upstream and downstream of a dataset, and their references."""
         query, graph = _query(ReachRequest, request), lineage(self.get_object())
         nodes = _within(graph, query["direction"], query["depth"])
@@ -279,9 +281,11 @@ class ReferenceChange(ChangeSerializer):
 
 class NewReference(ReferenceChange):
     child = serializers.SlugRelatedField(slug_field="key", queryset=TargetDataset.objects.select_related("schema"))
-    parent = serializers.SlugRelatedField(slug_field="key", queryset=TargetDataset.objects.select_related("schema"))
+    parent = serializers.SlugRelatedField(  # type: ignore[assignment]  # a field of the request
+        slug_field="key", queryset=TargetDataset.objects.select_related("schema")
+    )
     role_name = serializers.CharField(required=False, allow_blank=True, max_length=100)
-    pairs = PairSerializer(many=True, allow_empty=False, max_length=100)
+    pairs = PairSerializer(many=True, allow_empty=False, max_length=100)  # type: ignore[call-arg]  # of many
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """Return the attributes with pairs of active columns in place of pairs of names."""

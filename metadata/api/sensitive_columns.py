@@ -59,7 +59,7 @@ class SensitiveColumns(ReadOnly):
         ("list", "retrieve"), permitted_to(Permission.READ_SENSITIVE, Permission.MANAGE_USERS)
     )
 
-    def paginate_queryset(self, queryset: QuerySet) -> list[Any] | None:
+    def paginate_queryset(self, queryset: Any) -> list[Any] | None:
         page = super().paginate_queryset(queryset)
         return None if page is None else detailed(page)
 

@@ -84,7 +84,7 @@ class SourceColumnSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = SourceColumn
-        fields = (
+        fields: tuple[str, ...] = (
             "key",
             "name",
             "target_name",
@@ -115,7 +115,7 @@ class SourceDatasetListSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = SourceDataset
-        fields = (
+        fields: tuple[str, ...] = (
             "key",
             "system",
             "name",
@@ -166,12 +166,14 @@ class DatasetListSerializer(serializers.ModelSerializer):
     schema = serializers.CharField(source="schema.name", read_only=True)
     layer = serializers.CharField(source="schema.layer", read_only=True)
     history_of = serializers.UUIDField(source="history_of.key", read_only=True, default=None, allow_null=True)
-    source = serializers.UUIDField(source="generated_from.key", read_only=True, default=None, allow_null=True)
+    source = serializers.UUIDField(  # type: ignore[assignment]  # a field of the response
+        source="generated_from.key", read_only=True, default=None, allow_null=True
+    )
     column_count = serializers.IntegerField(read_only=True)
 
     class Meta:
         model = TargetDataset
-        fields = (
+        fields: tuple[str, ...] = (
             "key",
             "schema",
             "layer",
@@ -227,12 +229,14 @@ class ColumnSerializer(serializers.Serializer):
 
 class ReferenceSerializer(serializers.ModelSerializer):
     child = serializers.UUIDField(source="child.key", read_only=True)
-    parent = serializers.UUIDField(source="parent.key", read_only=True)
+    parent = serializers.UUIDField(  # type: ignore[assignment]  # a field of the response
+        source="parent.key", read_only=True
+    )
     pairs = serializers.SerializerMethodField()
 
     class Meta:
         model = Reference
-        fields = ("key", "child", "parent", "role_name", "unknown_parent", "active", "pairs")
+        fields: tuple[str, ...] = ("key", "child", "parent", "role_name", "unknown_parent", "active", "pairs")
 
     def get_pairs(self, reference: Reference) -> list[dict[str, str]]:
         return [
@@ -289,14 +293,14 @@ class DatasetSerializer(DatasetListSerializer):
     def get_inputs(self, dataset: TargetDataset) -> list[dict]:
         if dataset.history_of is not None:
             return [_read(dataset.history_of)]
-        return [_read(item.source or item.upstream) for item in dataset.inputs.all()]
+        return [_read(item.read_dataset) for item in dataset.inputs.all()]
 
     @extend_schema_field(ReferenceSerializer(many=True))
-    def get_references(self, dataset: TargetDataset) -> list[dict]:
+    def get_references(self, dataset: TargetDataset) -> Any:
         return ReferenceSerializer((dataset.history_of or dataset).references.all(), many=True).data
 
     @extend_schema_field(ReferenceSerializer(many=True))
-    def get_referenced_by(self, dataset: TargetDataset) -> list[dict]:
+    def get_referenced_by(self, dataset: TargetDataset) -> Any:
         return ReferenceSerializer((dataset.history_of or dataset).referenced_by.all(), many=True).data
 
 
@@ -321,7 +325,7 @@ def _shown(name: str, type_: str, purpose: str, column: TargetColumn | None) -> 
 
 
 def _input(item: ColumnInput) -> dict:
-    column = item.source_column or item.upstream_column
+    column = item.read_column
     return {"key": str(column.key), "name": column.name, "dataset": _read(column.dataset)}
 
 
@@ -383,7 +387,7 @@ class LineageEdgeSerializer(serializers.Serializer):
     start = serializers.UUIDField()
     end = serializers.UUIDField()
     kind = serializers.ChoiceField(choices=("input", "history", "reference"))
-    label = serializers.CharField(allow_blank=True)
+    label = serializers.CharField(allow_blank=True)  # type: ignore[assignment]  # a field of the response
 
 
 class LineageSerializer(serializers.Serializer):

@@ -3,7 +3,7 @@
 from typing import Any
 from uuid import UUID
 
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -226,10 +226,10 @@ class DatasetViewSet(HasAccess, Bulk, Lasting):
     def get_queryset(self) -> QuerySet[TargetDataset]:
         return target_datasets() if self.action in ("list", "lineage") else details()
 
-    def make(self, **given: Any) -> TargetDataset:
+    def make(self, *args: Any, **given: Any) -> Model:
         return super().make(**given | {"inputs": datasets_named(given.pop("inputs", []))})
 
-    def change(self, row: Any, expected_version: int, **given: Any) -> TargetDataset:
+    def change(self, row: Any, expected_version: int, **given: Any) -> Model:
         return super().change(row, expected_version, **{"quoted_name": False} | given)
 
     @extend_schema(request=InputsSerializer, responses=DatasetSerializer)

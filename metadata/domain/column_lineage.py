@@ -122,8 +122,8 @@ class ColumnLineage:
 def cycles(flows: Iterable[Flow]) -> list[tuple[str, ...]]:
     """Return one cycle of each group of ids that reach each other, in the order of their flows."""
     follow: dict[str, list[str]] = defaultdict(list)
-    for start, end in flows:
-        follow[start].append(end)
+    for start, successor in flows:
+        follow[start].append(successor)
     loops: list[tuple[str, ...]] = []
     done: set[str] = set()
     for start in list(follow):

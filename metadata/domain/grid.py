@@ -164,7 +164,7 @@ def read_block(text: str) -> list[list[str]]:
     at = 0
     while True:
         quoted = _QUOTED.match(text, at)
-        match = quoted or _PLAIN.match(text, at)
+        match = quoted or next(_PLAIN.finditer(text, at))
         lines[-1].append(quoted[1].replace('""', '"') if quoted else match[0])
         at = match.end()
         if at == len(text):
@@ -183,8 +183,8 @@ def lay_out(block: Sequence[Sequence[str]], *, names: Sequence[str], row: int, c
     the name cell, or has its heading), each line goes to the column of its name, and an unknown name is a new
     column. Raises PasteProblem for text that does not fit.
     """
-    headings = [_CALLED.get(text.strip().lower()) for text in block[0]]
-    named = len(headings) > 1 and all(headings)
+    headings = [heading for text in block[0] if (heading := _CALLED.get(text.strip().lower()))]
+    named = len(block[0]) > 1 and len(headings) == len(block[0])
     cells = headings if named else _from(cell)
     if len(set(cells)) != len(cells):
         raise PasteProblem("a heading stands there twice", 1)

@@ -12,7 +12,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, SqlglotError, TokenError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from elevata.core.errors import MetadataError
 from metadata.domain.sql import FUNCTIONS as SCALAR_FUNCTIONS
@@ -110,8 +110,8 @@ class Select:
 
     plain: str
     tokens: Sequence[Token]
-    tree: exp.Expression
-    nodes: Sequence[exp.Expression]
+    tree: exp.Expr
+    nodes: Sequence[exp.Expr]
 
 
 def read_select(text: str, allowed: Allowed = Allowed()) -> Select:
@@ -156,7 +156,7 @@ def _tokens(text: str) -> list[Token]:
         raise problem_at(text, len(text), "a quotation mark or a comment is not closed", invalid=True) from None
 
 
-def _tree(text: str, plain: str, tokens: Sequence[Token], dialect: str | type) -> exp.Expression:
+def _tree(text: str, plain: str, tokens: Sequence[Token], dialect: str | type) -> exp.Expr:
     reader = Dialect.get_or_raise(dialect)
     try:
         # Without comments, the tokens are those of the plain text.
@@ -186,7 +186,7 @@ def _without_comments(text: str, tokens: Sequence[Token]) -> str:
     return "".join(parts)
 
 
-def _alias_positions(nodes: Sequence[exp.Expression]) -> frozenset[int]:
+def _alias_positions(nodes: Sequence[exp.Expr]) -> frozenset[int]:
     """Return the positions of names of derived tables with a column list, which looks like a call."""
     aliases = (node for node in nodes if isinstance(node, exp.TableAlias) and node.args.get("columns") and node.this)
     return frozenset(alias.this.meta.get("start", -1) for alias in aliases)
@@ -219,7 +219,7 @@ def _check_call(text: str, token: Token, before: Token | None, allowed: Allowed)
         raise problem_at(text, token.start, f"the function {token.text} is not allowed")
 
 
-def _check_nodes(text: str, nodes: Sequence[exp.Expression], allowed: Allowed) -> None:
+def _check_nodes(text: str, nodes: Sequence[exp.Expr], allowed: Allowed) -> None:
     for node in nodes:
         if isinstance(node, _NOT_ALLOWED):
             raise problem_at(text, start_of(node), f"{node.key} is not allowed")
@@ -237,6 +237,6 @@ def _check_nodes(text: str, nodes: Sequence[exp.Expression], allowed: Allowed) -
                 raise problem_at(text, start_of(node), f"{further[0].replace('_', ' ')} of a table is not allowed")
 
 
-def start_of(node: exp.Expression) -> int:
+def start_of(node: exp.Expr) -> int:
     """Return the offset of the first name in a node, 0 if it has none."""
     return min((item.meta["start"] for item in node.find_all(exp.Identifier) if "start" in item.meta), default=0)

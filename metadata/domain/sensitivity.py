@@ -115,7 +115,9 @@ def reads_with_choices(
 class _Revealing(Generic[_Key]):
     """Rule that finds conditions which reveal more of a sensitive column than the rows that fulfil them."""
 
-    def __init__(self, sensitive: frozenset[_Key], reads: Mapping[_Key, Collection[_Key]], computed: frozenset) -> None:
+    def __init__(
+        self, sensitive: frozenset[_Key], reads: Mapping[_Key, Collection[_Key]], computed: frozenset[_Key]
+    ) -> None:
         self._found, self._reads, self._computed = sensitive, reads, computed
         self._mixed: dict[_Key, bool] = {}
         self._revealed: dict[Condition[_Key], frozenset[_Key]] = {}

@@ -11,7 +11,7 @@ from functools import lru_cache
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from elevata.core.errors import MetadataError
 from metadata.domain.types import VARIABLE
@@ -200,9 +200,10 @@ def conditions_in(text: str) -> tuple[frozenset[str], ...]:
     return tuple(frozenset(column.name.lower() for column in part.find_all(exp.Column)) for part in conjuncts(tree))
 
 
-def conjuncts(node: exp.Expression | None) -> list[exp.Expression]:
+def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
     """Return the conditions that AND combines, without parentheses around them."""
-    pending, parts = [node] if node is not None else [], []
+    pending = [node] if node is not None else []
+    parts: list[exp.Expr] = []
     while pending:
         part = pending.pop().unnest()
         if isinstance(part, exp.And):
@@ -295,7 +296,7 @@ def clock_message(text: str) -> str:
     return f"{text} is not allowed: it differs from run to run; {{{{ load_timestamp }}}} does not"
 
 
-def problem_of_length(node: exp.Expression) -> str:
+def problem_of_length(node: exp.Expr) -> str:
     """Return why a function that makes a text of a given length is refused; empty for anything else.
 
     A length or format is constant or depends on a column, and nested repetitions make at most MAX_TEXT characters of
@@ -316,11 +317,12 @@ def problem_of_length(node: exp.Expression) -> str:
     return f"{name} makes a text of more than {MAX_TEXT} characters" if is_longer else ""
 
 
-def _text_function(node: exp.Expression) -> tuple[str, exp.Expression | None]:
+def _text_function(node: exp.Expr) -> tuple[str, exp.Expr | None]:
     """Return the name of a function that makes a text, and its length or format; None for other nodes.
 
     The functions of models are parsed with their names as written, others as sqlglot's own nodes.
     """
+    arguments: Sequence[exp.Expr]
     if isinstance(node, exp.Anonymous):
         name, arguments = node.name.lower(), node.expressions
     elif isinstance(node, exp.Repeat | exp.Pad | exp.Format):
@@ -331,7 +333,7 @@ def _text_function(node: exp.Expression) -> tuple[str, exp.Expression | None]:
     return name, arguments[place] if place < len(arguments) else None
 
 
-def _characters(node: exp.Expression) -> int:
+def _characters(node: exp.Expr) -> int:
     """Return how many characters the functions with a constant length make of one character."""
     name, given = _text_function(node)
     length = int(given.name) if isinstance(given, exp.Literal) and given.name.isdigit() else 1
@@ -344,7 +346,7 @@ def _refuse_clock(text: str, field: str) -> None:
     raise ExpressionProblem(clock_message(text), field)
 
 
-def _check_tree(root: exp.Expression, markers: set[str], field: str) -> tuple[str, ...]:
+def _check_tree(root: exp.Expr, markers: set[str], field: str) -> tuple[str, ...]:
     columns: list[str] = []
     for node in root.walk(bfs=False):
         if isinstance(node, _FORBIDDEN) or not isinstance(node, _ALLOWED):
@@ -363,7 +365,7 @@ def _check_tree(root: exp.Expression, markers: set[str], field: str) -> tuple[st
     return tuple(columns)
 
 
-def _called(node: exp.Expression) -> str:
+def _called(node: exp.Expr) -> str:
     if isinstance(node, exp.Query | exp.SubqueryPredicate):
         return "a subquery"
     if isinstance(node, exp.AggFunc):

@@ -3,7 +3,9 @@
 A state contains everything that affects execution, but no users or times.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from metadata.domain.exposures import is_web_address
 from metadata.domain.quality.unknown_parents import KEEP
@@ -51,7 +53,7 @@ class CheckState:
     name: str
     kind: str
     severity: str
-    arguments: dict = field(default_factory=dict)
+    arguments: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -114,15 +116,22 @@ class DatasetState:
     history_key: str | None = None
     filter: str | None = None
     inputs: tuple[str, ...] = ()
-    history_policy: dict = field(default_factory=dict)
+    history_policy: dict[str, Any] | str = field(default_factory=dict)
     references: tuple[ReferenceState, ...] = ()
     hash_version: int = 1
-    load_policy: dict | str | None = None
+    load_policy: Mapping[str, Any] | str | None = None
     select: str | None = None
-    increment: dict = field(default_factory=dict)
+    increment: dict[str, Any] = field(default_factory=dict)
     contract: ContractState | None = None
     exposures: tuple[ExposureState, ...] = ()
     rules_recorded: bool = True
+
+    @property
+    def history_choices(self) -> dict[str, Any]:
+        """Return the history policy as an object. Raise ValueError for another policy, which state files may have."""
+        if isinstance(self.history_policy, str):
+            raise ValueError(f"{self.qualified_name}: the history policy is a text")
+        return dict(self.history_policy)
 
     @property
     def qualified_name(self) -> str:

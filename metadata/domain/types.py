@@ -86,6 +86,11 @@ class DataType:
         elif self.precision is not None or self.scale is not None:
             raise TypeProblem(f"only decimal has precision and scale, {self.name} has not")
 
+    @property
+    def whole_digits(self) -> int:
+        """Return the number of digits of a decimal before its point; 0 for other types."""
+        return (self.precision or 0) - (self.scale or 0)
+
     def __str__(self) -> str:
         if self.length is not None:
             return f"{self.name}({self.length})"

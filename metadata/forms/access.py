@@ -7,6 +7,7 @@ from django.conf import settings
 
 from elevata.accounts.forms import GrantForm
 from elevata.accounts.roles import LAYERS
+from elevata.web.forms import set_choices
 from metadata.models import System, TargetDataset, TargetSchema
 
 
@@ -37,5 +38,5 @@ class GrantHereForm(GrantForm):
 
     def __init__(self, *args: Any, row: System | TargetSchema | TargetDataset, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.fields["place"].choices = places_here(row)
+        set_choices(self, "place", places_here(row))
         self.fields["place"].help_text = "The role applies to everything there."

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.conf import settings
@@ -78,7 +78,13 @@ def sensitivity_field() -> forms.ChoiceField:
     )
 
 
-class DescribedApart:
+if TYPE_CHECKING:
+    _Mixed = forms.Form
+else:
+    _Mixed = object
+
+
+class DescribedApart(_Mixed):
     """Fields of a form in two groups: those that a row needs, and its description."""
 
     _DESCRIBED = ("description", "owner", "tags")

@@ -8,7 +8,7 @@ from django import forms
 from elevata.audit.selectors import values_before
 from elevata.core.errors import MetadataError, as_sentence
 from elevata.core.lengths import MAX_TYPE
-from elevata.web.forms import MONO, DescribedFields, EditForm, ReasonField, TextField
+from elevata.web.forms import MONO, DescribedFields, EditForm, ReasonField, TextField, set_choices
 from metadata.domain.grid import read_cell, role_choices, role_text
 from metadata.domain.types import NAMES
 from metadata.forms.base import QuotedName, sensitivity_field
@@ -78,11 +78,15 @@ class ColumnFields(DescribedFields):
         """Set the choices for a column of this dataset."""
         keys = dataset.columns.filter(active=True, role=TargetColumn.Role.BUSINESS_KEY)
         places = max([column.key_ordinal or 0 for column in keys], default=0) + 1
-        self.fields["role"].choices = [(text, text) for text in role_choices(places)]
+        set_choices(self, "role", [(text, text) for text in role_choices(places)])
         self._readable = readable(dataset)
-        self.fields["inputs"].choices = [
-            (str(name), [(str(column.key), column.name) for column in columns]) for name, columns in self._readable
-        ]
+        set_choices(
+            self,
+            "inputs",
+            [
+                (str(name), [(str(column.key), column.name) for column in columns]) for name, columns in self._readable
+            ],
+        )
 
     def values_given(self, given: dict[str, Any]) -> dict[str, Any]:
         """Return a column's values from the form's: a role includes the position in the key, inputs are rows."""
@@ -109,14 +113,15 @@ class ColumnForm(ColumnFields, EditForm):
     @classmethod
     def values(cls, row: TargetColumn) -> dict[str, Any]:
         plain = {name: getattr(row, name) for name in ROWS if name not in ("type", "role", "inputs")}
-        reads = [str((item.source_column or item.upstream_column).key) for item in row.inputs.all()]
+        reads = [str(item.read_column.key) for item in row.inputs.all()]
         return {**plain, "type": str(row.type), "role": role_text(row.role, row.key_ordinal), "inputs": reads}
 
     @classmethod
     def values_before(cls, row: TargetColumn, seen: int) -> dict[str, Any]:
         """Return the values of fields in the column's version ``seen``, if they differ from the current ones."""
         logged = values_before(row, seen)
-        empty = {"tags": [], "nullable": False, "pii": False}
+        empty: dict[str, Any] = {"tags": [], "nullable": False, "pii": False}
+        before: dict[str, Any]
         before = {name: value if value is not None else empty.get(name, "") for name, value in logged.items()}
         if before.keys() & {"role", "key_ordinal"}:
             place = logged.get("key_ordinal") if "key_ordinal" in logged else row.key_ordinal
@@ -177,5 +182,5 @@ class VerbForm(EditForm):
 def readable(dataset: TargetDataset) -> list[tuple[Any, list[SourceColumn | TargetColumn]]]:
     """Return the columns that a dataset's columns may read: its inputs, each with its active columns."""
     items = dataset.inputs.select_related("source__system", "upstream__schema")
-    datasets: Iterable[Any] = [item.source or item.upstream for item in items]
+    datasets: Iterable[Any] = [item.read_dataset for item in items]
     return [(row, list(row.columns.filter(active=True).order_by("ordinal", "id"))) for row in datasets]

@@ -1,12 +1,12 @@
 """Forms for schemas, datasets, their inputs and references."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from django import forms
 from django.db.models import QuerySet
 
-from elevata.core.errors import MetadataError, as_sentence
+from elevata.core.errors import ProductError, as_sentence
 from elevata.web.forms import MONO, DescribedFields, EditForm, ProductForm, ReasonField, TextField
 from metadata.domain import naming
 from metadata.domain.quality import unknown_parents
@@ -25,7 +25,7 @@ class DatasetNamesField(TextField):
     def __init__(self, **options: Any) -> None:
         super().__init__(required=False, widget=forms.Textarea(attrs={"rows": 4, **MONO}), **options)
 
-    def to_python(self, value: Any) -> list[str]:
+    def to_python(self, value: Any) -> Any:
         lines = value if isinstance(value, list) else (value or "").replace("\r", "\n").split("\n")
         return list(dict.fromkeys(line.strip() for line in lines if line.strip()))
 
@@ -56,10 +56,13 @@ class DatasetFields(DescribedFields):
 
 
 class DatasetForm(DatasetFields, EditForm):
-    seen = ("description", "owner", "tags", "sensitivity", "materialization", "historize", "filter")
-    field_order = (*seen, "version")
+    seen: tuple[str, ...] = (
+        *("description", "owner", "tags", "sensitivity"),
+        *("materialization", "historize", "filter"),
+    )
+    field_order: Iterable[str] | None = (*seen, "version")
 
-    def add_problem(self, problem: MetadataError) -> None:
+    def add_problem(self, problem: ProductError) -> None:
         """Show errors of the history policy at the field that turns history on."""
         if problem.field.startswith("history_policy"):
             self.add_error("historize", as_sentence(f"history policy: {problem.message}"))
@@ -70,7 +73,7 @@ class DatasetForm(DatasetFields, EditForm):
 class NoHistoryDatasetForm(DatasetForm):
     """Form of a dataset in a layer without history."""
 
-    historize = None
+    historize = None  # type: ignore[assignment]  # leaves the field out
     seen = tuple(name for name in DatasetForm.seen if name != "historize")
     field_order = (*seen, "version")
 
@@ -153,7 +156,7 @@ class NewDatasetForm(DatasetFields, QuotedName):
         return datasets_called(self.cleaned_data["inputs"])
 
     def clean(self) -> dict[str, Any]:
-        cleaned = super().clean()
+        cleaned = super().clean() or {}
         if cleaned.get("take_columns") and not cleaned.get("inputs") and "inputs" not in self.errors:
             self.add_error("inputs", "Enter the inputs to copy columns from.")
         return cleaned
@@ -212,7 +215,7 @@ class InputsForm(EditForm):
 def inputs_of(dataset: TargetDataset) -> list[SourceDataset | TargetDataset]:
     """Return a dataset's inputs, in order."""
     items = dataset.inputs.select_related("source__system", "upstream__schema")
-    return [item.source or item.upstream for item in items]
+    return [item.read_dataset for item in items]
 
 
 def datasets_called(
@@ -228,7 +231,7 @@ def datasets_called(
     missing = [name for name, row in rows.items() if row is None]
     if missing:
         raise forms.ValidationError([f"There is no dataset or source {name!r}.{_like(name)}" for name in missing])
-    return list(dict.fromkeys(rows.values()))
+    return list(dict.fromkeys(row for row in rows.values() if row is not None))
 
 
 class SchemaFields(DescribedFields):

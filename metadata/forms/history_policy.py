@@ -5,8 +5,8 @@ from typing import Any
 
 from django import forms
 
-from elevata.core.errors import MetadataError, as_sentence
-from elevata.web.forms import MONO, EditForm
+from elevata.core.errors import MetadataError, ProductError, as_sentence
+from elevata.web.forms import MONO, EditForm, set_choices
 from metadata.domain.history.history_policy import LOAD_TIME, NONE, STATES, TIME_TYPES, HistoryPolicy
 from metadata.domain.history.history_policy_labels import CHOICES, Chosen, described_policy, not_applying
 from metadata.domain.types import BIGINT, BOOLEAN, INTEGER, STRING, DataType
@@ -152,7 +152,7 @@ class PolicyForm(EditForm):
         written, labels = policy.to_dict(), dict(policy.state_labels)
         by_input = {name: written.get(name, "") for name in ("deletes", "profile")}
         plain = {name: getattr(policy, name) for name in (*_PLAIN, *_TRACKED, *_STORED) if name not in by_input}
-        lists = {"track": list(policy.track or ()), "views": list(policy.views)}
+        lists: dict[str, Any] = {"track": list(policy.track or ()), "views": list(policy.views)}
         lists |= {"rank": ", ".join(policy.rank or ()), "rank_by": policy.rank_by}
         texts = {
             name: plain[name] or "" for name in ("op", "delete_flag", "open_end", "null_string", "unmodified_string")
@@ -185,7 +185,7 @@ class PolicyForm(EditForm):
         return [shown_group(self, title, names, unused) for title, names in _GROUPS]
 
     def clean(self) -> dict[str, Any]:
-        cleaned = super().clean()
+        cleaned = super().clean() or {}
         if any(name in self.errors for name in self.seen):
             return cleaned
         labels = {word: cleaned[_LABEL + word] for word in STATES}
@@ -205,7 +205,7 @@ class PolicyForm(EditForm):
         delivered = input_column_names(self._dataset) if policy.delivered_only else ()
         policy.check_described(self.types, self.business_key, delivered)
 
-    def add_problem(self, problem: MetadataError) -> None:
+    def add_problem(self, problem: ProductError) -> None:
         """Show an error at its field: ``history_policy.late`` at late, ``….state_labels.new`` at the label of new."""
         _, _, place = problem.field.partition("history_policy.")
         if place.startswith("state_labels"):
@@ -234,16 +234,17 @@ class PolicyForm(EditForm):
         times = [(LOAD_TIME, "the load"), *_offered(dates), files]
         operations = [("", "none"), *_offered(texts), *delivered[STRING]]
         deletes = [("", "none"), *_offered(flags), *delivered[BOOLEAN]]
-        self.fields["time"].choices = _with(times, [stored.time])
-        self.fields["op"].choices = _with(operations, [stored.op] if stored.op else [])
-        self.fields["delete_flag"].choices = _with(deletes, [stored.delete_flag] if stored.delete_flag else [])
-        self.fields["track"].choices = _with(_offered(kept), stored.track or ())
+        set_choices(self, "time", _with(times, [stored.time]))
+        set_choices(self, "op", _with(operations, [stored.op] if stored.op else []))
+        set_choices(self, "delete_flag", _with(deletes, [stored.delete_flag] if stored.delete_flag else []))
+        set_choices(self, "track", _with(_offered(kept), stored.track or ()))
 
     def _delivered(self, *types: str) -> dict[str, list[tuple[str, str]]]:
         """Return the columns of the dataset's inputs that the dataset does not have, by type."""
-        known, by_type = {name.lower() for name in self.types}, {type_: {} for type_ in types}
+        known = {name.lower() for name in self.types}
+        by_type: dict[str, dict[str, str]] = {type_: {} for type_ in types}
         for item in self._dataset.inputs.select_related("source", "upstream"):
-            for column in (item.source or item.upstream).columns.filter(active=True, data_type__in=types):
+            for column in item.read_dataset.columns.filter(active=True, data_type__in=types):
                 if column.name.lower() not in known:
                     by_type[column.data_type].setdefault(column.name, f"{column.name} (of its input)")
         return {type_: list(columns.items()) for type_, columns in by_type.items()}

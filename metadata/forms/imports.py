@@ -24,7 +24,12 @@ _PARSING_OPTIONS = (
 _ENDPOINT_OPTIONS = options_of(REST)
 
 
-class ReadingForm(option_fields(_OPTIONS[name] for name in _PARSING_OPTIONS), ProductForm):
+# Any: their fields follow from the options.
+_ParsingFields: Any = option_fields(_OPTIONS[name] for name in _PARSING_OPTIONS)
+_EndpointFields: Any = option_fields(_ENDPOINT_OPTIONS.values(), (REST,))
+
+
+class ReadingForm(_ParsingFields, ProductForm):
     """Reading options of a file. Sent by GET, so the page's address contains them."""
 
     field_order = ("location", "format", "delimiter", "no_header", *_PARSING_OPTIONS)
@@ -63,7 +68,7 @@ class ReadingForm(option_fields(_OPTIONS[name] for name in _PARSING_OPTIONS), Pr
         return cls(initial=texts | {"location": location, "format": format_name, "no_header": no_header})
 
 
-class EndpointForm(option_fields(_ENDPOINT_OPTIONS.values(), (REST,)), ProductForm):
+class EndpointForm(_EndpointFields, ProductForm):
     """Reading options of an endpoint of a REST API. Sent by GET like those of a file."""
 
     field_order = ("location", "format", *_ENDPOINT_OPTIONS)

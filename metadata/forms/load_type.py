@@ -5,8 +5,8 @@ from typing import Any
 
 from django import forms
 
-from elevata.core.errors import MetadataError, as_sentence
-from elevata.web.forms import ProductForm
+from elevata.core.errors import MetadataError, ProductError, as_sentence
+from elevata.web.forms import ProductForm, set_choices
 from metadata.domain.history.history_policy import APPEND, BATCH_FILES, LOAD_TIME, SNAPSHOT, TIME_TYPES, HistoryPolicy
 from metadata.domain.history.history_policy_labels import CHOICES, Chosen, not_applying
 from metadata.domain.history.load_types import LoadType, load_type
@@ -53,15 +53,15 @@ class LoadTypeForm(ProductForm):
         self.policy: dict[str, Any] = {}
         times = [(name, f"{name} ({type_})") for name, type_ in columns.items() if type_.name in TIME_TYPES]
         texts = [(name, name) for name, type_ in columns.items() if type_.name == STRING]
-        self.fields["time"].choices = [(LOAD_TIME, "the load"), *times]
-        self.fields["op"].choices = [("", "none"), *texts]
+        set_choices(self, "time", [(LOAD_TIME, "the load"), *times])
+        set_choices(self, "op", [("", "none"), *texts])
         if not keyed:
             # Disabled fields have their initial value, so none may come from a suggestion for rows with a key.
             self.initial = {"input": APPEND, "historize": False}
             for name in ("historize", "time", "op"):
                 self.fields[name].disabled = True
-            choices = self.fields["input"].choices
-            self.fields["input"].choices = [choice for choice in choices if choice[0] in _WITHOUT_KEY]
+            shown: Any = self.fields["input"]  # a field of choices
+            set_choices(self, "input", [choice for choice in shown.choices if choice[0] in _WITHOUT_KEY])
         self.fields["input"].widget.attrs["class"] = "form-check-input"
 
     def group(self) -> Group:
@@ -74,7 +74,7 @@ class LoadTypeForm(ProductForm):
         return load_type(HistoryPolicy.from_dict(self.policy), historize=self.cleaned_data["historize"])
 
     def clean(self) -> dict[str, Any]:
-        cleaned = super().clean()
+        cleaned = super().clean() or {}
         if not self.errors:
             unused = not_applying(Chosen(cleaned["input"], time=cleaned["time"], historize=cleaned["historize"]))
             cleaned["historize"] = cleaned["historize"] and "historize" not in unused
@@ -85,7 +85,7 @@ class LoadTypeForm(ProductForm):
                 self.add_problem(problem)
         return cleaned
 
-    def add_problem(self, problem: MetadataError) -> None:
+    def add_problem(self, problem: ProductError) -> None:
         """Show an error of the policy at the field of its part: ``history_policy.time`` at time."""
         part = problem.field.partition("history_policy.")[2]
         if part in self.fields:

@@ -42,7 +42,7 @@ class FilesField(forms.FileField):
 class MetadataImportForm(ProductForm):
     """Files to import, and the reason."""
 
-    files = FilesField(
+    files = FilesField(  # type: ignore[assignment]  # a field of the form
         widget=FilesInput(
             attrs={
                 "multiple": True,

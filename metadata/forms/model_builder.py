@@ -92,16 +92,17 @@ class BuilderState:
                 column.function = data.get(f"function-{column.value}", "")
         rows = zip(*(data.getlist(f"where-{name}") for name in ("column", "operator", "value")), strict=False)
         state.conditions = [ConditionRow(*row) for row in rows if row[0]]
-        if data.get("add", "").strip():
-            state.add(data["add"].strip())
+        if added := str(data.get("add", "")).strip():
+            state.add(added)
         return state
 
     @classmethod
     def from_build(cls, build: Build) -> "BuilderState":
         state = cls()
         picks = {(pick.alias.lower(), pick.column.lower()): pick for pick in build.picks}
-        for source in (build, *build.joins):
-            state.add(source.dataset, source.alias)
+        state.add(build.dataset, build.alias)
+        for joined in build.joins:
+            state.add(joined.dataset, joined.alias)
         for chosen, join in zip(state.chosen[1:], build.joins, strict=False):
             chosen.kind = join.kind
             chosen.join = _BETWEEN.join((join.own, join.other, join.column))

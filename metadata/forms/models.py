@@ -5,7 +5,7 @@ from typing import Any
 
 from django import forms
 
-from elevata.core.errors import MetadataError, as_sentence
+from elevata.core.errors import ProductError, as_sentence
 from elevata.web.forms import MONO, DescribedFields, EditForm, TagsField, TextField
 from metadata.domain.models.increment import CHANGED_KEYS, KEY, KINDS, WINDOW
 from metadata.domain.select_check import MAX_LENGTH
@@ -19,11 +19,12 @@ _INCREMENT = ("increment_by", "increment_column", "increment_days", "increment_i
 class KeyPairsField(TextField):
     """Pairs of column names, one ``input = model`` per line, as a dict."""
 
-    def to_python(self, value: Any) -> dict[str, str]:
+    def to_python(self, value: Any) -> Any:
         if isinstance(value, dict):
             return value
         lines = [line for line in (value or "").replace("\r", "\n").split("\n") if line.strip()]
-        pairs = [tuple(part.strip() for part in line.partition("=")[::2]) for line in lines]
+        sides = (line.partition("=") for line in lines)
+        pairs = [(name.strip(), own.strip()) for name, _, own in sides]
         if not all(all(pair) for pair in pairs):
             raise forms.ValidationError("Write column of the input = column of the model, one pair per line.")
         return dict(pairs)
@@ -148,7 +149,7 @@ class ModelForm(ModelFields, QuotedName, EditForm):
             changed["increment"] = self.increment()
         return changed
 
-    def add_problem(self, problem: MetadataError) -> None:
+    def add_problem(self, problem: ProductError) -> None:
         _add_problem(self, super(), problem)
 
 
@@ -174,11 +175,11 @@ class NewModelForm(ModelFields, QuotedName):
         plain = {name: value for name, value in self.cleaned_data.items() if name not in _INCREMENT}
         return plain | {"increment": self.increment()}
 
-    def add_problem(self, problem: MetadataError) -> None:
+    def add_problem(self, problem: ProductError) -> None:
         _add_problem(self, super(), problem)
 
 
-def _add_problem(form: forms.Form, base: Any, problem: MetadataError) -> None:
+def _add_problem(form: forms.Form, base: Any, problem: ProductError) -> None:
     """Show errors of the history policy at the field that turns history on."""
     if problem.code == "no_business_key":
         form.add_error("business_key", as_sentence(problem.message))

@@ -4,7 +4,7 @@ from typing import Any
 
 from django import forms
 
-from elevata.web.forms import MONO, EditForm, ProductForm, ReasonField, TagsField, TextField
+from elevata.web.forms import MONO, EditForm, ProductForm, ReasonField, TagsField, TextField, set_choices
 from metadata.domain.quality import check_kinds
 from metadata.domain.quality.check_kinds import AGGREGATES, KINDS, QUARANTINE, SEVERITIES
 from metadata.models import QualityCheck, TargetDataset, TargetSchema
@@ -15,7 +15,7 @@ _COMMON = ("name", "severity", "description")
 class LinesField(TextField):
     """Field of one text a line, whose value is a list."""
 
-    def to_python(self, value: Any) -> list[str]:
+    def to_python(self, value: Any) -> Any:
         lines = value if isinstance(value, list) else super().to_python(value).split("\n")
         return [line for line in lines if line.strip()]
 
@@ -98,12 +98,16 @@ class CheckFields(forms.Form):
             if name not in definition.arguments:
                 del self.fields[name]
         may_keep_aside = definition.finds_rows and dataset.schema.layer != TargetSchema.Layer.RAW
-        self.fields["severity"].choices = [
-            (value, label) for value, label in SEVERITIES.items() if value != QUARANTINE or may_keep_aside
-        ]
+        set_choices(
+            self,
+            "severity",
+            [
+                (value, label) for value, label in SEVERITIES.items() if value != QUARANTINE or may_keep_aside
+            ],
+        )
         if "columns" in self.fields:
             columns = dataset.columns.filter(active=True).order_by("ordinal", "id")
-            self.fields["columns"].choices = [(column.name, f"{column.name}  {column.type}") for column in columns]
+            set_choices(self, "columns", [(column.name, f"{column.name}  {column.type}") for column in columns])
             self.fields["columns"].label = "Column" if definition.one_column else "Columns"
 
     def arguments_given(self) -> dict[str, Any]:
@@ -137,7 +141,7 @@ class CheckForm(CheckFields, EditForm):
         self.prepare(dataset, kind)
 
     @classmethod
-    def values(cls, row: QualityCheck) -> dict[str, Any]:
+    def values(cls, row: QualityCheck) -> dict[str, Any]:  # type: ignore[override]  # not the field of this name
         return {name: getattr(row, name) for name in _COMMON} | row.arguments
 
     def changes(self) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from django import forms
 from django.utils.safestring import SafeString
 
-from elevata.web.forms import ProductForm
+from elevata.web.forms import ProductForm, set_choices
 from metadata.selectors.datasets import schemas
 
 
@@ -37,12 +37,12 @@ class ScopeFields(ProductForm):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.fields["scope"].choices = self.SCOPES
+        set_choices(self, "scope", self.SCOPES)
         names = schemas().order_by("ordinal", "name").values_list("name", flat=True)
         self.fields["schema"].widget.choices = [("", "choose…"), *((name, name) for name in names)]
 
     def clean(self) -> dict[str, Any]:
-        cleaned = super().clean()
+        cleaned = super().clean() or {}
         field = self.NAMED_BY.get(cleaned.get("scope", ""))
         if field and not cleaned.get(field) and field not in self.errors:
             self.add_error(field, f"Choose a {field}, or {self.DOING} everything.")

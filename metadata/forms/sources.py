@@ -5,7 +5,7 @@ from typing import Any
 from django import forms
 
 from elevata.core.lengths import MAX_SHORT_NAME
-from elevata.web.forms import MONO, DescribedFields, EditForm, ProductForm, TagsField
+from elevata.web.forms import MONO, DescribedFields, EditForm, ProductForm, TagsField, set_choices
 from metadata.domain.sources.formats import FORMATS_OF_KIND, WATERMARK_FORMATS
 from metadata.domain.sources.intake import KEY_LIST_FORMATS
 from metadata.domain.sources.reading_options import OPTIONS
@@ -79,7 +79,10 @@ def _formats_of(field: forms.Field) -> list[str]:
     return field.widget.attrs[FORMATS_OF_FIELD].split()
 
 
-class SourceForm(SourceFields, option_fields(OPTIONS), IntakeFields, EditForm):
+_OptionFields: Any = option_fields(OPTIONS)  # Any: its fields follow from the options
+
+
+class SourceForm(SourceFields, _OptionFields, IntakeFields, EditForm):
     """Form of a source dataset. Another page compares its columns with a delivery; YAML or REST its history policy.
 
     An empty option is not stored, so its default applies.
@@ -131,12 +134,13 @@ class SourceForm(SourceFields, option_fields(OPTIONS), IntakeFields, EditForm):
         for name in self.shown_options:
             self.fields[name].help_text = option_help(_OPTIONS[name], formats)
         self.shown_intake = tuple(name for name in self.INTAKE if {*_formats_of(self.fields[name])} & {*formats})
-        self.fields["format"].choices = [choice for choice in SourceDataset.Format.choices if choice[0] in formats]
+        set_choices(self, "format", [choice for choice in SourceDataset.Format.choices if choice[0] in formats])
 
     @classmethod
     def values(cls, row: SourceDataset) -> dict[str, Any]:
         facts = {name: getattr(row, name) for name in cls.FACTS}
         options = {name: option_text(row.options.get(name)) for name in cls.OPTIONS}
+        intake: dict[str, Any]
         intake = {name: str(row.intake.get(name, "")) for name in ("look_back", "tolerance", "key_list")}
         intake["watermark"] = list(row.intake.get("watermark", ()))
         return facts | options | intake

@@ -1,10 +1,11 @@
 """Forms of systems."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from django import forms
 
-from elevata.web.forms import MONO, DescribedFields, EditForm, ProductForm
+from elevata.web.forms import MONO, DescribedFields, EditForm, ProductForm, set_choices
 from metadata.domain import naming
 from metadata.domain.sources.locations import without_password
 from metadata.domain.sources.system_options import SYSTEM_OPTIONS
@@ -25,10 +26,13 @@ KIND_SENTENCES = {
 }
 
 
-class SystemFields(option_fields(SYSTEM_OPTIONS, (System.Kind.REST,)), DescribedFields):
+_OptionFields: Any = option_fields(SYSTEM_OPTIONS, (System.Kind.REST,))  # Any: its fields follow from the options
+
+
+class SystemFields(_OptionFields, DescribedFields):
     """Fields of a system."""
 
-    elsewhere = {"options": "kind", **{f"options.{name}": name for name in _OPTIONS}}
+    elsewhere: Mapping[str, str] = {"options": "kind", **{f"options.{name}": name for name in _OPTIONS}}
 
     name = forms.CharField(
         max_length=200,
@@ -41,7 +45,7 @@ class SystemFields(option_fields(SYSTEM_OPTIONS, (System.Kind.REST,)), Described
         help_text="Part of generated names: air gives raw_air_airport. Letters, digits and _.",
         error_messages={"required": "Enter a short name."},
     )
-    kind = forms.ChoiceField(
+    kind: Any = forms.ChoiceField(
         choices=System.Kind.choices,
         help_text="A folder of files, a database whose tables are read through JDBC, a Kafka cluster, or a REST API.",
     )
@@ -70,8 +74,10 @@ class SystemFields(option_fields(SYSTEM_OPTIONS, (System.Kind.REST,)), Described
         typed = self.cleaned_data["location"]
         shown = without_password(typed)
         if shown != typed:
-            self.data = self.data.copy()
-            self.data[self.add_prefix("location")] = shown
+            data: Any = self.data  # a QueryDict
+            sent = data.copy()
+            sent[self.add_prefix("location")] = shown
+            self.data = sent
         return typed
 
 
@@ -93,7 +99,7 @@ class SystemForm(SystemFields, EditForm):
 class NewSystemForm(DescribedApart, SystemFields, ProductForm):
     """Form of a new system of a given kind, in use from the start."""
 
-    LOCATIONS: ClassVar = {
+    LOCATIONS: ClassVar[dict[str, Any]] = {
         System.Kind.FILES: "Folder of the files, like {{ data_dir }}/landing/air.",
         System.Kind.JDBC: "Like postgresql://reader@db.example.org:5432/erp, without a password.",
         System.Kind.KAFKA: "Like kafka://reader@broker.example.org:9092, without a password.",
@@ -106,11 +112,11 @@ class NewSystemForm(DescribedApart, SystemFields, ProductForm):
         super().__init__(*args, **options)
         self.kind = kind
         self.fields["kind"].widget = forms.HiddenInput()
-        self.fields["kind"].choices = [(kind, kind)]
+        set_choices(self, "kind", [(kind, kind)])
         self.fields["kind"].initial = kind
         self.fields["short_name"].required = False
         self.fields["short_name"].help_text += " By default from the name."
-        self.fields["location"].help_text = self.LOCATIONS.get(kind, self.fields["location"].help_text)
+        self.fields["location"].help_text = str(self.LOCATIONS.get(kind, self.fields["location"].help_text))
         del self.fields["active"]
         if kind == System.Kind.FILES:  # its folder needs no password
             del self.fields["secret"]

@@ -1,9 +1,14 @@
 """Lineage and references of target data, as rows."""
 
+from typing import TYPE_CHECKING
+
 from django.db import models
 
 from elevata.audit.models import Versioned
 from metadata.domain.quality import unknown_parents
+
+if TYPE_CHECKING:
+    from metadata.models import SourceColumn, SourceDataset, TargetColumn, TargetDataset
 
 UNKNOWN_PARENTS = list(unknown_parents.RULES.items())
 
@@ -49,6 +54,13 @@ class DatasetInput(Versioned):
     def __str__(self) -> str:
         return f"{self.dataset} ← {self.source or self.upstream}"
 
+    @property
+    def read_dataset(self) -> "SourceDataset | TargetDataset":
+        """Return the dataset that is read."""
+        dataset = self.source or self.upstream
+        assert dataset is not None  # by a CHECK of the table
+        return dataset
+
 
 class ColumnInput(Versioned):
     """Input of a target column: a column of one of its dataset's inputs."""
@@ -91,6 +103,13 @@ class ColumnInput(Versioned):
 
     def __str__(self) -> str:
         return f"{self.column} ← {self.source_column or self.upstream_column}"
+
+    @property
+    def read_column(self) -> "SourceColumn | TargetColumn":
+        """Return the column that is read."""
+        column = self.source_column or self.upstream_column
+        assert column is not None  # by a CHECK of the table
+        return column
 
 
 class Reference(Versioned):

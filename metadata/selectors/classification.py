@@ -243,7 +243,7 @@ class _Reader:
             pending += fresh & self._views
         return nodes
 
-    def columns(self, inputs: Mapping[_Id, Iterable[_Id]]) -> dict[_Id, _Column]:
+    def columns(self, inputs: Mapping[_Id, Collection[_Id]]) -> dict[_Id, _Column]:
         """Return the columns of these datasets and of the sources that they read."""
         targets = [pk for _, pk in inputs]
         datasets = self._rows(TargetDataset, "id", targets, "sensitivity", *DATASET_FIELDS)
@@ -290,11 +290,11 @@ class _Reader:
                 continue
             named = _named_in(column.expression) if column.expression else column.names[:1]
             is_recorded = bool(column.reads) and not column.expression
-            for kind, dataset in inputs.get(column.dataset, ()):
-                if is_recorded and kind == _TARGET:
+            for read_id in inputs.get(column.dataset, ()):
+                if is_recorded and read_id[0] == _TARGET:
                     continue
                 # For a source, a load uses the name once the recorded column is retired.
-                there = by_name.get((kind, dataset), {})
+                there = by_name.get(read_id, {})
                 names = there if named is None else named
                 column.reads += [column_id for name in names for column_id in there.get(name, ())]
 
@@ -314,12 +314,13 @@ class _Reader:
                     columns[column_id].choices += depends.conditions
             return
         conditions = self._model_reads.filter_of(dataset[1])
-        choices, compared = [], set()
+        choices: list[Condition[_Id]] = []
+        compared: set[_Id] = set()
         for names in (by_name.get(each, {}) for each in read):
             of_input = [set(names)] if conditions is None else conditions
-            reads = [frozenset(column_id for name in each for column_id in names.get(name, ())) for each in of_input]
-            choices += [Condition(each) for each in reads if each]
-            compared.update(*reads)
+            own_ids = [frozenset(column_id for name in each for column_id in names.get(name, ())) for each in of_input]
+            choices += [Condition(each) for each in own_ids if each]
+            compared.update(*own_ids)
         self._rows_read[node] = [*compared, *((OF_ROWS, pk) for kind, pk in read if kind == _TARGET)]
         for own in by_name.get(dataset, {}).values():
             for column_id in own:

@@ -52,8 +52,10 @@ def column_lineage(
 
 def dataset_columns(dataset: TargetDataset | SourceDataset) -> list[_Id]:
     """Return the ids of a dataset's active columns; a history has those of its base."""
-    kind = SOURCE if isinstance(dataset, SourceDataset) else HISTORY if dataset.history_of_id else TARGET
-    owner = dataset.history_of if kind == HISTORY else dataset
+    owner: SourceDataset | TargetDataset = dataset
+    kind = SOURCE if isinstance(dataset, SourceDataset) else TARGET
+    if isinstance(dataset, TargetDataset) and dataset.history_of is not None:
+        kind, owner = HISTORY, dataset.history_of
     return [(kind, pk) for pk in owner.columns.filter(active=True).values_list("pk", flat=True)]
 
 

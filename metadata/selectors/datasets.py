@@ -49,7 +49,7 @@ def _count_of(model: type[Model], owner: str, **conditions: bool) -> Coalesce:
 
     A subquery counts only for the rows of a page; a join would count for all rows.
     """
-    rows = model.objects.filter(**{owner: OuterRef("pk")}, **conditions).order_by().values(owner)
+    rows = model._default_manager.filter(**{owner: OuterRef("pk")}, **conditions).order_by().values(owner)
     return Coalesce(Subquery(rows.annotate(count=Count("pk")).values("count")), 0)
 
 
@@ -226,8 +226,10 @@ def dataset_state(dataset: TargetDataset) -> DatasetState:
 
 # Fields that a state contains unchanged, and those that it contains in another form.
 _UNCHANGED = ("name", "active", "materialization", "historize", "history_policy", "hash_version", "increment")
-_CONVERTED = ("pk", "key", "schema__name", "schema__layer", "former_names", "history__key", "filter", "select", "keep")
-_CONVERTED += ("keep_days", "keep_deliveries", "contract")
+_CONVERTED = (
+    *("pk", "key", "schema__name", "schema__layer", "former_names", "history__key", "filter", "select", "keep"),
+    *("keep_days", "keep_deliveries", "contract"),
+)
 _COLUMN = ("name", "nullable", "role", "active")
 _TYPE = ("data_type", "length", "precision", "scale")
 _ORDER = ("ordinal", "id")
@@ -314,8 +316,8 @@ def _reference_states(datasets: QuerySet, rows: Iterable[Mapping[str, Any]]) -> 
     """Return the states of these datasets' references by the child's pk."""
     pairs: dict[int, list[tuple[str, str]]] = defaultdict(list)
     links = ReferencePair.objects.filter(reference__child__in=datasets).order_by("reference_id", "id")
-    for reference, child, parent in links.values_list("reference_id", "child_column__key", "parent_column__key"):
-        pairs[reference].append((str(child), str(parent)))
+    for reference, child, key in links.values_list("reference_id", "child_column__key", "parent_column__key"):
+        pairs[reference].append((str(child), str(key)))
     states: dict[int, list[ReferenceState]] = defaultdict(list)
     for row in rows:
         name = naming.foreign_key_name(row["role_name"], row["parent__name"])

@@ -227,7 +227,7 @@ def _reference_retired(reference: Reference) -> Iterator[Dependent]:
 def of_inputs_change(dataset: TargetDataset, wanted: Sequence[SourceDataset | TargetDataset]) -> list[Dependent]:
     """Return the effects of replacing a dataset's inputs with these, in this order."""
     items = list(dataset.inputs.select_related("source__system", "upstream__schema"))
-    now = [item.source or item.upstream for item in items]
+    now = [item.read_dataset for item in items]
     gone = [item for item, row in zip(items, now, strict=True) if row not in wanted]
     fresh = [row for row in wanted if row not in now]
     left = [*_columns_reading(dataset, gone), *_names_lost(dataset, now, wanted)] if gone else []
@@ -243,7 +243,7 @@ def of_inputs_change(dataset: TargetDataset, wanted: Sequence[SourceDataset | Ta
 def _columns_reading(dataset: TargetDataset, gone: Sequence[DatasetInput]) -> Iterator[Dependent]:
     links = ColumnInput.objects.filter(dataset_input__in=gone).order_by("column__ordinal", "id")
     for link in links.select_related("column", "dataset_input__source__system", "dataset_input__upstream__schema"):
-        read = link.dataset_input.source or link.dataset_input.upstream
+        read = link.dataset_input.read_dataset
         way_on = "let it read something else" if link.column.active else "it is retired: delete or restore it"
         message = f"reads {read}; {way_on} first"
         yield Dependent(REFUSES, dataset, f"column {link.column.name}", message, link.column.expression)

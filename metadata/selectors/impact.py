@@ -40,7 +40,8 @@ class Downstream:
         self._lineage = column_lineage(column, DOWNSTREAM)
         self._readers = list(_readers({each.dataset_key for each in self._lineage.row_inputs}))
         keys = {node.dataset_key for node in self._lineage.nodes}
-        keys |= {each.dataset_key for each in (*self._lineage.row_inputs, *self._readers)}
+        keys |= {each.dataset_key for each in self._lineage.row_inputs}
+        keys |= {each.dataset_key for each in self._readers}
         rows = TargetDataset.objects.filter(key__among=list(keys)).select_related("schema", "history_of__schema")
         self._datasets = {str(row.key): row for row in rows}
         self._uses = list(_uses(self._lineage, self._datasets.values()))

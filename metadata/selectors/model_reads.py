@@ -198,4 +198,4 @@ def _nodes_of(column: Column, tables: Mapping[str, Table]) -> list[Id]:
         return [(OF_NOTHING, 0)]
     dataset, name = column
     table = tables[dataset]
-    return [(OF_ROWS, table.pk)] if name == ROWS else table.ids_of(name)
+    return [(OF_ROWS, table.pk)] if name == ROWS else list(table.ids_of(name))

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from elevata.core.errors import MetadataError
 from metadata.domain.column_lineage import HISTORY, TARGET
 from metadata.domain.models import dependencies as dependency
-from metadata.domain.models.dependency_scopes import columns_of
+from metadata.domain.models.dependency_scopes import ROWS, columns_of
 from metadata.domain.models.statement import parse_model
 from metadata.models import DatasetInput, TargetDataset
 from metadata.selectors.models import Readable, readables
@@ -39,7 +39,7 @@ def _of_model(text: str, datasets: list[Readable]) -> list[Id]:
         reads = dependency.dependencies(text, {name: _readable(each, names) for name, each in by_name.items()})
     except MetadataError:
         return [(_kind(each), row.pk) for each in datasets for row in each.rows.values()]
-    columns = [(owner, name) for owner, name in columns_of(reads.rows) if owner and name != dependency.ROWS]
+    columns = [(owner, name) for owner, name in columns_of(reads.rows) if owner and name != ROWS]
     decide = [(by_name[owner], name) for owner, name in columns]
     return sorted({(_kind(each), row.pk) for each, name in decide for row in each.columns_behind(name)})
 

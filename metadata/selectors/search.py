@@ -7,7 +7,7 @@ from django.urls import reverse
 from elevata.web.search import PageEntry, PageKind, RowKind
 from metadata.models import Exposure, SourceColumn, SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
 
-_TEXTS = {"texts": ("description",), "lists": ("tags",), "similar": True}
+_TEXTS: dict[str, Any] = {"texts": ("description",), "lists": ("tags",), "similar": True}
 
 _SENSITIVE = ("pii", "personal", "confidential")
 

@@ -21,8 +21,10 @@ READS_SEARCHED = 5_000
 READERS_NAMED = 3
 READS = {"subject_kind": "data", "action": "read"}
 _HISTORY = "dataset__history"
-_COPY = ("pk", "name", "dataset__schema__name", "dataset__name", "dataset__schema__layer")
-_COPY += (f"{_HISTORY}__schema__name", f"{_HISTORY}__name")
+_COPY = (
+    *("pk", "name", "dataset__schema__name", "dataset__name", "dataset__schema__layer"),
+    *(f"{_HISTORY}__schema__name", f"{_HISTORY}__name"),
+)
 _BY_LAYER = ("dataset__schema__ordinal", "dataset__schema__name", "dataset__name", "ordinal", "pk")
 
 
@@ -119,7 +121,7 @@ def _kind(column: TargetColumn | SourceColumn) -> str:
 
 def _owner_of(column: TargetColumn | SourceColumn) -> str:
     dataset = column.dataset
-    within = dataset.schema if isinstance(column, TargetColumn) else dataset.system
+    within = dataset.schema if isinstance(dataset, TargetDataset) else dataset.system
     return next((each.owner for each in (column, dataset, within) if each.owner), "")
 
 

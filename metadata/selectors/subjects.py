@@ -20,4 +20,6 @@ def dataset_subject(key: UUID) -> Subject | None:
 def source_subject(key: UUID) -> Subject | None:
     """Return the source dataset with this key as a subject; None if there is none."""
     source = SourceDataset.objects.select_related("system").filter(key=key).first()
-    return source and Subject("source", key, f"the source {source}", reverse("source_page", args=[key]))
+    if source is None:
+        return None
+    return Subject("source", key, f"the source {source}", reverse("source_page", args=[key]))

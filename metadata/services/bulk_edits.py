@@ -85,7 +85,9 @@ class RowEdit:
     @property
     def fields(self) -> tuple[FieldChange, ...]:
         """Return the changed fields, before and after."""
-        return tuple(field_change(name, _value(self.row, name), value) for name, value in self.changes.items())
+        row = self.row
+        assert row is not None  # of an edit that can be made
+        return tuple(field_change(name, _value(row, name), value) for name, value in self.changes.items())
 
     @property
     def reason(self) -> str:
@@ -205,6 +207,7 @@ def _is_made(edit: RowEdit) -> bool:
 
 def _expected_version(edit: RowEdit, tracker: ChangedRows) -> int:
     """Return the version that the user saw, or the current one if this unit of work has changed the row since."""
+    assert edit.row is not None
     image = tracker.before.get(type(edit.row), {}).get(edit.row.pk)
     if image is None or image["version"] != edit.version:
         return edit.version
@@ -213,23 +216,28 @@ def _expected_version(edit: RowEdit, tracker: ChangedRows) -> int:
 
 def _write(row: Row, version: int, changes: dict[str, Any]) -> None:
     services = _SERVICES[type(row)]
-    subject = {services.keyword: row}
+    subject: dict[str, Any] = {services.keyword: row}
     active, name = changes.pop("active", None), changes.pop("name", None)
     if name is not None:
+        assert services.rename is not None
         version = services.rename(**subject, name=name, expected_version=version).version
     if "inputs" in changes:
+        assert isinstance(row, TargetColumn)
         changes["inputs"] = _inputs_named(row, changes["inputs"])
     if changes:
         version = services.update(**subject, expected_version=version, **changes).version
     if active is not None:
-        (services.restore if active else services.retire)(**subject, expected_version=version)
+        change = services.restore if active else services.retire
+        assert change is not None
+        change(**subject, expected_version=version)
 
 
 def _value(row: Row, name: str) -> Any:
     """Return a field as the change log has it."""
     if name == "inputs" and isinstance(row, TargetColumn):
-        return [str(item.source_column or item.upstream_column) for item in row.inputs.order_by("ordinal", "id")]
+        return [str(item.read_column) for item in row.inputs.order_by("ordinal", "id")]
     if name == BUSINESS_KEY:
+        assert not isinstance(row, TargetColumn)
         keys = row.columns.filter(active=True, key_ordinal__isnull=False)
         return list(keys.order_by("key_ordinal").values_list("name", flat=True))
     value = getattr(row, name)
@@ -238,7 +246,7 @@ def _value(row: Row, name: str) -> Any:
 
 def _inputs_named(column: TargetColumn, names: Iterable[str]) -> list[SourceColumn | TargetColumn]:
     """Return the columns with these names in the inputs of the column's dataset."""
-    datasets = [item.source or item.upstream for item in column.dataset.inputs.order_by("ordinal", "id")]
+    datasets = [item.read_dataset for item in column.dataset.inputs.order_by("ordinal", "id")]
     columns = {str(other): other for dataset in datasets for other in dataset.columns.all()}
     for name in names:
         if name not in columns:
@@ -312,6 +320,7 @@ def _with_key(edit: RowEdit, unit: Iterable[ChangeLogEntry]) -> RowEdit:
     """Return the edit of a model's SELECT with the business key before the unit of work, if it was another."""
     if edit.problem is not None or edit.row is None:
         return edit
+    assert not isinstance(edit.row, TargetColumn)
     touched = {entry.subject_key for entry in unit}
     columns = {
         str(column.key): (column.name, column.key_ordinal if column.active or str(column.key) in touched else None)

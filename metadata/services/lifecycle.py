@@ -172,7 +172,7 @@ def follow_policy(dataset: TargetDataset | SourceDataset, old: str, new: str) ->
     renamed, followed = policy.renamed({old: new}), intake.renamed({old: new})
     if renamed != policy:
         dataset.history_policy = renamed.to_dict()
-    if followed != intake:
+    if followed != intake and isinstance(dataset, SourceDataset):
         dataset.intake = followed.to_dict()
     if (renamed, followed) != (policy, intake):
         store(dataset)

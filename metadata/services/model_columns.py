@@ -78,7 +78,8 @@ class Derivation:
 
     def _is_same(self, row: TargetColumn, each: ModelColumn) -> bool:
         stored = [item.upstream_column for item in row.inputs.all()]
-        return row.expression == self._expression(each) and stored == self._inputs(each) and (stored or each.expression)
+        is_same = row.expression == self._expression(each) and stored == self._inputs(each)
+        return is_same and bool(stored or each.expression)
 
     def _inputs(self, each: ModelColumn) -> list[TargetColumn]:
         """Return the described columns that a column is computed from; an added one has those that it is made of."""

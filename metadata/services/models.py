@@ -17,6 +17,7 @@ from metadata.domain.models import (
     rename_in_select,
     renamed_column,
 )
+from metadata.domain.models.description import ReadColumn
 from metadata.domain.models.increment import Increment
 from metadata.domain.models.statement import parse_model
 from metadata.models import TargetDataset
@@ -121,14 +122,14 @@ def _follow(before: Mapping[int, Readable], after: Mapping[int, Readable], witho
     changes: list[str] = []
     texts = {model.pk: model.select for model in models}
     for model in models:
-        _try(model, problems, lambda model=model: _rename(model, before, after))
+        _try(model, problems, partial(_rename, model, before, after))
     for model in models:
         if not problems:
             # The one before may have changed it.
             stored = TargetDataset.objects.select_related("schema").get(pk=model.pk)
             keeps = stored.select == texts[model.pk]
             work = partial(derive, stored, keeps_hashes=keeps)
-            _try(stored, problems, lambda work=work: changes.extend(work()))
+            _try(stored, problems, partial(_add_changes, changes, work))
     if problems:
         names = ", ".join(before[pk].name for pk in changed)
         raise MetadataError("in_use", f"models read it and cannot follow: {'; '.join(problems)}", "", names)
@@ -162,9 +163,9 @@ def _rename(model: TargetDataset, before: Mapping[int, Readable], after: Mapping
             text = _rename_columns(text, was, now)
     increment = _followed_increment(model, before, after)
     if (text, increment) != (model.select, model.increment):
-        was, model.select, model.increment = model.select, text, increment
+        former, model.select, model.increment = model.select, text, increment
         check_target_dataset(model)
-        store(model, followed={"select": was})
+        store(model, followed={"select": former})
     check_meaning(text, *columns_around(text, before, after))
 
 
@@ -180,11 +181,16 @@ def _followed_increment(model: TargetDataset, before: Mapping[int, Readable], af
     return model.increment
 
 
+def _add_changes(changes: list[str], work: Callable[[], Iterable[str]]) -> None:
+    changes.extend(work())
+
+
 def _rename_columns(text: str, was: Readable, now: Readable) -> str:
     changed = renames(was, now)
     if not changed:
         return text
     # The SELECT has the old names until each is rewritten.
+    datasets: Mapping[str, Sequence[ReadColumn]]
     datasets = relations(readable_datasets(text) | {now.name.lower(): replace(was, name=now.name)})
     for old, new in changed:
         text = rename_in_select(text, now.name, old, new, datasets)

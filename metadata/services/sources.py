@@ -270,11 +270,11 @@ def _check_different_names(dataset: SourceDataset, columns: Iterable[ImportedCol
 
 def check_key_places(columns: Iterable[ImportedColumn]) -> None:
     """Check that the positions in the business key are 1, 2, 3 … without duplicates."""
-    keyed = sorted((column for column in columns if column.key_ordinal is not None), key=lambda item: item.key_ordinal)
-    for place, column in enumerate(keyed, start=1):
-        if column.key_ordinal != place:
-            message = "is there twice" if column.key_ordinal < place else f"comes before there is a place {place}"
-            raise MetadataError("bad_key", f"place {column.key_ordinal} {message}", "key_ordinal", column.name)
+    keyed = [(column.key_ordinal, column.name) for column in columns if column.key_ordinal is not None]
+    for place, (ordinal, name) in enumerate(sorted(keyed, key=lambda pair: pair[0]), start=1):
+        if ordinal != place:
+            message = "is there twice" if ordinal < place else f"comes before there is a place {place}"
+            raise MetadataError("bad_key", f"place {ordinal} {message}", "key_ordinal", name)
 
 
 def _update(rows: Mapping[str, SourceColumn], name: str, changes: ContractChanges, given: Mapping[str, Any]) -> None:

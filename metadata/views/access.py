@@ -10,6 +10,7 @@ from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission, Place
 from elevata.accounts.services.users import grant_role, user_named
 from elevata.web.paging import one_page
+from elevata.web.requests import user_of
 from elevata.web.views import FormsPage, RowPage, TemplatePage
 from metadata.forms.access import GrantHereForm, places_here
 from metadata.models import System, TargetSchema
@@ -100,7 +101,7 @@ class MyAccess(TemplatePage):
 
     def context(self) -> dict[str, Any]:
         may_grant = may(self.request.user, Permission.MANAGE_USERS, on=Place)
-        return {"reach": reach_of(self.request.user.pk), "is_own": True, "may_grant": may_grant}
+        return {"reach": reach_of(user_of(self.request).pk), "is_own": True, "may_grant": may_grant}
 
 
 class UserAccess(TemplatePage):

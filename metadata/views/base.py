@@ -12,7 +12,7 @@ from django.urls import reverse
 from elevata.accounts.roles import Permission, Place
 from elevata.audit.models import ChangeLogEntry
 from elevata.audit.services.change_log import writing
-from elevata.web.views import Page, RowPage
+from elevata.web.views import Page, RowPage, route_of
 from metadata.models import Reference, TargetColumn, TargetDataset
 from metadata.selectors.columns import column_of, headed
 from metadata.services.bulk_edits import is_undoable, undoable_entry
@@ -78,8 +78,9 @@ class Editing(Page):
 
     def store(self, form: Any) -> Any:
         """Save the form in one unit of work, and remember its entry."""
+        page: Any = super()  # Any: a page with a form
         with writing() as unit:
-            result = super().store(form)
+            result = page.store(form)
         self._entry = unit.entry and undoable_entry(unit.entry, getattr(getattr(self, "row", None), "key", None))
         return result
 
@@ -130,11 +131,13 @@ class BaseDatasetPage(DatasetPage):
     """Base of pages that histories do not have: a history's address redirects to the page of its base."""
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        return self._to_base() or super().get(request, **kwargs)
+        page: Any = super()  # Any: a page that answers GET
+        return self._to_base() or page.get(request, **kwargs)
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        return self._to_base() or super().post(request, **kwargs)
+        page: Any = super()  # Any: a page that answers POST
+        return self._to_base() or page.post(request, **kwargs)
 
     def _to_base(self) -> HttpResponse | None:
         base = self.row.history_of
-        return redirect(self.request.resolver_match.view_name, base.key) if base is not None else None
+        return redirect(route_of(self.request), base.key) if base is not None else None

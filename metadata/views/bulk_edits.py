@@ -194,7 +194,7 @@ class ColumnsEdit(SelectedEdit, BaseDatasetPage):
         return page_of(self.row)
 
     @property
-    def list_label(self) -> str:
+    def list_label(self) -> str:  # type: ignore[override]  # it depends on the row
         return str(self.row)
 
     def rows_of(self, keys: list[UUID]) -> QuerySet[TargetColumn]:
@@ -227,7 +227,7 @@ class ChangeUndo(EditsPage):
     @cached_property
     def dataset(self) -> TargetDataset | None:
         """Return the changed dataset if the user came from its page."""
-        if self.request.GET.get("back") != "dataset":
+        if self.request.GET.get("back") != "dataset" or self.entry.dataset_key is None:
             return None
         return target_datasets().filter(key=self.entry.dataset_key).first()
 

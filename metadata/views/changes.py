@@ -1,5 +1,6 @@
 """Change log pages: the whole log, its export, and a dataset's part."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.db.models import QuerySet
@@ -14,7 +15,7 @@ from elevata.web.views import ListPage
 from metadata.api.changes import exported
 from metadata.filtersets import ChangeFilter, ChangeListFilter
 from metadata.models import TargetDataset
-from metadata.selectors.change_log import shown_entries
+from metadata.selectors.change_log import ShownEntry, shown_entries
 from metadata.selectors.datasets import target_datasets
 from metadata.views.base import DatasetPage
 
@@ -42,7 +43,9 @@ class ChangeList(ListPage):
     filterset, template_name = ChangeListFilter, "architecture/change_list.html"
     columns, file_name = COLUMNS, "changes"
     listed = staticmethod(entries)
-    detailed = staticmethod(shown_entries)
+
+    def detailed(self, rows: Sequence[Any]) -> list[ShownEntry]:
+        return shown_entries(rows)
 
     def context(self) -> dict[str, Any]:
         names = target_datasets().filter(history_of__isnull=True).order_by("schema__name", "name")
@@ -60,7 +63,9 @@ class DatasetChanges(DatasetPage, ListPage):
 
     filterset, template_name = ChangeListFilter, "metadata/dataset_changes.html"
     columns, file_name = COLUMNS, "changes"
-    detailed = staticmethod(shown_entries)
+
+    def detailed(self, rows: Sequence[Any]) -> list[ShownEntry]:
+        return shown_entries(rows)
 
     @property
     def described(self) -> TargetDataset:

@@ -16,6 +16,7 @@ from elevata.accounts.roles import Permission
 from elevata.audit.services.change_log import writing
 from elevata.core.errors import MetadataError, StaleVersion, as_sentence
 from elevata.web.conflict import conflict
+from elevata.web.requests import htmx_of
 from elevata.web.views import REFUSED, CreatePage, DetailPage, EditPage, with_links
 from metadata.domain.grid import BOOLEAN, BY_NAME, CELLS, cell_text, moved_item, read_cell
 from metadata.domain.impact import DROP, RENAME, RETYPE
@@ -142,7 +143,7 @@ def column_move(request: HttpRequest, key: UUID) -> HttpResponse:
             order_target_columns(dataset=column.dataset, order=order, seen=seen)
         except MetadataError as problem:
             error, status = as_sentence(problem.message), 409
-    if request.htmx:
+    if htmx_of(request):
         return _panel_response(request, column.dataset, error=error, status=status)
     if error:
         messages.error(request, error)
@@ -158,7 +159,7 @@ class ColumnEdit(Editing, ColumnPage, EditPage):
     form_class, service = ColumnForm, staticmethod(update_target_column)
     template_name, message = "metadata/column_form.html", "{row.name} is saved."
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:  # type: ignore[override]  # pages do not answer OPTIONS
         return {"dataset": self.row.dataset}
 
     def context(self) -> dict[str, Any]:
@@ -199,7 +200,7 @@ class ColumnCreate(Editing, CreatePage, DatasetPage):
     form_class, template_name = NewColumnForm, "metadata/column_form.html"
     message = "{row.name} is added."
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:  # type: ignore[override]  # pages do not answer OPTIONS
         return {"dataset": self.row}
 
     def context(self) -> dict[str, Any]:
@@ -233,8 +234,8 @@ def columns_paste(request: HttpRequest, key: UUID) -> HttpResponse:
     dataset = dataset_here(key)
     text, column, cell = (request.POST.get(name, "") for name in ("text", "column", "cell"))
     seen = seen_versions(request.POST.get("versions", "").split()) if "save" in request.POST else None
-    options = {"seen": seen, "quoted_name": "quoted_name" in request.POST}
-    paste = prepare(dataset, text, column=column, cell=cell or "name", **options)
+    quoted_name = "quoted_name" in request.POST
+    paste = prepare(dataset, text, column=column, cell=cell or "name", seen=seen, quoted_name=quoted_name)
     if "save" in request.POST and paste.edits and not paste.refused and not paste.problem:
         with writing() as unit:
             is_applied = apply(paste)
@@ -255,7 +256,7 @@ def columns_paste(request: HttpRequest, key: UUID) -> HttpResponse:
         "back": reverse("dataset_page", args=[key]),
     }
     status = 409 if paste.stale else REFUSED if paste.refused or paste.problem else 200
-    template = "metadata/paste_preview.html" if request.htmx else "metadata/paste_page.html"
+    template = "metadata/paste_preview.html" if htmx_of(request) else "metadata/paste_page.html"
     return render(request, template, context, status=status)
 
 

@@ -107,10 +107,13 @@ class DatasetEdit(Editing, DatasetPage, EditPage):
     message = "The dataset is saved."
 
     @property
-    def form_class(self) -> type[EditForm]:
+    def form_class(self) -> type[EditForm]:  # type: ignore[override]  # it depends on the dataset
         if self.row.history_of_id:
             return HistoryForm
-        forms = {TargetSchema.Layer.RAWCORE: DatasetForm, TargetSchema.Layer.RAW: RawDatasetForm}
+        forms: dict[str, type[EditForm]] = {
+            TargetSchema.Layer.RAWCORE: DatasetForm,
+            TargetSchema.Layer.RAW: RawDatasetForm,
+        }
         return forms.get(self.row.schema.layer, NoHistoryDatasetForm)
 
 
@@ -121,7 +124,7 @@ class DatasetCreate(Editing, CreatePage):
     template_name = "metadata/dataset_form.html"
     message = "{row} created. The next load creates its table."
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:  # type: ignore[override]  # pages do not answer OPTIONS
         return {"initial": {"schema": self.request.GET.get("schema", "")}}
 
     def context(self) -> dict[str, Any]:
@@ -134,7 +137,7 @@ class DatasetClone(Editing, CreatePage, BaseDatasetPage):
     form_class, template_name = CloneForm, "metadata/dataset_part_form.html"
     message = "{row} created. The next load creates its table."
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:  # type: ignore[override]  # pages do not answer OPTIONS
         return {"initial": {"schema": self.row.schema, "name": f"{self.row.name}_copy"}}
 
     def context(self) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from elevata.web.paging import one_page
+from elevata.web.requests import htmx_of
 from elevata.web.views import CreatePage, DetailPage, EditPage, TemplatePage
 from metadata.domain.column_lineage import SOURCE, ColumnLineage, ColumnNode, ExposureNode
 from metadata.forms.datasets import InputsForm, ReferenceEditForm, ReferenceForm, inputs_of, referable
@@ -94,7 +95,7 @@ class ColumnLineagePage(TemplatePage):
             "deciding_count": len(table.row_inputs),
             "query": urlencode(_given(self.values)),
             "all_url": f"{self.request.path}?{urlencode(_given(self.values | {'column': ''}))}",
-            **({} if self.request.htmx else self._picture_context()),
+            **({} if htmx_of(self.request) else self._picture_context()),
         }
 
     def _picture_context(self) -> dict[str, Any]:
@@ -149,10 +150,11 @@ class InputsEdit(Editing, BaseDatasetPage, EditPage):
     form_class, template_name = InputsForm, "metadata/inputs_page.html"
     message = "Inputs saved."
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:  # type: ignore[override]  # pages do not answer OPTIONS
         return {"dataset": self.row}
 
     def save(self, form: InputsForm) -> TargetDataset:
+        assert form.wanted is not None  # of a valid form
         return set_dataset_inputs(
             dataset=self.row,
             expected_version=form.edited_version,
@@ -170,7 +172,7 @@ class InputsEdit(Editing, BaseDatasetPage, EditPage):
         for column, item in links.values_list("name", "inputs__dataset_input"):
             readers.setdefault(item, []).append(column)
         items = self.row.inputs.select_related("source__system", "upstream__schema")
-        context = {
+        context: dict[str, Any] = {
             "items": [(item, list(dict.fromkeys(readers.get(item.pk, ())))) for item in items],
             "downstream": dependents.downstream(self.row),
         }
@@ -188,7 +190,7 @@ class InputsDependents(Editing, DatasetPage, DetailPage):
 
 def _effects(dataset: TargetDataset, form: InputsForm) -> dict[str, Any]:
     """Return the dependents that the typed inputs affect; with unknown names, only those."""
-    unknown = form.errors.get("inputs", [])  # validates the form
+    unknown: Any = form.errors.get("inputs", [])  # validates the form
     if form.wanted is None:
         return {"unknown": unknown, "dependents": []}
     affected = dependents.of_inputs_change(dataset, form.wanted)
@@ -202,7 +204,7 @@ class ReferenceCreate(Editing, BaseDatasetPage, CreatePage):
     message = "{row.child} refers to {row.parent} now."
     address = staticmethod(page_of)
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:  # type: ignore[override]  # pages do not answer OPTIONS
         return {"child": self.row, "initial": {"parent": self.request.GET.get("parent", "")}}
 
     def save(self, form: ReferenceForm) -> Reference:

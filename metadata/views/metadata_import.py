@@ -9,6 +9,7 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from elevata.core.errors import MetadataError, as_sentence
 from elevata.core.words import counted
+from elevata.web.requests import htmx_of
 from elevata.web.views import CONFLICT, REFUSED
 from metadata.domain.bulk_edits import MOST_ROWS
 from metadata.forms.metadata_import import MetadataImportForm
@@ -68,7 +69,7 @@ class MetadataImport(Editing):
             self._entry = undoable_entry(result.entry, None)
         self.add_message(f"Imported: {_summary(result)}.", [("Open change log", reverse("change_list"))])
         address = reverse("dataset_list")
-        return HttpResponseClientRedirect(address) if self.request.htmx else redirect(address)
+        return HttpResponseClientRedirect(address) if htmx_of(self.request) else redirect(address)
 
 
 def _summary(result: ImportPreview) -> str:

@@ -45,7 +45,7 @@ class ModelCreate(Editing, CreatePage):
     template_name = "metadata/model_form.html"
     message = "{row} created. The next load creates its table or view."
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:  # type: ignore[override]  # pages do not answer OPTIONS
         return {"initial": {"schema": self.request.GET.get("schema", "")}}
 
     def context(self) -> dict[str, Any]:

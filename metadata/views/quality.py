@@ -43,7 +43,7 @@ class CheckCreate(Editing, BaseDatasetPage, CreatePage):
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         return super().post(request, **kwargs) if self.kind else self.get(request, **kwargs)
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:  # type: ignore[override]  # pages do not answer OPTIONS
         return {"dataset": self.row, "kind": self.kind}
 
     def save(self, form: NewCheckForm) -> QualityCheck:
@@ -76,7 +76,7 @@ class CheckEdit(Editing, CheckPage, EditPage):
 
     form_class, template_name, message = CheckForm, "metadata/dataset_part_form.html", "The check is saved."
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:  # type: ignore[override]  # pages do not answer OPTIONS
         return {"dataset": self.row.dataset, "kind": self.row.kind}
 
     def save(self, form: CheckForm) -> QualityCheck:

@@ -93,11 +93,11 @@ class RowAction(Editing, EditPage):
         return self.verbs[self.verb]
 
     @property
-    def form_class(self) -> type[EditForm]:
+    def form_class(self) -> type[EditForm]:  # type: ignore[override]  # it depends on the verb
         return self.action.form
 
     @property
-    def overwrite(self) -> str:
+    def overwrite(self) -> str:  # type: ignore[override]  # it depends on the verb
         return f"{self.action.button} all the same"
 
     @property
@@ -171,9 +171,9 @@ class RenameDependents(Editing, DetailPage):
 
     def context(self) -> dict[str, Any]:
         name = self.request.GET.get("name", "").strip()
-        return {"dependents": self.depends(self.row, name), "refusal": self.refusal(name) if name else ""}
+        return {"dependents": self.depends(self.row, name), "refusal": self.reason_against(name) if name else ""}
 
-    def refusal(self, name: str) -> str:
+    def reason_against(self, name: str) -> str:
         """Return the reason why the row cannot have this name, for example that it is taken."""
         self.row.name = name
         try:

@@ -1,6 +1,6 @@
 """Pages of sensitive columns: of the warehouse, and of the sources."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from django.db.models import QuerySet
@@ -44,10 +44,12 @@ class SensitiveList(ListPage):
 
     permissions = (Permission.READ_SENSITIVE, Permission.MANAGE_USERS)
     template_name = "metadata/sensitive_list.html"
-    detailed = staticmethod(detailed)
     counts: ClassVar[Callable[[Any], dict[str, SensitiveCount]]]
     # Filter by which the numbers are grouped.
     side: ClassVar[str]
+
+    def detailed(self, rows: Sequence[Any]) -> list[SensitiveColumn]:
+        return detailed(rows)
 
     def context(self) -> dict[str, Any]:
         counts = list(type(self).counts(self.request.user).values())

@@ -6,6 +6,7 @@ retired, a narrowed one keeps the wider type, and one with an incompatible new t
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from architecture.domain import change_policy
 from architecture.domain import operations as ops
@@ -44,7 +45,7 @@ def block_taken_names(drafts: Iterable[Draft], names_in_use: Mapping[str, frozen
     """
     drafts = list(drafts)
     freeing = {(draft.space, draft.frees): index for index, draft in enumerate(drafts) if draft.frees}
-    changes: dict[tuple, list[int]] = {}
+    changes: dict[tuple[str, str, str], list[int]] = {}
     waiting: dict[int, list[int]] = {}
     pending = []
     for index, draft in enumerate(drafts):
@@ -118,8 +119,8 @@ class Side:
         """Return the name of the base table, from which names of technical columns are derived."""
         return table.name.removesuffix(HISTORY_SUFFIX) if self.side == HISTORY else table.name
 
-    def operation(self, op: str, on: ColumnState, /, **fields: object) -> Operation:
-        values = {"column": on.name, "column_key": on.key, **fields}
+    def operation(self, op: str, on: ColumnState, /, **fields: Any) -> Operation:
+        values: dict[str, Any] = {"column": on.name, "column_key": on.key, **fields}
         return Operation(op, self.dataset, self.dataset_key, self.side, **values)
 
 
@@ -200,7 +201,9 @@ def _former(column: ColumnState) -> Iterable[str]:
 # --- pairs -----------------------------------------------------------------------------------
 
 
-def _change_column(side: Side, pair: Pair[ColumnState], wider: list) -> Iterable[Draft]:
+def _change_column(
+    side: Side, pair: Pair[ColumnState], wider: list[tuple[ColumnState, ColumnState]]
+) -> Iterable[Draft]:
     """Yield the operations on one column, under its desired key."""
     if pair.before == pair.after and not _changes_meaning(side, pair):
         return
@@ -251,7 +254,9 @@ def _rename(side: Side, pair: Pair[ColumnState]) -> Draft:
     return Draft(operation, takes=_name(pair.after), frees=_name(pair.before), space=_namespace(side))
 
 
-def _change_type(side: Side, before: ColumnState, after: ColumnState, wider: list) -> Iterable[Draft]:
+def _change_type(
+    side: Side, before: ColumnState, after: ColumnState, wider: list[tuple[ColumnState, ColumnState]]
+) -> Iterable[Draft]:
     change = classify(before.type, after.type)
     if change is TypeChange.EQUIVALENT:
         return

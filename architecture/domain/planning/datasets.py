@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from architecture.domain import change_policy
 from architecture.domain import operations as ops
@@ -80,6 +81,7 @@ def plan_pair(before: Placed, after: Placed, set_: PolicySet, renames: Renames) 
         _make_missing(plan, before, after, renames)
         _plan_history(plan, before, after, set_, renames)
         return plan
+    assert after.base is not None  # every desired dataset has a base table
     _rename(plan, before, BASE, before.base, after.base)
     if before.base.view != after.base.view:
         _materialize(plan, before, after, set_, renames)
@@ -95,6 +97,7 @@ def plan_pair(before: Placed, after: Placed, set_: PolicySet, renames: Renames) 
 
 
 def _repartition(before: Placed, wanted: Table) -> Draft:
+    assert before.base is not None
     by = ", ".join(wanted.partition_by)
     message = f"its rows are partitioned by {by}" if by else "its rows are no longer partitioned"
     return Draft(_on_table(before, BASE, ops.REBUILD_TABLE, before.base, message=message))
@@ -147,7 +150,7 @@ def _columns(
     )
 
 
-def _on_table(placed: Placed, side: str, op: str, table: Table, **said: object) -> Operation:
+def _on_table(placed: Placed, side: str, op: str, table: Table, **said: Any) -> Operation:
     return Operation(op, table.qualified_name, placed.state.key, side, **said)
 
 
@@ -186,6 +189,7 @@ def _unretire(plan: DatasetPlan, before: Placed, after: Placed) -> None:
 
 
 def _keep_history(plan: DatasetPlan, before: Placed, why: str) -> None:
+    assert before.history is not None  # of a dataset that keeps history
     name = before.history.qualified_name
     message = f"{why}; every version stays where it is"
     plan.drafts.append(Draft(_on_table(before, HISTORY, ops.RETIRE_TABLE, before.history, message=message)))
@@ -200,6 +204,7 @@ def _make_missing(plan: DatasetPlan, before: Placed, after: Placed, renames: Ren
     """Add the operations that create a missing table again, with desired logic compared with its history's."""
     if BASE in before.missing:
         plan.warnings.append(_missing(before.state.qualified_name))
+    assert after.base is not None  # every desired dataset has a base table
     created = _created(before, BASE, after.base)
     code, differs = _since_followed(before.state, after.state, renames)
     continues = before.history is not None and before.keeps_history and after.keeps_history
@@ -221,6 +226,7 @@ def _missing(name: str) -> Warning:
 
 def _materialize(plan: DatasetPlan, before: Placed, after: Placed, set_: PolicySet, renames: Renames) -> None:
     """Add the operations that replace a table by a view, or a view by an empty table; no table is altered."""
+    assert before.base is not None
     name = before.base.qualified_name
     if before.base.view:
         message = "a table takes the view's place"
@@ -275,6 +281,7 @@ def _drop_features(before: Placed, side: str, table: Table, wanted: Table, set_:
 
 def _resumed(before: Placed, after: Placed, renames: Renames) -> Operation:
     """Return the operation that resumes a retained history, decided by the changes since its last logic."""
+    assert before.history is not None
     code, differs = _since_followed(before.followed, after.state, renames)
     message = ", ".join(("the history that was kept is taken up again", *differs))
     destructive = code == change_policy.KEY_CHANGE
@@ -308,6 +315,7 @@ def _since_followed(
 
 
 def _logic(before: Placed, after: Placed, columns: ColumnPlan, renames: Renames) -> Iterable[Draft]:
+    assert before.base is not None
     matching = columns.matching
     historized = before.keeps_history and after.keeps_history
     names = {pair.before.name: pair.after.name for pair in matching.known}
@@ -339,6 +347,7 @@ def _logic(before: Placed, after: Placed, columns: ColumnPlan, renames: Renames)
 
 def _logic_operation(before: Placed, after: Placed, moved: Moved) -> Operation:
     """Return the logic operation, with the code HISTORY_FORM or HISTORY_DIFFERS if a history is affected."""
+    assert before.base is not None
     what, code = moved.what, ""
     if moved.form and before.history is not None and after.keeps_history:
         what, code = (*what, f"it differs in {' and '.join(moved.form)}"), change_policy.HISTORY_FORM

@@ -50,7 +50,10 @@ class Downstream:
     def __post_init__(self) -> None:
         same: dict[str, str] = {}
         for before, after in self.sides:
-            own = (after or before).key
+            side = after or before
+            if side is None:
+                continue
+            own = side.key
             for state in (before, after):
                 if state is not None:
                     same |= {state.key: own} | ({state.history_key: own} if state.history_key else {})
@@ -182,7 +185,7 @@ class Downstream:
             for state in self._states[reader]:
                 reached = [candidate for candidate in state.columns if _reads(candidate, column, names)]
                 unknown = not any(column.inputs or column.expression for column in state.columns)
-                decides = bool(state.select) and decides_rows(state.select, tables, names)
+                decides = state.select is not None and state.select != "" and decides_rows(state.select, tables, names)
                 if unknown or decides or _mentions(state.filter, names):
                     yield self._histories.get(reader) or self.of_rows(reader)
                 elif reached:
@@ -200,8 +203,9 @@ def _tables_of(state: DatasetState) -> tuple[str, str]:
 
 
 def _stays(after: ColumnState, before: ColumnState | None) -> bool:
-    same = before is not None and before.expression == after.expression
-    return same and (bool(after.expression) or before.name.lower() == after.name.lower())
+    if before is None or before.expression != after.expression:
+        return False
+    return bool(after.expression) or before.name.lower() == after.name.lower()
 
 
 def _children(column: ColumnState) -> set[str]:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from architecture.domain.planning.matching import Matching, Pair, match
 from architecture.domain.planning.row_rules import (
@@ -199,7 +200,8 @@ def _differs_by_renames(before: str | None, after: str | None, columns: Sequence
     """Return True if ``after`` is ``before`` with the new names of these columns, which may have swapped names."""
     if before is None or after is None:
         return False
-    was, is_ = {}, {}
+    was: dict[str, str] = {}
+    is_: dict[str, str] = {}
     for index, column in enumerate(columns):
         is_.setdefault(column.name.lower(), f"__renamed_{index}")
         was.setdefault(column.before.lower(), f"__renamed_{index}")
@@ -303,7 +305,7 @@ def _followed_names(after: DatasetState, names: Mapping[str, str], renames: Rena
     )
 
 
-def _policy(described: dict | str, names: Mapping[str, str]) -> HistoryPolicy | dict | str:
+def _policy(described: dict[str, Any] | str, names: Mapping[str, str]) -> HistoryPolicy | dict[str, Any] | str:
     """Return the policy with the columns' new names; a policy of unknown form is returned unchanged."""
     if not isinstance(described, dict):
         return described
@@ -313,12 +315,12 @@ def _policy(described: dict | str, names: Mapping[str, str]) -> HistoryPolicy | 
         return described
 
 
-def policy_choices(described: dict | str) -> dict | str:
+def policy_choices(described: dict[str, Any] | str) -> dict[str, Any] | str:
     """Return the choices of a history policy, without defaults."""
     return _choices(_policy(described, {}))
 
 
-def _choices(policy: HistoryPolicy | dict | str) -> dict | str:
+def _choices(policy: HistoryPolicy | dict[str, Any] | str) -> dict[str, Any] | str:
     """Return the policy's choices, without defaults."""
     if not isinstance(policy, HistoryPolicy):
         return policy
@@ -328,7 +330,9 @@ def _choices(policy: HistoryPolicy | dict | str) -> dict | str:
     return choices
 
 
-def _differ(before: HistoryPolicy | dict | str, after: HistoryPolicy | dict | str, without: Iterable[str]) -> bool:
+def _differ(
+    before: HistoryPolicy | dict[str, Any] | str, after: HistoryPolicy | dict[str, Any] | str, without: Iterable[str]
+) -> bool:
     was, is_ = _choices(before), _choices(after)
     if not isinstance(was, dict) or not isinstance(is_, dict):
         return was != is_

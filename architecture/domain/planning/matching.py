@@ -16,9 +16,14 @@ from metadata.domain.state import ColumnState, DatasetState, ReferenceState
 
 
 class Named(Protocol):
-    key: str
-    active: bool
-    former_names: tuple[str, ...]
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def active(self) -> bool: ...
+
+    @property
+    def former_names(self) -> tuple[str, ...]: ...
 
 
 Thing = TypeVar("Thing", bound=Named)
@@ -86,7 +91,7 @@ def match(
     return matching
 
 
-def _by_key(before: Sequence[Thing], after: Sequence[Thing]) -> tuple[list[Pair], dict[str, Thing], list[Thing]]:
+def _by_key(before: Sequence[Thing], after: Sequence[Thing]) -> tuple[list[Pair[Thing]], dict[str, Thing], list[Thing]]:
     free = {thing.key: thing for thing in before}
     pairs, open_ = [], []
     for thing in after:
@@ -107,7 +112,7 @@ def _names(things: Iterable[Thing], name: Callable[[Thing], str]) -> dict[str, l
 
 
 def _by_name(
-    pairs: list[Pair], free: dict[str, Thing], open_: list[Thing], name: Callable[[Thing], str]
+    pairs: list[Pair[Thing]], free: dict[str, Thing], open_: list[Thing], name: Callable[[Thing], str]
 ) -> list[Thing]:
     names, unmatched = _names(free.values(), name), []
     for thing in open_:
@@ -121,8 +126,8 @@ def _by_name(
 
 
 def _by_former_name(
-    matching: Matching,
-    pairs: list[Pair],
+    matching: Matching[Thing],
+    pairs: list[Pair[Thing]],
     free: dict[str, Thing],
     open_: list[Thing],
     names: dict[str, list[Thing]],
@@ -149,8 +154,8 @@ def _by_former_name(
 
 
 def _move_duplicates(
-    matching: Matching,
-    pairs: list[Pair],
+    matching: Matching[Thing],
+    pairs: list[Pair[Thing]],
     free: dict[str, Thing],
     names: dict[str, list[Thing]],
     former: Callable[[Thing], Iterable[str]],
@@ -178,8 +183,8 @@ def _move_duplicates(
 
 
 def _pairs_with_claimed_names(
-    pairs: list[Pair], former: Callable[[Thing], Iterable[str]], name: Callable[[Thing], str]
-) -> Iterable[tuple[Pair, list[Thing]]]:
+    pairs: list[Pair[Thing]], former: Callable[[Thing], Iterable[str]], name: Callable[[Thing], str]
+) -> Iterable[tuple[Pair[Thing], list[Thing]]]:
     unchanged = {name(pair.before): pair.before for pair in pairs if name(pair.before) == name(pair.after)}
     for pair in pairs:
         if not pair.after.former_names or name(pair.before) != name(pair.after):

@@ -6,6 +6,7 @@ because a dataset outside the scope may use a name.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from architecture.domain import operations as ops
 from architecture.domain.change_policy import PolicySet, decide
@@ -90,18 +91,20 @@ def in_order(drafts: Sequence[Draft], inputs: Mapping[str, Iterable[str]]) -> tu
     return tuple(draft.operation for draft in ordered)
 
 
-def _order_in_rank(draft: Draft, rank: Mapping[str, int]) -> tuple:
+def _order_in_rank(draft: Draft, rank: Mapping[str, int]) -> tuple[int, str, str, str]:
     operation = draft.operation
     return rank[operation.dataset_key], operation.side, operation.column, operation.code
 
 
-def _drop_order(draft: Draft, rank: Mapping[str, int]) -> tuple:
+def _drop_order(draft: Draft, rank: Mapping[str, int]) -> tuple[int, bool, str]:
     """Return the sort key of a drop: readers before their inputs, a history before its base table."""
     operation = draft.operation
     return -rank[operation.dataset_key], operation.op == ops.DROP_TABLE, operation.column
 
 
-def _dataset_by_dataset(drafts: list[Draft], rank: Mapping[str, int], taken_names: set) -> list[Draft]:
+def _dataset_by_dataset(
+    drafts: list[Draft], rank: Mapping[str, int], taken_names: set[tuple[str, str]]
+) -> list[Draft]:
     by_dataset: dict[str, list[Draft]] = {}
     for draft in sorted(drafts, key=lambda item: _column_order(item, rank, taken_names)):
         by_dataset.setdefault(draft.operation.dataset_key, []).append(draft)
@@ -113,7 +116,7 @@ def _dataset_by_dataset(drafts: list[Draft], rank: Mapping[str, int], taken_name
     return ordered
 
 
-def _column_order(draft: Draft, rank: Mapping[str, int], taken_names: set) -> tuple:
+def _column_order(draft: Draft, rank: Mapping[str, int], taken_names: set[tuple[str, str]]) -> tuple[Any, ...]:
     """Return the sort key of a column operation.
 
     A drop whose name is needed comes first. The history's column is dropped before the base table's; for other
@@ -364,6 +367,7 @@ def _plans(matching: Matching[_Entry], policy: PolicySet, renames: Renames) -> l
 
 def _contract_plan(matching: Matching[_Entry]) -> DatasetPlan:
     """Return the changes of contracts of all datasets, except of those that are set aside."""
+    sides: list[tuple[DatasetState | None, DatasetState | None]]
     sides = [(pair.before.placed.state, pair.after.placed.state) for pair in matching.pairs]
     sides += [(None, entry.placed.state) for entry in matching.new]
     sides += [(entry.placed.state, None) for entry in matching.gone]
@@ -376,6 +380,7 @@ def _carry_downstream(plans: list[DatasetPlan], matching: Matching[_Entry]) -> N
     if not any(draft.alters or draft.operation.op in NAMING for plan in plans for draft in plan.drafts):
         return
     pairs = matching.known
+    sides: list[tuple[DatasetState | None, DatasetState | None]]
     sides = [(pair.before.placed.state, pair.after.placed.state) for pair in pairs]
     sides += [(None, entry.placed.state) for entry in matching.new]
     sides += [(entry.placed.state, None) for entry in matching.gone]
@@ -390,7 +395,7 @@ def _used_table_names(matching: Matching[_Entry]) -> Iterable[str]:
     active = [pair for pair in matching.pairs if pair.after.active]
     historized = [pair.before for pair in active if pair.after.placed.keeps_history]
     for entry in (*historized, *matching.left_alone):
-        if entry.active and entry.placed.keeps_history:
+        if entry.active and entry.placed.keeps_history and entry.placed.history is not None:
             yield table_name(entry.placed.history)
     for entry in (*(pair.before for pair in active), *matching.left_alone, *matching.gone):
         if entry.active and entry.placed.base is not None:

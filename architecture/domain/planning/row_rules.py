@@ -81,7 +81,7 @@ def _is_same(choice: str, before: Mapping[tuple[str, str], Any], after: Mapping[
 def _is_same_contract(before: Any, after: Any) -> bool:
     """Compare the columns of a contract. A column that one of them lacks counts if it can keep a row out by itself."""
     if not isinstance(before or {}, dict) or not isinstance(after or {}, dict):
-        return before == after
+        return bool(before == after)
     was, is_ = before or {}, after or {}
     counted = (key for key in {*was, *is_} if (key in was and key in is_) or ", " in str(was.get(key, is_.get(key))))
     return all(was.get(key) == is_.get(key) for key in counted)
@@ -111,7 +111,7 @@ def _are_same_checks(before: Any, after: Any, names: FollowedNames) -> bool:
 def _is_same_check(before: Any, after: Any, names: FollowedNames) -> bool:
     """Return True if two descriptions of a check are equal but for renames. The same name may mean another column."""
     if not isinstance(before, dict) or not isinstance(after, dict) or before.keys() != after.keys():
-        return before == after
+        return bool(before == after)
     other, columns = names.of(str(before.get("dataset", "")))
     followed = {
         "columns": _renamed(before.get("columns"), names.own),

@@ -156,13 +156,13 @@ def _rename_table(applied: DatasetState, operation: Operation, desired: DatasetS
     desired = _require(desired, operation)
     if operation.side == HISTORY:
         return applied
-    names = {
-        "schema": desired.schema,
-        "layer": desired.layer,
-        "name": desired.name,
-        "former_names": desired.former_names,
-    }
-    return replace(applied, **names)
+    return replace(
+        applied,
+        schema=desired.schema,
+        layer=desired.layer,
+        name=desired.name,
+        former_names=desired.former_names,
+    )
 
 
 def _drop_table(applied: DatasetState, operation: Operation, desired: DatasetState | None) -> DatasetState | None:
@@ -183,7 +183,10 @@ def _unretire_table(applied: DatasetState, operation: Operation, desired: Datase
 # --- columns ---------------------------------------------------------------------------------
 
 
-def _column_step(change: Callable[[ColumnState, ColumnState | None, Operation], dict[str, Any]]) -> Callable:
+_ColumnStep = Callable[[DatasetState, Operation, DatasetState | None], DatasetState]
+
+
+def _column_step(change: Callable[[ColumnState, ColumnState | None, Operation], dict[str, Any]]) -> _ColumnStep:
     """Return a step that changes one column of the base table; the history's columns follow from those."""
 
     def step(applied: DatasetState, operation: Operation, desired: DatasetState | None) -> DatasetState:
@@ -222,7 +225,7 @@ def _rename_column(applied: DatasetState, operation: Operation, desired: Dataset
     return replace(state, history_policy=_rename_in_policy(applied.history_policy, operation.from_, operation.to))
 
 
-def _rename_in_policy(policy: dict | str, before: str, after: str) -> dict | str:
+def _rename_in_policy(policy: dict[str, Any] | str, before: str, after: str) -> dict[str, Any] | str:
     try:
         return HistoryPolicy.from_dict(policy).renamed({before: after}).to_dict()
     except MetadataError:

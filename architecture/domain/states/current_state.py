@@ -156,6 +156,7 @@ def _observed_dataset(
     if is_view and history is None:
         return described(state)
     expected = in_warehouse(replace(_with_history(state, desired), materialization="table"))
+    assert expected.base is not None  # in_warehouse gives every table one
     history_table = _observed_table(history, expected.history or expected.base, retired=True) if history else None
     if is_view:
         return replace(described(state), history=history_table)
@@ -302,6 +303,7 @@ def _differences(dataset: DatasetState, observed: Mapping[str, ObservedTable]) -
     if dataset.materialization == "view" or not dataset.active:
         return
     expected = in_warehouse(dataset)
+    assert expected.base is not None
     yield from _table_differences(expected.base, observed.get(dataset.key), history=False)
     if expected.history is not None:
         yield from _table_differences(expected.history, observed.get(dataset.history_key or ""), history=True)
@@ -329,9 +331,9 @@ def _table_differences(expected: Table, table: ObservedTable | None, *, history:
         if column.active and _differs(column.type, actual.type, history=history):
             yield Difference(name, "column_type", column.name, column.type, actual.type)
     if not history:
-        for column in table.columns:
-            if column.name not in matched:
-                yield Difference(name, "column_unexpected", column.name, observed=column.type)
+        for other in table.columns:
+            if other.name not in matched:
+                yield Difference(name, "column_unexpected", other.name, observed=other.type)
 
 
 def _differs(applied: str, observed: str, *, history: bool) -> bool:

@@ -61,9 +61,10 @@ def _encodable(text: str) -> str:
 
 
 def _table_name(value: Any) -> str:
-    if not _TABLE_NAME.fullmatch(_text(value)):
+    name = _text(value)
+    if not _TABLE_NAME.fullmatch(name):
         raise ValueError(f"{value!r} must hold only A-Z, a-z, 0-9 and _: other table names cannot be published")
-    return value
+    return name
 
 
 def _texts(node: Node, name: str) -> tuple[str, ...]:
@@ -76,7 +77,7 @@ def _sql(value: Any) -> str | None:
     return _encodable(value) if value else None
 
 
-def _policy(value: Any) -> dict | str | None:
+def _policy(value: Any) -> dict[str, Any] | str | None:
     """Return a policy unchecked, because it is compared and not executed; None for an empty one."""
     if value is not None and not isinstance(value, dict | str):
         raise ValueError(f"must be an object, text or null, not {_kind_in_words(value)}")
@@ -393,7 +394,7 @@ _BLANK = re.compile(r"[ \t\n\r]*")
 
 def offset_of(text: str, path: Path) -> int:
     """Return the offset of the value at ``path`` in a JSON text; if it is missing, that of its parent."""
-    decoder, at = json.JSONDecoder(), _BLANK.match(text, 0).end()
+    decoder, at = json.JSONDecoder(), _after_blanks(text, 0)
     for part in path:
         position = _member(text, at, part, decoder)
         if position is None:
@@ -402,20 +403,25 @@ def offset_of(text: str, path: Path) -> int:
     return at
 
 
+def _after_blanks(text: str, at: int) -> int:
+    match = _BLANK.match(text, at)
+    return match.end() if match else at
+
+
 def _member(text: str, at: int, part: str | int, decoder: json.JSONDecoder) -> int | None:
     is_object, index = text[at] == "{", 0
     if text[at] not in "{[":
         return None
-    at = _BLANK.match(text, at + 1).end()
+    at = _after_blanks(text, at + 1)
     while text[at] not in "}]":
         name: str | int = index
         if is_object:
             name, at = decoder.raw_decode(text, at)
-            at = _BLANK.match(text, _BLANK.match(text, at).end() + 1).end()
+            at = _after_blanks(text, _after_blanks(text, at) + 1)
         if name == part:
             return at
         _, at = decoder.raw_decode(text, at)
-        at = _BLANK.match(text, at).end()
+        at = _after_blanks(text, at)
         if text[at] == ",":
-            at, index = _BLANK.match(text, at + 1).end(), index + 1
+            at, index = _after_blanks(text, at + 1), index + 1
     return None

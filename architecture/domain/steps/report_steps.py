@@ -319,7 +319,7 @@ def _column(row: Mapping[str, Any]) -> ColumnSpec:
     return ColumnSpec(**{**row, "hash_of": _pairs(row.get("hash_of", ()))})
 
 
-def _rehashed(item: dict) -> Rehashed:
+def _rehashed(item: Mapping[str, Any]) -> Rehashed:
     return Rehashed(**{**item, "parts": _pairs(item["parts"]), "types": _pairs(item.get("types", ()))})
 
 

@@ -129,7 +129,7 @@ def _cast_differently(value: str, cast: str, after: DataType) -> list[str]:
     would become timestamps of the current day.
     """
     if after.name == DECIMAL:
-        whole = f"DECIMAL({_MAX_DIGITS},{_MAX_DIGITS - (after.precision - after.scale)})"
+        whole = f"DECIMAL({_MAX_DIGITS},{_MAX_DIGITS - after.whole_digits})"
         return [f"try_cast({value} AS {whole}) IS NULL", f"try_cast({value} AS {whole}) <> {cast}"]
     if after.name == DATE:
         return [f"coalesce(try_cast({value} AS TIMESTAMP) <> {cast}, false)"]

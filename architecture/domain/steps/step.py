@@ -8,6 +8,7 @@ whether the step is done, so a list of steps can be resumed at any position (``s
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from architecture.domain.steps.features import (
     COLUMN_MAPPING,
@@ -247,11 +248,11 @@ def becomes(step: Step) -> TableShape | None:
     if step.op in WITHOUT_TRACE:
         return shape
     if step.op == DROP_FEATURES:
-        kept = {
-            name: tuple(feature for feature in getattr(shape, name) if feature not in step.features)
-            for name in ("features", "closing")
-        }
-        return replace(shape, **kept)
+        features, closing = (
+            tuple(feature for feature in present if feature not in step.features)
+            for present in (shape.features, shape.closing)
+        )
+        return replace(shape, features=features, closing=closing)
     return _with_columns(step, shape)
 
 
@@ -281,7 +282,9 @@ def _with_columns(step: Step, shape: TableShape) -> TableShape:
     return replace(shape, columns=columns)
 
 
-def _change_columns(columns: tuple[ObservedColumn, ...], changes: dict[str, dict]) -> tuple[ObservedColumn, ...]:
+def _change_columns(
+    columns: tuple[ObservedColumn, ...], changes: dict[str, dict[str, Any]]
+) -> tuple[ObservedColumn, ...]:
     return tuple(replace(column, **changes.get(column.name, {})) for column in columns)
 
 

@@ -455,8 +455,8 @@ class _TableOperations:
                 self.result.stamps.append((column.key, current.name, ordinal))
             self.result.renames[current.name] = (column.name, ordinal)
         if common_type(current.type, stored(column.type)) != current.type:
-            ordinal = self._ordinal_of(*_RETYPING, logical.CHANGE_LOGIC)
-            ordinal = self._require_leading(column, f"is {current.type}") if ordinal is None else ordinal
+            leading = self._ordinal_of(*_RETYPING, logical.CHANGE_LOGIC)
+            ordinal = self._require_leading(column, f"is {current.type}") if leading is None else leading
             _retype(self.result, current, column.type, ordinal)
 
     def _former(self, column: ColumnSpec) -> str:

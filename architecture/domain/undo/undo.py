@@ -91,7 +91,7 @@ def undo_together(groups: Iterable[UndoGroup], ground: Ground) -> UndoResult:
 
 def undoable(groups: Iterable[UndoGroup], ground: Ground) -> UndoResult:
     """Return the largest set of groups that can be undone together, with the problems of the others."""
-    candidates, problems = tuple(groups), ()
+    candidates, problems = tuple(groups), tuple[Problem, ...]()
     while True:
         result = undo_together(candidates, ground)
         if not result.problems:

@@ -111,8 +111,8 @@ class UndoGroup:
     @property
     def renamed(self) -> frozenset[str]:
         """Return the stable keys of the renamed columns, including retired columns that made group for a name."""
-        steps = (step for step in self.steps if step.op == RENAME_COLUMN and step.column is not None)
-        return frozenset(step.column.key for step in steps)
+        columns = (step.column for step in self.steps if step.op == RENAME_COLUMN)
+        return frozenset(column.key for column in columns if column is not None)
 
     def answered_by(self, operation: Operation, subject: Subject) -> bool:
         """Return True if an operation of the undo report, with this subject, undoes this group's change.
@@ -185,9 +185,9 @@ class _Grouping:
                 self.together.setdefault(operation.dataset_key, set()).update(columns)
             if (operation.op, operation.code) == (ops.WIDEN_COLUMN, change_policy.REWRITE_TABLE):
                 rewritten.setdefault(operation.dataset_key, set()).update(columns)
-        for dataset, columns in rewritten.items():
-            if len(columns) > 1:
-                self.together.setdefault(dataset, set()).update(columns)
+        for dataset, changed in rewritten.items():
+            if len(changed) > 1:
+                self.together.setdefault(dataset, set()).update(changed)
 
     def keys(self) -> list[Subject]:
         return [(operation.dataset_key, *self._subject(operation)) for operation in self.operations]
@@ -330,7 +330,7 @@ _FIELDS: dict[str, Callable[[DatasetState, DatasetState], dict[str, Any]]] = {
 }
 
 
-def _with_current_names(policy: dict | str, of: DatasetState, state: DatasetState) -> dict | str:
+def _with_current_names(policy: dict[str, Any] | str, of: DatasetState, state: DatasetState) -> dict[str, Any] | str:
     """Return the history policy of one state with the column names of ``state``."""
     now = {column.key: column.name for column in state.columns}
     renames = {column.name: now[column.key] for column in of.columns if now.get(column.key, column.name) != column.name}

@@ -1,6 +1,7 @@
 """Command that approves a change report."""
 
 from argparse import ArgumentParser
+from typing import Any
 
 from architecture.domain.workflow import ACCEPTABLE
 from architecture.management.report_commands import DecidingCommand
@@ -32,5 +33,5 @@ class Command(DecidingCommand):
             help="accept that the report breaks the contracts it names",
         )
 
-    def decide(self, **asked: object) -> Approval:
+    def decide(self, **asked: Any) -> Approval:
         return approve(**asked)

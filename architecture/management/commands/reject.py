@@ -1,5 +1,7 @@
 """Command that rejects a change report."""
 
+from typing import Any
+
 from architecture.management.report_commands import DecidingCommand
 from architecture.models import Approval
 from architecture.services.executions import reject
@@ -11,5 +13,5 @@ class Command(DecidingCommand):
         "refused (with the reason's code)."
     )
 
-    def decide(self, **asked: object) -> Approval:
+    def decide(self, **asked: Any) -> Approval:
         return reject(**asked)

@@ -56,4 +56,5 @@ def _table_keys(record: ExecutionRecord) -> frozenset[str]:
     state = undo_state(record)
     sides = (state.applied, state.before, state.left)
     keys = state.before.keys() | state.left.keys()
-    return table_keys(side[key] for side in sides for key in keys if side.get(key) is not None)
+    states = (side.get(key) for side in sides for key in keys)
+    return table_keys(state for state in states if state is not None)

@@ -138,7 +138,7 @@ def _revoke(token: PersonalToken) -> int:
     return 1
 
 
-def _record(action: str, token: PersonalToken, **sides: dict[str, Any]) -> None:
+def _record(action: str, token: PersonalToken, **sides: Any) -> None:
     key = token.digest[:DIGEST_SHOWN]
     why = current_actor().reason
     record_change(action=action, subject_kind="token", subject_key=key, subject_name=str(token), reason=why, **sides)

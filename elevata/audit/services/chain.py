@@ -19,7 +19,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from elevata.audit.append_only import guarded_models
-from elevata.audit.domain import GENESIS, Head, Link, Problem, Signature, link_hash, next_link
+from elevata.audit.domain import GENESIS, ChainKind, Head, Link, Problem, Signature, link_hash, next_link
 from elevata.audit.models import AppendOnly, ChainHead, ChainLink, ChainPending
 from elevata.audit.services import recorded_heads
 from elevata.audit.services.signing import keyring, sign, signature_problem
@@ -44,6 +44,12 @@ def chained_models() -> dict[str, type[AppendOnly]]:
     return models
 
 
+def chain_of(model: type[AppendOnly]) -> ChainKind:
+    """Return the kind of a model of the chain."""
+    assert model.CHAIN is not None
+    return model.CHAIN
+
+
 def row_digest(row: AppendOnly) -> str:
     """Return the digest of a row's content."""
     return sha256_hex(row.content())
@@ -63,7 +69,7 @@ def _kind_of(row: AppendOnly) -> str:
 
 def removable_kinds() -> list[str]:
     """Return the kinds whose rows retention may remove."""
-    return [kind for kind, model in chained_models().items() if model.CHAIN.removable]
+    return [kind for kind, model in chained_models().items() if chain_of(model).removable]
 
 
 def append(*rows: AppendOnly) -> None:
@@ -304,7 +310,7 @@ def _rows_of_subjects(subjects: list[tuple[str, int]]) -> dict[tuple[str, int], 
     for kind, pks in _pks_by_kind(subjects).items():
         model = model_of(kind)
         if model is not None:
-            related = model.CHAIN.related
+            related = chain_of(model).related
             rows = model.objects.select_related(*related) if related else model.objects
             rows_by_subject.update(((kind, pk), row) for pk, row in rows.in_bulk(pks).items())
     return rows_by_subject

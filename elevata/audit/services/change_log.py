@@ -26,7 +26,7 @@ from elevata.audit.services import chain, row_seals
 from elevata.core.canonical_json import canonical_json
 from elevata.core.errors import MetadataError, StaleVersion
 
-EMPTY = (None, "", [], {})
+EMPTY: tuple[Any, ...] = (None, "", [], {})
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,9 @@ class Unit:
 
     def tracker(self, kind: type[T]) -> T:
         """Return the unit's tracker of this class; create it at the first call."""
-        return self._trackers.setdefault(kind, kind())
+        tracker = self._trackers.setdefault(kind, kind())
+        assert isinstance(tracker, kind)
+        return tracker
 
     def about_to_change(self, row: models.Model) -> None:
         """Store the before-image of a row that no tracker has, so that its seal is renewed."""
@@ -162,8 +164,8 @@ def record_change(
     ``before`` and ``after`` map fields to values; equal values are omitted.
     """
     with unit_of_work(reason) as unit:
-        fields = [plain(dict(values or {})) for values in (before, after)]
-        unit.recorded.append(Change(str(action), subject_kind, subject_key, subject_name, *fields, dataset_key))
+        was, now = (plain(dict(values or {})) for values in (before, after))
+        unit.recorded.append(Change(str(action), subject_kind, subject_key, subject_name, was, now, dataset_key))
 
 
 def record_why(*, action: str, subject_kind: str, subject_key: str, subject_name: str) -> None:
@@ -273,7 +275,7 @@ def snapshot() -> Iterator[None]:
 def claim(row: Row, expected_version: int) -> Row:
     """Return the stored row, locked. Raise StaleVersion if it has another version than expected."""
     try:
-        stored = type(row).objects.select_for_update().get(pk=row.pk)
+        stored: Row = type(row)._default_manager.select_for_update().get(pk=row.pk)
     except type(row).DoesNotExist:
         raise MetadataError("gone", "does not exist any more", where=str(row)) from None
     if stored.version != expected_version:

@@ -87,14 +87,15 @@ def wrong_exports(folder: Path, *, complete: bool = True) -> Problem | None:
     With ``complete``, a missing file is a problem, too.
     """
     for segment in AuditSegment.objects.order_by("first"):
-        at = {"kind": "segment", "subject": segment.pk}
         path = folder / Path(segment.file).name
         if not path.is_file():
             if not complete:
                 continue
-            return Problem("export_missing", f"the export of {segment} ({segment.file}) is not in {folder}", **at)
+            message = f"the export of {segment} ({segment.file}) is not in {folder}"
+            return Problem("export_missing", message, kind="segment", subject=segment.pk)
         if file_digest(path) != segment.digest:
-            return Problem("export_changed", f"the export of {segment} ({path}) has changed since it was written", **at)
+            message = f"the export of {segment} ({path}) has changed since it was written"
+            return Problem("export_changed", message, kind="segment", subject=segment.pk)
     return None
 
 

@@ -131,7 +131,8 @@ def _check_segment(exported: Exported, path: Path) -> None:
 def _remove_entries(exported: Exported) -> int:
     total = 0
     for kind in chain.removable_kinds():
-        removed = remove_linked(connection, chain.model_of(kind), kind=kind, first=exported.first, last=exported.last)
+        model = chain.chained_models()[kind]
+        removed = remove_linked(connection, model, kind=kind, first=exported.first, last=exported.last)
         listed = exported.rows.get(kind, 0)
         if removed != listed:
             message = f"the file lists {listed} rows of kind {kind}, but the database has {removed}: run verify_audit"

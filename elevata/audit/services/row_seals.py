@@ -76,9 +76,9 @@ def seal(before: Mapping[Kind, Mapping[int, Values | None]], entry: int | None) 
     ``entry`` is the last change-log entry of the transaction; without one, seals keep theirs.
     """
     owners: dict[Kind, set[int]] = defaultdict(set)
-    for model, images in before.items():
-        for owner, part in _owners().get(model, ()):
-            owners[owner].update(_touched_owners(part, images))
+    for changed, own_images in before.items():
+        for owner, part in _owners().get(changed, ()):
+            owners[owner].update(_touched_owners(part, own_images))
     images = _Images(before)
     for model in sealed_models():
         new = {pk for pk, image in images.of(model).items() if image is None}
@@ -137,7 +137,11 @@ class _Batch:
                 continue
             # A transaction that added a row to the same owner may have ended later with earlier entries.
             at = max(entry or 0, stored.entry_id if stored is not None else 0)
-            parts = parts_digest(self._parts.get(pk, {})) if pk in self._owners else stored.parts
+            if pk in self._owners:
+                parts = parts_digest(self._parts.get(pk, {}))
+            else:
+                assert stored is not None  # new rows are owners, and others were intact
+                parts = stored.parts
             written.append(_signed(self._model, pk, _digest(self._model, self._rules, row), parts, at))
         _store(written)
         gone = [pk for pk in self._pks if pk not in self._now]

@@ -11,10 +11,11 @@ from django.db import connection
 from django.db.models import Exists, OuterRef
 
 from elevata.audit.append_only import wrong_triggers
-from elevata.audit.domain import Head, Link, Problem, check_link
+from elevata.audit.domain import Head, Link, Problem, check_link, problem_at
 from elevata.audit.models import AppendOnly, AuditSegment, ChainLink, ChainPending
 from elevata.audit.services import recorded_heads
 from elevata.audit.services.chain import (
+    chain_of,
     chained_models,
     check_records,
     head,
@@ -142,21 +143,20 @@ def _verify_links(end: Head, segments: Segments) -> Iterator[tuple[Head, Problem
 
 
 def _check_row(link: Link, rows: dict[tuple[str, int], AppendOnly], segments: Segments) -> Problem | None:
-    at = {"sequence": link.sequence, "kind": link.kind, "subject": link.subject}
     model = model_of(link.kind)
     if model is None:
-        return Problem("kind_unknown", f"nothing of kind {link.kind} is known here", **at)
+        return problem_at(link, "kind_unknown", f"nothing of kind {link.kind} is known here")
     row = rows.get((link.kind, link.subject))
     if row is None:
         # Retention may have removed it during the verification.
-        if model.CHAIN.removable and (segments.holds(link) or segments.again().holds(link)):
+        if chain_of(model).removable and (segments.holds(link) or segments.again().holds(link)):
             return None
-        return Problem("row_missing", f"{link.kind} {link.subject} is gone", **at)
-    if model.CHAIN.removable and segments.holds(link) and model.objects.filter(pk=row.pk).exists():
+        return problem_at(link, "row_missing", f"{link.kind} {link.subject} is gone")
+    if chain_of(model).removable and segments.holds(link) and model.objects.filter(pk=row.pk).exists():
         message = f"{link.kind} {link.subject} is still there, though its segment says that it was removed"
-        return Problem("segment_incomplete", message, **at)
+        return problem_at(link, "segment_incomplete", message)
     if row_digest(row) != link.digest:
-        return Problem("row_changed", f"{link.kind} {link.subject} was changed after it was sealed", **at)
+        return problem_at(link, "row_changed", f"{link.kind} {link.subject} was changed after it was sealed")
     return None
 
 

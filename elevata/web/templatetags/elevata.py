@@ -39,7 +39,8 @@ _TOKEN = re.compile(
 
 def highlight(sql: str) -> SafeString:
     """Return escaped SQL with a span around each highlighted token."""
-    parts, at = [], 0
+    parts: list[str] = []
+    at = 0
     for match in _TOKEN.finditer(sql):
         parts.append(escape(sql[at : match.start()]))
         at = match.end()

@@ -18,8 +18,8 @@ from architecture.domain.views import query_of_view
 from elevata.core.errors import MetadataError
 from loader.domain.historization.stage import query_of
 from loader.domain.refusals import Refusal
-from metadata.domain.history.history_policy import HistoryPolicy
-from metadata.domain.naming import AS_OF, PERIODS, history_name, view_name
+from metadata.domain.history.history_policy import AS_OF, HistoryPolicy
+from metadata.domain.naming import PERIODS, history_name, view_name
 from metadata.domain.sql import quote_identifier, quote_text
 from metadata.domain.state import BUSINESS_KEY, DatasetState
 
@@ -211,7 +211,7 @@ def duckdb_query(query: str) -> str:
         raise Refusal("NOT_TRANSLATED", f"the query cannot be written for DuckDB: {error}") from error
 
 
-def _strict_cast(node: exp.Expression) -> exp.Expression:
+def _strict_cast(node: exp.Expr) -> exp.Expr:
     """Return a cast that fails like that of Spark; sqlglot translates Spark's CAST to one that returns NULL."""
     if isinstance(node, exp.TryCast) and not node.args.get("safe"):
         return exp.Cast(**node.args)

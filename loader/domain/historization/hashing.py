@@ -16,6 +16,7 @@ from decimal import Decimal
 from hashlib import sha256
 from itertools import pairwise
 from math import isfinite, isnan
+from typing import Any, TypeVar
 
 from loader.domain.historization.compared_texts import BY_VALUE, ComparedText
 from metadata.domain import types as data_types
@@ -88,7 +89,10 @@ def peppered(pepper: str) -> list[tuple[str, str]]:
     return [("", pepper)] if pepper else []
 
 
-def in_order(components: Iterable[tuple]) -> list[tuple]:
+_Component = TypeVar("_Component", bound=tuple[str, *tuple[Any, ...]])
+
+
+def in_order(components: Iterable[_Component]) -> list[_Component]:
     """Return ``components`` (tuples beginning with their id) sorted by id. Raise ValueError for a repeated id."""
     ordered = sorted(components, key=lambda component: component[0])
     for first, second in pairwise(ordered):

@@ -247,6 +247,6 @@ def _referring_rows(
         entity_key=entity_key_components(child),
         foreign_key=key.components,
         columns=columns,
-        policy=dict(child.history_policy),
+        policy=child.history_choices,
         delivery_checked=delivery_checked(child, inputs, states, sources),
     )

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import sqlglot
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from architecture.domain.tables import TableSpec, raw_table, rawcore_table
 from architecture.domain.views import Branch, view_branches
@@ -19,7 +20,7 @@ from metadata.domain.state import DatasetState
 
 
 def stage_inputs(
-    rawcore: DatasetState, by_key: Mapping[str, DatasetState], options: Mapping[str, dict] | None = None
+    rawcore: DatasetState, by_key: Mapping[str, DatasetState], options: Mapping[str, dict[str, Any]] | None = None
 ) -> tuple[StageInput, ...]:
     """Return the inputs of a rawcore dataset for the runner: one for each table that it reads.
 
@@ -78,7 +79,7 @@ def branches_of(reader: DatasetState, by_key: Mapping[str, DatasetState]) -> lis
         raise Refusal(problem.code, problem.one_line()) from problem
 
 
-def _stage_input(rawcore: DatasetState, branch: Branch, options: Mapping[str, dict]) -> StageInput:
+def _stage_input(rawcore: DatasetState, branch: Branch, options: Mapping[str, dict[str, Any]]) -> StageInput:
     columns = tuple(
         StageColumn(column.name, column.type, branch.columns[column.key])
         for column in (*rawcore.business_key, *rawcore.attributes)
@@ -133,8 +134,10 @@ def delivery_checked(
         for key in column.inputs
         if key in by_key
     }
-    passed_on = {column.name: delivered.get(column.expression) for column in inputs[0].columns}
-    if any(passed_on[c.name] is None or passed_on[c.name].type != c.type for c in inputs[0].columns):
+    passed_on = {
+        column.name: now for column in inputs[0].columns if (now := delivered.get(column.expression)) is not None
+    }
+    if any(c.name not in passed_on or passed_on[c.name].type != c.type for c in inputs[0].columns):
         return False
     key = {passed_on[column.name].key for column in dataset.business_key}
     if not key:

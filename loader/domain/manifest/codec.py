@@ -7,7 +7,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 def to_json(value: Any) -> Any:
     """Return a manifest as plain JSON values. Raise TypeError for types that JSON does not have."""
-    return asdict(value) if is_dataclass(value) else value
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def from_json(kind: type, described: Any) -> Any:
@@ -31,6 +31,6 @@ def _value(hint: Any, value: Any) -> Any:
         if len(args) == 2 and args[1] is Ellipsis:
             return tuple(_value(args[0], item) for item in value)
         return tuple(_value(arg, item) for arg, item in zip(args, value, strict=True))
-    if is_dataclass(hint):
+    if isinstance(hint, type) and is_dataclass(hint):
         return from_json(hint, value)
     return value

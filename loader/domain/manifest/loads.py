@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from architecture.domain.tables import TableSpec
 from loader.domain.manifest.sources import SourceSpec
@@ -88,7 +89,7 @@ class StageInput:
     table: TableSpec
     columns: tuple[StageColumn, ...]
     filter: str | None = None
-    options: dict = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
     feed: bool = False
     rank: int = 0
     incremental: bool = False
@@ -112,10 +113,10 @@ class ComputedRows:
 
     at: str
     deletes: bool = False
-    values: dict = field(default_factory=dict)
-    copies: dict = field(default_factory=dict)
-    before: dict = field(default_factory=dict)
-    equal: dict = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+    copies: dict[str, Any] = field(default_factory=dict)
+    before: dict[str, Any] = field(default_factory=dict)
+    equal: dict[str, Any] = field(default_factory=dict)
     having: str = ""
     ended: bool = False
     every: bool = False
@@ -136,7 +137,7 @@ class ReferringRows:
     entity_key: tuple[HashComponent, ...]
     foreign_key: tuple[HashComponent, ...]
     columns: tuple[tuple[str, str], ...]
-    policy: dict = field(default_factory=dict)
+    policy: dict[str, Any] = field(default_factory=dict)
     delivery_checked: bool = False
 
 
@@ -156,7 +157,7 @@ class HistoryFiles:
     delete: tuple[str, ...] = ()
     format: str = "csv"
     compression: str = "none"
-    names: dict = field(default_factory=dict)
+    names: dict[str, Any] = field(default_factory=dict)
     null_string: str | None = None
     unmodified_string: str | None = None
     dated: str | None = None
@@ -190,7 +191,7 @@ class ModelLoad:
     table: TableSpec
     query: ModelQuery
     digest: str
-    increment: dict = field(default_factory=dict)
+    increment: dict[str, Any] = field(default_factory=dict)
     sequence: int = 0
     full: bool = False
     depends_on: tuple[str, ...] = ()
@@ -229,7 +230,7 @@ class RawcoreLoad:
     row_hash: tuple[HashComponent, ...]
     foreign_keys: tuple[ForeignKey, ...] = ()
     event_log: TableSpec | None = None
-    policy: dict = field(default_factory=dict)
+    policy: dict[str, Any] = field(default_factory=dict)
     sequence: int = 0
     newest_applied_at: str | None = None
     newest_applied: int | None = None
@@ -272,7 +273,7 @@ class LoadManifest:
     small_rows: int = 0
     full: bool = False
     since: str = ""
-    refused: dict = field(default_factory=dict)
+    refused: dict[str, Any] = field(default_factory=dict)
 
     @property
     def secrets(self) -> frozenset[str]:

@@ -1,6 +1,7 @@
 """Manifests of maintenance runs."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from architecture.domain.tables import TableSpec
 from loader.domain.manifest.loads import RawcoreLoad
@@ -22,7 +23,7 @@ class RevertManifest:
     reverted_sequence: int
     newest_applied_at: str | None = None
     later_runs: tuple[str, ...] = ()
-    refused: dict | None = None
+    refused: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)

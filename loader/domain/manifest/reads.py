@@ -1,6 +1,7 @@
 """Manifests of read requests, with the masking of a reader."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from architecture.domain.tables import TableSpec
 from loader.domain.manifest.loads import HashComponent, StageInput
@@ -60,7 +61,7 @@ class ReadManifest:
     kind: str
     table: TableSpec | None = None
     source: SourceSpec | None = None
-    arguments: dict = field(default_factory=dict)
+    arguments: dict[str, Any] = field(default_factory=dict)
     timeout_seconds: float = 60.0
     masking: Masking | None = None
     sources: tuple[QuerySource, ...] = ()
@@ -68,6 +69,12 @@ class ReadManifest:
     entity_key: tuple[HashComponent, ...] = ()
     descendants: tuple[Descendant, ...] = ()
     other_sources: tuple[QuerySource, ...] = ()
+
+    @property
+    def own_table(self) -> TableSpec:
+        """Return the table or view of a kind that reads one."""
+        assert self.table is not None
+        return self.table
 
 
 @dataclass(frozen=True)
@@ -85,7 +92,7 @@ class CheckManifest:
     rawcore: TableSpec
     entity_key: tuple[HashComponent, ...]
     row_hash: tuple[HashComponent, ...]
-    policy: dict = field(default_factory=dict)
+    policy: dict[str, Any] = field(default_factory=dict)
     samples: int = 5
     timeout_seconds: float = 3600.0
     newest_applied: int | None = None

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from loader.domain.refusals import Refusal
 from metadata.domain.sources.clusters import ClusterPlace
@@ -49,7 +50,7 @@ class ApiSpec:
     """
 
     place: ApiPlace
-    options: dict = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
     secret: str = ""
     password: str = field(default="", repr=False)
 
@@ -69,12 +70,12 @@ class SourceSpec:
     location: str
     format: str
     columns: tuple[DeliveredColumn, ...]
-    options: dict = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
     one_row_per_key: bool = True
     database: DatabaseSpec | None = None
     cluster: ClusterSpec | None = None
     api: ApiSpec | None = None
-    intake: dict = field(default_factory=dict)
+    intake: dict[str, Any] = field(default_factory=dict)
     undated: tuple[str, ...] = ()
 
     @property

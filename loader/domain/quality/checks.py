@@ -40,7 +40,7 @@ class CheckSpec:
     name: str
     kind: str
     severity: str
-    arguments: dict = field(default_factory=dict)
+    arguments: dict[str, Any] = field(default_factory=dict)
     other: TableSpec | None = None
     other_sensitive: tuple[str, ...] = ()
     sensitive_by_table: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -252,14 +252,16 @@ def _in_band(spec: CheckSpec, value: int, band: Band, message: str) -> Result:
 
 def _total(check: CompiledCheck, own: str | None, other: str | None) -> Result:
     rule, spec = check.rule, check.spec
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
     numeric = own is not None and other is not None and is_number(own) and is_number(other)
-    if numeric:
+    if own is not None and other is not None and numeric:
         ours, theirs = Decimal(own), Decimal(other)
         allowed = abs(theirs) * Decimal(rule.tolerance or DEFAULT_TOLERANCE)
         value, low, high = float(ours), float(theirs - allowed), float(theirs + allowed)
         same = abs(ours - theirs) <= allowed
     else:
-        value = low = high = None
         same = own == other
     there = f"{rule.dataset}.{rule.other_columns[0]}"
     message = "" if same else f"{rule.aggregate} of {rule.column} differs from that of {there}"

@@ -79,7 +79,8 @@ def _failed_share(result: DrawnResult) -> float | None:
     """Return the share of failed rows; few of many are drawn higher than their share, so that they show."""
     if not result.failed:
         return 0.0
-    return min(1.0, (result.failed / (result.total or result.failed)) ** 0.5)
+    share: float = (result.failed / (result.total or result.failed)) ** 0.5
+    return min(1.0, share)
 
 
 def _bar(x: float, outcome: str, share: float | None) -> Bar:

@@ -111,7 +111,8 @@ def _of_column(item: ColumnProfile) -> list[Suggestion]:
     present = item.rows - item.nulls
     if present < _LEAST_ROWS:
         return []
-    name, column = item.name, {"columns": [item.name]}
+    name = item.name
+    column: dict[str, Any] = {"columns": [item.name]}
     checks = []
     if not item.nulls:
         checks.append(Suggestion(f"{name} is filled", check_kinds.NOT_NULL, column, f"no NULL in {item.rows:,} rows"))

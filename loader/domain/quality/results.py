@@ -32,9 +32,14 @@ HIDDEN = "failed; its numbers are hidden because they reveal sensitive values"
 class CheckedNumber(Protocol):
     """Result, reported or stored."""
 
-    kind: str
-    outcome: str
-    message: str
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def outcome(self) -> str: ...
+
+    @property
+    def message(self) -> str: ...
 
 
 @dataclass(frozen=True)

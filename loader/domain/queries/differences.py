@@ -48,7 +48,8 @@ def part_shown(difference: Mapping[str, Any]) -> str:
 def is_file_cut(difference: Mapping[str, Any]) -> bool:
     """Return True if the CSV file of a comparison has not all rows that differ."""
     total, shown = _numbers(difference)
-    return max(shown, difference.get("exported", 0)) < total
+    exported: int = difference.get("exported", 0)
+    return max(shown, exported) < total
 
 
 def _numbers(difference: Mapping[str, Any]) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from architecture.domain.tables import TableSpec
+from architecture.domain.tables import ColumnSpec, TableSpec
 from elevata.core.spreadsheets import csv_line
 from loader.domain.queries.comparison import DATES
 from metadata.domain.sensitivity import is_mask
@@ -78,7 +78,7 @@ class Grid:
 
 
 def grid_of(
-    answer: Mapping, table: TableSpec, personal: Collection[str] = (), purposes: Collection[str | None] = ()
+    answer: Mapping[str, Any], table: TableSpec, personal: Collection[str] = (), purposes: Collection[str | None] = ()
 ) -> Grid:
     """Return the rows of an answer with ordered columns: keys, other described or unknown ones, technical ones.
 
@@ -94,7 +94,7 @@ def grid_of(
     return Grid(headings, rows)
 
 
-def entity_keys(answer: Mapping, table: TableSpec) -> list[str]:
+def entity_keys(answer: Mapping[str, Any], table: TableSpec) -> list[str]:
     """Return the entity key of each row of an answer, empty where the reader does not see it; [] without such a key."""
     name = next((column.name for column in table.of_purpose("entity_key")), None)
     if name not in answer["columns"]:
@@ -103,7 +103,7 @@ def entity_keys(answer: Mapping, table: TableSpec) -> list[str]:
     return [row[place] if re.fullmatch(r"[0-9a-f]{64}", row[place] or "") else "" for row in answer["rows"]]
 
 
-def delivered_rows(answer: Mapping, table: TableSpec) -> list[dict[str, str]]:
+def delivered_rows(answer: Mapping[str, Any], table: TableSpec) -> list[dict[str, str]]:
     """Return run, file and number of each row of a raw table; empty for a row whose source has no numbers."""
     purposes = {"run": "run_id", "file": "source_file", "row": "source_row"}
     names = {name: table.column(purpose).name for name, purpose in purposes.items()}
@@ -124,11 +124,11 @@ def heading(name: str, table: TableSpec, personal: Collection[str] = (), masked:
     return Heading(name, column.type, role, name in personal, technical, name in masked)
 
 
-def _purpose(columns: Mapping, name: str) -> str | None:
+def _purpose(columns: Mapping[str, ColumnSpec], name: str) -> str | None:
     return columns[name].purpose if name in columns else None
 
 
-def _rank(columns: Mapping, name: str) -> int:
+def _rank(columns: Mapping[str, ColumnSpec], name: str) -> int:
     purpose = _purpose(columns, name)
     return _ORDER.index(purpose) if purpose in _ORDER else len(_ORDER)
 
@@ -207,13 +207,13 @@ class KeyChange:
         return OPERATIONS[self.op]
 
 
-def key_changes(answer: Mapping, table: TableSpec) -> tuple[KeyChange, ...]:
+def key_changes(answer: Mapping[str, Any], table: TableSpec) -> tuple[KeyChange, ...]:
     """Return the changes in an answer of kind ``changes``, in order."""
     purpose = {column.name: column.purpose for column in table.columns}
     return tuple(_key_change(change, list(answer["columns"]), purpose) for change in answer["changes"])
 
 
-def _key_change(change: Mapping, columns: list[str], purpose: Mapping[str, str]) -> KeyChange:
+def _key_change(change: Mapping[str, Any], columns: list[str], purpose: Mapping[str, str]) -> KeyChange:
     before = dict(zip(columns, change["before"], strict=True)) if change["before"] is not None else None
     after = dict(zip(columns, change["after"], strict=True)) if change["after"] is not None else None
     present = after or before or {}

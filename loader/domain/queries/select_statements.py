@@ -8,6 +8,7 @@ own plan as well (``loader.spark.queries.select_statements``).
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import Any
 
 import sqlglot
 from sqlglot import exp
@@ -81,13 +82,14 @@ def columns_choosing_rows(text: str) -> frozenset[tuple[frozenset[str], str]] | 
         column = name.parent
         if isinstance(column, exp.Table):
             continue
-        is_qualified = isinstance(column, exp.Column) and column.this is name and not column.args.get("db")
-        own = by_alias.get(column.table.lower(), {""}) if is_qualified else {""}
+        own = {""}
+        if isinstance(column, exp.Column) and column.this is name and not column.args.get("db"):
+            own = by_alias.get(column.table.lower(), {""})
         references.add((tables if "" in own else frozenset(own), name.name.lower()))
     return frozenset(references)
 
 
-def _without_results(tree: exp.Expression) -> exp.Expression:
+def _without_results(tree: exp.Expr) -> exp.Expr:
     """Return a query without the plain columns and stars in its list, if they decide no rows. Functions may add rows.
 
     Grouped rows depend on the list: by its names, or by its aggregates in HAVING.
@@ -121,7 +123,7 @@ def _select_of(text: str) -> Select:
 
 
 def _replacements(
-    text: str, tree: exp.Expression, published: Mapping[str, str], others: Collection[str], views: dict[str, str]
+    text: str, tree: exp.Expr, published: Mapping[str, str], others: Collection[str], views: dict[str, str]
 ) -> Iterator[tuple[int, int, str]]:
     """Yield start, end and new text of every published name; fill ``views``."""
     for table in tree.find_all(exp.Table):
@@ -144,7 +146,8 @@ def _is_derived(table: exp.Table) -> bool:
 
     A WITH belongs to the query that begins with it, and each of its expressions sees those before it.
     """
-    name, node = table.name.lower(), table
+    name = table.name.lower()
+    node: exp.Expr = table
     while (parent := node.parent) is not None:
         if isinstance(parent, exp.With):
             visible = parent.expressions[: next(at for at, cte in enumerate(parent.expressions) if cte is node)]
@@ -178,7 +181,7 @@ def _replace(plain: str, changes: Sequence[tuple[int, int, str]]) -> tuple[str, 
     return "".join([*parts, plain[done:]]), tuple(replaced)
 
 
-def _columns(tree: exp.Expression) -> frozenset[str] | None:
+def _columns(tree: exp.Expr) -> frozenset[str] | None:
     """Return all names in the query; None if it uses columns without their names."""
     for node in tree.walk():
         if isinstance(node, exp.Star) and not isinstance(node.parent, exp.Count):
@@ -203,7 +206,8 @@ def position_in_text(text: str, offset: int, replaced: Sequence[Sequence[int]]) 
 
 
 def _first(table: exp.Table) -> int:
-    return min(part.meta["start"] for part in table.parts)
+    starts: list[int] = [part.meta["start"] for part in table.parts]
+    return min(starts)
 
 
 # Lineage: the columns of the result that are computed from masked columns.
@@ -219,7 +223,7 @@ def masked_results(
     """
     if not any(masked.values()):
         return frozenset()
-    schema: dict[str, dict[str, dict[str, str]]] = {}
+    schema: dict[str, Any] = {}
     for name in checked.tables:
         own_schema, _, own = name.partition(".")
         types = {quote_identifier(column): "string" for column in columns[name]}
@@ -261,7 +265,7 @@ class _MaskedLineage:
         selects = _selects(scope)
         return place < len(selects) and self._expression_reads(scope, selects[place], seen)
 
-    def _expression_reads(self, scope: Scope, node: exp.Expression, seen: set[tuple[int, int]]) -> bool:
+    def _expression_reads(self, scope: Scope, node: exp.Expr, seen: set[tuple[int, int]]) -> bool:
         stars = (star for star in node.find_all(exp.Star) if not isinstance(star.parent, exp.Count))
         if any(True for _ in stars) and any(self._any_of(source, seen) for source in scope.sources.values()):
             return True
@@ -315,8 +319,11 @@ def _is_pivoted(source: exp.Table | Scope) -> bool:
     return node is not None and bool(node.args.get("pivots"))
 
 
-def _selects(scope: Scope) -> list[exp.Expression]:
-    return [] if isinstance(scope.expression, exp.Lateral) else list(scope.expression.selects)
+def _selects(scope: Scope) -> list[exp.Expr]:
+    if isinstance(scope.expression, exp.Lateral):
+        return []
+    assert isinstance(scope.expression, exp.Selectable)
+    return list(scope.expression.selects)
 
 
 def _source_of(scope: Scope, column: exp.Column) -> exp.Table | Scope | None:

@@ -94,7 +94,8 @@ def widening(stored: DataType, wanted: DataType) -> Convert | None:
     if not (change is TypeChange.EQUIVALENT or change.widens):
         return None
     if wanted.name == data_types.DECIMAL:
-        return lambda value: Decimal(value).quantize(Decimal(1).scaleb(-wanted.scale), context=_EXACT)
+        unit = Decimal(1).scaleb(-(wanted.scale or 0))
+        return lambda value: Decimal(value).quantize(unit, context=_EXACT)
     if wanted.name == stored.name:
         return _unchanged
     match wanted.name:
@@ -169,7 +170,7 @@ class Row:
     def key_text(self) -> KeyText:
         return key_text(self.key)
 
-    def content(self, op: str | None) -> tuple:
+    def content(self, op: str | None) -> tuple[bool, tuple[tuple[str, str | None], ...]]:
         """Return the content by which two rows of a key and time are identical; all D rows of a feed are.
 
         I and U mean the same (rule 6), so the operation itself is not part of it.
@@ -193,7 +194,7 @@ def key_text(key: Mapping[str, Any]) -> KeyText:
     return tuple(canonical(value) or "" for value in key.values())
 
 
-def compared(values: Mapping[str, Any]) -> tuple:
+def compared(values: Mapping[str, Any]) -> tuple[tuple[str, str | None], ...]:
     """Return values in the form that is compared: canonical texts in the order of names, without NULLs."""
     return tuple(sorted((name, canonical(value)) for name, value in values.items() if value is not None))
 
@@ -328,7 +329,7 @@ def _distinct(rows: list[Row], op: str | None) -> tuple[tuple[Row, ...], int]:
 
     In a feed a D overrides an I or U of its time, even if I and U differ. Raise Refusal CONFLICTING_ROWS.
     """
-    groups: dict[tuple, list[Row]] = {}
+    groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.key_text, row.time), []).append(row)
     unique, conflicts, collapsed = [], [], 0

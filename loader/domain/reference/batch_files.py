@@ -105,7 +105,7 @@ class FileRow:
     def key_text(self) -> KeyText:
         return key_text(self.key)
 
-    def content(self) -> tuple:
+    def content(self) -> tuple[Any, ...]:
         marked = tuple(sorted(name for name, value in self.values.items() if value is UNMODIFIED))
         plain = {name: value for name, value in self.values.items() if value is not UNMODIFIED}
         return (self.end, self.active, marked, compared(plain))
@@ -176,7 +176,7 @@ def read_files(
     counts.rows = sum(map(len, rows.values()))
     conflicts = []
     for files in ((EARLIEST,), (UPSERT, UPDATE), (DELETE,)):
-        seen: dict[tuple, FileRow] = {}
+        seen: dict[tuple[Any, ...], FileRow] = {}
         for row in (row for file in files for row in rows[file]):
             first = seen.setdefault((row.key_text, row.time), row)
             if first is not row and first.content() != row.content():

@@ -6,7 +6,7 @@ then every batch unchanged.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isinf
 from typing import Any, Protocol
@@ -108,7 +108,9 @@ class Comparison:
         end = typed(self.policy.open_end, DataType(TIMESTAMP))
         return canonical(typed(value, DataType(TIMESTAMP)) if isinstance(value, str) else value) == canonical(end)
 
-    def _pairs(self, wanted: list[dict], actual: list[dict]) -> dict[int, int]:
+    def _pairs(
+        self, wanted: Sequence[Mapping[str, str | None]], actual: Sequence[Mapping[str, str | None]]
+    ) -> dict[int, int]:
         """Return as many pairs as possible of an expected row and an actual row with its values.
 
         Rows may have different fields: an actual row may match several expected ones, some of which match other rows,
@@ -123,7 +125,7 @@ class Comparison:
             _augment(start, fits, owner)
         return {row: place for place, row in owner.items()}
 
-    def _list(self, label: str, rows: list[Row]) -> list[str]:
+    def _list(self, label: str, rows: Sequence[Row]) -> list[str]:
         shown = [self._shown(row) for row in rows[:_SHOWN]]
         if len(rows) > _SHOWN:
             shown.append(f"and {len(rows) - _SHOWN} more")
@@ -377,12 +379,12 @@ def _case(described: Any, number: int) -> Case:
     for name in keys:
         if name not in types:
             raise CaseProblem(f"{where}: the key {name!r} is no column")
-    problem = ""
+    contradiction = ""
     try:
         policy.check_against(types, keys)
     except MetadataError as error:
-        problem = error.one_line()
-    return Case(case["id"], keys, columns, policy, batches, tuple(case["expected"]), problem)
+        contradiction = error.one_line()
+    return Case(case["id"], keys, columns, policy, batches, tuple(case["expected"]), contradiction)
 
 
 def _time_type(batches: Iterable[Mapping[str, Any]], name: str) -> DataType:
@@ -436,7 +438,8 @@ def _batch(described: Any, policy: HistoryPolicy, where: str) -> Mapping[str, An
     files = policy.input == BATCH_FILES
     rows = dict.fromkeys(FILES, Field(_ROWS)) if files else {"rows": Field(_ROWS, required=True)}
     _record(described, {**_BATCH, **rows}, where)
-    return described
+    batch: Mapping[str, Any] = described
+    return batch
 
 
 def _check_distinct(names: list[str], message: str) -> None:

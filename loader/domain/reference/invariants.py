@@ -31,7 +31,7 @@ def violations(
     ``attributes`` are the data columns; by default all but the version's own fields. ``former`` are the former
     policies: versions may differ in what was tracked then.
     """
-    by_key: dict[tuple, list[Row]] = {}
+    by_key: dict[tuple[Any, ...], list[Row]] = {}
     messages: list[str] = []
     for row in rows:
         if any(row[name] is None for name in keys):
@@ -103,7 +103,8 @@ def _state_violations(name: str, versions: list[Row], fold: Fold) -> list[str]:
         follows = earlier is not None and earlier["valid_to"] == row["valid_from"]
         followed = later is not None and later["valid_from"] == row["valid_to"]
         if fold.tombstones:
-            wanted = _tombstone_states(row, follows and earlier["state"] == LIVE, followed)
+            was_live = earlier is not None and earlier["state"] == LIVE
+            wanted = _tombstone_states(row, follows and was_live, followed)
         elif row["valid_to"] is None:
             wanted = (CHANGED,) if follows else (NEW,)
         else:

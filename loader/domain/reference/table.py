@@ -22,7 +22,7 @@ from loader.domain.historization.history import (
     refuse_other_form,
 )
 from loader.domain.historization.load_guards import DeleteGuard, check_later
-from loader.domain.reference.batch import Columns, KeyText, Read, Row, key_text, read_rows, run_time, shown_key
+from loader.domain.reference.batch import Columns, Convert, KeyText, Read, Row, key_text, read_rows, run_time, shown_key
 from loader.domain.reference.batch_files import END, FILES, FileCounts, FileKey, FilesBatch, read_files
 from loader.domain.reference.detection import detected_keys
 from loader.domain.reference.timeline import DELETE, RETURN, VALUE, Event, Fold, KeyLog, Time
@@ -342,7 +342,11 @@ class ReferenceEngine:
         return [{**log.key, **fold.versions(log)[-1].values} for log in self.table.logs.values() if fold.is_live(log)]
 
 
-def _versions(table: Table) -> list[tuple[dict, dict, dict]]:
+# State, values and times of a version.
+_VersionParts = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
+
+
+def _versions(table: Table) -> list[_VersionParts]:
     fold = table.fold
     return [
         (
@@ -355,7 +359,7 @@ def _versions(table: Table) -> list[tuple[dict, dict, dict]]:
     ]
 
 
-def _file_versions(table: Table) -> list[tuple[dict, dict, dict]]:
+def _file_versions(table: Table) -> list[_VersionParts]:
     return [
         (
             {"active": version.active, "opened_by": version.opened_by, "closed_by": version.closed_by},
@@ -380,11 +384,11 @@ def _with_columns(table: Table, batch: Mapping[str, Any]) -> Table:
         table = replace(table, former=tuple(policy.renamed(moves) for policy in table.former))
     if delivered or not columns.types:
         columns, conversions = columns.delivered(delivered or header.columns)
-        dates = conversions.get(header.policy.time_column, _unchanged)
-        logs, files = _convert(logs, files, {}, {**conversions, None: dates})
+        dates = conversions.get(header.policy.time_column or "", _unchanged)
+        logs, files = _convert(logs, files, {}, dict[str | None, Convert](conversions) | {None: dates})
         table = replace(table, forgotten=None if table.forgotten is None else dates(table.forgotten))
     dated = header.policy.time_column
-    if dated in header.columns and dated not in columns.types:
+    if dated is not None and dated in header.columns and dated not in columns.types:
         columns = replace(columns, types={**columns.types, dated: header.columns[dated]})
     missing = {name: header.columns[name] for name in header.keys if name not in columns.types}
     return replace(
@@ -392,7 +396,12 @@ def _with_columns(table: Table, batch: Mapping[str, Any]) -> Table:
     )
 
 
-def _convert(logs: Mapping, files: Mapping, names: Mapping[str, str], convert: Mapping) -> tuple[dict, dict]:
+def _convert(
+    logs: Mapping[KeyText, KeyLog],
+    files: Mapping[KeyText, FileKey],
+    names: Mapping[str, str],
+    convert: Mapping[str | None, Convert],
+) -> tuple[dict[KeyText, KeyLog], dict[KeyText, FileKey]]:
     """Return stored values with new names, or converted to wider types. ``convert[None]`` converts times."""
 
     def change(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -455,7 +464,7 @@ def _without_old_events(table: Table, at: str) -> Table:
         return table
     now = run_time(at, table.time_type)
     assert isinstance(now, date | datetime)
-    before = now - timedelta(days=table.policy.late_horizon)
+    before: Time = now - timedelta(days=table.policy.late_horizon)
     if table.forgotten is not None:
         before = max(before, table.forgotten)
     logs = {key: table.fold.compacted(log, before) for key, log in table.logs.items()}

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
 from itertools import groupby
 from typing import Any
 
+from elevata.core.ordering import Ordered
 from loader.domain.historization.history import CHANGED, DELETED, NEW
 from loader.domain.reference.values import canonical
 from metadata.domain.history.history_policy import TOMBSTONE, HistoryPolicy
@@ -16,7 +16,8 @@ from metadata.domain.history.history_policy import TOMBSTONE, HistoryPolicy
 # on their order of arrival.
 
 
-Time = datetime | date | int
+# A datetime, a date or a whole number. All times of a table are of one type, so they can be compared.
+Time = Ordered
 
 VALUE, DELETE, ABSENT, RETURN = "value", "delete", "absent", "return"
 # Of several events at one time, the one of the highest rank takes effect. A delete outranks a value (rule 1), as does
@@ -45,7 +46,7 @@ class Event:
         return self.kind in (DELETE, ABSENT)
 
     @property
-    def order(self) -> tuple:
+    def order(self) -> tuple[Time, int, Time]:
         return (self.at, _RANK[self.kind], self.own)
 
 
@@ -256,7 +257,7 @@ def _effective_events(events: Iterable[Event]) -> Iterator[Event]:
         yield last
 
 
-def _comparable(versions: Iterable[Version]) -> list[tuple]:
+def _comparable(versions: Iterable[Version]) -> list[tuple[Any, ...]]:
     return [
         (
             v.valid_from,

@@ -80,11 +80,11 @@ class Completeness:
 
     @property
     def is_trusted(self) -> bool:
-        return self.options["complete"] == TRUSTED
+        return bool(self.options["complete"] == TRUSTED)
 
     @property
     def _paging(self) -> str:
-        return self.options["paging"]
+        return str(self.options["paging"])
 
     @property
     def _declares_more(self) -> bool:

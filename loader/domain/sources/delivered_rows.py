@@ -131,7 +131,7 @@ class DeliveredRows:
             {name: _value(text, types[name]) for name, text in zip(texts, values, strict=True)}
             for values in zip(*texts.values(), strict=True)
         ]
-        by_key: dict[tuple, list[int]] = {}
+        by_key: dict[tuple[Any, ...], list[int]] = {}
         for place, row in enumerate(rows):
             by_key.setdefault(tuple(canonical(row[name]) for name in names), []).append(place)
         differing = [places for places in by_key.values() if self._differ([rows[place] for place in places])]

@@ -11,7 +11,7 @@ raw.
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from loader.domain.refusals import Refusal
 from metadata.domain.sources.option_kinds import KEEP_LOADED, REFUSE_CHANGED
@@ -89,7 +89,7 @@ class FeedLog:
                 files[path] = FeedFile(path, size, written, etag, number)
         runs = {name.removeprefix(_RUN): number for name, number in transactions.items() if name.startswith(_RUN)}
         ranges = tuple(
-            FeedRange(*json.loads(name.removeprefix(_RANGE)), number)
+            replace(FeedRange(*json.loads(name.removeprefix(_RANGE))), number=number)
             for name, number in transactions.items()
             if name.startswith(_RANGE)
         )

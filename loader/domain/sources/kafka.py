@@ -142,8 +142,11 @@ def sequence_of(event: Mapping[str, Any], offset: int, sequence: str) -> Any:
         return source.get("lsn")
     if sequence != TIME:
         return offset
+    milliseconds = source.get("ts_ms")
+    if milliseconds is None:
+        return None
     try:
-        return int(source.get("ts_ms")) * OFFSETS_PER_MILLISECOND + offset % OFFSETS_PER_MILLISECOND
+        return int(milliseconds) * OFFSETS_PER_MILLISECOND + offset % OFFSETS_PER_MILLISECOND
     except (TypeError, ValueError):
         return None
 

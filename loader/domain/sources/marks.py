@@ -73,8 +73,8 @@ def text_of(value: Value) -> str:
     return value.isoformat(" ") if isinstance(value, datetime) else value.isoformat()
 
 
-def _parsed(text: str) -> Value:
-    """Return the value of a text that ``text_of`` made."""
+def _parsed(text: str) -> Any:
+    """Return the ``Value`` of a text that ``text_of`` made. Any: the values of one column can be compared."""
     try:
         return Decimal(text)
     except InvalidOperation:
@@ -253,8 +253,8 @@ class Reading:
             start = {name: text_of(self._since(name, kinds[name], zone)) for name in kinds}
             return Window(digest, start, {}, by_hand=True, times=times)
         passed = _combined(max, (_exceeding(mark.values, times) for mark in self._known(digest)))
-        start = None if passed else _lowest(self.marks, digest)
-        return Window(digest, start, {}, times=times, passed=passed or None)
+        lowest = None if passed else _lowest(self.marks, digest)
+        return Window(digest, lowest, {}, times=times, passed=passed or None)
 
     def held(
         self, window: Window, kinds: Mapping[str, str], highest: Mapping[str, Value], measure: Measure | None

@@ -65,7 +65,8 @@ def infer(values: Iterable[Value], rows: int, formats: ValueFormats = STANDARD) 
         return DataType(data_types.STRING), "no row of the sample has a value" if rows else "the sample has no rows"
     for type_name, read in _READERS:
         standard = standard_values(present, type_name, formats)
-        typed = read(standard) if None not in standard else None
+        complete = [text for text in standard if text is not None]
+        typed = read(complete) if len(complete) == len(standard) else None
         if typed is not None:
             data_type, message = typed
             return data_type, f"{_all(len(present))} {message}"

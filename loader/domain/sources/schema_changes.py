@@ -192,8 +192,14 @@ def retyped(column: ContractColumn, observed: ObservedColumn) -> SchemaChange | 
     relation = type_relation(column.type, observed.type) if observed.type is not None else None
     if relation is None:
         return None
-    types = {"before": str(column.type), "after": str(observed.type)}
-    return SchemaChange(RETYPED, column.name, **types, relation=relation, declared=observed.declared)
+    return SchemaChange(
+        RETYPED,
+        column.name,
+        before=str(column.type),
+        after=str(observed.type),
+        relation=relation,
+        declared=observed.declared,
+    )
 
 
 def type_relation(contract: DataType, source: DataType) -> str | None:
@@ -263,9 +269,16 @@ def split_rename(change: SchemaChange) -> tuple[SchemaChange, SchemaChange]:
 
 def join_rename(gone: SchemaChange, new: SchemaChange) -> SchemaChange:
     """Return a column that is gone and one that is new as one rename; a user knows that it is one."""
-    types = {"before": gone.before, "after": new.after, "declared": new.declared}
     relation = type_relation(parse(gone.before), parse(new.after)) if new.after else None
-    return SchemaChange(RENAMED, new.name, gone.name, **types, relation=relation or "")
+    return SchemaChange(
+        RENAMED,
+        new.name,
+        gone.name,
+        before=gone.before,
+        after=new.after,
+        declared=new.declared,
+        relation=relation or "",
+    )
 
 
 def with_joined(changes: Iterable[SchemaChange], take: Collection[str]) -> list[SchemaChange]:
@@ -347,9 +360,16 @@ def _without(
 
 
 def _pair_change(kind: str, former: ContractColumn, now: ObservedColumn) -> SchemaChange:
-    types = {"before": str(former.type), "after": _text(now.type), "declared": now.declared}
     relation = type_relation(former.type, now.type) if now.type is not None else None
-    return SchemaChange(kind, now.name, former.name, **types, relation=relation or "")
+    return SchemaChange(
+        kind,
+        now.name,
+        former.name,
+        before=str(former.type),
+        after=_text(now.type),
+        declared=now.declared,
+        relation=relation or "",
+    )
 
 
 def _gone(column: ContractColumn) -> SchemaChange:

@@ -215,8 +215,9 @@ def _take_new_columns(file: Path, worker: Family, people: DemoUsers) -> list[str
             raise CommandExit(1, "the worker does not answer")
         read.refresh_from_db()
     if read.status != ReadRequest.Status.SUCCEEDED:
-        raise Refusal.from_json(read.error)
-    delivered = [{"name": column["name"], "type": column["type"]} for column in read.answer["columns"]]
+        raise Refusal.from_json(read.error or {"code": "UNEXPECTED", "message": "no reason was given"})
+    answer = read.answer or {}
+    delivered = [{"name": column["name"], "type": column["type"]} for column in answer["columns"]]
     new_names = {column.name for column in propose_columns(source, delivered).new}
     if new_names:
         with acting_as(people.editor.user):

@@ -61,7 +61,7 @@ class Command(ProductCommand):
             if execution.status == states.LOST and not requested:
                 # The process of the earlier call has ended, so this user requests the execution again.
                 self.say(f"execution {execution.pk} was lost with its process: it goes on here")
-                execution, _ = execute(change_report, user, preview, lines)
+                execution, requested = execute(change_report, user, preview, lines)
         except NoWorker as error:
             raise CommandExit(FAILED, error.one_line(), error.code) from error
         self._finish(execution)

@@ -40,14 +40,15 @@ class Command(ProductCommand):
         if read.status != states.SUCCEEDED:
             error = Refusal.from_json(read.error or {"code": "UNEXPECTED", "message": "no reason was given"})
             raise CommandExit(FAILED, error.one_line(), error.code)
-        findings = of_answer(read.answer)
+        answer = read.answer or {}
+        findings = of_answer(answer)
         self.print_json(read.answer)
         for finding in findings:
             self.say(finding.one_line())
         if findings:
             left = "differ from the catalog" if check else "could not be published or removed"
             raise CommandExit(FAILED, f"{len(findings)} names {left}", "findings")
-        self.say(f"{read.answer['names']} names are in the catalog")
+        self.say(f"{answer['names']} names are in the catalog")
 
     def _in_worker(self, check: bool) -> ReadRequest:
         if not live_workers():

@@ -52,7 +52,9 @@ class Command(ProductCommand):
             family.start("web", _web_command(host, port), folder=WORKING_DIR)
             self._wait_for_web(family, host, port)
             self.say(f"elevata is at {address} - data folder {_relative_path(settings.DATA_DIR)} - Ctrl-C stops it")
-            raise _process_ended(*family.ended())
+            ended = family.ended()
+            assert ended is not None  # without a time limit, a child has ended
+            raise _process_ended(*ended)
         except KeyboardInterrupt:
             self.say("stopping")
         finally:

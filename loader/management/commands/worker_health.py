@@ -26,4 +26,4 @@ class Command(ProductCommand):
         if not workers:
             raise CommandExit(1, "no worker is answering", "no_worker")
         self.print_json(workers)
-        self.say(", ".join(worker["name"] for worker in workers) + " alive")
+        self.say(", ".join(str(worker["name"]) for worker in workers) + " alive")

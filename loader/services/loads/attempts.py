@@ -299,7 +299,7 @@ class LoadAttempt(Attempt):
     def _renumber(self) -> None:
         for row in self._rows().exclude(status=DatasetRun.Status.SUCCEEDED).filter(sequence__isnull=False):
             newest = _newest_sequences([str(row.dataset_key)])[str(row.dataset_key)]
-            if newest > row.sequence:
+            if row.sequence is not None and newest > row.sequence:
                 row.sequence = newest + 1
                 row.save()
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.conf import settings
 
@@ -84,7 +84,7 @@ def _load_manifest(
     newest = newest_applied(environment=run.environment, leading=leading, but=run)
     feeds = Feeds.of(plan.states, specs)
     sensitive = sensitive_columns([plan.states[key] for key in plan.read])
-    of_run = {"run_id": run.run_id, "load_timestamp": run.load_timestamp.isoformat()}
+    of_run: dict[str, Any] = {"run_id": run.run_id, "load_timestamp": run.load_timestamp.isoformat()}
     checks = check_specs([step.dataset for step in plan.steps], plan.states, environment=run.environment)
     after = waits_for_checks(
         {step.dataset.key: step.depends_on for step in plan.steps},
@@ -92,7 +92,7 @@ def _load_manifest(
     )
 
     def with_checks(load: _Load) -> _Load:
-        waits = {} if isinstance(load, RawLoad) else {"after": after.get(load.dataset, ())}
+        waits: dict[str, Any] = {} if isinstance(load, RawLoad) else {"after": after.get(load.dataset, ())}
         return replace(_with_sensitive(load, sensitive), quality=checks.get(load.dataset, ()), **waits)
 
     return LoadManifest(
@@ -216,7 +216,7 @@ def _rawcore_load(
         foreign_keys=foreign_keys(dataset, plan.states),
         children=referring_rows(dataset, plan.states, specs, feeds),
         event_log=event_log_table(dataset),
-        policy=dict(dataset.history_policy),
+        policy=dataset.history_choices,
         sequence=rows[dataset.key].sequence or 0,
         newest_applied_at=applied.at.isoformat() if applied else None,
         newest_applied=applied.sequence if applied else None,

@@ -56,9 +56,10 @@ def _needs(state: DatasetState) -> list[Need]:
     open_ = (ChangeReport.Status.OPEN, ChangeReport.Status.APPROVED, ChangeReport.Status.BLOCKED)
     reports = ChangeReport.objects.filter(environment=environment, undo_of__isnull=False, status__in=open_)
     needs = [
-        Need(report.undo_of.execution.started_at or report.undo_of.created_at, f"undo {report}")
+        Need(record.execution.started_at or record.created_at, f"undo {report}")
         for report in reports.select_related("undo_of__execution")
-        if any(group.goes_to_version and group.dataset_key == state.key for group in groups_of(report.undo_of))
+        if (record := report.undo_of) is not None
+        and any(group.goes_to_version and group.dataset_key == state.key for group in groups_of(record))
     ]
     queued = LoadRun.objects.filter(kind=REVERT, environment=environment, status__in=states.ACTIVE)
     for run in (run for run in queued if run.scope["name"] == state.qualified_name):

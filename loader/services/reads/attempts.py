@@ -169,9 +169,11 @@ def _serve_purpose(refresh: Refresh) -> dict[str, Any]:
     user = refresh.requested_by
     with writing(refresh.reason):
         if refresh.purpose == Refresh.Purpose.PREVIEW:
+            assert refresh.report is not None
             return {"preview": make_preview(report=refresh.report, user=user)}
         if not may_build(user):
             raise Refused("NOT_PERMITTED")
+        assert refresh.scope is not None
         scope = Scope(**refresh.scope)
         return {"report": build_previewed_report(environment=refresh.environment, scope=scope, user=user)}
 

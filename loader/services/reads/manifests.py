@@ -98,7 +98,7 @@ def check_manifest(*, dataset: TargetDataset, samples: int, timeout_seconds: flo
         rawcore=rawcore_table(state),
         entity_key=entity_key_components(state),
         row_hash=row_hash_components(state),
-        policy=dict(state.history_policy),
+        policy=state.history_choices,
         samples=samples,
         timeout_seconds=timeout_seconds,
         newest_applied=applied.sequence if applied else None,
@@ -119,7 +119,7 @@ def read_manifest(
             must_read(read.requested_by, row)
     if read.kind == CHECK:
         return check_manifest(
-            dataset=read.dataset,
+            dataset=read.own_dataset,
             samples=read.arguments.get("samples", CHECK_SAMPLES),
             timeout_seconds=timeout_seconds or CHECK_TIMEOUT_SECONDS,
         )
@@ -136,19 +136,20 @@ def read_manifest(
 
 def _table_manifest(read: ReadRequest, arguments: dict[str, Any], *, timeout_seconds: float) -> ReadManifest:
     """Return the manifest of a read of the dataset's table or view."""
-    state = described_state(read.dataset, environment=read.environment)
+    dataset = read.own_dataset
+    state = described_state(dataset, environment=read.environment)
     kind = rows_kind(read.kind, arguments)
-    table = read_table(read.dataset, kind, state)
+    table = read_table(dataset, kind, state)
     if kind in ("as_of", "changes", ORIGIN):
-        arguments |= _interval_arguments(read.dataset)
-    masking = masking_for(read.requested_by, read.dataset, table, *environments_of(read))
+        arguments |= _interval_arguments(dataset)
+    masking = masking_for(read.requested_by, dataset, table, *environments_of(read))
     if read.kind == QUALITY:
         arguments = quality_arguments(state, environment=read.environment, user=read.requested_by)
-        arguments["sensitive"] = sorted(classification(read.dataset).sensitive_names)
+        arguments["sensitive"] = sorted(classification(dataset).sensitive_names)
     if read.kind == QUARANTINED:
         arguments["secret"] = entry_secret()
     if read.kind == PROFILE:
-        known = stored_profile(read.dataset, read.environment, masked=masking is not None)
+        known = stored_profile(dataset, read.environment, masked=masking is not None)
         arguments = {"known_version": known.table_version} if known is not None else {}
     if masking is not None:
         must_not_tell(read.kind, arguments, table, masking)
@@ -220,7 +221,7 @@ def _source(read: ReadRequest) -> SourceSpec:
         if source.format == SourceDataset.Format.REST:
             raise Refusal("SOURCE_KIND", f"{source} is an endpoint, whose columns its page compares")
         return source_spec(source)
-    state = dataset_state(read.dataset)
+    state = dataset_state(read.own_dataset)
     return source_of(state, {key: source_spec(row) for key, row in source_datasets([state]).items()})
 
 
@@ -253,22 +254,23 @@ def comparison_manifest(
 
     Raise Refused UNKNOWN_ENVIRONMENT, or MetadataError ``not_permitted`` without the permission in both environments.
     """
-    comparison, user, sources = Comparison.from_arguments(arguments), read.requested_by, ()
+    comparison, user, dataset = Comparison.from_arguments(arguments), read.requested_by, read.own_dataset
+    sources: tuple[QuerySource, ...] = ()
     other_sources: tuple[QuerySource, ...] = ()
     _must_have_states(table, comparison)
-    if read.dataset.history_of_id is not None and comparison.by != DATES:
+    if dataset.history_of_id is not None and comparison.by != DATES:
         arguments |= {"of_versions": True}
     if comparison.by == ENVIRONMENTS:
         environment = environment_named(comparison.base)
-        if user is not None and not may_read(user, read.dataset, *environments_of(read)):
+        if user is not None and not may_read(user, dataset, *environments_of(read)):
             message = f"comparing with {environment} needs the permission to read data there"
-            raise MetadataError("not_permitted", message, where=str(read.dataset))
-        state = described_state(read.dataset, environment=environment)
-        there = read_table(read.dataset, COMPARE, state)
-        hidden = masking_for(user, read.dataset, there, *environments_of(read))
+            raise MetadataError("not_permitted", message, where=str(dataset))
+        state = described_state(dataset, environment=environment)
+        there = read_table(dataset, COMPARE, state)
+        hidden = masking_for(user, dataset, there, *environments_of(read))
         sources, arguments = (QuerySource("", there, masking=hidden),), arguments | {"warehouse": environment.warehouse}
         if VIEW in (table.kind, there.kind):
-            here = described_state(read.dataset, environment=read.environment)
+            here = described_state(dataset, environment=read.environment)
             sources = _sources_of_view(here, user, read.environment, masking)
             other_sources = _sources_of_view(state, user, environment, hidden)
             arguments |= {} if here.select else {"whole_rows": True}

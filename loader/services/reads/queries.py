@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -157,7 +158,7 @@ def _may_read_schema(user: Any, schema: str, layer: str | None = None, *, places
     schemas = frozenset({(schema, layer)})
     names = places or (settings.ENVIRONMENT,)
     return all(
-        may(user, Permission.READ_DATA, on=lambda name=name: Place(environment=name, schemas=schemas)) for name in names
+        may(user, Permission.READ_DATA, on=partial(Place, environment=name, schemas=schemas)) for name in names
     )
 
 
@@ -300,9 +301,9 @@ def completions(user: Any, text: str) -> list[Completion]:
     if len(names) < MOST_COMPLETIONS and text:
         names += [state.qualified_name for state in states if any(text in item.name.lower() for item in state.columns)]
     chosen = list(dict.fromkeys(names))[:MOST_COMPLETIONS]
-    entries = published(environment=environment, names={name.lower() for name in chosen})
-    datasets = _datasets(entries)
-    entries = [entry for entry in entries if entry.name in chosen and _may_see(user, entry, datasets.get(entry.name))]
+    known = published(environment=environment, names={name.lower() for name in chosen})
+    datasets = _datasets(known)
+    entries = [entry for entry in known if entry.name in chosen and _may_see(user, entry, datasets.get(entry.name))]
     options = [Completion(entry.name, entry.kind) for entry in entries if text in entry.name.lower()]
     options += [
         Completion(column.name, f"{entry.name}, {column.type}")

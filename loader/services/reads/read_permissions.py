@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from django.conf import settings
@@ -50,7 +51,11 @@ def may_read_sensitive(user: Any, row: TargetDataset | SourceDataset | System, *
 
 def _places(row: TargetDataset | SourceDataset | System, environments: Iterable[str]) -> list[Callable[[], Place]]:
     names = tuple(environments) or (settings.ENVIRONMENT,)
-    return [lambda name=name: replace(place_of_data(row), environment=name) for name in names]
+    return [partial(_place_in, row, name) for name in names]
+
+
+def _place_in(row: TargetDataset | SourceDataset | System, environment: str) -> Place:
+    return replace(place_of_data(row), environment=environment)
 
 
 def readable_error(user: Any, error: dict[str, Any] | None, name: str) -> dict[str, Any] | None:

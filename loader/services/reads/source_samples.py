@@ -51,7 +51,7 @@ def readable_sample(
     if not names:
         return result, frozenset()
     if may_read_sensitive(user, system):
-        entry = {"kind": "source sample", "columns": names, "found_by": [], "rows": result.rows}
+        entry: dict[str, Any] = {"kind": "source sample", "columns": names, "found_by": [], "rows": result.rows}
         record_sensitive_read(name=str(source), key=str(source.key), **entry)
         return result, frozenset()
     columns = (replace(column, sample=(MASK,)) if column.name in names else column for column in result.columns)

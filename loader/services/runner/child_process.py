@@ -212,6 +212,7 @@ class Child:
 
     def _write(self) -> None:
         pipe = self._process.stdin
+        assert pipe is not None  # it was started with a pipe
         # The reader reports the end of the child, so a broken pipe needs no report here.
         with contextlib.suppress(BrokenPipeError, ValueError), pipe:
             while (line := self._lines.get()) is not None:

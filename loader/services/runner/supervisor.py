@@ -269,7 +269,7 @@ class Runner:
         else:
             finished = event["event"] == "finished"
             with self._guard:
-                exchange = (self._open.pop if finished else self._open.get)(event.get("id"), None)
+                exchange = (self._open.pop if finished else self._open.get)(event.get("id") or "", None)
             if finished:
                 self._subjects.end(event.get("id", ""))
             if exchange is not None:

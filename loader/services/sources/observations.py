@@ -53,10 +53,10 @@ def observe_delivery(*, run: LoadRun, dataset_key: str, schema: Iterable[Mapping
     item = run.datasets.filter(dataset_key=dataset_key).first()
     sources = SourceDataset.objects.select_related("system")
     source = sources.filter(feeds__dataset__dataset_runs=item).first() if item is not None else None
-    if source is None:
+    if item is None or source is None:
         return None
     types = {column.name: column.type for column in contract_of(source)}
-    columns = [ObservedColumn.from_json(column) for column in schema]
+    columns = [ObservedColumn.from_json(dict(column)) for column in schema]
     observed = [column.beside(types.get(column.name)) if column.declared else column for column in columns]
     refused = item.status == DatasetRun.Status.FAILED
     return observe_schema(

@@ -111,7 +111,7 @@ def _origins(source: SourceDataset) -> dict[TargetColumn, set[str]]:
         if pk not in read:
             read[pk] = set()
             for item in rows[pk].inputs.all() if pk in rows else ():
-                known = names.get(item.source_column_id)
+                known = names.get(item.source_column_id or 0)
                 read[pk] |= {known} if known else origin(item.upstream_column_id) if item.upstream_column_id else set()
         return read[pk]
 

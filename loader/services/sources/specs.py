@@ -59,7 +59,8 @@ def source_spec(source: SourceDataset, *, at: datetime | None = None) -> SourceS
 
     Raise Refusal SOURCE_KIND for a format that the system's kind does not have, BAD_LOCATION or BAD_OPTION.
     """
-    system, options, place = source.system, dict(source.options), {}
+    system, options = source.system, dict(source.options)
+    place: dict[str, Any] = {}
     if source.format not in FORMATS_OF_KIND[system.kind]:
         raise Refusal(
             "SOURCE_KIND",

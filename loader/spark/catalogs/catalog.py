@@ -21,6 +21,7 @@ from loader.domain.catalogs.publication import (
 from loader.domain.manifest.publication import PublishedName as Name
 from loader.domain.manifest.publication import PublishManifest
 from loader.domain.refusals import Refusal
+from loader.spark.pyspark_types import jvm_of
 from loader.spark.session import first_line, thrown_by
 from loader.spark.sources.files import JAVA_ERRORS
 
@@ -114,7 +115,7 @@ class Catalog(ABC):
 
     def qualified(self, location: Any) -> str:
         """Return a location with the scheme and authority of its file system."""
-        path = self.session._jvm.org.apache.hadoop.fs.Path(location)
+        path = jvm_of(self.session).org.apache.hadoop.fs.Path(location)
         return path.getFileSystem(self.session._jsc.hadoopConfiguration()).makeQualified(path).toString()
 
 

@@ -16,6 +16,7 @@ from loader.domain.catalogs.publication import DIGEST, FUNCTION, MARK, Held
 from loader.domain.manifest.publication import PublishedName as Name
 from loader.domain.manifest.publication import PublishManifest
 from loader.spark.catalogs.catalog import Catalog, marked
+from loader.spark.pyspark_types import jvm_of
 from loader.spark.session import METASTORE
 from loader.spark.tables.steps import make_room
 from loader.spark.tables.tables import properties_of, publish
@@ -68,7 +69,7 @@ class _ExternalCatalog(Catalog):
         return Held(name, TABLE, location)
 
     def _seq(self, texts: Collection[str]) -> Any:
-        return self.session._jvm.PythonUtils.toSeq(sorted(texts))
+        return jvm_of(self.session).PythonUtils.toSeq(sorted(texts))
 
 
 class EmbeddedCatalog(_ExternalCatalog):
@@ -134,7 +135,7 @@ class Metastore(_ExternalCatalog):
 def _client(session: SparkSession) -> Any:
     """Return Spark's client of the metastore. It connects on first use, and the runner keeps it."""
     if "hive" not in _clients:
-        jvm = session._jvm
+        jvm = jvm_of(session)
         options = jvm.org.apache.hadoop.conf.Configuration(session._jsc.hadoopConfiguration())
         for name, value in _PATIENCE.items():
             options.set(name, value)

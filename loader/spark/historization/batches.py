@@ -52,26 +52,39 @@ from metadata.domain.history.history_policy import APPEND, IGNORE, LOAD_TIME, Hi
 from metadata.domain.sql import quote_identifier
 
 
-class Batch(Protocol):
-    """Batch and the tables that it is written to. ``loader.models.DatasetRun`` describes ``counts``."""
+class PreparedBatch(Protocol):
+    """Checked batch and the tables that it is written to. ``loader.models.DatasetRun`` describes ``counts``."""
 
-    load: RawcoreLoad
-    counts: dict[str, int]
-    after: dict[str, int]
-    notes: dict[str, str]
-    warnings: Sequence[str]
+    @property
+    def load(self) -> RawcoreLoad: ...
 
-    def prepare(self, stage: DataFrame, *, guard: DeleteGuard, expected: int | None = None) -> None:
-        """Check the batch and compute its changes without writing; raise Refusal if the batch is invalid.
+    @property
+    def counts(self) -> dict[str, int]: ...
 
-        ``expected`` is the maximum number of stage rows, None if unknown.
-        """
+    @property
+    def after(self) -> dict[str, int]: ...
+
+    @property
+    def notes(self) -> dict[str, str]: ...
+
+    @property
+    def warnings(self) -> Sequence[str]: ...
 
     def write_history(self) -> None: ...
 
     def write_rawcore(self) -> None: ...
 
     def release(self) -> None: ...
+
+
+class Batch(PreparedBatch, Protocol):
+    """Batch of the rows of stage."""
+
+    def prepare(self, stage: DataFrame, *, guard: DeleteGuard, expected: int | None = None) -> None:
+        """Check the batch and compute its changes without writing; raise Refusal if the batch is invalid.
+
+        ``expected`` is the maximum number of stage rows, None if unknown.
+        """
 
 
 def find_batch(
@@ -335,7 +348,7 @@ class DatedBatch:
         begins = target.last_run is None and self._last_run is not None
         if begins:
             refuse_policy_changed(replace(load, history=None), self._last_run)
-            committed = max(committed, self._last_run.sequence)
+            committed = max(committed, self._last_run.sequence if self._last_run is not None else 0)
         self._remove_unfinished_events(committed)
         noted = self._last_run.notes if self._last_run else {}
         self._events = EventBatch(

@@ -16,6 +16,7 @@ from loader.domain.refusals import Refusal
 from loader.spark.compared_texts import compared, hash_parts, types_by_name
 from loader.spark.expressions import SAMPLES, any_of, digest, fits, sample_rows, typed, united
 from loader.spark.historization.ranking import best_rows
+from loader.spark.pyspark_types import row_of
 from loader.spark.queries.model_queries import read_model
 from loader.spark.sources.kept_deliveries import newest_delivery, of_delivery
 from loader.spark.tables.commits import open_files
@@ -157,7 +158,7 @@ def _refuse_misfits(
     if not suspects:
         return
     misfit = {c.name: ~fits(expressions[c.name], c.type, options) for c in suspects}
-    counts = frame.agg(*(F.count_if(misfit[c.name]).alias(str(i)) for i, c in enumerate(suspects))).first()
+    counts = row_of(frame.agg(*(F.count_if(misfit[c.name]).alias(str(i)) for i, c in enumerate(suspects))).first())
     for i, column in enumerate(suspects):
         if counts[i]:
             samples = frame.where(misfit[column.name]).select(expressions[column.name].cast("string")).limit(SAMPLES)
@@ -234,12 +235,12 @@ def one_row_per_key(stage: DataFrame, load: RawcoreLoad) -> tuple[DataFrame, int
         F.max(content).alias("high"),
         F.count_if(null_key).alias("nulls"),
     )
-    totals = per_key.agg(
+    totals = row_of(per_key.agg(
         F.coalesce(F.sum("n"), F.lit(0)).alias("rows"),
         F.count(F.lit(1)).alias("keys"),
         F.count_if(F.col("low") != F.col("high")).alias("conflicts"),
         F.coalesce(F.sum("nulls"), F.lit(0)).alias("nulls"),
-    ).first()
+    ).first())
     if totals["nulls"]:
         raise Refusal(
             "NULL_KEY",

@@ -27,7 +27,7 @@ from loader.domain.sources.mark_warnings import window_warnings
 from loader.domain.sources.marks import AHEAD
 from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
 from loader.spark.historization import rawcore
-from loader.spark.historization.batches import Batch, dated_by_run, find_batch
+from loader.spark.historization.batches import PreparedBatch, dated_by_run, find_batch
 from loader.spark.historization.detection import detection_of
 from loader.spark.historization.history_batches.computed_rows import frames_of
 from loader.spark.historization.history_batches.file_batches import FilesBatch
@@ -374,7 +374,7 @@ def _prepared_batch(
     outcome: Outcome,
     committed: int,
     windows: list[DeliveredWindow],
-) -> Iterator[Batch]:
+) -> Iterator[PreparedBatch]:
     """Yield the prepared batch of the run, from stage or from the files of a history batch."""
     with ExitStack() as resources:
         if load.files is not None:
@@ -465,10 +465,10 @@ def _maximum_rows(task: Task, session: SparkSession, load: RawcoreLoad) -> int |
 
 
 def historize(
-    task: Task, session: SparkSession, batch: Batch, target: Target, marks: Mapping[str, str] | None = None
+    task: Task, session: SparkSession, batch: PreparedBatch, target: Target, marks: Mapping[str, str] | None = None
 ) -> None:
     """Commit a prepared batch's changes to the history, if there is one; commits carry the notes for the next run."""
-    notes = batch.notes | (marks or {})
+    notes = {**batch.notes, **(marks or {})}
     notes |= feed_notes(session, task.warehouse, batch.load, task.manifest.run_id, target.last_run)
     metadata = task.commit_metadata(batch.load.sequence, counts=batch.after, notes=notes)
     session.conf.set(USER_METADATA, metadata)

@@ -112,11 +112,11 @@ class LoadAttempt:
         for load in self._manifest.rawcore:
             for upstream in load.depends_on:
                 consumers.setdefault(upstream, set()).add(load.dataset)
-        for load in [load for load in self._waiting.values() if isinstance(load, RawLoad)]:
-            readers = consumers.get(load.dataset, set())
+        for raw in [load for load in self._waiting.values() if isinstance(load, RawLoad)]:
+            readers = consumers.get(raw.dataset, set())
             if readers and all(self._status.get(reader) == FAILED for reader in readers):
-                self._waiting.pop(load.dataset)
-                self._finish(load.dataset, SKIPPED, skipped_because=self._names[sorted(readers)[0]])
+                self._waiting.pop(raw.dataset)
+                self._finish(raw.dataset, SKIPPED, skipped_because=self._names[sorted(readers)[0]])
 
     def _prepare_small_loads(self) -> None:
         context = self._spark.sparkContext

@@ -203,7 +203,7 @@ def prepare_small_loads(
     except JAVA_ERRORS:
         log.exception("the small loads could not be run as one job; each is loaded by itself")
         return {}
-    by_dataset = {}
+    by_dataset: dict[str, PreparedLoad] = {}
     for small, result in zip(prepared, written, strict=True):
         if "not_plain" in result:
             log.info("%s takes the general way: %s", small.load.name, result["not_plain"])

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -212,6 +213,7 @@ class _Prune:
         """
         target, load = self._target, self.manifest.load
         assert target.event_log is not None
+        assert load.event_log is not None
         stamp = Stamp(self.context.run_id, _EPOCH, _EPOCH)
         noted = target.last_run.notes if target.last_run else {}
         fold = EventBatch(self.context.session, load, target.versions, target.event_log, stamp, noted).fold
@@ -293,7 +295,14 @@ MANIFESTS = {
     VACUUM: VacuumManifest,
     QUARANTINE_DECISION: QuarantineManifest,
 }
-_WORK = {REVERT: revert, PRUNE: prune, COMPACT: compact, ACCEPT: accept, VACUUM: vacuum, QUARANTINE_DECISION: decide}
+_WORK: dict[str, Callable[[MaintenanceContext, Any], dict[str, int]]] = {
+    REVERT: revert,
+    PRUNE: prune,
+    COMPACT: compact,
+    ACCEPT: accept,
+    VACUUM: vacuum,
+    QUARANTINE_DECISION: decide,
+}
 
 Manifest = RevertManifest | PruneManifest | CompactManifest | AcceptManifest | VacuumManifest | QuarantineManifest
 

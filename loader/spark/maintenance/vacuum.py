@@ -20,6 +20,7 @@ from loader.domain.manifest.maintenance import VacuumManifest
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import VACUUM
 from loader.spark.maintenance.compaction import MaintenanceContext, carried
+from loader.spark.pyspark_types import jvm_of, row_of
 from loader.spark.quality.quarantine import quarantine_table
 from loader.spark.sources.kept_deliveries import remove_deliveries, stored_deliveries
 from loader.spark.sources.key_lists import KeyList, remove_other_key_lists
@@ -68,7 +69,8 @@ def vacuum(context: MaintenanceContext, manifest: VacuumManifest) -> dict[str, i
             _statement(table, manifest.retention_hours)
             if spec.kind == "raw":
                 commit = table.newest_run_commit()
-                remove_other_key_lists(context.session, table, commit and KeyList.of_note(commit.notes))
+                key_list = KeyList.of_note(commit.notes) if commit is not None else None
+                remove_other_key_lists(context.session, table, key_list)
             _clean_log(table)
             _clean_quarantine(context, spec, manifest.retention_hours)
         use = disk_use(table)
@@ -118,12 +120,12 @@ def disk_use(table: DeltaTable) -> DiskUse:
     files = DataFrame(snapshot.allFiles().toDF(), table.spark)
     # Deletion vectors may share a file, so their files are counted once and their bytes each.
     stored = F.col("deletionVector.storageType").isin("u", "p")
-    current = files.agg(
+    current = row_of(files.agg(
         F.count("*").alias("files"),
         F.coalesce(F.sum("size"), F.lit(0)).alias("bytes"),
         F.countDistinct(F.when(stored, F.col("deletionVector.pathOrInlineDv"))).alias("vectors"),
         F.coalesce(F.sum(F.when(stored, F.col("deletionVector.sizeInBytes"))), F.lit(0)).alias("vector_bytes"),
-    ).first()
+    ).first())
     current_files, current_bytes = current.files + current.vectors, current.bytes + current.vector_bytes
     all_files, all_bytes = _content(table, "")
     log_files, log_bytes = _content(table, f"/{_LOG}")
@@ -156,7 +158,7 @@ def _refuse_short(spec: TableSpec, table: DeltaTable, hours: int) -> None:
 
 def _own_retention(table: DeltaTable) -> int:
     """Return the hours for which a table keeps its former files."""
-    retention = table.spark._jvm.org.apache.spark.sql.delta.DeltaLog.tombstoneRetentionMillis(
+    retention = jvm_of(table.spark).org.apache.spark.sql.delta.DeltaLog.tombstoneRetentionMillis(
         table.snapshot().metadata()
     )
     return -(-retention // _HOUR_MS)
@@ -215,7 +217,7 @@ def _clean_log(table: DeltaTable) -> None:
 
 
 def _path(table: DeltaTable, text: str) -> Any:
-    return table.spark._jvm.org.apache.hadoop.fs.Path(text)
+    return jvm_of(table.spark).org.apache.hadoop.fs.Path(text)
 
 
 def _file_system(table: DeltaTable, path: Any) -> Any:

@@ -28,6 +28,7 @@ from loader.domain.quality.checks import (
 from loader.domain.quality.results import BROKEN, PASSED, Result
 from loader.spark.compared_texts import compared, types_by_name
 from loader.spark.expressions import all_of, sample_rows
+from loader.spark.pyspark_types import jvm_of, row_of
 from loader.spark.quality import row_conditions
 from loader.spark.queries.select_statements import checked_frame
 from loader.spark.session import error_condition, lost_executor, thrown_by
@@ -84,6 +85,7 @@ class RowChecker:
         def rows_of(check: CompiledCheck) -> DataFrame:
             return table if table is not None and check.rule.concerns_table else frame
 
+
         types, checked = types_of_frame(frame), CheckedRows(frame)
         results: dict[str, Result] = {}
         for spec in specs:
@@ -91,7 +93,7 @@ class RowChecker:
                 checked.compiled[spec.key] = self._compiled(spec, types)
             except ProductError as problem:
                 results[spec.key] = spec.broken(problem.one_line())
-        for rows in (frame, table):
+        for rows in (frame,) if table is None else (frame, table):
             own = {key: check for key, check in checked.compiled.items() if rows_of(check) is rows}
             numbers, broken = self._numbers(rows, own) if own else ({}, {})
             checked.compiled |= own
@@ -112,7 +114,7 @@ class RowChecker:
             raise MetadataError("bad_check", spec.problem)
         if spec.kind == check_kinds.PATTERN:
             try:
-                self.session._jvm.java.util.regex.Pattern.compile(spec.rule.pattern)
+                jvm_of(self.session).java.util.regex.Pattern.compile(spec.rule.pattern)
             except JAVA_ERRORS as error:
                 reason = str(error).strip().splitlines()[0]
                 raise MetadataError("bad_check", f"the pattern is invalid: {reason}") from None
@@ -162,7 +164,7 @@ class RowChecker:
         elif not check.rule.where:
             columns[TOTAL] = F.lit(True)
         try:
-            row = frame.agg(*(F.count_if(column).alias(name) for name, column in columns.items())).first()
+            row = row_of(frame.agg(*(F.count_if(column).alias(name) for name, column in columns.items())).first())
         except JAVA_ERRORS as failure:
             if lost_executor(failure):
                 raise
@@ -203,7 +205,7 @@ class RowChecker:
 
     def _repeated(self, check: CompiledCheck, frame: DataFrame) -> int:
         repeated = self.repeated_keys(check, frame)
-        return repeated.agg(F.coalesce(F.sum(repeated.columns[-1]), F.lit(0))).first()[0]
+        return row_of(repeated.agg(F.coalesce(F.sum(repeated.columns[-1]), F.lit(0))).first())[0]
 
     def without_partner(self, check: CompiledCheck, frame: DataFrame) -> DataFrame:
         """Return the rows whose values the other dataset does not have. Raise Refusal for a missing table."""
@@ -239,7 +241,7 @@ class RowChecker:
 
     def _other_total(self, check: CompiledCheck) -> str | None:
         total = aggregate(check.rule.aggregate, quote_identifier(check.rule.other_columns[0]))
-        return self._other_frame(check).selectExpr(f"{total} AS total").first()[0]
+        return row_of(self._other_frame(check).selectExpr(f"{total} AS total").first())[0]
 
     def _rows_of_query(self, check: CompiledCheck, frame: DataFrame) -> int:
         spec = check.spec
@@ -281,7 +283,7 @@ def _aggregated(frame: DataFrame, checks: Mapping[str, CompiledCheck]) -> dict[s
     if not wanted:
         return {key: {} for key in checks}
     places = {sql: place for place, sql in enumerate(dict.fromkeys(sql for _, _, sql in wanted))}
-    row = frame.agg(*(F.expr(sql).alias(f"n{place}") for sql, place in places.items())).first()
+    row = row_of(frame.agg(*(F.expr(sql).alias(f"n{place}") for sql, place in places.items())).first())
     numbers: dict[str, dict[str, Any]] = {key: {} for key in checks}
     for key, name, sql in wanted:
         numbers[key][name] = row[places[sql]]

@@ -7,6 +7,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from loader.domain.quality.profiles import BUCKETS, MOST_VALUES, QUANTILES, TOP, ColumnProfile, buckets_of, shape_of
+from loader.spark.pyspark_types import row_of
 from loader.spark.quality.frame_checks import types_of_frame
 from metadata.domain.sql import quote_identifier
 from metadata.domain.types import BINARY, DataType
@@ -19,9 +20,9 @@ def profile(frame: DataFrame, hidden: Collection[str] = ()) -> dict[str, Any]:
     """Return the number of rows and a profile of each column; ``hidden`` columns have counts and no values."""
     types = types_of_frame(frame)
     wanted = [(name, sql) for name, type_ in types.items() for sql in _numbers(name, type_, name in hidden)]
-    row = frame.agg(
+    row = row_of(frame.agg(
         F.count(F.lit(1)).alias("rows"), *(F.expr(sql).alias(f"n{place}") for place, (_, sql) in enumerate(wanted))
-    ).first()
+    ).first())
     values: dict[str, list[Any]] = {name: [] for name in types}
     for place, (name, _) in enumerate(wanted):
         values[name].append(row[f"n{place}"])

@@ -8,6 +8,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from loader.domain.quality.checks import CompiledCheck
+from loader.spark.pyspark_types import jvm_of
 
 # Spark would compute an expression that occurs twice before both places, and so outside of ``TryEval``.
 _SHARED_EXPRESSIONS = "spark.sql.subexpressionElimination.enabled"
@@ -33,7 +34,7 @@ def is_incomputable(session: SparkSession, check: CompiledCheck) -> Column:
 def _computed(session: SparkSession, check: CompiledCheck) -> Column:
     """Return a struct with the value of the condition; it is NULL if the condition cannot be computed."""
     session.conf.set(_SHARED_EXPRESSIONS, "false")
-    jvm = session._jvm
+    jvm = jvm_of(session)
     text = f"named_struct('{_VALUE}', ({check.condition}))"
     expression = session._jsparkSession.sessionState().sqlParser().parseExpression(text)
     guarded = jvm.org.apache.spark.sql.catalyst.expressions.TryEval(expression)

@@ -43,7 +43,7 @@ _SAMPLES = 100
 
 def compare_tables(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict[str, Any]:
     """Return the difference of the manifest's two states. Raise Refusal NO_TABLE, NO_VERSION or BEYOND_RETENTION."""
-    session, spec, arguments = fit_shuffles(spark.newSession()), manifest.table, manifest.arguments
+    session, spec, arguments = fit_shuffles(spark.newSession()), manifest.own_table, manifest.arguments
     if manifest.other_sources:
         return _compare_views(session, warehouse, manifest)
     table = _table(session, warehouse, spec)
@@ -85,7 +85,7 @@ def _table(session: SparkSession, warehouse: str, spec: TableSpec, where: str = 
 
 def _compare_versions(table: DeltaTable, manifest: ReadManifest, newest: int) -> dict[str, Any]:
     """Compare two Delta versions, with the present names of their columns."""
-    spec, arguments = manifest.table, manifest.arguments
+    spec, arguments = manifest.own_table, manifest.arguments
     base, other = (int(arguments[side]) for side in ("base", "other"))
     if not 0 <= base <= newest or not 0 <= other <= newest:
         message = f"{spec.qualified_name} has the versions 0 to {newest}"
@@ -114,16 +114,19 @@ def _current(frame: DataFrame, spec: TableSpec, arguments: dict[str, Any]) -> Da
 def _difference(
     sides: list[DataFrame], manifest: ReadManifest, masked: list[str], version: int | None
 ) -> dict[str, Any]:
-    spec, of_versions = manifest.table, bool(manifest.arguments.get("of_versions"))
+    spec, of_versions = manifest.own_table, bool(manifest.arguments.get("of_versions"))
     key = [] if manifest.arguments.get("whole_rows") else _key(spec, masked, of_versions=of_versions)
     purposes = _OF_VERSIONS if of_versions else _VALUES
     specs = (spec, *(source.table for source in manifest.sources))
     left_out = {column.name for own in specs for column in own.columns if column.purpose not in purposes} - set(key)
-    frames = [frame.select(*(quote_identifier(n) for n in frame.columns if n not in left_out)) for frame in sides]
+    before, after = (
+        frame.select(*(quote_identifier(n) for n in frame.columns if n not in left_out)) for frame in sides
+    )
     hidden = {name.lower() for name in masked}
     path = manifest.arguments.get("path")
     export = partial(export_differences, path=path) if path else None
-    comparison = compare(*frames, key, left_out=hidden, samples=_SAMPLES, types=types_by_name(spec), export=export)
+    types = types_by_name(spec)
+    comparison = compare(before, after, key, left_out=hidden, samples=_SAMPLES, types=types, export=export)
     samples = comparison["samples"]
     return {
         "table_version": version,

@@ -16,6 +16,7 @@ from loader.domain.queries.masking import must_not_choose_by
 from loader.domain.queries.query_results import CAME_BACK, DELETED, INSERTED, UPDATED
 from loader.domain.queries.row_selection import RowSelection
 from loader.domain.refusals import Refusal
+from loader.spark.pyspark_types import jvm_of, row_of
 from loader.spark.queries.row_selections import select_rows
 from loader.spark.tables.table_files import misses_version
 from loader.spark.tables.tables import COLUMN, DeltaTable, properties_of
@@ -57,7 +58,7 @@ def commit_known_at(table: DeltaTable, spec: TableSpec, known_at: str) -> Commit
 
 def _nearest_commit(table: DeltaTable, instant: datetime) -> Commit:
     """Return the newest commit at or before ``instant``; if all are later, the oldest that can be read."""
-    jvm = table.spark._jvm
+    jvm = jvm_of(table.spark)
     clock = jvm.java.sql.Timestamp(int(instant.timestamp() * 1000))
     last, recreatable, earliest = True, True, True
     history = table.snapshot().deltaLog().history()
@@ -108,7 +109,7 @@ def present_names(frame: DataFrame, table: DeltaTable, spec: TableSpec, version:
 
 
 def _scala_none(table: DeltaTable):
-    return getattr(table.spark._jvm, "scala.Option").empty()
+    return getattr(jvm_of(table.spark), "scala.Option").empty()
 
 
 @contextmanager
@@ -190,7 +191,7 @@ def after_key(frame: DataFrame, table: TableSpec, arguments: dict[str, Any]) -> 
     columns = [column.name for column in table.of_purpose("business_key")]
     values = [F.lit(str(after[name])).try_cast(frame.schema[name].dataType) for name in columns]
     # The optimizer evaluates these constants, so no data is read.
-    checks = frame.sparkSession.range(1).select(*(value.isNotNull() for value in values)).first()
+    checks = row_of(frame.sparkSession.range(1).select(*(value.isNotNull() for value in values)).first())
     for name, fits in zip(columns, checks or (), strict=True):
         if not fits:
             kind = frame.schema[name].dataType.simpleString()

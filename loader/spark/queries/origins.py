@@ -31,7 +31,7 @@ def read_origin(spark: SparkSession, warehouse: str, manifest: ReadManifest, lim
 
     With ``at``, only the version that was valid then counts, and the rows are those of its run. Raise Refusal NO_TABLE.
     """
-    spec, key = manifest.table, manifest.arguments["entity_key"]
+    spec, key = manifest.own_table, manifest.arguments["entity_key"]
     table = DeltaTable(spark, warehouse, spec.key)
     raw = {item.table.key: DeltaTable(spark, warehouse, item.table.key) for item in manifest.inputs}
     versions = {key: own.version() for key, own in raw.items()}
@@ -72,7 +72,7 @@ def _delivered(
     frame: DataFrame, stage_input: StageInput, manifest: ReadManifest, key: str, former: FormerKeys
 ) -> DataFrame:
     spec = stage_input.table
-    keyed = former.kept(with_entity_key(frame, stage_input, manifest.entity_key, "__key"), "__key", manifest.table)
+    keyed = former.kept(with_entity_key(frame, stage_input, manifest.entity_key, "__key"), "__key", manifest.own_table)
     rows = keyed.where(F.col("__key") == key)
     names = dict(zip(_PURPOSES, COLUMNS[1:5], strict=True))
     columns = [F.col(quote_identifier(spec.column(p).name)).cast("string").alias(name) for p, name in names.items()]
@@ -89,7 +89,7 @@ def read_descendants(spark: SparkSession, warehouse: str, manifest: ReadManifest
 
     Raise Refusal NO_TABLE, or NO_ROW if raw does not have the row any more.
     """
-    spec, arguments = manifest.table, manifest.arguments
+    spec, arguments = manifest.own_table, manifest.arguments
     raw = DeltaTable(spark, warehouse, spec.key)
     if not raw.exists():
         hint = "A load run creates it."

@@ -116,6 +116,7 @@ def in_time(spark: SparkSession, job_group: str, what: str, seconds: float) -> I
 
 def _discovered(spark: SparkSession, _: str, manifest: ReadManifest) -> dict:
     source = manifest.source
+    assert source is not None
     return discover(spark, source.location, source.format, source.options)
 
 
@@ -133,17 +134,17 @@ def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
         raise Refusal("UNKNOWN_READ", f"There is no read of kind {manifest.kind}")
     if manifest.sources:
         return _of_view(spark, warehouse, manifest, kind)
-    table = DeltaTable(spark, warehouse, manifest.table.key)
+    table = DeltaTable(spark, warehouse, manifest.own_table.key)
     if not table.exists():
         raise Refusal(
             "NO_TABLE",
-            f"{manifest.table.qualified_name} does not exist in the warehouse yet",
+            f"{manifest.own_table.qualified_name} does not exist in the warehouse yet",
             hint="A load run creates it.",
         )
     if kind == "as_of" and manifest.arguments.get("known_at"):
         return _as_known(table, manifest)
     version = table.version()
-    with _unless_moved(table, manifest.table, version):
+    with _unless_moved(table, manifest.own_table, version):
         if kind == "profile":
             if manifest.arguments.get("known_version") == version:
                 return {"table_version": version, "unchanged": True}
@@ -174,13 +175,13 @@ def _of_view(spark: SparkSession, warehouse: str, manifest: ReadManifest, kind: 
     frame, names = select_statements.view_rows(session, warehouse, manifest)
     if kind == "profile":
         return _profile(frame, manifest, None)
-    result = select_rows(frame, manifest.table, RowSelection.from_arguments(manifest.arguments), names)
+    result = select_rows(frame, manifest.own_table, RowSelection.from_arguments(manifest.arguments), names)
     return {"table_version": None, **_shown(result, manifest, names)}
 
 
 def _as_known(table: DeltaTable, manifest: ReadManifest) -> dict:
     """Return the rows of a history as of a time, as known at another."""
-    spec, known_at = manifest.table, manifest.arguments["known_at"]
+    spec, known_at = manifest.own_table, manifest.arguments["known_at"]
     with history_queries.within_retention(spec, known_at):
         commit = history_queries.commit_known_at(table, spec, known_at)
         frame, hidden_then = readable(table, spec, commit.version, manifest.masking)
@@ -191,7 +192,7 @@ def _as_known(table: DeltaTable, manifest: ReadManifest) -> dict:
 
 
 def _of_version(table: DeltaTable, manifest: ReadManifest, kind: str, version: int) -> dict:
-    spec, arguments = manifest.table, manifest.arguments
+    spec, arguments = manifest.own_table, manifest.arguments
     frame, names = readable(table, spec, version, manifest.masking)
     if kind == "changes" and manifest.kind == EXPORT:
         rows, exact = changed_rows(frame, spec, arguments, names), bool(arguments.get("exact"))
@@ -232,12 +233,12 @@ def _quarantined(spark: SparkSession, warehouse: str, manifest: ReadManifest) ->
     have columns that nobody described.
     """
     arguments = manifest.arguments
-    table = quarantine_table(spark, warehouse, manifest.table.key)
+    table = quarantine_table(spark, warehouse, manifest.own_table.key)
     version = table.version()
     if version < 0:
         return {"table_version": version, "columns": [], "rows": [], "truncated": False, "masked": []}
     run_id = arguments.get("run_id", "")
-    frame = waiting_rows(table, version, manifest.table, secret=arguments["secret"], run_id=run_id)
+    frame = waiting_rows(table, version, manifest.own_table, secret=arguments["secret"], run_id=run_id)
     names = _masked_columns(manifest)
     names += [RECORD_TEXT] if manifest.masking is not None and RECORD_TEXT in frame.columns else []
     shown = frame.select(
@@ -247,13 +248,13 @@ def _quarantined(spark: SparkSession, warehouse: str, manifest: ReadManifest) ->
 
 
 def _masked_columns(manifest: ReadManifest) -> list[str]:
-    described = manifest.table.of_purpose("business_key", "attribute")
+    described = manifest.own_table.of_purpose("business_key", "attribute")
     return masked_names(described, manifest.masking) if manifest.masking is not None else []
 
 
 def _profile(frame: DataFrame, manifest: ReadManifest, version: int | None) -> dict:
     """Return the profile of a table's business columns; masked columns have counts and no values."""
-    described = manifest.table.of_purpose("business_key", "attribute") or manifest.table.columns
+    described = manifest.own_table.of_purpose("business_key", "attribute") or manifest.own_table.columns
     names = [column.name for column in described if column.name in frame.columns]
     hidden = _masked_columns(manifest)
     profiled = profile(frame.select(*map(quote_identifier, names)), hidden)
@@ -268,15 +269,15 @@ def _checked(spark: SparkSession, warehouse: str, manifest: ReadManifest, versio
         session,
         warehouse,
         at=parse_instant(at),
-        key=tuple(column.name for column in manifest.table.of_purpose("business_key")),
-        own=manifest.table.key,
+        key=tuple(column.name for column in manifest.own_table.of_purpose("business_key")),
+        own=manifest.own_table.key,
         fill=placeholder_values("", at),
-        types=types_by_name(manifest.table),
+        types=types_by_name(manifest.own_table),
     )
-    own = DeltaTable(session, warehouse, manifest.table.key)
+    own = DeltaTable(session, warehouse, manifest.own_table.key)
     checked = checker.check(own.frame_as_of(version), specs)
-    own = manifest.table.dataset_key
-    results = without_sensitive(checked.results, specs, manifest.arguments["sensitive"], own=own)
+    dataset = manifest.own_table.dataset_key
+    results = without_sensitive(checked.results, specs, manifest.arguments["sensitive"], own=dataset)
     return {"table_version": version, "results": [result.as_json() for result in results]}
 
 
@@ -325,7 +326,7 @@ def _key_search(frame: DataFrame, table: TableSpec, arguments: dict) -> DataFram
 
 def _as_of(frame: DataFrame, manifest: ReadManifest, masked: Collection[str]) -> DataFrame:
     """Return the selected rows that were valid at a time."""
-    spec, arguments = manifest.table, manifest.arguments
+    spec, arguments = manifest.own_table, manifest.arguments
     valid = valid_at(_with_key_text(frame, spec, arguments, masked), spec, arguments)
     return select_rows(valid, spec, RowSelection.from_arguments(arguments), masked, only_values=True)
 

@@ -14,6 +14,7 @@ from loader.domain.queries import row_selection
 from loader.domain.queries.masking import must_not_choose_by
 from loader.domain.queries.row_selection import WITHOUT_VALUE, RowSelection
 from loader.domain.refusals import Refusal
+from loader.spark.pyspark_types import row_of
 from metadata.domain.sql import quote_identifier
 
 _VALUES = ("business_key", "attribute", "foreign_key")
@@ -99,7 +100,7 @@ def _condition(frame: DataFrame, selection: RowSelection) -> Column:
         return _AS_TEXT[comparison](F.lower(_text(selection.column)), F.lower(F.lit(selection.value)))
     type_ = _compared_type(frame.schema[selection.column].dataType, selection.value)
     value = F.lit(selection.value).try_cast(type_)
-    if frame.sparkSession.range(1).select(value.isNull()).first()[0]:
+    if row_of(frame.sparkSession.range(1).select(value.isNull()).first())[0]:
         raise Refusal(
             "BAD_SELECTION",
             f"{selection.column} is of type {type_.simpleString()}, and {selection.value!r} is not",

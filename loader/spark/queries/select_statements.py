@@ -25,6 +25,7 @@ from loader.domain.manifest.reads import Masking, QuerySource, ReadManifest
 from loader.domain.queries.masking import is_masked
 from loader.domain.queries.select_statements import FAILED, INVALID, MOST_ROWS, REFUSED, position_in_text
 from loader.domain.refusals import Refusal
+from loader.spark.pyspark_types import jvm_of
 from loader.spark.queries import history_queries
 from loader.spark.session import fit_shuffles
 from loader.spark.sources.kept_deliveries import newest_delivery, of_delivery
@@ -143,8 +144,8 @@ def view_rows(session: SparkSession, warehouse: str, manifest: ReadManifest) -> 
             source_frame(session, warehouse, source).createOrReplaceTempView(source.view)
         frame = session.table(manifest.sources[-1].view)
     except PySparkException as error:
-        raise Refusal(INVALID, f"{manifest.table.qualified_name}: {first_sentence(error)}") from error
-    keys = {column.name: column.key for column in manifest.table.columns}
+        raise Refusal(INVALID, f"{manifest.own_table.qualified_name}: {first_sentence(error)}") from error
+    keys = {column.name: column.key for column in manifest.own_table.columns}
     names = [name for name in frame.columns if masking is not None and is_masked(name, keys.get(name), masking)]
     return frame, names
 
@@ -158,7 +159,7 @@ def checked_frame(session: SparkSession, query: str) -> DataFrame:
     ``session.sql`` would run a command at once, so the parsed statement is checked first.
     """
     parsed = session._jsparkSession.sessionState().sqlParser().parsePlan(query)
-    commands = session._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.COMMAND()
+    commands = jvm_of(session).org.apache.spark.sql.catalyst.trees.TreePattern.COMMAND()
     if parsed.containsPattern(commands):
         raise Refusal(REFUSED, "line 1, column 1: only one SELECT can be run")
     for node in _nodes(parsed):
@@ -182,7 +183,7 @@ def _check_name(name: str) -> None:
 
 def _check_words(session: SparkSession, node: Any) -> None:
     """Refuse words like ``user``, which name the account of the server where no column is called so."""
-    if not node.containsPattern(session._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()):
+    if not node.containsPattern(jvm_of(session).org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()):
         return
     waiting = [node.expressions()]
     while waiting:

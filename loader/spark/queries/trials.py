@@ -88,7 +88,7 @@ def _cost(frame: DataFrame) -> dict[str, int]:
 
 def _difference(session: SparkSession, warehouse: str, manifest: ReadManifest, after: DataFrame) -> dict[str, Any]:
     """Return the difference to the model's table; without a table, every row is an added one."""
-    spec, arguments = manifest.table, manifest.arguments
+    spec, arguments = manifest.own_table, manifest.arguments
     table = DeltaTable(session, warehouse, spec.key)
     version = table.version()
     before = after.where(F.lit(False))

@@ -47,6 +47,7 @@ from loader.domain.sources.hosts import check_host
 from loader.domain.sources.mark_limits import Split, Value
 from loader.domain.sources.marks import Reading, Window, text_of, values_of
 from loader.domain.sources.options import bad_option
+from loader.spark.pyspark_types import gateway_of, jvm_of
 from loader.spark.session import source_hosts
 from loader.spark.sources.files import JAVA_ERRORS
 from loader.spark.sources.opened import MALFORMED, FileFormat, Opened
@@ -238,15 +239,15 @@ def open_keys(opened: OpenedTable, source: SourceSpec) -> OpenedTable:
 
 
 def _check_queries(options: TableOptions, source: SourceSpec) -> TableOptions:
-    kind, checked = _database(source).place.kind, {}
+    kind = _database(source).place.kind
     try:
         if options.query:
-            checked["query"] = checked_select(options.query, kind)
+            options = replace(options, query=checked_select(options.query, kind))
         if options.filter:
-            checked["filter"] = checked_condition(options.filter, kind)
+            options = replace(options, filter=checked_condition(options.filter, kind))
     except MetadataError as problem:
         raise bad_option(source.name, problem, problem.code.upper()) from None
-    return replace(options, **checked)
+    return options
 
 
 def _connect(
@@ -257,7 +258,7 @@ def _connect(
         settings["user"] = database.place.user
     if database.password:
         settings["password"] = database.password
-    java = spark._jvm.org.apache.spark
+    java = jvm_of(spark).org.apache.spark
     url = engine.url(database.place)
     jdbc_options = java.api.python.PythonUtils.toScalaMap(settings | {"url": url, "dbtable": "(SELECT 1) t"})
     factory = java.sql.jdbc.JdbcDialects.get(url).createConnectionFactory(
@@ -306,7 +307,7 @@ def _open(reader: _Reader, location: str, reading: Reading | None) -> OpenedTabl
         files=(),
         reader=_Table(),
         names=tuple(column.name for column in chosen),
-        types=tuple(field.dataType for field in rows.schema[: len(chosen)]),
+        types=tuple(field.dataType for field in rows.schema.fields[: len(chosen)]),
         missing={},
         header_lines={},
         groups=(),
@@ -414,7 +415,7 @@ def _database_error(spark: SparkSession, failure: BaseException) -> DatabaseErro
     exception = getattr(failure, "java_exception", None) or getattr(failure, "_origin", None)
     error, depth = None, 0
     while exception is not None and depth < DEEPEST:
-        if is_instance_of(spark.sparkContext._gateway, exception, "java.sql.SQLException"):
+        if is_instance_of(gateway_of(spark), exception, "java.sql.SQLException"):
             number = exception.getErrorCode()
             error = DatabaseError(
                 f"{exception.getSQLState() or ''}{f'-{number}' if number else ''}", exception.getMessage() or ""

@@ -49,6 +49,7 @@ CHANGED_FILE           the file changed while it was checked (``Delivery.check_u
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
@@ -138,7 +139,7 @@ class Delivery:
         Call it after ``frame`` is written and before the commit. Cached rows cannot differ, except those of a lost
         executor of a cluster, which are read again.
         """
-        if self._cached is None or is_cluster(self.opened.spark.sparkContext.master):
+        if self._cached is None or is_cluster(self.opened.spark.sparkContext.master or ""):
             self.opened.check_unchanged()
 
     def reading(self) -> AbstractContextManager[None]:
@@ -255,7 +256,7 @@ def _open(
     files = tuple(entry for entry in part if isinstance(entry, DeliveredFile))
     wanted = tuple(column.name for column in source.columns)
     keys = tuple(column.name for column in source.columns if column.business_key)
-    where = {"roots": roots, "files": files}
+    where: dict[str, Any] = {"roots": roots, "files": files}
     if ranges:
         where["reader"] = changes_reader(source, ranges)
     opened = open_delivery(spark, source.name, source.location, source.format, source.options, wanted, keys, **where)
@@ -333,11 +334,11 @@ class Feed:
             return cls(load, run_id, table, log, FeedChoice(()), rows=own, warnings=(message,))
         applied = _common_feed_number(session, warehouse, load, manifest, log)
         if load.source.cluster is not None:
-            choice, warnings = new_messages(session, load, log, applied)
-            return cls(load, run_id, table, log, choice, warnings=warnings)
+            choice, noted = new_messages(session, load, log, applied)
+            return cls(load, run_id, table, log, choice, warnings=noted)
         if reads_changes(load.source.format, load.source.options):
-            choice, warnings = new_versions(session, load, log, applied, full=manifest.full)
-            return cls(load, run_id, table, log, choice, warnings=warnings)
+            choice, noted = new_versions(session, load, log, applied, full=manifest.full)
+            return cls(load, run_id, table, log, choice, warnings=noted)
         location = load.source.location
         listed = {file.path: file for file in list_files(session, location, source_roots(session))}
         choice = choose(
@@ -349,7 +350,7 @@ class Feed:
             changed_files=load.source.options.get("changed_files", REFUSE_CHANGED),
         )
         files = tuple(listed[file.path] for file in choice.files)
-        warnings = []
+        warnings: list[str] = []
         if choice.gone:
             paths = ", ".join(DeliveredFile(path, 0, 0).shown for path in choice.gone[:3])
             warnings.append(

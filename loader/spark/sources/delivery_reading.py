@@ -8,6 +8,7 @@ from pyspark.sql import types as T
 from loader.domain.refusals import Refusal
 from loader.domain.sources.folders import shared_columns
 from loader.domain.sources.options import check_source_options
+from loader.spark.pyspark_types import jvm_of
 from loader.spark.sources.files import (
     JAVA_ERRORS,
     DeliveredFile,
@@ -136,7 +137,7 @@ def checked_options(spark: SparkSession, name: str, format_name: str, given: dic
 def _check_encoding(spark: SparkSession, name: str, encoding: str) -> None:
     """Raise Refusal unless Java, which reads the rows, supports the character set too."""
     try:
-        spark._jvm.java.nio.charset.Charset.forName(encoding)
+        jvm_of(spark).java.nio.charset.Charset.forName(encoding)
     except JAVA_ERRORS:
         raise _bad_option(name, "encoding", encoding, "UTF-8, ISO-8859-1 and windows-1252 are common.") from None
     if encoding.lower() not in _SPARK_CHARSETS:
@@ -145,7 +146,7 @@ def _check_encoding(spark: SparkSession, name: str, encoding: str) -> None:
 
 def _check_zone(spark: SparkSession, name: str, zone: str) -> None:
     try:
-        spark._jvm.java.time.ZoneId.of(zone)
+        jvm_of(spark).java.time.ZoneId.of(zone)
     except JAVA_ERRORS:
         raise _bad_option(name, "timezone", zone, "Zones are named like Europe/Berlin, or +02:00.") from None
 

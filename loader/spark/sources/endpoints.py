@@ -15,6 +15,7 @@ from loader.domain.manifest.sources import SourceSpec
 from loader.domain.sources.marks import INSTANT, Reading, finish_window, kind_of
 from loader.domain.sources.provenance import SOURCE_FILE
 from loader.spark.expressions import typed
+from loader.spark.pyspark_types import row_of
 from loader.spark.session import source_hosts, source_landing
 from loader.spark.sources.deliveries import Delivery, Reject, read_delivery
 from loader.spark.sources.windows import FrameMeasure
@@ -116,7 +117,7 @@ def read_endpoint(
         try:
             values = _values(load, kinds)
             maxima = [F.max(value).cast("string").alias(name) for name, value in values.items()]
-            highest = delivery.frame.agg(*maxima).first().asDict()
+            highest = row_of(delivery.frame.agg(*maxima).first()).asDict()
             measure = FrameMeasure(lambda: delivery.frame, values, load.source)
             end = finish_window(window, load.source.name, kinds, highest, reading, measure)
             delivery.window = replace(end, is_open=True)

@@ -19,6 +19,7 @@ from elevata.core.errors import MetadataError
 from loader.domain.refusals import Refusal
 from loader.domain.sources.provenance import folder_of, name_below
 from loader.records import content
+from loader.spark.pyspark_types import jvm_of
 from metadata.domain.sources.locations import Location, Roots, parse_location
 
 # Exceptions of a call into the JVM: pyspark translates the ones it knows.
@@ -228,20 +229,20 @@ def beginning(spark: SparkSession, file: DeliveredFile, size: int) -> bytes:
 @contextmanager
 def content_of(spark: SparkSession, file: DeliveredFile) -> Iterator[Any]:
     """Yield the uncompressed content as a Java stream."""
-    path = spark._jvm.org.apache.hadoop.fs.Path(file.path)
+    path = jvm_of(spark).org.apache.hadoop.fs.Path(file.path)
     configuration = _configuration(spark)
     with _closing(path.getFileSystem(configuration).open(path)) as stream:
         if file.path.endswith(_ZSTANDARD):  # Hadoop's codec needs a native library, Spark's reader has its own
-            yield spark._jvm.com.github.luben.zstd.ZstdInputStream(stream)
+            yield jvm_of(spark).com.github.luben.zstd.ZstdInputStream(stream)
             return
-        codec = spark._jvm.org.apache.hadoop.io.compress.CompressionCodecFactory(configuration).getCodec(path)
+        codec = jvm_of(spark).org.apache.hadoop.io.compress.CompressionCodecFactory(configuration).getCodec(path)
         yield codec.createInputStream(stream) if codec else stream
 
 
 def is_compressed(spark: SparkSession, file: DeliveredFile) -> bool:
     """Return True if the file's ending names a compression."""
-    path = spark._jvm.org.apache.hadoop.fs.Path(file.path)
-    codecs = spark._jvm.org.apache.hadoop.io.compress.CompressionCodecFactory(_configuration(spark))
+    path = jvm_of(spark).org.apache.hadoop.fs.Path(file.path)
+    codecs = jvm_of(spark).org.apache.hadoop.io.compress.CompressionCodecFactory(_configuration(spark))
     return codecs.getCodec(path) is not None
 
 
@@ -271,7 +272,7 @@ def end_of(spark: SparkSession, file: DeliveredFile, size: int) -> bytes:
             with open(file.path.removeprefix(_LOCAL), "rb") as stored:
                 stored.seek(start)
                 return stored.read()
-        path = spark._jvm.org.apache.hadoop.fs.Path(file.path)
+        path = jvm_of(spark).org.apache.hadoop.fs.Path(file.path)
         with _closing(path.getFileSystem(_configuration(spark)).open(path)) as stream:
             stream.seek(start)
             return bytes(stream.readNBytes(size))
@@ -305,11 +306,11 @@ def whole_files(spark: SparkSession) -> Iterator[None]:
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
+        for name, former in before.items():
+            if former is None:
                 spark.conf.unset(name)
             else:
-                spark.conf.set(name, value)
+                spark.conf.set(name, former)
 
 
 def is_read_failure(error: Exception) -> bool:
@@ -337,14 +338,14 @@ def unreadable(file: str, error: Exception) -> Refusal:
 
 def _statuses(spark: SparkSession, location: str):
     """Yield Hadoop's status of every file at ``location``; a name is a pattern only if no file has it."""
-    path = spark._jvm.org.apache.hadoop.fs.Path(location)
+    path = jvm_of(spark).org.apache.hadoop.fs.Path(location)
     system = path.getFileSystem(_configuration(spark))
     statuses = [system.getFileStatus(path)] if system.exists(path) else system.globStatus(path) or []
     for status in statuses:
         if status.isFile():
             yield status
             continue
-        if system.exists(spark._jvm.org.apache.hadoop.fs.Path(status.getPath(), _TEMPORARY)):
+        if system.exists(jvm_of(spark).org.apache.hadoop.fs.Path(status.getPath(), _TEMPORARY)):
             raise _unfinished_folder(location)
         below = system.listFiles(status.getPath(), True)
         root = len(status.getPath().toString().rstrip("/")) + 1
@@ -369,7 +370,7 @@ def _unfinished_folder(location: str) -> Refusal:
 def is_one_file(spark: SparkSession, location: str) -> bool:
     """Return True if the location is a single file, not a folder or pattern."""
     try:
-        path = spark._jvm.org.apache.hadoop.fs.Path(location)
+        path = jvm_of(spark).org.apache.hadoop.fs.Path(location)
         system = path.getFileSystem(_configuration(spark))
         return system.exists(path) and system.getFileStatus(path).isFile()
     except JAVA_ERRORS as error:
@@ -378,7 +379,7 @@ def is_one_file(spark: SparkSession, location: str) -> bool:
 
 def _etag(spark: SparkSession, status) -> str:
     """Return the ETag of a file's content, empty for file systems without one."""
-    etag_source = spark._jvm.java.lang.Class.forName("org.apache.hadoop.fs.EtagSource")
+    etag_source = jvm_of(spark).java.lang.Class.forName("org.apache.hadoop.fs.EtagSource")
     return (status.getEtag() or "") if etag_source.isInstance(status) else ""
 
 

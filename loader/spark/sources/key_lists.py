@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 
 from elevata.core.words import counted
 from loader.domain.manifest.loads import RawLoad
+from loader.spark.pyspark_types import jvm_of
 from loader.spark.sources.databases import OpenedTable, open_keys
 from loader.spark.sources.deliveries import Delivery, read_delivery, read_opened
 from loader.spark.sources.endpoints import read_endpoint
@@ -109,7 +110,7 @@ def read_key_list(session: SparkSession, raw: DeltaTable, key_list: KeyList) -> 
 
 def remove_other_key_lists(session: SparkSession, raw: DeltaTable, kept: KeyList | None) -> None:
     """Remove the key lists of former deliveries, and of runs that died before their commit."""
-    place = session._jvm.org.apache.hadoop.fs.Path(f"{raw.location}/{_FOLDER}")
+    place = jvm_of(session).org.apache.hadoop.fs.Path(f"{raw.location}/{_FOLDER}")
     system = place.getFileSystem(session._jsc.hadoopConfiguration())
     if not system.exists(place):
         return

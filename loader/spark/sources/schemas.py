@@ -15,6 +15,7 @@ from loader.domain.manifest.sources import SourceSpec
 from loader.domain.refusals import Refusal
 from loader.domain.sources.schema_changes import MISSING_COLUMN, VALUE_DOES_NOT_FIT, is_retyped
 from loader.spark.expressions import typed
+from loader.spark.pyspark_types import row_of
 from loader.spark.sources.files import JAVA_ERRORS
 from loader.spark.sources.opened import Opened, type_name
 from loader.spark.value_formats import standard_text
@@ -46,7 +47,7 @@ def inferred_columns(opened: Opened, frame: DataFrame, names: tuple[str, ...]) -
     for place, name in enumerate(names):
         aggregates.append(F.count(opened.column(name)).alias(f"present{place}"))
         aggregates += [F.count_if(test).alias(f"{kind}{place}") for kind, test in tests[name].items()]
-    counts = frame.agg(*aggregates).first()
+    counts = row_of(frame.agg(*aggregates).first())
     native = opened.reader.own_types(opened)
     columns = []
     for place, name in enumerate(names):
@@ -93,7 +94,7 @@ def _choose_type(fitting: list[str], declared: T.DataType | None) -> str:
             )
         case T.LongType() if data_types.INTEGER in fitting:
             return data_types.INTEGER
-    return type_name(declared)
+    return type_name(declared) or data_types.STRING
 
 
 def unknown_columns(opened: Opened, frame: DataFrame, wanted: tuple[str, ...]) -> list[dict]:
@@ -191,7 +192,7 @@ def _same_values(opened: Opened, source: SourceSpec, new: list[str], stored: Sto
         if before is None:
             return {}
         pairs = [(place, old, now) for place, (old, now) in enumerate(product(range(len(missing)), range(len(new))))]
-        counts = _paired_values(opened, before, keys, missing, new).agg(*_equal_values(pairs)).first()
+        counts = row_of(_paired_values(opened, before, keys, missing, new).agg(*_equal_values(pairs)).first())
     except JAVA_ERRORS:  # the delivery is refused for its columns anyway
         return {}
     same: dict[str, list] = {}
@@ -237,7 +238,7 @@ def _retyped(opened: Opened, name: str, refusal: Refusal, cached: DataFrame | No
     if name != refusal.column or cached is None or "type" in described:
         return described
     try:
-        present = cached.agg(F.count(opened.column(name))).first()[0]
+        present = row_of(cached.agg(F.count(opened.column(name))).first())[0]
         if not is_retyped(refusal.count or 0, present):
             return described
         (inferred,) = inferred_columns(opened, cached, (name,))

@@ -14,6 +14,7 @@ from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from loader.domain.sources.mark_limits import Split, Value
 from loader.domain.sources.marks import Reading, Values, kind_of, text_of, values_of
 from loader.spark.expressions import all_of, any_of
+from loader.spark.pyspark_types import row_of
 from loader.spark.sources.checks.row_faults import converted
 from loader.spark.sources.opened import Opened
 from metadata.domain.types import parse, spark_type
@@ -32,7 +33,7 @@ def within_window(opened: Opened, source: SourceSpec, reading: Reading) -> Opene
     values = {column.name: converted(opened, column, source.options) for column in columns}
     with opened.reading(again=False):
         maxima = [F.max(value).cast("string").alias(f"m{place}") for place, value in enumerate(values.values())]
-        highest = dict(zip(kinds, opened.frame().agg(*maxima).first(), strict=True))
+        highest = dict(zip(kinds, row_of(opened.frame().agg(*maxima).first()), strict=True))
         measure = FrameMeasure(opened.frame, values, source)
         window = reading.window(source, kinds, highest, source.options.get("timezone", "UTC"), measure)
     bounds = reading.bounds(window)
@@ -49,15 +50,12 @@ class FrameMeasure:
     source: SourceSpec
 
     def lowest(self, name: str) -> Value | None:
-        return self._value(name, self.frame().agg(F.min(self.values[name]).cast("string")).first()[0])
+        return self._value(name, row_of(self.frame().agg(F.min(self.values[name]).cast("string")).first())[0])
 
     def split(self, name: str, limit: Value) -> Split:
         value, kept = self.values[name], self._is_kept(name, limit)
-        highest, ahead, rows = (
-            self.frame()
-            .agg(F.max(F.when(kept, value)).cast("string"), F.count(F.when(~kept, 1)), F.count(value))
-            .first()
-        )
+        totals = (F.max(F.when(kept, value)).cast("string"), F.count(F.when(~kept, 1)), F.count(value))
+        highest, ahead, rows = row_of(self.frame().agg(*totals).first())
         return Split(self._value(name, highest), ahead, rows)
 
     def _is_kept(self, name: str, limit: Value) -> Column:

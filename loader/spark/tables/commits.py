@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from elevata.core.installation import user_command
 from loader.domain.refusals import Refusal
+from loader.spark.pyspark_types import gateway_of, jvm_of
 from loader.spark.session import first_line
 from loader.spark.sources.files import JAVA_ERRORS
 from loader.spark.tables.direct_commits import DirectFiles
@@ -182,7 +183,7 @@ def missing_call(spark: SparkSession) -> str:
 
 def _types(spark: SparkSession, names: tuple[str, ...]) -> Any:
     """Return a Java array of classes."""
-    types = spark.sparkContext._gateway.new_array(spark._jvm.java.lang.Class, len(names))
+    types = gateway_of(spark).new_array(jvm_of(spark).java.lang.Class, len(names))
     for place, name in enumerate(names):
         types[place] = class_of(spark, name)
     return types
@@ -190,7 +191,7 @@ def _types(spark: SparkSession, names: tuple[str, ...]) -> Any:
 
 def class_of(spark: SparkSession, name: str) -> Any:
     """Return a Java class or primitive type by its name, from the jars that the runner loaded."""
-    jvm = spark._jvm
+    jvm = jvm_of(spark)
     primitives = {"boolean": jvm.java.lang.Boolean, "int": jvm.java.lang.Integer, "long": jvm.java.lang.Long}
     if name in primitives:
         return primitives[name].TYPE

@@ -24,6 +24,7 @@ from pyspark.util import inheritable_thread_target
 
 from architecture.domain.steps.features import DELETION_VECTORS, features_of
 from elevata.core.canonical_json import sha256_hex
+from loader.spark.pyspark_types import jvm_of
 from loader.spark.tables.table_files import CONFLICTS, PLACE, Changes, TableFiles, rows_apart
 from loader.spark.tables.tables import DeltaTable, metadata_of
 from metadata.domain.sql import quote_identifier
@@ -139,7 +140,7 @@ class DirectFiles(TableFiles):
         return rows.unionByName(self.frame(marked).select(*names)) if marked else rows
 
     def commit(self, changes: Changes) -> bool:
-        session, jvm, app_id = self.session, self.session._jvm, changes.app_id
+        session, jvm, app_id = self.session, jvm_of(self.session), changes.app_id
         jvm.org.apache.spark.sql.SparkSession.setActiveSession(session._jsparkSession)
         log = self.snapshot.deltaLog()
         transaction = log.startTransaction(_option(session), _some(session, self.snapshot))
@@ -215,7 +216,7 @@ def _in_session(session: SparkSession, function: Callable[..., Any]) -> Callable
     """
 
     def call(*arguments: Any) -> Any:
-        session._jvm.org.apache.spark.sql.SparkSession.setActiveSession(session._jsparkSession)
+        jvm_of(session).org.apache.spark.sql.SparkSession.setActiveSession(session._jsparkSession)
         return function(*arguments)
 
     return inheritable_thread_target(session)(call)
@@ -238,7 +239,7 @@ def _marked_between(session: SparkSession, log: Any, file: Any, earlier: Any) ->
     """Return the file with those rows only that are marked as deleted in one of its two deletion vectors."""
     delta = f"{_DELTA}.deletionvectors"
     store = _module(session, f"{_DELTA}.storage.dv.DeletionVectorStore$").createInstance(log.newDeltaHadoopConf())
-    new_bitmap = getattr(session._jvm, f"{delta}.RoaringBitmapArray")
+    new_bitmap = getattr(jvm_of(session), f"{delta}.RoaringBitmapArray")
 
     def marks(vector: Any) -> Any:
         if vector is None:
@@ -295,7 +296,7 @@ def _number_files(session: SparkSession, names: list[str]) -> tuple[str, dict[in
 
     The salt depends on the names only, so a frame and its later commit agree.
     """
-    jvm = session._jvm
+    jvm = jvm_of(session)
     to_utf8 = jvm.org.apache.spark.unsafe.types.UTF8String.fromString
     hash_text = jvm.org.apache.spark.sql.catalyst.expressions.XXH64.hashUTF8String
     texts = {name: to_utf8(name) for name in names}
@@ -327,29 +328,29 @@ def _name(path: str) -> str:
 
 def _operation(session: SparkSession, *, overwrites: bool) -> Any:
     """Return the operation that the log names; the load run is in the commit's ``userMetadata``."""
-    mode = session._jvm.org.apache.spark.sql.SaveMode
-    write = getattr(session._jvm, "org.apache.spark.sql.delta.DeltaOperations$Write")
+    mode = jvm_of(session).org.apache.spark.sql.SaveMode
+    write = getattr(jvm_of(session), "org.apache.spark.sql.delta.DeltaOperations$Write")
     none = _option(session)
     return write(mode.Overwrite if overwrites else mode.Append, *([none] * 8))
 
 
 def _seq(session: SparkSession, items: list[Any]) -> Any:
     """Return an immutable Scala sequence."""
-    java_list = session._jvm.java.util.ArrayList()
+    java_list = jvm_of(session).java.util.ArrayList()
     for item in items:
         java_list.add(item)
-    return getattr(session._jvm, "scala.jdk.javaapi.CollectionConverters").asScala(java_list).toSeq()
+    return getattr(jvm_of(session), "scala.jdk.javaapi.CollectionConverters").asScala(java_list).toSeq()
 
 
 def _option(session: SparkSession, value: int | None = None) -> Any:
     if value is None:
-        return getattr(session._jvm, "scala.Option").empty()
-    return _some(session, session._jvm.java.lang.Long.valueOf(value))
+        return getattr(jvm_of(session), "scala.Option").empty()
+    return _some(session, jvm_of(session).java.lang.Long.valueOf(value))
 
 
 def _some(session: SparkSession, value: Any) -> Any:
-    return getattr(session._jvm, "scala.Option").apply(value)
+    return getattr(jvm_of(session), "scala.Option").apply(value)
 
 
 def _module(session: SparkSession, name: str) -> Any:
-    return getattr(getattr(session._jvm, name), "MODULE$")
+    return getattr(getattr(jvm_of(session), name), "MODULE$")

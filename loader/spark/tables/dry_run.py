@@ -18,6 +18,7 @@ from architecture.domain.steps.statements import catalog_name, place_of
 from architecture.domain.steps.step import DROP_VIEWS, PUBLISH_VIEW
 from loader.domain.historization.stage import query_of, renamed_schemas, with_other_names
 from loader.domain.manifest.executions import DownstreamQuery, DryRunManifest
+from loader.spark.pyspark_types import jvm_of, row_of
 from loader.spark.session import dataset_session
 from loader.spark.tables.steps import execute, make_room
 from loader.spark.tables.tables import DeltaTable
@@ -45,12 +46,12 @@ def size_of(table: DeltaTable) -> dict[str, int | None]:
     files = DataFrame(table.snapshot().allFiles().toDF(), table.spark)
     records = F.get_json_object("stats", "$.numRecords").cast("bigint")
     live = records - F.coalesce(F.col("deletionVector.cardinality"), F.lit(0))
-    totals = files.agg(
+    totals = row_of(files.agg(
         F.count("*").alias("files"),
         F.coalesce(F.sum("size"), F.lit(0)).alias("bytes"),
         F.count(records).alias("counted"),
         F.coalesce(F.sum(live), F.lit(0)).alias("rows"),
-    ).first()
+    ).first())
     return {
         "rows": totals.rows if totals.counted == totals.files else None,
         "bytes": totals.bytes,
@@ -231,7 +232,7 @@ class _DryRun:
 
     def clear_what_remained(self) -> None:
         """Remove the clones of interrupted dry runs; only one runner uses the warehouse."""
-        jvm = self.session._jvm
+        jvm = jvm_of(self.session)
         root = jvm.org.apache.hadoop.fs.Path(f"{self.warehouse}/{FOLDER}")
         files = root.getFileSystem(self.session._jsc.hadoopConfiguration())
         if not files.exists(root):
@@ -249,7 +250,7 @@ class _DryRun:
         return [name for name in schemas if name.lower().startswith(prefix.lower())]
 
     def _delete(self, folder: str) -> None:
-        path = self.session._jvm.org.apache.hadoop.fs.Path(folder)
+        path = jvm_of(self.session).org.apache.hadoop.fs.Path(folder)
         path.getFileSystem(self.session._jsc.hadoopConfiguration()).delete(path, True)
 
 

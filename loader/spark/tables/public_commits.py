@@ -23,12 +23,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import or_
+from typing import Any
 
 from delta.tables import DeltaTable as Delta
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
 
+from loader.spark.pyspark_types import row_of
 from loader.spark.session import USER_METADATA, forget, thrown_by
 from loader.spark.sources.files import JAVA_ERRORS
 from loader.spark.tables.table_files import CONFLICTS, PLACE, Changes, TableFiles
@@ -121,7 +123,7 @@ class PublicFiles(TableFiles):
             return False
         numbers = ({app_id: sequence} if app_id is not None else {}) | dict(changes.recorded)
         # The first number, that of the run, is committed with the rows.
-        own, *before = numbers.items() if numbers else [None]
+        own, before = next(iter(numbers.items()), None), list(numbers.items())[1:]
         with self._rows_to_add(changes) as add, self._conflicts_as_moved():
             fence = self._fence()
             for number in before:
@@ -188,7 +190,8 @@ class PublicFiles(TableFiles):
             .whenMatchedDelete()
         )
         if add is not None:
-            values_of = {quote_identifier(name): F.col(f"s.{quote_identifier(name)}") for name in types}
+            quoted = map(quote_identifier, types)
+            values_of: dict[str, str | Column] = {name: F.col(f"s.{name}") for name in quoted}
             merge = merge.whenNotMatchedInsert(F.col(f"s.{_ADDED}"), values_of)
         merge.execute()
 
@@ -210,7 +213,7 @@ class PublicFiles(TableFiles):
 
     def _fence(self) -> Column:
         """Return a subquery over the newest version that is true, or raises an error if the table was changed."""
-        read = _fingerprint(self._rows).first()
+        read = row_of(_fingerprint(self._rows).first())
         same = (F.col("rows") == read["rows"]) & (F.col("files") == read["files"])
         now = _fingerprint(self.table.frame())
         return now.select(F.when(same, True).otherwise(F.raise_error(F.lit(_MOVED)).cast("boolean"))).scalar()
@@ -234,7 +237,7 @@ class PublicFiles(TableFiles):
         actions = self.table.commit(before + 1)
         if actions is None and not numbered and self.table.version() == before:
             return
-        info = next((action["commitInfo"] for action in actions or () if "commitInfo" in action), {})
+        info: dict[str, Any] = next((action["commitInfo"] for action in actions or () if "commitInfo" in action), {})
         if info.get("userMetadata", "") != self.session.conf.get(USER_METADATA):
             raise self.moved()
 

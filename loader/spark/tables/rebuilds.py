@@ -31,6 +31,7 @@ from architecture.domain.steps.step import (
 from loader.domain.refusals import Refusal
 from loader.spark.compared_texts import compared
 from loader.spark.expressions import all_of, digest
+from loader.spark.pyspark_types import jvm_of, row_of
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sql import quote_identifier
 from metadata.domain.types import parse, spark_type
@@ -104,7 +105,7 @@ def set_aside(table: DeltaTable, warehouse: str) -> None:
 
     The old log has commits of runs whose rows the new table would lack.
     """
-    jvm, session = table.spark._jvm, table.spark._jsparkSession
+    jvm, session = jvm_of(table.spark), table.spark._jsparkSession
     folder = jvm.org.apache.hadoop.fs.Path(f"{warehouse.rstrip('/')}/{DROPPED_FOLDER}")
     files = folder.getFileSystem(table.spark._jsc.hadoopConfiguration())
     files.mkdirs(folder)
@@ -186,7 +187,7 @@ def _check_casts(step: Step, table: DeltaTable) -> None:
     """Raise Refusal CAST_FAILS if a cast to a new type would lose a value."""
     broken = dict(zip(step.retyped, lost_values(step), strict=True))
     counters = (f"count_if({test}) AS c{place}" for place, test in enumerate(broken.values()))
-    counts = table.frame().selectExpr(*counters).first()
+    counts = row_of(table.frame().selectExpr(*counters).first())
     for (change, test), count in zip(broken.items(), counts, strict=True):
         if count:
             name = quote_identifier(change.name)

@@ -48,6 +48,7 @@ from architecture.domain.steps.step import (
 from architecture.domain.tables import ObservedTable
 from loader.domain.queries.masking import without_values
 from loader.domain.refusals import Refusal
+from loader.spark.pyspark_types import jvm_of
 from loader.spark.session import USER_METADATA, accident, commit_metadata, dataset_session
 from loader.spark.tables.rebuilds import EXECUTION, asks, check, rebuild, rewrite_without_features, set_aside
 from loader.spark.tables.tables import DeltaTable, publish
@@ -93,7 +94,7 @@ def held_at(session: SparkSession, name: str, location: str) -> bool:
 
 
 def _path(session: SparkSession, location: str) -> str:
-    return session._jvm.org.apache.hadoop.fs.Path(location).toUri().getPath()
+    return jvm_of(session).org.apache.hadoop.fs.Path(location).toUri().getPath()
 
 
 Emit = Callable[..., None]
@@ -313,7 +314,7 @@ class _Execution:
             "step_finished",
             ordinal=ordinal,
             status="failed" if refusal else "succeeded",
-            observed=asdict(observed) if exists else None,
+            observed=asdict(observed) if observed is not None and exists else None,
             version_after=observed.version if observed else None,
             error=refusal.as_json() if refusal else None,
             seconds=round(seconds, 3),

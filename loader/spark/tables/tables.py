@@ -19,6 +19,7 @@ from architecture.domain.steps.features import COLUMN_MAPPING, protocol_properti
 from architecture.domain.steps.statements import COLUMN, DROPPED, KEY, NAME
 from architecture.domain.tables import ObservedColumn, ObservedTable, TableSpec
 from loader.domain.refusals import Refusal
+from loader.spark.pyspark_types import jvm_of
 from loader.spark.session import commit_metadata
 from metadata.domain.sql import quote_identifier, quote_text
 from metadata.domain.types import from_spark
@@ -164,7 +165,7 @@ class DeltaTable:
 
     @property
     def _class(self) -> Any:
-        return self.spark._jvm.org.apache.spark.sql.delta.DeltaLog
+        return jvm_of(self.spark).org.apache.spark.sql.delta.DeltaLog
 
     @property
     def sql_name(self) -> str:
@@ -173,9 +174,9 @@ class DeltaTable:
     def snapshot(self) -> Any:
         """Return the newest snapshot as a JVM object, with its checksum verified against the log."""
         # Delta reads files in the thread's active session, and a thread without earlier statements has none.
-        self.spark._jvm.org.apache.spark.sql.SparkSession.setActiveSession(self.spark._jsparkSession)
+        jvm_of(self.spark).org.apache.spark.sql.SparkSession.setActiveSession(self.spark._jsparkSession)
         snapshot = self._update()
-        identity = self.spark._jvm.java.lang.System.identityHashCode
+        identity = jvm_of(self.spark).java.lang.System.identityHashCode
         if snapshot.version() >= 0 and _verified.get(self.location) != (snapshot.version(), identity(snapshot)):
             snapshot = self._verified(snapshot)
             _verified[self.location] = (snapshot.version(), identity(snapshot))
@@ -183,11 +184,11 @@ class DeltaTable:
 
     def snapshot_of(self, version: int) -> Any:
         """Return the snapshot of an earlier version as a JVM object."""
-        none = getattr(self.spark._jvm, "scala.Option").empty()
+        none = getattr(jvm_of(self.spark), "scala.Option").empty()
         return self._log.getSnapshotAt(version, none, none, False)
 
     def _update(self) -> Any:
-        none = getattr(self.spark._jvm, "scala.Option").empty()
+        none = getattr(jvm_of(self.spark), "scala.Option").empty()
         return self._log.update(False, none, none)
 
     def _verified(self, snapshot: Any) -> Any:
@@ -213,7 +214,7 @@ class DeltaTable:
         return self._update()
 
     def _remove_checksum(self, version: int) -> None:
-        path = self.spark._jvm.org.apache.hadoop.fs.Path(f"{self.location}/_delta_log/{version:020d}.crc")
+        path = jvm_of(self.spark).org.apache.hadoop.fs.Path(f"{self.location}/_delta_log/{version:020d}.crc")
         path.getFileSystem(self.spark._jsc.hadoopConfiguration()).delete(path, False)
         self._class.invalidateCache(self.spark._jsparkSession, path.getParent().getParent())
         self._open()
@@ -337,7 +338,7 @@ class DeltaTable:
         parameters = info["operationParameters"]
         if parameters.get("version") is not None:
             return int(parameters["version"])
-        jvm = self.spark._jvm
+        jvm = jvm_of(self.spark)
         instant = jvm.java.sql.Timestamp.valueOf(parameters["timestamp"])
         none = getattr(jvm, "scala.Option").empty()
         return self._log.history().getActiveCommitAtTime(instant, none, True, True, True).version()
@@ -376,7 +377,7 @@ class DeltaTable:
 
     def _commit_lines(self, version: int) -> list[str] | None:
         """Return the lines of one commit, which only a line feed ends: values may have other line separators."""
-        jvm = self.spark._jvm
+        jvm = jvm_of(self.spark)
         path = jvm.org.apache.hadoop.fs.Path(f"{self.location}/_delta_log/{version:020d}.json")
         file_system = path.getFileSystem(self.spark._jsc.hadoopConfiguration())
         if not file_system.exists(path):

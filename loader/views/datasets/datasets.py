@@ -3,7 +3,7 @@
 Pages of data request a read of the warehouse and show its answer (``loader.views.datasets.history``).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, BinaryIO, ClassVar
 from urllib.parse import urlencode
 from uuid import UUID
@@ -34,7 +34,7 @@ from loader.models import DatasetRun, ReadRequest
 from loader.openlineage import lineage_events
 from loader.selectors.charts import dataset_charts
 from loader.selectors.input_rows import input_rows
-from loader.selectors.loads import newest_succeeded, with_last_loads
+from loader.selectors.loads import ListedDataset, newest_succeeded, with_last_loads
 from loader.selectors.reads import read_requests
 from loader.selectors.runs import dataset_runs
 from loader.selectors.statements import statements
@@ -87,14 +87,17 @@ class DatasetList(ListPage):
         Column("Active", {"active": lambda row: yes_no(row.dataset.active)}, shown=False, sort="active", descends=True),
         Column("Description", {"description": "dataset.description"}, shown=False, sort="description"),
     )
-    detailed = staticmethod(with_last_loads)
+
+    def detailed(self, rows: Sequence[Any]) -> list[ListedDataset]:
+        return with_last_loads(rows)
 
     def context(self) -> dict[str, Any]:
+        all_schemas: list[Any] = list(schemas().order_by("ordinal", "name"))  # Any: they have their number of datasets
         return super().context() | {
             "found_by": found_by(self.rows_page, self.request.GET.get("q", "")),
             "rows": self.detailed_page,
             "actions": self.actions(),
-            "schemas": [(row.name, f"{row} ({row.dataset_count})") for row in schemas().order_by("ordinal", "name")],
+            "schemas": [(row.name, f"{row} ({row.dataset_count})") for row in all_schemas],
         }
 
     def actions(self) -> dict[str, Any]:
@@ -299,7 +302,7 @@ def read_file(request: HttpRequest, pk: int) -> HttpResponse | FileResponse:
         must_still_read(request.user, read)
     except Refusal as refusal:
         raise PermissionDenied(refusal.one_line()) from None
-    answer: dict[str, Any] = read.answer
+    answer = read.content
     version = "" if answer["table_version"] is None else f"-v{answer['table_version']}"
     name = f"{read.dataset}-{read.kind.replace('_', '-')}{version}.csv"
     if not has_export(read):

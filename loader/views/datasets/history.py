@@ -22,6 +22,7 @@ from architecture.domain.tables import TableSpec
 from elevata.accounts.permissions import permitted
 from elevata.accounts.roles import Permission
 from elevata.jobs.registry import live_workers
+from elevata.web.requests import htmx_of, user_of
 from elevata.web.views import DetailPage
 from loader.domain.queries.comparison import DATES, ENVIRONMENTS, VERSIONS, WAYS, Comparison
 from loader.domain.queries.differences import part_shown
@@ -165,7 +166,7 @@ def start_read(request: HttpRequest, key: UUID) -> HttpResponse:
     dataset = readable(request, TargetDataset.objects.select_related("schema"), key)
     form = QuestionForm(request.POST, by_number="at" in request.POST and _dated_by_number(dataset))
     if not form.is_valid():
-        error = {"message": "; ".join(message for messages in form.errors.values() for message in messages)}
+        error = {"message": "; ".join(str(message) for messages in form.errors.values() for message in messages)}
         return _part(request, dataset, "loader/queries/read_refused.html", {"error": error})
     try:
         kind, arguments = form.cleaned_data["kind"], form.arguments()
@@ -175,7 +176,7 @@ def start_read(request: HttpRequest, key: UUID) -> HttpResponse:
         requested = request_read(kind=kind, dataset=dataset, arguments=arguments, user=request.user)
     except Refusal as refusal:
         return _part(request, dataset, "loader/queries/read_refused.html", {"error": refusal.as_json()})
-    if not request.htmx:
+    if not htmx_of(request):
         return redirect("read_part", requested.read.pk)
     return _part(request, dataset, *_state_template(requested.read, notice=requested.reason))
 
@@ -184,14 +185,14 @@ def start_read(request: HttpRequest, key: UUID) -> HttpResponse:
 @permitted(Permission.READ_DATA)
 def read_part(request: HttpRequest, pk: int) -> HttpResponse:
     """Show the answer of a read, or its state, to the user who requested it."""
-    read = get_object_or_404(read_requests().filter(requested_by=request.user, dataset__isnull=False), pk=pk)
+    read = get_object_or_404(read_requests().filter(requested_by=user_of(request), dataset__isnull=False), pk=pk)
     if not read.is_finished and request.GET.get("seen") == _seen(read):
         return HttpResponse(status=204)
     try:
         must_still_read(request.user, read)
     except Refusal as refusal:
-        return _part(request, read.dataset, "loader/queries/read_refused.html", {"error": refusal.as_json()})
-    return _part(request, read.dataset, *_state_template(read))
+        return _part(request, read.own_dataset, "loader/queries/read_refused.html", {"error": refusal.as_json()})
+    return _part(request, read.own_dataset, *_state_template(read))
 
 
 def _seen(read: ReadRequest) -> str:
@@ -203,7 +204,7 @@ def _seen(read: ReadRequest) -> str:
 def _part(request: HttpRequest, dataset: TargetDataset, template: str, context: dict) -> HttpResponse:
     """Render the fragment for htmx, or else a page with it and with the address of the form's page."""
     context = {"dataset": dataset, **context}
-    if request.htmx:
+    if htmx_of(request):
         return render(request, template, context)
     read = context.get("read")
     view = {"key_search": "keys"}.get(read.kind, read.kind) if read is not None else "sample"
@@ -244,7 +245,7 @@ def _form_address(dataset: TargetDataset, read: ReadRequest | None) -> str:
 
 def _state_template(read: ReadRequest, notice: str = "") -> tuple[str, dict]:
     """Return the template for the state of a read, with its context."""
-    context = {"read": read}
+    context: dict[str, Any] = {"read": read}
     if not read.is_finished:
         seen = _seen(read)
         context |= {
@@ -257,19 +258,19 @@ def _state_template(read: ReadRequest, notice: str = "") -> tuple[str, dict]:
     if read.status == ReadRequest.Status.FAILED:
         return "loader/queries/read_refused.html", context | {"error": read.error}
     try:
-        table = read_table(read.dataset, rows_kind(read.kind, read.arguments))
+        table = read_table(read.own_dataset, rows_kind(read.kind, read.arguments))
     except Refusal as refusal:  # the metadata changed since the question was put
         return "loader/queries/read_refused.html", context | {"error": refusal.as_json()}
     return f"loader/queries/answer_{read.kind}.html", context | _answer(read, table)
 
 
 def _answer(read: ReadRequest, table: TableSpec) -> dict:
-    answer, personal = read.answer, _personal(read.dataset)
+    answer, personal = read.content, _personal(read.own_dataset)
     masked = answer.get("masked", ())
     if read.kind == CHECK:
         return {"findings": answer["findings"], "checked": answer["versions"], "behind": answer["rawcore_behind"]}
     if read.kind == PROFILE:
-        return {"profile": profile_for(read.requested_by, read.dataset)}
+        return {"profile": profile_for(read.requested_by, read.own_dataset)}
     if read.kind == QUARANTINED:
         named = [name for name in answer["columns"] if not name.startswith("__")]
         about = [name.removeprefix("__") for name in answer["columns"] if name not in named]
@@ -281,21 +282,21 @@ def _answer(read: ReadRequest, table: TableSpec) -> dict:
             "of_run": read.arguments.get("run_id", ""),
         }
     if read.kind == "versions":
-        rows = versions(answer, table)
+        shown_versions = versions(answer, table)
         return {
-            "versions": rows[::-1],
-            "changes_by_column": change_map(rows),
-            "map_versions": rows,
-            "line": time_line(rows, timezone.now().astimezone(UTC)),
+            "versions": shown_versions[::-1],
+            "changes_by_column": change_map(shown_versions),
+            "map_versions": shown_versions,
+            "line": time_line(shown_versions, timezone.now().astimezone(UTC)),
             "personal": personal,
             "masked": masked,
             "keyless": _has_masked_key(table, masked),
         }
     if read.kind == "changes":
-        shown = {"changes": key_changes(answer, table), "truncated": answer["truncated"]}
+        shown: dict[str, Any] = {"changes": key_changes(answer, table), "truncated": answer["truncated"]}
         selection = replace(RowSelection.from_arguments(read.arguments), offset=0)
         of_run = {name: value for name, value in _scope(read.arguments).items() if name in ("run", "op")}
-        shown |= {"export": of_run | selection.as_arguments(), "page": _form_address(read.dataset, read)}
+        shown |= {"export": of_run | selection.as_arguments(), "page": _form_address(read.own_dataset, read)}
         shown |= _pages_of(read)
         return shown | {"personal": personal, "masked": masked, "keyless": _has_masked_key(table, masked)}
     if read.kind == ORIGIN:
@@ -317,13 +318,13 @@ def _answer(read: ReadRequest, table: TableSpec) -> dict:
 
 def _rows_answer(read: ReadRequest, table: TableSpec, personal: Collection[str]) -> dict[str, Any]:
     """Return the context of rows of a table: cells with links, headings that sort, pages, and the export of all."""
-    answer, arguments = read.answer, read.arguments
+    answer, arguments = read.content, read.arguments
     grid = grid_of(answer, table, personal, AS_OF_PURPOSES if read.kind == "as_of" else ())
-    rows = linked_rows(read.dataset, answer, table, grid, at=arguments.get("at", ""))
+    rows = linked_rows(read.own_dataset, answer, table, grid, at=arguments.get("at", ""))
     selection, times = RowSelection.from_arguments(arguments), _given(arguments, "at", "known_at")
     return {
         "table": table,
-        "page": _form_address(read.dataset, read),
+        "page": _form_address(read.own_dataset, read),
         "headings": sorted_headings(grid, _scope(arguments), selection),
         "rows": rows,
         "linked": any(row.links for row in rows),
@@ -336,7 +337,7 @@ def _rows_answer(read: ReadRequest, table: TableSpec, personal: Collection[str])
 def _pages_of(read: ReadRequest) -> dict[str, Any]:
     """Return the place of the rows of an answer in its table, and the pages before and after them."""
     selection, scope = RowSelection.from_arguments(read.arguments), _scope(read.arguments)
-    return page_links(scope, selection, scope["rows"], more=read.answer["truncated"])
+    return page_links(scope, selection, scope["rows"], more=read.content["truncated"])
 
 
 def _scope(arguments: Mapping[str, Any]) -> dict[str, Any]:

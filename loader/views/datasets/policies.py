@@ -33,7 +33,7 @@ class DatasetPolicy(DatasetPage, EditPage):
     template_name, page = "loader/datasets/dataset_policy.html", "dataset_policy"
     message = f"History policy saved. {TABLES_CHANGE}"
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:  # type: ignore[override]  # pages do not answer OPTIONS
         return {"dataset": self.row}
 
     @property

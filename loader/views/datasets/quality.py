@@ -74,7 +74,7 @@ class DatasetQuarantine(MaintainedPage, RequestPage):
 
     form_class, template_name, view = QuarantineForm, "loader/quality/dataset_quarantine.html", "quarantine"
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:  # type: ignore[override]  # pages do not answer OPTIONS
         return {"releasable": self.row.schema.layer != TargetSchema.Layer.RAW}
 
     def context(self) -> dict[str, Any]:

@@ -54,6 +54,7 @@ def linked_rows(
     rows = []
     for (key, query), place, cells in zip(identities, places, grid.rows, strict=True):
         why = reverse("dataset_why", args=[dataset.key, key or NO_KEY]) if key or query is not None else ""
+        links: tuple[tuple[str, str], ...]
         if place:
             address = f"{reverse('dataset_descendants', args=[dataset.key])}?{urlencode(place)}"
             links = (("Follow row", address),)

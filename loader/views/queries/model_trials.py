@@ -12,6 +12,7 @@ from architecture.views.reports import ReportPart
 from elevata.accounts.permissions import permitted
 from elevata.accounts.roles import Permission
 from elevata.core.errors import MetadataError
+from elevata.web.requests import htmx_of
 from loader.domain.queries.differences import part_shown
 from loader.domain.refusals import Refusal
 from loader.forms.model_trials import LIMITS, TrialForm
@@ -50,14 +51,14 @@ def trial_run(request: HttpRequest) -> HttpResponse:
     """Request a trial; return the fragment that polls for its answer, or redirect to its page."""
     form = TrialForm(request.POST)
     if not form.is_valid():
-        message = "; ".join(message for errors in form.errors.values() for message in errors)
+        message = "; ".join(str(message) for errors in form.errors.values() for message in errors)
         return _part(request, form, REFUSED, {"error": {"message": message}})
     dataset = _model(str(form.cleaned_data["dataset"] or ""))
     try:
         requested = request_trial(**form.trial(), dataset=dataset, user=request.user)
     except (Refusal, MetadataError) as refusal:
         return _part(request, form, REFUSED, {"error": refusal.as_json()})
-    if not request.htmx:
+    if not htmx_of(request):
         return redirect("trial_answer", requested.read.pk)
     return _part(request, form, *_state_template(requested.read, notice=requested.reason))
 
@@ -85,7 +86,7 @@ def trial_answer(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _part(request: HttpRequest, form: TrialForm, template: str, context: dict[str, Any]) -> HttpResponse:
     """Render the fragment for htmx, or else the page with it."""
-    if request.htmx:
+    if htmx_of(request):
         return render(request, template, context)
     dataset = _model(str(form["dataset"].value() or ""))
     return render(request, "loader/trials/page.html", {"trial": form, "dataset": dataset, "part": template, **context})

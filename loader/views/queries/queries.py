@@ -7,6 +7,7 @@ from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
@@ -15,6 +16,7 @@ from elevata.accounts.permissions import permitted
 from elevata.accounts.roles import Permission
 from elevata.core.spreadsheets import csv_text
 from elevata.lists.columns import Column, yes_no
+from elevata.web.requests import htmx_of, user_of
 from elevata.web.views import ButtonPage, ListPage
 from loader.domain.queries.query_results import value_text
 from loader.domain.refusals import Refusal
@@ -72,14 +74,14 @@ def sql_run(request: HttpRequest) -> HttpResponse:
     """Request a query; return the fragment that polls for its answer, or redirect to its page."""
     form = QueryForm(request.POST)
     if not form.is_valid():
-        message = "; ".join(message for errors in form.errors.values() for message in errors)
+        message = "; ".join(str(message) for errors in form.errors.values() for message in errors)
         return _part(request, form, REFUSED, {"error": {"message": message}})
     try:
         must_run(form.cleaned_data["text"], request.user)
         requested = request_query(form.cleaned_data["text"], form.cleaned_data["limit"], user=request.user)
     except Refusal as refusal:
         return _part(request, form, REFUSED, {"error": refusal.as_json()})
-    if not request.htmx:
+    if not htmx_of(request):
         return redirect("sql_answer", requested.read.pk)
     return _part(request, form, *_state_template(requested.read, notice=requested.reason))
 
@@ -110,7 +112,7 @@ def sql_cancel(request: HttpRequest, pk: int) -> HttpResponse:
     """Cancel a query; a finished query does not change."""
     read = _own(request, pk)
     withdraw_read(read=read)
-    if not request.htmx:
+    if not htmx_of(request):
         return redirect("sql_answer", pk)
     read.refresh_from_db()
     return _part(request, QueryForm(initial=read.arguments), *_state_template(read))
@@ -118,14 +120,14 @@ def sql_cancel(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 @permitted(Permission.READ_DATA)
-def sql_file(request: HttpRequest, pk: int) -> HttpResponse:
+def sql_file(request: HttpRequest, pk: int) -> HttpResponseBase:
     """Return the rows of an answer as Parquet, or as CSV with values that spreadsheets do not read as formulas."""
     read = get_object_or_404(queries_of(request.user).filter(status=ReadRequest.Status.SUCCEEDED), pk=pk)
     try:
         must_still_see(request.user, read)
     except Refusal as refusal:
         raise PermissionDenied(refusal.one_line()) from None
-    answer: dict[str, Any] = read.answer
+    answer = read.content
     if request.GET.get("format") == "parquet":
         return result_file(f"query-{read.pk}.parquet", parquet_of(answer), PARQUET, answer["masked"])
     text = csv_text(answer["columns"], ([value_text(value) for value in row] for row in answer["rows"]))
@@ -143,7 +145,7 @@ def _state_template(read: ReadRequest, notice: str = "") -> tuple[str, dict[str,
 
 def _part(request: HttpRequest, form: QueryForm, template: str, context: dict[str, Any]) -> HttpResponse:
     """Render the fragment for htmx, or else the page with it."""
-    if request.htmx:
+    if htmx_of(request):
         return render(request, template, context)
     return render(request, "loader/queries/sql_page.html", {**_page(request, form), **context, "part": template})
 
@@ -189,7 +191,7 @@ class SavedQueryDelete(ButtonPage):
     permissions = (Permission.READ_DATA,)
 
     def rows(self) -> QuerySet[SavedQuery]:
-        return saved_queries(self.request.user).filter(owner=self.request.user)
+        return saved_queries(self.request.user).filter(owner=user_of(self.request))
 
     def act(self) -> str:
         delete_query(saved=self.row)

@@ -82,7 +82,9 @@ class RunList(ListPage):
         *(Column(name.title(), {name: _change(name)}, kind="num") for name in ("new", "changed", "deleted")),
         Column("Took", {"seconds": "run.seconds"}, sort="took", descends=True, kind="num"),
     )
-    detailed = staticmethod(with_totals)
+
+    def detailed(self, rows: Sequence[Any]) -> list[RunTotals]:
+        return with_totals(rows)
 
     def listed(self) -> QuerySet[LoadRun]:
         return load_runs()
@@ -214,8 +216,14 @@ class RunAgain(RunPage, ButtonPage):
     """
 
     def act(self) -> str:
-        decisions = {name: name in self.request.POST for name in ("allow_empty", "allow_deletes", "full")}
-        requested = request_load_run(run_id=self.row.run_id, user=self.request.user, **decisions)
+        decided = self.request.POST
+        requested = request_load_run(
+            run_id=self.row.run_id,
+            user=self.request.user,
+            allow_empty="allow_empty" in decided,
+            allow_deletes="allow_deletes" in decided,
+            full="full" in decided,
+        )
         return run_address(self.request, requested)
 
 
@@ -234,7 +242,7 @@ class LeaseList(ListPage):
     def context(self) -> dict[str, Any]:
         return super().context() | {
             "environment": self.environment,
-            "rows": _lease_rows(self.rows_page.object_list),
+            "rows": _lease_rows(list(self.rows_page.object_list)),
             "may_break": may(self.request.user, Permission.EXECUTE_REPORTS, on=here),
             "silent_after": states.LOST_AFTER,
         }

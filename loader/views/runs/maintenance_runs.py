@@ -52,7 +52,7 @@ class RunRevert(RunPage, RequestPage):
     def histories(self) -> list[dict[str, Any]]:
         return _revertible(self.row)
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:  # type: ignore[override]  # pages do not answer OPTIONS
         return {"datasets": [history["name"] for history in self.histories if not history["refusal"]]}
 
     def context(self) -> dict[str, Any]:
@@ -68,6 +68,7 @@ def _revertible(run: LoadRun) -> list[dict[str, Any]]:
         return []
     rows = []
     for row in DatasetRun.objects.filter(run=run, sequence__isnull=False).order_by("ordinal", "pk"):
+        refusal: Refusal | Refused | None
         try:
             refusal = reversion(run.run_id, row.qualified_name).refusal
         except (Refusal, Refused) as error:

@@ -201,7 +201,7 @@ def _layers(state: RunState, page: Page, user: Any) -> list[tuple[str, list[dict
     names = {part.key: part.name for part in state.parts}
     bars = picture.bars(start=run.started_at, end=run.finished_at or timezone.now())
     rows = DatasetRun.objects.filter(run=run, dataset_key__in=list(page.object_list)).order_by("ordinal", "pk")
-    checks = results_of_run(run.pk, page.object_list, user)
+    checks = results_of_run(run.pk, list(page.object_list), user)
     layers: dict[str, list[dict[str, Any]]] = {}
     for row in with_readable_windows(run, rows.select_related("dataset__schema", "reverted_by"), user):
         key = str(row.dataset_key)

@@ -111,7 +111,7 @@ class ScheduleFormPage(ForStarters, FormPage):
 
     def show(self, form: Any, *, status: int = 200) -> HttpResponse:
         preview = _preview(form["cron"].value() or "", form["time_zone"].value() or "")
-        names = {"zones": zone_names(), "dataset_names": loadable_names()}
+        names: dict[str, Any] = {"zones": zone_names(), "dataset_names": loadable_names()}
         names["wait_fields"] = [form[name] for name in form.WAIT]
         return self.render(form=form, status=status, **names, **preview)
 
@@ -165,12 +165,12 @@ def _row(schedule: Schedule, sources: Mapping[str, SourceDataset] | None = None)
     known = sources_of_waits([schedule]) if sources is None else sources
     source = known.get(wait.source) if wait is not None else None
     due = datetime.fromisoformat(schedule.waiting["due"]) if wait is not None and schedule.waiting else None
-    checked = schedule.waiting["checked_at"] if due is not None else None
+    checked = schedule.waiting["checked_at"] if due is not None and schedule.waiting else None
     return {
         "wait": wait.words(str(source or "a deleted source")) if wait is not None else "",
         "wait_source": source,
         "waiting_since": due,
-        "deadline": wait.deadline(due) if due is not None else None,
+        "deadline": wait.deadline(due) if wait is not None and due is not None else None,
         "checked_at": datetime.fromisoformat(checked) if checked else None,
         "schedule": schedule,
         "scope": Scope.from_json(schedule.scope),

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 
@@ -18,6 +18,7 @@ from elevata.accounts.roles import Permission
 from elevata.comments.forms import NewCommentForm
 from elevata.core.errors import MetadataError, ProductError, as_sentence
 from elevata.web.forms import error_text
+from elevata.web.requests import htmx_of
 from elevata.web.views import REFUSED, CreatePage, RowPage, TemplatePage
 from loader.domain.dependencies import DATASET, Scope
 from loader.domain.refusals import Refusal
@@ -62,7 +63,7 @@ class SourceAdd(SourceEditing, TemplatePage):
         for system in systems().filter(active=True).order_by("short_name"):
             registered.setdefault(system.kind, []).append(system)
         kinds = [
-            (kind, label, KIND_SENTENCES.get(kind, ""), registered.get(kind, [])[:SYSTEMS_SHOWN])
+            (kind, label, KIND_SENTENCES.get(System.Kind(kind), ""), registered.get(kind, [])[:SYSTEMS_SHOWN])
             for kind, label in System.Kind.choices
         ]
         return {"kinds": kinds, "steps": steps_of("Kind")}
@@ -81,7 +82,7 @@ class SourceAddSystem(SourceEditing, CreatePage):
             raise Http404
         return self.kwargs["kind"]
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:  # type: ignore[override]  # pages do not answer OPTIONS
         return {"kind": self.kind}
 
     def context(self) -> dict[str, Any]:
@@ -121,7 +122,7 @@ class DraftPage(SourceEditing, SystemPage):
     draft: SourceDraft
     step: str
 
-    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         if self.is_allowed(request):
             location = request.GET.get("location", "").strip()
             draft = SourceDraft.of(request.session, self.row, location)
@@ -231,7 +232,7 @@ class SourceFirstLoad(RowPage, TemplatePage):
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         run = get_object_or_404(load_runs(), run_id=self.kwargs["run_id"])
         state = RunState.of(run)
-        if request.htmx and state.seen == request.GET.get("seen") and not run.is_finished:
+        if htmx_of(request) and state.seen == request.GET.get("seen") and not run.is_finished:
             return HttpResponse(status=204)
         return self.render(**self._progress(state))
 
@@ -266,7 +267,7 @@ class SourceHandover(SourceFirstLoad):
         row = DatasetRun.objects.filter(dataset_key__among=keys).order_by("-pk").first()
         if row is not None:
             return self.render(**self._progress(RunState.of(load_runs().get(pk=row.run_id))))
-        if request.htmx:
+        if htmx_of(request):
             return HttpResponse(status=204)
         return self.render(**self._question())
 

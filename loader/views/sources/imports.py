@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 from elevata.core.errors import MetadataError, StaleVersion, as_sentence
+from elevata.web.requests import htmx_of
 from elevata.web.views import REFUSED, RowPage
 from loader.domain.refusals import Refusal
 from loader.domain.sources.sampling import SAME, Line, compare_contract, contradiction
@@ -66,7 +67,7 @@ class SourceImport(SourceEditing, SystemPage):
         context = _import_context(system, place)
         if reading is not None and reading.errors:
             context |= {"reading": reading, "misread": True}
-        elif request.htmx or "show" in request.GET:
+        elif htmx_of(request) or "show" in request.GET:
             context |= _sampled_part(request, system, place, context["known"])
         return self.render(**context)
 
@@ -182,16 +183,22 @@ def _contradicted(
         result, masked = readable_sample(request.user, system, place, source)
     except Refusal as refusal:
         for row in changed:
-            row.form.add_error("type", f"The sample cannot be read to check this type: {refusal.one_line()}")
+            _add_type_error(row, f"The sample cannot be read to check this type: {refusal.one_line()}")
         return True
     values = dict(zip([column.name for column in result.columns], result.values, strict=False))
     formats = ValueFormats.of(result.options)
     for row in changed:
+        assert row.form is not None  # of a row whose type was changed
         name, wanted = row.line.name, row.form.cleaned_data["type"]
         problem = contradiction(wanted, values.get(name, ()), formats, masked=name.lower() in masked)
         if problem:
-            row.form.add_error("type", as_sentence(f"{problem}; a load would refuse them"))
+            _add_type_error(row, as_sentence(f"{problem}; a load would refuse them"))
     return not all_valid(changed)
+
+
+def _add_type_error(row: Row, message: str) -> None:
+    if row.form is not None:
+        row.form.add_error("type", message)
 
 
 def _facts(result: Sample) -> dict[str, Any]:
@@ -228,7 +235,7 @@ class SourceColumns(SourceEditing, RowPage):
         return super().context() | {"back": self.address(self.row)}
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        return self.render(**_compared_part(request, self.row) if request.htmx or "show" in request.GET else {})
+        return self.render(**_compared_part(request, self.row) if htmx_of(request) or "show" in request.GET else {})
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         """Take the ticked lines, all or nothing."""

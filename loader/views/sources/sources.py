@@ -8,6 +8,7 @@ from django.shortcuts import redirect
 
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
+from elevata.web.requests import htmx_of
 from elevata.web.views import ActionPage, DetailPage
 from loader.domain.sources.proposal_states import OPEN
 from loader.selectors.source_state import (
@@ -46,9 +47,9 @@ class SourceDetail(DetailPage):
     rows = staticmethod(source_dataset_detail)
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        if request.htmx:
+        if htmx_of(request):
             return self.render(freshness=freshness(self.row))
-        shown = {"freshness": freshness(self.row)} if "show" in request.GET else {}
+        shown: dict[str, Any] = {"freshness": freshness(self.row)} if "show" in request.GET else {}
         return self.render(**self._parts(), **shown)
 
     def _parts(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from django.shortcuts import redirect
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.web.paging import one_page
+from elevata.web.requests import htmx_of
 from elevata.web.views import DetailPage, EditPage, Page, RowPage
 from loader.domain.refusals import Refusal
 from loader.sources.files import ListedItem, Listing
@@ -84,7 +85,7 @@ class SystemTest(SourceEditing, SystemDetail):
 
 
 @dataclass(frozen=True)
-class ListedItem:
+class DescribedItem:
     """A listed file or table, and the source dataset that describes it, if one does."""
 
     found: ListedItem
@@ -101,7 +102,7 @@ class SystemDiscover(SourceEditing, SystemPage, Page):
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         search, number = request.GET.get("q", "")[:200], _page_number(request)
-        is_listed = request.htmx or "show" in request.GET
+        is_listed = htmx_of(request) or "show" in request.GET
         listing = _listing(self.row, search, number) if is_listed else {}
         return self.render(search=search, **listing)
 
@@ -113,7 +114,7 @@ class SystemDelivery(SourceEditing, SystemPage):
 
     def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         location = request.GET.get("location", "").strip()[:1000]
-        if not request.htmx:
+        if not htmx_of(request):
             return redirect("system_discover", self.row.short_name)
         context: dict[str, Any] = {"location": location}
         if location:
@@ -146,9 +147,9 @@ def _listing(system: System, search: str, number: int) -> dict[str, Any]:
     }
 
 
-def _items(system: System, listing: Listing) -> list[ListedItem]:
+def _items(system: System, listing: Listing) -> list[DescribedItem]:
     known = {source.location: source for source in system.datasets.select_related("system")}
-    return [ListedItem(item, known.get(item.location)) for item in listing.items]
+    return [DescribedItem(item, known.get(item.location)) for item in listing.items]
 
 
 class SourceEdit(SourceEditing, EditPage):
@@ -166,7 +167,7 @@ class SourceEdit(SourceEditing, EditPage):
     def rows(self) -> Any:
         return super().rows().select_related("system")
 
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, Any]:  # type: ignore[override]  # pages do not answer OPTIONS
         return {"system": self.row.system}
 
     def save(self, form: SourceForm) -> SourceDataset:

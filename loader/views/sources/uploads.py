@@ -43,7 +43,7 @@ class SystemUpload(SystemDiscover):
         if file is None:
             return self.render(status=REFUSED, search="", upload_refused={"message": "Choose a file first."})
         try:
-            location = store_upload(system=self.row, name=file.name, chunks=file.chunks())
+            location = store_upload(system=self.row, name=file.name or "", chunks=file.chunks())
         except Refusal as refusal:
             return self.render(status=REFUSED, search="", upload_refused=refusal.as_json())
         messages.success(request, f"{location} is stored.")
@@ -87,7 +87,7 @@ class SourceUpload(SourceEditing, DetailPage):
             return self.render(status=REFUSED, refused={"message": "Choose a file first."})
         try:
             file = store_delivery(
-                source=self.row, name=sent.name, chunks=sent.chunks(), as_it_is="as_it_is" in request.POST
+                source=self.row, name=sent.name or "", chunks=sent.chunks(), as_it_is="as_it_is" in request.POST
             )
         except Refusal as refusal:
             return self.render(status=REFUSED, refused=refusal.as_json(), may_insist=True)

@@ -212,9 +212,9 @@ class HistoryPolicy:
                 raise PolicyProblem(
                     "time", f"column {self.time!r} is {type_}, which is no time: {', '.join(TIME_TYPES)} are"
                 )
-        if self.op in columns and columns[self.op].name != STRING:
+        if self.op is not None and self.op in columns and columns[self.op].name != STRING:
             raise PolicyProblem("op", f"column {self.op!r} is {columns[self.op]}, not text (I, U, D)")
-        if self.delete_flag in columns and columns[self.delete_flag].name != BOOLEAN:
+        if self.delete_flag is not None and self.delete_flag in columns and columns[self.delete_flag].name != BOOLEAN:
             message = f"column {self.delete_flag!r} is {columns[self.delete_flag]}, not boolean"
             raise PolicyProblem("delete_flag", f"{message}; its expression can make it so")
         if self.delete_flag is not None and self.delete_flag in business_key:

@@ -7,10 +7,9 @@ differently.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 
 from sqlglot import exp
-from sqlglot.tokens import Token, TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from metadata.domain.history.history_columns import VALID_FROM, VALID_TO
 from metadata.domain.models.statement import (
@@ -199,7 +198,7 @@ def _holds(alias: str, moment: str) -> str:
     return f"{alias}{VALID_FROM} <= ({moment}) AND ({alias}{VALID_TO} IS NULL OR {alias}{VALID_TO} > ({moment}))"
 
 
-def _reads_columns(statement: Statement, moment: exp.Expression) -> bool:
+def _reads_columns(statement: Statement, moment: exp.Expr) -> bool:
     return any(start_of(column) not in statement.placeholders for column in moment.find_all(exp.Column))
 
 
@@ -207,7 +206,7 @@ def _condition(tokens: Sequence[Token], after: int) -> tuple[int, int] | None:
     """Return the span of the ON condition that follows an offset; None if the join has none."""
     depth, begin = 0, None
     following = [token for token in tokens if token.start >= after]
-    for token, successor in pairwise([*following, None]):
+    for token, successor in zip(following, [*following[1:], None], strict=False):
         if token.token_type == TokenType.L_PAREN:
             depth += 1
         elif token.token_type == TokenType.R_PAREN:

@@ -38,7 +38,14 @@ OPERATORS = {
     IS_NULL: "has no value",
     IS_NOT_NULL: "has a value",
 }
-_COMPARISONS = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+_COMPARISONS: dict[type[exp.Expr], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*", re.IGNORECASE | re.ASCII)
 _KEYWORDS = frozenset(word.split()[0] for word in ModelSql.Tokenizer.KEYWORDS)
 _NUMBERS = ("integer", "bigint", "decimal", "float")
@@ -153,7 +160,7 @@ class _NotBuilt(Exception):
     """Part of a SELECT that the builder does not write."""
 
 
-def _build(tree: exp.Expression) -> Build:
+def _build(tree: exp.Expr) -> Build:
     if not isinstance(tree, exp.Select) or not tree.args.get("from_"):
         raise _NotBuilt
     dataset, alias = _source(tree.args["from_"].this)
@@ -163,7 +170,7 @@ def _build(tree: exp.Expression) -> Build:
     return Build(dataset, alias, joins, tuple(map(_pick_of, tree.expressions)), conditions)
 
 
-def _source(node: exp.Expression) -> tuple[str, str]:
+def _source(node: exp.Expr) -> tuple[str, str]:
     if not isinstance(node, exp.Table) or not node.db or not node.alias:
         raise _NotBuilt
     return f"{node.db}.{node.name}", node.alias
@@ -180,13 +187,13 @@ def _join(join: exp.Join) -> Join:
     return Join(dataset, alias, LEFT if join.side else INNER, own, other, column)
 
 
-def _column_of(node: exp.Expression) -> tuple[str, str]:
+def _column_of(node: exp.Expr) -> tuple[str, str]:
     if not isinstance(node, exp.Column) or not node.table or isinstance(node.this, exp.Star):
         raise _NotBuilt
     return node.table, node.name
 
 
-def _pick_of(node: exp.Expression) -> Pick:
+def _pick_of(node: exp.Expr) -> Pick:
     if not isinstance(node, exp.Alias):
         raise _NotBuilt
     inner, function = node.this, ""
@@ -199,7 +206,7 @@ def _pick_of(node: exp.Expression) -> Pick:
     return Pick(*_column_of(inner), node.alias, function)
 
 
-def _condition_of(node: exp.Expression) -> Condition:
+def _condition_of(node: exp.Expr) -> Condition:
     is_not = isinstance(node, exp.Not)
     inner = node.this if is_not else node
     if isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null):
@@ -209,7 +216,7 @@ def _condition_of(node: exp.Expression) -> Condition:
     return Condition(*_column_of(node.this), _COMPARISONS[type(node)], _literal_sql(node.expression))
 
 
-def _literal_sql(node: exp.Expression) -> str:
+def _literal_sql(node: exp.Expr) -> str:
     if isinstance(node, exp.Literal):
         return quote_text(node.this) if node.is_string else node.this
     if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal):

@@ -25,21 +25,27 @@ class Evaluation(Protocol):
 
     aggregate: str
     clause: str
-    has_sets: bool
-    groups: Mapping[Any, Value] | None
-    windows: Mapping[str, exp.Window]
 
-    def identity(self, node: exp.Expression) -> Any: ...
+    @property
+    def has_sets(self) -> bool: ...
 
-    def value(self, node: exp.Expression) -> Value: ...
+    @property
+    def groups(self) -> Mapping[Any, Value] | None: ...
 
-    def values(self, nodes: Iterable[exp.Expression]) -> list[Value]: ...
+    @property
+    def windows(self) -> Mapping[str, exp.Window]: ...
 
-    def condition(self, node: exp.Expression) -> Value: ...
+    def identity(self, node: exp.Expr) -> Any: ...
+
+    def value(self, node: exp.Expr) -> Value: ...
+
+    def values(self, nodes: Iterable[exp.Expr]) -> list[Value]: ...
+
+    def condition(self, node: exp.Expr) -> Value: ...
 
     def extract(self, node: exp.Extract) -> Value: ...
 
-    def problem(self, node: exp.Expression, message: str) -> Exception: ...
+    def problem(self, node: exp.Expr, message: str) -> Exception: ...
 
 
 def call(expressions: Evaluation, node: exp.Anonymous, *, in_window: bool = False) -> Value:
@@ -113,7 +119,7 @@ def _aggregated(expressions: Evaluation, node: exp.Anonymous, name: str, *, in_w
 
 
 def _signature(
-    expressions: Evaluation, node: exp.Anonymous, signature: functions.Function, arguments: Sequence[exp.Expression]
+    expressions: Evaluation, node: exp.Anonymous, signature: functions.Function, arguments: Sequence[exp.Expr]
 ) -> Value:
     name = name_of(node)
     skipped = [place for place in range(len(arguments)) if signature.arguments and signature.family(place) == "u"]
@@ -162,7 +168,7 @@ def within_group(expressions: Evaluation, node: exp.WithinGroup, *, in_window: b
     return value._replace(inputs=inputs_of((value, *ordered)))
 
 
-def inner_call(expressions: Evaluation, node: exp.Expression, *, in_window: bool) -> Value:
+def inner_call(expressions: Evaluation, node: exp.Expr, *, in_window: bool) -> Value:
     if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
         return inner_call(expressions, node.this, in_window=in_window)
     if isinstance(node, exp.Filter):
@@ -174,7 +180,7 @@ def inner_call(expressions: Evaluation, node: exp.Expression, *, in_window: bool
     return call(expressions, node, in_window=in_window)
 
 
-def nulls(expressions: Evaluation, node: exp.Expression) -> Value:
+def nulls(expressions: Evaluation, node: exp.Expr) -> Value:
     if isinstance(node.this, exp.Anonymous) and name_of(node.this) in (functions.WINDOWS | functions.AGGREGATES):
         return inner_call(expressions, node.this, in_window=False)
     return expressions.value(node.this)
@@ -184,9 +190,9 @@ def name_of(node: exp.Anonymous) -> str:
     return node.name.lower()
 
 
-def _unordered(node: exp.Expression) -> exp.Expression:
+def _unordered(node: exp.Expr) -> exp.Expr:
     return node.this if isinstance(node, exp.IgnoreNulls | exp.RespectNulls) else node
 
 
-def words_of(node: exp.Expression) -> str:
+def words_of(node: exp.Expr) -> str:
     return node.key.replace("_", " ")

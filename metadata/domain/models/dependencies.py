@@ -24,7 +24,17 @@ from itertools import chain
 from sqlglot import exp
 
 from metadata.domain.models import functions
-from metadata.domain.models.dependency_scopes import NONE, ROWS, VARYING, Dependency, Relation, Scope, Source, Tagged
+from metadata.domain.models.dependency_scopes import (
+    NONE,
+    ROWS,
+    VARYING,
+    Choice,
+    Dependency,
+    Relation,
+    Scope,
+    Source,
+    Tagged,
+)
 from metadata.domain.models.statement import Statement, parse_model
 from metadata.domain.sql import conjuncts
 
@@ -74,14 +84,16 @@ class _Reader:
         self.statement = statement
         self.datasets = datasets
         self._count = 0
-        self._choices: dict = {}  # equal choices of the statement are the same object
+        self._choices: dict[Choice, Choice] = {}  # equal choices of the statement are the same object
         self._times_read: Counter[int] = Counter()
 
-    def _new_source(self, name: str, relation: Relation, dataset: str = "", keys: tuple = ()) -> Source:
+    def _new_source(
+        self, name: str, relation: Relation, dataset: str = "", keys: tuple[frozenset[str], ...] = ()
+    ) -> Source:
         self._count += 1
         return Source(self._count, name, dataset, relation, keys)
 
-    def relation(self, node: exp.Expression, tables: Mapping[str, Relation], outer: Scope | None) -> Relation:
+    def relation(self, node: exp.Expr, tables: Mapping[str, Relation], outer: Scope | None) -> Relation:
         # Queries in the results of a grouped one and in conditions of joins are read again, each time at every depth.
         self._times_read[id(node)] += 1
         if self._times_read[id(node)] > _MOST_TIMES_READ:
@@ -99,7 +111,7 @@ class _Reader:
         raise self.statement.problem(node, f"{node.key} is no query")
 
     def _with(
-        self, node: exp.Expression, tables: Mapping[str, Relation], outer: Scope | None
+        self, node: exp.Expr, tables: Mapping[str, Relation], outer: Scope | None
     ) -> Mapping[str, Relation]:
         expressions = node.args.get("with_")
         known = dict(tables)
@@ -124,7 +136,7 @@ class _Reader:
         return Relation(tuple((f"col{place}", reads) for place in range(1, width + 1)), reads)
 
     def _limited(
-        self, node: exp.Expression, relation: Relation, tables: Mapping[str, Relation], outer: Scope | None
+        self, node: exp.Expr, relation: Relation, tables: Mapping[str, Relation], outer: Scope | None
     ) -> Relation:
         """Return a query with LIMIT as one over a table, which it leaves rows out of."""
         if not (node.args.get("limit") or node.args.get("offset")):
@@ -192,7 +204,7 @@ class _Reader:
                 scope.results[name] = scope.results.get(name, NONE) | tagged
         return columns
 
-    def _star(self, star: exp.Expression, scope: Scope) -> Iterator[tuple[str, Tagged]]:
+    def _star(self, star: exp.Expr, scope: Scope) -> Iterator[tuple[str, Tagged]]:
         sources = scope.sources
         if isinstance(star, exp.Column):
             sources = [source for source in sources if source.name == star.table.lower()]
@@ -204,7 +216,7 @@ class _Reader:
                 if name not in left_out and not (len(sources) > 1 and kept and source not in kept):
                     yield name, tagged
 
-    def _ordered(self, node: exp.Expression, scope: Scope) -> Tagged:
+    def _ordered(self, node: exp.Expr, scope: Scope) -> Tagged:
         """Return what the order of a query with LIMIT depends on."""
         order = node.args.get("order")
         keys = [item.this for item in order.expressions] if order is not None else []
@@ -214,7 +226,7 @@ class _Reader:
 
     # FROM and JOIN.
 
-    def _add(self, node: exp.Expression, scope: Scope) -> list[Source]:
+    def _add(self, node: exp.Expr, scope: Scope) -> list[Source]:
         count = len(scope.sources)
         if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):
             self._add(node.this, scope)
@@ -223,14 +235,15 @@ class _Reader:
         self._joins(node, scope)
         return scope.sources[count:]
 
-    def _joins(self, node: exp.Expression, scope: Scope) -> None:
+    def _joins(self, node: exp.Expr, scope: Scope) -> None:
         for join in node.args.get("joins") or ():
             self._join(join, scope)
         for lateral in node.args.get("laterals") or ():
             self._generate(lateral, scope)
 
-    def _source(self, node: exp.Expression, scope: Scope) -> Source:
-        alias, dataset, keys, moment = node.args.get("alias"), "", (), NONE
+    def _source(self, node: exp.Expr, scope: Scope) -> Source:
+        alias, dataset, moment = node.args.get("alias"), "", NONE
+        keys: tuple[frozenset[str], ...] = ()
         if isinstance(node, exp.Table):
             name = node.name.lower()
             if isinstance(node.this, exp.Identifier) and not node.db and name in scope.tables:
@@ -304,7 +317,7 @@ class _Reader:
 
     def _using(
         self,
-        name: exp.Expression,
+        name: exp.Expr,
         before: Sequence[Source],
         added: Sequence[Source],
         side: str,
@@ -316,7 +329,7 @@ class _Reader:
         scope.merged[lower] = {"": known, "LEFT": known, "RIGHT": new}.get(side, [*known, *new])
         return frozenset(chain.from_iterable(source.columns[lower] for source in (*known, *new)))
 
-    def _is_unique(self, added: Sequence[Source], parts: Iterable[exp.Expression], scope: Scope) -> bool:
+    def _is_unique(self, added: Sequence[Source], parts: Iterable[exp.Expr], scope: Scope) -> bool:
         """Return True if at most one row of an added table fits each row before it: its whole key is compared."""
         if len(added) != 1 or not added[0].keys:
             return False
@@ -331,7 +344,7 @@ class _Reader:
                         compared.add(column.name.lower())
         return any(key <= compared for key in added[0].keys)
 
-    def _tags(self, node: exp.Expression, scope: Scope) -> set[int]:
+    def _tags(self, node: exp.Expr, scope: Scope) -> set[int]:
         return {tag for tag, _ in self.read([node], scope)}
 
     def _generate(self, lateral: exp.Lateral, scope: Scope) -> None:
@@ -351,7 +364,7 @@ class _Reader:
 
     # Expressions.
 
-    def read(self, nodes: Iterable[exp.Expression], scope: Scope) -> Tagged:
+    def read(self, nodes: Iterable[exp.Expr], scope: Scope) -> Tagged:
         """Return what the values of expressions depend on."""
         reads: set[tuple[int, Dependency]] = set()
         for root in nodes:
@@ -359,7 +372,7 @@ class _Reader:
                 reads |= self._read(node, scope)
         return frozenset(reads)
 
-    def _read(self, node: exp.Expression, scope: Scope) -> Tagged:
+    def _read(self, node: exp.Expr, scope: Scope) -> Tagged:
         if isinstance(node, exp.Query):
             return self.relation(node, scope.tables, scope).all
         if isinstance(node, exp.Window):
@@ -376,7 +389,7 @@ class _Reader:
         return tagged
 
 
-def _renamed(relation: Relation, alias: exp.Expression | None) -> Relation:
+def _renamed(relation: Relation, alias: exp.Expr | None) -> Relation:
     """Return a query with the names of a column list."""
     names = alias.args.get("columns") if alias is not None else None
     if not names:

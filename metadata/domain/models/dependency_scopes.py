@@ -107,7 +107,7 @@ class Scope:
     hidden: list[Source] = field(default_factory=list)
     merged: dict[str, list[Source]] = field(default_factory=dict)
     results: dict[str, Tagged] = field(default_factory=dict)
-    windows: list[exp.Expression] = field(default_factory=list)
+    windows: list[exp.Expr] = field(default_factory=list)
     links: set[tuple[int, int]] = field(default_factory=set)
     rows: set[tuple[int, Dependency]] = field(default_factory=set)
     # Own columns of sources in the conditions of joins that repeat no row, and whether another join may.

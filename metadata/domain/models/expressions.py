@@ -12,7 +12,7 @@ from metadata.domain.models.scopes import Scope
 from metadata.domain.models.sql_types import BIGINT, BOOLEAN, INT, STRING, TIMESTAMP, SqlType
 from metadata.domain.sql import clock_message
 
-Query = Callable[[exp.Expression, Scope], Sequence[Any]]
+Query = Callable[[exp.Expr, Scope], Sequence[Any]]
 
 _UNITS = {
     "year": sql_types.MONTHS,
@@ -43,7 +43,7 @@ class Expressions:
         self.clause = ""
         self.has_sets = False  # GROUP BY with ROLLUP, CUBE or GROUPING SETS
 
-    def value(self, node: exp.Expression) -> Value:
+    def value(self, node: exp.Expr) -> Value:
         """Return the value of an expression. Raise ModelProblem."""
         if self.groups is not None and not self.aggregate:
             group = self.groups.get(self.identity(node))
@@ -55,16 +55,16 @@ class Expressions:
             raise self.problem(node, f"{words_of(node)} is not allowed in a model")
         return rule(self, node)
 
-    def _note_names(self, node: exp.Expression) -> None:
+    def _note_names(self, node: exp.Expr) -> None:
         """Record the names in an expression that is not evaluated because rows are grouped by it."""
         for column in node.find_all(exp.Column):
             if column.this.meta.get("start", -1) not in self.scope.statement.placeholders:
                 self.scope.find(column)
 
-    def values(self, nodes: Iterable[exp.Expression]) -> list[Value]:
+    def values(self, nodes: Iterable[exp.Expr]) -> list[Value]:
         return [self.value(node) for node in nodes]
 
-    def condition(self, node: exp.Expression, clause: str = "") -> Value:
+    def condition(self, node: exp.Expr, clause: str = "") -> Value:
         """Return the value of a condition, which is a boolean."""
         outer, self.clause = self.clause, clause or self.clause
         value = self.value(node)
@@ -73,7 +73,7 @@ class Expressions:
             raise self.problem(node, f"a condition is a boolean, not {value.type}")
         return value
 
-    def identity(self, node: exp.Expression) -> Any:
+    def identity(self, node: exp.Expr) -> Any:
         """Return a value that is equal for expressions that mean the same."""
         if isinstance(node, exp.Paren):
             return self.identity(node.this)
@@ -173,11 +173,11 @@ class Expressions:
         nullable = nullable and not isinstance(node, exp.NullSafeEQ)
         return Value(BOOLEAN, nullable, inputs_of((left, right)))
 
-    def _must_compare(self, node: exp.Expression, left: Value, right: Value) -> None:
+    def _must_compare(self, node: exp.Expr, left: Value, right: Value) -> None:
         if sql_types.common_type(left.type, right.type) is None:
             raise self.problem(node, f"{left.type} cannot be compared with {right.type}")
 
-    def _logical(self, node: exp.Expression) -> Value:
+    def _logical(self, node: exp.Expr) -> Value:
         values = [self.condition(part) for part in node.iter_expressions()]
         return Value(BOOLEAN, any(value.nullable for value in values), inputs_of(values))
 
@@ -228,7 +228,7 @@ class Expressions:
     def _exists(self, node: exp.Exists) -> Value:
         return Value(BOOLEAN, False, inputs_of(item.value for item in self.query(node.this, self.scope)))
 
-    def _scalar_subquery(self, node: exp.Expression) -> Value:
+    def _scalar_subquery(self, node: exp.Expr) -> Value:
         known = len(self.scope.references)
         columns = self.query(node, self.scope)
         if len(columns) != 1:
@@ -264,7 +264,7 @@ class Expressions:
         nullable = len(results) == 1 or any(value.nullable for _, value in results)
         return Value(self._common(results), nullable, inputs_of([condition, *(value for _, value in results)]))
 
-    def _common(self, results: Sequence[tuple[exp.Expression, Value]]) -> SqlType:
+    def _common(self, results: Sequence[tuple[exp.Expr, Value]]) -> SqlType:
         own = results[0][1].type
         for node, value in results[1:]:
             wider = sql_types.common_type(own, value.type)
@@ -315,7 +315,7 @@ class Expressions:
     def _substring(self, node: exp.Substring) -> Value:
         return self._text_function(STRING, node.iter_expressions())
 
-    def _text_function(self, own: SqlType, nodes: Iterable[exp.Expression]) -> Value:
+    def _text_function(self, own: SqlType, nodes: Iterable[exp.Expr | None]) -> Value:
         values = self.values(node for node in nodes if node is not None)
         return Value(own, any(value.nullable for value in values), inputs_of(values))
 
@@ -331,10 +331,10 @@ class Expressions:
             raise self.problem(node, f"{values[0].type} has no elements")
         return Value(values[0].type.item, True, inputs_of(values))
 
-    def _clock(self, node: exp.Expression) -> Value:
+    def _clock(self, node: exp.Expr) -> Value:
         raise self.problem(node, clock_message(node.sql("spark")))
 
-    def problem(self, node: exp.Expression, message: str) -> Exception:
+    def problem(self, node: exp.Expr, message: str) -> Exception:
         return self.scope.statement.problem(node, message)
 
 
@@ -387,5 +387,5 @@ def _converts_text(left: Value, right: Value) -> bool:
     return (left.type == STRING) != (right.type == STRING)
 
 
-def _is_column(expression: exp.Expression | None, name: str) -> bool:
+def _is_column(expression: exp.Expr | None, name: str) -> bool:
     return isinstance(expression, exp.Column) and expression.name.lower() == name.lower()

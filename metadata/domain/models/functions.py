@@ -212,7 +212,7 @@ class Function(NamedTuple):
 
 
 def _signatures(text: str) -> dict[str, Function]:
-    functions = {}
+    functions: dict[str, Function] = {}
     for line in text.strip().splitlines():
         names, _, rest = line.partition("(")
         arguments, _, result = rest.partition(") ")

@@ -4,7 +4,7 @@ The load filters the input by these keys, and replaces the rows of the model wit
 only if each row of the model follows from rows of the input with its own key, and from other inputs.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from sqlglot import exp
 
@@ -14,7 +14,7 @@ from metadata.domain.models.functions import Value
 from metadata.domain.models.increment import IncrementProblem
 from metadata.domain.models.statement import Statement, parse_model
 
-Pairs = Collection[tuple[str, str]]
+Pairs = Set[tuple[str, str]]
 
 
 def check_keyed_rows(
@@ -34,7 +34,7 @@ def check_keyed_rows(
         message = f"the SELECT reads {input_} more than once; a load would give it rows of changed keys only everywhere"
         raise IncrementProblem("input", message)
     for node in statement.tree.find_all(exp.Limit, exp.Offset, exp.Fetch):
-        if any(_name(statement, table) in readers for table in node.parent.find_all(exp.Table)):
+        if any(_name(statement, table) in readers for table in (node.parent or node).find_all(exp.Table)):
             raise IncrementProblem("by", f"LIMIT counts rows of all keys of {input_}")
     items, queries = described_items(statement, datasets)
     results = {item.name: item.value for item in items}
@@ -93,7 +93,7 @@ def _windows(select: exp.Select) -> Iterator[exp.Window]:
             yield node
 
 
-def _partition(window: exp.Window, expressions: Expressions) -> list[exp.Expression]:
+def _partition(window: exp.Window, expressions: Expressions) -> list[exp.Expr]:
     """Return the expressions by which a window divides rows; a named window has those of its definition, too."""
     own = list(window.args.get("partition_by") or ())
     named = window.args.get("alias")

@@ -80,12 +80,10 @@ def _agree(old: Expansion, new: Expansion) -> bool:
     if old.rule == NO_MORE:
         return set(new.columns) <= set(old.columns)
     if old.rule == PAIRS:
+        was, now = ([pair for pair in each.columns if isinstance(pair, tuple)] for each in (old, new))
         return all(
             dict(mapping).get(name, other) == other
-            for mapping, two in (
-                (old.columns, new.columns),
-                ([pair[::-1] for pair in old.columns], [pair[::-1] for pair in new.columns]),
-            )
+            for mapping, two in ((was, now), ([(b, a) for a, b in was], [(b, a) for a, b in now]))
             for name, other in two
         )
     return old.columns == new.columns

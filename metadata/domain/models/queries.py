@@ -41,7 +41,7 @@ class Queries:
     expansions: list[Expansion] = field(default_factory=list)
     selects: list[tuple[exp.Select, Expressions]] = field(default_factory=list)
 
-    def describe(self, node: exp.Expression, tables: Relations, outer: Scope | None = None) -> list[Item]:
+    def describe(self, node: exp.Expr, tables: Relations, outer: Scope | None = None) -> list[Item]:
         """Return the columns of a query. ``tables`` are the common table expressions that it may read."""
         tables = self._with(node, tables, outer)
         if isinstance(node, exp.Subquery):
@@ -62,7 +62,7 @@ class Queries:
     def _subquery(self, tables: Relations) -> Query:
         return lambda node, scope: self.describe(node, tables, scope)
 
-    def _with(self, node: exp.Expression, tables: Relations, outer: Scope | None) -> Relations:
+    def _with(self, node: exp.Expr, tables: Relations, outer: Scope | None) -> Relations:
         expressions = node.args.get("with_")
         if expressions is None:
             return tables
@@ -78,7 +78,7 @@ class Queries:
             known[cte.alias.lower()] = self._renamed(cte, cte.args["alias"], items)
         return known
 
-    def _renamed(self, node: exp.Expression, alias: exp.Expression | None, items: Sequence[Item]) -> Sequence[Item]:
+    def _renamed(self, node: exp.Expr, alias: exp.Expr | None, items: Sequence[Item]) -> Sequence[Item]:
         """Return the columns with the names of a column list."""
         names = alias.args.get("columns") if alias is not None else None
         if not names:
@@ -92,7 +92,7 @@ class Queries:
             for name, item in zip(names, items, strict=True)
         ]
 
-    def _refuse_repeated(self, node: exp.Expression, items: Sequence[Item]) -> None:
+    def _refuse_repeated(self, node: exp.Expr, items: Sequence[Item]) -> None:
         seen: set[str] = set()
         for item in items:
             where = item.expression if item.expression is not None else node
@@ -203,7 +203,7 @@ class Queries:
         for lateral in node.args.get("laterals") or ():
             self._lateral_view(lateral, scope, expressions)
 
-    def _add(self, node: exp.Expression, scope: Scope, expressions: Expressions) -> list[Source]:
+    def _add(self, node: exp.Expr, scope: Scope, expressions: Expressions) -> list[Source]:
         """Add a table or subquery to the scope; return its sources."""
         count = len(scope.sources)
         if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table):
@@ -216,7 +216,7 @@ class Queries:
             self._lateral_view(lateral, scope, expressions)
         return scope.sources[count:]
 
-    def _source(self, node: exp.Expression, scope: Scope) -> Source:
+    def _source(self, node: exp.Expr, scope: Scope) -> Source:
         alias = node.args.get("alias")
         if isinstance(node, exp.Table):
             items, name, dataset = self._table(node, scope)
@@ -338,7 +338,7 @@ class Queries:
 
     def _group_keys(
         self, node: exp.Select, group: exp.Group, expressions: Expressions
-    ) -> tuple[list[exp.Expression], bool]:
+    ) -> tuple[list[exp.Expr], bool]:
         """Return the grouped expressions, and True if ROLLUP, CUBE or GROUPING SETS leave some of them NULL."""
         if group.args.get("all"):
             named = next((source for source in expressions.scope.sources if source.column("all")), None)
@@ -347,7 +347,7 @@ class Queries:
             plain = [each.unalias() for each in node.expressions]
             return [each for each in plain if not expressions.is_aggregated(each)], False
         listed = [*group.expressions, *(each for name in _GROUPING for each in group.args.get(name) or ())]
-        keys: list[exp.Expression] = []
+        keys: list[exp.Expr] = []
         for part in listed:
             if isinstance(part, exp.Rollup | exp.Cube | exp.GroupingSets):
                 sets = [key.expressions if isinstance(key, exp.Tuple) else [key] for key in part.expressions]
@@ -356,16 +356,18 @@ class Queries:
                 keys.append(self._group_key(node, part, expressions))
         return keys, any(isinstance(part, exp.Rollup | exp.Cube | exp.GroupingSets) for part in listed)
 
-    def _group_key(self, node: exp.Select, key: exp.Expression, expressions: Expressions) -> exp.Expression:
+    def _group_key(self, node: exp.Select, key: exp.Expr, expressions: Expressions) -> exp.Expr:
         """Return the expression of a key, which may be the number or the alias of a result."""
         if isinstance(key, exp.Literal) and not key.is_string:
             place = int(key.this) if key.this.isascii() and key.this.isdigit() else 0
             if not 1 <= place <= len(node.expressions):
                 raise self.statement.problem(key, f"there is no result number {key.this}")
-            return node.expressions[place - 1].unalias()
+            picked: exp.Expr = node.expressions[place - 1].unalias()
+            return picked
         if isinstance(key, exp.Column) and not key.table and expressions.scope.find_here(key) is None:
             named = (each for each in node.expressions if isinstance(each, exp.Alias))
-            result = next((each.this for each in named if each.alias.lower() == key.name.lower()), None)
+            results = (each.this for each in named if each.alias.lower() == key.name.lower())
+            result: exp.Expr | None = next(results, None)
             if result is not None:
                 self.references.append(Reference(key.this, frozenset(), column=key.name.lower()))
                 return result

@@ -51,8 +51,9 @@ def _place(reference: Reference, target: tuple[str, str] = ("", ""), new: str = 
 def _renamed(reference: Reference, old: str, new: str) -> Change:
     """Return the change of one use; in a SELECT list without an alias, the result keeps its name."""
     name, column = reference.name, reference.name.parent
-    is_column = isinstance(column, exp.Column) and isinstance(column.parent, exp.Select)
-    is_result = is_column and column.arg_key == "expressions"
+    is_result = (
+        isinstance(column, exp.Column) and isinstance(column.parent, exp.Select) and column.arg_key == "expressions"
+    )
     alias = f" AS {quote_identifier(name.name)}" if is_result else ""
     return Change(name.meta["start"], name.meta["end"] + 1, quote_identifier(new) + alias)
 

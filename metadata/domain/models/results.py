@@ -18,7 +18,7 @@ def name_results(scope: Scope, items: Sequence[Item]) -> None:
         scope.aliases[name] = item
 
 
-def order_results(node: exp.Expression, expressions: Expressions, items: Sequence[Item]) -> None:
+def order_results(node: exp.Expr, expressions: Expressions, items: Sequence[Item]) -> None:
     """Check ORDER BY and LIMIT of a query. Raise ModelProblem."""
     order, statement, scope = node.args.get("order"), expressions.scope.statement, expressions.scope
     limit = node.args.get("limit") or node.args.get("offset")
@@ -38,11 +38,11 @@ def order_results(node: exp.Expression, expressions: Expressions, items: Sequenc
             expressions.value(item.this)
 
 
-def _check_count(node: exp.Expression | None, scope: Scope) -> None:
+def _check_count(node: exp.Expr | None, scope: Scope) -> None:
     """Raise ModelProblem unless LIMIT or OFFSET has a constant number that is not negative."""
-    count = node.expression if node is not None else None
-    if count is None:
+    if node is None or node.expression is None:
         return
+    count = node.expression
     parts = list(count.walk())
     is_constant = not any(isinstance(part, exp.Column | exp.Query | exp.Neg) or part.is_string for part in parts)
     if not is_constant:
@@ -56,7 +56,7 @@ def _order_by_place(key: exp.Literal, scope: Scope, items: Sequence[Item]) -> No
     scope.expansions.append(Expansion(key, FIXED, (items[place - 1].name.lower(),)))
 
 
-def _refuse_lost(node: exp.Expression, key: exp.Expression, scope: Scope) -> None:
+def _refuse_lost(node: exp.Expr, key: exp.Expr, scope: Scope) -> None:
     """Refuse subqueries with IN and EXISTS in ORDER BY, and after DISTINCT what rows no longer have."""
     subquery = next((each for each in key.find_all(exp.In, exp.Exists) if each.find(exp.Query)), None)
     if subquery is not None:
@@ -75,7 +75,7 @@ def _refuse_lost(node: exp.Expression, key: exp.Expression, scope: Scope) -> Non
             raise scope.statement.problem(column, message)
 
 
-def columns_of_star(star: exp.Expression, expressions: Expressions) -> list[Item]:
+def columns_of_star(star: exp.Expr, expressions: Expressions) -> list[Item]:
     """Return the columns that ``*`` or ``table.*`` brings. Raise ModelProblem."""
     scope = expressions.scope
     if expressions.groups is not None:
@@ -103,7 +103,7 @@ def columns_of_star(star: exp.Expression, expressions: Expressions) -> list[Item
     return items
 
 
-def _left_out(star: exp.Expression, scope: Scope, sources: Sequence[Source]) -> set[str]:
+def _left_out(star: exp.Expr, scope: Scope, sources: Sequence[Source]) -> set[str]:
     names: set[str] = set()
     for column in star.args.get("except_") or ():
         items = [item for source in sources if (item := source.column(column.name.lower()))]
@@ -118,12 +118,12 @@ def _left_out(star: exp.Expression, scope: Scope, sources: Sequence[Source]) -> 
     return names
 
 
-def _compares_rows(star: exp.Expression) -> bool:
+def _compares_rows(star: exp.Expr) -> bool:
     """Return True if DISTINCT or a set operation compares all columns of a star."""
     select = star.find_ancestor(exp.Select)
     if select is None or select.args.get("distinct"):
         return select is not None
-    node: exp.Expression = select
+    node: exp.Expr = select
     while isinstance(node.parent, exp.SetOperation | exp.Subquery):
         node = node.parent
         if isinstance(node, exp.SetOperation) and not (isinstance(node, exp.Union) and not node.args.get("distinct")):
@@ -131,7 +131,7 @@ def _compares_rows(star: exp.Expression) -> bool:
     return False
 
 
-def _refuse_technical(star: exp.Expression, scope: Scope, items: Sequence[Item]) -> None:
+def _refuse_technical(star: exp.Expr, scope: Scope, items: Sequence[Item]) -> None:
     technical = next((item.name for item in items if item.technical), None)
     if technical is not None:
         message = f"* would compare {technical}, too, which the SELECT names elsewhere: name the columns"

@@ -61,7 +61,7 @@ def _datasets_by_alias(statement: Statement) -> dict[str, str]:
     return datasets | {node.alias.lower(): "" for node in named if node.alias}
 
 
-def _deciding(tree: exp.Expression) -> Iterator[exp.Expression]:
+def _deciding(tree: exp.Expr) -> Iterator[exp.Expr]:
     """Yield the parts of a SELECT whose columns decide rows."""
     for node in tree.walk():
         if isinstance(node, _DECIDING) or (isinstance(node, exp.Anonymous) and isinstance(node.parent, exp.Table)):
@@ -86,7 +86,7 @@ def _deciding(tree: exp.Expression) -> Iterator[exp.Expression]:
             yield node
 
 
-def _numbered(node: exp.Group | exp.Order) -> Iterator[exp.Expression]:
+def _numbered(node: exp.Group | exp.Order) -> Iterator[exp.Expr]:
     """Yield the selected expressions that keys of a grouping or an order name by number; all columns if unclear."""
     selected = node.parent.expressions if isinstance(node.parent, exp.Select) else ()
     for literal in node.find_all(exp.Literal):
@@ -99,7 +99,7 @@ def _numbered(node: exp.Group | exp.Order) -> Iterator[exp.Expression]:
         yield selected[place] if clear else exp.Star()
 
 
-def _of_set_operation(operation: exp.SetOperation) -> Iterator[exp.Expression]:
+def _of_set_operation(operation: exp.SetOperation) -> Iterator[exp.Expr]:
     """Yield the columns that are compared to drop repeated rows; all columns if a ``*`` hides which ones they are."""
     selected = [each for select in operation.find_all(exp.Select) for each in select.expressions]
     if any(each.is_star for each in selected):
@@ -108,7 +108,7 @@ def _of_set_operation(operation: exp.SetOperation) -> Iterator[exp.Expression]:
         yield from selected
 
 
-def _columns(node: exp.Expression, datasets: Mapping[str, str]) -> Iterator[RowInput]:
+def _columns(node: exp.Expr, datasets: Mapping[str, str]) -> Iterator[RowInput]:
     """Yield the columns in a part of a SELECT; a qualifier that is no table is a struct, and so a column itself."""
     if isinstance(node, exp.Identifier):  # of USING
         yield ("", node.name.lower())
@@ -124,7 +124,7 @@ def _columns(node: exp.Expression, datasets: Mapping[str, str]) -> Iterator[RowI
             yield from (("", part) for part in qualifiers if part not in datasets)
 
 
-def _derived(tree: exp.Expression, datasets: Mapping[str, str]) -> dict[str, set[RowInput]]:
+def _derived(tree: exp.Expr, datasets: Mapping[str, str]) -> dict[str, set[RowInput]]:
     """Return the columns that each name of a derived column or a window is computed from."""
     derived: dict[str, set[RowInput]] = {}
     for window in tree.find_all(exp.Window):

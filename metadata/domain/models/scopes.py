@@ -27,7 +27,7 @@ class Item(NamedTuple):
     name: str
     value: Value
     origins: frozenset[tuple[str, str]] = frozenset()
-    expression: exp.Expression | None = None
+    expression: exp.Expr | None = None
     technical: bool = False
 
 
@@ -52,7 +52,7 @@ class Expansion(NamedTuple):
     ``rule`` is NO_MORE, FIXED or PAIRS; pairs are the names on both sides of a set operation.
     """
 
-    node: exp.Expression
+    node: exp.Expr
     rule: str
     columns: tuple[str, ...] | tuple[tuple[str, str], ...]
 
@@ -110,7 +110,7 @@ class Scope:
     references: list[Reference] = field(default_factory=list)
     expansions: list[Expansion] = field(default_factory=list)
 
-    def add(self, source: Source, node: exp.Expression) -> None:
+    def add(self, source: Source, node: exp.Expr) -> None:
         if any(other.name == source.name for other in self.sources):
             raise self.statement.problem(node, f"{source.name} is used twice in FROM: give one of them an alias")
         self.sources.append(source)

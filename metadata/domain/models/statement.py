@@ -6,13 +6,15 @@ the text gives them, because sqlglot's own nodes do not say which function of Sp
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
-from sqlglot.tokens import Token, TokenType
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import Token, TokenType
 
 from elevata.core.errors import MetadataError
 from metadata.domain.models import functions
@@ -35,10 +37,10 @@ class ModelProblem(MetadataError):
         super().__init__(code, message, "select")
 
 
-class _Parser(Spark.Parser):
-    FUNCTIONS = {}
+class _Parser(SparkParser):
+    FUNCTIONS: ClassVar[dict[str, Callable[..., Any]]] = {}
     FUNCTION_PARSERS = {
-        name: parser for name, parser in Spark.Parser.FUNCTION_PARSERS.items() if name in _WITH_OWN_SYNTAX
+        name: parser for name, parser in SparkParser.FUNCTION_PARSERS.items() if name in _WITH_OWN_SYNTAX
     }
     STRICT_CAST = True
     ADD_JOIN_ON_TRUE = False
@@ -66,7 +68,7 @@ class Statement:
     text: str
     plain: str
     tokens: Sequence[Token]
-    tree: exp.Expression
+    tree: exp.Expr
     placeholders: dict[int, str]
     calls: Sequence[exp.Anonymous]
     columns: Sequence[exp.Column]
@@ -74,7 +76,7 @@ class Statement:
     names: frozenset[str]
     has_star: bool
 
-    def problem(self, node: exp.Expression | int, message: str, code: str = "bad_select") -> ModelProblem:
+    def problem(self, node: exp.Expr | int, message: str, code: str = "bad_select") -> ModelProblem:
         """Return an error at a node or offset."""
         offset = node if isinstance(node, int) else start_of(node)
         return ModelProblem(f"{position(self.text, offset)}: {message}", code)
@@ -121,7 +123,7 @@ def _statement(text: str, select: Select, placeholders: dict[int, str]) -> State
     )
 
 
-def _listed_names(nodes: Sequence[exp.Expression]) -> Iterator[exp.Expression]:
+def _listed_names(nodes: Sequence[exp.Expr]) -> Iterator[exp.Expr]:
     """Yield the names of columns that are no expressions: those of USING and EXCEPT."""
     for node in nodes:
         if isinstance(node, exp.Join):
@@ -155,7 +157,7 @@ def _check_tokens(text: str, tokens: Sequence[Token], placeholders: dict[int, st
             raise ModelProblem(f"{position(text, token.start)}: {clock_message(clock)}")
 
 
-def _check_joins(statement: Statement, nodes: Sequence[exp.Expression]) -> None:
+def _check_joins(statement: Statement, nodes: Sequence[exp.Expr]) -> None:
     """Refuse a join between another join and its condition, which Spark cannot parse."""
     for node in nodes:
         inner = node.this.args.get("joins") if isinstance(node, exp.Join) else None
@@ -175,8 +177,9 @@ def _check_helpers(statement: Statement) -> None:
             raise statement.problem(call, f"{call.name} stands in FROM or JOIN")
 
 
-def start_of(node: exp.Expression) -> int:
+def start_of(node: exp.Expr) -> int:
     """Return the offset of the first token of a node that sqlglot has the position of; 0 if there is none."""
     if "start" in node.meta:
-        return node.meta["start"]
+        start: int = node.meta["start"]
+        return start
     return min((item.meta["start"] for item in node.walk() if "start" in item.meta), default=0)

@@ -70,7 +70,7 @@ def _check_frame(expressions: Evaluation, node: exp.Window, name: str, order: li
             raise expressions.problem(node, "RANGE with a distance needs ORDER BY one number, date or timestamp")
 
 
-def _frame(expressions: Evaluation, node: exp.Window) -> exp.Expression | None:
+def _frame(expressions: Evaluation, node: exp.Window) -> exp.Expr | None:
     spec = node.args.get("spec")
     named = node.args.get("alias")
     if spec is not None or named is None or not node.args.get("over"):
@@ -78,7 +78,7 @@ def _frame(expressions: Evaluation, node: exp.Window) -> exp.Expression | None:
     return _frame(expressions, expressions.windows[named.name.lower()])
 
 
-def _place(spec: exp.Expression, side: str) -> float | None:
+def _place(spec: exp.Expr, side: str) -> float | None:
     """Return the place of a frame's bound relative to the current row; None if it is no number."""
     bound, following = spec.args.get(side), spec.args.get(f"{side}_side") == "FOLLOWING"
     if bound is None:

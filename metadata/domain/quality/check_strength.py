@@ -1,6 +1,6 @@
 """Comparison of two versions of a quality check: the rows that pass the new one must pass the old one."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -46,11 +46,11 @@ def _columns_are_as_strict(kind: str, now: Any, was: Any) -> bool:
     return set(was) <= set(now) if kind == "not_null" else list(now) == list(was)
 
 
-def _is_text(arguments: dict, texts: Collection[str]) -> bool:
+def _is_text(arguments: Mapping[str, Any], texts: Collection[str]) -> bool:
     return any(name.lower() in texts for name in arguments.get("columns", ()))
 
 
-def _are_limits_kept(was: dict, now: dict, *, is_text: bool) -> bool:
+def _are_limits_kept(was: Mapping[str, Any], now: Mapping[str, Any], *, is_text: bool) -> bool:
     sides = ((was.get(name, ""), now.get(name, ""), name == "minimum") for name in ("minimum", "maximum"))
     return all(not old or old == new if is_text else _is_limit_kept(old, new, lower=low) for old, new, low in sides)
 

@@ -60,10 +60,11 @@ def checked_condition(text: str, kind: str) -> str:
         parsed_condition = sqlglot.parse_one(plain, read=dialect, into=exp.Condition)
     except (SqlglotError, RecursionError):
         raise _sql_invalid(FILTER) from None
-    where = trees[0].args.get("where") if len(trees) == 1 and isinstance(trees[0], exp.Select) else None
-    if where is None or where.this != exp.Paren(this=parsed_condition):
+    tree = trees[0] if len(trees) == 1 else None
+    where = tree.args.get("where") if isinstance(tree, exp.Select) else None
+    if tree is None or where is None or where.this != exp.Paren(this=parsed_condition):
         raise _sql_refused(FILTER, "is not one condition")
-    _check_nodes(trees[0], FILTER)
+    _check_nodes(tree, FILTER)
     return plain
 
 
@@ -85,7 +86,7 @@ def _without_comments(text: str, dialect: str, option: str) -> str:
     return "".join(parts).strip()
 
 
-def _check_nodes(tree: exp.Expression, option: str) -> None:
+def _check_nodes(tree: exp.Expr, option: str) -> None:
     node = next(tree.find_all(*_REFUSED), None)
     if node is not None:
         raise _sql_refused(option, f"has {node.key.upper()}, and sources are only read")

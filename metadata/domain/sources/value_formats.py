@@ -134,7 +134,7 @@ def _expression(token: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _compiled(pattern: str) -> re.Pattern:
+def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.ASCII)
 
 

@@ -20,7 +20,7 @@ class Command(ProductCommand):
         parser.add_argument("name", metavar="NAME", help="schema.dataset, or schema.dataset.column")
         parser.add_argument("--reason", default="", metavar="TEXT", help="reason, recorded in the change log")
 
-    def run(self, *, name: str, reason: str, **_: Any) -> None:
+    def run(self, *, name: str, reason: str, **options: Any) -> None:
         schema, _, rest = name.partition(".")
         dataset, _, column = rest.partition(".")
         row: TargetColumn | TargetDataset | None

@@ -1,5 +1,7 @@
 """Copy of a dataset under a new name."""
 
+from typing import Any
+
 from elevata.audit.services.change_log import writing
 from elevata.core.errors import MetadataError
 from metadata.models import TargetColumn, TargetDataset, TargetSchema
@@ -34,11 +36,11 @@ def clone_dataset(
     with writing(reason):
         columns = list(target_columns().filter(dataset=dataset, active=True).order_by("ordinal", "id"))
         fields = {field: getattr(dataset, field) for field in _COPIED}
-        options = {"schema": schema, "name": name, "quoted_name": quoted_name}
+        options: dict[str, Any] = {"schema": schema, "name": name, "quoted_name": quoted_name}
         if dataset.select:
             row = _clone_model(columns, options | fields)
         else:
-            inputs = [item.source or item.upstream for item in datasets_read().filter(dataset=dataset)]
+            inputs = [item.read_dataset for item in datasets_read().filter(dataset=dataset)]
             row = create_target_dataset(**options, inputs=inputs, **fields)
             _copy_columns(row, columns)
         _copy_checks(row, dataset)
@@ -57,7 +59,7 @@ def _clone_model(columns: list[TargetColumn], options: dict) -> TargetDataset:
 
 def _copy_columns(row: TargetDataset, columns: list[TargetColumn]) -> None:
     for column in columns:
-        reads = [item.source_column or item.upstream_column for item in column.inputs.all()]
+        reads = [item.read_column for item in column.inputs.all()]
         fields = {field: getattr(column, field) for field in _OF_COLUMN}
         add_column(row, column.name, column.type, fields, inputs=reads)
     check_dataset_columns(TargetDataset.objects.select_related("schema").get(pk=row.pk))

@@ -263,7 +263,8 @@ def _take(paste: Paste, line: PastedLine, row: TargetColumn | None, seen: Mappin
     values = {**_NEW, "type": "", "expression": "", "description": "", "owner": "", "tags": []}
     if row is not None:
         values = values_of(row)
-    cells, changes = [], {}
+    cells: list[CellChange] = []
+    changes: dict[str, Any] = {}
     for name, text in line.cells.items():
         if not text.strip() and not BY_NAME[name].clears:
             continue

@@ -7,6 +7,7 @@ again with their source.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
 from django.db.models import prefetch_related_objects
@@ -75,12 +76,12 @@ def stored_targets(sources: Collection[SourceDataset]) -> dict[int, list[TargetD
 
     The number of queries does not depend on the number of sources.
     """
-    prefetch_related_objects(sources, "columns")
+    prefetch_related_objects(list(sources), "columns")
     rows = _targets(sources)
     prefetch_related_objects(rows, "columns", "inputs")
     targets: dict[int, list[TargetDataset]] = {source.pk: [] for source in sources}
     for row in rows:
-        targets[row.generated_from_id].append(row)
+        targets[_source_of(row).pk].append(row)
     columns = [column for some in targets.values() for row in some for column in _matched_by_input(row)]
     prefetch_related_objects(columns, "inputs__source_column", "inputs__upstream_column")
     return targets
@@ -90,8 +91,14 @@ def _targets(sources: Collection[SourceDataset]) -> list[TargetDataset]:
     rows = TargetDataset.objects.filter(generated_from__in=sources).select_related("schema", "history__schema")
     targets, by_pk = list(rows.order_by("pk")), {source.pk: source for source in sources}
     for row in targets:
-        row.generated_from = by_pk[row.generated_from_id]
+        row.generated_from = by_pk[row.generated_from_id or 0]
     return targets
+
+
+def _source_of(row: TargetDataset) -> SourceDataset:
+    """Return the source of a generated dataset."""
+    assert row.generated_from is not None
+    return row.generated_from
 
 
 def _matched_by_input(dataset: TargetDataset) -> list[TargetColumn]:
@@ -123,7 +130,7 @@ def is_generated(source: SourceDataset, targets: Iterable[TargetDataset]) -> boo
         used = [row for row in matched.values() if row is not None]
         if len(used) < len(matched) or any(map(_may_return, used)) or _to_retire(dataset, rows.values(), used):
             return False
-        known |= matched
+        known |= {key: row for key, row in matched.items() if row is not None}
     unmade = [row for key, row in existing.items() if key not in made and not _historized_by_user(row, made)]
     return not any(row.active for row in unmade)
 
@@ -135,7 +142,7 @@ def _generate(
     summary: Summary,
 ) -> None:
     columns: dict[UUID, SourceColumn | TargetColumn] = {c.key: c for c in source.columns.all()}
-    made: dict[UUID, SourceDataset | TargetDataset] = {source.key: source}
+    made: dict[UUID, Any] = {source.key: source}  # Any: a history that is not needed is None, and nothing reads it
     for spec in proposed:
         dataset = existing.get(spec.key)
         if spec.history_of is not None:
@@ -201,7 +208,9 @@ def ensure_history(base: TargetDataset, summary: Summary | None = None) -> Targe
     """Return the history dataset of a historized dataset, created or reactivated if needed."""
     summary = Summary() if summary is None else summary
     spec = GeneratedDataset(naming.history_dataset_key(base.key), "", naming.history_name(base.name), (), base.key)
-    return _history(spec, base, getattr(base, "history", None), summary)
+    history = _history(spec, base, getattr(base, "history", None), summary)
+    assert history is not None  # the base is historized
+    return history
 
 
 def _existing(source: SourceDataset, rows: Iterable[TargetDataset]) -> dict[UUID, TargetDataset]:
@@ -389,7 +398,7 @@ def _new_column(spec: GeneratedColumn, dataset: TargetDataset, name: str, ordina
         key=spec.key,
         name=name,
         ordinal=ordinal,
-        type=spec.type,
+        type=spec.type,  # type: ignore[misc]  # a property, which sets the fields of the type
         nullable=spec.nullable,
         role=spec.role,
         key_ordinal=spec.key_ordinal,
@@ -418,7 +427,7 @@ def _column_input(dataset_input: DatasetInput, column: TargetColumn, reads: Sour
 def _generated_keys(dataset: TargetDataset) -> set[UUID]:
     """Return the keys that generation derives for the dataset's columns; columns with other keys belong to users."""
     layer = dataset.schema.layer
-    return {naming.generated_column_key(layer, column.key) for column in dataset.generated_from.columns.all()}
+    return {naming.generated_column_key(layer, column.key) for column in _source_of(dataset).columns.all()}
 
 
 def _reads_retired(row: TargetColumn) -> bool:
@@ -426,7 +435,7 @@ def _reads_retired(row: TargetColumn) -> bool:
     inputs = list(row.inputs.all())
     if len(inputs) != 1:
         return False
-    column = inputs[0].source_column or inputs[0].upstream_column
+    column = inputs[0].read_column
     return not column.active or not getattr(column, "integrate", True)
 
 

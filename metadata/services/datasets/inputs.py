@@ -12,7 +12,7 @@ from metadata.services.rows.row_changes import remove, store, store_all
 def link_dataset(dataset: TargetDataset, inputs: Iterable[SourceDataset | TargetDataset]) -> bool:
     """Set the dataset's input rows; return True if they differed."""
     wanted = list(inputs)
-    existing = {item.source or item.upstream: item for item in dataset.inputs.all()}
+    existing = {item.read_dataset: item for item in dataset.inputs.all()}
     if list(existing) == wanted:
         return False
     if dataset in wanted:
@@ -59,7 +59,7 @@ def refuse_cycle(dataset: TargetDataset, edges: Mapping[int, list[int]] | None =
 def cycle_of(dataset: int, edges: Mapping[int, list[int]]) -> tuple[int, ...]:
     """Return the datasets over which a dataset reads itself, beginning with it; empty if it does not."""
     paths: dict[int, tuple[int, ...]] = {}
-    pending = [(read, (dataset,)) for read in edges.get(dataset, ())]
+    pending: list[tuple[int, tuple[int, ...]]] = [(read, (dataset,)) for read in edges.get(dataset, ())]
     while pending:
         reached, path = pending.pop()
         if reached == dataset:
@@ -76,7 +76,7 @@ def link_column(column: TargetColumn, inputs: Iterable[SourceColumn | TargetColu
     Columns of other datasets than the inputs are refused.
     """
     wanted = list(dict.fromkeys(inputs))
-    existing = [item.source_column or item.upstream_column for item in column.inputs.all()]
+    existing = [item.read_column for item in column.inputs.all()]
     if existing == wanted:
         return False
     rows = column_inputs(column, wanted, list(column.dataset.inputs.all()))
@@ -90,7 +90,7 @@ def column_inputs(
 ) -> list[ColumnInput]:
     """Return the unsaved input rows of a column; columns of other datasets than the inputs are refused."""
     rows_of = list(dataset_inputs)
-    available = {item.source_id or -item.upstream_id: item for item in rows_of}
+    available = {item.source_id or -(item.upstream_id or 0): item for item in rows_of}
     rows = []
     for ordinal, reads in enumerate(dict.fromkeys(inputs), start=1):
         from_source = isinstance(reads, SourceColumn)
@@ -112,19 +112,19 @@ def _history_of(column: SourceColumn | TargetColumn, inputs: Iterable[DatasetInp
     """Return the input that is the history of a column's dataset, whose columns it has."""
     if isinstance(column, SourceColumn):
         return None
-    histories = (item for item in inputs if item.upstream_id is not None)
-    return next((item for item in histories if item.upstream.history_of_id == column.dataset_id), None)
+    histories = ((item, item.upstream) for item in inputs if item.upstream is not None)
+    return next((item for item, upstream in histories if upstream.history_of_id == column.dataset_id), None)
 
 
 def columns_named_in(column: TargetColumn) -> list[SourceColumn | TargetColumn]:
     """Return the columns of the dataset's inputs that an expression names, by input in order."""
     if not column.expression:
         return []
-    names = []
+    names: list[str] = []
     with_place(column, lambda: names.extend(check_expression(column.expression)))
     columns: list[SourceColumn | TargetColumn] = []
     for item in column.dataset.inputs.all():
-        by_name = {row.name.lower(): row for row in (item.source or item.upstream).columns.filter(active=True)}
+        by_name = {row.name.lower(): row for row in item.read_dataset.columns.filter(active=True)}
         columns += [by_name[name.lower()] for name in names if name.lower() in by_name]
     return columns
 
@@ -132,7 +132,7 @@ def columns_named_in(column: TargetColumn) -> list[SourceColumn | TargetColumn]:
 def same_named(dataset: TargetDataset, name: str) -> list[SourceColumn | TargetColumn]:
     """Return the column of this name in the first input that has one: the default input of a column."""
     for item in dataset.inputs.all():
-        column = (item.source or item.upstream).columns.filter(active=True, name__iexact=name).first()
+        column = item.read_dataset.columns.filter(active=True, name__iexact=name).first()
         if column is not None:
             return [column]
     return []

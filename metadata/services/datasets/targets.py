@@ -338,7 +338,7 @@ def _take_columns(dataset: TargetDataset) -> None:
     """Add copies of the input datasets' columns, one for each name."""
     taken: set[str] = set()
     for item in dataset.inputs.all():
-        for reads in (item.source or item.upstream).columns.filter(active=True).order_by("ordinal", "id"):
+        for reads in item.read_dataset.columns.filter(active=True).order_by("ordinal", "id"):
             delivered = item.source_id or reads.name.startswith(ENGINE_PREFIX)
             name = safe_column_name(reads.name, reads.ordinal) if delivered else reads.name
             role = getattr(reads, "role", "business_key" if reads.key_ordinal else "attribute")

@@ -270,7 +270,9 @@ class LineageImporter:
                 missing = MetadataError("dangling_reference", f"there is no source dataset {name!r}", "source")
                 raise self.faults.missing(missing, (SOURCE, name))
             self._datasets["source", name] = row
-        return self._datasets["source", name]
+        source = self._datasets["source", name]
+        assert isinstance(source, SourceDataset)
+        return source
 
     def _dataset(self, name: str, field: str) -> TargetDataset:
         if ("target", name) not in self._datasets:
@@ -281,7 +283,9 @@ class LineageImporter:
                 missing = MetadataError("dangling_reference", f"there is no dataset {name!r}", field)
                 raise self.faults.missing(missing, (TARGET, name))
             self._datasets["target", name] = row
-        return self._datasets["target", name]
+        target = self._datasets["target", name]
+        assert isinstance(target, TargetDataset)
+        return target
 
     def _columns_of(self, dataset: Dataset) -> dict[str, Any]:
         known = (type(dataset), dataset.pk)

@@ -4,6 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -174,7 +175,7 @@ def read_files(contents: Mapping[str, str | bytes]) -> MetadataFiles:
     """
     files = MetadataFiles()
     for name in sorted(contents):
-        files.add(lambda name=name: _nodes(contents[name], name))
+        files.add(partial(_nodes, contents[name], name))
     return files
 
 
@@ -216,8 +217,14 @@ def _read(path: Path) -> MetadataFiles:
     if not paths:
         raise MetadataError("missing", "holds no YAML files (*.yaml, *.yml)", place=str(path))
     for file in paths:
-        files.add(lambda file=file: [node for node in [read_yaml(file, str(file))] if not has_model_tests(node)])
+        files.add(partial(_metadata_nodes, file))
     return files
+
+
+def _metadata_nodes(file: Path) -> list[Node]:
+    """Return the node of a YAML file, unless it has tests of models."""
+    node = read_yaml(file, str(file))
+    return [] if has_model_tests(node) else [node]
 
 
 def _is_ours(path: Path) -> bool:
@@ -288,8 +295,10 @@ def _schema(row: TargetSchema) -> dict[str, Any]:
 
 
 def _target(row: TargetDataset, read: Mapping[int, list[EndRead]]) -> dict[str, Any]:
-    same = ("name", "former_names", "materialization", "historize", "hash_version", "filter", "select")
-    same += (*KEEPING, "sensitivity", "contract")
+    same = (
+        *("name", "former_names", "materialization", "historize", "hash_version", "filter", "select"),
+        *(*KEEPING, "sensitivity", "contract"),
+    )
     # Inputs and expressions of a model follow from its SELECT.
     inputs = [] if row.select else list(row.inputs.all())
     values = {name: getattr(row, name) for name in same} | _described(row) | _retired(row)

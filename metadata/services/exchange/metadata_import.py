@@ -67,7 +67,9 @@ class Importer:
         self.systems = [file["system"] for file in files if file["system"]]
         self.schemas = [schema for file in files for schema in file["schemas"]]
         self.targets = [file["dataset"] for file in files if file["dataset"]]
-        self.references = [(None, item) for file in files for item in file["references"]]
+        self.references: list[tuple[TargetDataset | None, Record]] = [
+            (None, item) for file in files for item in file["references"]
+        ]
         self.report = Report()
         self.faults = faults
         self._refuse_unread()
@@ -96,11 +98,11 @@ class Importer:
             if not record.refused:
                 with self.faults.collected(record, str(child or record["child"])):
                     lineage.reference(record, child)
-        for record, dataset in self._whole(targets):
-            self._parts(record, dataset)
+        for record, target in self._whole(targets):
+            self._parts(record, target)
         edges = datasets_read()
-        for record, dataset in self._whole(targets):
-            self._check_dataset(record, dataset, edges)
+        for record, target in self._whole(targets):
+            self._check_dataset(record, target, edges)
         return self.report
 
     def _datasets(self) -> tuple[list[tuple[Record, TargetDataset]], LineageImporter]:
@@ -242,8 +244,10 @@ class Importer:
         return row
 
     def _target(self, record: Record, row: TargetDataset) -> None:
-        same = ("materialization", "historize", "history_policy", "filter", "select", "increment", "hash_version")
-        same += (*KEEPING, "contract")
+        same = (
+            *("materialization", "historize", "history_policy", "filter", "select", "increment", "hash_version"),
+            *(*KEEPING, "contract"),
+        )
         if record["select"] and record["inputs"]:
             raise MetadataError("invalid", "follow from the SELECT of the model; leave them out", "inputs")
         values = record.picked("name", *same, *DESCRIBED) | _retirement(record)

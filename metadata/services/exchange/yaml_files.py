@@ -95,7 +95,7 @@ class _Reader:
     def _next(self) -> yaml.Event:
         return self._parser.get_event()
 
-    def _take(self, event: yaml.Event, depth: int) -> None:
+    def _take(self, event: Any, depth: int) -> None:
         """Count a node; MetadataError for an anchor, an alias, an unknown tag, or an exceeded limit."""
         if isinstance(event, yaml.AliasEvent) or event.anchor is not None:
             self._refuse("alias", "holds an anchor or alias (& or *), which is not taken; write it out", event)
@@ -171,11 +171,11 @@ def _said(error: yaml.MarkedYAMLError) -> str:
     return "is not YAML: " + ", ".join(part for part in (error.context, error.problem) if part)
 
 
-def _place(shown: str, mark: yaml.Mark | None) -> str:
+def _place(shown: str, mark: Any) -> str:
     return shown if mark is None else f"{shown}:{mark.line + 1}:{mark.column + 1}"
 
 
-class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):
+class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # PyYAML without libyaml lacks it
     """Dumper: block style, lists of plain values on one line, multi-line texts as blocks, no aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:

@@ -41,7 +41,7 @@ def adopt_rows(*, reason: str) -> list[AlteredRow]:
 
 
 def _change(row: AlteredRow) -> Change:
-    kind = getattr(row.model, "LOG_KIND", "") or row.model._meta.model_name
+    kind = str(getattr(row.model, "LOG_KIND", "") or row.model._meta.model_name)
     if row.row is not None:
         dataset, after = _dataset_key(row.row), {"difference": row.problem}
         return Change(ADOPTED, kind, row.key, str(row.row), {}, after, dataset)

@@ -4,10 +4,10 @@ Services and the YAML import share them. The models' constraints check the same 
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from django.conf import settings
-from django.db.models import Q
+from django.db.models import Model, Q
 
 from elevata.audit.services.change_log import are_constraints_left_to_database, check_fields
 from elevata.core.errors import MetadataError
@@ -447,10 +447,10 @@ def name_taken(name: str, other: str, where: str, *, is_retired: bool = False) -
     )
 
 
-def _check_other(row: System | TargetSchema, model: type, field: str) -> None:
+def _check_other(row: System | TargetSchema, model: type[Model], field: str) -> None:
     """Refuse a name that is taken, ignoring case, because it becomes part of table and file names."""
     value = getattr(row, field)
-    if model.objects.filter(**{f"{field}__iexact": value}).exclude(pk=row.pk).exists():
+    if model._default_manager.filter(**{f"{field}__iexact": value}).exclude(pk=row.pk).exists():
         raise MetadataError("name_taken", f"{value!r} is taken", field, str(row))
 
 
@@ -479,13 +479,13 @@ def _check_cluster(location: str) -> None:
 
 
 # Checks of locations by the kind of the system; a table's location is checked by its database.
-_SYSTEM_LOCATIONS = {
+_SYSTEM_LOCATIONS: dict[str, Callable[[str], object]] = {
     System.Kind.FILES: _check_location,
     System.Kind.JDBC: check_database_location,
     System.Kind.KAFKA: _check_cluster,
     System.Kind.REST: parse_api,
 }
-_DATASET_LOCATIONS = {
+_DATASET_LOCATIONS: dict[str, Callable[[str], object]] = {
     System.Kind.FILES: _check_location,
     System.Kind.KAFKA: check_topic,
     System.Kind.REST: check_endpoint,

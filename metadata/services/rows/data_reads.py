@@ -4,8 +4,10 @@ Rows that a load copies into another schema can be read there, and a check or a 
 has. So who saves one must be permitted to read the data that it reads, in this environment.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+
+from django.db import models
 
 from elevata.accounts.permissions import current_actor, may
 from elevata.accounts.roles import Permission
@@ -40,7 +42,8 @@ def check_read_permissions(before: Before) -> None:
     user = current_actor().user
     if user is None or may(user, Permission.READ_DATA):
         return
-    for where, read_rows in (*_datasets(before), *_checks(before), *_references(before)):
+    reads: tuple[tuple[str, Iterable[models.Model]], ...] = (*_datasets(before), *_checks(before), *_references(before))
+    for where, read_rows in reads:
         must_read_data(((str(row), row) for row in read_rows), where=where)
 
 
@@ -76,8 +79,8 @@ def _datasets(before: Before) -> Iterator[tuple[str, list[TargetDataset | Source
     changed |= set(described.values_list("dataset_id", flat=True))
     inputs = DatasetInput.objects.filter(dataset__in=changed).order_by("dataset", "ordinal")
     own: dict[str, list[TargetDataset | SourceDataset]] = {}
-    for row in inputs.select_related("dataset__schema", "source__system", "upstream__schema"):
-        own.setdefault(str(row.dataset), []).append(row.source or row.upstream)
+    for item in inputs.select_related("dataset__schema", "source__system", "upstream__schema"):
+        own.setdefault(str(item.dataset), []).append(item.read_dataset)
     yield from own.items()
 
 

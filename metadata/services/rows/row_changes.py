@@ -89,7 +89,7 @@ class ChangedRows:
             if row.pk not in self.before[model]:
                 self.before[model][row.pk] = None
                 if model in _PARTS:
-                    self._part_of[model][row.pk] = row.dataset_id
+                    self._part_of[model][row.pk] = vars(row)["dataset_id"]
                 if self._cached_count < _MAX_CACHED:
                     self._cached_count += 1
                     self._new_rows[model][row.pk] = stored_values(row)
@@ -204,7 +204,7 @@ class _Comparison:
     def _load(self, model: Model, pks: list[int]) -> None:
         before = self._tracker.before.get(model, {})
         self._now[model] = self._tracker.now(model, pks)
-        self._names.know(model, [before[pk] for pk in pks if before.get(pk) is not None])
+        self._names.know(model, [image for pk in pks if (image := before.get(pk)) is not None])
         self._names.know(model, self._now[model].values())
         relinked = [pk for pk in pks if pk in self._tracker.relinked[model]]
         for link, kind in LINKS.items():
@@ -221,6 +221,7 @@ class _Comparison:
         if before == after:
             return []
         row = now if now is not None else was
+        assert row is not None  # the two differ
         key, name = stable_key(model, row), self._names.name(model, row)
         action = _action(was, now)
         return [Change(action, KINDS[model], key, name, before, after, self._names.dataset_key(model, row))]
@@ -294,7 +295,7 @@ def store_all(rows: Iterable[Row]) -> list[Row]:
     must_be_changeable(new)
     if new:
         with changed_rows() as tracker:
-            type(new[0]).objects.bulk_create(new)
+            type(new[0])._default_manager.bulk_create(new)
             tracker.written(new)
     return new
 
@@ -316,7 +317,7 @@ def put_aside(row: Row, **between: Any) -> None:
     must_be_changeable([row])
     with changed_rows() as tracker:
         tracker.about_to_change(type(row), [row.pk])
-        type(row).objects.filter(pk=row.pk).update(**between)
+        type(row)._default_manager.filter(pk=row.pk).update(**between)
 
 
 def clear_the_way(changes: list[tuple[Any, str | None, int | None]]) -> None:
@@ -349,14 +350,15 @@ def remove(rows: Iterable[Row]) -> None:
         return
     must_be_changeable(deleted)
     collector = Collector(using=DEFAULT_DB_ALIAS)
-    collector.can_fast_delete = lambda *_, **__: False  # load every row, so that it can be logged
+    vars(collector)["can_fast_delete"] = lambda *_, **__: False  # load every row, so that it can be logged
     with changed_rows() as tracker:
         collector.collect(deleted)
         for model, instances in collector.data.items():
             tracker.about_to_change(model, [row.pk for row in instances])
         for (field, _), groups in collector.field_updates.items():
-            for instances in groups:
-                tracker.about_to_change(field.model, [row.pk for row in instances])
+            stored_groups: Iterable[Any] = groups  # query sets and sets of rows
+            for group in stored_groups:
+                tracker.about_to_change(field.model, [row.pk for row in group])
         collector.delete()
 
 
@@ -370,7 +372,7 @@ def check_word_list(value: Any, field: str, where: str) -> None:
 def free_key(model: type[models.Model], derive: Callable[[int], UUID]) -> UUID:
     """Return the first derived stable key that is free: an earlier object may have had the same name."""
     attempt = 0
-    while not are_constraints_left_to_database() and model.objects.filter(key=derive(attempt)).exists():
+    while not are_constraints_left_to_database() and model._default_manager.filter(key=derive(attempt)).exists():
         attempt += 1
     return derive(attempt)
 

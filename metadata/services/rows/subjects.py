@@ -15,6 +15,7 @@ from uuid import UUID
 
 from django.db import models
 
+from elevata.audit.models import Versioned
 from elevata.audit.services.change_log import plain
 from elevata.audit.services.row_seals import Part, Sealed
 from metadata.domain.types import DataType
@@ -39,7 +40,7 @@ Model = type[models.Model]
 
 # Names of the models' rows in the log, in the order of entries within one change.
 KINDS: dict[Model, str] = {
-    model: model.LOG_KIND or model._meta.model_name
+    model: model.LOG_KIND or str(model._meta.model_name)
     for model in (
         System,
         SourceDataset,
@@ -158,7 +159,7 @@ class Names:
             for model, pks in wanted.items():
                 unknown = pks - self._rows[model].keys()
                 if unknown:
-                    made = {pk: row for pk in unknown if (row := self._work.known(model, pk)) is not None}
+                    made = {pk: image for pk in unknown if (image := self._work.known(model, pk)) is not None}
                     rows = made | read(model, unknown - made.keys(), *_naming(model))
                     self.know(model, rows.values())
                     self.know(model, [self._work.gone(model, pk) for pk in unknown - rows.keys()])
@@ -230,6 +231,7 @@ class Names:
 
 def stable_key(model: Model, row: Values) -> str:
     """Return the stable key of a row, or its short name or name if it has none."""
+    assert issubclass(model, Versioned)
     return str(row[model.LOG_KEY])
 
 
@@ -248,4 +250,5 @@ def _naming(model: Model) -> tuple[str, ...]:
 @cache
 def _upstream(model: Model) -> tuple[tuple[str, Model], ...]:
     """Return the foreign-key columns of a model with their target models, in the model's order."""
-    return tuple((field.attname, field.related_model) for field in model._meta.concrete_fields if field.is_relation)
+    fields = ((field.attname, field.related_model) for field in model._meta.concrete_fields if field.is_relation)
+    return tuple((name, related) for name, related in fields if related is not None)

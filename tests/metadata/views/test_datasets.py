@@ -1,14 +1,16 @@
 """A dataset's own facts, schemas, and the verbs: rename, retire, bring back, delete."""
 
 import re
+from html import unescape
 
 import pytest
 from django.http import HttpResponse
 from django.test import Client
 
 from elevata.accounts.permissions import acting_as
-from elevata.accounts.roles import Role
+from elevata.accounts.roles import Permission, Role, needed_role
 from elevata.audit.models import ChangeLogEntry
+from elevata.core.errors import as_sentence
 from metadata.models import TargetColumn, TargetDataset, TargetSchema
 from metadata.services.datasets.targets import (
     create_target_column,
@@ -437,6 +439,12 @@ def test_dataset_page_offers_readers_no_edit_forms(viewer: Client, airport: Targ
         assert f"/datasets/{airport.key}/{part}/" not in page
         assert viewer.post(f"/datasets/{airport.key}/{part}/", {"version": "1"}).status_code == 403
     assert again(airport).active
+
+
+def test_refused_rename_preview_names_the_missing_role(viewer: Client, airport: TargetDataset):
+    page = viewer.get(f"/datasets/{airport.key}/rename/touches/", {"name": "rc_other"})
+    assert page.status_code == 403
+    assert as_sentence(needed_role(Permission.CHANGE_METADATA)) in unescape(page.content.decode())
 
 
 def test_a_dataset_is_cloned_by_its_form(editor: Client, airport: TargetDataset):

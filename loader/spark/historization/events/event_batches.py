@@ -107,7 +107,8 @@ class EventBatch:
     def prepare(self, stage: DataFrame, *, guard: DeleteGuard, expected: int | None) -> None:
         """Check the batch and compute its changes without writing; raise Refusal if the batch is invalid."""
         stored = self.files.rows()
-        self._one_task = None not in (expected, stored) and max(expected, stored) <= ONE_TASK_UP_TO_ROWS
+        is_known = expected is not None and stored is not None
+        self._one_task = is_known and max(expected or 0, stored or 0) <= ONE_TASK_UP_TO_ROWS
         if self._one_task:
             stage = stage.coalesce(1)
         arrivals = Arrivals(self.load, self.history, self.fold, stage, self.counts)

@@ -17,6 +17,7 @@ from loader.spark.compared_texts import compared, hash_parts, types_by_name
 from loader.spark.expressions import any_of, digest
 from loader.spark.historization.stage import flags_delete
 from loader.spark.historization.versions import ACTION, KEY, PACKED, VERSION, HistoryTable, packed_key
+from loader.spark.pyspark_types import row_of
 from loader.spark.tables.table_files import TableFiles
 from loader.spark.tables.tables import DeltaTable, RunCommit
 from metadata.domain.history.history_policy import CDC, IGNORE, HistoryPolicy
@@ -219,8 +220,8 @@ class Arrivals:
 
     @property
     def _op(self) -> Column:
-        named = self.policy.op and self.policy.input == CDC
-        return F.col(quote_identifier(self.policy.op)) if named else F.lit("U")
+        name = self.policy.op if self.policy.input == CDC else None
+        return F.col(quote_identifier(name)) if name else F.lit("U")
 
     @property
     def _is_delete(self) -> Column:
@@ -273,7 +274,7 @@ class Arrivals:
     def check_rows(self) -> None:
         """Raise Refusal for rows without a key, a time or a known operation, and count the rows."""
         null_key, null_time, bad_op = self._faults()
-        sums = self.stage.agg(*self._totals()).first()
+        sums = row_of(self.stage.agg(*self._totals()).first())
         self.counts["rows"] = sums["rows"]
         policy = self.policy
         for count, code, message, bad, shown, hint in (
@@ -341,11 +342,11 @@ class Arrivals:
         """Raise Refusal if rows of one key and time differ; count identical rows as duplicates."""
         outranks = F.col("is_delete") & F.lit(self.policy.input == CDC)
         conflict = (F.col("contents") > 1) & ~outranks
-        totals = per_time.agg(
+        totals = row_of(per_time.agg(
             F.count_if(conflict).alias("conflicts"),
             F.coalesce(F.sum("n"), F.lit(0)).alias("kept"),
             F.coalesce(F.sum(F.col("contents") + outranks.cast("int")), F.lit(0)).alias("distinct"),
-        ).first()
+        ).first())
         self.counts["skipped_deletes"] = self.counts["rows"] - totals["kept"]
         self.counts["duplicates"] = totals["kept"] - totals["distinct"]
         refuse_conflicting(self.load.name, totals["conflicts"], per_time.where(conflict), "own", "time")

@@ -19,6 +19,7 @@ from loader.spark.expressions import any_of
 from loader.spark.historization.events.event_log import Arrivals
 from loader.spark.historization.targets import Stamp
 from loader.spark.historization.versions import ACTION, KEY, PACKED, PUT, VERSION
+from loader.spark.pyspark_types import row_of
 from metadata.domain.history.history_policy import CDC
 
 _COUNTS = (
@@ -146,7 +147,7 @@ class FirstEvents:
             "gained": F.count_if(F.col("opens") & last_turn),
             "opened": F.count_if(self._has_version),
         }
-        totals = self.frame.agg(*(total.alias(name) for name, total in sums.items())).first().asDict()
+        totals = row_of(self.frame.agg(*(total.alias(name) for name, total in sums.items())).first()).asDict()
         unchanged = totals.pop("keys") - totals["new"]
         return dict.fromkeys(_COUNTS, 0) | totals | {"altered": totals["new"], "unchanged": unchanged}
 

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from loader.domain.historization.fold import EventFold, last, struct
 from loader.spark.historization.versions import KEY, PACKED, differing
+from loader.spark.pyspark_types import row_of
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,8 @@ class FoldedKeys:
             "refused": "sum(size(refused))",
             "deep": f"count_if({touches_closed})",
         }
-        totals = self.frame.agg(*(F.expr(f"coalesce({sql}, 0)").alias(name) for name, sql in sums.items())).first()
-        return totals.asDict()
+        totals = (F.expr(f"coalesce({sql}, 0)").alias(name) for name, sql in sums.items())
+        return row_of(self.frame.agg(*totals).first()).asDict()
 
     def events(self) -> DataFrame:
         """Return the new events: the key, the business key, and the event as ``e``."""

@@ -40,6 +40,7 @@ from loader.spark.historization.events.event_log import SAMPLES, refuse_conflict
 from loader.spark.historization.policy_notes import kept_hashes
 from loader.spark.historization.targets import Stamp, Target
 from loader.spark.historization.versions import ACTION, KEY, PACKED, VERSION, differing, packed_key
+from loader.spark.pyspark_types import row_of
 from loader.spark.session import forget
 from metadata.domain.history.history_columns import FILES_OPEN_END
 from metadata.domain.sql import quote_identifier, quote_text
@@ -80,8 +81,9 @@ class FilesBatch:
         self.warnings: list[str] = []
         last_run = target.last_run
         # Every commit repeats the horizon of a prune.
-        is_pruned = last_run is not None and "forgotten" in last_run.notes
-        self.notes: dict[str, str] = {"forgotten": last_run.notes["forgotten"]} if is_pruned else {}
+        self.notes: dict[str, str] = {}
+        if last_run is not None and "forgotten" in last_run.notes:
+            self.notes["forgotten"] = last_run.notes["forgotten"]
         self.notes |= form_note(self._policy, {}) | kept_hashes(load, last_run)
         self.notes |= target.former_keys.note(load)
         self._checkpoints: list[DataFrame] = []
@@ -224,14 +226,14 @@ class FilesBatch:
         null_key = any_of(self._plain(name, wanted[name]).isNull() for name in keys)
         null_time = self._plain(time, wanted[time]).isNull()
         marked = any_of(self._is_marked(name) for name in wanted if file != UPDATE)
-        sums = frame.agg(
+        sums = row_of(frame.agg(
             F.count(F.lit(1)).alias("rows"),
             F.count_if(null_key).alias("keys"),
             F.count_if(null_time).alias("times"),
             F.count_if(marked).alias("marked"),
             total(F.count_if(has_nanoseconds(text)) for text in too_fine).alias("cut"),
             *(F.count_if(condition).alias(f"m{i}") for i, condition in enumerate(misfit.values())),
-        ).first()
+        ).first())
         self.counts["rows"] = self.counts.get("rows", 0) + sums["rows"]
         if sums["cut"]:
             self.warnings.append(f"{sums['cut']} times of the {file} file were cut to microseconds.")
@@ -263,13 +265,13 @@ class FilesBatch:
 
     def _distinct_rows(self, rows: DataFrame) -> DataFrame:
         """Return each row once. Raise Refusal if rows of one key and time differ (rule 21)."""
-        key_type = rows.schema[PACKED].dataType
-        parts = [
+        key_type: Any = rows.schema[PACKED].dataType  # a struct
+        key = [
             (column.key, compared(F.col(f"{PACKED}.k{i}"), parse(column.type).name), key_type[f"k{i}"].dataType)
             for i, column in enumerate(self.target.versions.business_key)
         ]
         kind = F.when(F.col("file") == UPDATE, UPSERT).otherwise(F.col("file"))
-        keyed = self.target.former_keys.kept(rows.withColumn(KEY, digest(parts)), KEY, self.load.leading)
+        keyed = self.target.former_keys.kept(rows.withColumn(KEY, digest(key)), KEY, self.load.leading)
         per_row = keyed.withColumn("kind", kind)
         types = types_by_name(self.target.versions.spec)
         texts = [compared(F.col(f"v.c{i}"), types.get(c.name, "")) for i, c in enumerate(self._fold.columns)]
@@ -287,9 +289,12 @@ class FilesBatch:
             F.max("file").alias("file"),
         )
         differ = any_of(~F.col(f"low.{part}").eqNullSafe(F.col(f"high.{part}")) for part in parts[:4])
-        totals = per_time.agg(
-            F.count_if(differ).alias("conflicts"), F.coalesce(F.sum("n") - F.count(F.lit(1)), F.lit(0)).alias("same")
-        ).first()
+        totals = row_of(
+            per_time.agg(
+                F.count_if(differ).alias("conflicts"),
+                F.coalesce(F.sum("n") - F.count(F.lit(1)), F.lit(0)).alias("same"),
+            ).first()
+        )
         self.counts["duplicates"] = totals["same"]
         refuse_conflicting(self.load.name, totals["conflicts"], per_time.where(differ), "at", "start")
         return per_time
@@ -360,7 +365,8 @@ class FilesBatch:
             "touched": "count_if(exists(old, o -> NOT exists(new, n -> n <=> o)))",
             "gained": "sum(size(filter(new, n -> n.active)) - size(filter(old, o -> o.active)))",
         }
-        totals = self._result.agg(*(F.expr(f"coalesce({sql}, 0)").alias(name) for name, sql in sums.items())).first()
+        columns = (F.expr(f"coalesce({sql}, 0)").alias(name) for name, sql in sums.items())
+        totals = row_of(self._result.agg(*columns).first())
         self._touched = totals["touched"] > 0
         self.counts |= {name: totals[name] for name in ("opened", "closed", "removed")}
         self.counts["unknown_ignored"] = totals["ignored"]

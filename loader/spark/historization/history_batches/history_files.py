@@ -30,6 +30,7 @@ from loader.domain.refusals import Refusal
 from loader.spark.expressions import united
 from loader.spark.historization.history_batches.file_batches import as_rows
 from loader.spark.nested_values import json_of
+from loader.spark.pyspark_types import jvm_of
 from loader.spark.session import persisted, source_roots
 from loader.spark.sources.checks.row_faults import refuse_faults
 from loader.spark.sources.delivery_reading import missing_columns, open_delivery
@@ -181,7 +182,7 @@ def unpack(session: SparkSession, packed: str, plain: str) -> None:
 
     Raise Refusal TRUNCATED_FILE or UNREADABLE_FILE.
     """
-    jvm = session._jvm
+    jvm = jvm_of(session)
     configuration = session._jsparkSession.sessionState().newHadoopConf()
     source, target = jvm.org.apache.hadoop.fs.Path(packed), jvm.org.apache.hadoop.fs.Path(plain)
     with ExitStack() as streams:
@@ -205,7 +206,7 @@ def unpack(session: SparkSession, packed: str, plain: str) -> None:
 
 
 def _remove(session: SparkSession, folder: str) -> None:
-    path = session._jvm.org.apache.hadoop.fs.Path(folder)
+    path = jvm_of(session).org.apache.hadoop.fs.Path(folder)
     path.getFileSystem(session._jsparkSession.sessionState().newHadoopConf()).delete(path, True)
 
 

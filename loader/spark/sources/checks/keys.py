@@ -14,6 +14,7 @@ from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.spark.compared_texts import compared
 from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS
+from loader.spark.pyspark_types import row_of
 from loader.spark.sources.checks.places import SAMPLES
 from loader.spark.sources.checks.row_faults import converted
 from loader.spark.sources.opened import Opened
@@ -136,7 +137,7 @@ def _compared(opened: Opened, column: DeliveredColumn, source: SourceSpec) -> Co
 def _key_counts(per_key: DataFrame) -> _KeyCounts:
     differ = F.expr(_ROWS_DIFFER)
     conflicting_rows = F.coalesce(F.sum(F.when(differ, F.col("n"))), F.lit(0))
-    return _KeyCounts(*per_key.agg(F.count(F.lit(1)), F.count_if(differ), conflicting_rows).first())
+    return _KeyCounts(*row_of(per_key.agg(F.count(F.lit(1)), F.count_if(differ), conflicting_rows).first()))
 
 
 def _has_distinct_keys(frame: DataFrame, keys: list[Column], rows: int) -> bool:

@@ -12,6 +12,7 @@ from pyspark.sql.window import Window
 
 from loader.domain.sources.provenance import SOURCE_ROW
 from loader.spark.expressions import total
+from loader.spark.pyspark_types import row_of
 from loader.spark.sources.files import from_uri, shown
 from loader.spark.sources.formats.text_lines import text_lines
 from loader.spark.sources.opened import FILE, LONGEST_TEXT, MALFORMED, ORDER, Opened, Place
@@ -77,12 +78,12 @@ def _line_numbers(opened: Opened, placed: DataFrame, rows: list) -> list[int | N
     spanning = opened.names if opened.reader.spans_lines else ()
     line_ends = [_line_ends(opened.column(name)) for name in spanning]
     inside = F.when(F.col(MALFORMED).isNotNull(), _line_ends(F.col(MALFORMED))).otherwise(total(line_ends))
-    before = placed.agg(
+    before = row_of(placed.agg(
         *(
             F.sum(F.when((F.col(FILE) == row[FILE]) & (F.col(SOURCE_ROW) < row[SOURCE_ROW]), inside)).alias(str(index))
             for index, row in enumerate(rows)
         )
-    ).first()
+    ).first())
     lines = []
     for index, row in enumerate(rows):
         path = from_uri(row[FILE])

@@ -20,6 +20,7 @@ from loader.domain.sources.encodings import c1_warning
 from loader.domain.sources.marks import NULL_WATERMARK
 from loader.domain.sources.schema_changes import VALUE_DOES_NOT_FIT
 from loader.spark.expressions import all_of, any_of, fits, is_ambiguous_time, typed
+from loader.spark.pyspark_types import row_of
 from loader.spark.sources.checks.places import first_places
 from loader.spark.sources.formats.csv_quotes import checked_quotes
 from loader.spark.sources.formats.text_lines import encoding_hint, first_lines, text_lines, wrong_encoding
@@ -100,7 +101,7 @@ class CheckResult:
         summaries = [f"{counted(count, fault_class.noun)} {fault_class.summary}" for fault_class, count in self.faults]
         if conflict is not None:
             refusals.append(conflict)
-            summaries.append(f"{counted(conflict.count, 'key')} with rows that differ")
+            summaries.append(f"{counted(conflict.count or 0, 'key')} with rows that differ")
         if not refusals:
             return None
         first, others = refusals[0], ", ".join(summaries[1:])
@@ -119,14 +120,14 @@ def check_rows(opened: Opened, numbered: DataFrame, source: SourceSpec) -> Check
     replaced = [F.contains(opened.column(name), F.lit(_REPLACEMENT)) for name in opened.names]
     cut = [column.name for column in source.columns if opened.marks_cut(numbered, column.name)]
     with checked_quotes(opened) as quote_warnings:
-        totals = numbered.agg(
+        totals = row_of(numbered.agg(
             F.count(F.lit(1)).alias("rows"),
             F.count_if(any_of(replaced if opened.reader.is_decoded else [])).alias("replaced"),
             F.count_if(any_of(_has_c1_controls(opened, source))).alias("controls"),
             *(F.count_if(fault_class.condition).alias(f"fault_{i}") for i, fault_class in enumerate(fault_classes)),
             *(count.alias(f"ambiguous_{i}") for i, count in enumerate(ambiguous)),
             *(F.count_if(opened.cut(name)).alias(f"cut_{i}") for i, name in enumerate(cut)),
-        ).first()
+        ).first())
     if totals["replaced"]:
         _check_encoding(opened, numbered, any_of(replaced), totals["replaced"])
     counts = {column: totals[f"ambiguous_{i}"] for i, column in enumerate(local)}

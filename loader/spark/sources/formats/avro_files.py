@@ -1,6 +1,6 @@
 """Avro, read by Spark's data source; values of logical types that it does not know are converted here."""
 
-from typing import Any
+from typing import Any, cast
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -9,6 +9,7 @@ from pyspark.sql import types as T
 from loader.records.avro_schemas import LOCAL_NANOS, TIMESTAMP_NANOS, AvroSchema, kind_of, logical_of
 from loader.spark.expressions import any_of
 from loader.spark.nested_values import MICROSECONDS
+from loader.spark.pyspark_types import jvm_of
 from loader.spark.sources.files import JAVA_ERRORS, DeliveredFile, content_of, unreadable
 from loader.spark.sources.formats.typed_files import NO_TABLE_HAS, TypedFormat, types_differ
 from loader.spark.sources.opened import (
@@ -87,7 +88,7 @@ class AvroFormat(TypedFormat):
 
 def _schema_text(delivered: Delivered, file: DeliveredFile) -> str:
     """Return the schema in a file's header as JSON. Raise Refusal UNREADABLE_FILE."""
-    avro = delivered.spark._jvm.org.apache.avro
+    avro = jvm_of(delivered.spark).org.apache.avro
     try:
         with content_of(delivered.spark, file) as content:
             return avro.file.DataFileStream(content, avro.generic.GenericDatumReader()).getSchema().toString()
@@ -116,15 +117,18 @@ def _converted(schema: AvroSchema, kind: Any, value: Column) -> Column | None:
 
 
 def _nested(schema: AvroSchema, kind: dict[str, Any], value: Column) -> Column | None:
+    # The casts: whether a part is converted depends on its schema only.
     match kind_of(kind):
         case "array":
             if _converted(schema, kind["items"], value) is None:
                 return None
-            return F.transform(value, lambda item: _converted(schema, kind["items"], item))
+            return F.transform(value, lambda item: cast("Column", _converted(schema, kind["items"], item)))
         case "map":
             if _converted(schema, kind["values"], value) is None:
                 return None
-            return F.transform_values(value, lambda _, item: _converted(schema, kind["values"], item))
+            return F.transform_values(
+                value, lambda _, item: cast("Column", _converted(schema, kind["values"], item))
+            )
         case "record" if not schema.is_recursive(kind):
             fields = {part["name"]: value.getField(part["name"]) for part in kind["fields"]}
             changed = {part["name"]: _converted(schema, part["type"], fields[part["name"]]) for part in kind["fields"]}
@@ -181,7 +185,8 @@ def _is_cut(schema: AvroSchema, kind: Any, value: Column) -> Column | None:
 def _is_cut_inside(schema: AvroSchema, kind: Any, items: Column) -> Column | None:
     if _is_cut(schema, kind, items) is None:
         return None
-    return F.exists(items, lambda item: F.coalesce(_is_cut(schema, kind, item), F.lit(False)))
+    # The cast: whether a part can be cut depends on its schema only.
+    return F.exists(items, lambda item: F.coalesce(cast("Column", _is_cut(schema, kind, item)), F.lit(False)))
 
 
 def _any_of(parts: list[Column | None]) -> Column | None:

@@ -23,6 +23,7 @@ from loader.domain.refusals import Refusal
 from loader.domain.sources.csv_quotes import QuoteScanner
 from loader.records.content import UNREADABLE, unpacked
 from loader.records.readers import LOCAL
+from loader.spark.pyspark_types import gateway_of, jvm_of
 from loader.spark.sources.files import JAVA_ERRORS, DeliveredFile, content_of, unreadable
 from loader.spark.sources.formats.csv_files import reading_options
 from loader.spark.sources.opened import Group, Opened
@@ -67,7 +68,7 @@ def _check_file(opened: Opened, file: DeliveredFile, separator: str | None) -> N
     try:
         _parse(opened, parser, file, (separator or "\r\n") + opened.options.delimiter * _MOST_COLUMNS)
     except JAVA_ERRORS as error:
-        failure = getattr(error, "java_exception", None)
+        failure: Any = getattr(error, "java_exception", None)  # Any: an exception of Java
         message = str(failure.getMessage()) if failure is not None else str(error)
         if message.startswith(_OUT_OF_BOUNDS):
             if failure.getColumnIndex() >= _MOST_COLUMNS - 1:
@@ -134,10 +135,10 @@ def _parser(opened: Opened, separator: str | None, records: int | None = None) -
     del options["encoding"]  # the parser reads characters
     parser = _package(spark, "com.univocity.parsers")
     csv = _package(spark, "org.apache.spark.sql.catalyst.csv")
-    scala_options = spark._jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(options)
+    scala_options = jvm_of(spark).org.apache.spark.api.python.PythonUtils.toScalaMap(options)
     settings = csv.CSVOptions(scala_options, False, "UTC").asParserSettings()
     settings.setMaxColumns(_MOST_COLUMNS - 1)
-    settings.selectIndexes(spark.sparkContext._gateway.new_array(spark._jvm.java.lang.Integer, 0))
+    settings.selectIndexes(gateway_of(spark).new_array(jvm_of(spark).java.lang.Integer, 0))
     settings.setProcessor(parser.common.processor.core.NoopProcessor.instance)
     if records is not None:
         settings.setNumberOfRecordsToRead(records)
@@ -145,7 +146,7 @@ def _parser(opened: Opened, separator: str | None, records: int | None = None) -
 
 
 def _package(spark: SparkSession, name: str) -> Any:
-    package: Any = spark._jvm
+    package: Any = jvm_of(spark)
     for part in name.split("."):
         package = getattr(package, part)
     return package
@@ -153,9 +154,9 @@ def _package(spark: SparkSession, name: str) -> Any:
 
 def _parse(opened: Opened, parser: Any, file: DeliveredFile, after: str) -> None:
     """Parse the file's text and ``after``."""
-    jvm = opened.spark._jvm
+    jvm = jvm_of(opened.spark)
     with content_of(opened.spark, file) as stream:
-        texts = opened.spark.sparkContext._gateway.new_array(jvm.java.io.Reader, 2)
+        texts = gateway_of(opened.spark).new_array(jvm.java.io.Reader, 2)
         texts[0] = _characters(opened, stream)
         texts[1] = jvm.java.io.StringReader(after)
         parser.parse(jvm.org.apache.commons.io.input.SequenceReader(texts))
@@ -171,14 +172,14 @@ def _line_of_record(opened: Opened, file: DeliveredFile, separator: str | None, 
     parser = _parser(opened, separator, records=record - 1)
     _parse(opened, parser, file, "")
     with content_of(opened.spark, file) as stream:
-        lines = opened.spark._jvm.java.io.LineNumberReader(_characters(opened, stream))
+        lines = jvm_of(opened.spark).java.io.LineNumberReader(_characters(opened, stream))
         lines.skip(parser.getContext().currentChar())
         return lines.getLineNumber() + 1
 
 
 def _characters(opened: Opened, stream: Any) -> Any:
     """Return a Java reader over the stream's text without a byte order mark."""
-    return opened.spark._jvm.com.univocity.parsers.common.ArgumentUtils.newReader(stream, opened.options.encoding)
+    return jvm_of(opened.spark).com.univocity.parsers.common.ArgumentUtils.newReader(stream, opened.options.encoding)
 
 
 def _quote_refusal(code: str, file: DeliveredFile, line: int, message: str) -> Refusal:

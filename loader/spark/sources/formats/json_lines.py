@@ -19,6 +19,7 @@ from pyspark.sql import types as T
 from elevata.core.strict_json import LONE_HALF
 from elevata.core.words import counted
 from loader.domain.refusals import Refusal
+from loader.spark.pyspark_types import row_of
 from loader.spark.sources.formats.csv_files import RECORD
 from loader.spark.sources.formats.text_lines import first_lines, text_lines, wrong_encoding
 from loader.spark.sources.opened import (
@@ -174,7 +175,7 @@ def _delivered_paths(delivered: Delivered, paths: tuple[str, ...]) -> tuple[str,
             for objects, name in outer.values()
         )
     )
-    counts = dict(zip(usual, totals.first(), strict=True))
+    counts = dict(zip(usual, row_of(totals.first()), strict=True))
     return tuple(path for path in paths if counts.get(path, 1))
 
 
@@ -217,7 +218,7 @@ def _read_lines(delivered: Delivered, wanted: tuple[str, ...]) -> _Lines:
     # Most lines have the same set of keys, so sets are collected.
     keys = F.array_sort(F.array_distinct(F.json_object_keys(line)))
     summary = (
-        lines.where(line != "")
+        row_of(lines.where(line != "")
         .agg(
             F.count(F.lit(1)).alias("lines"),
             F.count_if(is_malformed).alias("malformed"),
@@ -226,7 +227,7 @@ def _read_lines(delivered: Delivered, wanted: tuple[str, ...]) -> _Lines:
             F.collect_set(F.when(~is_malformed, keys)).alias("key_sets"),
             F.collect_set(F.when(is_malformed, keys)).alias("malformed_key_sets"),
         )
-        .first()
+        .first())
     )
     if summary["undecoded"] and (summary["undecoded"] == summary["lines"] or summary["other_rows"]):
         places = first_lines(delivered.spark, delivered.files, is_undecoded(value) & (line != ""))

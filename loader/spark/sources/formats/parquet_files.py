@@ -41,13 +41,14 @@ class ParquetFormat(TypedFormat):
         with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
             footers = list(pool.map(lambda file: _footer(delivered, file), delivered.files))
         broken = next((footer for footer in footers if isinstance(footer, Refusal)), None)
-        if broken is not None or all(footer.read_by_spark for footer in footers):
+        whole = [footer for footer in footers if not isinstance(footer, Refusal)]
+        if broken is not None or all(footer.read_by_spark for footer in whole):
             try:
                 return super().layout(delivered, contract)
             except Refusal:
                 if broken is not None:
                     raise
-        return self._read_by_tasks(dict(zip(delivered.files, footers, strict=True)), contract)
+        return self._read_by_tasks(dict(zip(delivered.files, whole, strict=True)), contract)
 
     def rows(self, opened: Opened, group: Group) -> Rows:
         return _rows_of_tasks(opened, group) if group.by_tasks else super().rows(opened, group)

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from elevata.core.words import counted
 from loader.domain.refusals import Refusal
+from loader.spark.pyspark_types import jvm_of
 from loader.spark.sources.files import (
     JAVA_ERRORS,
     DeliveredFile,
@@ -37,7 +38,7 @@ def check_line_lengths(spark: SparkSession, file: DeliveredFile, encoding: str) 
     parser = _line_parser(spark, "\n" if b"\n" in beginning(spark, file, 1 << 20) else "\r")
     try:
         with content_of(spark, file) as stream:
-            parser.parse(spark._jvm.com.univocity.parsers.common.ArgumentUtils.newReader(stream, encoding))
+            parser.parse(jvm_of(spark).com.univocity.parsers.common.ArgumentUtils.newReader(stream, encoding))
     except JAVA_ERRORS as error:
         failure = getattr(error, "java_exception", None)
         if failure is None or "exceeds the maximum number of characters" not in str(failure.getMessage()):
@@ -54,7 +55,7 @@ def check_line_lengths(spark: SparkSession, file: DeliveredFile, encoding: str) 
 
 def _line_parser(spark: SparkSession, separator: str) -> Any:
     """Return a parser that reads lines one by one and keeps none; a longer one than LONGEST_LINE is an error."""
-    parsers = spark._jvm.com.univocity.parsers
+    parsers = jvm_of(spark).com.univocity.parsers
     settings = parsers.csv.CsvParserSettings()
     style = settings.getFormat()
     style.setLineSeparator(separator)
@@ -86,7 +87,7 @@ def first_lines(
         numbered = text_lines(spark, files).select(
             "value", F.col("_metadata.file_path").alias("file"), F.monotonically_increasing_id().alias("order")
         )
-        starts = dict(numbered.groupBy("file").agg(F.min("order")).collect())
+        starts: dict[str, int] = dict(map(tuple, numbered.groupBy("file").agg(F.min("order")).collect()))
         text = F.left(F.make_valid_utf8("value"), F.lit(_SAMPLE_LENGTH))
         rows = numbered.where(wrong).orderBy("file", "order").select("file", "order", text).limit(SAMPLES).collect()
     places = [(shown(from_uri(file)), order - starts[file] + 1, text) for file, order, text in rows]

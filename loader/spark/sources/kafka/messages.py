@@ -15,6 +15,7 @@ from elevata.core.words import counted
 from loader.domain.manifest.sources import SourceSpec
 from loader.domain.refusals import Refusal
 from loader.domain.sources.kafka import OFFSETS_PER_MILLISECOND, OPERATIONS, TRUNCATE, TopicOptions
+from loader.spark.pyspark_types import row_of
 from loader.spark.sources.formats.csv_files import RECORD
 from loader.spark.sources.formats.json_lines import (
     LONE_SURROGATE,
@@ -124,7 +125,9 @@ def checked_layout(messages: DataFrame, source: SourceSpec, options: TopicOption
     parsed = parsed.withColumn("keys", F.when(~is_malformed, F.col("keys")))
     is_present = F.col("value").isNotNull()
     wanted = tuple(column.name for column in source.columns)
-    checks = {code: (is_present & wrong, *others) for code, (wrong, *others) in _checks(options, wanted).items()}
+    checks = {
+        code: (is_present & wrong, message, hint) for code, (wrong, message, hint) in _checks(options, wanted).items()
+    }
     counts = {"without a value": ~is_present, "rows": is_present & ~is_malformed}
     if options.is_debezium:  # a tombstone only follows a delete
         counts = {"of a truncated table": F.col("op") == TRUNCATE, "rows": F.col("op").isin("c", "r", "u")}
@@ -139,11 +142,14 @@ def checked_layout(messages: DataFrame, source: SourceSpec, options: TopicOption
         *(F.max(name).alias(name) for name in ("newest_read", "documents")),
         F.min("oldest_change").alias("oldest_change"),
     ]
-    summary = per_keys.agg(
-        F.collect_set(F.array_sort(F.array_distinct("keys"))).alias("key_sets"),
-        *(F.coalesce(F.sum(quote_identifier(name)), F.lit(0)).alias(name) for name in (*checks, *counts, "malformed")),
-        *((F.flatten(F.collect_set("shapes")).alias("shapes"), *extremes) if options.is_debezium else ()),
-    ).first()
+    totals = (*checks, *counts, "malformed")
+    summary = row_of(
+        per_keys.agg(
+            F.collect_set(F.array_sort(F.array_distinct("keys"))).alias("key_sets"),
+            *(F.coalesce(F.sum(quote_identifier(name)), F.lit(0)).alias(name) for name in totals),
+            *((F.flatten(F.collect_set("shapes")).alias("shapes"), *extremes) if options.is_debezium else ()),
+        ).first()
+    )
     for code, (wrong, message, hint) in checks.items():
         if summary[code]:
             raise _bad_message(code, source, parsed.where(wrong), summary[code], message, hint)

@@ -116,7 +116,8 @@ class OpenedTopic(Opened):
         return [F.col("partition"), F.col("offset")]
 
     def own_place(self, values: Sequence, text: str) -> Place:
-        return place_of(self.location, *values, text)
+        partition, offset = values
+        return place_of(self.location, partition, offset, text)
 
     def own_provenance(self) -> tuple[Column, Column]:
         """Return the topic and partition of each message, and its offset."""
