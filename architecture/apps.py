@@ -8,7 +8,7 @@ class ArchitectureConfig(AppConfig):
         from architecture.selectors import applied_names, authors, environments, health, search, subjects
         from architecture.services import change_policy, proof
         from architecture.services.health import follow_changes
-        from elevata.accounts.permissions import ENVIRONMENT_NAMES
+        from elevata.accounts.places import ENVIRONMENT_NAMES
         from elevata.audit.services.retention import NEEDED_ENTRIES
         from elevata.audit.services.verification import COMPARISONS
         from elevata.web.search import KINDS

@@ -7,11 +7,13 @@ from typing import Any
 from django.conf import settings
 
 from architecture.domain.operations import operation_of
-from architecture.domain.workflow import Refused
+from architecture.domain.refusals import Refused
 from architecture.models import ChangeReport, Environment, Execution
+from elevata.accounts.actors import acting_as, current_actor
 from elevata.accounts.models import ServiceAccount
-from elevata.accounts.permissions import Where, acting_as, current_actor, is_service_account, may, must_write, roles_of
-from elevata.accounts.roles import USERS_ONLY, Permission, Place, needed_role
+from elevata.accounts.permissions import Where, is_service_account, may, may_somewhere, must_write, roles_of
+from elevata.accounts.places import Place
+from elevata.accounts.roles import USERS_ONLY, Permission, needed_role
 from metadata.permissions import place_of_schemas
 
 # Users with a part in the workflow may create reports; read-only users may not.
@@ -78,9 +80,6 @@ def refuse_elsewhere(environment: Environment, subject: str) -> None:
         raise Refused("OTHER_ENVIRONMENT", f"{subject} belongs to environment {environment.name}")
 
 
-# Places of workflow actions, for roles that are granted for an environment, a layer or a schema.
-
-
 def place_of_environment(environment: Environment) -> Place:
     return Place(environment=environment.name)
 
@@ -100,3 +99,8 @@ def place_of_execution(execution: Execution) -> Callable[[], Place]:
     if execution.report is not None:
         return place_of_report(execution.report)
     return lambda: place_of_environment(execution.environment)
+
+
+def may_build(user: Any) -> bool:
+    """Return True if the user may create reports: with permission to edit, approve or execute."""
+    return any(may_somewhere(user, permission) for permission in BUILDERS)

@@ -28,7 +28,7 @@ from bench.report import write_result
 from elevata.bootstrap.places import ROOT, SPARK_JARS, relative
 from loader.domain.manifest.loads import LoadManifest
 from loader.domain.models import model_load
-from loader.spark.queries.model_queries import read_model
+from loader.spark.historization.model_queries import read_model
 from loader.spark.session import dataset_session
 from loader.spark.tables import table_files
 from loader.spark.tables.commits import commit, open_files

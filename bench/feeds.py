@@ -19,7 +19,7 @@ from bench.report import write_result
 from elevata.bootstrap.places import ROOT, SPARK_JARS, relative
 from loader.domain.manifest.loads import LoadManifest
 from loader.spark.session import dataset_session
-from loader.spark.sources.deliveries import Feed
+from loader.spark.sources.feeds import Feed
 
 OUTPUT = ROOT / "bench" / "feeds_results.json"
 WANTED_SECONDS = 5.0

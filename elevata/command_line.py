@@ -40,7 +40,7 @@ def _run_django_command() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "elevata.settings")
     from django.core.management import execute_from_command_line
 
-    from elevata.core.processes import collect_less
+    from elevata.core.garbage_collection import collect_less
 
     collect_less()
     execute_from_command_line(sys.argv)

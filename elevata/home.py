@@ -1,20 +1,12 @@
 """Home page, page frame, health, errors and deleted objects."""
 
 import hashlib
-import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
-from functools import cached_property
-from typing import Any, ClassVar
-from urllib.parse import urlencode
-from uuid import UUID
+from typing import Any
 
-from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.contrib.auth.decorators import login_not_required
-from django.core.exceptions import RequestDataTooBig
-from django.db import DatabaseError, InterfaceError, OperationalError
 from django.db.models import Exists, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -25,223 +17,22 @@ from django.views.decorators.http import require_safe
 
 from architecture.domain.workflow import YES
 from architecture.models import Approval, ChangeReport
-from architecture.selectors.environments import reports
-from architecture.selectors.inbox import Tasks, tasks_of
-from architecture.services.states import current_environment
+from architecture.selectors.reports import reports
+from architecture.services.environments import current_environment
 from elevata.accounts.permissions import may_somewhere
 from elevata.accounts.roles import Permission
-from elevata.audit.models import ChangeLogEntry
-from elevata.audit.selectors import entries
-from elevata.core.installation import user_command
 from elevata.jobs.registry import live_workers
 from elevata.lists.selectors import favourite_rows, favourites_of
-from elevata.web import middleware
-from elevata.web.middleware import body_too_big
 from loader.domain.run_states import LOAD
 from loader.models import DatasetRun, SavedQuery
 from loader.selectors import charts
 from loader.selectors.loads import drift_glance, leases_in_force, warehouse
 from loader.selectors.reads import saved_queries
-from loader.selectors.runs import (
-    active_executions,
-    active_runs,
-    failing_schedules,
-    newest_runs,
-    schedules,
-    troubles,
-    with_totals,
-)
+from loader.selectors.runs import active_executions, active_runs, newest_runs, troubles, with_totals
+from loader.selectors.schedules import failing_schedules, schedules
 from metadata.models import SourceDataset, System, TargetDataset
 from metadata.selectors.columns import layer_counts
 from metadata.selectors.datasets import source_datasets, systems, target_datasets
-
-# Context of the frame around every page. Its values are computed when a template uses them, so fragments cost nothing.
-
-
-@dataclass(frozen=True)
-class NavItem:
-    """Navigation item of a main page. ``active``: the address is this page or below it; ``here``: exactly this page."""
-
-    label: str
-    url: str
-    icon: str
-    active: bool
-    here: bool
-
-
-@dataclass(frozen=True)
-class WorkerState:
-    """State of the workers, with a sentence for users."""
-
-    alive: bool
-    text: str
-
-
-# Main pages: label, route, icon, and prefixes of further addresses below the page.
-_PAGES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
-    ("Home", "home", "home", ()),
-    ("Datasets", "dataset_list", "database", ()),
-    ("Sources", "source_list", "plug", ("/systems/", "/add-source/")),
-    ("SQL", "sql_page", "sql", ()),
-    ("Load runs", "run_list", "player-play", ("/schedules/", "/leases/")),
-    (
-        "Changes",
-        "report_list",
-        "git-compare",
-        ("/executions/", "/drift/", "/policies/", "/changes/", "/refreshes/", "/records/", "/health/"),
-    ),
-)
-
-
-class Shell:
-    """Frame of a page: navigation, worker state, environment, and the user's number of pending requests."""
-
-    environment = settings.ENVIRONMENT
-
-    def __init__(self, path: str, user: Any = None):
-        self._path = path
-        self._user = user
-
-    @cached_property
-    def nav(self) -> list[NavItem]:
-        items = []
-        for label, name, icon, also in _PAGES:
-            url = reverse(name)
-            is_current = self._path == url
-            below = self._path.startswith((url, *also)) if url != "/" else False
-            items.append(NavItem(label, url, icon, is_current or below, is_current))
-        return items
-
-    @cached_property
-    def worker(self) -> WorkerState:
-        """Return the state of the workers; queried once for a page."""
-        names = [worker.name for worker in live_workers()]
-        if not names:
-            return WorkerState(False, f"No worker is running. Start one with: {user_command('serve')}")
-        return WorkerState(True, f"Answering: {', '.join(names)}")
-
-    @cached_property
-    def waiting(self) -> int:
-        """Return the number of requests that wait for the signed-in user."""
-        return self._tasks.count
-
-    @property
-    def waiting_page(self) -> str:
-        """Return the page of the report that waits for the user, or the inbox if it is not the only request."""
-        report_id = self._tasks.report_id
-        return reverse("report_page", args=[report_id]) if report_id else reverse("inbox")
-
-    @cached_property
-    def _tasks(self) -> Tasks:
-        return tasks_of(self._user)
-
-
-class Can:
-    """Permissions that the signed-in user has anywhere, for templates: ``can.change_metadata``."""
-
-    _BY_NAME: ClassVar[dict[str, Permission]] = {permission.rpartition(".")[2]: permission for permission in Permission}
-
-    def __init__(self, user: Any):
-        self._user = user
-
-    def __getattr__(self, name: str) -> bool:
-        if name not in self._BY_NAME:
-            raise AttributeError(name)
-        return may_somewhere(self._user, self._BY_NAME[name])
-
-
-def shell(request: HttpRequest) -> dict[str, Any]:
-    """Return ``shell`` and ``can`` for the context of all templates."""
-    user = getattr(request, "user", None)
-    return {"shell": Shell(request.path, user), "can": Can(user)}
-
-
-# Deleted objects are found in the change log by the address that they had.
-
-
-DELETED = ChangeLogEntry.Action.DELETED
-# Kinds of objects that have pages, with the list of existing objects: its route and its label.
-_LISTS = {
-    "dataset": ("dataset_list", "All datasets"),
-    "column": ("dataset_list", "All datasets"),
-    "source_dataset": ("source_list", "All sources"),
-    "source_column": ("source_list", "All sources"),
-    "schedule": ("schedule_list", "All schedules"),
-    "schema": ("schema_list", "All schemas"),
-    "system": ("source_list", "All sources"),
-}
-
-
-@dataclass(frozen=True)
-class Gone:
-    """Deleted object. ``went_with`` names the dataset with which it was deleted.
-
-    ``log``, ``part_of`` and ``others`` are addresses of the change log, of its dataset and of the list of its kind.
-    """
-
-    kind: str
-    name: str
-    by: str
-    at: datetime
-    reason: str
-    went_with: str
-    log: str
-    part_of: str
-    others: str
-    others_called: str
-
-
-def what_is_gone(request: HttpRequest) -> Gone | None:
-    """Return the deleted object that had the request's address; None for users who are not signed in."""
-    match = request.resolver_match
-    keys = [str(match.kwargs[name]) for name in ("key", "name") if name in match.kwargs] if match else []
-    try:
-        if not keys or not request.user.is_authenticated:
-            return None
-        return _deleted_object(keys)
-    except DatabaseError:
-        # The page "Not found" is shown without the deleted object.
-        return None
-
-
-def _deleted_object(keys: Iterable[str]) -> Gone | None:
-    last = entries().filter(subject_kind__in=_LISTS, subject_key__in=list(keys)).first()
-    if last is None:
-        return None
-    deletion = last if last.action == DELETED else _deletion_of(last.dataset_key)
-    if deletion is None:
-        return None
-    others, called = _LISTS[last.subject_kind]
-    return Gone(
-        kind=last.subject_kind,
-        name=last.subject_name,
-        by=deletion.actor,
-        at=deletion.at,
-        reason=deletion.reason,
-        went_with=deletion.subject_name if deletion is not last else "",
-        log=f"{reverse('change_list')}?{urlencode({'q': deletion.subject_name})}",
-        part_of=_page_of(last.dataset_key),
-        others=reverse(others),
-        others_called=called,
-    )
-
-
-def _deletion_of(dataset_key: UUID | None) -> ChangeLogEntry | None:
-    """Return the entry of a dataset's deletion, if it is the dataset's newest entry."""
-    kinds = ("dataset", "source_dataset")
-    last = entries().filter(subject_kind__in=kinds, subject_key=str(dataset_key)).first()
-    return last if last is not None and last.action == DELETED else None
-
-
-def _page_of(dataset_key: UUID | None) -> str:
-    if dataset_key is None:
-        return ""
-    if TargetDataset.objects.filter(key=dataset_key).exists():
-        return reverse("dataset_page", args=[dataset_key])
-    if SourceDataset.objects.filter(key=dataset_key).exists():
-        return reverse("source_page", args=[dataset_key])
-    return ""
-
 
 LATEST, COMING, DRAWN, FAVOURITES = 8, 5, 25, 12
 
@@ -386,37 +177,3 @@ def _active_work(request: HttpRequest) -> dict[str, Any]:
 def healthz(request: HttpRequest) -> HttpResponse:
     """Return 200 if the web process runs, without a check of database or worker."""
     return HttpResponse("ok\n", content_type="text/plain")
-
-
-# --- errors ----------------------------------------------------------------------------------
-
-
-def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    if isinstance(exception, RequestDataTooBig):
-        return body_too_big(request, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
-    return middleware.answer(
-        request, status=400, title="Bad request", detail="The request could not be understood.", code="bad_request"
-    )
-
-
-def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Return 403 with the account, the missing permission and the contact."""
-    message, more = str(exception), {"account": request.user.get_username(), "contact": settings.CONTACT}
-    return middleware.answer(
-        request, status=403, title="Not allowed", detail=message, code="permission_denied", more=more
-    )
-
-
-def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Return 404; of a deleted object with its name, the user who deleted it, and the time."""
-    message = "There is nothing at this address."
-    more = {"gone": what_is_gone(request)}
-    return middleware.answer(request, status=404, title="Not found", detail=message, code="not_found", more=more)
-
-
-def server_error(request: HttpRequest) -> HttpResponse:
-    """Return 500, or 503 if the control database does not respond."""
-    error = sys.exc_info()[1]
-    if isinstance(error, OperationalError | InterfaceError):
-        return middleware.database_down(request, error)
-    return middleware.answer(request, status=500, title="Server error", detail="", code="server_error")

@@ -14,7 +14,7 @@ import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
 from elevata.accounts.single_sign_on_provider import provider_of_environment
-from elevata.audit.domain import SHORTEST
+from elevata.audit.signatures import SHORTEST
 from elevata.bootstrap import java
 from elevata.core import data_folder
 from elevata.core.errors import MetadataError
@@ -22,7 +22,8 @@ from elevata.core.installation import IS_INSTALLED, PROJECT_DIR
 from elevata.notifications import mail
 from elevata.ops.logging import logging_settings
 from loader.domain.catalogs.catalog_setting import EMBEDDED, is_catalog, is_prefix
-from metadata.domain.sources.locations import Roots, listed_secrets, split_roots
+from metadata.domain.sources.database_locations import listed_secrets
+from metadata.domain.sources.locations import Roots, split_roots
 
 BASE_DIR = PROJECT_DIR
 DATA_DIR = data_folder.data_dir()
@@ -131,7 +132,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "elevata.web.middleware.CacheControlMiddleware",
-    "elevata.web.middleware.LimitsMiddleware",
+    "elevata.web.request_limits.LimitsMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -160,7 +161,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "elevata.home.shell",
+                "elevata.page_frame.shell",
             ],
         },
     },
@@ -183,7 +184,7 @@ DATABASES: dict[str, Any] = {
 }
 if DATABASES["default"]["ENGINE"].endswith("postgresql"):
     # Pages run many small queries: JIT compilation takes PostgreSQL longer than answering. Names whose parts are as
-    # similar to a text as the threshold are found for it (elevata.core.database.Resembles).
+    # similar to a text as the threshold are found for it (elevata.core.lookups.Resembles).
     _options = "-c jit=off -c pg_trgm.word_similarity_threshold=0.4"
     DATABASES["default"].setdefault("OPTIONS", {}).setdefault("options", _options)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -203,7 +204,7 @@ AUTHENTICATION_BACKENDS = [
     # Counts and limits wrong passwords.
     "axes.backends.AxesStandaloneBackend",
     "elevata.accounts.sign_in.AccountBackend",
-    *(["elevata.accounts.sign_in.ProviderBackend"] if SINGLE_SIGN_ON is not None else []),
+    *(["elevata.accounts.openid_connect.ProviderBackend"] if SINGLE_SIGN_ON is not None else []),
 ]
 # The header in which a proxy passes the client's address, and the number of trusted proxies; none is trusted by
 # default, because any client can send one.

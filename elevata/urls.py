@@ -12,9 +12,11 @@ from architecture.api.health import HealthViewSet
 from architecture.api.refreshes import DriftViewSet, RefreshViewSet
 from architecture.api.views import DryRunViewSet, ExecutionViewSet, RecordViewSet, ReportViewSet
 from elevata import home
+from elevata.accounts import user_administration
 from elevata.accounts import views as account_views
-from elevata.accounts.permissions import without_role
-from elevata.accounts.sign_in import SignIn, SingleSignOn, SingleSignOnCallback
+from elevata.accounts.openid_connect import SingleSignOn, SingleSignOnCallback
+from elevata.accounts.sign_in import SignIn
+from elevata.accounts.view_permissions import without_role
 from elevata.api import description
 from elevata.api.resources import JsonOnly, Reads
 from elevata.api.search import SearchViewSet
@@ -23,7 +25,7 @@ from elevata.lists.api import FavouriteViewSet, SavedFilterViewSet
 from elevata.notifications.api import DeliveryViewSet, NoticeViewSet, WebhookViewSet
 from elevata.ops import monitoring
 from elevata.web.search_page import SearchPage
-from loader.api.load_runs import LoadRunViewSet, MaintenanceRecordViewSet, ScheduleViewSet
+from loader.api.load_runs import LoadRunViewSet, MaintenanceRecordViewSet
 from loader.api.maintenance import (
     AcceptViewSet,
     BatchViewSet,
@@ -37,12 +39,14 @@ from loader.api.metadata import MetadataViewSet, SourceDatasetViewSet, SystemVie
 from loader.api.quality import CheckResultViewSet
 from loader.api.queries import QueryViewSet
 from loader.api.reads import ReadViewSet
+from loader.api.schedules import ScheduleViewSet
 from loader.api.source_proposals import ProposalViewSet, SourceCheckViewSet
 from metadata.api.access import OwnAccessViewSet, UserViewSet
 from metadata.api.changes import ChangeLogViewSet
 from metadata.api.exposures import ExposureViewSet
-from metadata.api.lineage import ColumnViewSet, DatasetViewSet, ReferenceViewSet
+from metadata.api.lineage import ColumnViewSet, DatasetViewSet
 from metadata.api.quality import QualityCheckViewSet
+from metadata.api.references import ReferenceViewSet
 from metadata.api.sensitive_columns import SensitiveColumnViewSet, SensitiveSourceColumnViewSet
 from metadata.api.views import SchemaViewSet, SourceColumnViewSet
 
@@ -119,9 +123,9 @@ urlpatterns = [
     path("sign-out/", without_role(LogoutView.as_view()), name="sign_out"),
     path("me/", account_views.Me.as_view(), name="me"),
     path("me/password/", account_views.OwnPassword.as_view(), name="own_password"),
-    path("users/", account_views.UserList.as_view(), name="user_list"),
-    path("users/<str:name>/", account_views.UserPage.as_view(), name="user_page"),
-    path("new-user/", account_views.UserCreate.as_view(), name="user_new"),
+    path("users/", user_administration.UserList.as_view(), name="user_list"),
+    path("users/<str:name>/", user_administration.UserPage.as_view(), name="user_page"),
+    path("new-user/", user_administration.UserCreate.as_view(), name="user_new"),
     path("search/", SearchPage.as_view(), name="search"),
     path("healthz", home.healthz, name="healthz"),
     path("readyz", monitoring.readyz, name="readyz"),
@@ -137,7 +141,7 @@ urlpatterns = [
     path("", include("loader.urls")),
 ]
 
-handler400 = "elevata.home.bad_request"
-handler403 = "elevata.home.forbidden"
-handler404 = "elevata.home.not_found"
-handler500 = "elevata.home.server_error"
+handler400 = "elevata.error_pages.bad_request"
+handler403 = "elevata.error_pages.forbidden"
+handler404 = "elevata.error_pages.not_found"
+handler500 = "elevata.error_pages.server_error"

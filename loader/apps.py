@@ -13,7 +13,7 @@ class LoaderConfig(AppConfig):
     def ready(self) -> None:
         from architecture.selectors.health import CHECKS
         from architecture.services.refreshes import LOCAL_WORKER
-        from architecture.services.undo import WRITING_RUNS
+        from architecture.services.undo_options import WRITING_RUNS
         from elevata.audit.services.row_seals import SEALED_MODELS
         from elevata.jobs.registry import HANDLERS
         from elevata.notifications.deliveries import OPENLINEAGE_EVENTS
@@ -21,7 +21,7 @@ class LoaderConfig(AppConfig):
         from elevata.web.subjects import FINDERS, Finder
         from loader import jobs, search
         from loader.selectors.reads import saved_query_subject
-        from loader.selectors.runs import schedule_subject
+        from loader.selectors.schedules import schedule_subject
         from loader.selectors.source_state import held_marks
         from loader.services.loads.applied_runs import runs_that_wrote
         from loader.services.schedule_overlaps import overlapping_schedules

@@ -5,13 +5,14 @@ from architecture.services.executions import end_lost_execution, log_failed_wake
 from elevata.jobs import states
 from elevata.jobs.registry import ASIDE, READS, Handler
 from loader.models import LoadRun
-from loader.services.executions import perform_dry_run, perform_execution
+from loader.services.dry_runs import perform_dry_run
+from loader.services.executions import perform_execution
 from loader.services.loads import load_runs
 from loader.services.loads.load_work import perform_load_run
 from loader.services.publication import PUBLISH
 from loader.services.reads.attempts import perform_read, perform_refresh
 from loader.services.reads.read_requests import KINDS, SOURCE_CHECK, is_of_user
-from loader.services.sources.checks import perform_check
+from loader.services.sources.check_requests import perform_check
 
 # Dry runs and executions run before loads, because users wait for them.
 HANDLERS = (

@@ -1,12 +1,10 @@
-"""OpenLineage events of load runs and of lineage: jobs, datasets, columns and results of quality checks.
+"""OpenLineage events of load runs: jobs, datasets, columns and results of quality checks.
 
 A load run is a run, and each dataset that it loaded is a run of its own with the load run as parent. Views are jobs
 without runs. Results of quality checks are in a further run that reads the dataset, because OpenLineage has them on
 inputs. The events contain names and counts, no values of rows, and describe the metadata as it is when they are sent.
-An exported lineage of columns has a job without runs for each dataset.
 """
 
-import json
 import uuid
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -44,11 +42,9 @@ from loader.domain.quality.results import PROBLEMS
 from loader.domain.queries.masking import without_any_value
 from loader.models import CheckResult, DatasetRun, LoadRun
 from loader.selectors.readable_results import readable_results
-from metadata.domain import column_lineage as lineages
-from metadata.domain.column_lineage import ColumnLineage, ColumnNode
 from metadata.models import ColumnInput, DatasetInput, SourceDataset, TargetColumn, TargetDataset
 
-_PRODUCT = "elevata"
+PRODUCT = "elevata"
 # Characters of a scope in the name of a job.
 _LONGEST_SCOPE = 2000
 _STATES = {
@@ -66,17 +62,17 @@ def events_of(event: Event) -> Iterator[bytes]:
     A test event is an event of the state OTHER. There are none of a load run that was removed or started again
     meanwhile: its next end has an event of its own.
     """
-    set_producer(settings.PUBLIC_URL or f"urn:{_PRODUCT}")
+    set_producer(settings.PUBLIC_URL or f"urn:{PRODUCT}")
     if event.kind == Kind.WEBHOOK_TEST:
-        job, test = Job(_PRODUCT, "test"), Run(str(event.event_id))
-        yield _as_json(RunEvent(eventTime=event.at.isoformat(), run=test, job=job, eventType=RunState.OTHER))
+        job, test = Job(PRODUCT, "test"), Run(str(event.event_id))
+        yield event_json(RunEvent(eventTime=event.at.isoformat(), run=test, job=job, eventType=RunState.OTHER))
         return
     run = LoadRun.objects.select_related("environment").filter(run_id=event.subject_key).first()
     if run is not None and run.status in _STATES and run.attempt == event.facts.get("attempt"):
-        yield from map(_as_json, _Events(run).all())
+        yield from map(event_json, _Events(run).all())
 
 
-def _as_json(event: BaseEvent) -> bytes:
+def event_json(event: BaseEvent) -> bytes:
     return Serde.to_json(event).encode()
 
 
@@ -126,7 +122,7 @@ class _Events:
         self.results: dict[uuid.UUID, list[CheckResult]] = {}
         for result in readable_results(run.check_results.order_by("pk"), None):
             self.results.setdefault(result.dataset_key, []).append(result)
-        self.namespace = f"{_PRODUCT}.{run.environment.name}"
+        self.namespace = f"{PRODUCT}.{run.environment.name}"
         self.job = Job(self.namespace, f"{run.kind}.{(run.scope.get('name') or 'all')[:_LONGEST_SCOPE]}")
         self.run_uuid = self._uuid("run")
         self.views: set[int] = set()
@@ -220,7 +216,7 @@ class _Events:
         return (at or self.run.requested_at).isoformat()
 
     def _name_of(self, dataset: SourceDataset | TargetDataset) -> tuple[str, str]:
-        return (self.namespace, str(dataset)) if isinstance(dataset, TargetDataset) else _name_of_source(dataset)
+        return (self.namespace, str(dataset)) if isinstance(dataset, TargetDataset) else name_of_source(dataset)
 
     def _output(self, dataset: TargetDataset, row: DatasetRun | None = None) -> OutputDataset:
         """Return a dataset with its facets, and with version and rows of the run that wrote it, if given."""
@@ -255,64 +251,13 @@ class _Events:
         return fields
 
 
-def _name_of_source(dataset: SourceDataset) -> tuple[str, str]:
+def name_of_source(dataset: SourceDataset) -> tuple[str, str]:
     """Return namespace and name of a source; the namespace is the location of its system, if any."""
     system = dataset.system
-    return system.location or f"{_PRODUCT}.{system.short_name}", dataset.location
+    return system.location or f"{PRODUCT}.{system.short_name}", dataset.location
 
 
 def _error(error: dict | None) -> dict[str, error_message_run.ErrorMessageRunFacet]:
     if not error:
         return {}
     return {"errorMessage": error_message_run.ErrorMessageRunFacet(without_any_value(error), "PYTHON")}
-
-
-# Lineage of columns, without runs.
-
-
-def lineage_events(lineage: ColumnLineage, *, environment: str, at: datetime) -> list[dict]:
-    """Return a job for each target dataset of a lineage, with the columns of the lineage and the columns they read."""
-    set_producer(settings.PUBLIC_URL or f"urn:{_PRODUCT}")
-    namespace = f"{_PRODUCT}.{environment}"
-    columns: dict[str, list[ColumnNode]] = {}
-    for node in lineage.nodes:
-        columns.setdefault(node.dataset_id, []).append(node)
-    names = {dataset: (namespace, group[0].dataset) for dataset, group in columns.items()}
-    keys = {group[0].dataset_key: dataset for dataset, group in columns.items() if group[0].kind == lineages.SOURCE}
-    for source in SourceDataset.objects.filter(key__among=list(keys)).select_related("system"):
-        names[keys[str(source.key)]] = _name_of_source(source)
-    jobs = (group for group in columns.values() if group[0].kind != lineages.SOURCE)
-    return [json.loads(_as_json(_job_of(group, lineage, names, at))) for group in jobs]
-
-
-def _job_of(
-    columns: list[ColumnNode], lineage: ColumnLineage, names: dict[str, tuple[str, str]], at: datetime
-) -> JobEvent:
-    reads = {node.id: lineage.reads.get(node.id, []) for node in columns}
-    inputs = dict.fromkeys(names[each.dataset_id] for read in reads.values() for each in read)
-    fields = {
-        node.name: column_lineage_dataset.Fields([_field_of(each, node, names) for each in reads[node.id]])
-        for node in columns
-        if reads[node.id]
-    }
-    facets = {
-        "schema": schema_dataset.SchemaDatasetFacet(
-            [schema_dataset.SchemaDatasetFacetFields(node.name, node.type) for node in columns]
-        ),
-        "columnLineage": column_lineage_dataset.ColumnLineageDatasetFacet(fields),
-    }
-    own = names[columns[0].dataset_id]
-    return JobEvent(
-        eventTime=at.isoformat(),
-        job=Job(*own),
-        inputs=[InputDataset(*name) for name in inputs],
-        outputs=[OutputDataset(*own, facets=facets)],
-    )
-
-
-def _field_of(
-    read: ColumnNode, node: ColumnNode, names: dict[str, tuple[str, str]]
-) -> column_lineage_dataset.InputField:
-    kind = "TRANSFORMATION" if node.expression else "IDENTITY"
-    made = column_lineage_dataset.Transformation("DIRECT", kind, node.expression or None)
-    return column_lineage_dataset.InputField(*names[read.dataset_id], read.name, transformations=[made])

@@ -9,7 +9,7 @@ import threading
 from celery import shared_task, signals
 
 from loader.domain.refusals import Refusal
-from loader.services import schedules
+from loader.services import cleanup, schedule_runs
 from loader.services.runner.spark_settings import own_settings
 from loader.services.runner.worker import Workplace
 
@@ -38,9 +38,9 @@ def sweep() -> None:
 
     The checks come last, since each may take seconds.
     """
-    schedules.start_due()
-    schedules.sweep()
-    schedules.check_waiting()
+    schedule_runs.start_due()
+    cleanup.sweep()
+    schedule_runs.check_waiting()
 
 
 @signals.worker_init.connect

@@ -3,9 +3,9 @@
 from django.urls import path, register_converter
 
 from loader.filtersets import RunIdConverter
-from loader.views.datasets import datasets, history, policies, quality
+from loader.views.datasets import datasets, history, policies, quality, reads
 from loader.views.queries import model_trials, queries
-from loader.views.runs import load_runs, maintenance_runs, schedules, selected_datasets
+from loader.views.runs import leases, load_runs, maintenance_runs, schedules
 from loader.views.sources import (
     add_source,
     imports,
@@ -52,7 +52,7 @@ urlpatterns = [
     path("sources/<uuid:key>/edit/", systems.SourceEdit.as_view(), name="source_edit"),
     path("datasets/", datasets.DatasetList.as_view(), name="dataset_list"),
     path("import-metadata/", metadata_import.MetadataImport.as_view(), name="metadata_import"),
-    path("datasets/selected/load/", selected_datasets.DatasetsLoad.as_view(), name="datasets_load"),
+    path("datasets/selected/load/", load_runs.DatasetsLoad.as_view(), name="datasets_load"),
     path("lineage/columns.openlineage.json", datasets.column_lineage_events, name="column_lineage_events"),
     path("datasets/<uuid:key>/sql/", datasets.DatasetSql.as_view(), name="dataset_sql"),
     path("datasets/<uuid:key>/policy/", policies.DatasetPolicy.as_view(), name="dataset_policy"),
@@ -77,8 +77,8 @@ urlpatterns = [
     path("datasets/<uuid:key>/history/<str:entity_key>/", history.DatasetVersions.as_view(), name="dataset_versions"),
     path("datasets/<uuid:key>/descendants/", datasets.DatasetDescendants.as_view(), name="dataset_descendants"),
     path("datasets/<uuid:key>/compare/", history.DatasetCompare.as_view(), name="dataset_compare"),
-    path("datasets/<uuid:key>/reads/", history.start_read, name="start_read"),
-    path("reads/<int:pk>/", history.read_part, name="read_part"),
+    path("datasets/<uuid:key>/reads/", reads.start_read, name="start_read"),
+    path("reads/<int:pk>/", reads.read_part, name="read_part"),
     path("reads/<int:pk>/rows.csv", datasets.read_file, name="read_file"),
     path("models/try/", model_trials.trial_page, name="trial_page"),
     path("models/try/run/", model_trials.trial_run, name="trial_run"),
@@ -110,6 +110,6 @@ urlpatterns = [
     path("schedules/<uuid:key>/edit/", schedules.ScheduleEdit.as_view(), name="schedule_edit"),
     path("schedules/<uuid:key>/delete/", schedules.ScheduleDelete.as_view(), name="schedule_delete"),
     path("schedules/<uuid:key>/run/", schedules.ScheduleRun.as_view(), name="schedule_run"),
-    path("leases/", load_runs.LeaseList.as_view(), name="lease_list"),
-    path("leases/<int:pk>/break/", load_runs.LeaseBreak.as_view(), name="lease_break"),
+    path("leases/", leases.LeaseList.as_view(), name="lease_list"),
+    path("leases/<int:pk>/break/", leases.LeaseBreak.as_view(), name="lease_break"),
 ]

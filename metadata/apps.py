@@ -1,7 +1,7 @@
 from django.apps import AppConfig
 from django.db.models import Field
 
-from elevata.core.database import Among, Resembles
+from elevata.core.lookups import Among, Resembles
 
 
 class MetadataConfig(AppConfig):
@@ -14,7 +14,7 @@ class MetadataConfig(AppConfig):
 
 
 def _fill_registries() -> None:
-    from elevata.accounts.permissions import SCHEMA_NAMES
+    from elevata.accounts.places import SCHEMA_NAMES
     from elevata.audit.services.row_seals import SEALED_MODELS
     from elevata.web.search import KINDS
     from elevata.web.subjects import FINDERS, Finder
@@ -22,9 +22,7 @@ def _fill_registries() -> None:
     from metadata.selectors.datasets import schema_names
     from metadata.services.rows.subjects import SEALED
 
-    FINDERS.add(
-        Finder("dataset", subjects.dataset_subject, comments=True), Finder("source", subjects.source_subject)
-    )
+    FINDERS.add(Finder("dataset", subjects.dataset_subject, comments=True), Finder("source", subjects.source_subject))
     KINDS.add(*search.KINDS)
     SCHEMA_NAMES.provide(schema_names)
     SEALED_MODELS.add(*SEALED.items())

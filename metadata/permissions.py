@@ -8,8 +8,10 @@ from typing import Any
 from django.conf import settings
 from django.db import models
 
-from elevata.accounts.permissions import current_actor, may
-from elevata.accounts.roles import Permission, Place
+from elevata.accounts.actors import current_actor
+from elevata.accounts.permissions import may
+from elevata.accounts.places import Place
+from elevata.accounts.roles import Permission
 from elevata.core.errors import MetadataError
 from metadata.models import (
     ColumnInput,

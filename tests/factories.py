@@ -7,7 +7,7 @@ from factory.django import DjangoModelFactory
 from elevata.comments.models import Comment
 from elevata.notifications.models import Delivery, Event, Notice, Webhook
 from elevata.notifications.webhook_requests import MAX_ATTEMPTS
-from metadata.domain import naming
+from metadata.domain import stable_keys
 from metadata.models import (
     ColumnInput,
     DatasetInput,
@@ -39,7 +39,7 @@ class SourceDatasetFactory(DjangoModelFactory):
     system = factory.SubFactory(SystemFactory)
     name = factory.Sequence(lambda n: f"dataset{n}")
     short_name = factory.SelfAttribute("name")
-    key = factory.LazyAttribute(lambda row: naming.source_dataset_key(row.system.short_name, row.name))
+    key = factory.LazyAttribute(lambda row: stable_keys.source_dataset_key(row.system.short_name, row.name))
     location = factory.LazyAttribute(lambda row: f"{row.name}.csv")
 
 
@@ -49,7 +49,7 @@ class SourceColumnFactory(DjangoModelFactory):
 
     dataset = factory.SubFactory(SourceDatasetFactory)
     name = factory.Sequence(lambda n: f"column{n}")
-    key = factory.LazyAttribute(lambda row: naming.source_column_key(row.dataset.key, row.name))
+    key = factory.LazyAttribute(lambda row: stable_keys.source_column_key(row.dataset.key, row.name))
     ordinal = factory.Sequence(lambda n: n + 1)
     data_type = "string"
 
@@ -70,7 +70,7 @@ class TargetDatasetFactory(DjangoModelFactory):
 
     schema = factory.SubFactory(TargetSchemaFactory)
     name = factory.Sequence(lambda n: f"rc_test_{n}")
-    key = factory.LazyAttribute(lambda row: naming.target_dataset_key(row.schema.name, row.name))
+    key = factory.LazyAttribute(lambda row: stable_keys.target_dataset_key(row.schema.name, row.name))
 
 
 class TargetColumnFactory(DjangoModelFactory):
@@ -79,7 +79,7 @@ class TargetColumnFactory(DjangoModelFactory):
 
     dataset = factory.SubFactory(TargetDatasetFactory)
     name = factory.Sequence(lambda n: f"column{n}")
-    key = factory.LazyAttribute(lambda row: naming.target_column_key(row.dataset.key, row.name))
+    key = factory.LazyAttribute(lambda row: stable_keys.target_column_key(row.dataset.key, row.name))
     ordinal = factory.Sequence(lambda n: n + 1)
     data_type = "string"
     role = factory.LazyAttribute(lambda row: "business_key" if row.key_ordinal else "attribute")
@@ -110,7 +110,7 @@ class ReferenceFactory(DjangoModelFactory):
 
     child = factory.SubFactory(TargetDatasetFactory)
     parent = factory.SubFactory(TargetDatasetFactory)
-    key = factory.LazyAttribute(lambda row: naming.reference_key(row.child.key, row.parent.key, row.role_name))
+    key = factory.LazyAttribute(lambda row: stable_keys.reference_key(row.child.key, row.parent.key, row.role_name))
     role_name = ""
 
 

@@ -7,7 +7,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from architecture.selectors.data_contracts import Contract, contracts_of
-from architecture.services.states import current_environment
+from architecture.services.environments import current_environment
 from elevata.api.resources import ReadOnly
 from metadata.api.exposures import ExposureSerializer
 from metadata.models import TargetDataset

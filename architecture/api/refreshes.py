@@ -15,23 +15,24 @@ from rest_framework.response import Response
 from rest_framework.reverse import reverse
 from rest_framework.viewsets import GenericViewSet
 
-from architecture.api import environments
+from architecture.api import drift
 from architecture.api.serializers import SCOPE_KINDS, RefusedSerializer, ReportScopeSerializer, scope_of
 from architecture.api.views import EXECUTES
-from architecture.domain.report import ALL, Scope
-from architecture.domain.workflow import Refused
+from architecture.domain.refusals import Refused
+from architecture.domain.scope import ALL, Scope
 from architecture.models import Refresh
 from architecture.permissions import place_of_report
-from architecture.selectors.environments import report_named
+from architecture.selectors.reports import report_named
+from architecture.services.environments import current_environment
 from architecture.services.refreshes import refreshes_of, request_refresh
-from architecture.services.reports import scope_row, tables_in_scope, tables_of
-from architecture.services.states import current_environment
+from architecture.services.report_basis import tables_in_scope
+from architecture.services.reports import scope_row, tables_of
 from architecture.views.refusals import MayBuild
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.api.requests import ChangeSerializer, NoParametersSerializer
 from elevata.api.resources import Resource
-from elevata.audit.services.change_log import writing
+from elevata.audit.services.transactions import writing
 
 
 class RefreshRequestSerializer(ChangeSerializer, ReportScopeSerializer):
@@ -140,8 +141,8 @@ class RefreshViewSet(Resource, ListModelMixin, RetrieveModelMixin, GenericViewSe
         return answer
 
 
-class DriftViewSet(environments.DriftViewSet):
-    needs = {**environments.DriftViewSet.needs, "check": EXECUTES}
+class DriftViewSet(drift.DriftViewSet):
+    needs = {**drift.DriftViewSet.needs, "check": EXECUTES}
 
     @extend_schema(
         request=NoParametersSerializer,

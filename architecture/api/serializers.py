@@ -6,7 +6,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from architecture.domain.report import ALL, DATASET, MAX_NAME, SCHEMA, SELECTION, Scope
+from architecture.domain.scope import ALL, DATASET, MAX_NAME, SCHEMA, SELECTION, Scope
 from architecture.models import (
     Approval,
     ChangeReport,
@@ -16,11 +16,11 @@ from architecture.models import (
     ExecutionRecord,
     Preview,
 )
+from architecture.services.approvals import approvals_missing
 from architecture.services.change_policy import policy_of
-from architecture.services.executions import approvals_missing
-from architecture.services.proof import record_artifact
+from architecture.services.execution_records import record_artifact
 from architecture.services.reports import authors_of_report, report_document
-from architecture.services.undo import offered
+from architecture.services.undo_options import offered
 from elevata.api.requests import ChangeSerializer
 
 SCOPE_KINDS = tuple((kind, kind) for kind in (ALL, SCHEMA, DATASET, SELECTION))

@@ -32,37 +32,34 @@ from architecture.api.serializers import (
     UndoSerializer,
     scope_of,
 )
-from architecture.domain.workflow import ACCEPTABLE, Refused
+from architecture.domain.refusals import Refused
+from architecture.domain.workflow import ACCEPTABLE
 from architecture.filtersets import DryRunFilter, ExecutionFilter, RecordFilter, ReportFilter
 from architecture.models import ChangeReport, DryRun, Execution, ExecutionRecord
-from architecture.selectors.environments import execution_events, executions, records, reports
+from architecture.selectors.dry_run_results import readable_result
+from architecture.selectors.executions import execution_events, executions, records
+from architecture.selectors.reports import reports
+from architecture.services.approvals import approve, reject
+from architecture.services.dry_runs import request_dry_run
+from architecture.services.environments import current_environment
+from architecture.services.execution_records import approval_artifact
 from architecture.services.executions import (
     Requested,
     abandon_execution,
-    approve,
     cancel_execution,
-    reject,
     request_execution,
     resume_execution,
 )
-from architecture.services.previews import (
-    build_previewed_report,
-    make_preview,
-    newest_preview,
-    readable_result,
-    request_dry_run,
-)
-from architecture.services.proof import approval_artifact
-from architecture.services.states import current_environment
+from architecture.services.previews import build_previewed_report, make_preview, newest_preview
 from architecture.services.undo import undo_report
 from architecture.views.refusals import MayBuild
-from elevata.accounts.permissions import current_actor
+from elevata.accounts.actors import current_actor
 from elevata.accounts.roles import Permission
 from elevata.api.preconditions import must_name
 from elevata.api.progress import LINES_AT_ONCE, Work, as_followed, is_wanted, line_after, stream
 from elevata.api.requests import NoParametersSerializer, joined_reason
 from elevata.api.resources import PAGES, ReadOnly, permitted_to
-from elevata.audit.services.change_log import writing
+from elevata.audit.services.transactions import writing
 from elevata.jobs.states import QUEUED, RUNNING
 
 APPROVES, EXECUTES = permitted_to(Permission.APPROVE_REPORTS), permitted_to(Permission.EXECUTE_REPORTS)

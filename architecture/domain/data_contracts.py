@@ -10,7 +10,7 @@ from typing import Any
 
 from architecture.domain import operations as ops
 from architecture.domain.operations import Operation
-from architecture.domain.states.state_files import flat
+from architecture.domain.states.flat_states import flat
 from architecture.domain.type_changes import TypeChange, classify
 from metadata.domain.quality.check_kinds import TEXTS
 from metadata.domain.quality.check_strength import is_at_least_as_strict

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from architecture.domain.type_changes import TypeChange, classify
-from elevata.accounts.roles import LAYERS
+from elevata.accounts.places import LAYERS
 from elevata.core.errors import MetadataError
 from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.quoted_names import needs_quotes

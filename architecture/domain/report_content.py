@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 
 from architecture.domain.operations import Operation
 from architecture.domain.states.current_state import Placed, Table
-from architecture.domain.states.state_files import FOREIGN_KEY
+from architecture.domain.states.flat_states import FOREIGN_KEY
 from metadata.domain.state import ColumnState, DatasetState
 
 
@@ -119,9 +119,6 @@ class OperationContent(NamedTuple):
         return {self.column_key, *(column[0] for column in self.columns)} - {""}
 
 
-# --- written -----------------------------------------------------------------------------------
-
-
 def dataset_row(state: DatasetState) -> list[Any]:
     """Return a dataset as its row."""
     return [
@@ -197,9 +194,6 @@ def operation_row(operation: Operation) -> list[Any]:
         operation.destructive,
         *([[asdict(consumer) for consumer in operation.consumers]] if operation.consumers else []),
     ]
-
-
-# --- read --------------------------------------------------------------------------------------
 
 
 def read_desired(content: Mapping[str, Any]) -> Iterator[DatasetContent]:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
+from architecture.domain.history_views import live_versions
 from architecture.domain.steps.statements import equal_as_text
-from architecture.domain.tables import TableSpec, current_table, history_table, live_versions
+from architecture.domain.tables import TableSpec, current_table, history_table
 from elevata.core.errors import MetadataError
 from metadata.domain.models import bind_select, relations_of, versions_of
 from metadata.domain.models.statement import Statement, parse_model

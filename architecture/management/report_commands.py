@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 from architecture.domain.artifacts import Finding
 from architecture.domain.states.state_files import ArchitectureState, parse_state
 from architecture.models import Approval, ChangeReport
-from architecture.selectors.environments import report_named
-from architecture.services.executions import approvals_missing
-from architecture.services.proof import approval_artifact
+from architecture.selectors.reports import report_named
+from architecture.services.approvals import approvals_missing
+from architecture.services.execution_records import approval_artifact
+from elevata.accounts.actors import current_actor
 from elevata.accounts.cli import FAILED, INVALID, REFUSED, CommandExit, ProductCommand
-from elevata.accounts.permissions import current_actor
 from elevata.core.words import counted
 
 REFUSED_EXIT = REFUSED
@@ -71,9 +71,6 @@ class DecidingCommand(ProductCommand):
         )
         more = f", {counted(missing, 'more approval')} needed" if missing else ""
         self.say(f"{decision.get_decision_display().lower()} by {decision.person_name}: report is {row.status}{more}")
-
-
-# Reading of state files, without a database.
 
 
 def read_state(path: Path) -> ArchitectureState:

@@ -16,7 +16,7 @@ class PolicyProposal(models.Model):
 
     ``policies`` are the environment's choices that differ from the defaults, based on ``base_version``; ``before``
     and ``after`` are the whole policy sets at that time. ``looser`` are the looser choices
-    (``architecture.domain.change_policy.Loosening``).
+    (``architecture.domain.policy_loosening.Loosening``).
     """
 
     class Status(models.TextChoices):

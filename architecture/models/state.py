@@ -26,7 +26,7 @@ class Environment(models.Model):
 class AppliedDataset(models.Model):
     """Applied state of a dataset in an environment, after the last finished operation on it.
 
-    ``state`` is in the form of ``architecture.domain.states.state_files``, ``table_versions`` are the observed Delta
+    ``state`` is in the form of ``architecture.domain.states.flat_states``, ``table_versions`` are the observed Delta
     versions of the tables by stable key. ``through`` is a mark: all edits up to this link of the audit chain were
     executed (0: none), and users who edited later are authors of the next report. The row is written in the transaction
     that records the operation, so it never contains a change that was not observed. ``signature`` is by the audit key

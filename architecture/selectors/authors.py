@@ -141,9 +141,6 @@ def _names(row: TargetDataset) -> Iterable[str]:
         yield (name if "." in name else f"{row.schema.name}.{name}").lower()
 
 
-# --- entries -----------------------------------------------------------------------------------
-
-
 def _entries(*conditions: Q) -> QuerySet[Any]:
     """Return entries about metadata, oldest first, with the ``sequence`` of their links and their author as ``who``."""
     entries = ChangeLogEntry.objects.exclude(subject_kind__in=NO_METADATA).filter(*conditions).order_by("pk")
@@ -293,9 +290,7 @@ def _renames(entries: QuerySet[Any]) -> Iterator[_Rename]:
             yield _Rename(subject, name["before"], name["after"], Authorship(pk, sequence, at, user or ""))
 
 
-# Change-log entries on which approvals still depend, so that retention keeps them.
-
-
+# Retention keeps these entries, because approvals still depend on them.
 def entries_needed() -> set[int]:
     """Return the entries of all edits that are not executed yet in some environment.
 

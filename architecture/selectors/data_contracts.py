@@ -11,11 +11,11 @@ from architecture.domain.data_contracts import (
 )
 from architecture.domain.operations import Operation
 from architecture.models import Environment
-from architecture.selectors.environments import applied_by_pk, applied_datasets
+from architecture.selectors.dataset_states import applied_by_pk, applied_datasets
 from metadata.domain.quality.check_kinds import SEVERITIES, QualityRule, summary
 from metadata.domain.state import ContractState
 from metadata.models import TargetDataset
-from metadata.selectors.datasets import dataset_states
+from metadata.selectors.dataset_states import dataset_states
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from architecture.domain import workflow
 from architecture.domain.health import Concern, Severity
 from architecture.filtersets import GRAVEST_FIRST
 from architecture.models import ChangeReport, HealthFinding
-from architecture.selectors.environments import reports_to_execute
+from architecture.selectors.reports import reports_to_execute
 from elevata.core.registry import Registered
 from metadata.domain.sensitivity import SENSITIVE
 from metadata.models import SourceColumn, SourceDataset

@@ -1,149 +1,37 @@
-"""Inbox of a user, and the check that reports are up to date.
+"""Inbox of a user.
 
 The count in the top bar is on every page, so it takes one query, and one more for each environment with open tasks.
-The inbox page checks whether reports are up to date (``checked``); the result is cached until an input changes.
+The inbox page checks whether reports are up to date (``checked``).
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
-from time import monotonic
 from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
-from django.core.cache import cache
-from django.db.models import Count, Func, IntegerField, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Q
 
-from architecture.domain import workflow
+from architecture.domain import next_action, workflow
 from architecture.domain.change_policy import PolicySet
-from architecture.domain.workflow import Decided, Facts, Refused, UserRights
-from architecture.models import AppliedDataset, ChangeReport, Environment, Observation, PolicyProposal
-from architecture.permissions import place_of_environment, place_of_report
-from architecture.selectors.environments import reports_in_play
-from architecture.selectors.report_details import ReportRow, may_build, report_rows
-from architecture.services.change_policy import default_policy, policy_of
-from architecture.services.reports import Gathered, authors_of_report, is_stale
+from architecture.domain.next_action import Facts, UserRights
+from architecture.domain.workflow import Decided
+from architecture.models import ChangeReport, PolicyProposal
+from architecture.permissions import may_build, place_of_environment, place_of_report
+from architecture.selectors.outdated_reports import known_refusal, refusals_of, signal
+from architecture.selectors.reports import ReportRow, report_rows, reports_in_play
+from architecture.services.change_policy import default_policy
 from elevata.accounts.access import holders
 from elevata.accounts.permissions import MODEL_BACKEND, granted_to, may, may_somewhere, roles_of
 from elevata.accounts.roles import USERS_ONLY, Permission, Role
-from elevata.audit.models import ChangeLogEntry
-from elevata.core.canonical_json import sha256_hex
-from elevata.core.errors import MetadataError
-
-# Open pages request these checks every few seconds. A check computes the report again, which reads all metadata.
-# Therefore the result is cached for all users, under a signal of the inputs that one query computes.
-
-
-# Logged actions that change neither metadata nor applied state.
-_NO_CHANGE = ("comment", "execution", "lease", "maintenance", "report", "token", "user")
-_CACHE_SECONDS = 3600
-_COUNTED_ENTRIES = 10_000
-# Time limit of the checks of one request; the next request continues.
-CHECK_SECONDS = 1.5
-
-
-def signal(environment_pk: int) -> str:
-    """Return a text that changes whenever an input of the environment's reports changes.
-
-    It combines the newest entries of the change log, the observations, the applied states and the change policy. It
-    may change although a report is still up to date, but not the other way round: an entry that is committed after one
-    with a higher number changes the count of the newest.
-    """
-    entries = ChangeLogEntry.objects.exclude(subject_kind__in=_NO_CHANGE).order_by("-pk")
-    newest = entries.filter(pk__gt=Subquery(entries.values("pk")[:1]) - _COUNTED_ENTRIES).order_by()
-    own = {"environment": OuterRef("pk")}
-    row = (
-        Environment.objects.filter(pk=environment_pk)
-        .annotate(
-            entry=Subquery(entries.values("pk")[:1]),
-            entries=Subquery(newest.annotate(n=Func("pk", function="COUNT")).values("n"), output_field=IntegerField()),
-            seen=_newest(Observation.objects.filter(**own), "observed_at"),
-            seen_count=_count(Observation.objects.filter(**own)),
-            applied=_newest(AppliedDataset.objects.filter(**own), "updated_at"),
-            applied_count=_count(AppliedDataset.objects.filter(**own)),
-        )
-        .get()
-    )
-    inputs = (row.entry, row.entries, row.seen, row.seen_count, row.applied, row.applied_count)
-    return sha256_hex([policy_of(row).as_json(), [str(value) for value in inputs]])[:24]
-
-
-def _newest(rows: QuerySet, time: str) -> Subquery:
-    return Subquery(rows.order_by(f"-{time}").values(time)[:1])
-
-
-def _count(rows: QuerySet) -> Subquery:
-    return Subquery(rows.order_by().values("environment").annotate(n=Count("pk")).values("n"))
-
-
-def known_refusal(report_id: UUID, signal: str) -> dict[str, Any] | None:
-    """Return the cached result for this signal: a refusal, {} for an up-to-date report, None if it was not checked."""
-    return cache.get(_cache_key(report_id, signal))
-
-
-def refusal_of(report: ChangeReport, signal: str, gathered: Gathered | None = None) -> dict[str, Any]:
-    """Return the reason why the report is outdated; {} if it is up to date.
-
-    ``signal`` must be computed before ``gathered``, so that the next check detects a change during this one.
-    """
-    refusal = known_refusal(report.report_id, signal)
-    if refusal is None:
-        refusal = _compute_refusal(report, gathered)
-        cache.set(_cache_key(report.report_id, signal), refusal, _CACHE_SECONDS)
-    return refusal
-
-
-def refusals_of(
-    reports: Iterable[ChangeReport], *, check: bool, seconds: float = CHECK_SECONDS
-) -> dict[int, dict[str, Any] | None]:
-    """Return for each report that is not executed why it is outdated, by primary key; None if that is not known.
-
-    With ``check``, unknown ones are computed within ``seconds``.
-    """
-    refusals: dict[int, dict[str, Any] | None] = {}
-    signals: dict[int, str] = {}
-    gathered, began = Gathered(), None
-    for report in reports:
-        if report.environment_id not in signals:
-            signals[report.environment_id] = signal(report.environment_id)
-        known = known_refusal(report.report_id, signals[report.environment_id])
-        # The time starts after the first report, which reads the inputs that all reports share.
-        if known is None and check and (began is None or monotonic() - began <= seconds):
-            known = refusal_of(report, signals[report.environment_id], gathered)
-            began = began or monotonic()
-        refusals[report.pk] = known
-    return refusals
-
-
-def authors(report: ChangeReport, signal: str) -> frozenset[str]:
-    """Return the authors of the report's changes for its page, from a cache. A decision computes them again."""
-    key = f"report-authors:{report.report_id}:{signal}"
-    names = cache.get(key)
-    if names is None:
-        names = authors_of_report(report)
-        cache.set(key, names, _CACHE_SECONDS)
-    return names
-
-
-def _compute_refusal(report: ChangeReport, gathered: Gathered | None) -> dict[str, Any]:
-    try:
-        code = is_stale(report, gathered)
-    except MetadataError as problem:  # a dataset of its scope was removed
-        return {**problem.as_json(), "message": problem.one_line()}
-    return dict(Refused(code).as_json()) if code else {}
-
-
-def _cache_key(report_id: UUID, signal: str) -> str:
-    return f"report-holds:{report_id}:{signal}"
-
 
 _OWN = ("pk", "report_id", "status", "risk", "fingerprint", "authors", "created_by_id", "environment_id", "live")
 _LONG = ("document", "content")
 _NEEDED = {
-    workflow.DECIDE: Permission.APPROVE_REPORTS,
-    workflow.EXECUTE: Permission.EXECUTE_REPORTS,
-    workflow.RESUME: Permission.EXECUTE_REPORTS,
+    next_action.DECIDE: Permission.APPROVE_REPORTS,
+    next_action.EXECUTE: Permission.EXECUTE_REPORTS,
+    next_action.RESUME: Permission.EXECUTE_REPORTS,
 }
 _APPROVALS = tuple(f"approvals__{name}" for name in ("person_name", "decision", "fingerprint", "roles"))
 # Decisions of a service account count as its owner's.
@@ -178,15 +66,15 @@ def waiting_for(user: Any) -> tuple[Ask, ...]:
     asks = []
     for pk, report_id, environment, facts in known:
         refusal: dict[str, Any] | None = {}
-        if workflow.asked_of(facts, rights) and _may_be_stale(facts):
+        if next_action.asked_of(facts, rights) and _may_be_stale(facts):
             if environment not in signals:
                 signals[environment] = signal(environment)
             refusal = known_refusal(report_id, signals[environment])
             facts = replace(facts, stale=(refusal or {}).get("code", ""))
-        ask = workflow.asked_of(facts, rights)
+        ask = next_action.asked_of(facts, rights)
         if ask and _is_theirs(user, ask, pk):
             asks.append(Ask(ask, pk, report_id, facts, refusal or {}, refusal is not None))
-    return tuple(sorted(asks, key=lambda task: (workflow.ASKS.index(task.ask), task.pk)))
+    return tuple(sorted(asks, key=lambda task: (next_action.ASKS.index(task.ask), task.pk)))
 
 
 @dataclass(frozen=True)
@@ -199,7 +87,7 @@ class Tasks:
 
 def tasks_of(user: Any) -> Tasks:
     """Return the number of the user's tasks, and the report of the only one."""
-    asks = [ask for ask in waiting_for(user) if ask.ask != workflow.OTHERS]
+    asks = [ask for ask in waiting_for(user) if ask.ask != next_action.OTHERS]
     number = len(asks) + sum(not ask.own for ask in policies_waiting(user))
     return Tasks(number, asks[0].report_id if number == len(asks) == 1 else None)
 
@@ -232,7 +120,7 @@ def policies_waiting(user: Any) -> tuple[PolicyAsk, ...]:
 
 
 def count(asks: Iterable[Ask]) -> int:
-    return sum(ask.ask != workflow.OTHERS for ask in asks)
+    return sum(ask.ask != next_action.OTHERS for ask in asks)
 
 
 def checked(user: Any) -> tuple[Ask, ...]:
@@ -306,9 +194,6 @@ def _decided(row: Any) -> Decided:
     return Decided(getattr(row, _OWNER) or row.approvals__person_name, row.approvals__decision, fingerprint, roles)
 
 
-# --- rows of the page --------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class InboxRow:
     """Task with its report. ``whom`` are all users with the same task, including the current one."""
@@ -354,10 +239,10 @@ class _TaskUsers:
     def of_task(self, task: Ask) -> tuple[str, ...]:
         """Return the names of all users with this task, sorted."""
         facts = task.facts
-        if task.ask in (workflow.EXECUTE, workflow.RESUME) or self._is_executable(facts):
+        if task.ask in (next_action.EXECUTE, next_action.RESUME) or self._is_executable(facts):
             excluded = facts.approved_by if facts.need.count and not facts.approver_may_execute else ()
             return tuple(name for name in self._users_with(Permission.EXECUTE_REPORTS) if name not in excluded)
-        if task.ask in (workflow.DECIDE, workflow.OTHERS):
+        if task.ask in (next_action.DECIDE, next_action.OTHERS):
             involved = facts.authors | {decided.user for decided in facts.decided}
             may_approve = self._users_with(Permission.APPROVE_REPORTS, facts.need.role)
             return tuple(name for name in may_approve if name not in involved)

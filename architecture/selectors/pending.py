@@ -1,6 +1,6 @@
 """Pending changes: operations that a report of the current metadata would have, with the users who edited it.
 
-The plan reads all metadata, so it is computed once for a signal of its inputs (``inbox.signal``) and cached.
+The plan reads all metadata, so it is computed once for a signal of its inputs (``outdated_reports.signal``) and cached.
 """
 
 from collections.abc import Iterable
@@ -12,13 +12,13 @@ from django.db.models import Q
 
 from architecture.domain import operations as ops
 from architecture.domain import workflow
-from architecture.domain.report import ALL, DATASET, SCHEMA, Scope
-from architecture.domain.workflow import Refused
+from architecture.domain.refusals import Refused
+from architecture.domain.scope import ALL, DATASET, SCHEMA, Scope
 from architecture.models import ChangeReport, Environment
-from architecture.selectors import inbox
+from architecture.selectors import outdated_reports
 from architecture.selectors.authors import authors, carried_out
 from architecture.selectors.report_details import what_changes
-from architecture.services.reports import gather
+from architecture.services.report_basis import gather
 from elevata.core.errors import MetadataError, as_sentence
 from metadata.models import TargetDataset
 
@@ -95,7 +95,7 @@ def _planned(environment: Environment) -> tuple[tuple[PendingOperation, ...], st
 
 def pending(environment: Environment, *, user: Any, dataset: TargetDataset | None = None, schema: str = "") -> Pending:
     """Return the pending changes of an environment, of one schema, or of one dataset with its history."""
-    operations, problem = pending_operations(environment, inbox.signal(environment.pk))
+    operations, problem = pending_operations(environment, outdated_reports.signal(environment.pk))
     if dataset is not None:
         scope = Scope(DATASET, str(dataset))
         operations = tuple(item for item in operations if item.key == str(dataset.key) or item.dataset == str(dataset))

@@ -6,9 +6,9 @@ from typing import Any
 
 from architecture.domain import workflow
 from architecture.models import ChangeReport, Execution, Preview
-from architecture.selectors import inbox
+from architecture.selectors import outdated_reports
 from architecture.selectors.authors import authorships
-from architecture.selectors.report_details import against, review_status
+from architecture.selectors.review_status import against, review_status
 from architecture.services.previews import newest_preview
 from architecture.services.reports import authors_of_report, operations_of
 from elevata.audit.selectors import ShownEntry, entries
@@ -56,23 +56,23 @@ class ReportState:
 
     @cached_property
     def signal(self) -> str:
-        return inbox.signal(self.report.environment_id)
+        return outdated_reports.signal(self.report.environment_id)
 
     @cached_property
     def authors(self) -> frozenset[str]:
-        return inbox.authors(self.report, self.signal) if self.alive else authors_of_report(self.report)
+        return outdated_reports.authors(self.report, self.signal) if self.alive else authors_of_report(self.report)
 
     def refusal(self, *, ask: bool) -> dict[str, Any]:
         """Return the reason why the report is outdated, as sentences; {} if it is up to date. ``ask``: check now."""
         if not self.alive:
             return {}
-        known = inbox.refusal_of(self.report, self.signal) if ask else self._known
+        known = outdated_reports.refusal_of(self.report, self.signal) if ask else self._known
         refusal = dict(known or {})
         return refusal | {part: as_sentence(refusal[part]) for part in ("message", "hint") if refusal.get(part)}
 
     @cached_property
     def _known(self) -> dict[str, Any] | None:
-        return inbox.known_refusal(self.report.report_id, self.signal)
+        return outdated_reports.known_refusal(self.report.report_id, self.signal)
 
     def context(self, user: Any, *, ask: bool = False) -> dict[str, Any]:
         """Return the context of templates for the status and the buttons."""

@@ -15,8 +15,9 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, QuerySet
 from django.utils import timezone
 
-from architecture.domain.change_policy import Loosening, PolicySet, loosened
-from architecture.domain.workflow import Refused
+from architecture.domain.change_policy import PolicySet
+from architecture.domain.policy_loosening import Loosening, loosened
+from architecture.domain.refusals import Refused
 from architecture.models import Environment, PolicyProposal, PolicyRecord
 from architecture.permissions import must_be_permitted, on_behalf_of, place_of_environment
 from architecture.services.notifications import tell_policy_decided, tell_policy_proposed

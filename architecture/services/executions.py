@@ -1,50 +1,45 @@
-"""Approvals of reports and life cycle of executions.
+"""Life cycle of executions.
 
-``elevata.jobs`` changes the states of the job. ``architecture.services.leases`` has the writes of an attempt,
-``architecture.services.proof`` the record.
+``elevata.jobs`` changes the states of the job. ``architecture.services.execution_attempts`` has the writes of an
+attempt, ``architecture.services.execution_records`` the record.
 """
 
 from dataclasses import replace
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 
 from architecture.domain import execution_log, workflow
-from architecture.domain.change_policy import REWRITE_TABLE, PolicySet
-from architecture.domain.data_contracts import BREAKS_CONTRACT, contract_document, contracts_text
-from architecture.domain.operations import Operation
-from architecture.domain.workflow import Refused
-from architecture.models import Approval, ChangeReport, Execution, ExecutionOperation, Preview
+from architecture.domain.refusals import Refused
+from architecture.models import ChangeReport, Execution, ExecutionOperation, Preview
 from architecture.permissions import (
     must_be_permitted,
     on_behalf_of,
     place_of_execution,
     place_of_report,
     refuse_elsewhere,
-    role_names,
     who_answers,
 )
-from architecture.services.change_policy import policy_in_force, policy_of
-from architecture.services.leases import ExecutionAttempt, names_of, note, note_on, release_leases, take_leases
-from architecture.services.notifications import settle, settle_execution, tell_decided, tell_execution_ended
+from architecture.services.change_policy import policy_in_force
+from architecture.services.execution_attempts import ExecutionAttempt, names_of, note, note_on
+from architecture.services.execution_records import seal
+from architecture.services.leases import release_leases, take_leases
+from architecture.services.notifications import settle_execution, tell_execution_ended
 from architecture.services.previews import execution_rows, newest_preview
 from architecture.services.proof import (
     refuse_unproven,
     refuse_unproven_execution,
     refuse_unproven_preview,
-    seal,
     sign_execution,
 )
-from architecture.services.reports import authors_of_report, decisions_on, operations_of, record_why_of, refuse_stale
+from architecture.services.reports import authors_of_report, decisions_on, operations_of, refuse_stale
 from elevata.accounts.roles import Permission
 from elevata.audit.models import ChangeLogEntry
-from elevata.audit.services import chain
 from elevata.audit.services.change_log import record_change
 from elevata.jobs import services as jobs
 from elevata.jobs import states
 from elevata.jobs.models import Job
-from elevata.jobs.services import Submitted
+from elevata.jobs.submission import Submitted
 
 
 class Requested(Submitted[Execution]):
@@ -62,7 +57,7 @@ def request_execution(
     """Request the execution of an approved, previewed report. A repeated request returns the same execution.
 
     An execution that failed, was cancelled or lost is queued again, as its next attempt. Raises Refused with a code of
-    ``workflow.CODES``; then nothing is written.
+    ``refusals.CODES``; then nothing is written.
     """
     must_be_permitted(user, Permission.EXECUTE_REPORTS, on=place_of_report(report))
     refuse_elsewhere(report.environment, "the report")
@@ -286,108 +281,3 @@ def _log(execution: Execution, action: str, reason: str = "") -> None:
         after={"status": execution.status},
         reason=reason,
     )
-
-
-def approve(
-    *, report: ChangeReport, user: Any, note: str = "", readers_lost: bool = False, contracts_broken: bool = False
-) -> Approval:
-    """Record the user's approval; the report is approved once it has enough. Raise Refused (``workflow.CODES``).
-
-    ``readers_lost``: the user accepts that tables lose readers instead of being rewritten. This has an effect if every
-    approver accepts it, and makes earlier previews outdated. ``contracts_broken``: the user accepts that contracts are
-    broken; without it, a report that breaks one cannot be approved. The approval names them with their consumers.
-    """
-    if readers_lost and not rewrites_tables(report):
-        raise Refused("NO_READER_LOST")
-    broken = broken_contracts(report)
-    if broken and not contracts_broken:
-        raise Refused("CONTRACT_BROKEN", f"the report breaks {contracts_text(broken)}")
-    if contracts_broken and not broken:
-        raise Refused("NO_CONTRACT_BROKEN")
-    named = [contract_document(operation) for operation in broken]
-    return _decide(report, user, workflow.YES, note, readers_lost=readers_lost, contracts_broken=named)
-
-
-def rewrites_tables(report: ChangeReport) -> bool:
-    """Return True if the report has operations that rewrite a table to keep its readers."""
-    return any(row.get("code") == REWRITE_TABLE for row in report.document["rows"])
-
-
-def broken_contracts(report: ChangeReport) -> tuple[Operation, ...]:
-    """Return the operations of a report that break a contract."""
-    return tuple(operation for operation in operations_of(report) if operation.code == BREAKS_CONTRACT)
-
-
-def reject(*, report: ChangeReport, user: Any, note: str = "") -> Approval:
-    """Reject the report, which closes it. Authors may reject it, too."""
-    return _decide(report, user, workflow.NO, note)
-
-
-def approvals_missing(report: ChangeReport) -> int:
-    """Return the number of approvals that the report still needs by its environment's change policy."""
-    return _missing(report, policy_of(report.environment))
-
-
-def _missing(report: ChangeReport, policy: PolicySet) -> int:
-    return workflow.approvals_missing(
-        decisions_on(report),
-        fingerprint=report.fingerprint,
-        need=policy.approvals[report.risk],
-        authors=authors_of_report(report),
-    )
-
-
-@transaction.atomic
-def _decide(report: ChangeReport, user: Any, decision: str, note: str, **accepted: Any) -> Approval:
-    must_be_permitted(user, Permission.APPROVE_REPORTS, on=place_of_report(report))
-    row = ChangeReport.objects.select_for_update().get(pk=report.pk)
-    refuse_unproven(row)
-    policy = policy_in_force(row.environment)
-    workflow.refuse_decision(
-        status=row.status,
-        user=who_answers(user),
-        decision=decision,
-        authors=authors_of_report(row),
-        decided=decisions_on(row),
-        needed=policy.approvals[row.risk].count,
-    )
-    if decision == workflow.YES:
-        refuse_stale(row)
-    try:
-        with transaction.atomic():
-            approval = _record(row, user, decision, note, **accepted)
-    except IntegrityError:  # concurrent decision of the same user
-        raise Refused("ALREADY_DECIDED") from None
-    record_why_of(row, "rejected" if decision == workflow.NO else "approved")
-    if decision == workflow.NO:
-        _set_status(row, workflow.REJECTED)
-        tell_decided(row, approval)
-    elif not _missing(row, policy):
-        _set_status(row, workflow.APPROVED)
-        tell_decided(row, approval)
-    else:
-        settle(row, user=user)
-    report.refresh_from_db()
-    return approval
-
-
-def _record(row: ChangeReport, user: Any, decision: str, note: str, **accepted: Any) -> Approval:
-    approval = Approval.objects.create(
-        report=row,
-        fingerprint=row.fingerprint,
-        person=user,
-        person_name=user.get_username(),
-        roles=role_names(user, on=place_of_report(row)),
-        decision=decision,
-        note=note.strip(),
-        at=timezone.now(),
-        **accepted,
-    )
-    chain.append(approval)
-    return approval
-
-
-def _set_status(row: ChangeReport, target: str) -> None:
-    from_ = states.may_become(target, workflow.REPORT_STEPS)
-    if not ChangeReport.objects.filter(pk=row.pk, status__in=from_).update(status=target):
-        raise Refused("ALREADY_DECIDED")

@@ -23,7 +23,7 @@ from metadata.models import (
     TargetDataset,
     TargetSchema,
 )
-from metadata.selectors.datasets import dataset_states
+from metadata.selectors.dataset_states import dataset_states
 from metadata.services.datasets.targets import update_target_dataset
 from metadata.services.lifecycle import retire_dataset
 
@@ -166,9 +166,6 @@ def _personal(keys: Collection[str]) -> frozenset[str]:
     columns = TargetColumn.objects.filter(dataset__key__among=keys, active=True).exclude(pii=False, sensitivity="")
     values = columns.values_list("key", "pii", "sensitivity")
     return frozenset(str(key) for key, pii, level in values if is_sensitive(personal=pii, level=level))
-
-
-# Fixes: changes that pages offer, by the same services.
 
 
 def fix_finding(*, finding: HealthFinding, reason: str = "") -> TargetDataset:

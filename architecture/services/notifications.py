@@ -6,12 +6,13 @@ from typing import Any
 from django.urls import reverse
 
 from architecture.domain import workflow
-from architecture.domain.states.current_state import DatasetDrift
+from architecture.domain.states.dataset_drift import DatasetDrift
 from architecture.domain.workflow import Need
 from architecture.models import Approval, ChangeReport, Environment, Execution, PolicyProposal
 from elevata.accounts.access import holders
 from elevata.accounts.permissions import roles_of
-from elevata.accounts.roles import Permission, Place, Role
+from elevata.accounts.places import Place
+from elevata.accounts.roles import Permission, Role
 from elevata.core.errors import MESSAGES_OF_SPARK
 from elevata.jobs import states
 from elevata.notifications.kinds import Kind

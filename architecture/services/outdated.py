@@ -3,8 +3,8 @@
 from django.db import transaction
 
 from architecture.models import ChangeReport
-from architecture.selectors.environments import reports_to_execute
-from architecture.selectors.inbox import CHECK_SECONDS, refusals_of
+from architecture.selectors.outdated_reports import CHECK_SECONDS, refusals_of
+from architecture.selectors.reports import reports_to_execute
 from architecture.services.notifications import tell_outdated
 from elevata.notifications.kinds import Kind
 from elevata.notifications.models import Event

@@ -1,4 +1,4 @@
-"""Previews, dry runs and results of dry runs.
+"""Previews of reports.
 
 The fingerprint of a preview is over the report's fingerprint, the environment, the steps with their statements and
 assumed structure, and the statements of datasets that are views. Sizes and Delta versions are not part of it.
@@ -10,39 +10,29 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import transaction
 
 from architecture.domain import workflow
 from architecture.domain.operations import Operation
-from architecture.domain.report import Scope
-from architecture.domain.steps import report_steps
+from architecture.domain.refusals import Refused
+from architecture.domain.scope import Scope
 from architecture.domain.steps import step as steps_of
+from architecture.domain.steps import step_json
 from architecture.domain.steps.statements import statement_text
 from architecture.domain.steps.step import Step
 from architecture.domain.views import changed_views
-from architecture.domain.workflow import Refused
-from architecture.models import ChangeReport, DryRun, Environment, Execution, ExecutionOperation, Preview
+from architecture.models import ChangeReport, Environment, Execution, ExecutionOperation, Preview
 from architecture.permissions import must_be_permitted, place_of_report
+from architecture.services.dry_runs import queue_dry_run
+from architecture.services.observations import Seen
 from architecture.services.proof import refuse_unproven, sign_preview
-from architecture.services.reports import (
-    Basis,
-    build_on_basis,
-    decisions_on,
-    operations_of,
-    record_why_of,
-    refuse_stale,
-)
-from architecture.services.states import Seen
-from architecture.services.undo import undo_steps
-from elevata.accounts.permissions import may
+from architecture.services.report_basis import Basis
+from architecture.services.reports import build_on_basis, decisions_on, operations_of, record_why_of, refuse_stale
+from architecture.services.undo_options import undo_steps
 from elevata.accounts.roles import Permission
 from elevata.core.canonical_json import sha256_hex
 from elevata.core.errors import ProductError
 from elevata.jobs import states
-from elevata.jobs.services import Attempt, Submitted
-from metadata.domain.sensitivity import MASK
-from metadata.models import TargetDataset
-from metadata.selectors.classification import classifications
 
 log = logging.getLogger(__name__)
 
@@ -119,7 +109,7 @@ def preview_new_report(report: ChangeReport, basis: Basis, user: Any) -> None:
     is_own = report.environment.name == settings.ENVIRONMENT
     needs_approval = report.status == workflow.OPEN and basis.policy.approvals[report.risk].count
     if is_own and needs_approval and preview.document["steps"] and not preview.dry_runs.exists():
-        _queue_dry_run(preview, user).wake_after_commit()
+        queue_dry_run(preview, user).wake_after_commit()
 
 
 def plan_preview(report: ChangeReport, basis: Basis) -> Planned:
@@ -155,13 +145,13 @@ def _views(report: ChangeReport, basis: Basis) -> list[dict[str, Any]]:
 
 def step_row(step: Step) -> dict[str, Any]:
     """Return a step as values for canonical JSON."""
-    return _plain(report_steps.as_row(step))
+    return _plain(step_json.as_row(step))
 
 
 def steps_in(preview: Preview) -> tuple[Step, ...]:
     """Return the steps of a preview, in order."""
     rows = ({key: value for key, value in row.items() if key != "statement"} for row in preview.document["steps"])
-    return tuple(report_steps.of_row(row) for row in rows)
+    return tuple(step_json.of_row(row) for row in rows)
 
 
 def newest_preview(report: ChangeReport) -> Preview | None:
@@ -229,194 +219,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-# Dry runs: a preview's steps on shallow clones, with a comparison before and after. The loader executes them.
-
-
-class RequestedDryRun(Submitted[DryRun]):
-    """Result of requesting a dry run: a queued one, or the one that is active already."""
-
-    @property
-    def dry_run(self) -> DryRun:
-        return self.job
-
-
-def request_dry_run(*, preview: Preview, user: Any) -> RequestedDryRun:
-    """Request a dry run, or return the one that is queued or running."""
-    must_be_permitted(user, Permission.EXECUTE_REPORTS, on=place_of_report(preview.report))
-    workflow.refuse_closed(preview.report.status)
-    requested = _queue_dry_run(preview, user)
-    if requested.requested:
-        record_why_of(preview.report, "dry_run")
-    return requested
-
-
-def _queue_dry_run(preview: Preview, user: Any) -> RequestedDryRun:
-    exclusive = f"dry run of preview {preview.pk}"
-    try:
-        with transaction.atomic():
-            dry_run = DryRun.objects.create(
-                preview=preview,
-                requested_by=user,
-                exclusive=exclusive,
-                environment_name=preview.report.environment.name,
-            )
-    except IntegrityError:
-        return RequestedDryRun(DryRun.objects.get(exclusive=exclusive), requested=False)
-    return RequestedDryRun(dry_run)
-
-
-@transaction.atomic
-def end_dry_run(*, attempt: Attempt, result: dict | None = None, error: dict | None = None) -> bool:
-    """Store the result or error of a dry run. Return False if the attempt is not the current one."""
-    ended = attempt.end(wanted=states.FAILED if error else states.SUCCEEDED, error=error)
-    if ended is not None:
-        DryRun.objects.filter(pk=attempt.job_pk).update(result=result)
-    return ended is not None
-
-
-# Result of a dry run for its page: each table before and after, broken queries, errors.
-
-
-SAMPLES_SHOWN = 5
-
-
-@dataclass(frozen=True)
-class ColumnPair:
-    """Column before and after (``name type``); None if it does not exist."""
-
-    before: str | None
-    after: str | None
-
-    @property
-    def differs(self) -> bool:
-        return self.before != self.after
-
-
-@dataclass(frozen=True)
-class Side:
-    """Table before or after: its name, size and a sample of rows."""
-
-    name: str
-    rows: int | None
-    size: int | None
-    columns: tuple[str, ...]
-    samples: tuple[tuple[str | None, ...], ...]
-
-
-@dataclass(frozen=True)
-class TablePair:
-    """Table before and after; None if it does not exist."""
-
-    key: str
-    before: Side | None
-    after: Side | None
-    columns: tuple[ColumnPair, ...]
-
-    @property
-    def name(self) -> str:
-        side = self.after or self.before
-        return side.name if side is not None else ""
-
-    @property
-    def sides(self) -> tuple[tuple[Side | None, str], ...]:
-        return ((self.before, "before"), (self.after, "after"))
-
-    @property
-    def differing(self) -> tuple[ColumnPair, ...]:
-        return tuple(pair for pair in self.columns if pair.differs)
-
-    @property
-    def lost_rows(self) -> bool:
-        """Return True if the number of rows differs, which no operation explains."""
-        return self.before is not None and self.after is not None and self.before.rows != self.after.rows
-
-
-@dataclass(frozen=True)
-class DryRunResult:
-    """Result of a dry run. ``broken`` are (name, Spark's message) of queries that the report breaks."""
-
-    succeeded: bool
-    error: dict[str, Any] | None
-    steps: int
-    tables: tuple[TablePair, ...]
-    broken: tuple[tuple[str, str], ...]
-    queries: int
-
-
-def readable_result(dry_run: DryRun, user: Any) -> dict[str, Any] | None:
-    """Return the result of a dry run, without rows if the user may not read the data.
-
-    Rows of a table with a column that was classified since are left out for all users.
-    """
-    result = dry_run.result
-    if result is None:
-        return None
-    may_read = may(user, Permission.READ_DATA, on=place_of_report(dry_run.preview.report))
-    tables = result.get("tables", {})
-    withheld = _classified_since(tables) if may_read else set(tables)
-    if may_read and not withheld:
-        return result
-    tables = {
-        key: {name: side and ({**side, "samples": []} if key in withheld else side) for name, side in sides.items()}
-        for key, sides in tables.items()
-    }
-    error = result.get("error")
-    return {**result, "tables": tables, "error": error and {**error, "samples": []}}
-
-
-def _classified_since(tables: Mapping[str, Mapping[str, Any]]) -> set[str]:
-    """Return the keys of tables whose samples contain unmasked values of columns that are sensitive now."""
-    sides = [(key, side) for key, both in tables.items() for side in both.values() if side]
-    keys = {side["name"]: key for key, side in sides}
-    rows = TargetDataset.objects.filter(name__in={name.rpartition(".")[2] for name in keys}).select_related("schema")
-    bases = {keys[str(row)]: row.history_of_id or row.pk for row in rows if str(row) in keys}
-    by_dataset = classifications(set(bases.values()))
-    return {key for key, side in sides if key in bases and _unmasked(side) & by_dataset[bases[key]].sensitive_names}
-
-
-def _unmasked(side: Mapping[str, Any]) -> set[str]:
-    names = [column["name"].lower() for column in side["columns"]]
-    return {name for row in side.get("samples", ()) for name, value in zip(names, row, strict=False) if value != MASK}
-
-
-def dry_run_result(dry_run: DryRun | None, user: Any) -> DryRunResult | None:
-    """Return the part of a dry run's result that the user may read; None while there is none."""
-    if dry_run is None or dry_run.status != states.SUCCEEDED or dry_run.result is None:
-        return None
-    result = readable_result(dry_run, user) or {}
-    queries = result.get("queries", [])
-    return DryRunResult(
-        succeeded=bool(result.get("succeeded")),
-        error=result.get("error"),
-        steps=len(result.get("steps", [])),
-        tables=tuple(_pair(key, sides) for key, sides in result.get("tables", {}).items()),
-        broken=tuple((query["name"], query["after"]) for query in queries if query["breaks"]),
-        queries=len(queries),
-    )
-
-
-def _pair(key: str, sides: Mapping[str, Any]) -> TablePair:
-    before, after = sides.get("before"), sides.get("after")
-    return TablePair(key, _side(before), _side(after), _columns(before, after))
-
-
-def _side(side: Mapping[str, Any] | None) -> Side | None:
-    if side is None:
-        return None
-    names = tuple(column["name"] for column in side["columns"])
-    samples = tuple(tuple(row) for row in side.get("samples", [])[:SAMPLES_SHOWN])
-    return Side(side["name"], side.get("rows"), side.get("bytes"), names, samples)
-
-
-def _columns(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> tuple[ColumnPair, ...]:
-    """Return the columns matched by stable key, or without one by name; removed columns last."""
-    was, now = _by_identity(before), _by_identity(after)
-    kept = [ColumnPair(was.get(identity), text) for identity, text in now.items()]
-    return (*kept, *(ColumnPair(text, None) for identity, text in was.items() if identity not in now))
-
-
-def _by_identity(side: Mapping[str, Any] | None) -> dict[str, str]:
-    columns = side["columns"] if side is not None else []
-    return {column.get("key") or f"name:{column['name']}": f"{column['name']} {column['type']}" for column in columns}

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from architecture.domain.artifacts import Finding, verify
-from architecture.domain.states.current_state import DatasetDrift, drift
+from architecture.domain.states.dataset_drift import DatasetDrift, drift
 from architecture.domain.workflow import SUPERSEDED
 from architecture.models import AppliedDataset, ExecutionRecord
-from architecture.selectors.environments import applied_by_pk
-from architecture.services.proof import record_artifact
-from architecture.services.reports import table_keys
-from architecture.services.states import last_seen
+from architecture.selectors.dataset_states import applied_by_pk
+from architecture.services.execution_records import record_artifact
+from architecture.services.observations import last_seen
+from architecture.services.report_basis import table_keys
 from elevata.core.words import counted
 
 

@@ -7,19 +7,22 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
 
-from architecture.domain.report import Scope
-from architecture.domain.workflow import Refused
+from architecture.domain.refusals import Refused
+from architecture.domain.scope import Scope
 from architecture.models import ChangeReport, Environment, Refresh
 from architecture.permissions import BUILDERS, must_be_permitted, place_of_report
-from architecture.services.states import Seen, current_environment, last_seen
+from architecture.services.environments import current_environment
+from architecture.services.observations import Seen, last_seen
 from elevata.accounts.permissions import may
-from elevata.accounts.roles import Permission, Place
+from elevata.accounts.places import Place
+from elevata.accounts.roles import Permission
 from elevata.core.errors import ProductError
 from elevata.core.registry import Provided
 from elevata.jobs import states
 from elevata.jobs.models import Job
 from elevata.jobs.registry import live_workers
-from elevata.jobs.services import Submitted, withdraw
+from elevata.jobs.services import withdraw
+from elevata.jobs.submission import Submitted
 from elevata.jobs.waiting import NoWorker, follow_job
 from metadata.permissions import here, place_of_schemas
 

@@ -11,8 +11,7 @@ from django.views.decorators.http import require_safe
 from architecture.forms import PolicyForm, ProposalForm
 from architecture.models import Environment
 from architecture.permissions import place_of_environment
-from architecture.selectors.environments import open_proposal
-from architecture.selectors.report_details import environments
+from architecture.selectors.environments import environments, open_proposal
 from architecture.services.change_policy import (
     accept_policy,
     default_policy,
@@ -22,7 +21,7 @@ from architecture.services.change_policy import (
     update_policies,
     withdraw_policy,
 )
-from architecture.services.states import current_environment
+from architecture.services.environments import current_environment
 from architecture.views.refusals import as_shown
 from elevata.accounts.access import holders
 from elevata.accounts.permissions import may

@@ -3,7 +3,7 @@
 from typing import Any
 
 from architecture.selectors.data_contracts import contracts_of
-from architecture.services.states import current_environment
+from architecture.services.environments import current_environment
 from elevata.web.views import DetailPage
 from metadata.permissions import may_change
 from metadata.views.exposures import ServingDatasetPage

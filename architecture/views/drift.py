@@ -7,11 +7,11 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
-from architecture.domain.states.current_state import DRIFTED, IN_SYNC, UNKNOWN
+from architecture.domain.states.dataset_drift import DRIFTED, IN_SYNC, UNKNOWN
 from architecture.forms import AdoptForm
 from architecture.models import Environment
 from architecture.services.drift import adopt_as_baseline, current_drift, known_drift
-from architecture.services.states import current_environment
+from architecture.services.environments import current_environment
 from architecture.views.refusals import as_shown
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission

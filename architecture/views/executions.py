@@ -1,8 +1,9 @@
-"""Execution pages with live steps and log."""
+"""Pages of executions: the list, and one with live steps and log."""
 
 import hashlib
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
+from uuid import UUID
 
 from django.contrib import messages
 from django.core.paginator import Page as RowsPage
@@ -14,22 +15,26 @@ from django.template.loader import render_to_string
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from architecture.domain.workflow import Refused
+from architecture.domain.refusals import Refused
+from architecture.filtersets import ExecutionFilter
 from architecture.forms import ReasonForm, UndoForm
 from architecture.models import Execution
-from architecture.permissions import place_of_execution
-from architecture.selectors.environments import execution_events, executions
-from architecture.selectors.execution_log import lines_after, newest_lines
-from architecture.selectors.report_details import may_build
+from architecture.permissions import may_build, place_of_execution
+from architecture.selectors.environments import environments
+from architecture.selectors.executions import execution_events, executions, lines_after, newest_lines
 from architecture.services.executions import Requested, abandon_execution, cancel_execution, resume_execution
 from architecture.services.record_verification import verify_record
-from architecture.services.undo import offered, undo_report
+from architecture.services.undo import undo_report
+from architecture.services.undo_options import offered
 from architecture.views.refusals import ForBuilders, as_shown
+from architecture.views.reports import PER_PAGE
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.core.errors import ProductError
 from elevata.jobs import states
 from elevata.jobs.registry import live_workers
+from elevata.lists.columns import Column
+from elevata.web.list_pages import ListPage
 from elevata.web.views import ActionPage, DetailPage, RowPage
 
 EXECUTE = Permission.EXECUTE_REPORTS
@@ -246,3 +251,42 @@ def _steps(request: HttpRequest, execution: Execution, current: int | None) -> t
         failed = execution.operations.filter(status="failed").order_by("ordinal")
         current = failed.values_list("ordinal", flat=True).first()
     return pages.get_page((current or 0) // STEPS_SHOWN + 1), ""
+
+
+def _record_of(execution: Execution) -> UUID | None:
+    record = getattr(execution, "record", None)
+    return record.record_id if record is not None else None
+
+
+class ExecutionList(ListPage):
+    """Executions, newest first, with their records."""
+
+    filterset, per_page, template_name = ExecutionFilter, PER_PAGE, "architecture/execution_list.html"
+    listed = staticmethod(executions)
+    columns: ClassVar = (
+        Column("Execution", {"execution": "pk"}, sort="id", descends=True),
+        Column("State", {"state": "status"}, sort="status"),
+        Column("Report", {"report": lambda row: row.report.report_id if row.report else None}, sort="report"),
+        Column("Environment", {"environment": "environment.name"}, sort="environment"),
+        Column(
+            "Steps",
+            {"steps": "operation_count", "done": "done_count", "failed": "failed_count"},
+            sort="steps",
+            descends=True,
+        ),
+        Column("Requested", {"requested": "requested_at", "by": "who"}, sort="requested_at", descends=True),
+        Column("Took", {"seconds": "seconds"}, sort="took", descends=True, kind="num"),
+        Column(
+            "Record",
+            {"record": _record_of},
+            sort="record",
+            descends=True,
+        ),
+    )
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | {
+            "tab": "executions",
+            "environment_names": [environment.name for environment in environments()],
+            "live": any(not execution.is_finished for execution in self.rows_page.object_list),
+        }

@@ -12,7 +12,8 @@ from architecture.selectors import health
 from architecture.services.health import fix_finding
 from elevata.accounts.roles import Permission
 from elevata.lists.columns import Column
-from elevata.web.views import ButtonPage, ListPage
+from elevata.web.list_pages import ListPage
+from elevata.web.views import ButtonPage
 
 
 class HealthPage(ListPage):

@@ -6,8 +6,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
+from architecture.permissions import may_build
 from architecture.selectors.inbox import Ask, checked, count, policies_waiting, sections, waiting_for
-from architecture.selectors.report_details import may_build
 from elevata.core.canonical_json import sha256_hex
 
 

@@ -1,18 +1,25 @@
-"""Part of pages with the changes that are not in the warehouse."""
+"""Changes that are not in the warehouse: a part of pages, and the page before a report of selected datasets."""
 
+from collections import Counter
 from typing import Any
 from uuid import UUID
 
-from django.http import Http404
+from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404
 
 from architecture.domain.change_policy import SAFE
-from architecture.selectors.pending import pending
-from architecture.selectors.report_details import may_build
+from architecture.domain.scope import SELECTION, Scope, ScopeProblem
+from architecture.permissions import may_build
+from architecture.selectors import outdated_reports
+from architecture.selectors.pending import pending, pending_operations
 from architecture.services.change_policy import policy_of
-from architecture.services.states import current_environment
+from architecture.services.environments import current_environment
+from architecture.views.refusals import ForBuilders
+from elevata.core.errors import as_sentence
+from elevata.core.words import counted
 from elevata.web.views import TemplatePage
 from metadata.models import TargetDataset
+from metadata.views.bulk_edits import SelectedDatasets, SelectedRow
 
 
 class PendingChanges(TemplatePage):
@@ -44,3 +51,26 @@ class PendingChanges(TemplatePage):
         except ValueError:
             raise Http404 from None
         return dataset.history_of or dataset
+
+
+class DatasetsReport(ForBuilders, SelectedDatasets):
+    """Show the pending changes of each selected dataset, and the form that creates one report of all."""
+
+    template_name = "architecture/selected_report.html"
+
+    def handle(self) -> HttpResponse:
+        bases = {row.pk: row.history_of or row for row in self.selected}
+        selection = " ".join(sorted(set(map(str, bases.values()))))
+        try:
+            Scope(SELECTION, selection)
+        except ScopeProblem as refusal:
+            return self.refuse(as_sentence(refusal.message))
+        environment = current_environment()
+        operations, problem = pending_operations(environment, outdated_reports.signal(environment.pk))
+        counts = Counter(operation.key for operation in operations)
+        rows = [SelectedRow(str(row), _effect(counts[str(bases[row.pk].key)], problem)) for row in self.selected]
+        return self.render(edits=rows, problem=problem, selection=selection)
+
+
+def _effect(count: int, problem: str) -> str:
+    return "" if problem else counted(count, "change") if count else "no change"

@@ -5,8 +5,7 @@ from typing import Any
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
-from architecture.permissions import BUILDERS
-from architecture.selectors.report_details import may_build
+from architecture.permissions import BUILDERS, may_build
 from elevata.core.errors import MetadataError, ProductError, as_sentence
 from elevata.web.views import Page
 

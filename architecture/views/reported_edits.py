@@ -5,13 +5,13 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpResponse
 
-from architecture.domain.report import DATASET, Scope
+from architecture.domain.scope import DATASET, Scope
 from architecture.views.report_steps import begin_report
 from elevata.core.errors import ProductError
 from elevata.web.forms import error_text
 from elevata.web.views import EditPage
 from metadata.models import TargetDataset
-from metadata.views.columns import ColumnEdit
+from metadata.views.column_forms import ColumnEdit
 from metadata.views.datasets import DatasetEdit
 from metadata.views.models import ModelEdit
 

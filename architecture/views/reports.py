@@ -1,50 +1,35 @@
-"""Pages of reports and their parts, and lists of executions."""
+"""Pages of reports: the list, and one report."""
 
-import json
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, ClassVar
 from uuid import UUID
 
-from django.core.paginator import Paginator
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
-from django.views.decorators.http import require_safe
 
 from architecture.domain import workflow
-from architecture.domain.comparison import compare
 from architecture.domain.data_contracts import contracts_text
-from architecture.domain.report import Scope
-from architecture.filtersets import ExecutionFilter, ReportFilter
+from architecture.domain.scope import Scope
+from architecture.filtersets import ReportFilter
 from architecture.forms import DecisionForm, ScopeForm
-from architecture.models import ChangeReport, Execution
-from architecture.selectors.environments import executions, records, reports
-from architecture.selectors.inbox import refusals_of
-from architecture.selectors.report_details import (
-    ReportRow,
-    changed_size,
-    column_impacts,
-    downstream_graph,
-    environments,
-    may_build,
-    names_of,
-    operation_rows,
-    report_rows,
-    scope_of,
-    steps_by_table,
-)
+from architecture.models import ChangeReport
+from architecture.permissions import may_build
+from architecture.selectors.dry_run_results import dry_run_result
+from architecture.selectors.environments import environments
+from architecture.selectors.outdated_reports import refusals_of
+from architecture.selectors.preview_steps import changed_size, steps_by_table
+from architecture.selectors.report_details import operation_rows
 from architecture.selectors.report_state import ReportState, behind
-from architecture.services.executions import broken_contracts, rewrites_tables
-from architecture.services.previews import dry_run_result
-from architecture.services.proof import approval_artifact, record_artifact
-from architecture.services.reports import operations_of, report_document
-from architecture.services.states import current_environment, seen_at
+from architecture.selectors.reports import ReportRow, report_rows, reports, scope_of
+from architecture.services.approvals import broken_contracts, rewrites_tables
+from architecture.services.environments import current_environment
+from architecture.services.observations import seen_at
 from elevata.comments.selectors import with_comment_count
 from elevata.comments.views import comments_panel
 from elevata.lists.columns import Column
-from elevata.web.requests import htmx_of
-from elevata.web.views import DetailPage, ListPage, RowPage
+from elevata.web.list_pages import ListPage
+from elevata.web.views import DetailPage, RowPage
 from metadata.selectors.datasets import target_datasets
 
 PER_PAGE = 25
@@ -54,11 +39,6 @@ CHANGES_SHOWN = 40
 MAX_AT_ONCE = 500
 OPERATIONS_SHOWN = 100
 DATASETS_COMPARED = 20
-
-
-def _record_of(execution: Execution) -> UUID | None:
-    record = getattr(execution, "record", None)
-    return record.record_id if record is not None else None
 
 
 class ReportList(ListPage):
@@ -116,43 +96,6 @@ class ReportList(ListPage):
             "seen_at": seen_at(environment=current_environment()),
             "dataset_names": datasets.values_list("schema__name", "name")[:MAX_SUGGESTIONS],
         }
-
-
-class ExecutionList(ListPage):
-    """Executions, newest first, with their records."""
-
-    filterset, per_page, template_name = ExecutionFilter, PER_PAGE, "architecture/execution_list.html"
-    listed = staticmethod(executions)
-    columns: ClassVar = (
-        Column("Execution", {"execution": "pk"}, sort="id", descends=True),
-        Column("State", {"state": "status"}, sort="status"),
-        Column("Report", {"report": lambda row: row.report.report_id if row.report else None}, sort="report"),
-        Column("Environment", {"environment": "environment.name"}, sort="environment"),
-        Column(
-            "Steps",
-            {"steps": "operation_count", "done": "done_count", "failed": "failed_count"},
-            sort="steps",
-            descends=True,
-        ),
-        Column("Requested", {"requested": "requested_at", "by": "who"}, sort="requested_at", descends=True),
-        Column("Took", {"seconds": "seconds"}, sort="took", descends=True, kind="num"),
-        Column(
-            "Record",
-            {"record": _record_of},
-            sort="record",
-            descends=True,
-        ),
-    )
-
-    def context(self) -> dict[str, Any]:
-        return super().context() | {
-            "tab": "executions",
-            "environment_names": [environment.name for environment in environments()],
-            "live": any(not execution.is_finished for execution in self.rows_page.object_list),
-        }
-
-
-# --- one report ------------------------------------------------------------------------------
 
 
 def reports_without_content() -> QuerySet[ChangeReport]:
@@ -214,105 +157,3 @@ def _acceptable(report: ChangeReport) -> list[tuple[str, str, str]]:
     more = {"readers_lost": ""} if rewrites_tables(report) else {}
     more |= {"contracts_broken": f" The report breaks {contracts_text(broken)}."} if broken else {}
     return [(name, str(fields[name].label), f"{fields[name].help_text}{text}") for name, text in more.items()]
-
-
-# --- files -----------------------------------------------------------------------------------
-
-
-@require_safe
-def report_file(request: HttpRequest, report_id: UUID) -> HttpResponse:
-    """Return the report as a ``change-report/v1`` file."""
-    report = find(report_id)
-    return json_file(report_document(report), f"report-{report.fingerprint[:12]}.json")
-
-
-@require_safe
-def report_approvals(request: HttpRequest, report_id: UUID) -> HttpResponse:
-    """Return the report and its approvals as a file for ``verify_artifact``."""
-    report = find(report_id)
-    return json_file(approval_artifact(report), f"approvals-{report.fingerprint[:12]}.json")
-
-
-@require_safe
-def record_file(request: HttpRequest, record_id: UUID) -> HttpResponse:
-    """Return a record as a file for ``verify_artifact``."""
-    record = get_object_or_404(records(), record_id=record_id)
-    return json_file(record_artifact(record), f"record-{record.record_id}.json")
-
-
-def json_file(document: dict[str, Any], name: str) -> HttpResponse:
-    """Return a document as a file to download."""
-    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-    response = HttpResponse(text, content_type="application/json; charset=utf-8")
-    response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
-    return response
-
-
-# --- parts that are loaded after the page ----------------------------------------------------
-
-
-class ReportStatus(ReportPage, DetailPage):
-    """State of the report: up to date or outdated. The response is empty (204) if the page shows this state already.
-
-    ``seen`` and ``mark`` in the query name the state that the page shows. If it is not the present one, the buttons
-    are sent, too.
-    """
-
-    template_name = "architecture/report_status.html"
-
-    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        state = ReportState(self.row)
-        if state.alive and request.GET.get("seen") == f"{state.mark}.{state.signal}":
-            return HttpResponse(status=204)
-        changed = request.GET.get("mark", state.mark) != state.mark
-        context = state.context(request.user, ask=True)
-        # Buttons of a report that is up to date are not replaced: a user may be about to press one.
-        replace_buttons = changed or not state.alive or context["refusal"] or "was" in request.GET
-        swap = bool(htmx_of(request) and replace_buttons)
-        return self.render(**context, preview=state.preview, changed=changed, oob=swap)
-
-
-class ReportPart(ReportPage, DetailPage):
-    """Base of the parts of a report's page; without scripts each is a page of its own."""
-
-    part: ClassVar[str]
-
-    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        template = f"architecture/report_{self.part}.html"
-        if htmx_of(request):
-            return self.render(template)
-        return self.render("architecture/report_part.html", part=template, scope=scope_of(self.row))
-
-
-class ReportBehind(ReportPart):
-    """Change-log entries whose changes the report applies to the warehouse."""
-
-    part = "behind"
-
-    def context(self) -> dict[str, Any]:
-        return super().context() | {"behind": behind(self.row, limit=CHANGES_SHOWN)}
-
-
-class ReportDifferences(ReportPart):
-    """Datasets that the report changes, before and after."""
-
-    part = "differences"
-
-    def context(self) -> dict[str, Any]:
-        page = Paginator(compare(self.row.content), DATASETS_COMPARED).get_page(self.request.GET.get("page"))
-        names = names_of({key for pair in page.object_list for key in pair.input_keys})
-        return super().context() | {
-            "comparisons": [pair.rendered(names) for pair in page.object_list],
-            "page": page,
-            "by_number": dict(enumerate(operations_of(self.row), start=1)),
-            "operations_shown": OPERATIONS_SHOWN,
-        }
-
-
-class ReportDownstream(ReportPart):
-    """Datasets that the report changes and all that read them, on the lineage graph."""
-
-    part = "downstream"
-
-    def context(self) -> dict[str, Any]:
-        return super().context() | {"downstream": downstream_graph(self.row), "impacts": column_impacts(self.row)}

@@ -21,11 +21,12 @@ from loader.domain.run_states import COMPACT
 from loader.spark.historization.batches import SnapshotBatch
 from loader.spark.historization.stage import with_hashes
 from loader.spark.historization.targets import Target
-from loader.spark.loads.datasets import Task, historize
+from loader.spark.loads.datasets import Task
 from loader.spark.loads.load import SUCCEEDED
-from loader.spark.maintenance.compaction import is_crowded
+from loader.spark.loads.rawcore_loads import historize
 from loader.spark.maintenance.maintenance_runs import perform_run
 from loader.spark.tables import commits
+from loader.spark.tables.fragmentation import is_crowded
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sql import quote_identifier
 

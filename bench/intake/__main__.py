@@ -19,7 +19,7 @@ from bench.processes.session import product_settings, start
 from bench.processes.worker import CORES
 from bench.report import write_result
 from elevata.bootstrap.places import ROOT, SPARK_JARS, relative
-from metadata.domain.sources.locations import DatabasePlace, parse_database
+from metadata.domain.sources.database_locations import DatabasePlace, parse_database
 
 OUTPUT = ROOT / "bench" / "intake_results.json"
 WARM_UP_ROWS = 10_000

@@ -11,7 +11,7 @@ from loader.domain.engines import engine_of
 from loader.domain.manifest.loads import LoadManifest, RawcoreLoad
 from loader.domain.manifest.sources import DatabaseSpec
 from loader.spark.tables.tables import DeltaTable
-from metadata.domain.sources.locations import DatabasePlace
+from metadata.domain.sources.database_locations import DatabasePlace
 
 KEY, WATERMARK, PARTITIONS = "id", "changed_at", 2
 # Column -> type in PostgreSQL, type in the contract, value by the row's number n.

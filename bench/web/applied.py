@@ -4,16 +4,17 @@ from dataclasses import asdict, replace
 from random import Random
 
 from architecture.domain.data_contracts import FIRST_VERSION, desired_contract
-from architecture.domain.states.state_files import as_row
+from architecture.domain.states.flat_states import as_row
 from architecture.domain.steps.step import shape_of_spec
 from architecture.domain.tables import ObservedTable, TableSpec, tables_of
 from architecture.models import AppliedDataset, Environment
-from architecture.services.states import sign_applied, store_observations
+from architecture.services.observations import store_observations
+from architecture.services.states import sign_applied
 from bench.web.described import stored
 from bench.web.size import Size
 from elevata.audit.services import chain
 from metadata.domain.state import DatasetState
-from metadata.selectors.datasets import dataset_states
+from metadata.selectors.dataset_states import dataset_states
 
 
 def apply(environment: Environment, size: Size) -> tuple[DatasetState, ...]:

@@ -8,9 +8,9 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from architecture.models import ChangeReport, Environment, Execution, ExecutionRecord, Lease
+from architecture.services.environments import current_environment
 from architecture.services.health import refresh_findings
 from architecture.services.reports import build_report
-from architecture.services.states import current_environment
 from bench.web.applied import apply
 from bench.web.decided import decide, everything_anew
 from bench.web.described import Described, describe
@@ -22,7 +22,7 @@ from elevata.accounts.services.users import ensure_user
 from elevata.audit.services.row_seals import seal_all, sealed_models
 from loader.models import LoadRun, Schedule
 from metadata.models import TargetDataset
-from metadata.selectors.datasets import dataset_states
+from metadata.selectors.dataset_states import dataset_states
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from typing import Any
 from django.db import transaction
 
 from architecture.domain import workflow
-from architecture.domain.report import Scope
-from architecture.domain.states.state_files import flat
+from architecture.domain.scope import Scope
+from architecture.domain.states.flat_states import flat
 from architecture.domain.tables import tables_of
 from architecture.models import (
     Approval,
@@ -25,12 +25,14 @@ from architecture.models import (
     ExecutionOperation,
     Preview,
 )
-from architecture.services.automatic_changes import planned_of
 from architecture.services.change_policy import policy_of
+from architecture.services.execution_checks import planned_of
+from architecture.services.execution_records import seal
+from architecture.services.observations import Seen
 from architecture.services.previews import execution_rows, plan_preview
-from architecture.services.proof import seal, sign_execution
-from architecture.services.reports import Basis, operations_of, store_report
-from architecture.services.states import Seen
+from architecture.services.proof import sign_execution
+from architecture.services.report_basis import Basis
+from architecture.services.reports import operations_of, store_report
 from bench.web.applied import observed
 from bench.web.size import Size
 from elevata.audit.services import chain

@@ -14,7 +14,7 @@ from django.db import models
 
 from bench.web.size import Size
 from bench.web.words import SYSTEMS, attributes, entities
-from metadata.domain import naming
+from metadata.domain import stable_keys
 from metadata.domain.generation import GeneratedDataset, SourceColumnSpec, SourceDatasetSpec, generate
 from metadata.domain.types import parse
 from metadata.models import (
@@ -90,7 +90,7 @@ def _sources(size: Size, random: Random, made: Described) -> list[SourceDatasetS
     made.sources = stored(
         SourceDataset(
             system=systems[number % len(systems)],
-            key=naming.source_dataset_key(systems[number % len(systems)].short_name, name),
+            key=stable_keys.source_dataset_key(systems[number % len(systems)].short_name, name),
             name=name,
             short_name=name,
             location=f"{name}.parquet",
@@ -116,7 +116,7 @@ def _delivered(number: int, made: Described, size: Size, random: Random) -> Iter
     for ordinal, (name, type_) in enumerate(described, start=1):
         column = SourceColumn(
             dataset=source,
-            key=naming.source_column_key(source.key, name),
+            key=stable_keys.source_column_key(source.key, name),
             name=name,
             ordinal=ordinal,
             key_ordinal=1 if ordinal == 1 else None,
@@ -246,7 +246,7 @@ def _references(made: Described) -> None:
     rawcore = made.of_layer("rawcore")
     wanted = [(rawcore[number], rawcore[parent]) for number in range(len(rawcore)) for parent in _parents(number)]
     rows = stored(
-        Reference(child=child, parent=parent, key=naming.reference_key(child.key, parent.key, ""))
+        Reference(child=child, parent=parent, key=stable_keys.reference_key(child.key, parent.key, ""))
         for child, parent in wanted
     )
     stored(
@@ -271,7 +271,7 @@ def _marts(schema: TargetSchema, below: list[TargetDataset], count: int, columns
     rows = stored(
         TargetDataset(
             schema=schema,
-            key=naming.target_dataset_key(schema.name, name),
+            key=stable_keys.target_dataset_key(schema.name, name),
             name=name,
             materialization="view",
             description=f"{name.replace('_', ' ')} for reports",
@@ -302,7 +302,7 @@ def _marts(schema: TargetSchema, below: list[TargetDataset], count: int, columns
 
 def _dashboard(row: TargetDataset) -> Exposure:
     link = f"https://bi.example.org/{row.name}"
-    key = naming.exposure_key(row.key, row.name)
+    key = stable_keys.exposure_key(row.key, row.name)
     return Exposure(dataset=row, key=key, name=row.name, kind="dashboard", owner="finance", link=link)
 
 
@@ -318,7 +318,7 @@ def _read(
 def _mart_column(dataset: TargetDataset, ordinal: int, read: TargetColumn) -> TargetColumn:
     name = f"{read.name[:60]}_{ordinal}"
     row = TargetColumn(
-        dataset=dataset, key=naming.target_column_key(dataset.key, name), name=name, ordinal=ordinal, pii=read.pii
+        dataset=dataset, key=stable_keys.target_column_key(dataset.key, name), name=name, ordinal=ordinal, pii=read.pii
     )
     row.type = read.type
     return row

@@ -18,7 +18,7 @@ from elevata.notifications.models import Delivery, Notice, Webhook
 from loader.domain.run_states import REVERT
 from loader.domain.sources.schema_changes import ObservedColumn
 from loader.models import LoadRun, MaintenanceRecord, ReadRequest, SourceProposal
-from loader.services.loads.attempts import seal_end
+from loader.services.maintenance.records import seal_end
 from loader.services.reads.queries import SQL
 from loader.services.reads.read_requests import request_query, request_trial
 from loader.services.reads.trials import TRY_MODEL

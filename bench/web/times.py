@@ -95,9 +95,9 @@ def of_report(control: Control) -> dict[str, Any]:
 def of_plan(folder: Path) -> dict[str, Any]:
     """Measure ``manage.py plan`` of two state files: the applied and the described state."""
     from architecture.domain.states.state_files import ArchitectureState, dump_state
-    from architecture.selectors.environments import applied_states
-    from architecture.services.states import current_environment
-    from metadata.selectors.datasets import dataset_states
+    from architecture.selectors.dataset_states import applied_states
+    from architecture.services.environments import current_environment
+    from metadata.selectors.dataset_states import dataset_states
 
     states = {"A": applied_states(environment=current_environment()), "B": dataset_states()}
     for name, some in states.items():

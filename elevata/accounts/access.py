@@ -14,7 +14,8 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from elevata.accounts.models import RoleGrant
 from elevata.accounts.permissions import MODEL_BACKEND
-from elevata.accounts.roles import ROLES, USERS_ONLY, GrantedRole, Permission, Place, Role, allows
+from elevata.accounts.places import Place
+from elevata.accounts.roles import ROLES, USERS_ONLY, GrantedRole, Permission, Role, allows
 
 SUPERUSER, DIRECT = "superuser", "direct permission"
 

@@ -11,9 +11,10 @@ from django.db.models import QuerySet
 from drf_spectacular.utils import extend_schema, extend_schema_field, extend_schema_view
 from rest_framework import serializers
 
-from elevata.accounts.forms import UserFilter
+from elevata.accounts.filtersets import UserFilter
 from elevata.accounts.models import RoleGrant
-from elevata.accounts.roles import LAYERS, ROLES, Permission, Place, Role
+from elevata.accounts.places import LAYERS, Place
+from elevata.accounts.roles import ROLES, Permission, Role
 from elevata.accounts.services.users import (
     activate_user,
     create_service_account,
@@ -57,7 +58,10 @@ class UserChange(ChangeSerializer):
         help_text="Everywhere.",
     )
     grants = GrantSerializer(
-        many=True, required=False, max_length=100, help_text="All scoped roles."  # type: ignore[call-arg]  # of many
+        many=True,
+        required=False,
+        max_length=100,
+        help_text="All scoped roles.",  # type: ignore[call-arg]  # of many
     )
     active = serializers.BooleanField(required=False, help_text="An inactive user cannot sign in.")
 

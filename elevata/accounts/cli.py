@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 from django.core.management.base import BaseCommand, CommandError, CommandParser, handle_default_options
 from django.db import InterfaceError, OperationalError, ProgrammingError, connections
 
-from elevata.accounts.permissions import SYSTEM_KIND, Actor, acting_as
+from elevata.accounts.actors import SYSTEM_KIND, Actor, acting_as
 from elevata.core.database import is_disk_full
 from elevata.core.errors import ProductError
 from elevata.core.installation import user_command

@@ -1,18 +1,14 @@
-"""Forms and filters of users, roles and tokens."""
+"""Forms of users, roles and tokens."""
 
-from typing import Any, ClassVar
+from typing import Any
 
-import django_filters as filters
 from django import forms
-from django.contrib.auth import get_user_model
-from django.db.models import F
 
 from elevata.accounts.models import PersonalToken
-from elevata.accounts.permissions import KINDS, known_places
+from elevata.accounts.places import KINDS, known_places
 from elevata.accounts.roles import Role
 from elevata.accounts.services.tokens import LONGEST_DAYS, LONGEST_NAME
 from elevata.web.forms import ProductForm, set_choices
-from elevata.web.paging import StableOrdering, YesNoFilter
 
 # Purpose of each role, shown beside its checkbox.
 ROLE_WORDS: dict[Role, str] = {
@@ -196,23 +192,3 @@ class PreferenceForm(ProductForm):
         widget=forms.TextInput(attrs={"list": "time-zones", "placeholder": "the browser's"}),
         help_text="Zone of the times on pages, like Europe/Berlin. Times of data stay in UTC.",
     )
-
-
-# Filters of users.
-
-
-class UserFilter(filters.FilterSet):
-    q = filters.CharFilter(field_name="username", lookup_expr="icontains", label="Name")
-    active = YesNoFilter(field_name="is_active", label="In use")
-    role = filters.CharFilter(field_name="groups__name", label="Role")
-    ordering = StableOrdering(
-        fields=(("username", "name"), ("is_active", "active")),
-        computed={"last_login": F("last_login")},
-        default=("username",),
-    )
-
-    known: ClassVar = {"role": frozenset(Role).__contains__}
-
-    class Meta:
-        model = get_user_model()
-        fields = ()

@@ -12,12 +12,13 @@ from django.db.models import Max, OuterRef, Q, QuerySet, Subquery, Sum
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
+from elevata.accounts.actors import current_actor
 from elevata.accounts.known_browsers import is_known
-from elevata.accounts.permissions import current_actor, may, must_write
+from elevata.accounts.permissions import may, must_write
 from elevata.accounts.roles import Permission, needed_role
 from elevata.audit.services.change_log import record_change
 from elevata.core.errors import MetadataError
-from elevata.web import middleware
+from elevata.web import problems
 
 # Sign-in attempts are counted by name and address together, so that nobody can lock a user out from another address.
 # Two wider limits, far above the number of typing errors, stop attempts on many names from one address, and on one name
@@ -122,7 +123,7 @@ def locked_out(
     name = (credentials or {}).get("username") or ""
     seconds = seconds_locked(name, _address_of(request), opens_at(request, name))
     minutes = max(1, -(-seconds // 60))
-    refusal = middleware.answer(
+    refusal = problems.answer(
         request,
         status=429,
         title="Too many attempts",

@@ -1,4 +1,4 @@
-"""Roles, permissions, places and layers.
+"""Roles, their permissions, and grants of roles at places.
 
 A user can have several roles, and has the permissions of all of them. Django groups are created from ``ROLES`` after
 every migration. A role can be granted for one layer, schema or environment (``GrantedRole``); it then applies to
@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
+
+from elevata.accounts.places import Place
 
 
 class Permission(StrEnum):
@@ -93,20 +95,6 @@ def permissions_of(roles: frozenset[Role]) -> frozenset[Permission]:
     return frozenset().union(*(ROLES[role] for role in roles))
 
 
-# --- places -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Place:
-    """Place of an action: an environment, and the schemas (name, layer) of its objects.
-
-    If both are empty, only global roles cover it.
-    """
-
-    environment: str = ""
-    schemas: frozenset[tuple[str, str]] = frozenset()
-
-
 @dataclass(frozen=True)
 class GrantedRole:
     """Role for one place: exactly one of environment, layer and schema is set."""
@@ -149,9 +137,3 @@ def _cover(granted: Collection[GrantedRole], place: Place) -> bool:
     return bool(place.schemas) and all(
         any(grant.covers_schema(schema) for grant in granted) for schema in place.schemas
     )
-
-
-# Layers of the warehouse, in the order in which rows flow, with their labels.
-
-
-LAYERS = {"raw": "Raw", "stage": "Stage", "rawcore": "Rawcore", "bizcore": "Bizcore", "serving": "Serving"}

@@ -107,8 +107,6 @@ def _roles(text: str) -> dict[Role, frozenset[str]]:
     return groups
 
 
-# --- provider metadata ---------------------------------------------------------------------------
-
 _endpoints: dict[str, tuple[float, Endpoints]] = {}
 
 

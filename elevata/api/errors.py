@@ -10,7 +10,7 @@ from rest_framework import exceptions
 from rest_framework.views import set_rollback
 
 from elevata.core.errors import ProductError
-from elevata.web import middleware
+from elevata.web import problems
 
 
 def problem_json(raised: Exception, context: dict[str, Any]) -> JsonResponse | None:
@@ -22,7 +22,7 @@ def problem_json(raised: Exception, context: dict[str, Any]) -> JsonResponse | N
     elif isinstance(raised, ProductError):
         raised = _Refused(raised)
     elif isinstance(raised, OperationalError | InterfaceError):
-        raised = _Unavailable(*middleware.reason_of(raised))
+        raised = _Unavailable(*problems.reason_of(raised))
     elif isinstance(raised, RequestDataTooBig):
         raised = _TooBig()
     elif isinstance(raised, SuspiciousOperation | BadRequest):
@@ -30,7 +30,7 @@ def problem_json(raised: Exception, context: dict[str, Any]) -> JsonResponse | N
     if not isinstance(raised, exceptions.APIException):
         return None
     set_rollback()
-    body = middleware.problem(
+    body = problems.problem(
         status=raised.status_code,
         title=_title(raised),
         detail=_detail(raised),
@@ -40,12 +40,12 @@ def problem_json(raised: Exception, context: dict[str, Any]) -> JsonResponse | N
     )
     body |= getattr(raised, "more", {})
     # The view's renderer is not used: that of the API description writes YAML.
-    return JsonResponse(body, status=raised.status_code, headers=_headers(raised), content_type=middleware.CONTENT_TYPE)
+    return JsonResponse(body, status=raised.status_code, headers=_headers(raised), content_type=problems.CONTENT_TYPE)
 
 
 class _Unavailable(exceptions.APIException):
     status_code = 503
-    default_detail = middleware.DATABASE_DOWN
+    default_detail = problems.DATABASE_DOWN
     default_code = "database_down"
 
 

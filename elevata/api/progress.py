@@ -205,8 +205,6 @@ def line_after(request: Request) -> int:
 
 
 # Descriptions of the log endpoints of load runs and executions.
-
-
 _AFTER = OpenApiParameter("after", int, description="Only lines after the one with this id.")
 _LAST = OpenApiParameter(
     "Last-Event-ID", int, OpenApiParameter.HEADER, description="Of a stream: go on after the line with this id."

@@ -17,7 +17,8 @@ from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet, ReadOnlyModelViewSet
 
 from elevata.accounts.permissions import NO_ROLE, may, may_somewhere
-from elevata.accounts.roles import Permission, Place, needed_role
+from elevata.accounts.places import Place
+from elevata.accounts.roles import Permission, needed_role
 from elevata.api.idempotency import Idempotent
 from elevata.api.preconditions import check_match, etag, is_known
 from elevata.api.requests import PARAMETER as FIELDS
@@ -28,7 +29,7 @@ from elevata.api.requests import (
     SparseFields,
     check_parameters,
 )
-from elevata.audit.services.change_log import writing
+from elevata.audit.services.transactions import writing
 from elevata.core.errors import as_sentence
 
 # Every resource needs the permission ``read_metadata``; a resource declares what else its actions need. The API checks

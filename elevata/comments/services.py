@@ -10,8 +10,10 @@ from uuid import UUID
 from django.contrib.auth import get_user_model
 from django.db.models import QuerySet
 
-from elevata.accounts.permissions import current_actor, readers
-from elevata.audit.services.change_log import claim, record_change, writing
+from elevata.accounts.actors import current_actor
+from elevata.accounts.permissions import readers
+from elevata.audit.services.change_log import record_change
+from elevata.audit.services.transactions import claim, writing
 from elevata.comments.domain import MAX_LENGTH, MAX_MENTIONS, candidates, mentioned
 from elevata.comments.models import Comment
 from elevata.comments.selectors import comments, is_moderator

@@ -17,8 +17,9 @@ from elevata.comments.selectors import comments_of, deletable_by, is_moderator, 
 from elevata.comments.services import create_comment, delete_comment, update_comment
 from elevata.core.errors import MetadataError
 from elevata.core.words import counted
+from elevata.web.list_pages import ListPage
 from elevata.web.subjects import Subject, subject_of
-from elevata.web.views import REFUSED, DeletePage, EditPage, ListPage, RowPage
+from elevata.web.views import REFUSED, DeletePage, EditPage, RowPage
 
 LATEST = 20
 

@@ -201,9 +201,6 @@ def _object(node: Node) -> str:
     return "an object" if node.path is not None else "fields with values"
 
 
-# --- readers of values -----------------------------------------------------------------------
-
-
 def text(node: Node, name: str) -> str:
     if not isinstance(node.value, str):
         hint = f"; put it in quotes: '{node.text}'" if node.text and node.value is not None else ""

@@ -1,4 +1,4 @@
-"""Life cycle of a job: submission, attempts, wake-up, sweep."""
+"""Life cycle of a job: its attempts, and the ends that they can have."""
 
 import logging
 import threading
@@ -6,10 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any
 
-from celery import current_app
-from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import F, QuerySet
 from django.db.models.functions import Coalesce
@@ -18,8 +16,8 @@ from django.utils import timezone
 from elevata.core.database import is_silent, retried
 from elevata.core.processes import is_gone
 from elevata.jobs import states
-from elevata.jobs.models import Job, Worker
-from elevata.jobs.registry import LANES, claimable, handler_of, queued_for
+from elevata.jobs.models import Job
+from elevata.jobs.registry import claimable, handler_of
 
 log = logging.getLogger(__name__)
 
@@ -191,23 +189,6 @@ def wait(*, job_pk: int, phase: str) -> bool:
     return bool(Job.objects.filter(pk=job_pk, status=states.QUEUED).exclude(phase=phase).update(phase=phase))
 
 
-@transaction.atomic
-def note_wake_failed(*, job_pk: int, reason: str) -> None:
-    """Record that the wake-up for a queued job could not be sent."""
-    if wait(job_pk=job_pk, phase=states.BROKER_AWAY):
-        job = Job.objects.get(pk=job_pk)
-        handler_of(job.kind).wake_failed(job, reason)
-
-
-@transaction.atomic
-def note_woken() -> None:
-    """Clear the recorded wake-up failures of all queued jobs, because the broker answers again."""
-    waiting = Job.objects.filter(status=states.QUEUED, phase=states.BROKER_AWAY)
-    for job in waiting:
-        if waiting.filter(pk=job.pk).update(phase=""):
-            handler_of(job.kind).woken(job)
-
-
 def mark_lost(
     *, kinds: Iterable[str] | None = None, job_pk: int | None = None, older_than: timedelta = states.LOST_AFTER
 ) -> list[Job]:
@@ -244,115 +225,3 @@ def give_up(*, job: Job, error: dict[str, Any], **seen: Any) -> bool:
     if lost:
         handler.lost(Job.objects.get(pk=job.pk), error)
     return bool(lost)
-
-
-# Wake-ups are messages with a job's id. The state is in the row: if a message is lost, the sweep sends it again.
-
-
-WAKE_JOB = "loader.tasks.perform"
-# Messages expire after this time: by then the sweep has sent another one.
-EXPIRES_SECONDS = 120
-
-
-def wake(job_pk: int) -> str:
-    """Send the wake-up for a job; return the reason if it could not be sent, or an empty string."""
-    return _send(WAKE_JOB, job_pk)
-
-
-def _send(task: str, row_id: int) -> str:
-    # The caller has already committed the row, and the sweep sends the message again, so a broker failure must not
-    # raise an error.
-    try:
-        with current_app.connection_for_write() as connection:
-            connection.ensure_connection(max_retries=1, interval_start=0.1, timeout=5)
-            current_app.send_task(task, args=[row_id], expires=EXPIRES_SECONDS, connection=connection, retry=False)
-    except Exception as error:
-        log.warning("the broker does not answer: %s", error)
-        return _reason(error)
-    return ""
-
-
-def _reason(error: Exception) -> str:
-    """Return the first line of the broker's error, without its URL, which may hold a password."""
-    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return line.replace(settings.CELERY_BROKER_URL, "broker")
-
-
-# Submitting a job adds its row; the wake-up is sent after the commit.
-
-
-J = TypeVar("J", bound=Job)
-
-
-@dataclass
-class Submitted(Generic[J]):
-    """Result of submitting a job. ``wakeup_sent`` is None until the transaction commits.
-
-    ``requested`` is False if nothing changed, because the job is active or has succeeded.
-    """
-
-    job: J
-    requested: bool = True
-    wakeup_sent: bool | None = None
-    reason: str = ""
-
-    def send_wakeup(self) -> None:
-        """Send the wake-up now; if that fails, store the reason in the job's row."""
-        self.reason = wake(self.job.pk)
-        self.wakeup_sent = not self.reason
-        if self.reason:
-            retried(lambda: note_wake_failed(job_pk=self.job.pk, reason=self.reason))
-
-    def wake_after_commit(self) -> None:
-        """Send the wake-up after the commit, if the submission changed anything."""
-        if self.requested:
-            transaction.on_commit(self.send_wakeup)
-
-    @property
-    def notice(self) -> str:
-        """Return a message for the user if the wake-up could not be sent; else an empty string."""
-        if self.wakeup_sent is not False:
-            return ""
-        return f"queued; the broker does not answer: {self.reason}; the scheduler sends it again"
-
-
-# The sweep sends lost wake-ups again, and marks jobs of dead workers as lost.
-
-
-# The wake-ups of younger jobs may still arrive.
-RESENT_AFTER = timedelta(seconds=15)
-_WORKER_KEPT_FOR = timedelta(hours=1)
-
-
-@dataclass(frozen=True)
-class Swept:
-    """Result of a sweep: jobs marked as lost, and jobs for which a wake-up was sent."""
-
-    lost: tuple[Job, ...]
-    woken: tuple[Job, ...]
-
-
-def sweep_jobs(*, resent_after: timedelta = RESENT_AFTER) -> Swept:
-    """Sweep once. Sweeps may run at the same time, because rows change by compare-and-set only."""
-    lost = mark_lost()
-    woken = []
-    for job in _to_wake(list(queued_for(resent_after))):
-        if wake(job.pk):
-            break  # the broker does not answer; the next sweep tries again
-        woken.append(job)
-    if woken:
-        note_woken()
-    Worker.objects.filter(heartbeat_at__lt=timezone.now() - _WORKER_KEPT_FOR).delete()
-    return Swept(tuple(lost), tuple(woken))
-
-
-def _to_wake(jobs: list[Job]) -> list[Job]:
-    """Return the jobs to send a wake-up for: of each lane, the oldest job for each slot."""
-    chosen: list[Job] = []
-    free = {lane: slots.total for lane, slots in LANES.items()}
-    for job in jobs:
-        lane = handler_of(job.kind).lane
-        if free[lane]:
-            free[lane] -= 1
-            chosen.append(job)
-    return chosen

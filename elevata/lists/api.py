@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from elevata.api.requests import ChangeSerializer
 from elevata.api.resources import REASON, AnyUser, Creatable
-from elevata.audit.services.change_log import writing
+from elevata.audit.services.transactions import writing
 from elevata.lists.models import Favourite, SavedFilter
 from elevata.lists.selectors import FavouriteFilter, SavedFilterFilter, favourites_of, visible_filters
 from elevata.lists.services import delete_filter, save_filter, set_favourite, unset_favourite

@@ -5,7 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from elevata.accounts.permissions import must_write
-from elevata.audit.services.change_log import check_fields, writing
+from elevata.audit.services.transactions import check_fields, writing
 from elevata.core.errors import MetadataError
 from elevata.lists.columns import shown_labels
 from elevata.lists.models import ChosenColumns, Favourite, SavedFilter

@@ -9,10 +9,10 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from elevata.accounts.roles import Place
+from elevata.accounts.places import Place
 from elevata.api.requests import ChangeSerializer, NoParametersSerializer
 from elevata.api.resources import AnyUser, Deletable, ReadOnly, permitted_to
-from elevata.audit.services.change_log import writing
+from elevata.audit.services.transactions import writing
 from elevata.notifications.deliveries import replay
 from elevata.notifications.kinds import URL_LENGTH, WEBHOOK_CHOICES
 from elevata.notifications.models import Delivery, DeliveryAttempt, Event, Notice, Webhook

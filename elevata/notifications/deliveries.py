@@ -28,7 +28,8 @@ from elevata.core.secrets import NoSecret, fits_header, secret_named
 from elevata.jobs import states
 from elevata.jobs.models import Job
 from elevata.jobs.registry import MESSAGES, Handler
-from elevata.jobs.services import Attempt, claim, queue_again, wake
+from elevata.jobs.services import Attempt, claim, queue_again
+from elevata.jobs.wake_ups import wake
 from elevata.notifications.kinds import Kind
 from elevata.notifications.models import Delivery, DeliveryAttempt, Event, Webhook
 from elevata.notifications.safe_http import CannotCall, post

@@ -21,15 +21,18 @@ from django.urls import reverse
 from django.utils import timezone
 
 from elevata.accounts.access import holders
+from elevata.accounts.actors import current_actor
 from elevata.accounts.models import ServiceAccount
-from elevata.accounts.permissions import current_actor, may, may_somewhere
-from elevata.accounts.roles import Permission, Place
-from elevata.audit.services.change_log import assign, check_fields, claim, record_change, record_why, writing
+from elevata.accounts.permissions import may, may_somewhere
+from elevata.accounts.places import Place
+from elevata.accounts.roles import Permission
+from elevata.audit.services.change_log import record_change, record_why
 from elevata.audit.services.row_seals import Sealed
+from elevata.audit.services.transactions import assign, check_fields, claim, writing
 from elevata.core.canonical_json import sha256_hex
 from elevata.core.errors import MetadataError
 from elevata.jobs import states
-from elevata.jobs.services import wake
+from elevata.jobs.wake_ups import wake
 from elevata.notifications.kinds import (
     ALWAYS_LISTED,
     CHOICES,

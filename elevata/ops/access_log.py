@@ -7,7 +7,7 @@ from collections.abc import Callable
 from django.http import HttpRequest, HttpResponse
 from django.utils.functional import SimpleLazyObject
 
-from elevata.core.processes import about
+from elevata.core.log_context import about
 from elevata.ops.metrics import count_request, route_of
 from elevata.web.requests import request_id_of
 

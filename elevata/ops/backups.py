@@ -133,9 +133,6 @@ def _current_head() -> Head:
         return _EMPTY
 
 
-# --- manifests ----------------------------------------------------------------------------------
-
-
 def _manifest_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.json")
 
@@ -176,9 +173,6 @@ def _refuse_newer(path: Path, applied: Iterable[tuple[str, str]]) -> None:
         raise MetadataError("newer_release", message, place=str(path))
 
 
-# --- SQLite ------------------------------------------------------------------------------------
-
-
 def _copy_sqlite(path: Path) -> None:
     """Copy the whole database. Writes may continue: SQLite restarts the copy after each."""
     connection.ensure_connection()
@@ -197,9 +191,6 @@ def _restore_sqlite(path: Path) -> None:
             copy.backup(connection.connection)
     except sqlite3.DatabaseError as error:
         raise MetadataError("invalid", f"is no copy of a control database: {error}", place=str(path)) from None
-
-
-# --- PostgreSQL --------------------------------------------------------------------------------
 
 
 def _dump_postgresql(path: Path) -> None:

@@ -19,7 +19,7 @@ from elevata.jobs import registry
 from loader.domain.catalogs.catalog_setting import spark_catalog
 from loader.domain.refusals import Refusal
 from loader.services.runner.spark_settings import defines, refused_settings
-from metadata.domain.sources.locations import check_secret_name
+from metadata.domain.sources.database_locations import check_secret_name
 from metadata.models import System
 
 

@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 from pythonjsonlogger.core import RESERVED_ATTRS
 from pythonjsonlogger.json import JsonFormatter
 
-from elevata.core.processes import what_about
+from elevata.core.log_context import what_about
 
 PUT_OUT = "[secret]"
 # Attributes of a record that become fields of the line, besides those of ``extra``.

@@ -71,9 +71,6 @@ def exposition() -> bytes:
     return of_requests + generate_latest(registry)
 
 
-# --- from the control database -----------------------------------------------------------------
-
-
 class ControlDatabase(Collector):
     """Metrics from the control database: queue, runs, leases, workers, the chain and webhook deliveries."""
 

@@ -16,9 +16,10 @@ from django.db import connection
 from django.db.models import Case, F, IntegerField, Q, QuerySet, Value, When
 from django.urls import resolve, reverse
 
-from elevata.accounts.permissions import may_somewhere, needs_of
+from elevata.accounts.permissions import may_somewhere
 from elevata.accounts.roles import Permission
-from elevata.core.database import WordSimilarity
+from elevata.accounts.view_permissions import needs_of
+from elevata.core.lookups import WordSimilarity
 from elevata.core.registry import Registered
 
 MAX_TEXT = 200

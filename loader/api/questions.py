@@ -8,17 +8,10 @@ from rest_framework import serializers
 
 from architecture.domain.tables import TableSpec
 from elevata.api.requests import ChangeSerializer
+from loader.domain.queries.answers import COMPARE, DESCENDANTS, EXPORT, IN_PARTS, MOST_ROWS, rows_kind
 from loader.domain.queries.comparison import DATES, ENVIRONMENTS, WAYS, Comparison
-from loader.domain.queries.query_results import (
-    COMPARE,
-    DESCENDANTS,
-    EXPORT,
-    IN_PARTS,
-    MOST_ROWS,
-    OPERATIONS,
-    rows_kind,
-)
 from loader.domain.queries.row_selection import COMPARISONS, LONGEST_TEXT, MOST_OFFSET, RowSelection
+from loader.domain.queries.run_changes import OPERATIONS
 from loader.services.reads.manifests import checked_comparison, read_table
 from metadata.domain import types
 from metadata.models import TargetDataset

@@ -5,11 +5,11 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from elevata.accounts.permissions import current_actor
+from elevata.accounts.actors import current_actor
 from loader.domain.dependencies import KINDS
 from loader.models import DatasetRun, LoadRun, MaintenanceRecord, RunEvent
 from loader.selectors.readable_windows import with_readable_windows
-from loader.services.loads.attempts import record_artifact
+from loader.services.maintenance.records import record_artifact
 from loader.services.reads.read_permissions import readable_error
 
 

@@ -11,7 +11,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.viewsets import GenericViewSet
 
-from elevata.accounts.roles import Permission, Place
+from elevata.accounts.places import Place
+from elevata.accounts.roles import Permission
 from elevata.api.requests import ChangeSerializer, NoParametersSerializer
 from elevata.api.resources import ReadOnly, Resource, permitted_to
 from loader.api.serializers import RefusalSerializer

@@ -21,7 +21,7 @@ from loader.domain.sources.databases import (
 )
 from loader.domain.sources.marks import DAY, INSTANT, LOCAL
 from metadata.domain import types as data_types
-from metadata.domain.sources.locations import DatabasePlace
+from metadata.domain.sources.database_locations import DatabasePlace
 
 _MILLISECONDS = 1_000
 _MYSQL_INTEGERS = ("tinyint", "smallint", "mediumint", "int", "integer")

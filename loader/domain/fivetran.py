@@ -201,9 +201,6 @@ def _differs(old: KnownColumn, new: Column) -> bool:
     return old.type != new.data_type or old.sent_as != new.type
 
 
-# Times.
-
-
 def parsed_time(text: str) -> datetime:
     """Return the time of an operation, in UTC and cut to microseconds. Raise Refusal BAD_TIME."""
     try:

@@ -1,4 +1,4 @@
-"""Versions of a key for the history explorer: changes, gaps, a time line to scale.
+"""Versions of a key for the history explorer: changes and gaps.
 
 Pure: it works on the answer of a read, whose values are text, as the warehouse casts them.
 """
@@ -14,9 +14,6 @@ from loader.domain.queries.query_results import Cell, cell
 from metadata.domain.sensitivity import MASK_CHANGED, is_mask
 
 _WHOLE_NUMBER = re.compile(r"-*[0-9]+")
-
-NARROWEST = 5.0
-LABEL_FROM = 13.0
 
 
 @dataclass(frozen=True)
@@ -153,128 +150,3 @@ def instant(text: str | None) -> datetime | None:
         return None
     parsed = datetime.fromisoformat(text)
     return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
-
-
-# --- time line -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Span:
-    """Section of the time line, in per cent of its width. ``version`` is None for a gap."""
-
-    x: float
-    width: float
-    kind: str
-    label: str
-    title: str
-    version: Version | None = None
-
-    @property
-    def middle(self) -> float:
-        return self.x + self.width / 2
-
-
-@dataclass(frozen=True)
-class Tick:
-    x: float
-    label: str
-    anchor: str
-
-
-@dataclass(frozen=True)
-class TimeLine:
-    spans: tuple[Span, ...]
-    ticks: tuple[Tick, ...]
-
-
-def time_line(dated_versions: list[Version], now: datetime) -> TimeLine:
-    """Return versions and gaps to scale, with a minimum width so that each can be seen and clicked."""
-    sections: list[tuple[datetime, datetime, Version | None]] = []
-    for version in dated_versions:
-        if version.started is None:
-            continue
-        if version.gap_from is not None:
-            sections.append((version.gap_from, version.started, None))
-        sections.append((version.started, version.ended or max(now, version.started), version))
-    widths = _widths([(end - start).total_seconds() for start, end, _ in sections])
-    spans: list[Span] = []
-    ticks: list[Tick] = []
-    x = 0.0
-    for (start, end, shown), width in zip(sections, widths, strict=True):
-        spans.append(_span(x, width, start, end, shown))
-        if width >= LABEL_FROM or not ticks:
-            ticks.append(Tick(x, f"{start:%Y-%m-%d}", "start"))
-        x = round(x + width, 3)
-    if sections:
-        last = sections[-1]
-        is_open = last[2] is not None and last[2].is_open
-        ticks.append(Tick(100, "now" if is_open else f"{last[1]:%Y-%m-%d}", "end"))
-    return TimeLine(tuple(spans), tuple(ticks))
-
-
-def _widths(lengths: list[float]) -> list[float]:
-    """Return shares of 100 in proportion, each at least NARROWEST, or equal shares if there are too many."""
-    if not lengths:
-        return []
-    floor = min(NARROWEST, 100 / len(lengths))
-    narrow: set[int] = set()
-    while True:
-        rest = sum(length for index, length in enumerate(lengths) if index not in narrow)
-        room = 100 - floor * len(narrow)
-        too_narrow = {
-            index
-            for index, length in enumerate(lengths)
-            if index not in narrow and (rest <= 0 or length / rest * room < floor)
-        }
-        if not too_narrow:
-            break
-        narrow |= too_narrow
-    if len(narrow) == len(lengths):
-        return [100 / len(lengths)] * len(lengths)
-    return [floor if index in narrow else round(length / rest * room, 3) for index, length in enumerate(lengths)]
-
-
-def _span(x: float, width: float, start: datetime, end: datetime, version: Version | None) -> Span:
-    interval = f"{start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
-    if version is None:
-        return Span(x, width, "gap", "absent" if width >= LABEL_FROM else "", f"Absent, {interval}")
-    kind = "open" if version.is_open else "deleted" if version.state == "deleted" else "closed"
-    label = f"v{version.number}"
-    if version.is_open:
-        interval = f"since {start:%Y-%m-%d %H:%M} UTC, still open"
-    return Span(x, width, kind, label, f"Version {version.number}, {interval}", version)
-
-
-# --- the table as of an instant, and found keys ------------------------------------------------
-
-
-@dataclass(frozen=True)
-class FoundRow:
-    """Row of an answer: its entity key, and the values of the displayed columns."""
-
-    entity_key: str
-    values: tuple[tuple[str, str | None], ...]
-
-    @property
-    def cells(self) -> tuple[tuple[str, Cell], ...]:
-        return tuple((name, cell(value)) for name, value in self.values)
-
-
-@dataclass(frozen=True)
-class FoundRows:
-    columns: tuple[str, ...]
-    rows: tuple[FoundRow, ...]
-
-
-def found_rows(answer: Mapping[str, Any], table: TableSpec) -> FoundRows:
-    """Return the rows of an answer: entity key, business key, attributes and the start of the version."""
-    purpose = {column.name: column.purpose for column in table.columns}
-    entity_key = table.column("entity_key").name
-    columns = tuple(
-        name for name in answer["columns"] if purpose.get(name) in (None, "business_key", "attribute", "started_at")
-    )
-    rows = []
-    for row in answer["rows"]:
-        values = dict(zip(answer["columns"], row, strict=True))
-        rows.append(FoundRow(values.get(entity_key) or "", tuple((name, values[name]) for name in columns)))
-    return FoundRows(columns, tuple(rows))

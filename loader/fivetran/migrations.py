@@ -8,7 +8,7 @@ from typing import Any
 from django.utils import timezone
 
 from loader.domain.fivetran import Column, parsed_time
-from loader.fivetran import tables
+from loader.fivetran import metadata_rows, pending_changes, tables
 from loader.fivetran.protocol import messages
 from loader.fivetran.writes import change_rows, copy_versions
 from metadata.models import SourceDataset
@@ -50,12 +50,13 @@ def _drop_column_in_history_mode(details: Any, drop: Any, stopping: threading.Ev
 
 
 def _rename_table(details: Any, rename: Any, _: threading.Event) -> bool:
-    tables.refuse_waiting(tables.rename_table(details.schema, rename.source, rename.target))
+    pending_changes.refuse_waiting(tables.rename_table(details.schema, rename.source, rename.target))
     return SUPPORTED
 
 
 def _rename_column(details: Any, rename: Any, _: threading.Event) -> bool:
-    tables.refuse_waiting(tables.rename_table_column(details.schema, details.table, rename.source, rename.target))
+    source = tables.rename_table_column(details.schema, details.table, rename.source, rename.target)
+    pending_changes.refuse_waiting(source)
     return SUPPORTED
 
 
@@ -98,7 +99,7 @@ def _add(details: Any, add: Any, rows: dict[str, Any], stopping: threading.Event
     column = Column(add.column, messages.DataType.Name(add.column_type))
     source = tables.add_column(details.schema, details.table, column)
     if not add.default_value:
-        tables.refuse_waiting(source)
+        pending_changes.refuse_waiting(source)
         return SUPPORTED
     rows |= {"values": {tables.column_name(source, add.column): add.default_value}}
     change_rows(source, rows, stopping=stopping, reason="column added by Fivetran")
@@ -122,7 +123,7 @@ def _change_mode(details: Any, migration: Any, stopping: threading.Event) -> boo
             rows = _at() | {"equal": {tables.column_name(source, column): "true"}, "deletes": True}
             change_rows(source, rows, stopping=stopping, reason=reason)
         without = column if column == DELETED else ""
-        tables.refuse_waiting(tables.change_mode(**where, in_history_mode=True, without=without))
+        pending_changes.refuse_waiting(tables.change_mode(**where, in_history_mode=True, without=without))
         return SUPPORTED
     if migration.type != messages.HISTORY_TO_SOFT_DELETE:
         return UNSUPPORTED
@@ -132,13 +133,13 @@ def _change_mode(details: Any, migration: Any, stopping: threading.Event) -> boo
     if migration.keep_deleted_rows or not migration.HasField("keep_deleted_rows"):
         rows = _at() | {"values": {name: "true"}, "ended": True}
         change_rows(source, rows, stopping=stopping, reason=reason)
-    tables.refuse_waiting(tables.change_mode(**where, in_history_mode=False))
+    pending_changes.refuse_waiting(tables.change_mode(**where, in_history_mode=False))
     return SUPPORTED
 
 
 def _now(source: SourceDataset) -> dict[str, Any]:
     """Return a batch that opens versions now; in history mode one that changes all versions."""
-    return _at() | ({"every": True} if tables.in_history_mode(source) else {})
+    return _at() | ({"every": True} if metadata_rows.in_history_mode(source) else {})
 
 
 def _at(text: str = "") -> dict[str, Any]:

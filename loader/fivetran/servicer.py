@@ -18,7 +18,7 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, connections
 
 from architecture.permissions import must_be_permitted
-from elevata.accounts.permissions import acting_as, current_actor
+from elevata.accounts.actors import acting_as, current_actor
 from elevata.accounts.roles import Permission
 from elevata.accounts.services.tokens import authenticate_token
 from elevata.core.errors import MetadataError, ProductError
@@ -27,7 +27,7 @@ from elevata.jobs.waiting import NoWorker
 from loader.domain.fivetran import Column, Table
 from loader.domain.reference.batch_files import DELETE, EARLIEST, UPDATE, UPSERT
 from loader.domain.refusals import Refusal
-from loader.fivetran import migrations, tables, writes
+from loader.fivetran import metadata_rows, migrations, pending_changes, tables, writes
 from loader.fivetran.files import PackedFile
 from loader.fivetran.protocol import messages, services
 from metadata.permissions import here
@@ -160,11 +160,11 @@ class Destination(_Servicer):
 
     @answering(messages.Answer)
     def CreateTable(self, request: Any) -> None:
-        tables.refuse_waiting(tables.create_table(_table(request)))
+        pending_changes.refuse_waiting(tables.create_table(_table(request)))
 
     @answering(messages.Answer)
     def AlterTable(self, request: Any) -> None:
-        tables.refuse_waiting(tables.alter_table(_table(request), drops=request.drop_columns))
+        pending_changes.refuse_waiting(tables.alter_table(_table(request), drops=request.drop_columns))
 
     @answering(messages.Answer)
     def Truncate(self, request: Any) -> None:
@@ -192,7 +192,7 @@ class Destination(_Servicer):
 
     def _write(self, request: Any, *, in_history_mode: bool) -> None:
         source = tables.wanted_table(request.schema_name, request.table.name)
-        if tables.in_history_mode(source) != in_history_mode:
+        if metadata_rows.in_history_mode(source) != in_history_mode:
             raise Refusal(
                 "WRONG_MODE",
                 f"{source} is {'not ' if in_history_mode else ''}in history mode",

@@ -12,7 +12,9 @@ from loader.domain.fivetran import SYNCED
 from loader.domain.queries.masking import without_any_value
 from loader.domain.refusals import Refusal
 from loader.fivetran.files import PackedFile
-from loader.fivetran.tables import column_name, in_history_mode, known_table, rawcore_of, refuse_waiting, target_names
+from loader.fivetran.metadata_rows import in_history_mode
+from loader.fivetran.pending_changes import refuse_waiting
+from loader.fivetran.tables import column_name, known_table, rawcore_of, target_names
 from loader.management.waiting import follow
 from loader.models import LoadRun
 from loader.services.loads.load_runs import new_run_id, request_cancel

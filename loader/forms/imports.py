@@ -1,18 +1,15 @@
-"""Forms of an import. The sampled lines are sent with the form, so that they are kept if it has errors."""
+"""Forms of an import. The sampled lines are sent with a form, so that they are kept if it has errors."""
 
-import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from elevata.core.errors import MetadataError
-from loader.domain.sources.sampling import CHANGED, DECIDED, GONE, NEW, RETURNING, KnownColumn, Line, SampledColumn
+from loader.domain.sources.contract_comparison import CHANGED, DECIDED, GONE, NEW, RETURNING, Line
 from loader.selectors.source_state import known_columns
 from metadata.domain import naming
 from metadata.domain.generation import RAWCORE
-from metadata.domain.types import DataType
 from metadata.forms.imports import ColumnChoiceForm
 from metadata.models import SourceDataset
-from metadata.services.sources import ContractChanges, ImportedColumn
+from metadata.services.source_contracts import ContractChanges, ImportedColumn
 
 
 @dataclass
@@ -144,38 +141,3 @@ def with_current_contract(lines: list[Line], source: SourceDataset) -> list[Line
             line = replace(line, known=fresh, said="; ".join(part for part in (change, line.said) if part))
         renewed.append(line)
     return renewed
-
-
-# --- hidden field ------------------------------------------------------------------------------
-
-
-def lines_as_text(lines: list[Line]) -> str:
-    """Return the lines as text for a hidden field."""
-    return json.dumps([asdict(line) for line in lines], default=str, ensure_ascii=False)
-
-
-def lines_from_text(text: str) -> list[Line]:
-    """Return the lines of a text from ``lines_as_text``. Raise ValueError for anything else."""
-    try:
-        return [_line(item) for item in json.loads(text)]
-    except (TypeError, KeyError, AttributeError, MetadataError) as error:
-        raise ValueError(str(error)) from None
-
-
-def _line(item: dict[str, Any]) -> Line:
-    sampled, known = item["found"], item["known"]
-    return Line(
-        status=str(item["status"]),
-        name=str(item["name"]),
-        type=_type(item["type"]),
-        nullable=bool(item["nullable"]),
-        said=str(item["said"]),
-        found=SampledColumn(**{**sampled, "type": _type(sampled["type"]), "sample": tuple(sampled["sample"])})
-        if sampled
-        else None,
-        known=KnownColumn(**{**known, "type": _type(known["type"])}) if known else None,
-    )
-
-
-def _type(item: dict[str, Any]) -> DataType:
-    return DataType(**item)

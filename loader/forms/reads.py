@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from django import forms
 
 from elevata.web.forms import ProductForm, set_choices
+from loader.domain.queries.answers import COMPARE, DESCENDANTS, EXPORT, MOST_QUARANTINED, ORIGIN
 from loader.domain.queries.comparison import DATES, ENVIRONMENTS, VERSIONS, WAYS, Comparison
-from loader.domain.queries.query_results import COMPARE, DESCENDANTS, EXPORT, MOST_QUARANTINED, ORIGIN
 from loader.domain.queries.row_selection import COMPARISONS, LONGEST_TEXT, MOST_OFFSET, RowSelection
 
 KEYS_SHOWN, ROWS_SHOWN, VERSIONS_SHOWN = 60, 100, 500

@@ -14,8 +14,8 @@ from django.core.exceptions import BadRequest
 from django.http import QueryDict
 
 from loader.domain.refusals import Refusal
-from loader.domain.sources.sampling import Line
-from loader.forms.imports import Row, all_valid, chosen, lines_as_text, lines_from_text, rows_of
+from loader.domain.sources.contract_comparison import Line, lines_as_text, lines_from_text
+from loader.forms.imports import Row, all_valid, chosen, rows_of
 from loader.services.reads.source_samples import Place
 from loader.sources.limits import place_in
 from metadata.domain.sources.clusters import policy_of_messages
@@ -25,7 +25,7 @@ from metadata.forms.imports import sent_options
 from metadata.forms.load_type import LoadTypeForm
 from metadata.forms.sources import NewSourceForm
 from metadata.models import System
-from metadata.services.sources import ImportedColumn
+from metadata.services.source_contracts import ImportedColumn
 
 _DRAFTS = "source_drafts"
 MOST_DRAFTS = 5

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from django.conf import settings
 
-from architecture.domain.report import DATASET, Scope
+from architecture.domain.scope import DATASET, Scope
+from elevata.accounts.actors import acting_as
 from elevata.accounts.cli import CommandExit
-from elevata.accounts.permissions import acting_as
 from elevata.jobs import states
 from loader.domain.dependencies import SELECTION
 from loader.domain.dependencies import Scope as LoadScope

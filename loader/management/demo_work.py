@@ -23,24 +23,27 @@ from django.utils import timezone
 
 from architecture.domain import workflow
 from architecture.domain.artifacts import verify
-from architecture.domain.report import DATASET, SCHEMA, Scope
-from architecture.domain.states.current_state import DRIFTED, DatasetDrift
+from architecture.domain.scope import DATASET, SCHEMA, Scope
+from architecture.domain.states.dataset_drift import DRIFTED, DatasetDrift
 from architecture.models import ChangeReport, DryRun, Execution, ExecutionRecord
-from architecture.selectors.environments import applied_states
+from architecture.selectors.dataset_states import applied_states
+from architecture.services.approvals import approvals_missing, approve
 from architecture.services.change_policy import loosening_of, update_policies
 from architecture.services.drift import drift_of
-from architecture.services.executions import approvals_missing, approve, request_execution
-from architecture.services.previews import make_preview, request_dry_run
-from architecture.services.proof import record_artifact
+from architecture.services.dry_runs import request_dry_run
+from architecture.services.environments import current_environment
+from architecture.services.execution_records import record_artifact
+from architecture.services.executions import request_execution
+from architecture.services.previews import make_preview
 from architecture.services.refreshes import refresh_now
-from architecture.services.reports import build_report, tables_in_scope, tables_of
-from architecture.services.states import current_environment
+from architecture.services.report_basis import tables_in_scope
+from architecture.services.reports import build_report, tables_of
+from elevata.accounts.actors import acting_as
 from elevata.accounts.cli import FAILED, CommandExit
-from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user
 from elevata.audit.domain import parse_head
-from elevata.audit.services.change_log import writing
+from elevata.audit.services.transactions import writing
 from elevata.audit.services.verification import verify_chain
 from elevata.jobs import states
 from loader.domain.refusals import Refusal

@@ -1,24 +1,17 @@
 """Load runs with their datasets, logs and sealed records; schedules; read requests."""
 
-import uuid
-from typing import TYPE_CHECKING, Any, ClassVar
-from uuid import uuid4
+from typing import TYPE_CHECKING, ClassVar
 
-from django.conf import settings
 from django.db import models
 
-from elevata.audit.domain import ChainKind
-from elevata.audit.models import AppendOnly, Versioned
-from elevata.core.canonical_json import sha256_hex
 from elevata.jobs import states
 from elevata.jobs.models import Job, status_choices
 from loader.domain.run_states import ACCEPTABLE, DATASET_STEPS, further_counts
 from loader.domain.sources.marks import MAX_SINCE
 from loader.domain.sources.window_texts import window_text
-from loader.domain.vacuum import SAFE_HOURS
 
 if TYPE_CHECKING:
-    from metadata.models import TargetDataset
+    pass
 
 
 class LoadRun(Job):
@@ -187,179 +180,3 @@ class RunEvent(models.Model):
 
     def __str__(self) -> str:
         return self.message
-
-
-# Sealed records of maintenance runs, one for each attempt.
-
-
-class MaintenanceRecord(AppendOnly):
-    """Record of one attempt of a maintenance run, sealed when it ended, however it ended. Append-only.
-
-    ``document`` holds the user, the reason, the request's details, and the resulting Delta versions and counts
-    (``loader.services.loads.attempts``); ``digest`` is over its canonical JSON.
-    """
-
-    CHAIN = ChainKind("maintenance_run")
-
-    record_id = models.UUIDField(unique=True, default=uuid4, editable=False)
-    run = models.ForeignKey("loader.LoadRun", on_delete=models.PROTECT, related_name="records")
-    attempt = models.PositiveIntegerField()
-    document = models.JSONField()
-    digest = models.CharField(max_length=64)
-    outcome = models.CharField(max_length=10)
-    created_at = models.DateTimeField()
-
-    class Meta(AppendOnly.Meta):
-        ordering = ["-id"]
-        constraints = [
-            models.UniqueConstraint(fields=["run", "attempt"], name="maintenance_record_once_per_attempt"),
-            models.CheckConstraint(name="maintenance_record_digest_is_whole", condition=models.Q(digest__length=64)),
-            models.CheckConstraint(
-                name="maintenance_record_outcome_is_known", condition=models.Q(outcome__in=sorted(states.FINISHED))
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"record {self.record_id}"
-
-    def content(self) -> dict[str, Any]:
-        """Return the content under the chain's digest: every column, the document by a digest made of it now."""
-        return {
-            "id": self.pk,
-            "record": str(self.record_id),
-            "run": self.run_id,
-            "attempt": self.attempt,
-            "digest": sha256_hex(self.document),
-            "stored_digest": self.digest,
-            "outcome": str(self.outcome),
-            "at": self.created_at.isoformat(timespec="microseconds"),
-        }
-
-
-# Schedules of load runs.
-
-
-class Schedule(Versioned):
-    """A load run that is started at certain times, in one environment; or a vacuum, or a check of sources.
-
-    ``cron`` has five fields and counts in ``time_zone``; ``scope`` is that of the runs
-    (``loader.domain.dependencies.Scope`` as JSON). ``next_at`` is the next due time, None while the
-    schedule is not active: the process that moves it on, by compare-and-set, starts the run.
-    ``last_due_at`` is the last due time that was handled and ``outcome`` its result; ``remark``
-    is the reason where no run was started. ``last_run`` is the newest run, due or started by a user.
-
-    ``wait`` is the condition of its runs (``loader.domain.waits.Wait`` as JSON), empty for the clock alone. While it
-    is not fulfilled, ``waiting`` has the due time, and time, answer and files of the last check. ``last_delivery``
-    identifies the files of the last run that waited for files.
-    """
-
-    class Kind(models.TextChoices):
-        LOAD = "load", "Load"
-        VACUUM = "vacuum", "Vacuum"
-        CHECK = "check", "Source check"
-
-    class Outcome(models.TextChoices):
-        NOTHING = "", "Nothing yet"
-        STARTED = "started", "Started"
-        SKIPPED = "skipped", "Skipped"
-        WAITING = "waiting", "Waiting"
-
-    key = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
-    environment = models.ForeignKey("architecture.Environment", on_delete=models.CASCADE, related_name="schedules")
-    name = models.CharField(max_length=100)
-    active = models.BooleanField(default=True)
-    cron = models.CharField(max_length=100)
-    time_zone = models.CharField(max_length=64, default="UTC")
-    kind = models.CharField(max_length=10, choices=Kind, default=Kind.LOAD)
-    scope = models.JSONField()
-    allow_empty = models.BooleanField(default=False)
-    retention_hours = models.PositiveIntegerField(default=SAFE_HOURS)
-    next_at = models.DateTimeField(null=True, blank=True)
-    last_due_at = models.DateTimeField(null=True, blank=True)
-    outcome = models.CharField(max_length=10, choices=Outcome, blank=True, default=Outcome.NOTHING)
-    remark = models.JSONField(null=True, blank=True)
-    wait = models.JSONField(default=dict, blank=True)
-    waiting = models.JSONField(null=True, blank=True)
-    last_delivery = models.CharField(max_length=200, blank=True, default="")
-    last_run = models.ForeignKey("loader.LoadRun", on_delete=models.SET_NULL, null=True, blank=True, related_name="+")
-
-    class Meta:
-        ordering = ["name"]
-        indexes = [models.Index(fields=["environment", "next_at"], name="schedule_next")]
-        constraints = [
-            models.UniqueConstraint(fields=["environment", "name"], name="schedule_named_once"),
-            models.CheckConstraint(
-                name="schedule_outcome_is_known", condition=models.Q(outcome__in=["", "started", "skipped", "waiting"])
-            ),
-            models.CheckConstraint(
-                name="schedule_kind_is_known", condition=models.Q(kind__in=["load", "vacuum", "check"])
-            ),
-            models.CheckConstraint(
-                name="schedule_is_due_only_while_active",
-                condition=models.Q(active=True, next_at__isnull=False) | models.Q(active=False, next_at__isnull=True),
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return self.name
-
-
-# Read requests of pages to the warehouse.
-
-
-class ReadRequest(Job):
-    """Read that the runner answers: pages never start Spark themselves.
-
-    ``kind`` is one of ``loader.services.reads.read_requests.KINDS``, or ``source_check`` (by a schedule; the worker
-    itself answers it); ``arguments`` and ``answer`` are its JSON. The answer's ``table_version`` is the Delta version
-    that was read. ``reason`` is the user's, if one was given.
-    """
-
-    STATUSES: ClassVar = status_choices({states.QUEUED, states.RUNNING, states.SUCCEEDED, states.FAILED})
-
-    job = models.OneToOneField(
-        Job, on_delete=models.CASCADE, parent_link=True, primary_key=True, related_name="read_row"
-    )
-    environment = models.ForeignKey("architecture.Environment", on_delete=models.CASCADE, related_name="+")
-    dataset = models.ForeignKey("metadata.TargetDataset", on_delete=models.CASCADE, null=True, related_name="+")
-    arguments = models.JSONField(default=dict)
-    answer = models.JSONField(null=True)
-
-    class Meta:
-        ordering = ["-id"]
-
-    def __str__(self) -> str:
-        return f"{self.kind} of {self.dataset}"
-
-    @property
-    def own_dataset(self) -> "TargetDataset":
-        """Return the dataset of a kind that reads one."""
-        assert self.dataset is not None
-        return self.dataset
-
-    @property
-    def content(self) -> dict[str, Any]:
-        """Return the answer of a read that succeeded."""
-        assert self.answer is not None
-        answer: dict[str, Any] = self.answer
-        return answer
-
-
-# Saved queries.
-
-
-class SavedQuery(Versioned):
-    """A query of the SQL page that a user saved under a name; a shared one is listed for every user."""
-
-    key = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
-    name = models.CharField(max_length=100)
-    text = models.TextField()
-    shared = models.BooleanField(default=False)
-
-    class Meta:
-        ordering = ["name", "id"]
-        constraints = [models.UniqueConstraint(fields=["owner", "name"], name="saved_query_named_once")]
-
-    def __str__(self) -> str:
-        return self.name

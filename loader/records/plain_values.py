@@ -158,8 +158,6 @@ def _time_text(values: pa.Array) -> pa.Array:
 
 
 # Rows that have a certain value, at the top or inside of nested ones.
-
-
 def _rows_with(values: pa.Array, test: Callable[[pa.Array], pa.Array | None]) -> pa.Array:
     """Return for each row if one of its values fulfils the test, which is None for types that it does not concern."""
     rows = _nested_rows_with(values, test)

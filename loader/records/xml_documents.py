@@ -17,7 +17,7 @@ from loader.records.content import chunks
 from loader.records.values import Place, Record, local_name, values_of
 from loader.records.xml_encodings import decoded
 from metadata.domain.sources.reading_options import ReadingOptions
-from metadata.domain.types import BLANKS
+from metadata.domain.text_formats import BLANKS
 
 LIMIT = 1 << 30  # bytes of the unpacked document
 DEEPEST = 100  # nested elements

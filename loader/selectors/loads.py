@@ -7,11 +7,11 @@ from typing import Any
 
 from django.db.models import Max, QuerySet
 
-from architecture.domain.states.current_state import DRIFTED, IN_SYNC, UNKNOWN
+from architecture.domain.states.dataset_drift import DRIFTED, IN_SYNC, UNKNOWN
 from architecture.models import Environment
 from architecture.selectors.environments import leases_held
 from architecture.services.drift import current_drift
-from architecture.services.states import current_environment
+from architecture.services.environments import current_environment
 from elevata.core.database import is_silent
 from elevata.jobs import states
 from loader.domain.run_states import BRINGING, OF_FILES, VACUUM

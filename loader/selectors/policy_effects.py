@@ -5,17 +5,18 @@ from dataclasses import dataclass, replace
 from architecture.domain.operations import Operation
 from architecture.domain.report import build_report
 from architecture.domain.states.current_state import CurrentState
-from architecture.domain.states.state_files import ArchitectureState, of_row
+from architecture.domain.states.flat_states import of_row
+from architecture.domain.states.state_files import ArchitectureState
 from architecture.models import AppliedDataset, Environment
 from architecture.services.change_policy import policy_of
-from architecture.services.states import current_environment
+from architecture.services.environments import current_environment
 from elevata.core.errors import MetadataError
-from loader.domain.historization.history import Effect, effects
+from loader.domain.historization.policy_effects import Effect, effects
 from loader.selectors.loads import last_loads
 from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset
-from metadata.selectors.datasets import dataset_state
+from metadata.selectors.dataset_states import dataset_state
 
 
 @dataclass(frozen=True)

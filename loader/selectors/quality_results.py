@@ -10,7 +10,7 @@ from django.db.models import F, Max, QuerySet, Window
 from django.db.models.functions import RowNumber
 
 from architecture.models import Environment
-from architecture.services.states import current_environment
+from architecture.services.environments import current_environment
 from elevata.core.words import counted
 from loader.domain.quality.picture import Picture, draw
 from loader.domain.quality.profiles import ColumnProfile, Suggestion, suggested

@@ -11,15 +11,16 @@ from django.db.models.functions import Lower
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.core.errors import ProductError
-from loader.domain.quality.checks import CheckSpec, is_sensitive
+from loader.domain.manifest.checks import CheckSpec
 from loader.domain.quality.results import OF_VALUES, without_number
+from loader.domain.quality.sensitive_results import is_sensitive
 from loader.models import CheckResult
 from loader.services.reads.read_permissions import SensitiveNames, hidden_names, may_read_sensitive
 from metadata.domain.quality.check_kinds import CONDITION, QUERY
 from metadata.models import QualityCheck, TargetDataset
 from metadata.permissions import here
 from metadata.selectors.classification import classifications, has_classified_columns
-from metadata.selectors.datasets import dataset_states
+from metadata.selectors.dataset_states import dataset_states
 
 
 def readable_results(results: Iterable[CheckResult], user: Any) -> list[CheckResult]:

@@ -5,7 +5,8 @@ from functools import partial
 from typing import Any
 
 from elevata.accounts.permissions import may
-from elevata.accounts.roles import Permission, Place
+from elevata.accounts.places import Place
+from elevata.accounts.roles import Permission
 from loader.domain.sources.window_texts import without_values
 from loader.models import DatasetRun, LoadRun
 from metadata.models import TargetSchema

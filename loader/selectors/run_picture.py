@@ -12,7 +12,7 @@ from typing import Any
 
 from elevata.jobs import states
 from elevata.web.graph import INPUT, Edge, Graph, Node
-from loader.domain.dependencies import CriticalPath, critical_path
+from loader.domain.critical_path import CriticalPath, critical_path
 
 # Number of datasets above which a graph is unreadable, and slow to lay out in a browser.
 MOST_DRAWN = 150

@@ -1,10 +1,9 @@
-"""Load runs, executions and schedules for lists and pages."""
+"""Load runs and executions for lists and pages."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
 
 from django.db.models import (
     BigIntegerField,
@@ -23,15 +22,12 @@ from django.db.models import (
 )
 from django.db.models.fields.json import KT
 from django.db.models.functions import Cast, Coalesce
-from django.urls import reverse
 from django.utils import timezone
 
 from architecture.models import Environment, Execution
-from architecture.selectors.environments import executions
-from architecture.services.states import current_environment
+from architecture.selectors.executions import executions
 from elevata.jobs import states
-from elevata.web.subjects import Subject
-from loader.models import DatasetRun, LoadRun, RunEvent, Schedule
+from loader.models import DatasetRun, LoadRun, RunEvent
 from metadata.models import TargetDataset
 
 CHANGES = ("new", "changed", "deleted", "reappeared")
@@ -75,12 +71,6 @@ def active_executions(*, environment: Environment) -> QuerySet[Execution]:
     return executions(environment=environment).filter(status__in=states.ACTIVE).order_by("pk")
 
 
-def schedules(*, environment: Environment | None = None) -> QuerySet[Schedule]:
-    """Return the schedules of an environment (by default this installation's) by name, with their newest runs."""
-    chosen = environment or current_environment()
-    return Schedule.objects.filter(environment=chosen).select_related("environment", "last_run").order_by("name", "pk")
-
-
 def run_events(*, run: LoadRun, after: int = 0) -> QuerySet[RunEvent]:
     """Return a run's log after the line with the id ``after``, oldest first."""
     return RunEvent.objects.filter(run=run, pk__gt=after).order_by("pk")
@@ -93,14 +83,6 @@ def dataset_runs(*, dataset: TargetDataset) -> QuerySet[DatasetRun]:
         .select_related("run", "run__requested_by", "reverted_by")
         .order_by("-run__requested_at", "-pk")
     )
-
-
-def schedule_subject(key: UUID) -> Subject | None:
-    """Return the schedule with this key as a subject of favourites; None if there is none."""
-    schedule = Schedule.objects.filter(key=key).first()
-    if schedule is None:
-        return None
-    return Subject("schedule", key, f"the schedule {schedule}", reverse("schedule_page", args=[key]))
 
 
 TROUBLE_SINCE = timedelta(days=7)
@@ -157,12 +139,6 @@ def troubles(limit: int = 8) -> list[DatasetRun]:
         run__requested_at__gte=timezone.now() - TROUBLE_SINCE,
     )
     return list(failed.select_related("run").order_by("-run__requested_at", "ordinal")[:limit])
-
-
-def failing_schedules(environment: Environment) -> list[Schedule]:
-    """Return the active schedules whose newest run failed, was blocked or was lost."""
-    failed = (LoadRun.Status.FAILED, LoadRun.Status.BLOCKED, LoadRun.Status.LOST)
-    return list(schedules(environment=environment).filter(active=True, last_run__status__in=failed))
 
 
 def executions_of(run: LoadRun) -> list[Execution]:

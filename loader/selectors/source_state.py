@@ -9,20 +9,20 @@ from django.db.models import F, QuerySet
 from django.urls import reverse
 
 from architecture.domain.health import Concern, Severity
-from architecture.selectors.environments import described_states
-from architecture.services.states import current_environment
+from architecture.selectors.dataset_states import described_states
+from architecture.services.environments import current_environment
 from elevata.audit.models import ChangeLogEntry
 from elevata.audit.selectors import entries
 from elevata.core.words import counted
 from loader.domain.dependencies import Scope
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import LOAD
+from loader.domain.sources.contract_comparison import KnownColumn
 from loader.domain.sources.marks import AHEAD
-from loader.domain.sources.sampling import KnownColumn
 from loader.models import DatasetRun, Schedule, SourceProposal
-from loader.selectors.runs import schedules
+from loader.selectors.schedules import schedules
 from loader.services.loads.plans import plan_load
-from loader.sources.files import Delivery
+from loader.sources.results import Delivery
 from loader.sources.systems import delivery
 from metadata.domain.state import DatasetState
 from metadata.models import SourceColumn, SourceDataset, System, TargetDataset, TargetSchema

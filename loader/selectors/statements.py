@@ -3,9 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from django.db.models import (
-    Q,
-)
+from django.db.models import Q
 from django.db.models.functions import Coalesce
 
 from elevata.core.errors import ProductError
@@ -14,7 +12,7 @@ from loader.services.sources.specs import source_datasets, source_of, source_spe
 from metadata.domain.quality.unknown_parents import GHOST, KEEP
 from metadata.domain.state import DatasetState
 from metadata.models import DatasetInput, Reference, TargetDataset
-from metadata.selectors.datasets import dataset_states
+from metadata.selectors.dataset_states import dataset_states
 
 
 def dataset_sql(dataset: TargetDataset) -> str:

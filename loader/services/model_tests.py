@@ -10,7 +10,8 @@ from elevata.core import strict_fields as strict
 from elevata.core.errors import MetadataError
 from elevata.core.strict_fields import Field, Node, Record, Spec, text
 from loader.domain.historization.history import NEW
-from loader.domain.model_tests import LOAD_TIMESTAMP, ModelTest, ModelTests, rows_sql, value_of
+from loader.domain.model_test_values import rows_sql, value_of
+from loader.domain.model_tests import LOAD_TIMESTAMP, ModelTest, ModelTests
 from loader.domain.models import model_query
 from metadata.domain.exchange import MODEL_TESTS, has_model_tests
 from metadata.domain.history.history_policy import HistoryPolicy
@@ -18,7 +19,7 @@ from metadata.domain.models import reads_of
 from metadata.domain.models.statement import parse_model
 from metadata.domain.state import DatasetState
 from metadata.domain.types import parse
-from metadata.selectors.datasets import dataset_states
+from metadata.selectors.dataset_states import dataset_states
 from metadata.services.exchange.yaml_files import read_yaml
 
 

@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable
 from django.conf import settings
 
 from architecture.models import Environment
-from architecture.selectors.environments import applied_states
-from architecture.services.states import last_seen
+from architecture.selectors.dataset_states import applied_states
+from architecture.services.observations import last_seen
 from loader.domain.catalogs.catalog import Entry, catalog_of, names_of_dataset
 from loader.domain.catalogs.catalog_setting import EMBEDDED
 from loader.domain.catalogs.publication import concerned, mark_of, names_of, narrowed

@@ -8,11 +8,11 @@ are taken as they are.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from architecture.domain.states.current_state import DRIFTED
+from architecture.domain.states.dataset_drift import DRIFTED
 from architecture.models import Environment, ExecutionOperation
-from architecture.selectors.environments import applied_states, described_states
+from architecture.selectors.dataset_states import applied_states, described_states
 from architecture.services.drift import drift_of
-from architecture.services.states import Seen, last_seen
+from architecture.services.observations import Seen, last_seen
 from loader.domain.dependencies import is_loaded, tables_read
 from loader.models import DatasetRun
 from loader.services.loads.applied_runs import leading_table, newest_applied

@@ -15,8 +15,8 @@ from loader.domain.manifest.sources import SourceSpec
 from loader.domain.refusals import Refusal
 from loader.services.sources.specs import api_of, endpoint_at
 from loader.sources.file_samples import LARGEST_WHOLE, sample_files
-from loader.sources.files import ConnectionResult, ListedItem, Listing, Sample
 from loader.sources.limits import SECONDS, password_of
+from loader.sources.results import ConnectionResult, ListedItem, Listing, Sample
 from metadata.domain.sources.formats import JSON, REST
 from metadata.domain.sources.locations import ANYWHERE
 from metadata.domain.sources.reading_options import options_of

@@ -104,8 +104,6 @@ def _has_far(value: Any) -> bool:
 
 # Readers of values and blocks that fastavro lacks: it has no dates beyond Python's, no nanoseconds, and needs further
 # packages for some compressions.
-
-
 def _date(days: int, *_: Any) -> date | _Far:
     try:
         return date.fromordinal(_FIRST_DAY + days)

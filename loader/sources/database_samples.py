@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from loader.domain.refusals import Refusal
 from loader.domain.sources.sampling import SampledColumn
-from loader.sources.files import ConnectionResult, Sample, sampled
 from loader.sources.limits import MAX_COLUMNS
-from metadata.domain.sources.locations import DatabasePlace
+from loader.sources.results import ConnectionResult, Sample, sampled
+from metadata.domain.sources.database_locations import DatabasePlace
 
 # Kinds of databases that loader.sources.mariadb reads.
 MARIADB_KINDS = ("mariadb", "mysql")

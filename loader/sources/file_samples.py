@@ -14,8 +14,9 @@ from loader.domain.sources.provenance import folder_of, name_below
 from loader.domain.sources.sampling import SampledColumn, infer
 from loader.records.readers import LOCAL, READERS
 from loader.records.values import Number, Value, text_of
-from loader.sources.files import Sample, files_at, sampled
+from loader.sources.files import files_at
 from loader.sources.limits import MAX_COLUMNS
+from loader.sources.results import Sample, sampled
 from loader.sources.text_files import (
     ROWS,
     empty,

@@ -16,7 +16,8 @@ from elevata.core.secrets import NoSecret, secret_named
 from loader.domain.refusals import Refusal
 from loader.domain.sources.hosts import check_host
 from loader.services.sources.specs import absolute_place, check_secret_of, database_place, place_of, source_roots
-from metadata.domain.sources.locations import DatabasePlace, Location, parse_location
+from metadata.domain.sources.database_locations import DatabasePlace
+from metadata.domain.sources.locations import Location, parse_location
 from metadata.models import System
 
 T = TypeVar("T")

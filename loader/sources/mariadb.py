@@ -15,9 +15,9 @@ from loader.domain.sources.database_errors import DatabaseError, explain
 from loader.domain.sources.databases import DescribedColumn, TableOptions
 from loader.domain.sources.sampling import SampledColumn
 from loader.sources.database_samples import MARIADB_KINDS, check_columns, connection_result, sample_of_table
-from loader.sources.files import ConnectionResult, ListedItem, Listing, Sample
 from loader.sources.limits import CONNECT_SECONDS, LONGEST_VALUE, STATEMENT_SECONDS, database_of, password_of
-from metadata.domain.sources.locations import DatabasePlace
+from loader.sources.results import ConnectionResult, ListedItem, Listing, Sample
+from metadata.domain.sources.database_locations import DatabasePlace
 from metadata.domain.types import BINARY, DataType, TypeProblem, parse
 from metadata.models import System
 

@@ -19,11 +19,11 @@ from loader.domain.sources.database_errors import sign_in_refused
 from loader.domain.sources.databases import TableOptions
 from loader.domain.sources.sampling import SampledColumn
 from loader.sources.database_samples import check_columns, connection_result, sample_of_table
-from loader.sources.files import ConnectionResult, ListedItem, Listing, Sample
 from loader.sources.limits import CONNECT_SECONDS, LONGEST_VALUE, STATEMENT_SECONDS, database_of, password_of
+from loader.sources.results import ConnectionResult, ListedItem, Listing, Sample
 from loader.sources.text_files import ROWS
 from metadata.domain import types as data_types
-from metadata.domain.sources.locations import DatabasePlace
+from metadata.domain.sources.database_locations import DatabasePlace
 from metadata.domain.sources.queries import checked_condition, checked_select
 from metadata.domain.types import DataType, TypeProblem, parse
 from metadata.models import SourceDataset, System

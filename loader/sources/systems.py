@@ -12,9 +12,9 @@ from loader.sources import files
 from loader.sources.apis import list_endpoints, reach_api, sample_endpoint
 from loader.sources.database_samples import MARIADB_KINDS
 from loader.sources.file_samples import sample_files
-from loader.sources.files import ConnectionResult, Delivery, Listing, Sample
 from loader.sources.limits import SECONDS, folder_of, local, place_in, within
 from loader.sources.postgresql import list_postgresql, reach_postgresql, sample_postgresql
+from loader.sources.results import ConnectionResult, Delivery, Listing, Sample
 from loader.sources.text_files import ROWS
 from loader.sources.topics import list_topics, reach_cluster, sample_topic
 from metadata.domain.sources.locations import OutsideRoots

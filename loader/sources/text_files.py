@@ -22,7 +22,7 @@ from loader.records.headers import header_names
 from loader.records.values import Number, text_of
 from metadata.domain.sources.option_kinds import REFUSE, columns_of
 from metadata.domain.sources.reading_options import ReadingOptions
-from metadata.domain.types import BLANKS
+from metadata.domain.text_formats import BLANKS
 
 ROWS = 2_000
 # Characters of one file; a file whose first rows are longer is sampled by fewer rows.

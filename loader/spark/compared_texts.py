@@ -12,11 +12,13 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from architecture.domain.tables import TableSpec
-from loader.domain.historization.compared_texts import BY_VALUE, compared_json_column
+from loader.domain.historization.compared_json import compared_json_column
+from loader.domain.historization.compared_texts import BY_VALUE
 from loader.domain.manifest.loads import HashComponent
-from loader.spark.session import ship_modules
+from loader.spark.task_modules import ship_modules
 from metadata.domain.sql import quote_identifier
-from metadata.domain.types import PATTERNS, TIME, UUID, parse
+from metadata.domain.text_formats import PATTERNS
+from metadata.domain.types import TIME, UUID, parse
 
 
 def compared(column: Column, type_name: str) -> Column:
@@ -54,7 +56,7 @@ def hash_parts(
     described: Mapping[str, str],
     columns: Mapping[str, Column] | None = None,
 ) -> list[tuple[str, Column, T.DataType]]:
-    """Return components of a hash for ``loader.spark.expressions.digest``.
+    """Return components of a hash for ``loader.spark.hashing.digest``.
 
     ``types`` are those of the frame's columns by name, ``described`` those that are compared by value, ``columns``
     other columns than those of the components' names.

@@ -21,7 +21,7 @@ from pyspark.sql import types as T
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.tables import DELETED, OPEN, TableSpec, event_log_table, history_table, rawcore_table
 from loader.domain.historization import history as rules
-from loader.domain.historization.layers import entity_key_components, row_hash_components
+from loader.domain.historization.hash_components import entity_key_components, row_hash_components
 from loader.domain.historization.load_guards import check_later
 from loader.domain.manifest.loads import LoadManifest, RawcoreLoad, StageColumn
 from loader.domain.reference.batch import Columns
@@ -31,11 +31,13 @@ from loader.domain.reference.table import Header
 from loader.domain.refusals import Refusal
 from loader.spark.historization.batches import dated_by_run, find_batch
 from loader.spark.historization.detection import Detection, by_key_list, by_window
-from loader.spark.historization.history_batches.file_batches import FilesBatch, as_rows
+from loader.spark.historization.history_batches.file_batches import FilesBatch
+from loader.spark.historization.history_batches.history_files import as_rows
 from loader.spark.historization.stage import key_hashes, typed_columns
 from loader.spark.historization.targets import Target
-from loader.spark.loads.datasets import Task, guard_of, historize
-from loader.spark.session import accident
+from loader.spark.java_errors import accident
+from loader.spark.loads.datasets import Task, guard_of
+from loader.spark.loads.rawcore_loads import historize
 from loader.spark.tables import steps
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain import naming

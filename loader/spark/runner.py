@@ -32,19 +32,21 @@ from loader.domain.manifest.reads import CheckManifest, ReadManifest, ReplayMani
 from loader.domain.model_tests import ModelTests
 from loader.domain.protocol import MarkedLines
 from loader.domain.reference.cases import parse_cases, select
-from loader.domain.refusals import Refusal, cause_of, cause_of_death
+from loader.domain.refusals import Refusal
+from loader.domain.spark_failures import cause_of, cause_of_death
 from loader.domain.spark_settings import is_cluster
 from loader.spark.catalogs.publication import publish_names
 from loader.spark.historization import invariants
+from loader.spark.java_errors import JAVA_ERRORS, accident, first_line, thrown_by
 from loader.spark.loads.load import CANCELED, FAILED, LoadAttempt, unreadable_table
 from loader.spark.maintenance.maintenance_runs import MANIFESTS, perform_run
 from loader.spark.queries import reads
 from loader.spark.queries.model_tests import run_tests
 from loader.spark.replay import replay
-from loader.spark.session import UMASK, RunnerConfig, accident, first_line, fit_shuffles, start_session, thrown_by
-from loader.spark.sources.files import JAVA_ERRORS
-from loader.spark.tables import commits, steps
-from loader.spark.tables.dry_run import dry_run, sizes
+from loader.spark.session import UMASK, RunnerConfig, fit_shuffles, start_session
+from loader.spark.tables import commit_paths, commits, steps
+from loader.spark.tables.dry_run import dry_run
+from loader.spark.tables.sizes import sizes
 from loader.spark.tables.tables import DeltaTable
 
 log = logging.getLogger("loader.spark.runner")
@@ -317,7 +319,7 @@ def main() -> int:
         _end_first()
     try:
         spark = start_session(config)
-        path = commits.choose_path(spark, config.commits)
+        path = commit_paths.choose_path(spark, config.commits)
     except Exception as failure:  # Java or master missing, bad configuration: the worker shows one line
         log.exception("Spark did not start")
         events.emit("fatal", error=_start_refusal(failure, config).as_json())

@@ -1,58 +1,28 @@
-"""Spark session of a runner, its JVM class cache, and exception chains as values.
+"""Spark session of a runner: its settings, its sessions for datasets, cached frames.
 
 One JVM serves a runner for its whole life. ``userMetadata`` is a session setting, so every dataset of a run
 has its own session: parallel datasets in one session would write each other's commit metadata.
 """
 
-import atexit
 import json
 import os
-import shutil
 import sys
-import tempfile
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import wraps
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from py4j.java_gateway import JavaClass, JavaPackage, JVMView, is_instance_of
+from py4j.java_gateway import is_instance_of
 from pyspark import SparkConf, SparkContext, StorageLevel
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from loader.domain import spark_settings
-from loader.domain.refusals import DEEPEST, Refusal, Thrown, cause_of, chain_of
-from loader.spark.sources.files import JAVA_ERRORS
+from loader.domain.refusals import Refusal
+from loader.spark.class_lookups import remember_classes
+from loader.spark.java_errors import JAVA_ERRORS, thrown_by
 from metadata.domain.sources.locations import Roots
-
-# Cache of Java class lookups from Python.
-
-
-def remember_classes() -> None:
-    """Make py4j resolve each part of a class name once instead of at every use.
-
-    Java searches every jar before it reports that ``org.apache`` is no class, as often for PySpark's own code as
-    for ours; this took a sixth of a small load's CPU time. A package never becomes a class.
-    """
-    for owner in (JVMView, JavaPackage):
-        if not hasattr(owner.__getattr__, "__wrapped__"):
-            owner.__getattr__ = _remembering(owner.__getattr__)
-
-
-def _remembering(look_up: Any) -> Any:
-    @wraps(look_up)
-    def remembered(parent: Any, name: str) -> Any:
-        member = look_up(parent, name)
-        if isinstance(member, (JavaPackage, JavaClass)):
-            parent.__dict__[name] = member  # __getattr__ is not called for what an object has
-        return member
-
-    return remembered
-
 
 # Files are for the user that the runner runs as.
 UMASK = 0o077
@@ -262,83 +232,3 @@ def commit_metadata(fields: Mapping[str, Any]) -> str:
     written as its JSON escape.
     """
     return json.dumps(fields, sort_keys=True).replace("$", "\\u0024")
-
-
-# Exception chain of a failure, Python's and Java's, as plain values.
-
-
-def accident(about: str, failure: Exception, *, code: str = "UNEXPECTED") -> Refusal:
-    """Return an unexpected failure as a Refusal with its known cause, else its first line.
-
-    The log has the details.
-    """
-    return cause_of(about, thrown_by(failure)) or Refusal(
-        code, f"{about}: {first_line(failure)}", hint="The runner's log has the details."
-    )
-
-
-def first_line(failure: Exception) -> str:
-    """Return the first line of a failure's message."""
-    text = str(failure.getMessage() if isinstance(failure, PySparkException) else failure).strip()
-    return (text.splitlines() or [type(failure).__name__])[0][:500]
-
-
-def error_condition(failure: Exception) -> str:
-    """Return Spark's error condition and the SQL at fault on one line; empty for an error without one.
-
-    Unlike the message, neither has values of rows.
-    """
-    condition = failure.getCondition() if isinstance(failure, PySparkException) else None
-    if condition is None or not isinstance(failure, PySparkException):
-        return ""
-    fragment = " ".join(next((context.fragment() for context in failure.getQueryContext()), "").split())[:500]
-    return f"{condition}, at {fragment}" if fragment else condition
-
-
-def thrown_by(failure: BaseException) -> tuple[Thrown, ...]:
-    """Return the chain, outermost first, without parts that an ended Java process can no longer return."""
-    return chain_of(
-        failure, lambda error: _java_chain(getattr(error, "java_exception", None) or getattr(error, "_origin", None))
-    )
-
-
-# Rows of a local checkpoint are on one executor only; without it, Spark fails the job at once.
-_LOST = ("Checkpoint block", "ExecutorLostFailure", "FetchFailed")
-
-
-def lost_executor(failure: Exception) -> bool:
-    """Return True if a job failed because an executor was lost."""
-    return any(word in f"{thrown.name} {thrown.message}" for thrown in thrown_by(failure) for word in _LOST)
-
-
-def _java_chain(java: Any) -> list[Thrown]:
-    chain: list[Thrown] = []
-    try:
-        while java is not None and len(chain) < DEEPEST:
-            chain.append(Thrown(java.getClass().getName(), java.getMessage() or ""))
-            java = java.getCause()
-    except (*JAVA_ERRORS, OSError):  # the process with the exception is gone: the parts read so far are returned
-        return chain
-    return chain
-
-
-_SHIPPED = ("elevata/core", "metadata/domain", "loader/domain", "loader/arrow", "loader/records")
-_PACKAGES = ("elevata", "metadata", "loader")
-_shipped_to: set[str] = set()
-
-
-def ship_modules(context: SparkContext) -> None:
-    """Give executors the modules that tasks import, once per context."""
-    if context.applicationId in _shipped_to:
-        return
-    root = Path(__file__).parents[2]
-    folder = tempfile.mkdtemp(prefix="elevata-tasks-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)  # executors may fetch it as long as the context lives
-    archive = Path(folder) / "elevata_tasks.zip"
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
-        for source in [root / package / "__init__.py" for package in _PACKAGES]:
-            packed.write(source, source.relative_to(root))
-        for source in (file for part in _SHIPPED for file in sorted((root / part).rglob("*.py"))):
-            packed.write(source, source.relative_to(root))
-    context.addPyFile(str(archive))
-    _shipped_to.add(context.applicationId)

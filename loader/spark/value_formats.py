@@ -5,7 +5,7 @@ from pyspark.sql import functions as F
 
 from metadata.domain import types as data_types
 from metadata.domain.sources.value_formats import NumberFormat, TimeFormat, ValueFormats
-from metadata.domain.types import BLANKS
+from metadata.domain.text_formats import BLANKS
 
 _NUMBERS = (data_types.INTEGER, data_types.BIGINT, data_types.DECIMAL, data_types.FLOAT)
 

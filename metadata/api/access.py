@@ -12,7 +12,8 @@ from rest_framework.viewsets import GenericViewSet
 
 from elevata.accounts import api as accounts
 from elevata.accounts.access import all_users
-from elevata.accounts.roles import Permission, Place
+from elevata.accounts.places import Place
+from elevata.accounts.roles import Permission
 from elevata.api.resources import Resource, permitted_to
 from elevata.web.requests import user_of
 from metadata.selectors import access as selectors

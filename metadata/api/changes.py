@@ -22,7 +22,8 @@ from elevata.audit.services.exports import MEDIA_TYPE, selection
 from metadata.api.bulk import BadRows, ChangedRowSerializer, RowProblem
 from metadata.filtersets import ChangeFilter
 from metadata.models import SourceDataset, TargetColumn, TargetDataset
-from metadata.services.bulk_edits import EditsRefused, RowEdit, apply_edits, undo_edits
+from metadata.services.bulk_edits import EditsRefused, RowEdit, apply_edits
+from metadata.services.bulk_undo import undo_edits
 
 
 class ChangeLogEntrySerializer(serializers.ModelSerializer):

@@ -15,7 +15,7 @@ from elevata.accounts.roles import Permission
 from elevata.api.preconditions import etag, is_known
 from elevata.api.requests import ChangeSerializer, StrictSerializer, is_true
 from elevata.api.resources import Resource, permitted_to
-from elevata.audit.services.change_log import writing
+from elevata.audit.services.transactions import writing
 from elevata.core.errors import Refusals
 from metadata.api.bulk import BadRows
 from metadata.domain.exchange import FORMAT

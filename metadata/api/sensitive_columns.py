@@ -9,8 +9,9 @@ from elevata.accounts.roles import Permission
 from elevata.api.resources import ReadOnly, permitted_to
 from metadata.models import SourceColumn, TargetColumn
 from metadata.selectors import sensitive_columns as selectors
-from metadata.selectors.sensitive_columns import CLASSES, SensitiveColumnFilter, SensitiveSourceColumnFilter
+from metadata.selectors.sensitive_columns import CLASSES
 from metadata.selectors.sensitive_details import detailed
+from metadata.selectors.sensitive_filters import SensitiveColumnFilter, SensitiveSourceColumnFilter
 
 
 class CopySerializer(serializers.Serializer):

@@ -11,9 +11,10 @@ from rest_framework.response import Response
 
 from elevata.api.requests import NoParametersSerializer
 from elevata.api.resources import NAME, Deletable, Editable, Lasting
-from elevata.audit.services.change_log import writing
+from elevata.audit.services.transactions import writing
 from metadata.api.access import HasAccess
-from metadata.api.bulk import Bulk, lock_datasets, write_columns
+from metadata.api.bulk import Bulk
+from metadata.api.bulk_columns import lock_datasets, write_columns
 from metadata.api.change_serializers import (
     CloneRequest,
     ColumnChange,
@@ -29,13 +30,12 @@ from metadata.api.change_serializers import (
     SystemChange,
     datasets_named,
 )
+from metadata.api.model_serializers import ModelSerializer, SelectSerializer, model_document
 from metadata.api.serializers import (
     DatasetListSerializer,
     DatasetSerializer,
     LineageSerializer,
-    ModelSerializer,
     SchemaSerializer,
-    SelectSerializer,
     SourceColumnRowSerializer,
     SourceDatasetListSerializer,
     SourceDatasetSerializer,
@@ -43,7 +43,6 @@ from metadata.api.serializers import (
     SystemGenerationSerializer,
     SystemSerializer,
     TargetColumnSerializer,
-    model_document,
 )
 from metadata.filtersets import (
     ColumnFilter,
@@ -77,11 +76,8 @@ from metadata.services.datasets.targets import (
     update_target_column,
     update_target_dataset,
 )
+from metadata.services.deletion import delete_column, delete_dataset, delete_schema, delete_system
 from metadata.services.lifecycle import (
-    delete_column,
-    delete_dataset,
-    delete_schema,
-    delete_system,
     rename_column,
     rename_dataset,
     retire_column,

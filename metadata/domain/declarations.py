@@ -96,9 +96,6 @@ def _with(fields: dict[str, Node], name: str, values: Mapping[str, object], decl
         fields[name] = replace(known or declared, value=inner, text="")
 
 
-# --- sources -----------------------------------------------------------------------------------
-
-
 def _source(node: Node) -> Node:
     if not isinstance(node.value, dict):
         return node
@@ -134,9 +131,6 @@ def _declare_load(fields: dict[str, Node], declared: Node, load: Record) -> None
             message = f"type {load['type']} keeps no history, but historize is true"
             raise declared.problem("contradiction", message, "load")
         fields["historize"] = _stored(False, declared)
-
-
-# --- targets -----------------------------------------------------------------------------------
 
 
 def _target(node: Node) -> Node:

@@ -54,8 +54,6 @@ def inputs(spec: Spec) -> Reader:
     return read
 
 
-# --- objects -----------------------------------------------------------------------------
-
 _DESCRIBED = {"description": Field(text, ""), "owner": Field(text, ""), "tags": Field(strict.words, ())}
 _RETIRED = {"retired_at": Field(strict.moment), "retired_by": Field(strict.choice("generation", "person"), "")}
 

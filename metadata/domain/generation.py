@@ -9,7 +9,7 @@ Technical columns (keys, hashes, run ids) are not generated; architecture derive
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from metadata.domain import naming
+from metadata.domain import naming, stable_keys
 from metadata.domain.history.history_policy import APPEND, HistoryPolicy
 from metadata.domain.sources.clusters import MESSAGE_COLUMNS
 from metadata.domain.sources.formats import DELTA, KAFKA, OP, TEXT_FORMATS
@@ -102,7 +102,7 @@ def generate(source: SourceDatasetSpec) -> tuple[GeneratedDataset, ...]:
 
 def history_of(base: GeneratedDataset) -> GeneratedDataset:
     return GeneratedDataset(
-        naming.history_dataset_key(base.key),
+        stable_keys.history_dataset_key(base.key),
         base.layer,
         naming.history_name(base.name),
         (),
@@ -125,7 +125,7 @@ def _raw(source: SourceDatasetSpec) -> GeneratedDataset:
         taken.add(free)
         columns.append(
             GeneratedColumn(
-                naming.generated_column_key(RAW, column.key),
+                stable_keys.generated_column_key(RAW, column.key),
                 free,
                 raw_type(source.format, column.type),
                 column.key,
@@ -135,7 +135,7 @@ def _raw(source: SourceDatasetSpec) -> GeneratedDataset:
             )
         )
     return GeneratedDataset(
-        naming.generated_dataset_key(RAW, source.key),
+        stable_keys.generated_dataset_key(RAW, source.key),
         RAW,
         name,
         tuple(columns),
@@ -149,7 +149,7 @@ def _refined(source: SourceDatasetSpec, layer: str, upstream: GeneratedDataset) 
     names, stored = _names(source), layer == RAWCORE
     columns = tuple(
         GeneratedColumn(
-            naming.generated_column_key(layer, column.key),
+            stable_keys.generated_column_key(layer, column.key),
             names[column.key],
             column.type,
             read.key,
@@ -165,7 +165,7 @@ def _refined(source: SourceDatasetSpec, layer: str, upstream: GeneratedDataset) 
     )
     renamed = {column.name: names[column.key] for column in source.columns}
     return GeneratedDataset(
-        naming.generated_dataset_key(layer, source.key),
+        stable_keys.generated_dataset_key(layer, source.key),
         layer,
         naming.generated_name(layer, source.system, source.name),
         columns,

@@ -17,7 +17,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from elevata.core.errors import MetadataError
 from metadata.domain.sql import FUNCTIONS as SCALAR_FUNCTIONS
 from metadata.domain.sql import problem_of_length, words
-from metadata.domain.types import VARIABLE
+from metadata.domain.text_formats import VARIABLE
 
 MAX_LENGTH = 20_000
 

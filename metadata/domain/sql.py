@@ -14,7 +14,7 @@ from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from elevata.core.errors import MetadataError
-from metadata.domain.types import VARIABLE
+from metadata.domain.text_formats import VARIABLE
 
 PLACEHOLDERS = ("load_timestamp", "load_run_id")
 MAX_LENGTH = 10_000

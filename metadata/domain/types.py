@@ -1,4 +1,4 @@
-"""Data types, their spelling in Spark, and formats of types stored as text.
+"""Data types, and their spelling in Spark.
 
 The names are those of ``architecture-state/v1``: string, string(n), integer, bigint, decimal(p,s), float,
 boolean, date, time, timestamp, binary, uuid, json. Other spellings are accepted and normalised, so that the
@@ -142,33 +142,6 @@ def from_spark(text: str) -> DataType:
 def stored_type(data_type: DataType) -> DataType:
     """Return the type that the warehouse stores for a type: time, uuid and json become string."""
     return from_spark(spark_type(data_type))
-
-
-# Formats of types that are stored as text, for delivered and for stored values.
-#
-# The patterns are valid in Java's and Python's regular expressions. They contain no backslash, which SQL
-# literals interpret, and end with a lookahead, because ``$`` would match before a final line feed.
-
-
-_END = "(?!.)"
-PATTERNS = {
-    TIME: f"(?s)^([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{{1,6}})?)?{_END}",
-    UUID: f"(?s)^[0-9a-fA-F]{{8}}-([0-9a-fA-F]{{4}}-){{3}}[0-9a-fA-F]{{12}}{_END}",
-}
-# Characters around a value that do not belong to it. Python's ``strip`` would take Unicode's other blanks, too.
-BLANKS = " \t\r\n"
-# A timestamp or a time of day up to its sixth decimal.
-TO_MICROSECONDS = "^[ \t\r\n]*(?:[0-9]{4}-[0-9]{2}-[0-9]{2}[T ])?[0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-9]{6}"
-
-# Spark's parser stops after the first value of a text. Inside of these frames, further text makes it fail.
-JSON_ARRAY = ("[", "]")
-JSON_OBJECT = ('{"":', "}")
-STRICT_JSON = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
-
-
-# Start of variables and settings that Spark and Hadoop substitute: switched off where SQL is parsed, and refused in
-# every text that becomes part of SQL or of a setting.
-VARIABLE = "${"
 
 
 # Within a group, equal values have equal hashes, whatever their width (docs/understand/identity_and_hashing.md); text

@@ -6,7 +6,7 @@ from django import forms
 from django.conf import settings
 
 from elevata.accounts.forms import GrantForm
-from elevata.accounts.roles import LAYERS
+from elevata.accounts.places import LAYERS
 from elevata.web.forms import set_choices
 from metadata.models import System, TargetDataset, TargetSchema
 

@@ -7,7 +7,7 @@ from django import forms
 
 from elevata.web.forms import MONO, DescribedFields, EditForm, ProductForm, set_choices
 from metadata.domain import naming
-from metadata.domain.sources.locations import without_password
+from metadata.domain.sources.database_locations import without_password
 from metadata.domain.sources.system_options import SYSTEM_OPTIONS
 from metadata.forms.base import DescribedApart
 from metadata.forms.options import changed_arguments, given_options, option_fields, option_text

@@ -8,12 +8,13 @@ from django.conf import settings
 from django.db.models import Q, QuerySet
 
 from elevata.accounts.access import Ground, all_users, grounds, holders
-from elevata.accounts.permissions import known_places, may
-from elevata.accounts.roles import Permission, Place
+from elevata.accounts.permissions import may
+from elevata.accounts.places import Place, known_places
+from elevata.accounts.roles import Permission
 from metadata.domain.column_lineage import SOURCE
 from metadata.models import System, TargetDataset, TargetSchema
 from metadata.permissions import here, place_of, place_of_data
-from metadata.selectors.sensitive_columns import counts_by_schema, counts_by_system
+from metadata.selectors.sensitive_counts import counts_by_schema, counts_by_system
 
 READ, UNMASK, EDIT, APPROVE, EXECUTE, LOAD = "read", "unmask", "edit", "approve", "execute", "load"
 POLICIES, USERS, WEBHOOKS = "policies", "users", "webhooks"
@@ -129,9 +130,6 @@ def owners_of(row: System | TargetSchema | TargetDataset) -> list[str]:
     """Return the names that the metadata has as owners of a row: its own, and that of a dataset's schema."""
     rows = (row, row.schema) if isinstance(row, TargetDataset) else (row,)
     return list(dict.fromkeys(owner for each in rows if (owner := each.owner.strip())))
-
-
-# --- all that one user reaches ---------------------------------------------------------------
 
 
 @dataclass(frozen=True)

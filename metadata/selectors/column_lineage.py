@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
-from uuid import UUID
 
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, Q
 
 from metadata.domain.column_lineage import (
     BOTH,
@@ -21,7 +20,6 @@ from metadata.domain.column_lineage import (
     RowInput,
 )
 from metadata.domain.types import DataType
-from metadata.filtersets import called
 from metadata.models import (
     ColumnInput,
     DatasetInput,
@@ -31,13 +29,12 @@ from metadata.models import (
     TargetColumn,
     TargetDataset,
 )
-from metadata.selectors.datasets import dataset_called
 from metadata.selectors.row_inputs import row_inputs
 
 MOST_STEPS = 100
 
-_Id = tuple[str, int]
-_Flow = tuple[_Id, _Id]
+ColumnId = tuple[str, int]
+_Flow = tuple[ColumnId, ColumnId]
 _ORDER = ("column_id", "ordinal", "pk")
 _ENDS = ("column_id", "source_column_id", "upstream_column_id", "dataset_input__upstream__history_of_id")
 
@@ -50,7 +47,7 @@ def column_lineage(
     return lineage_of([(kind, column.pk)], direction, depth, depth)
 
 
-def dataset_columns(dataset: TargetDataset | SourceDataset) -> list[_Id]:
+def dataset_columns(dataset: TargetDataset | SourceDataset) -> list[ColumnId]:
     """Return the ids of a dataset's active columns; a history has those of its base."""
     owner: SourceDataset | TargetDataset = dataset
     kind = SOURCE if isinstance(dataset, SourceDataset) else TARGET
@@ -60,13 +57,13 @@ def dataset_columns(dataset: TargetDataset | SourceDataset) -> list[_Id]:
 
 
 def lineage_of(
-    starts: Iterable[_Id], direction: str = BOTH, up: int = MOST_STEPS, down: int = MOST_STEPS
+    starts: Iterable[ColumnId], direction: str = BOTH, up: int = MOST_STEPS, down: int = MOST_STEPS
 ) -> ColumnLineage:
     """Return the columns at most ``up`` steps upstream and ``down`` steps downstream of the start columns.
 
     The number of queries depends on the number of steps only.
     """
-    distances: dict[_Id, int] = dict.fromkeys(starts, 0)
+    distances: dict[ColumnId, int] = dict.fromkeys(starts, 0)
     flows: dict[_Flow, None] = {}
     start = set(distances)
     if direction in (BOTH, UPSTREAM):
@@ -80,7 +77,7 @@ def lineage_of(
 
 def whole_lineage() -> ColumnLineage:
     """Return all active columns and the flows between them, with distance 0."""
-    ids: list[_Id] = [(SOURCE, pk) for pk in SourceColumn.objects.filter(active=True).values_list("pk", flat=True)]
+    ids: list[ColumnId] = [(SOURCE, pk) for pk in SourceColumn.objects.filter(active=True).values_list("pk", flat=True)]
     targets = list(TargetColumn.objects.filter(active=True, dataset__active=True).values_list("pk", flat=True))
     ids += [(TARGET, pk) for pk in targets]
     ids += [(HISTORY, pk) for pk in _historized(targets)]
@@ -88,7 +85,9 @@ def whole_lineage() -> ColumnLineage:
     return _lineage(distances, {flow: None for flow in flows if set(flow) <= set(distances)}, {-1, 0, 1})
 
 
-def _walk(start: set[_Id], steps: int, step: int, distances: dict[_Id, int], flows: dict[_Flow, None]) -> None:
+def _walk(
+    start: set[ColumnId], steps: int, step: int, distances: dict[ColumnId, int], flows: dict[_Flow, None]
+) -> None:
     seen, reached = set(start), start
     for away in range(1, steps + 1):
         edges = list(_upstream(reached) if step < 0 else _downstream(reached))
@@ -101,7 +100,7 @@ def _walk(start: set[_Id], steps: int, step: int, distances: dict[_Id, int], flo
             distances.setdefault(node, step * away)
 
 
-def _pks(ids: Iterable[_Id], kind: str) -> list[int]:
+def _pks(ids: Iterable[ColumnId], kind: str) -> list[int]:
     return [pk for other, pk in ids if other == kind]
 
 
@@ -111,10 +110,7 @@ def _historized(pks: Collection[int]) -> Iterable[int]:
     return rows.order_by("pk").values_list("pk", flat=True)
 
 
-# --- one step --------------------------------------------------------------------------------
-
-
-def _upstream(ids: Collection[_Id]) -> Iterator[_Flow]:
+def _upstream(ids: Collection[ColumnId]) -> Iterator[_Flow]:
     """Yield the flows into these columns."""
     yield from (((TARGET, pk), (HISTORY, pk)) for pk in _pks(ids, HISTORY))
     pks = _pks(ids, TARGET)
@@ -130,7 +126,7 @@ def _upstream(ids: Collection[_Id]) -> Iterator[_Flow]:
             yield from _by_name(side, kind, id__among=unfed)
 
 
-def _downstream(ids: Collection[_Id]) -> Iterator[_Flow]:
+def _downstream(ids: Collection[ColumnId]) -> Iterator[_Flow]:
     """Yield the flows out of these columns."""
     sources, targets, histories = (_pks(ids, kind) for kind in (SOURCE, TARGET, HISTORY))
     if sources:
@@ -170,14 +166,11 @@ def _by_name(side: str, kind: str, **conditions: Any) -> Iterator[_Flow]:
         yield (kind, begin), (TARGET, end)
 
 
-# --- rows ------------------------------------------------------------------------------------
-
-
 _TYPE = ("data_type", "length", "precision", "scale")
 _FIELDS = ("pk", "key", "name", "active", *_TYPE)
 
 
-def _lineage(distances: dict[_Id, int], flows: Iterable[_Flow], sides: Collection[int]) -> ColumnLineage:
+def _lineage(distances: dict[ColumnId, int], flows: Iterable[_Flow], sides: Collection[int]) -> ColumnLineage:
     """Return a lineage; ``sides`` has -1 if it reaches upstream, and 1 if it reaches downstream."""
     by_row = dict(_columns(distances))
     edges = [(by_row[begin].id, by_row[end].id) for begin, end in flows if begin in by_row and end in by_row]
@@ -188,7 +181,7 @@ def _lineage(distances: dict[_Id, int], flows: Iterable[_Flow], sides: Collectio
     return ColumnLineage(tuple(ordered), tuple(edges), exposures, tuple(_row_inputs(by_row, sides)))
 
 
-def _row_inputs(nodes: Mapping[_Id, ColumnNode], sides: Collection[int]) -> Iterator[RowInput]:
+def _row_inputs(nodes: Mapping[ColumnId, ColumnNode], sides: Collection[int]) -> Iterator[RowInput]:
     """Yield the columns that decide rows of models upstream, and those here that decide rows of models downstream."""
     up = {node.dataset_key for node in nodes.values() if -1 in sides and node.distance <= 0 and node.kind == TARGET}
     down = {node.dataset_key for node in nodes.values() if 1 in sides and node.distance >= 0 and node.kind != SOURCE}
@@ -214,7 +207,7 @@ def _is_exposed(node: ColumnNode, exposure: ExposureNode) -> bool:
     return node.kind == TARGET and node.distance >= 0 and node.dataset_key == exposure.dataset_key
 
 
-def _columns(distances: dict[_Id, int]) -> Iterator[tuple[_Id, ColumnNode]]:
+def _columns(distances: dict[ColumnId, int]) -> Iterator[tuple[ColumnId, ColumnNode]]:
     sources = SourceColumn.objects.filter(pk__among=_pks(distances, SOURCE)).order_by("dataset_id", "ordinal", "pk")
     of_source = ("dataset__system__short_name", "dataset__name", "dataset__key")
     for *row, system, name, key in sources.values_list(*_FIELDS, *of_source):
@@ -232,8 +225,8 @@ def _columns(distances: dict[_Id, int]) -> Iterator[tuple[_Id, ColumnNode]]:
 
 
 def _node(
-    kind: str, row: Any, expression: str, dataset: str, dataset_key: Any, layer: str, distances: dict[_Id, int]
-) -> tuple[_Id, ColumnNode]:
+    kind: str, row: Any, expression: str, dataset: str, dataset_key: Any, layer: str, distances: dict[ColumnId, int]
+) -> tuple[ColumnId, ColumnNode]:
     pk, key, name, active, *parts = row
     node = ColumnNode(
         id=f"{kind}:{key}",
@@ -262,67 +255,3 @@ def _exposures(nodes: Collection[ColumnNode]) -> Iterator[ExposureNode]:
         yield ExposureNode(
             f"exposure:{row.key}", str(row.key), row.name, row.kind, row.owner, str(row.dataset), key, distances[key]
         )
-
-
-# --- requested parts -------------------------------------------------------------------------
-
-
-# A lineage of more datasets is not drawn or read as a whole.
-DRAWN = 300
-
-
-def requested(focus: str, column: str, up: int = MOST_STEPS, down: int = MOST_STEPS) -> ColumnLineage | None:
-    """Return the lineage of a column (by id), or of the dataset or column named ``focus``; else that of everything.
-
-    Return None for unknown names, and for everything if there are more than ``DRAWN`` datasets.
-    """
-    if column or focus.strip():
-        starts = starts_at(column) if column else starts_named(focus.strip())
-        return lineage_of(starts, BOTH, up, down) if starts else None
-    count = TargetDataset.objects.filter(active=True).count() + SourceDataset.objects.filter(active=True).count()
-    return whole_lineage() if count <= DRAWN else None
-
-
-def starts_at(node_id: str) -> list[_Id]:
-    """Return the column with an id ``<kind>:<key>`` as a start; [] for an unknown one."""
-    kind, _, text = node_id.partition(":")
-    try:
-        key = UUID(text)
-    except ValueError:
-        return []
-    rows: dict[str, QuerySet] = {
-        SOURCE: SourceColumn.objects.filter(key=key),
-        TARGET: TargetColumn.objects.filter(key=key),
-        HISTORY: TargetColumn.objects.filter(key=key, dataset__history__isnull=False),
-    }
-    return [(kind, pk) for pk in rows[kind].values_list("pk", flat=True)] if kind in rows else []
-
-
-def starts_named(name: str) -> list[_Id]:
-    """Return the columns of the dataset with a qualified name, or the column; [] for an unknown name."""
-    for of_dataset in (name, name.rpartition(".")[0]):
-        dataset = dataset_called(of_dataset) if "." in of_dataset else None
-        ids = dataset_columns(dataset) if dataset is not None else []
-        if ids and of_dataset != name:
-            ids = _called(ids, name.rpartition(".")[2])
-        if ids:
-            return ids
-    return []
-
-
-def _called(ids: list[_Id], name: str) -> list[_Id]:
-    """Return the column of a name among the columns of one dataset."""
-    kind = ids[0][0]
-    rows = (SourceColumn if kind == SOURCE else TargetColumn).objects.filter(pk__among=[pk for _, pk in ids])
-    return [(kind, pk) for pk in rows.filter(name__iexact=name).values_list("pk", flat=True)]
-
-
-def suggestions(text: str, most: int = 20) -> list[str]:
-    """Return qualified names of datasets and columns whose name or former name contains the last part of a text."""
-    wanted = text.rpartition(".")[2].strip()
-    if not wanted:
-        return []
-    datasets = TargetDataset.objects.filter(called(wanted), active=True).select_related("schema")
-    columns = TargetColumn.objects.filter(called(wanted), active=True).select_related("dataset__schema")
-    sources = SourceColumn.objects.filter(name__icontains=wanted, active=True).select_related("dataset__system")
-    return [str(row) for rows in (datasets, columns, sources) for row in rows[:most]][:most]

@@ -39,9 +39,6 @@ def downstream(dataset: TargetDataset) -> list[LineageNode]:
     return [node for node in graph.nodes if node.distance > 0 and node.kind == "target" and node.id in flowing]
 
 
-# --- renames -----------------------------------------------------------------------------------
-
-
 def of_column_rename(column: TargetColumn, name: str = "") -> list[Dependent]:
     """Return the dependents of a column that a new name affects."""
     return [
@@ -111,9 +108,6 @@ def _dataset_renamed(dataset: TargetDataset, name: str) -> Iterator[Dependent]:
             yield Dependent(FOLLOWS, reference.child, "reference", message, old_key, new_key)
     for item in _feeds(dataset):
         yield Dependent(STAYS, item.dataset, "input", UNAFFECTED)
-
-
-# --- retirement ----------------------------------------------------------------------------------
 
 
 def of_column_retirement(column: TargetColumn) -> list[Dependent]:
@@ -221,9 +215,6 @@ def _reference_retired(reference: Reference) -> Iterator[Dependent]:
     yield Dependent(STAYS, parent, "business key", f"no longer has to match {child}")
 
 
-# --- inputs --------------------------------------------------------------------------------------
-
-
 def of_inputs_change(dataset: TargetDataset, wanted: Sequence[SourceDataset | TargetDataset]) -> list[Dependent]:
     """Return the effects of replacing a dataset's inputs with these, in this order."""
     items = list(dataset.inputs.select_related("source__system", "upstream__schema"))
@@ -279,9 +270,6 @@ def _read_anew(dataset: TargetDataset, fresh: Sequence[SourceDataset | TargetDat
         yield Dependent(effect, dataset, f"input {row}", message)
 
 
-# --- deleting ------------------------------------------------------------------------------------
-
-
 def of_column_deletion(column: TargetColumn) -> list[Dependent]:
     """Return the dependents that prevent the deletion of a retired column."""
     reading = ColumnInput.objects.filter(upstream_column=column).select_related("column__dataset__schema")
@@ -308,9 +296,6 @@ def of_dataset_deletion(dataset: TargetDataset) -> list[Dependent]:
             for row in referring
         ),
     ]
-
-
-# --- shared --------------------------------------------------------------------------------------
 
 
 def _feeds(dataset: TargetDataset) -> QuerySet[DatasetInput]:

@@ -12,7 +12,8 @@ from metadata.domain.history.history_policy import APPEND, HistoryPolicy
 from metadata.domain.models import ModelProblem, ReadColumn, reads_of, versions_of
 from metadata.domain.models.statement import parse_model
 from metadata.models import DatasetInput, Reference, TargetColumn, TargetDataset, TargetSchema
-from metadata.selectors.datasets import ShownColumn, datasets_by_name, described_columns, history_columns
+from metadata.selectors.datasets import datasets_by_name
+from metadata.selectors.history_columns import ShownColumn, described_columns, history_columns
 
 _KEYS = ("entity key", "history key", "row hash", "load run", "load time", "start of the version", "partition")
 _DATA = ("entity key", "foreign key")

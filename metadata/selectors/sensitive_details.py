@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from elevata.accounts.access import grounds, holders, with_grounds
-from elevata.accounts.roles import Permission, Place
+from elevata.accounts.places import Place
+from elevata.accounts.roles import Permission
 from elevata.audit.models import ChangeLogEntry
 from metadata.domain.column_lineage import HISTORY, SOURCE, TARGET
 from metadata.domain.sensitivity import SENSITIVE
@@ -154,9 +155,6 @@ def readers_by_place(places: Collection[Place]) -> dict[Place, tuple[str, ...]]:
         )
         for place in places
     }
-
-
-# --- recorded reads --------------------------------------------------------------------------
 
 
 def _last_reads(columns: Sequence[TargetColumn | SourceColumn]) -> tuple[dict[int, LastRead], bool]:

@@ -3,13 +3,14 @@
 from typing import Any
 from uuid import UUID
 
-from elevata.audit.services.change_log import assign, check_fields, claim, writing
+from elevata.audit.services.transactions import assign, check_fields, claim, writing
 from elevata.core.errors import MetadataError
-from metadata.domain import naming
+from metadata.domain import stable_keys
 from metadata.domain.exposures import check_link
 from metadata.models import Exposure, TargetDataset, TargetSchema
 from metadata.services.rows.checks import with_place
-from metadata.services.rows.row_changes import free_key, remove, store
+from metadata.services.rows.row_changes import remove, store
+from metadata.services.rows.row_names import free_key
 
 EXPOSURE_FIELDS = ("name", "kind", "owner", "link", "description")
 
@@ -19,7 +20,7 @@ def create_exposure(*, dataset: TargetDataset, key: UUID | None = None, **descri
     with writing():
         row = Exposure(dataset=dataset)
         assign(row, described, EXPOSURE_FIELDS)
-        row.key = key or free_key(Exposure, lambda attempt: naming.exposure_key(dataset.key, row.name, attempt))
+        row.key = key or free_key(Exposure, lambda attempt: stable_keys.exposure_key(dataset.key, row.name, attempt))
         check_exposure(row)
         return store(row)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from elevata.core.errors import MetadataError
-from metadata.domain import naming
+from metadata.domain import stable_keys
 from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.models import DescribedModel, ModelColumn
 from metadata.domain.models.increment import Increment
@@ -12,16 +12,8 @@ from metadata.models import ColumnInput, TargetColumn, TargetDataset
 from metadata.selectors.models import Readable
 from metadata.services.datasets.inputs import column_inputs, link_dataset
 from metadata.services.rows.checks import check_target_column, refuse_if_paired, refuse_if_policy_names
-from metadata.services.rows.row_changes import (
-    BY_GENERATION,
-    clear_the_way,
-    former_names_of,
-    free_key,
-    remove,
-    set_retired,
-    store,
-    store_all,
-)
+from metadata.services.rows.row_changes import clear_the_way, remove, store, store_all
+from metadata.services.rows.row_names import BY_GENERATION, former_names_of, free_key, set_retired
 
 _ROLES = TargetColumn.Role
 
@@ -176,7 +168,7 @@ class Derivation:
         return row
 
     def _new_column(self, each: ModelColumn, values: Mapping[str, object]) -> TargetColumn:
-        key = free_key(TargetColumn, lambda attempt: naming.target_column_key(self.model.key, each.name, attempt))
+        key = free_key(TargetColumn, lambda attempt: stable_keys.target_column_key(self.model.key, each.name, attempt))
         row = TargetColumn(dataset=self.model, key=key)
         inputs = self._inputs(each)
         if inputs and not values["expression"]:

@@ -72,9 +72,6 @@ def derive(model: TargetDataset, business_key: Sequence[str] | None = None, *, k
     return changes
 
 
-# Models that follow a change of the datasets that they read.
-
-
 # Names of models that an import derives itself, in lower case.
 _left: ContextVar[frozenset[str]] = ContextVar("left_to_import", default=frozenset())
 

@@ -6,13 +6,14 @@ from uuid import UUID
 
 from django.db.models import Q
 
-from elevata.audit.services.change_log import assign, check_fields, claim, writing
+from elevata.audit.services.transactions import assign, check_fields, claim, writing
 from elevata.core.errors import MetadataError
-from metadata.domain import naming
+from metadata.domain import naming, stable_keys
 from metadata.domain.quality.check_kinds import WARN, QualityRule, check_severity
 from metadata.models import QualityCheck, TargetColumn, TargetDataset, TargetSchema
 from metadata.selectors.datasets import datasets_by_name
-from metadata.services.rows.row_changes import free_key, remove, store
+from metadata.services.rows.row_changes import remove, store
+from metadata.services.rows.row_names import free_key
 
 CHECK_FIELDS = ("name", "arguments", "severity", "description")
 
@@ -29,7 +30,9 @@ def create_check(
 ) -> QualityCheck:
     """Create a check of a dataset; its next load runs it."""
     with writing():
-        derived = key or free_key(QualityCheck, lambda attempt: naming.quality_check_key(dataset.key, name, attempt))
+        derived = key or free_key(
+            QualityCheck, lambda attempt: stable_keys.quality_check_key(dataset.key, name, attempt)
+        )
         row = QualityCheck(
             dataset=dataset,
             key=derived,

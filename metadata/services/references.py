@@ -5,16 +5,17 @@ from uuid import UUID
 
 from django.db.models import Q
 
-from elevata.audit.services.change_log import check_fields, claim, writing
+from elevata.audit.services.transactions import check_fields, claim, writing
 from elevata.core.errors import MetadataError
-from metadata.domain import naming
+from metadata.domain import naming, stable_keys
 from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.quality.unknown_parents import KEEP, End, rule_problem
 from metadata.domain.types import hash_alike
 from metadata.models import Reference, ReferencePair, TargetColumn, TargetDataset, TargetSchema
 from metadata.services.models import following
 from metadata.services.rows.checks import with_place
-from metadata.services.rows.row_changes import free_key, remove, store, store_all
+from metadata.services.rows.row_changes import remove, store, store_all
+from metadata.services.rows.row_names import free_key
 
 Pairs = Iterable[tuple[TargetColumn, TargetColumn]]
 
@@ -31,7 +32,7 @@ def create_reference(
     """Create a reference; ``pairs`` are (child column, parent's business-key column)."""
     with writing(), following([child]):
         derived = key or free_key(
-            Reference, lambda attempt: naming.reference_key(child.key, parent.key, role_name, attempt)
+            Reference, lambda attempt: stable_keys.reference_key(child.key, parent.key, role_name, attempt)
         )
         reference = Reference(
             child=child, parent=parent, role_name=role_name, unknown_parent=unknown_parent, key=derived

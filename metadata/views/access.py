@@ -7,7 +7,8 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
 
 from elevata.accounts.permissions import may
-from elevata.accounts.roles import Permission, Place
+from elevata.accounts.places import Place
+from elevata.accounts.roles import Permission
 from elevata.accounts.services.users import grant_role, user_named
 from elevata.web.paging import one_page
 from elevata.web.requests import user_of
@@ -16,7 +17,8 @@ from metadata.forms.access import GrantHereForm, places_here
 from metadata.models import System, TargetSchema
 from metadata.selectors.access import access_of, actions_at, owners_of, reach_of, sees_others, users_at
 from metadata.selectors.columns import headed
-from metadata.selectors.sensitive_columns import counts_by_schema, counts_by_system, sensitive_of
+from metadata.selectors.sensitive_columns import sensitive_of
+from metadata.selectors.sensitive_counts import counts_by_schema, counts_by_system
 from metadata.selectors.sensitive_details import with_classes
 
 # Users that the form suggests; any other name can be typed.

@@ -9,13 +9,15 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 
-from elevata.accounts.roles import Permission, Place
+from elevata.accounts.places import Place
+from elevata.accounts.roles import Permission
 from elevata.audit.models import ChangeLogEntry
-from elevata.audit.services.change_log import writing
+from elevata.audit.services.transactions import writing
 from elevata.web.views import Page, RowPage, route_of
 from metadata.models import Reference, TargetColumn, TargetDataset
-from metadata.selectors.columns import column_of, headed
-from metadata.services.bulk_edits import is_undoable, undoable_entry
+from metadata.selectors.column_grid import column_of
+from metadata.selectors.columns import headed
+from metadata.services.bulk_undo import is_undoable, undoable_entry
 
 TABLES_CHANGE = "Tables change with the next load, or by a change report where the policy requires approval."
 

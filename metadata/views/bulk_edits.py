@@ -21,15 +21,8 @@ from metadata.domain.bulk_edits import ACTIONS, COLUMN_ACTIONS, MOST_ROWS, RETIR
 from metadata.forms.bulk_edits import BulkEditForm
 from metadata.models import SourceDataset, TargetColumn, TargetDataset
 from metadata.selectors.datasets import source_datasets, target_datasets
-from metadata.services.bulk_edits import (
-    EditsRefused,
-    RowEdit,
-    apply_edits,
-    edits_of,
-    preview_edits,
-    reader_counts,
-    undo_edits,
-)
+from metadata.services.bulk_edits import EditsRefused, RowEdit, apply_edits, edits_of, preview_edits, reader_counts
+from metadata.services.bulk_undo import undo_edits
 from metadata.views.base import BaseDatasetPage, Editing, keys_of, page_of, seen_versions
 
 

@@ -11,7 +11,7 @@ from elevata.audit.models import ChangeLogEntry
 from elevata.audit.selectors import actors, entries, kinds, of_keys
 from elevata.audit.services.exports import selection
 from elevata.lists.columns import Column
-from elevata.web.views import ListPage
+from elevata.web.list_pages import ListPage
 from metadata.api.changes import exported
 from metadata.filtersets import ChangeFilter, ChangeListFilter
 from metadata.models import TargetDataset

@@ -1,4 +1,4 @@
-"""A dataset's columns: the grid's cells, moves and pastes, and the form of one column."""
+"""A dataset's columns: the grid's cells, moves and pastes."""
 
 from typing import Any
 from uuid import UUID
@@ -11,32 +11,22 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 from django_htmx.http import reswap, retarget
 
-from elevata.accounts.permissions import permitted
 from elevata.accounts.roles import Permission
-from elevata.audit.services.change_log import writing
+from elevata.accounts.view_permissions import permitted
+from elevata.audit.services.transactions import writing
 from elevata.core.errors import MetadataError, StaleVersion, as_sentence
 from elevata.web.conflict import conflict
 from elevata.web.requests import htmx_of
-from elevata.web.views import REFUSED, CreatePage, DetailPage, EditPage, with_links
+from elevata.web.views import REFUSED, with_links
 from metadata.domain.grid import BOOLEAN, BY_NAME, CELLS, cell_text, moved_item, read_cell
-from metadata.domain.impact import DROP, RENAME, RETYPE
 from metadata.domain.sensitivity import LEVELS
 from metadata.forms.columns import ColumnForm, NewColumnForm
-from metadata.models import SourceColumn, TargetColumn, TargetDataset
-from metadata.selectors.columns import column_of, details, grid_row, grid_rows, retired_columns, role_options, values_of
-from metadata.selectors.impact import Downstream, impact_of
-from metadata.services.datasets.column_batches import apply, prepare
-from metadata.services.datasets.targets import create_target_column, order_target_columns, update_target_column
-from metadata.views.base import (
-    ColumnPage,
-    DatasetPage,
-    Editing,
-    column_here,
-    dataset_here,
-    page_of,
-    seen_versions,
-    undo_links,
-)
+from metadata.models import TargetColumn, TargetDataset
+from metadata.selectors.column_grid import column_of, grid_row, grid_rows, role_options, values_of
+from metadata.selectors.columns import details, retired_columns
+from metadata.services.datasets.paste_preview import apply, prepare
+from metadata.services.datasets.targets import order_target_columns, update_target_column
+from metadata.views.base import column_here, dataset_here, page_of, seen_versions, undo_links
 
 MAX_MOVE = 5_000
 
@@ -55,9 +45,6 @@ def panel_context(dataset: TargetDataset) -> dict[str, Any]:
         "sensitivities": LEVELS,
         "may_edit": True,
     }
-
-
-# --- one cell ----------------------------------------------------------------------------------
 
 
 @require_POST
@@ -124,9 +111,6 @@ def _number(text: str | None) -> int:
     return int(text) if text and text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
-# --- moving ------------------------------------------------------------------------------------
-
-
 @require_POST
 @permitted(Permission.CHANGE_METADATA)
 def column_move(request: HttpRequest, key: UUID) -> HttpResponse:
@@ -148,83 +132,6 @@ def column_move(request: HttpRequest, key: UUID) -> HttpResponse:
     if error:
         messages.error(request, error)
     return redirect(page_of(column))
-
-
-# --- form of one column ------------------------------------------------------------------------
-
-
-class ColumnEdit(Editing, ColumnPage, EditPage):
-    """Edit a column, except its name and its place."""
-
-    form_class, service = ColumnForm, staticmethod(update_target_column)
-    template_name, message = "metadata/column_form.html", "{row.name} is saved."
-
-    def options(self) -> dict[str, Any]:  # type: ignore[override]  # pages do not answer OPTIONS
-        return {"dataset": self.row.dataset}
-
-    def context(self) -> dict[str, Any]:
-        return super().context() | {"known_types": ColumnForm.known_types}
-
-
-_IMPACTS = {DROP: "If you drop it", RENAME: "If you rename it", RETYPE: "If you change its type"}
-
-
-class ColumnImpact(ColumnPage, DetailPage):
-    """Effects of dropping, renaming and retyping a column; htmx receives the part of the column's form."""
-
-    template_name, part_template = "metadata/column_impact_page.html", "metadata/column_impact.html"
-
-    def context(self) -> dict[str, Any]:
-        downstream = Downstream(self.row)
-        parts = [(title, impact_of(self.row, each, downstream=downstream)) for each, title in _IMPACTS.items()]
-        return super().context() | {"parts": parts}
-
-
-class SourceColumnImpact(DetailPage):
-    """Effects of dropping, renaming and retyping a column of a source on the columns that read it."""
-
-    model, name, template_name = SourceColumn, "column", "metadata/column_impact_page.html"
-
-    def rows(self) -> Any:
-        return super().rows().select_related("dataset__system")
-
-    def context(self) -> dict[str, Any]:
-        downstream = Downstream(self.row)
-        parts = [(title, downstream.impact(each)) for each, title in _IMPACTS.items()]
-        return super().context() | {"source": self.row.dataset, "parts": parts}
-
-
-class ColumnCreate(Editing, CreatePage, DatasetPage):
-    """Add a column to a dataset, after the existing ones."""
-
-    form_class, template_name = NewColumnForm, "metadata/column_form.html"
-    message = "{row.name} is added."
-
-    def options(self) -> dict[str, Any]:  # type: ignore[override]  # pages do not answer OPTIONS
-        return {"dataset": self.row}
-
-    def context(self) -> dict[str, Any]:
-        back = reverse("dataset_page", args=[self.row.key])
-        return super().context() | {"known_types": NewColumnForm.known_types, "back": back}
-
-    def save(self, form: NewColumnForm) -> TargetColumn:
-        return create_target_column(dataset=self.row, **form.given())
-
-    def after_save(self, form: NewColumnForm, row: TargetColumn) -> HttpResponse:
-        is_fed = self.row.select or row.expression or row.inputs.exists()
-        if self.row.inputs.exists() and not is_fed:
-            text = f"Nothing fills {row.name}: its rows have NULL until it has an expression or reads a column."
-            messages.warning(self.request, text)
-        return super().after_save(form, row)
-
-    def address(self, row: TargetColumn) -> str:
-        return reverse("column_create", args=[self.row.key]) if "another" in self.request.POST else page_of(row)
-
-    def line(self, row: TargetColumn) -> str:
-        return page_of(row)
-
-
-# --- pasting -----------------------------------------------------------------------------------
 
 
 @require_POST

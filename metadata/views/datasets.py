@@ -7,12 +7,14 @@ from django.urls import reverse
 
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
+from elevata.comments.views import comments_panel
 from elevata.lists.columns import Column
 from elevata.web.forms import EditForm
-from elevata.web.views import CreatePage, DetailPage, EditPage, ListPage
+from elevata.web.list_pages import ListPage
+from elevata.web.views import CreatePage, DetailPage, EditPage
 from metadata.domain.history.history_columns import time_type
+from metadata.domain.history.history_facts import history_facts, load_facts
 from metadata.domain.history.history_policy import HistoryPolicy
-from metadata.domain.history.history_policy_labels import history_facts, load_facts
 from metadata.filtersets import SchemaFilter
 from metadata.forms.datasets import (
     CloneForm,
@@ -199,3 +201,12 @@ class SchemaEdit(SchemaPage, EditPage):
     model, name, by = TargetSchema, "schema", "name"
     form_class, service = SchemaForm, staticmethod(update_schema)
     message = "Schema {row.name} is saved."
+
+
+class DatasetComments(DatasetPage, DetailPage):
+    """The newest comments on a dataset, and the form of a new one."""
+
+    template_name = "metadata/dataset_comments.html"
+
+    def context(self) -> dict[str, Any]:
+        return super().context() | comments_panel(self.request.user, "dataset", self.row.key)

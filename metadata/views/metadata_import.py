@@ -13,7 +13,8 @@ from elevata.web.requests import htmx_of
 from elevata.web.views import CONFLICT, REFUSED
 from metadata.domain.bulk_edits import MOST_ROWS
 from metadata.forms.metadata_import import MetadataImportForm
-from metadata.services.exchange.csv_files import DATASETS_FILE, SOURCES, SOURCES_FILE, TARGETS
+from metadata.services.exchange.csv_export import DATASETS_FILE, SOURCES_FILE
+from metadata.services.exchange.csv_files import SOURCES, TARGETS
 from metadata.services.exchange.import_preview import ImportPreview, PreviewOutdated, apply_import, preview_import
 from metadata.services.exchange.import_rows import Report
 from metadata.services.exchange.metadata_files import MetadataFiles, exported_csv, import_records, read_files

@@ -18,7 +18,7 @@ from metadata.forms.columns import RenameForm, VerbForm
 from metadata.models import Reference, TargetColumn, TargetDataset
 from metadata.selectors import dependents
 from metadata.selectors.dependents import Dependent
-from metadata.services import lifecycle, references
+from metadata.services import deletion, lifecycle, references
 from metadata.services.rows.checks import check_target_column, check_target_dataset
 from metadata.views.base import ColumnPage, DatasetPage, Editing, ReferencePage, page_of
 
@@ -58,7 +58,7 @@ DATASET_VERBS = {
         Verb(*_RENAME, dependents.of_dataset_rename, lifecycle.rename_dataset, RenameForm),
         Verb(*RETIRE_WORDS, dependents.of_dataset_retirement, lifecycle.retire_dataset, takes_away=True),
         Verb(*RESTORE_WORDS, no_dependents, lifecycle.unretire_dataset),
-        Verb(*_DELETE, dependents.of_dataset_deletion, lifecycle.delete_dataset, takes_away=True),
+        Verb(*_DELETE, dependents.of_dataset_deletion, deletion.delete_dataset, takes_away=True),
     )
 }
 COLUMN_VERBS = {
@@ -67,7 +67,7 @@ COLUMN_VERBS = {
         Verb(*_RENAME, dependents.of_column_rename, lifecycle.rename_column, RenameForm),
         Verb(*RETIRE_WORDS, dependents.of_column_retirement, lifecycle.retire_column, takes_away=True),
         Verb(*RESTORE_WORDS, no_dependents, lifecycle.unretire_column),
-        Verb(*_DELETE, dependents.of_column_deletion, lifecycle.delete_column, takes_away=True),
+        Verb(*_DELETE, dependents.of_column_deletion, deletion.delete_column, takes_away=True),
     )
 }
 

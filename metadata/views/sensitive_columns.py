@@ -7,18 +7,13 @@ from django.db.models import QuerySet
 
 from elevata.accounts.roles import Permission
 from elevata.lists.columns import Column, yes_no
-from elevata.web.views import ListPage
+from elevata.web.list_pages import ListPage
 from metadata.models import SourceColumn, TargetColumn
 from metadata.selectors import sensitive_columns as selectors
 from metadata.selectors import sensitive_details
-from metadata.selectors.sensitive_columns import (
-    SensitiveColumnFilter,
-    SensitiveCount,
-    SensitiveSourceColumnFilter,
-    counts_by_schema,
-    counts_by_system,
-)
+from metadata.selectors.sensitive_counts import SensitiveCount, counts_by_schema, counts_by_system
 from metadata.selectors.sensitive_details import SensitiveColumn, detailed
+from metadata.selectors.sensitive_filters import SensitiveColumnFilter, SensitiveSourceColumnFilter
 
 
 def _read_at(row: SensitiveColumn) -> Any:

@@ -12,7 +12,8 @@ from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.core.errors import MetadataError, as_sentence
 from elevata.lists.columns import Column, yes_no
-from elevata.web.views import REFUSED, ListPage, RowPage
+from elevata.web.list_pages import ListPage
+from elevata.web.views import REFUSED, RowPage
 from metadata.domain.bulk_edits import SOURCE_ACTIONS
 from metadata.filtersets import SourceDatasetFilter
 from metadata.models import SourceDataset, System

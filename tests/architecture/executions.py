@@ -5,11 +5,11 @@ import threading
 import pytest
 from django.db import connection
 
+from architecture.domain.refusals import Refused
 from architecture.domain.steps.step import StepProblem
-from architecture.domain.workflow import Refused
 from architecture.models import ChangeReport, Execution
 from architecture.services.executions import Requested, request_execution
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.jobs.services import mark_lost
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.datasets.targets import update_target_column

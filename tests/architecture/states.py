@@ -5,7 +5,8 @@ from typing import Any
 
 from architecture.domain.change_policy import FLAGS, PolicySet
 from architecture.domain.planning.matching import former_names, match
-from architecture.domain.report import FILES, ChangeReport, Scope, build_report
+from architecture.domain.report import ChangeReport, build_report
+from architecture.domain.scope import FILES, Scope
 from architecture.domain.states.applied_state import advance
 from architecture.domain.states.current_state import CurrentState
 from architecture.domain.states.state_files import ArchitectureState

@@ -12,23 +12,26 @@ from django.contrib.auth import get_user_model
 from django.contrib.auth.models import Group
 from django.db import transaction
 
-from architecture.domain.report import Scope
+from architecture.domain.scope import Scope
 from architecture.domain.steps.features import switches
 from architecture.domain.steps.step import Step, TableShape, becomes, done_by
 from architecture.domain.tables import ObservedTable
 from architecture.models import ChangeReport, Environment, Execution, PolicyRecord, Preview
-from architecture.services.automatic_changes import Todo, verify
+from architecture.services.approvals import approve
 from architecture.services.change_policy import _put_in_force, _record, accept_policy, update_policies
-from architecture.services.executions import approve, claim_execution, end_attempt, request_execution
-from architecture.services.leases import ExecutionAttempt
+from architecture.services.environments import current_environment
+from architecture.services.execution_attempts import ExecutionAttempt
+from architecture.services.execution_checks import Todo, verify
+from architecture.services.executions import claim_execution, end_attempt, request_execution
+from architecture.services.observations import store_observations
 from architecture.services.previews import make_preview
-from architecture.services.reports import build_report, table_keys
-from architecture.services.states import current_environment, store_observations
-from elevata.accounts.permissions import acting_as
+from architecture.services.report_basis import table_keys
+from architecture.services.reports import build_report
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from elevata.audit.services import chain
 from metadata.models import TargetDataset, TargetSchema
-from metadata.selectors.datasets import dataset_states
+from metadata.selectors.dataset_states import dataset_states
 from metadata.services.datasets.targets import create_schema, create_target_column, create_target_dataset
 from tests.database.row_cache import remembered
 from tests.metadata.contracts import sales_mart
@@ -136,7 +139,7 @@ class World:
         return report
 
     def needs_approval(self, report: ChangeReport) -> bool:
-        from architecture.services.executions import approvals_missing
+        from architecture.services.approvals import approvals_missing
 
         return approvals_missing(report) > 0
 

@@ -8,13 +8,13 @@ from django.apps import apps
 from django.core.management import call_command
 from django.db import connection
 
-from architecture.domain.workflow import Refused
+from architecture.domain.refusals import Refused
 from architecture.models import ExecutionEvent
 from architecture.services.automatic_changes import pending_changes
+from architecture.services.observations import last_seen
 from architecture.services.proof import refuse_altered_metadata
-from architecture.services.states import last_seen
+from elevata.accounts.actors import acting_as
 from elevata.accounts.cli import CommandExit
-from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import create_service_account
 from elevata.audit.models import RowSeal
@@ -25,7 +25,7 @@ from elevata.core.errors import MetadataError
 from elevata.notifications.services import create_webhook
 from loader.services.schedules import create_schedule
 from metadata.models import QualityCheck, TargetColumn
-from metadata.selectors.datasets import dataset_states
+from metadata.selectors.dataset_states import dataset_states
 from metadata.services.datasets.targets import create_schema, create_target_dataset, update_target_column
 from metadata.services.rows.adoption import adopt_rows
 from metadata.services.sources import create_system

@@ -4,14 +4,15 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import grant_role
 from elevata.audit.models import ChangeLogEntry
-from elevata.audit.services.change_log import writing
+from elevata.audit.services.transactions import writing
 from elevata.core.errors import MetadataError
 from metadata.models import DatasetInput, QualityCheck, Reference, TargetColumn, TargetDataset
-from metadata.services.bulk_edits import apply_edits, undo_edits
+from metadata.services.bulk_edits import apply_edits
+from metadata.services.bulk_undo import undo_edits
 from metadata.services.datasets.cloning import clone_dataset
 from metadata.services.datasets.targets import (
     create_target_column,

@@ -22,31 +22,25 @@ from architecture.models import (
     Preview,
 )
 from architecture.selectors.authors import carried_out
-from architecture.services.automatic_changes import Todo, pending_changes, verify
+from architecture.services.approvals import approvals_missing, approve, reject
+from architecture.services.automatic_changes import pending_changes
 from architecture.services.change_policy import accept_policy, policy_in_force, update_policies, withdraw_policy
 from architecture.services.drift import adopt_as_baseline
-from architecture.services.executions import (
-    approvals_missing,
-    approve,
-    cancel_execution,
-    claim_execution,
-    reject,
-    request_execution,
-    resume_execution,
-)
-from architecture.services.leases import ExecutionAttempt
+from architecture.services.execution_attempts import ExecutionAttempt
+from architecture.services.execution_checks import Todo, verify
+from architecture.services.executions import cancel_execution, claim_execution, request_execution, resume_execution
+from architecture.services.observations import last_seen
 from architecture.services.previews import make_preview
 from architecture.services.reports import decisions_on
-from architecture.services.states import last_seen
 from architecture.services.undo import undo_report
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from elevata.audit.models import ChainLink
 from elevata.audit.services import chain
 from elevata.audit.services.verification import verify_chain
 from elevata.core.canonical_json import sha256_hex
 from loader.services.executions import perform_execution
-from metadata.selectors.datasets import dataset_states
+from metadata.selectors.dataset_states import dataset_states
 from metadata.services.datasets.targets import update_target_dataset
 from tests.architecture.conftest import built, renamed, world
 from tests.architecture.executions import code_of, customer, needing_approval

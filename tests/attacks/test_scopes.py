@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from architecture.models import Refresh
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Permission, Role
 from elevata.accounts.services.users import grant_role
 from elevata.core.errors import MetadataError

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.test import Client
 
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.services.tokens import create_token
 from elevata.core.errors import MetadataError
 from elevata.notifications.services import create_webhook
@@ -96,9 +96,7 @@ PAGES = [
 ]
 
 
-def test_failed_connection_reveals_no_password(
-    operator: Client, erp: System, caplog: pytest.LogCaptureFixture
-):
+def test_failed_connection_reveals_no_password(operator: Client, erp: System, caplog: pytest.LogCaptureFixture):
     caplog.set_level("DEBUG")
     text = operator.post("/systems/erp/test/").content.decode()
     assert "refuses connections" in text
@@ -173,9 +171,7 @@ def test_token_is_neither_stored_as_text_nor_shown_again(starter: User, operator
     must_hold_none(seen_by(operator, ["/changes/", "/me/"]), of="pages", canaries=(text,))
 
 
-def test_unexpected_error_reveals_no_internal_message(
-    operator: Client, erp: System, monkeypatch: pytest.MonkeyPatch
-):
+def test_unexpected_error_reveals_no_internal_message(operator: Client, erp: System, monkeypatch: pytest.MonkeyPatch):
     def breaks(*_: Any, **__: Any) -> None:
         raise RuntimeError(f"broken with {TYPED}")
 

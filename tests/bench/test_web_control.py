@@ -4,10 +4,10 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.db import models
 
-from architecture.domain.states.current_state import DRIFTED
+from architecture.domain.states.dataset_drift import DRIFTED
 from architecture.models import ChangeReport
 from architecture.services.drift import drift_of
-from architecture.services.states import current_environment
+from architecture.services.environments import current_environment
 from bench.web.control import Control, fill
 from bench.web.size import SMALL
 from elevata.audit.services import chain

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from playwright.sync_api import Locator, Page, Route, expect
 
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.datasets.generation import generate_targets

@@ -25,7 +25,7 @@ from architecture.domain.tables import (
     tables_of,
 )
 from loader.arrow.parquet_files import arrow_type
-from loader.domain.historization.layers import row_hash_components
+from loader.domain.historization.hash_components import row_hash_components
 from loader.domain.manifest.loads import HashComponent, LoadManifest, RawcoreLoad, RawLoad, StageColumn, StageInput
 from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from loader.spark.loads.load import LoadAttempt

@@ -133,7 +133,7 @@ class Installation:
     def allow(self, **policies: Any) -> None:
         """Change the environment's change policy as two administrators: one proposes, the other accepts."""
         self.shell(
-            "from architecture.services.states import current_environment as now\n"
+            "from architecture.services.environments import current_environment as now\n"
             "from architecture.services.change_policy import accept_policy, update_policies\n"
             "from elevata.accounts.services.users import ensure_user\n"
             "first, second = (ensure_user(name=name, roles=['admin']) for name in ('admin', 'rita'))\n"

@@ -7,9 +7,9 @@ from threading import Event
 
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.tables import current_table, tables_of
+from loader.domain.manifest.checks import CheckSpec
 from loader.domain.manifest.loads import LoadManifest
 from loader.domain.models import model_load
-from loader.domain.quality.checks import CheckSpec
 from loader.spark.loads.load import LoadAttempt
 from loader.spark.tables import steps
 from loader.spark.tables.tables import DeltaTable

@@ -119,6 +119,6 @@ def lives(pid: int) -> bool:
 
 def below(pid: int) -> set[int]:
     """Return the ids of the descendants of a process."""
-    from loader.management.children import _descendants
+    from loader.management.peak_memory import _descendants
 
     return set(_descendants(pid))

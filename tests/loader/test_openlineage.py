@@ -12,7 +12,7 @@ from elevata.notifications import services
 from elevata.notifications.models import Delivery, DeliveryAttempt, Event, Webhook
 from loader.models import CheckResult, DatasetRun, LoadRun
 from loader.openlineage import events_of
-from loader.services.loads.attempts import tell_run_ended
+from loader.services.loads.notices import tell_run_ended
 from metadata.models import TargetDataset
 from tests.elevata.notifications.deliveries import send_due
 from tests.factories import WebhookFactory

@@ -1,9 +1,9 @@
 """Applied state of a dataset, as an execution leaves it."""
 
-from architecture.domain.states.state_files import as_row
+from architecture.domain.states.flat_states import as_row
 from architecture.models import AppliedDataset, Environment
 from metadata.models import TargetDataset
-from metadata.selectors.datasets import dataset_state
+from metadata.selectors.dataset_states import dataset_state
 
 
 def apply_state(dataset: TargetDataset) -> None:

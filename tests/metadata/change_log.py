@@ -7,7 +7,7 @@ from typing import Any
 from django.apps import apps
 
 from elevata.audit.models import ChangeLogEntry, Versioned
-from elevata.audit.services.change_log import writing
+from elevata.audit.services.transactions import writing
 from elevata.core.errors import MetadataError
 from elevata.notifications.models import Webhook
 from metadata.models import Reference, TargetColumn, TargetDataset

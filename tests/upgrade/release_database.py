@@ -67,8 +67,8 @@ def _fill() -> None:
     django.setup()
     from django.core.management import call_command
 
-    from architecture.services.states import current_environment
-    from elevata.accounts.permissions import acting_as
+    from architecture.services.environments import current_environment
+    from elevata.accounts.actors import acting_as
     from elevata.accounts.roles import Role
     from elevata.accounts.services.tokens import create_token
     from elevata.accounts.services.users import ensure_user

@@ -4,11 +4,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from architecture.domain import change_policy
 from architecture.domain import operations as ops
+from architecture.domain import policy_rules
 from architecture.domain.change_policy import PolicySet
 from architecture.domain.operations import BASE, HISTORY, Operation, Warning
-from architecture.domain.planning.columns import ColumnPlan, Draft, Side, plan_columns
+from architecture.domain.planning.columns import ColumnPlan, plan_columns
+from architecture.domain.planning.drafts import Draft
 from architecture.domain.planning.logic import (
     Moved,
     Renames,
@@ -18,6 +19,7 @@ from architecture.domain.planning.logic import (
     match_columns,
 )
 from architecture.domain.planning.row_rules import describe_changed_retention, removes_deliveries
+from architecture.domain.planning.sides import Side
 from architecture.domain.states.current_state import Placed, Table
 from architecture.domain.steps.features import OPEN, droppable_features
 from metadata.domain import naming
@@ -109,7 +111,7 @@ def plan_set_aside(before: Placed, after: Placed, set_: PolicySet, renames: Rena
     drafts = [
         draft
         for draft in plan.drafts
-        if draft.operation.op in _LOGIC or draft.operation.code == change_policy.MATERIALIZATION
+        if draft.operation.op in _LOGIC or draft.operation.code == policy_rules.MATERIALIZATION
     ]
     return DatasetPlan(drafts)
 
@@ -138,12 +140,12 @@ def _columns(
             before=table,
             after=wanted,
             compares=before.keeps_history and after.keeps_history,
-            drops_history_columns=set_.severity("DROP_HISTORY_COLUMN") != change_policy.BLOCK,
+            drops_history_columns=set_.severity("DROP_HISTORY_COLUMN") != policy_rules.BLOCK,
             renames=renames,
             described={column.key for column in after.state.columns},
             retyped={operation.column_key for operation in operations if operation.op == ops.RETYPE_COLUMN},
             doubtful={
-                operation.column_key for operation in operations if operation.code == change_policy.POSSIBLE_RENAME
+                operation.column_key for operation in operations if operation.code == policy_rules.POSSIBLE_RENAME
             },
             readers=set_.readers,
         )
@@ -165,9 +167,6 @@ def _rename(plan: DatasetPlan, before: Placed, side: str, table: Table, wanted: 
             before, side, ops.RENAME_TABLE, table, from_=table.qualified_name, to=wanted.qualified_name
         )
         plan.drafts.append(Draft(operation, takes=table_name(wanted), frees=table_name(table), space=TABLES))
-
-
-# --- retiring and reactivating ---------------------------------------------------------------
 
 
 def _retire(plan: DatasetPlan, before: Placed) -> None:
@@ -197,9 +196,6 @@ def _keep_history(plan: DatasetPlan, before: Placed, why: str) -> None:
     plan.warnings.append(Warning("HISTORY_KEPT", name, message=text))
 
 
-# --- missing tables, materialization ---------------------------------------------------------
-
-
 def _make_missing(plan: DatasetPlan, before: Placed, after: Placed, renames: Renames) -> None:
     """Add the operations that create a missing table again, with desired logic compared with its history's."""
     if BASE in before.missing:
@@ -209,9 +205,9 @@ def _make_missing(plan: DatasetPlan, before: Placed, after: Placed, renames: Ren
     code, differs = _since_followed(before.state, after.state, renames)
     continues = before.history is not None and before.keeps_history and after.keeps_history
     if differs:
-        code = code if continues and code != change_policy.HISTORY_RESUMED else ""
+        code = code if continues and code != policy_rules.HISTORY_RESUMED else ""
         message = ", ".join(("the table is made anew", *differs))
-        operation = replace(created.operation, code=code, message=message, destructive=code == change_policy.KEY_CHANGE)
+        operation = replace(created.operation, code=code, message=message, destructive=code == policy_rules.KEY_CHANGE)
         created = replace(created, operation=operation, alters=True)
     plan.drafts.append(created)
 
@@ -231,7 +227,7 @@ def _materialize(plan: DatasetPlan, before: Placed, after: Placed, set_: PolicyS
     if before.base.view:
         message = "a table takes the view's place"
         created = Operation(
-            ops.CREATE_TABLE, name, before.state.key, BASE, code=change_policy.MATERIALIZATION, message=message
+            ops.CREATE_TABLE, name, before.state.key, BASE, code=policy_rules.MATERIALIZATION, message=message
         )
         plan.drafts.append(Draft(created))
         _plan_history(plan, before, after, set_, renames)
@@ -241,16 +237,13 @@ def _materialize(plan: DatasetPlan, before: Placed, after: Placed, set_: PolicyS
         BASE,
         ops.DROP_TABLE,
         before.base,
-        code=change_policy.MATERIALIZATION,
+        code=policy_rules.MATERIALIZATION,
         message="a view takes the table's place",
         destructive=True,
     )
     plan.drafts.append(Draft(operation))
     if before.keeps_history:
         _keep_history(plan, before, "the dataset becomes a view")
-
-
-# --- history ---------------------------------------------------------------------------------
 
 
 def _plan_history(plan: DatasetPlan, before: Placed, after: Placed, set_: PolicySet, renames: Renames) -> None:
@@ -284,7 +277,7 @@ def _resumed(before: Placed, after: Placed, renames: Renames) -> Operation:
     assert before.history is not None
     code, differs = _since_followed(before.followed, after.state, renames)
     message = ", ".join(("the history that was kept is taken up again", *differs))
-    destructive = code == change_policy.KEY_CHANGE
+    destructive = code == policy_rules.KEY_CHANGE
     return _on_table(
         before, HISTORY, ops.UNRETIRE_TABLE, before.history, code=code, message=message, destructive=destructive
     )
@@ -294,12 +287,12 @@ def _since_followed(
     followed: DatasetState | None, wanted: DatasetState, renames: Renames
 ) -> tuple[str, tuple[str, ...]]:
     if followed is None:
-        return change_policy.HISTORY_RESUMED, ("the logic that it last followed is not known",)
+        return policy_rules.HISTORY_RESUMED, ("the logic that it last followed is not known",)
     matching = match_columns(followed.columns, wanted.columns)
     names = {pair.before.name: pair.after.name for pair in matching.known}
     moved = dataset_moved(followed, wanted, names, renames)
     if key_moved(matching.known, matching.new, matching.gone):
-        return change_policy.KEY_CHANGE, (
+        return policy_rules.KEY_CHANGE, (
             "the business key is made up of other columns than when it was last followed",
         )
     for pair in matching.known:
@@ -307,11 +300,8 @@ def _since_followed(
         for what in of_column.what:
             moved = moved.and_(f"of {pair.after.name} {what}", compares=of_column.compares)
     if moved.form:
-        return change_policy.HISTORY_FORM, (*moved.what, f"it differs in {' and '.join(moved.form)}")
-    return change_policy.HISTORY_DIFFERS if moved.compares else change_policy.HISTORY_RESUMED, moved.what
-
-
-# --- logic -----------------------------------------------------------------------------------
+        return policy_rules.HISTORY_FORM, (*moved.what, f"it differs in {' and '.join(moved.form)}")
+    return policy_rules.HISTORY_DIFFERS if moved.compares else policy_rules.HISTORY_RESUMED, moved.what
 
 
 def _logic(before: Placed, after: Placed, columns: ColumnPlan, renames: Renames) -> Iterable[Draft]:
@@ -328,7 +318,7 @@ def _logic(before: Placed, after: Placed, columns: ColumnPlan, renames: Renames)
                 BASE,
                 ops.CHANGE_LOGIC,
                 before.base,
-                code=change_policy.KEY_CHANGE,
+                code=policy_rules.KEY_CHANGE,
                 message=message,
                 destructive=True,
             )
@@ -339,7 +329,7 @@ def _logic(before: Placed, after: Placed, columns: ColumnPlan, renames: Renames)
         yield Draft(_logic_operation(before, after, moved), alters=moved.alters)
     if removes_deliveries(before.state, after.state):
         message = describe_changed_retention(before.state, after.state)
-        code = change_policy.FEWER_DELIVERIES
+        code = policy_rules.FEWER_DELIVERIES
         yield Draft(
             _on_table(before, BASE, ops.CHANGE_LOGIC, before.base, code=code, message=message, destructive=True)
         )
@@ -350,7 +340,7 @@ def _logic_operation(before: Placed, after: Placed, moved: Moved) -> Operation:
     assert before.base is not None
     what, code = moved.what, ""
     if moved.form and before.history is not None and after.keeps_history:
-        what, code = (*what, f"it differs in {' and '.join(moved.form)}"), change_policy.HISTORY_FORM
+        what, code = (*what, f"it differs in {' and '.join(moved.form)}"), policy_rules.HISTORY_FORM
     elif moved.compares and before.keeps_history and after.keeps_history:
-        code = change_policy.HISTORY_DIFFERS
+        code = policy_rules.HISTORY_DIFFERS
     return _on_table(before, BASE, ops.CHANGE_LOGIC, before.base, code=code, message=", ".join(what))

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from architecture.domain import operations as ops
-from architecture.domain.change_policy import HISTORY_DIFFERS, VIEW_COLUMN
 from architecture.domain.operations import BASE, Operation
-from architecture.domain.planning.columns import Draft
+from architecture.domain.planning.drafts import Draft
 from architecture.domain.planning.logic import names_in
-from architecture.domain.states.state_files import FOREIGN_KEY, column_pairs, rule_for_unknown_parents
+from architecture.domain.policy_rules import HISTORY_DIFFERS, VIEW_COLUMN
+from architecture.domain.states.flat_states import FOREIGN_KEY, column_pairs, rule_for_unknown_parents
 from elevata.core.errors import MetadataError
 from metadata.domain.load_policy import cross_dataset_check_texts
 from metadata.domain.models.row_inputs import decides_rows

@@ -18,9 +18,9 @@ from architecture.domain.planning.row_rules import (
     describe_changed_retention,
     removes_deliveries,
 )
-from architecture.domain.states.state_files import FOREIGN_KEY, column_pairs, rule_for_unknown_parents
+from architecture.domain.states.flat_states import FOREIGN_KEY, column_pairs, rule_for_unknown_parents
 from elevata.core.errors import MetadataError
-from metadata.domain.history.history_columns import form_differences, form_of
+from metadata.domain.history.history_form import form_differences, form_of
 from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.quality.unknown_parents import QUARANTINE
 from metadata.domain.sql import ExpressionProblem, check_expression, rename_in_expression

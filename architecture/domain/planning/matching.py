@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Generic, Protocol, TypeVar
 
 from architecture.domain.operations import Warning
-from architecture.domain.states.state_files import flat
+from architecture.domain.states.flat_states import flat
 from metadata.domain.state import ColumnState, DatasetState, ReferenceState
 
 

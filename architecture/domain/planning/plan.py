@@ -1,18 +1,16 @@
-"""Plan of a report: operations, warnings about remaining readers, order.
+"""Plan of a report: operations in order, with warnings.
 
 One planner serves state files and the warehouse. It compares the whole states and applies the scope at the end,
 because a dataset outside the scope may use a name.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from architecture.domain import operations as ops
 from architecture.domain.change_policy import PolicySet, decide
 from architecture.domain.data_contracts import contract_operation
-from architecture.domain.operations import BASE, BLOCKED, Operation, Warning
-from architecture.domain.planning.columns import Draft, block_taken_names
+from architecture.domain.operations import BLOCKED, Operation, Warning
 from architecture.domain.planning.datasets import (
     TABLES,
     DatasetPlan,
@@ -23,230 +21,13 @@ from architecture.domain.planning.datasets import (
     table_name,
 )
 from architecture.domain.planning.downstream import NAMING, Downstream, carried_downstream
+from architecture.domain.planning.drafts import Draft, block_taken_names
 from architecture.domain.planning.logic import Renames
 from architecture.domain.planning.matching import Matching, former_names, key_changed, match
+from architecture.domain.planning.order import in_order
+from architecture.domain.planning.remaining_readers import still_read
 from architecture.domain.states.current_state import CurrentState, Placed
-from elevata.core.errors import MetadataError
-from metadata.domain.sql import check_expression
 from metadata.domain.state import DatasetState
-
-# Order of operations. First, table names become free: drops whose name is needed, then renames, each before the rename
-# that takes its former name. Then follow the datasets, inputs before readers: new tables, then columns (renames before
-# additions), base and history together. Other drops come last, readers before their inputs. Swapped names have no
-# order; their statements use a temporary name.
-
-
-_LAYERS = ("raw", "stage", "rawcore", "bizcore", "serving")
-
-# Order within one dataset.
-_TURNS = {
-    op: turn
-    for turn, op in enumerate(
-        (
-            ops.CREATE_TABLE,
-            ops.RETIRE_COLUMN,
-            ops.UNRETIRE_COLUMN,
-            ops.RENAME_COLUMN,
-            ops.WIDEN_COLUMN,
-            ops.REBUILD_TABLE,
-            ops.RETYPE_COLUMN,
-            ops.ADD_COLUMN,
-            ops.CHANGE_LOGIC,
-            ops.DROP_COLUMN,
-            ops.DROP_FEATURES,
-            ops.CHANGE_CONTRACT,
-        )
-    )
-}
-
-
-def in_order(drafts: Sequence[Draft], inputs: Mapping[str, Iterable[str]]) -> tuple[Operation, ...]:
-    """Return the operations in the order of execution. ``inputs`` are each dataset's inputs, by stable key."""
-    taken_names = {(draft.space, draft.takes) for draft in drafts if draft.takes and draft.takes != draft.frees}
-    rank = _ranks(drafts, inputs)
-    early: list[Draft] = []
-    renames: list[Draft] = []
-    middle: list[Draft] = []
-    late: list[Draft] = []
-    dropped = {draft.operation.dataset_key for draft in drafts if draft.operation.op == ops.DROP_TABLE and draft.frees}
-    dropped_early = {
-        draft.operation.dataset_key
-        for draft in drafts
-        if draft.operation.op == ops.DROP_TABLE and (draft.space, draft.frees) in taken_names
-    }
-    for draft in drafts:
-        operation = draft.operation
-        if operation.dataset_key in dropped:
-            (early if operation.dataset_key in dropped_early else late).append(draft)
-        elif operation.op == ops.RENAME_TABLE:
-            renames.append(draft)
-        else:
-            middle.append(draft)
-    ordered = [
-        *sorted(early, key=lambda draft: _drop_order(draft, rank)),
-        *_free_first(sorted(renames, key=lambda draft: _order_in_rank(draft, rank))),
-        *_dataset_by_dataset(middle, rank, taken_names),
-        *sorted(late, key=lambda draft: _drop_order(draft, rank)),
-    ]
-    return tuple(draft.operation for draft in ordered)
-
-
-def _order_in_rank(draft: Draft, rank: Mapping[str, int]) -> tuple[int, str, str, str]:
-    operation = draft.operation
-    return rank[operation.dataset_key], operation.side, operation.column, operation.code
-
-
-def _drop_order(draft: Draft, rank: Mapping[str, int]) -> tuple[int, bool, str]:
-    """Return the sort key of a drop: readers before their inputs, a history before its base table."""
-    operation = draft.operation
-    return -rank[operation.dataset_key], operation.op == ops.DROP_TABLE, operation.column
-
-
-def _dataset_by_dataset(
-    drafts: list[Draft], rank: Mapping[str, int], taken_names: set[tuple[str, str]]
-) -> list[Draft]:
-    by_dataset: dict[str, list[Draft]] = {}
-    for draft in sorted(drafts, key=lambda item: _column_order(item, rank, taken_names)):
-        by_dataset.setdefault(draft.operation.dataset_key, []).append(draft)
-    ordered: list[Draft] = []
-    for group in by_dataset.values():
-        renames = [draft for draft in group if draft.operation.op == ops.RENAME_COLUMN]
-        waiting = iter(_free_first(renames))
-        ordered += [next(waiting) if draft.operation.op == ops.RENAME_COLUMN else draft for draft in group]
-    return ordered
-
-
-def _column_order(draft: Draft, rank: Mapping[str, int], taken_names: set[tuple[str, str]]) -> tuple[Any, ...]:
-    """Return the sort key of a column operation.
-
-    A drop whose name is needed comes first. The history's column is dropped before the base table's; for other
-    operations, the base table's comes first.
-    """
-    operation = draft.operation
-    turn = _TURNS.get(operation.op, -2)
-    if operation.op == ops.UNRETIRE_TABLE and operation.side == ops.HISTORY:
-        turn = _TURNS[ops.CREATE_TABLE]  # after a dropped base table that is created again
-    is_drop = operation.op == ops.DROP_COLUMN
-    if is_drop and (draft.space, draft.frees) in taken_names:
-        turn = -1
-    side = operation.side == ops.BASE if is_drop else operation.side != ops.BASE
-    return rank[operation.dataset_key], turn, operation.column, side, operation.code
-
-
-def _free_first(renames: list[Draft]) -> list[Draft]:
-    """Return the renames in their order, except that a rename follows the one that frees its new name."""
-    holder = {(draft.space, draft.frees): draft for draft in renames}
-    ordered: list[Draft] = []
-    done: set[int] = set()
-    for draft in renames:
-        chain = [draft]
-        while id(chain[-1]) not in done:
-            done.add(id(chain[-1]))
-            following = holder.get((chain[-1].space, chain[-1].takes))
-            if following is None or id(following) in done:
-                break
-            chain.append(following)
-        else:
-            chain.pop()
-        ordered += reversed(chain)
-    return ordered
-
-
-def _ranks(drafts: Iterable[Draft], inputs: Mapping[str, Iterable[str]]) -> dict[str, int]:
-    """Return a rank for each dataset, higher than the ranks of its inputs. Cycles are broken by layer and name."""
-    names: dict[str, str] = {}
-    for draft in drafts:
-        operation = draft.operation
-        if operation.dataset_key not in names or operation.side == ops.BASE:
-            names[operation.dataset_key] = operation.dataset
-    wanted = sorted(names, key=lambda key: (_layer(names[key]), names[key], key))
-    rank: dict[str, int] = {}
-    for key in wanted:
-        _visit(key, inputs, names, rank)
-    return rank
-
-
-def _visit(start: str, inputs: Mapping[str, Iterable[str]], names: Mapping[str, str], rank: dict[str, int]) -> None:
-    """Rank a dataset after its inputs, depth first. There is no recursion, because views may be stacked very deep."""
-    stack = [(start, False)]
-    entered: set[str] = set()
-    while stack:
-        key, leaving = stack.pop()
-        if leaving:
-            rank.setdefault(key, len(rank))
-        elif key not in rank and key not in entered:
-            entered.add(key)
-            stack.append((key, True))
-            stack += [(read, False) for read in sorted(inputs.get(key, ()), reverse=True) if read in names]
-
-
-def _layer(name: str) -> int:
-    schema = name.partition(".")[0]
-    return _LAYERS.index(schema) if schema in _LAYERS else len(_LAYERS)
-
-
-# Warnings about columns that are dropped or no longer filled, but still read: the next load of the reader would fail.
-# They do not affect the decision on the operation.
-
-
-STILL_READ = "COLUMN_STILL_READ"
-_REMOVALS = frozenset({ops.RETIRE_COLUMN, ops.DROP_COLUMN})
-_MAX_LISTED = 10
-
-
-def still_read(
-    operations: Iterable[Operation], desired: Collection[DatasetState], same: Mapping[str, str]
-) -> Iterator[Warning]:
-    """Yield a warning for each removed column that desired datasets still read.
-
-    ``same`` maps the dataset keys in operations to those in the desired state.
-    """
-    by_key = {dataset.key: dataset for dataset in desired}
-    readers: dict[str, list[DatasetState]] = {}
-    for dataset in sorted(desired, key=lambda dataset: dataset.qualified_name):
-        for key in dataset.inputs if dataset.active else ():
-            readers.setdefault(key, []).append(dataset)
-    for operation in operations:
-        if operation.side != BASE or operation.op not in _REMOVALS:
-            continue
-        key = same.get(operation.dataset_key, operation.dataset_key)
-        names = _names(operation, by_key.get(key))
-        messages = [
-            message for reader in readers.get(key, ()) for message in _reads(reader, operation.column_key, names)
-        ]
-        if messages:
-            yield Warning(STILL_READ, operation.dataset, operation.column, _still_read_message(messages))
-
-
-def _names(operation: Operation, dataset: DatasetState | None) -> frozenset[str]:
-    """Return the names by which readers may refer to the column: the current and the desired one."""
-    columns = dataset.columns if dataset else ()
-    desired = {column.name for column in columns if column.key == operation.column_key}
-    return frozenset(name.lower() for name in {operation.column, *desired})
-
-
-def _reads(reader: DatasetState, key: str, names: frozenset[str]) -> Iterator[str]:
-    """Yield the columns and the filter of a dataset that read the column, by inputs or, without inputs, by name."""
-    for column in reader.active_columns:
-        by_name = not column.inputs and column.expression is not None and names & _names_in(column.expression)
-        if key in column.inputs or by_name:
-            yield f"{reader.qualified_name}.{column.name}"
-    if reader.filter is not None and names & _names_in(reader.filter):
-        yield f"the filter of {reader.qualified_name}"
-
-
-def _names_in(text: str) -> frozenset[str]:
-    """Return the names in an expression; none if it is not accepted SQL, as possible in another installation's file."""
-    try:
-        return frozenset(name.lower() for name in check_expression(text))
-    except MetadataError:
-        return frozenset()
-
-
-def _still_read_message(messages: list[str]) -> str:
-    more = f" and {len(messages) - _MAX_LISTED} more" if messages[_MAX_LISTED:] else ""
-    listed = ", ".join(messages[:_MAX_LISTED]) + more
-    return f"is still read by {listed}; let these read something else, or retire them, too"
 
 
 @dataclass(frozen=True)

@@ -2,19 +2,19 @@
 
 The state advances with each finished operation, so it never includes a change that was not made, and after an
 interrupted execution a new report plans the remaining operations. States are flat
-(``architecture.domain.states.state_files``).
+(``architecture.domain.states.flat_states``).
 """
 
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from architecture.domain import change_policy
 from architecture.domain import operations as ops
+from architecture.domain import policy_rules
 from architecture.domain.data_contracts import desired_contract, is_contract_unchanged
 from architecture.domain.operations import HISTORY, Operation
 from architecture.domain.planning.logic import match_columns, policy_choices
-from architecture.domain.states.state_files import FOREIGN_KEY, flat
+from architecture.domain.states.flat_states import FOREIGN_KEY, flat
 from architecture.domain.type_changes import TypeChange, classify
 from elevata.core.errors import MetadataError
 from metadata.domain.history.history_policy import HistoryPolicy
@@ -139,9 +139,6 @@ def _require(desired: DatasetState | None, operation: Operation) -> DatasetState
     return desired
 
 
-# --- tables ----------------------------------------------------------------------------------
-
-
 def _create_table(applied: DatasetState | None, operation: Operation, desired: DatasetState) -> DatasetState:
     """Return the state with a new table; base table and history are created by separate operations."""
     if operation.side == HISTORY:
@@ -178,9 +175,6 @@ def _retire_table(applied: DatasetState, operation: Operation, desired: DatasetS
 
 def _unretire_table(applied: DatasetState, operation: Operation, desired: DatasetState | None) -> DatasetState:
     return replace(applied, historize=True) if operation.side == HISTORY else replace(applied, active=True)
-
-
-# --- columns ---------------------------------------------------------------------------------
 
 
 _ColumnStep = Callable[[DatasetState, Operation, DatasetState | None], DatasetState]
@@ -260,9 +254,9 @@ def _change_logic(applied: DatasetState, operation: Operation, desired: DatasetS
         return _change_column_logic(applied, operation, desired)
     roles = {column.key: column.role for column in desired.columns}
     columns = tuple(replace(column, role=roles.get(column.key, column.role)) for column in applied.columns)
-    if operation.code == change_policy.KEY_CHANGE:
+    if operation.code == policy_rules.KEY_CHANGE:
         return replace(applied, columns=columns)
-    if operation.code == change_policy.FEWER_DELIVERIES:
+    if operation.code == policy_rules.FEWER_DELIVERIES:
         return replace(applied, load_policy=with_keeping(applied.load_policy, desired.load_policy))
     return replace(applied, columns=columns, **{name: getattr(desired, name) for name in LOGIC_FIELDS})
 
@@ -275,7 +269,7 @@ def _change_contract(applied: DatasetState, operation: Operation, desired: Datas
 _change_column_logic = _column_step(
     lambda column, after, operation: (
         {"nullable": False}
-        if operation.code == change_policy.NOT_NULL or after is None
+        if operation.code == policy_rules.NOT_NULL or after is None
         else {"expression": after.expression, "inputs": after.inputs, "role": after.role}
     )
 )

@@ -1,4 +1,4 @@
-"""State files (``architecture-state/v1``), and dataset states as JSON columns.
+"""State files (``architecture-state/v1``).
 
 Reading is strict: unknown fields and wrong types are refused with path and line. Keys may be any text, so that files
 of other installations and hand-written ones can be compared. The order of datasets, columns and fields has no
@@ -7,28 +7,25 @@ meaning and is not preserved.
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
+from architecture.domain.states.flat_states import contract_of, flat
+from architecture.domain.states.json_positions import offset_of
 from elevata.core import strict_fields as strict
 from elevata.core import strict_json
 from elevata.core.strict_fields import Field, Node, Path, Record, Spec
 from metadata.domain.naming import HISTORY_SUFFIX
 from metadata.domain.quality.check_kinds import KINDS, SEVERITIES
-from metadata.domain.quality.unknown_parents import KEEP
 from metadata.domain.state import (
     ATTRIBUTE,
     BUSINESS_KEY,
     TECHNICAL,
-    CheckState,
     ColumnState,
     ContractState,
     DatasetState,
     ExposureState,
-    PromisedColumn,
-    ReferenceState,
 )
 from metadata.domain.types import TypeProblem, parse
 
@@ -171,82 +168,6 @@ STATE: Spec = {
 }
 
 
-# Flat states: planning treats a foreign key as a column. Applied state is stored in this form, because the column of
-# a removed reference stays in the table, retired.
-
-
-# The role of a foreign key's column in a flat state; state files call it technical.
-FOREIGN_KEY = "foreign_key"
-# The input of a foreign key that names the rule for unknown parents, beside those that are column pairs.
-UNKNOWN_PARENT = "unknown_parent"
-
-
-def flat(dataset: DatasetState) -> DatasetState:
-    """Return the dataset with its references as columns.
-
-    Their inputs are the paired columns, and the rule for unknown parents unless it is the default.
-    """
-    if not dataset.references:
-        return dataset
-    columns = tuple(_foreign_key(reference) for reference in dataset.references)
-    return replace(dataset, columns=(*dataset.columns, *columns), references=())
-
-
-def with_references(dataset: DatasetState) -> DatasetState:
-    """Return a flat state with its active foreign keys as references again, without their parents and pairs."""
-    columns = tuple(column for column in dataset.columns if column.role != FOREIGN_KEY)
-    keys = (column for column in dataset.active_columns if column.role == FOREIGN_KEY)
-    references = tuple(ReferenceState(column.key, column.name, "", ()) for column in keys)
-    return replace(dataset, columns=columns, references=(*dataset.references, *references))
-
-
-def _foreign_key(reference: ReferenceState) -> ColumnState:
-    inputs = tuple(sorted(f"{child}={parent}" for child, parent in reference.pairs))
-    if reference.unknown_parent != KEEP:
-        inputs = (*inputs, f"{UNKNOWN_PARENT}={reference.unknown_parent}")
-    return ColumnState(reference.key, reference.column_name, "string", role=FOREIGN_KEY, inputs=inputs)
-
-
-def column_pairs(foreign_key: ColumnState) -> tuple[str, ...]:
-    """Return a foreign key's inputs without the rule for unknown parents."""
-    return tuple(item for item in foreign_key.inputs if item.partition("=")[0] != UNKNOWN_PARENT)
-
-
-def rule_for_unknown_parents(foreign_key: ColumnState) -> str:
-    """Return the rule for unknown parents in a foreign key's inputs; the default if they name none."""
-    named = (item.partition("=") for item in foreign_key.inputs)
-    return next((rule for name, _, rule in named if name == UNKNOWN_PARENT), KEEP)
-
-
-def as_row(dataset: DatasetState) -> dict[str, Any]:
-    """Return a dataset's flat state as the value of a JSON column; ``of_row`` reads it."""
-    return asdict(flat(dataset))
-
-
-def of_row(row: Mapping[str, Any]) -> DatasetState:
-    """Return the state that ``as_row`` of this or an older release wrote. Raise TypeError for unknown fields."""
-    columns = tuple(
-        ColumnState(**{**column, "former_names": tuple(column["former_names"]), "inputs": tuple(column["inputs"])})
-        for column in row["columns"]
-    )
-    lists = {name: tuple(row[name]) for name in ("former_names", "inputs")}
-    promised = {
-        "contract": _contract_of(row["contract"]) if row.get("contract") else None,
-        "exposures": tuple(ExposureState(**exposure) for exposure in row.get("exposures") or ()),
-    }
-    older = {"rules_recorded": False}
-    return DatasetState(**{**older, **row, **lists, **promised, "columns": columns, "references": ()})
-
-
-def _contract_of(row: Mapping[str, Any]) -> ContractState:
-    return ContractState(
-        checks=tuple(CheckState(**check) for check in row["checks"]),
-        version=row["version"],
-        dataset=row["dataset"],
-        columns=tuple(PromisedColumn(**column) for column in row["columns"]),
-    )
-
-
 FORMAT = "architecture-state/v1"
 
 
@@ -332,9 +253,6 @@ def _column_document(column: ColumnState) -> dict[str, Any]:
     }
 
 
-# --- reading ---------------------------------------------------------------------------------
-
-
 def _state(fields: Record) -> ArchitectureState:
     if fields["format"] != FORMAT:
         raise StateProblem(("format",), f"{fields['format']!r} is not known; known is {FORMAT}")
@@ -367,7 +285,7 @@ def _dataset(fields: Record, path: Path) -> DatasetState:
 
 def _contract(fields: Record) -> ContractState:
     lists = {name: [record.values for record in fields[name]] for name in ("checks", "columns")}
-    return _contract_of({**fields.values, **lists})
+    return contract_of({**fields.values, **lists})
 
 
 def _column(fields: Record) -> ColumnState:
@@ -385,43 +303,3 @@ def _refuse_duplicates(field: str, values: list[tuple[str, bool]], path: Path) -
             raise StateProblem((*path, index, field), f"{value!r} occurs twice")
         if counts:
             seen.add(value)
-
-
-# --- positions -------------------------------------------------------------------------------
-
-_BLANK = re.compile(r"[ \t\n\r]*")
-
-
-def offset_of(text: str, path: Path) -> int:
-    """Return the offset of the value at ``path`` in a JSON text; if it is missing, that of its parent."""
-    decoder, at = json.JSONDecoder(), _after_blanks(text, 0)
-    for part in path:
-        position = _member(text, at, part, decoder)
-        if position is None:
-            break
-        at = position
-    return at
-
-
-def _after_blanks(text: str, at: int) -> int:
-    match = _BLANK.match(text, at)
-    return match.end() if match else at
-
-
-def _member(text: str, at: int, part: str | int, decoder: json.JSONDecoder) -> int | None:
-    is_object, index = text[at] == "{", 0
-    if text[at] not in "{[":
-        return None
-    at = _after_blanks(text, at + 1)
-    while text[at] not in "}]":
-        name: str | int = index
-        if is_object:
-            name, at = decoder.raw_decode(text, at)
-            at = _after_blanks(text, _after_blanks(text, at) + 1)
-        if name == part:
-            return at
-        _, at = decoder.raw_decode(text, at)
-        at = _after_blanks(text, at)
-        if text[at] == ",":
-            at, index = _after_blanks(text, at + 1), index + 1
-    return None

@@ -1,4 +1,4 @@
-"""Steps of a report: planning, JSON form, resumption.
+"""Steps of a report.
 
 Steps planned for a report's operations each belong to one of them. A difference without an operation gets no step;
 if it is in a technical column, planning raises an error. Without operations (a load checks its tables), every
@@ -9,12 +9,13 @@ use the current names. Columns of a history never get narrower.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import replace
 
 from architecture.domain import operations as logical
 from architecture.domain.operations import Operation
 from architecture.domain.steps.features import OPEN, SPARK, created_with, droppable_features
+from architecture.domain.steps.planned_changes import follow_operations
+from architecture.domain.steps.rename_order import NameTaken, moving_name, order_moves, retired_name
 from architecture.domain.steps.step import (
     CREATE_TABLE,
     DROP_FEATURES,
@@ -22,30 +23,16 @@ from architecture.domain.steps.step import (
     DROP_VIEWS,
     PUBLISH_VIEW,
     RENAME_TABLE,
-    Rehashed,
-    Retyped,
     Step,
     StepProblem,
     TableShape,
-    assumed_by,
     becomes,
-    done_by,
-    half_done_by,
     joined_rewrites,
-    moved,
     shape_of,
     without_features,
 )
-from architecture.domain.steps.table_changes import (
-    Changes,
-    NameTaken,
-    differences,
-    follow_operations,
-    moving_name,
-    order_moves,
-    retired_name,
-)
-from architecture.domain.tables import ColumnSpec, ObservedColumn, ObservedTable, TableSpec
+from architecture.domain.steps.table_changes import Changes, differences
+from architecture.domain.tables import ObservedTable, TableSpec
 from metadata.domain import naming
 
 # The catalog allows 128 characters; the reserved prefix of a retired table's name needs some of them.
@@ -281,95 +268,3 @@ def named(key: str, qualified_name: str) -> TableSpec:
     """Return a table of which only key and name are known."""
     schema, _, name = qualified_name.partition(".")
     return TableSpec(key, schema, name, "", ())
-
-
-# Steps as JSON in the rows of a preview.
-
-
-def as_row(step: Step) -> dict[str, Any]:
-    """Return all fields of a step as a dict, the inverse of ``of_row``."""
-    return asdict(step)
-
-
-def of_row(row: Mapping[str, Any]) -> Step:
-    """Return the step of a dict by ``as_row``, also if it was read from JSON. Raise TypeError for unknown fields."""
-    column = row["column"]
-    return Step(
-        **{
-            **row,
-            "table": _table(row["table"]),
-            "column": None if column is None else _column(column),
-            "retyped": tuple(Retyped(**item) for item in row["retyped"]),
-            "rehashed": tuple(map(_rehashed, row.get("rehashed", ()))),
-            "stamps": _pairs(row["stamps"]),
-            "untied": tuple(row["untied"]),
-            "features": tuple(row.get("features", ())),
-            "restored": _shape(row["restored"]),
-            "assumes": _shape(row["assumes"]),
-        }
-    )
-
-
-def _table(row: Mapping[str, Any]) -> TableSpec:
-    columns = tuple(_column(column) for column in row["columns"])
-    return TableSpec(**{**row, "columns": columns, "partition_by": tuple(row["partition_by"])})
-
-
-def _column(row: Mapping[str, Any]) -> ColumnSpec:
-    return ColumnSpec(**{**row, "hash_of": _pairs(row.get("hash_of", ()))})
-
-
-def _rehashed(item: Mapping[str, Any]) -> Rehashed:
-    return Rehashed(**{**item, "parts": _pairs(item["parts"]), "types": _pairs(item.get("types", ()))})
-
-
-def _pairs(rows: Iterable[Sequence[str]]) -> tuple[tuple[str, str], ...]:
-    return tuple((first, other) for first, other in rows)
-
-
-def _shape(row: Mapping[str, Any] | None) -> TableShape | None:
-    if row is None:
-        return None
-    columns = tuple(ObservedColumn(**column) for column in row["columns"])
-    lists = {name: tuple(row.get(name, ())) for name in ("partition_by", "features", "closing")}
-    return TableShape(**{**row, **lists, "columns": columns})
-
-
-# Remaining steps of a resumed execution. Each step of a table assumes the result of the table's previous step. If a
-# worker died, at most one step ran without being recorded, so a table matches its recorded steps or one step more.
-# In any other state it was changed outside the product, and nothing is run.
-
-
-def steps_left(
-    steps: Sequence[Step], *, finished: Collection[int], observed: Mapping[str, ObservedTable]
-) -> tuple[int, ...]:
-    """Return the ordinals of the steps still to run, in order. ``finished`` are the ordinals of the recorded steps.
-
-    Raises StepProblem TABLE_MOVED for the first table that does not match its finished steps.
-    """
-    by_table: dict[str, list[int]] = {}
-    for ordinal, step in enumerate(steps):
-        by_table.setdefault(step.table.key, []).append(ordinal)
-    remaining: list[int] = []
-    for key, ordinals in by_table.items():
-        own = [steps[ordinal] for ordinal in ordinals]
-        done = sum(ordinal in finished for ordinal in ordinals)
-        _check_table(own, done, observed.get(key))
-        remaining.extend(ordinals[done:])
-    return tuple(sorted(remaining))
-
-
-def _check_table(steps: Sequence[Step], done: int, observed: ObservedTable | None) -> None:
-    """Raise StepProblem unless the table matches its ``done`` steps, perhaps with the next one done or half done."""
-    if done == len(steps):
-        last = steps[-1]
-        if not _is_done(last, observed):
-            raise moved(last, observed)
-        return
-    following = steps[done]
-    if not (assumed_by(following, observed) or done_by(following, observed) or half_done_by(following, observed)):
-        raise moved(following, observed)
-
-
-def _is_done(last: Step, observed: ObservedTable | None) -> bool:
-    return done_by(last, observed) if last.leaves_trace else assumed_by(last, observed)

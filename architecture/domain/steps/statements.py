@@ -30,6 +30,7 @@ from architecture.domain.tables import ColumnSpec
 from metadata.domain import naming
 from metadata.domain.history.history_policy import AS_OF
 from metadata.domain.sql import quote_identifier, quote_text
+from metadata.domain.text_formats import JSON_ARRAY, JSON_OBJECT, PATTERNS, STRICT_JSON
 from metadata.domain.types import (
     BIGINT,
     BINARY,
@@ -39,10 +40,6 @@ from metadata.domain.types import (
     FLOAT,
     INTEGER,
     JSON,
-    JSON_ARRAY,
-    JSON_OBJECT,
-    PATTERNS,
-    STRICT_JSON,
     STRING,
     TIMESTAMP,
     DataType,

@@ -9,22 +9,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from architecture.domain.operations import BASE, HISTORY, Operation
-from architecture.domain.steps.features import OPEN, SPARK
-from architecture.domain.steps.inverses import KEPT, StoodOn, Unwinding
-from architecture.domain.steps.step import PUBLISH_VIEW, RENAME_TABLE, Step, TableShape
-from architecture.domain.tables import TableSpec
-from architecture.domain.undo.undo_groups import (
-    BEFORE,
-    MOVED,
-    State,
-    Subject,
-    UndoGroup,
-    subjects_of,
-    undone,
-    unreadable,
-)
-from metadata.domain.state import DatasetState
+from architecture.domain.steps.inverses import StoodOn, Unwinding
+from architecture.domain.steps.step import TableShape
+from architecture.domain.undo.dataset_undo import BEFORE, MOVED, State, undone
+from architecture.domain.undo.undo_groups import UndoGroup
+from metadata.domain.sql import ExpressionProblem, check_expression
+from metadata.domain.state import ColumnState, DatasetState
 
 
 @dataclass(frozen=True)
@@ -203,101 +193,33 @@ def first_dependent(group: UndoGroup, others: Iterable[UndoGroup]) -> UndoGroup 
     return None
 
 
-# --- operations and steps of the undo report ---------------------------------------------------
+def unreadable(
+    states: Mapping[str, DatasetState], reading: Collection[str], known: Collection[str]
+) -> dict[tuple[str, str], tuple[str, ...]]:
+    """Return the names or keys of missing inputs of the datasets ``reading``, by dataset and column.
 
-# An executed step, its table's version before, and the ordinal of the undo report's operation that undoes it.
-Owned = tuple[Step, int | None, int]
-
-
-@dataclass(frozen=True)
-class Answered:
-    """Assignment of the operations of an undo report to undone groups.
-
-    The groups in ``done`` have an operation, those in ``kept`` have none: their tables stay. ``steps`` are the steps
-    of ``done``, in their order; ``foreign`` are the operations that belong to no group, with their subjects.
+    ``known`` are the keys of all target columns. An expression over other columns, those of sources, is not checked.
     """
-
-    done: tuple[UndoGroup, ...]
-    kept: tuple[UndoGroup, ...]
-    steps: tuple[Owned, ...]
-    foreign: tuple[tuple[Operation, Subject], ...]
-
-
-def answered(groups: Iterable[UndoGroup], operations: Sequence[Operation], described: Collection[str]) -> Answered:
-    """Return the assignment of the undo report's operations to these groups; an operation may undo several."""
-    assignment = _Assignment(operations, subjects_of(operations, described))
-    answers = [(group, assignment.of(group)) for group in groups]
-    steps = [
-        (executed.ordinal, (executed.step, executed.version_before, _owner(executed.step, own)))
-        for group, own in answers
-        for executed in (group.executed if own else ())
-        if executed.step is not None
-    ]
-    assigned = {ordinal for _, own in answers for ordinal, _ in own}
-    return Answered(
-        done=tuple(group for group, own in answers if own),
-        kept=tuple(group for group, own in answers if not own),
-        steps=tuple(owned for _, owned in sorted(steps, key=lambda row: row[0])),
-        foreign=tuple((item, assignment.subjects[at]) for at, item in enumerate(operations) if at not in assigned),
-    )
+    readers = [states[key] for key in reading if key in states]
+    wanted = {input_key for state in readers for column in state.columns for input_key in column.inputs}
+    names = {
+        column.key: column.name.lower() for state in states.values() for column in state.columns if column.key in wanted
+    }
+    result: dict[tuple[str, str], tuple[str, ...]] = {}
+    for state in readers:
+        for column in state.active_columns if state.active else ():
+            missing = _missing_inputs(column, names, known)
+            if missing:
+                result[state.key, column.key] = missing
+    return result
 
 
-class _Assignment:
-    """Operations of an undo report by dataset, and renames by names."""
-
-    def __init__(self, operations: Sequence[Operation], subjects: Sequence[Subject]) -> None:
-        self.subjects = subjects
-        self.by_dataset: dict[str, list[tuple[int, Operation]]] = {}
-        self.renames: dict[tuple[str, str], tuple[int, Operation]] = {}
-        for ordinal, operation in enumerate(operations):
-            self.by_dataset.setdefault(operation.dataset_key, []).append((ordinal, operation))
-            if operation.op == RENAME_TABLE:
-                self.renames[operation.from_, operation.to] = ordinal, operation
-
-    def of(self, group: UndoGroup) -> list[tuple[int, Operation]]:
-        """Return the operations that undo a group, including renames of another dataset's retired history."""
-        own = self.by_dataset.get(group.dataset_key, ())
-        answers = {
-            ordinal: operation for ordinal, operation in own if group.answered_by(operation, self.subjects[ordinal])
-        }
-        moved = [(step.to_name, step.from_name) for step in group.steps if step.op == RENAME_TABLE]
-        answers |= dict(self.renames[names] for names in moved if names in self.renames)
-        return sorted(answers.items())
-
-
-def _owner(step: Step, operations: Iterable[tuple[int, Operation]]) -> int:
-    """Return the ordinal of the first operation on the step's side (base or history), else of the first."""
-    side = HISTORY if step.table.kind in KEPT else BASE
-    return min((operation.side != side, ordinal) for ordinal, operation in operations)[1]
-
-
-def undo_steps(
-    executed: Sequence[Owned],
-    shapes: Mapping[str, TableShape],
-    views: Mapping[str, Sequence[str]],
-    *,
-    readers: str = SPARK,
-) -> tuple[Step, ...]:
-    """Return the steps that undo these steps, each with its operation of the undo report.
-
-    Views over a changed history are published again (``views`` by the history's key). Raises StoodOn if a table was
-    changed since.
-    """
-    unwinding = Unwinding(shapes, rewrites=readers == OPEN)
-    steps: list[Step] = []
-    for done, version, ordinal in reversed(executed):
-        steps += [replace(step, operation=ordinal) for step in unwinding.take_back(done, version)]
-    return (*steps, *_view_steps(steps, unwinding.shapes, views))
-
-
-def _view_steps(
-    steps: Sequence[Step], shapes: Mapping[str, TableShape], views: Mapping[str, Sequence[str]]
-) -> Iterable[Step]:
-    for key, last in {step.table.key: step for step in steps if step.leaves_trace}.items():
-        shape = shapes.get(key)
-        if shape is None or shape.dropped:
-            continue
-        schema, _, name = shape.qualified_name.partition(".")
-        table = TableSpec(key, schema, name, last.table.kind, (), last.table.partition_by, last.table.owner)
-        for statement in views.get(key, ()):
-            yield Step(PUBLISH_VIEW, table, view=statement, assumes=shape, operation=last.operation)
+def _missing_inputs(column: ColumnState, names: Mapping[str, str], known: Collection[str]) -> tuple[str, ...]:
+    missing = tuple(key for key in column.inputs if key in known and key not in names)
+    if missing or not column.inputs or not column.expression or any(key not in names for key in column.inputs):
+        return missing
+    present = {names[key] for key in column.inputs}
+    try:
+        return tuple(name for name in check_expression(column.expression) if name.lower() not in present)
+    except ExpressionProblem:
+        return ()

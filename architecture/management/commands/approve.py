@@ -6,7 +6,7 @@ from typing import Any
 from architecture.domain.workflow import ACCEPTABLE
 from architecture.management.report_commands import DecidingCommand
 from architecture.models import Approval
-from architecture.services.executions import approve
+from architecture.services.approvals import approve
 
 
 class Command(DecidingCommand):

@@ -6,16 +6,16 @@ from typing import Any
 
 from django.conf import settings
 
-from architecture.domain.report import Scope
-from architecture.domain.states.current_state import DRIFTED, UNKNOWN
+from architecture.domain.scope import Scope
+from architecture.domain.states.dataset_drift import DRIFTED, UNKNOWN
 from architecture.models import Environment
-from architecture.selectors.environments import applied_states, described_states
+from architecture.selectors.dataset_states import applied_states, described_states
 from architecture.services.drift import Drift, adopt_as_baseline, drift_of
+from architecture.services.environments import environment_or_own
 from architecture.services.refreshes import CannotRefresh, refresh_now
-from architecture.services.reports import tables_in_scope
-from architecture.services.states import environment_or_own
+from architecture.services.report_basis import tables_in_scope
+from elevata.accounts.actors import current_actor
 from elevata.accounts.cli import FAILED, INVALID, CommandExit, ProductCommand
-from elevata.accounts.permissions import current_actor
 from elevata.core.words import counted
 
 log = logging.getLogger(__name__)

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from architecture.domain.states.state_files import ArchitectureState, dump_state
-from architecture.selectors.environments import applied_states, environment_named
-from architecture.services.states import current_environment
+from architecture.selectors.dataset_states import applied_states
+from architecture.selectors.environments import environment_named
+from architecture.services.environments import current_environment
 from elevata.accounts.cli import FAILED, INVALID, CommandExit, ProductCommand, json_text
-from metadata.selectors.datasets import dataset_states
+from metadata.selectors.dataset_states import dataset_states
 
 
 class Command(ProductCommand):

@@ -6,10 +6,10 @@ from typing import Any
 
 from architecture.domain.states.state_files import StateProblem
 from architecture.management.report_commands import REFUSED_EXIT, read_state
-from architecture.services.drift import Imported, import_state
-from architecture.services.states import environment_or_own
+from architecture.services.environments import environment_or_own
+from architecture.services.state_import import Imported, import_state
+from elevata.accounts.actors import current_actor
 from elevata.accounts.cli import INVALID, CommandExit, ProductCommand
-from elevata.accounts.permissions import current_actor
 from elevata.core.words import counted
 
 

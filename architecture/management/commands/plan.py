@@ -6,19 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from architecture.domain.change_policy import FLAGS, PolicySet
-from architecture.domain.report import (
-    ALL,
-    DATASET,
-    FILES,
-    SCHEMA,
-    STATUS_BLOCKED,
-    STATUS_NO_CHANGES,
-    ChangeReport,
-    Scope,
-    as_markdown,
-    as_text,
-    build_report,
-)
+from architecture.domain.report import STATUS_BLOCKED, STATUS_NO_CHANGES, ChangeReport, build_report
+from architecture.domain.report_text import as_markdown, as_text
+from architecture.domain.scope import ALL, DATASET, FILES, SCHEMA, Scope
 from architecture.domain.states.current_state import CurrentState
 from architecture.management.report_commands import read_state
 from elevata.accounts.cli import INVALID, CommandExit, ProductCommand
@@ -97,7 +87,7 @@ class Command(ProductCommand):
         if previous and desired:
             return build_report(CurrentState.of_state(previous), desired, policy, Scope(FILES, **labels))
         # A comparison of two files needs no services and none of their imports.
-        from architecture.services.drift import report_from, report_onto
+        from architecture.services.state_import import report_from, report_onto
 
         if previous:
             return report_from(previous, policy=policy, **labels)

@@ -6,12 +6,12 @@ from typing import Any
 from architecture.management.report_commands import REFUSED_EXIT, report_argument
 from architecture.models import Preview
 from architecture.permissions import must_be_permitted, place_of_report
-from architecture.selectors.environments import report_named
+from architecture.selectors.reports import report_named
 from architecture.services.previews import make_preview
 from architecture.services.refreshes import CannotRefresh, refresh_now
 from architecture.services.reports import tables_of
+from elevata.accounts.actors import current_actor
 from elevata.accounts.cli import FAILED, CommandExit, ProductCommand
-from elevata.accounts.permissions import current_actor
 from elevata.accounts.roles import Permission
 
 

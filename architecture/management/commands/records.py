@@ -7,9 +7,10 @@ from typing import Any
 from architecture.domain.artifacts import Finding, verify
 from architecture.management.report_commands import raise_unverified, write_artifact
 from architecture.models import ExecutionRecord
-from architecture.selectors.environments import environment_named, record_named, records
-from architecture.services.proof import record_artifact
-from architecture.services.undo import offered
+from architecture.selectors.environments import environment_named
+from architecture.selectors.executions import record_named, records
+from architecture.services.execution_records import record_artifact
+from architecture.services.undo_options import offered
 from elevata.accounts.cli import INVALID, CommandExit, ProductCommand
 from elevata.core.words import counted
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from architecture.management.report_commands import DecidingCommand
 from architecture.models import Approval
-from architecture.services.executions import reject
+from architecture.services.approvals import reject
 
 
 class Command(DecidingCommand):

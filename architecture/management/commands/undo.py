@@ -5,11 +5,13 @@ from typing import Any
 
 from architecture.management.report_commands import REFUSED_EXIT
 from architecture.models import ChangeReport, ExecutionRecord
-from architecture.selectors.environments import record_named
-from architecture.services.reports import operations_of, refresh_state, report_document, table_keys
-from architecture.services.undo import undo_report, undo_state
+from architecture.selectors.executions import record_named
+from architecture.services.report_basis import table_keys
+from architecture.services.reports import operations_of, refresh_state, report_document
+from architecture.services.undo import undo_report
+from architecture.services.undo_options import undo_state
+from elevata.accounts.actors import current_actor
 from elevata.accounts.cli import ProductCommand
-from elevata.accounts.permissions import current_actor
 
 
 class Command(ProductCommand):

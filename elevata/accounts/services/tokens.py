@@ -8,10 +8,12 @@ from django.utils import timezone
 from knox.crypto import hash_token
 from knox.settings import CONSTANTS, knox_settings
 
+from elevata.accounts.actors import TOKEN, current_actor
 from elevata.accounts.models import PersonalToken
-from elevata.accounts.permissions import TOKEN, current_actor, may, must_write
+from elevata.accounts.permissions import may, must_write
 from elevata.accounts.roles import Permission, needed_role
-from elevata.audit.services.change_log import record_change, writing
+from elevata.audit.services.change_log import record_change
+from elevata.audit.services.transactions import writing
 from elevata.core.errors import MetadataError
 from elevata.notifications.services import tell_account_changed
 

@@ -19,10 +19,11 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from elevata.audit.append_only import guarded_models
-from elevata.audit.domain import GENESIS, ChainKind, Head, Link, Problem, Signature, link_hash, next_link
+from elevata.audit.domain import GENESIS, ChainKind, Head, Link, Problem, link_hash, next_link
 from elevata.audit.models import AppendOnly, ChainHead, ChainLink, ChainPending
 from elevata.audit.services import recorded_heads
 from elevata.audit.services.signing import keyring, sign, signature_problem
+from elevata.audit.signatures import Signature
 from elevata.core.canonical_json import sha256_hex
 
 log = logging.getLogger(__name__)
@@ -290,9 +291,6 @@ def link_signature_problem(stored: ChainLink) -> Problem | None:
         return None
     message = f"link {stored.sequence} {_SIGNATURES[code]}"
     return Problem(code, message, stored.sequence, stored.kind, stored.subject_id)
-
-
-# --- verification ----------------------------------------------------------------------------
 
 
 def link_of(row: ChainLink) -> Link:

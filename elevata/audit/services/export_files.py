@@ -12,7 +12,8 @@ from typing import Any, TextIO
 
 from django.conf import settings
 
-from elevata.audit.domain import FORMAT, Exported, Head, Problem, parse_head, verify_lines
+from elevata.audit.domain import Head, Problem, parse_head
+from elevata.audit.export_format import FORMAT, Exported, verify_lines
 from elevata.audit.models import AuditSegment, ChainLink
 from elevata.audit.services import recorded_heads
 from elevata.audit.services.recorded_heads import Restore

@@ -20,8 +20,9 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
-from elevata.audit.domain import Head, Problem, Signature, parse_head
+from elevata.audit.domain import Head, Problem, parse_head
 from elevata.audit.services.signing import sign, signature_problem
+from elevata.audit.signatures import Signature
 from elevata.core.errors import MetadataError
 
 log = logging.getLogger(__name__)

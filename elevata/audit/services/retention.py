@@ -13,10 +13,12 @@ from pathlib import Path
 from django.db import connection, transaction
 from django.utils import timezone
 
-from elevata.accounts.permissions import current_actor, roles_of
+from elevata.accounts.actors import current_actor
+from elevata.accounts.permissions import roles_of
 from elevata.accounts.roles import Role
 from elevata.audit.append_only import remove_linked
-from elevata.audit.domain import SEGMENT, Broken, Exported, Head
+from elevata.audit.domain import Head
+from elevata.audit.export_format import SEGMENT, Broken, Exported
 from elevata.audit.models import AuditSegment, ChainHead, ChainLink
 from elevata.audit.services import chain
 from elevata.audit.services.export_files import read_export

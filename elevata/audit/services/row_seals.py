@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 from django.db.models import Max, Model, QuerySet
 
-from elevata.audit.domain import Signature
 from elevata.audit.models import ChangeLogEntry, RowSeal
 from elevata.audit.row_digests import Fields, canonical_row, id_of, parts_digest, row_digest
 from elevata.audit.services.signing import keyring
+from elevata.audit.signatures import Signature
 from elevata.core.registry import Registered
 
 Kind = type[Model]
@@ -198,9 +198,6 @@ def _store(seals: Collection[RowSeal]) -> None:
     )
 
 
-# --- seals -----------------------------------------------------------------------------------
-
-
 class Seal(NamedTuple):
     """Columns of a stored seal."""
 
@@ -226,9 +223,6 @@ def seal_problem(seal: Seal, digest: str, parts: str) -> str:
 def _signed(model: Kind, pk: int, digest: str, parts: str, entry: int) -> RowSeal:
     seal = Seal(table_of(model), pk, digest, parts, entry)
     return RowSeal(**seal._replace(signature=str(keyring().sign(_PURPOSE, seal.message())))._asdict())
-
-
-# --- rows --------------------------------------------------------------------------------------
 
 
 def table_of(model: Kind) -> str:

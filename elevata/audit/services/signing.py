@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.conf import settings
 
-from elevata.audit.domain import Keyring, Signature
+from elevata.audit.signatures import Keyring, Signature
 from elevata.core.canonical_json import canonical_json
 
 _known: tuple[tuple[str, ...], Keyring] | None = None

@@ -203,9 +203,6 @@ def span(length: Any) -> str:
     return " ".join(parts[:2]) or "no time"
 
 
-# Filters of lists.
-
-
 @register.simple_block_tag(takes_context=True)
 def filters(
     context: dict, content: SafeString, chosen: Any, route: str, label: str = "Search", rows: str = "rows", **key: Any

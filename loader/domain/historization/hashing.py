@@ -1,4 +1,4 @@
-"""Encoding v2 of values, and the column sets that row hashes cover.
+"""Encoding v2 of values for row hashes.
 
 The text is collision-free: components ``id~value`` sorted by ``id`` (a stable key, so a rename changes no hash) and
 joined by ``|``; backslash, tilde and bar are escaped with a backslash. NULL contributes nothing, so a new column
@@ -7,10 +7,10 @@ the width of its type, so a widening changes no hash either; that of a uuid, a t
 is written (``compared_texts``), the only difference to v1. A pepper is a component with an empty id, and therefore
 always the first.
 
-``loader.spark.expressions`` computes the same with Spark expressions; golden tests check both.
+``loader.spark.hashing`` computes the same with Spark expressions; golden tests check both.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from hashlib import sha256
@@ -18,8 +18,7 @@ from itertools import pairwise
 from math import isfinite, isnan
 from typing import Any, TypeVar
 
-from loader.domain.historization.compared_texts import BY_VALUE, ComparedText
-from metadata.domain import types as data_types
+from loader.domain.historization.compared_texts import ComparedText
 
 ALGORITHM_VERSION = 2
 
@@ -128,108 +127,3 @@ def _microseconds(value: datetime) -> int:
     """Return the microseconds since 1970 in UTC; a datetime without a zone is UTC."""
     aware = value if value.tzinfo else value.replace(tzinfo=UTC)
     return (aware - _EPOCH) // timedelta(microseconds=1)
-
-
-# Column sets that row hashes cover, recorded in a history's commit metadata for later loads and checks. A *set* lists
-# columns by stable key, each with the family of its type: within a family, equal values have equal hashes. Where
-# loads compare by hash, all open versions have hashes over one set, the recorded one (rule 16). Otherwise (rows with
-# a time of their own, batch files) an open version keeps its hash, so former sets are recorded, too. A former set is
-# written as its difference from the current one: ``-a:number +b:string``.
-
-
-HASHED, HASHED_BEFORE = "hashed", "hashed_before"
-
-# Families of types: equal values of one family have equal hashes, so a widening within a family changes no hash. In
-# sets that v1 recorded, uuid, json and time are strings.
-_FAMILY = {
-    data_types.INTEGER: "number",
-    data_types.BIGINT: "number",
-    data_types.DECIMAL: "number",
-    data_types.FLOAT: "number",
-    data_types.DATE: "instant",
-    data_types.TIMESTAMP: "instant",
-}
-
-Set = frozenset[str]
-
-
-def family(type_name: str) -> str:
-    """Return the family of a type; equal values of one family have equal hashes."""
-    return _FAMILY.get(type_name, type_name)
-
-
-def hashed_set(columns: Iterable[tuple[str, str]]) -> str:
-    """Return the set of these columns (stable key, name of the type) as text for commit metadata."""
-    return " ".join(sorted(f"{key}:{family(type_name)}" for key, type_name in columns))
-
-
-def hashed_notes(noted: Mapping[str, str] | None, now: str) -> dict[str, str]:
-    """Return the notes of a run that writes hashes over the set ``now``, while older versions keep theirs.
-
-    ``noted`` are the notes of the newest run, None before the first one. If they record no set, none is recorded,
-    because the sets of older hashes are unknown.
-    """
-    if noted is None:
-        return {HASHED: now}
-    if HASHED not in noted:
-        return {}
-    current = frozenset(now.split())
-    before = [column_set for column_set in _sets(noted) if column_set != current]
-    notes = {HASHED: now}
-    if before:
-        notes[HASHED_BEFORE] = ";".join(_difference(current, columns) for columns in dict.fromkeys(before))
-    return notes
-
-
-def hashed_over(noted: Mapping[str, str], families: Mapping[str, str]) -> list[tuple[str, ...]] | None:
-    """Return the stable keys that an open version's hash may cover, a tuple for each recorded set; None if unknown.
-
-    ``families`` are those of the table's columns, by stable key: a hash over a column that was removed, or whose
-    family changed, cannot be computed from the table any more.
-    """
-    if HASHED not in noted:
-        return None
-    column_sets = []
-    for column_set in _sets(noted):
-        parts = [part.rpartition(":") for part in sorted(column_set)]
-        if not all(_is_computable(kind, families.get(key)) for key, _, kind in parts):
-            return None
-        column_sets.append(tuple(key for key, _, _ in parts))
-    return column_sets
-
-
-def _is_computable(recorded: str, now: str | None) -> bool:
-    """Return True if a hash over a value of the recorded family can be computed from a column of the family ``now``."""
-    return recorded == now or (recorded == data_types.STRING and now in BY_VALUE)
-
-
-def only_compared_otherwise(noted: Mapping[str, str], now: str) -> bool:
-    """Return True if the recorded set has the columns of the set ``now``, some of them hashed as text by v1."""
-    recorded = dict(_parts(frozenset(noted.get(HASHED, "").split())))
-    current = dict(_parts(frozenset(now.split())))
-    return recorded != current and recorded.keys() == current.keys() and all(
-        _is_computable(recorded[key], kind) for key, kind in current.items()
-    )
-
-
-def _parts(column_set: Set) -> list[tuple[str, str]]:
-    return [(key, kind) for key, _, kind in (part.rpartition(":") for part in sorted(column_set))]
-
-
-def _sets(noted: Mapping[str, str]) -> list[Set]:
-    """Return the recorded sets, the current one first."""
-    current = frozenset(noted[HASHED].split())
-    before = noted.get(HASHED_BEFORE)
-    return [current, *([] if before is None else (_changed_set(current, text) for text in before.split(";")))]
-
-
-def _difference(current: Set, other: Set) -> str:
-    return " ".join(
-        [*(f"-{part}" for part in sorted(current - other)), *(f"+{part}" for part in sorted(other - current))]
-    )
-
-
-def _changed_set(current: Set, text: str) -> Set:
-    signs = [(part[0], part[1:]) for part in text.split()]
-    removed, added = ({part for sign, part in signs if sign == wanted} for wanted in "-+")
-    return (current - removed) | added

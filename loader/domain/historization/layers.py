@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from architecture.domain.tables import TableSpec, history_table, model_table, raw_table, rawcore_table
 from architecture.domain.views import lines, qualified, query_of_model, select, typed, view_sql
 from loader.domain.dependencies import is_plain_model, referring
+from loader.domain.historization.hash_components import entity_key_components, row_hash_components
 from loader.domain.historization.history import CHANGED, DELETED, NEW
 from loader.domain.historization.stage import stage_inputs
 from loader.domain.manifest.loads import HashComponent, StageColumn
@@ -35,21 +36,6 @@ from metadata.domain.types import TIMESTAMP
 LIVE = "live"
 _RUN, _AT = "{{ load_run_id }}", "{{ load_timestamp }}"
 _VALUES = {"load_run_id": _RUN, "load_timestamp": _AT}
-
-
-def entity_key_components(dataset: DatasetState) -> tuple[HashComponent, ...]:
-    """Return the hash components of a dataset's entity key: the columns of its business key."""
-    return tuple(HashComponent(column.key, column.name) for column in dataset.business_key)
-
-
-def row_hash_components(dataset: DatasetState) -> tuple[HashComponent, ...]:
-    """Return the hash components of a row hash: tracked attributes, never the time or the operation (rule 12)."""
-    policy = HistoryPolicy.from_dict(dataset.history_policy)
-    return tuple(
-        HashComponent(column.key, column.name)
-        for column in dataset.attributes
-        if column.name not in policy.uncompared and (policy.track is None or column.name in policy.track)
-    )
 
 
 def layer_sql(dataset: DatasetState, by_key: Mapping[str, DatasetState], source: SourceSpec | None = None) -> str:

@@ -1,12 +1,8 @@
-"""Stage as SQL: inputs for the runner, unnecessary checks, rewriting of table names for dry runs."""
+"""Stage as SQL: inputs for the runner, and checks that are unnecessary."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-
-import sqlglot
-from sqlglot.tokenizer_core import Token, TokenType
 
 from architecture.domain.tables import TableSpec, raw_table, rawcore_table
 from architecture.domain.views import Branch, view_branches
@@ -102,8 +98,6 @@ def _all_of(conditions: tuple[str, ...]) -> str | None:
 
 
 # Checks of stage that are unnecessary after the check of the delivery.
-
-
 def keeps_times(dataset: DatasetState) -> bool:
     """Return True if rows have a time of their own that the load honours, so that one key may have several rows."""
     policy = HistoryPolicy.from_dict(dataset.history_policy)
@@ -143,64 +137,3 @@ def delivery_checked(
     if not key:
         return HistoryPolicy.from_dict(dataset.history_policy).input == APPEND
     return key == {column.key for column in source.columns if column.business_key}
-
-
-# Rewriting of table names in published queries, for a dry run on clones.
-
-
-_VIEW = re.compile(r"\s*CREATE\s+(OR\s+REPLACE\s+)?(VIEW|FUNCTION)\b", re.IGNORECASE)
-
-
-def query_of(sql: str) -> str:
-    """Return the query in a statement that publishes a view; any other text unchanged.
-
-    Return an empty text for a table function: its query has parameters, so it cannot run by itself.
-    """
-    match = _VIEW.match(sql)
-    if match is None:
-        return sql
-    if match[2].upper() == "FUNCTION":
-        return ""
-    tokens = sqlglot.tokenize(sql, read="spark")
-    for token, following in zip(tokens, tokens[1:], strict=False):
-        if token.token_type == TokenType.ALIAS and following.token_type in (TokenType.SELECT, TokenType.WITH):
-            return sql[following.start :]
-    return ""
-
-
-def with_other_names(sql: str, names: Mapping[str, str]) -> str:
-    """Return ``sql`` with tables renamed: ``names`` maps ``schema.name`` in lower case to quoted SQL.
-
-    Only whole names are replaced, quoted or not; string literals and columns are unchanged.
-    """
-    tokens = sqlglot.tokenize(sql, read="spark")
-    parts, done, place = [], 0, 0
-    while place < len(tokens):
-        replacement = names.get(_name_at(tokens, place))
-        if replacement is not None:
-            parts += [sql[done : tokens[place].start], replacement]
-            place += 2
-            done = tokens[place].end + 1
-        place += 1
-    return "".join([*parts, sql[done:]])
-
-
-def _name_at(tokens: list[Token], place: int) -> str:
-    """Return the two-part name ``schema.name`` at this position in lower case; empty if there is none."""
-    three = tokens[place : place + 3]
-    if len(three) < 3 or three[1].token_type != TokenType.DOT:
-        return ""
-    if place and tokens[place - 1].token_type == TokenType.DOT:
-        return ""
-    if any(token.token_type in (TokenType.STRING, TokenType.NUMBER) for token in three):
-        return ""
-    return f"{three[0].text}.{three[2].text}".lower()
-
-
-def renamed_schemas(qualified_names: Iterable[str], prefix: str) -> dict[str, str]:
-    """Return published names with their names in schemas with the prefix, for ``with_other_names``."""
-    renamed = {}
-    for published in qualified_names:
-        schema, _, name = published.partition(".")
-        renamed[published.lower()] = f"{quote_identifier(prefix + schema)}.{quote_identifier(name)}"
-    return renamed

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from architecture.domain.tables import TableSpec
+from loader.domain.manifest.checks import CheckSpec
 from loader.domain.manifest.sources import SourceSpec
-from loader.domain.quality.checks import CheckSpec
 from metadata.domain.models.increment import CHANGED_KEYS
 from metadata.domain.quality.unknown_parents import KEEP
 

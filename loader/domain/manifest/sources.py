@@ -6,7 +6,7 @@ from typing import Any
 
 from loader.domain.refusals import Refusal
 from metadata.domain.sources.clusters import ClusterPlace
-from metadata.domain.sources.locations import DatabasePlace
+from metadata.domain.sources.database_locations import DatabasePlace
 from metadata.domain.sources.rest_addresses import ApiPlace
 
 

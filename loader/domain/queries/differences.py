@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from elevata.core.words import counted
-from loader.domain.queries.query_results import sides_of, text_table, value_text
+from loader.domain.queries.exports import sides_of
+from loader.domain.queries.query_results import text_table, value_text
 
 ADDED, CHANGED, GONE, SAME = "added", "changed", "gone", "same"
 # Signs of rows, as in a diff.

@@ -1,4 +1,4 @@
-"""Query results for users: ordered cells, export, masked columns.
+"""Query results for users: ordered cells, tables of text.
 
 Pure: it works on the answer of a read (values are text, as the warehouse casts them, NULL is None). Pages show values
 through ``cell``.
@@ -6,14 +6,12 @@ through ``cell``.
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
 from architecture.domain.tables import ColumnSpec, TableSpec
-from elevata.core.spreadsheets import csv_line
-from loader.domain.queries.comparison import DATES
 from metadata.domain.sensitivity import is_mask
 
 # Longer values are truncated in tables; a key press shows the whole value.
@@ -21,9 +19,6 @@ SHOWN = 80
 # Most characters of a value in a table of text.
 SHOWN_IN_TEXT = 60
 
-# Kinds of the reads of a row's origin, of what was made of a delivered row, of an export, and of the difference of two
-# states of a table.
-ORIGIN, DESCENDANTS, EXPORT, COMPARE = "origin", "descendants", "export", "compare"
 NULL, EMPTY, BLANK, TEXT, MASKED = "null", "empty", "blank", "text", "masked"
 _ORDER = ("business_key", "attribute", "foreign_key", None)
 _WORDS = {
@@ -173,172 +168,33 @@ def header_of(names: Iterable[str]) -> str:
     return ", ".join(quote(name) for name in names)
 
 
-# --- changes by a run ------------------------------------------------------------------------------
-
-INSERTED, UPDATED, DELETED, CAME_BACK = "I", "U", "D", "R"
-OPERATIONS = {INSERTED: "inserted", UPDATED: "updated", DELETED: "deleted", CAME_BACK: "came back"}
-
-
 @dataclass(frozen=True)
-class ChangedField:
-    """Field of a changed row; ``changed`` if there are both versions and they differ."""
+class FoundRow:
+    """Row of an answer: its entity key, and the values of the displayed columns."""
 
-    name: str
-    before: Cell
-    after: Cell
-    changed: bool = False
-
-
-@dataclass(frozen=True)
-class KeyChange:
-    """Change of one key by a run. ``fields`` are the displayed ones: of an update, those that changed.
-
-    ``versions`` is the number of versions of the key that the run wrote or ended.
-    """
-
-    op: str
     entity_key: str
-    key: tuple[tuple[str, Cell], ...]
-    fields: tuple[ChangedField, ...]
-    versions: int
+    values: tuple[tuple[str, str | None], ...]
 
     @property
-    def said(self) -> str:
-        return OPERATIONS[self.op]
+    def cells(self) -> tuple[tuple[str, Cell], ...]:
+        return tuple((name, cell(value)) for name, value in self.values)
 
 
-def key_changes(answer: Mapping[str, Any], table: TableSpec) -> tuple[KeyChange, ...]:
-    """Return the changes in an answer of kind ``changes``, in order."""
+@dataclass(frozen=True)
+class FoundRows:
+    columns: tuple[str, ...]
+    rows: tuple[FoundRow, ...]
+
+
+def found_rows(answer: Mapping[str, Any], table: TableSpec) -> FoundRows:
+    """Return the rows of an answer: entity key, business key, attributes and the start of the version."""
     purpose = {column.name: column.purpose for column in table.columns}
-    return tuple(_key_change(change, list(answer["columns"]), purpose) for change in answer["changes"])
-
-
-def _key_change(change: Mapping[str, Any], columns: list[str], purpose: Mapping[str, str]) -> KeyChange:
-    before = dict(zip(columns, change["before"], strict=True)) if change["before"] is not None else None
-    after = dict(zip(columns, change["after"], strict=True)) if change["after"] is not None else None
-    present = after or before or {}
-    key = tuple((name, cell(present[name])) for name in columns if purpose.get(name) == "business_key")
-    fields = []
-    for name in columns:
-        if purpose.get(name) not in (None, "attribute", "foreign_key"):
-            continue
-        old, new = (before or {}).get(name), (after or {}).get(name)
-        differs = before is not None and after is not None and old != new
-        if change["op"] != UPDATED or differs:
-            fields.append(ChangedField(name, cell(old), cell(new), differs))
-    return KeyChange(change["op"], change["key"], key, tuple(fields), change["versions"])
-
-
-# Export of the answers of reads as JSON lines or CSV, and the key after which the next part begins. Pure: it works on
-# the answer of a read (``loader.spark.queries.reads``, ``loader.spark.queries.history_queries``). Values are text as
-# the warehouse casts them, and NULL is null: a number that JSON would round stays exact.
-
-
-# Maximum number of rows in one answer. Longer results are read in parts (``after``).
-MOST_ROWS = 1000
-# Rows of a quarantine that an answer has, and that are kept of a refused delivery.
-MOST_QUARANTINED = 10_000
-# Maximum number of characters of a value, or of a malformed record, that a quarantine keeps of a delivery.
-LONGEST_KEPT = 4000
-# Maximum number of rows in an export.
-MOST_EXPORTED = 5_000_000
-# Kinds whose rows are ordered by business key, so that a part can begin after a key.
-IN_PARTS = ("key_search", "as_of", "changes")
-_CHANGE = ("op", "entity_key", "versions")
-
-
-def rows_kind(kind: str, arguments: Mapping[str, Any]) -> str:
-    """Return the kind of read that has the same rows: of an export or comparison, that of its rows."""
-    if kind == COMPARE:
-        return "as_of" if arguments.get("by") == DATES else COMPARE
-    if kind != EXPORT:
-        return kind
-    if arguments.get("run_id"):
-        return "changes"
-    return "as_of" if arguments.get("at") else "sample"
-
-
-def json_lines(answer: Mapping[str, Any]) -> Iterator[str]:
-    """Yield every row as a JSON object on a line of its own."""
-    if "changes" in answer:
-        objects: Iterable[Any] = (_change_object(answer["columns"], change) for change in answer["changes"])
-    else:
-        objects = (_by_column(answer["columns"], row) for row in answer["rows"])
-    return (json.dumps(item, ensure_ascii=False) + "\n" for item in objects)
-
-
-def csv_lines(answer: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the same rows as CSV with a header: an empty text is quoted, NULL is not."""
-    return _csv(*flat_rows(answer))
-
-
-def flat_rows(answer: Mapping[str, Any]) -> tuple[list[str], Iterable[Sequence[str | None]]]:
-    """Return the columns and rows of an answer.
-
-    Changes have the columns of the two versions as ``before.…`` and ``after.…``.
-    """
-    columns = list(answer["columns"])
-    if "changes" in answer:
-        return [*_CHANGE, *sides_of(columns)], (_change_row(columns, change) for change in answer["changes"])
-    return columns, answer["rows"]
-
-
-def sides_of(columns: Sequence[str]) -> list[str]:
-    """Return the names of columns with values before and after."""
-    return [f"{side}.{name}" for side in ("before", "after") for name in columns]
-
-
-def first_rows(rows: Iterable[Sequence[str | None]], most: int) -> list[list[str | None]]:
-    """Return the first rows that together have at most ``most`` characters, and at least one row."""
-    chosen: list[list[str | None]] = []
-    size = 0
-    for row in rows:
-        size += sum(len(value) for value in row if value is not None)
-        if chosen and size > most:
-            break
-        chosen.append(list(row))
-    return chosen
-
-
-def rows_of(answer: Mapping[str, Any]) -> int:
-    """Return the number of rows; profiles and exports have it instead of rows."""
-    rows = answer["changes"] if "changes" in answer else answer.get("exported", answer.get("rows"))
-    return rows if isinstance(rows, int) else len(rows)
-
-
-def next_after(
-    kind: str, answer: Mapping[str, Any], business_key: Sequence[str], arguments: Mapping[str, Any]
-) -> dict[str, str] | None:
-    """Return the business key after which the next part begins.
-
-    None if there is none, if it cannot be read, or if the rows are sorted by a column or continued with ``offset``.
-    """
-    if not answer["truncated"] or kind not in IN_PARTS or arguments.get("sort") or arguments.get("offset"):
-        return None
-    if kind == "changes":
-        last = answer["changes"][-1]
-        values = _by_column(answer["columns"], last["after"] or last["before"] or ())
-    else:
-        values = _by_column(answer["columns"], answer["rows"][-1])
-    return {name: values[name] for name in business_key} if set(business_key) <= set(values) else None
-
-
-def _change_object(columns: Sequence[str], change: Mapping[str, Any]) -> dict[str, Any]:
-    sides = {side: None if change[side] is None else _by_column(columns, change[side]) for side in ("before", "after")}
-    return {"op": change["op"], "entity_key": change["key"], "versions": change["versions"], **sides}
-
-
-def _change_row(columns: Sequence[str], change: Mapping[str, Any]) -> list[str | None]:
-    absent = [None] * len(columns)
-    cells = [change["op"], change["key"], str(change["versions"])]
-    return [*cells, *(change["before"] or absent), *(change["after"] or absent)]
-
-
-def _by_column(columns: Sequence[str], row: Sequence[str | None]) -> dict[str, Any]:
-    return dict(zip(columns, row, strict=False))
-
-
-def _csv(columns: Sequence[str], rows: Iterable[Sequence[str | None]]) -> Iterator[str]:
-    yield csv_line(columns)
-    for row in rows:
-        yield csv_line(row)
+    entity_key = table.column("entity_key").name
+    columns = tuple(
+        name for name in answer["columns"] if purpose.get(name) in (None, "business_key", "attribute", "started_at")
+    )
+    rows = []
+    for row in answer["rows"]:
+        values = dict(zip(answer["columns"], row, strict=True))
+        rows.append(FoundRow(values.get(entity_key) or "", tuple((name, values[name]) for name in columns)))
+    return FoundRows(columns, tuple(rows))

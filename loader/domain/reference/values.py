@@ -1,6 +1,6 @@
 """Values of cases: read from JSON, typed by their column, and compared (rule 5).
 
-A value fits a type if its text can be converted without loss, by the rules of ``loader.spark.expressions``. Values
+A value fits a type if its text can be converted without loss, by the rules of ``loader.spark.conversions``. Values
 are compared by ``canonical``: decimals by number, NaN equal to NaN, -0.0 equal to 0.0, timestamps as instants,
 strings unchanged, uuid, time and json by their value. The first value is stored, so an unchanged row keeps its first
 literal.
@@ -17,7 +17,8 @@ from typing import Any
 from loader.domain.historization.compared_texts import ComparedText
 from loader.domain.historization.hashing import canonical_text
 from metadata.domain import types as data_types
-from metadata.domain.types import BLANKS, TO_MICROSECONDS, DataType
+from metadata.domain.text_formats import BLANKS, TO_MICROSECONDS
+from metadata.domain.types import DataType
 
 _RANGES = {data_types.INTEGER: 2**31, data_types.BIGINT: 2**63}
 _EXACT = Context(prec=1000)

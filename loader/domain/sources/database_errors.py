@@ -7,7 +7,7 @@ from loader.domain.engines import engine_of
 from loader.domain.manifest.sources import SourceSpec
 from loader.domain.refusals import Refusal
 from loader.domain.sources.databases import CONNECT_SECONDS
-from metadata.domain.sources.locations import DatabasePlace
+from metadata.domain.sources.database_locations import DatabasePlace
 
 # A number behind a state is the database's own error number.
 _SIGN_IN = ("28", "S0001-18456", "72000-1017")

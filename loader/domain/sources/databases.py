@@ -4,7 +4,7 @@
 
 This module is pure: it builds text and opens no connection. Types that Spark or a driver would change are read as
 numbers, with the text of values that have none (infinity), or cast to text by the database and converted like the text
-of CSV (``loader.spark.expressions``). So a value either fits exactly or is refused: dates before 1582, infinity,
+of CSV (``loader.spark.conversions``). So a value either fits exactly or is refused: dates before 1582, infinity,
 numerics without limits, ``24:00``.
 """
 
@@ -20,8 +20,8 @@ from loader.domain.refusals import Refusal
 from loader.domain.sources.marks import DAY, INSTANT, LOCAL, NUMBER, Values, value_of
 from loader.domain.sources.options import check_source_options
 from metadata.domain import types as data_types
+from metadata.domain.sources.database_locations import DatabasePlace
 from metadata.domain.sources.formats import TABLE
-from metadata.domain.sources.locations import DatabasePlace
 
 CONNECT_SECONDS = 10
 # Added to the time limit of a statement; a connection without an answer for so long counts as lost.

@@ -1,4 +1,4 @@
-"""Values of Debezium's events: the encoding of each column by the schema in a message, and placeholders.
+"""Values of Debezium's events: the encoding of each column by the schema in a message.
 
 A message with its schema names the logical type of each column (``io.debezium.time.Timestamp``); ``encodings`` turns it
 into an ``Encoding``. A message without it has numbers and texts only, which the contract and the option ``time_unit``
@@ -6,13 +6,8 @@ explain (``implied_encoding``). ``loader.spark.sources.kafka.values`` reads the 
 ``loader.records.debezium`` for samples; docs/use/debezium.md has the table of both.
 """
 
-import base64
-import hashlib
-import json
-import struct
-import uuid
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from metadata.domain import types as data_types
@@ -194,48 +189,6 @@ def doubtful_ranges(unit: str) -> list[tuple[int, int]]:
     highest = _YEAR * PER_SECOND[unit] - 1
     larger = (PER_SECOND[other] for other in LARGER_UNITS[unit])
     return [(_YEAR * per_second, min(highest, _FARTHEST * per_second)) for per_second in larger]
-
-
-# --- placeholders ---------------------------------------------------------------------------------
-
-_GEOMETRY = bytes.fromhex("0101000020E6100000000000FC83D797C1000000FC83D797C1")
-_GEOGRAPHY = bytes.fromhex("0101000020E61000000C21E7FDFF7F66401842CEFBFF7F5640")
-_POINT = struct.pack("<BIdd", 1, 1, -99_999_999, -99_999_999)
-_HEX = "hex:"
-
-
-@dataclass(frozen=True)
-class Placeholder:
-    """Placeholder of a value that the database did not log, in the form that each type of column gives it.
-
-    ``texts`` are whole values, ``parts`` are parts of the JSON text of an object.
-    """
-
-    texts: frozenset[str] = field(default_factory=frozenset)
-    parts: frozenset[str] = field(default_factory=frozenset)
-
-    @classmethod
-    def of(cls, configured: str) -> "Placeholder":
-        """Return the forms of the connector's setting ``unavailable.value.placeholder``."""
-        is_hex = configured.startswith(_HEX)
-        content = bytes.fromhex(configured.removeprefix(_HEX)) if is_hex else configured.encode()
-        text = content.decode(errors="replace")
-        encoded = base64.b64encode(content).decode()
-        of_bytes = (encoded, base64.urlsafe_b64encode(content).decode(), content.hex())
-        numbers = [byte - 256 if byte > 127 else byte for byte in content]  # Java's bytes have a sign
-        version_3 = str(uuid.UUID(bytes=_md5(content), version=3))
-        documents = ([text], *([form] for form in of_bytes), numbers, [version_3], {text: text})
-        texts = {text, version_3, *of_bytes, *map(_compact, documents)}
-        points = (base64.b64encode(wkb).decode() for wkb in (_GEOMETRY, _GEOGRAPHY, _POINT))
-        return cls(frozenset(texts), frozenset(f'"wkb":"{wkb}"' for wkb in points))
-
-
-def _compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _md5(content: bytes) -> bytes:
-    return hashlib.md5(content, usedforsecurity=False).digest()
 
 
 def type_of(encodings_met: Iterable[Encoding]) -> data_types.DataType | None:

@@ -10,8 +10,9 @@ from typing import Any
 from elevata.core.words import counted
 from loader.domain.reference.values import DoesNotFit, canonical, typed
 from loader.domain.refusals import Refusal
+from loader.domain.sources.contract_comparison import KnownColumn
 from loader.domain.sources.marks import NULL_WATERMARK
-from loader.domain.sources.sampling import KnownColumn, Value, holds, standard_values
+from loader.domain.sources.sampling import Value, holds, standard_values
 from loader.domain.sources.schema_changes import VALUE_DOES_NOT_FIT
 from metadata.domain.sources.formats import JSONL
 from metadata.domain.sources.option_kinds import LATEST, names_of

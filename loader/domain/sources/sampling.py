@@ -1,4 +1,4 @@
-"""Source contracts: column properties inferred from a sample, compared with the contract.
+"""Column properties inferred from a sample: types, and a proposed key.
 
 All results are guesses from a part of the data, shown with their evidence for a user to decide on. Text is a number
 only if the conversion loses nothing, as in ``loader.spark.sources.deliveries``: ``007`` and numbers of twenty
@@ -7,7 +7,7 @@ bigint, although many of them fit an integer.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -15,7 +15,8 @@ from elevata.core.words import counted
 from loader.domain.reference.values import DoesNotFit, typed
 from metadata.domain import types as data_types
 from metadata.domain.sources.value_formats import STANDARD, ValueFormats
-from metadata.domain.types import BLANKS, PATTERNS, DataType, stored_type
+from metadata.domain.text_formats import BLANKS, PATTERNS
+from metadata.domain.types import DataType
 
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _DIGITS = re.compile(r"-?[0-9]+")
@@ -136,8 +137,7 @@ def _sounds_like_key(name: str) -> bool:
     return re.split(r"[^a-z0-9]+", words)[-1] in _KEY_WORDS
 
 
-# --- parsers, from narrow to wide; each returns None, or the type and the properties of all values -------
-
+# Result of a parser: None, or the type and the properties of all values. Parsers are ordered from narrow to wide.
 Found = tuple[DataType, str] | None
 
 
@@ -252,124 +252,3 @@ def shown(value: str) -> str:
 
 def _all(count: int) -> str:
     return "all values sampled (just one)" if count == 1 else f"all {count:,} sampled values"
-
-
-# Comparison of a sampled delivery with a source's contract: one line per column, for a user to decide on. The
-# contract is not changed. A type inferred from text is a guess, so it differs from the contract's only if the
-# contract's type does not fit the delivered values; declared types of a file or a database count as they are.
-
-
-NEW, RETURNING, CHANGED, SAME, GONE, CLASHING = "new", "returning", "changed", "same", "gone", "clashing"
-# Statuses of which a user chooses the lines to take over.
-DECIDED = (NEW, RETURNING, CHANGED, GONE)
-
-
-@dataclass(frozen=True)
-class KnownColumn:
-    """A column of the contract; ``version`` is the one that is compared."""
-
-    name: str
-    type: DataType
-    nullable: bool = True
-    active: bool = True
-    version: int = 1
-    key_ordinal: int | None = None
-
-
-@dataclass(frozen=True)
-class Line:
-    """Comparison of a column: ``found`` in the sample, ``known`` in the contract, ``said``: the difference.
-
-    ``type`` and ``nullable`` are those that the column would get.
-    """
-
-    status: str
-    name: str
-    type: DataType
-    nullable: bool
-    said: str = ""
-    found: SampledColumn | None = None
-    known: KnownColumn | None = None
-
-
-def compare_contract(
-    known: Sequence[KnownColumn],
-    sampled: Sequence[SampledColumn],
-    values: Mapping[str, Iterable[Value]],
-    *,
-    typed: bool,
-    masked: Collection[str] = (),
-    formats: ValueFormats = STANDARD,
-) -> list[Line]:
-    """Return one line per column, by status: new, returning, clashing, changed, gone, same.
-
-    Columns match by their exact name; a name that differs from another only by case clashes, since a table cannot
-    hold both. No value of ``masked`` columns (names in lower case) is shown.
-    """
-    by_name = {column.name: column for column in known}
-    names = {column.name.lower(): column.name for column in known}
-    lines, delivered = [], {column.name for column in sampled}
-    for column in sampled:
-        match = by_name.get(column.name)
-        if match is not None:
-            lines.append(
-                _known(
-                    match,
-                    column,
-                    values.get(column.name, ()),
-                    typed=typed,
-                    masked=column.name.lower() in masked,
-                    formats=formats,
-                )
-            )
-            continue
-        other = names.get(column.name.lower())
-        if other is not None:
-            message = f"differs only by case from {other}, which a table cannot hold beside it"
-            lines.append(Line(CLASHING, column.name, column.type, column.nullable, message, column))
-        else:
-            names[column.name.lower()] = column.name
-            status, message = (CLASHING, column.problem) if column.problem else (NEW, "")
-            lines.append(Line(status, column.name, column.type, column.nullable, message, column))
-    lines += [
-        Line(
-            GONE, column.name, column.type, column.nullable, "is in the contract, but not in the delivery", None, column
-        )
-        for column in known
-        if column.active and column.name not in delivered
-    ]
-    order = (NEW, RETURNING, CLASHING, CHANGED, GONE, SAME)
-    return sorted(lines, key=lambda line: order.index(line.status))
-
-
-def _known(
-    known: KnownColumn,
-    sampled: SampledColumn,
-    values: Iterable[Value],
-    *,
-    typed: bool,
-    masked: bool,
-    formats: ValueFormats,
-) -> Line:
-    if not known.active:
-        message = "is retired in the contract"
-        return Line(RETURNING, known.name, known.type, known.nullable, message, sampled, known)
-    differs, wanted = [], known.type
-    if typed:
-        if sampled.type != known.type and stored_type(sampled.type) != known.type:
-            differs.append(f"the contract says {known.type}, {sampled.evidence}")
-            wanted = sampled.type
-    else:
-        contradicted = contradiction(known.type, values, formats, masked=masked)
-        if contradicted:
-            differs.append(contradicted)
-            wanted = sampled.type
-    nullable = known.nullable
-    if sampled.nulls and not known.nullable and known.key_ordinal is None:
-        differs.append(f"{sampled.nulls:,} of {sampled.rows:,} rows have no value, where there must be one")
-        nullable = True
-    if sampled.nulls and known.key_ordinal is not None:
-        message = "rows have no value in the business key: a load will refuse them"
-        differs.append(f"{sampled.nulls:,} of {sampled.rows:,} {message}")
-    status = CHANGED if wanted != known.type or nullable != known.nullable else SAME
-    return Line(status, known.name, wanted, nullable, "; ".join(differs), sampled, known)

@@ -3,8 +3,8 @@
 from argparse import ArgumentParser
 from typing import Any
 
+from elevata.accounts.actors import current_actor
 from elevata.accounts.cli import REFUSED, CommandExit, ProductCommand
-from elevata.accounts.permissions import current_actor
 from loader.models import LoadRun
 from loader.services.maintenance.approvals import approve_maintenance, missing_approvals
 

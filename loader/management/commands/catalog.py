@@ -3,9 +3,9 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from architecture.services.states import current_environment
+from architecture.services.environments import current_environment
 from elevata.accounts.cli import ProductCommand, json_text
-from loader.domain.catalogs.catalog import DUCKDB, SPARK, render
+from loader.domain.catalogs.statements import DUCKDB, SPARK, render
 from loader.services.publication import published
 
 JSON = "json"

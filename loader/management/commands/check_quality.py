@@ -13,7 +13,7 @@ from loader.management.run_command import ReadingCommand
 from loader.models import ReadRequest
 from loader.services.reads.read_requests import QUALITY, request_read
 from metadata.models import TargetDataset
-from metadata.selectors.datasets import dataset_states
+from metadata.selectors.dataset_states import dataset_states
 
 
 class Command(ReadingCommand):

@@ -3,8 +3,9 @@
 from argparse import ArgumentParser
 from typing import Any
 
+from elevata.accounts.actors import current_actor
 from elevata.accounts.cli import FAILED, INVALID, CommandExit, ProductCommand
-from elevata.accounts.permissions import current_actor, may
+from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.core.errors import MetadataError
 from loader.domain.refusals import Refusal

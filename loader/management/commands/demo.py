@@ -17,19 +17,20 @@ from typing import Any
 from django.conf import settings
 from django.core.management import call_command
 
-from architecture.domain.report import DATASET as ONE_DATASET
-from architecture.domain.report import Scope as ReportScope
+from architecture.domain.scope import DATASET as ONE_DATASET
+from architecture.domain.scope import Scope as ReportScope
+from elevata.accounts.actors import acting_as
 from elevata.accounts.cli import CommandExit, ProductCommand
-from elevata.accounts.permissions import acting_as
 from elevata.core import data_folder
 from elevata.core.installation import IS_INSTALLED, WORKING_DIR, user_command
 from elevata.jobs import states
 from elevata.jobs.registry import live_workers
 from loader.domain.dependencies import Scope
 from loader.domain.refusals import Refusal
-from loader.management import demo_data, demo_flights, demo_work
-from loader.management.children import Family, peak_bytes, worker_command
+from loader.management import demo_data, demo_flights, demo_folder, demo_work
+from loader.management.children import Family, worker_command
 from loader.management.demo_work import DemoUsers, Work
+from loader.management.peak_memory import peak_bytes
 from loader.management.waiting import follow
 from loader.models import ReadRequest
 from loader.services.loads.load_runs import request_load_run
@@ -37,7 +38,7 @@ from loader.services.reads.read_requests import request_read
 from metadata.models import SourceDataset
 from metadata.services.datasets.generation import generate_targets
 from metadata.services.exchange.metadata_files import import_metadata
-from metadata.services.sources import propose_columns, take_columns
+from metadata.services.source_contracts import propose_columns, take_columns
 
 DEFAULT_RELEASES = ("20201205", "20210926", "20220406", "20230303", "20240119", "20250224", "20260905")
 COUNTS = ("rows", "new", "changed", "deleted", "reappeared", "versions", "open")
@@ -71,9 +72,9 @@ class Command(ProductCommand):
     def run(self, **options: Any) -> None:
         chosen = demo_data.sorted_releases(options["releases"])
         folder = (options["data_dir"] or _default_folder()).expanduser().resolve()
-        if not demo_data.is_prepared(folder):
-            demo_data.prepare(folder)
-            demo_data.start_again(folder)
+        if not demo_folder.is_prepared(folder):
+            demo_folder.prepare(folder)
+            demo_folder.start_again(folder)
         started = time.monotonic()
         call_command("migrate", interactive=False, verbosity=0)
         cache = data_folder.ROOT / "cache" / demo_data.PACKAGE
@@ -151,7 +152,7 @@ class Command(ProductCommand):
 
 def _default_folder() -> Path:
     """Return the demo's data folder; for a wheel, below the folder that ELEVATA_DATA_DIR names."""
-    if prepared := os.environ.get(demo_data.PREPARED):
+    if prepared := os.environ.get(demo_folder.PREPARED):
         return Path(prepared)
     configured = os.environ.get("ELEVATA_DATA_DIR")
     return Path(configured) / "demo" if IS_INSTALLED and configured else data_folder.ROOT / "demo"

@@ -5,8 +5,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from elevata.accounts.actors import current_actor
 from elevata.accounts.cli import FAILED, INVALID, CommandExit, printable
-from elevata.accounts.permissions import current_actor
 from elevata.jobs import states
 from elevata.jobs.waiting import NoWorker
 from loader.domain.queries.differences import difference_text

@@ -6,14 +6,14 @@ from typing import Any
 
 from django.db import connection
 
-from architecture.domain import workflow
+from architecture.domain import refusals
 from architecture.management.report_commands import REFUSED_EXIT, report_argument
 from architecture.models import ChangeReport, Execution
 from architecture.permissions import must_be_permitted, place_of_report
-from architecture.selectors.environments import report_named
+from architecture.selectors.reports import report_named
 from architecture.services.executions import abandon_execution, cancel_execution, request_execution
+from elevata.accounts.actors import current_actor
 from elevata.accounts.cli import FAILED, CommandExit, ProductCommand
-from elevata.accounts.permissions import current_actor
 from elevata.accounts.roles import Permission
 from elevata.core.database import retried
 from elevata.core.processes import process_name
@@ -105,7 +105,7 @@ class Command(ProductCommand):
     def _abandon(self, report: ChangeReport, user: Any, reason: str) -> None:
         execution = report.executions.filter(abandoned=False).first()
         if execution is None:
-            raise workflow.Refused("NOT_RESUMABLE", "the report has no execution that could be abandoned")
+            raise refusals.Refused("NOT_RESUMABLE", "the report has no execution that could be abandoned")
         ended = abandon_execution(execution=execution, user=user, reason=reason)
         self.print_json(described(ended))
         self.say(f"execution {ended.pk} {ended.status}: record {ended.record.record_id}")
@@ -118,7 +118,7 @@ class Command(ProductCommand):
             self.say(f"{message}: record {execution.record.record_id}")
             return
         error = execution.error or {}
-        refused = error.get("code") in workflow.CODES and not execution.operations.filter(status="succeeded").exists()
+        refused = error.get("code") in refusals.CODES and not execution.operations.filter(status="succeeded").exists()
         parts = [str(error[name]) for name in ("message", "hint") if error.get(name)]
         raise CommandExit(
             REFUSED_EXIT if refused else FAILED,

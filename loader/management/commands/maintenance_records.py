@@ -8,7 +8,7 @@ from architecture.domain.artifacts import verify
 from architecture.management.report_commands import raise_unverified, write_artifact
 from elevata.accounts.cli import INVALID, CommandExit, ProductCommand
 from loader.models import MaintenanceRecord
-from loader.services.loads.attempts import record_artifact
+from loader.services.maintenance.records import record_artifact
 
 
 class Command(ProductCommand):

@@ -4,13 +4,13 @@ from argparse import ArgumentParser
 from functools import partial
 from typing import Any
 
-from architecture.domain.report import Scope
+from architecture.domain.scope import Scope
 from architecture.services.drift import adopt_as_baseline
+from architecture.services.environments import current_environment
 from architecture.services.refreshes import refresh_now
-from architecture.services.reports import tables_in_scope
-from architecture.services.states import current_environment
+from architecture.services.report_basis import tables_in_scope
+from elevata.accounts.actors import current_actor
 from elevata.accounts.cli import FAILED, INVALID, CommandExit
-from elevata.accounts.permissions import current_actor
 from loader.management.run_command import MaintenanceCommand
 from loader.services.maintenance.acceptances import request_accept
 from loader.services.reconciliation import Behind, differences

@@ -5,8 +5,8 @@ from argparse import ArgumentParser, ArgumentTypeError
 from functools import partial
 from typing import Any
 
+from elevata.accounts.actors import current_actor
 from elevata.accounts.cli import FAILED, INVALID, CommandExit, printable
-from elevata.accounts.permissions import current_actor
 from elevata.core.spreadsheets import csv_line
 from elevata.jobs import states
 from elevata.jobs.waiting import NoWorker

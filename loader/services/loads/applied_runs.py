@@ -7,7 +7,7 @@ from datetime import datetime
 from django.db.models import F, Max, Q, QuerySet
 
 from architecture.models import Environment
-from architecture.selectors.environments import tables_created_at
+from architecture.selectors.dataset_states import tables_created_at
 from loader.domain.run_states import BRINGING, OF_FILES
 from loader.models import DatasetRun, LoadRun
 from metadata.domain.state import DatasetState

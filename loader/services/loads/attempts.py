@@ -10,167 +10,22 @@ from typing import Any
 
 from django.db import IntegrityError, models, transaction
 from django.db.models import Max
-from django.urls import reverse
 from django.utils import timezone
 
-from architecture.domain import artifacts
 from architecture.models import Execution
 from architecture.services.leases import Held
-from architecture.services.proof import link_of, software
-from elevata.accounts.access import holders
-from elevata.accounts.roles import Permission, Place
-from elevata.audit.services import chain
-from elevata.core.canonical_json import sha256_hex
 from elevata.core.database import retried
 from elevata.jobs import states
 from elevata.jobs.services import Attempt, Fenced
-from elevata.notifications.kinds import Kind
-from elevata.notifications.services import has_webhook, mark_settled, tell
 from loader.domain import run_states
-from loader.domain.dependencies import LoadStep, Scope
-from loader.domain.queries.masking import without_examples
-from loader.domain.run_states import LOAD, MAINTENANCE
-from loader.models import DatasetRun, LoadRun, MaintenanceRecord, RunEvent
-from loader.services.quality import store_results
+from loader.domain.dependencies import LoadStep
+from loader.domain.run_states import LOAD
+from loader.models import DatasetRun, LoadRun, RunEvent
+from loader.services.loads.notices import tell_run_ended
+from loader.services.maintenance.records import seal_end
+from loader.services.quality_results import store_results
 from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset
-
-# Sealed records of maintenance runs: one for every ended attempt, in the hash chain beside execution records.
-
-
-def seal_end(*, run_pk: int, attempt: int) -> MaintenanceRecord | None:
-    """Write the record of an attempt that just ended, once, in the caller's transaction.
-
-    Return None for kinds of runs without records. A failed attempt is sealed, too: it may have committed before it
-    failed.
-    """
-    run = LoadRun.objects.select_related("environment", "requested_by").get(pk=run_pk)
-    if run.kind not in MAINTENANCE:
-        return None
-    existing = MaintenanceRecord.objects.filter(run=run, attempt=attempt).first()
-    if existing is not None:
-        return existing
-    document = record_document(run, attempt)
-    record = MaintenanceRecord.objects.create(
-        run=run,
-        attempt=attempt,
-        document=document,
-        digest=sha256_hex(document),
-        outcome=run.status,
-        created_at=timezone.now(),
-    )
-    chain.append(record)
-    return record
-
-
-def record_document(run: LoadRun, attempt: int) -> dict[str, Any]:
-    """Return a record's document. Fractional numbers are texts, so that each has one spelling."""
-    return {
-        "format": artifacts.MAINTENANCE,
-        "run": run.run_id,
-        "kind": run.kind,
-        "environment": run.environment.name,
-        "attempt": attempt,
-        "requested_by": run.who,
-        "repeated_by": run.details.get("repeated_by"),
-        "reason": run.reason,
-        "scope": run.scope,
-        "asked": run.details.get("asked", {}),
-        "load_timestamp": _moment(run.load_timestamp),
-        "software": software(),
-        "datasets": [_dataset(row) for row in run.datasets.order_by("ordinal", "pk")],
-        "tables": run.details.get("tables", {}),
-        "commits": run.details.get("commits", {}),
-        "execution": run.execution_id,
-        "requested_at": _moment(run.requested_at),
-        "started_at": _moment(run.started_at),
-        "finished_at": _moment(run.finished_at),
-        "seconds": None if run.seconds is None else f"{run.seconds:.3f}",
-        "outcome": str(run.status),
-        "error": run.error,
-        "chain": chain.head().as_json(),
-    }
-
-
-def record_artifact(record: MaintenanceRecord) -> dict[str, Any]:
-    """Return a record as a file that ``verify_artifact`` takes."""
-    return {
-        "format": artifacts.MAINTENANCE,
-        "record": str(record.record_id),
-        "document": record.document,
-        "row": record.content(),
-        "link": link_of(record),
-        "chain": chain.head().as_json(),
-    }
-
-
-def _dataset(row: DatasetRun) -> dict[str, Any]:
-    return {
-        "dataset": row.qualified_name,
-        "key": str(row.dataset_key),
-        "sequence": row.sequence,
-        "status": str(row.status),
-        "counts": row.counts,
-        "warnings": row.warnings,
-        "error": row.error,
-        "version_before": row.table_version_before,
-        "version_after": row.table_version_after,
-    }
-
-
-def _moment(at: Any) -> str | None:
-    return at.isoformat(timespec="microseconds") if at is not None else None
-
-
-# Notices about load runs that failed, were blocked or lost. Written in the transaction that ends the run.
-
-
-_BECAME = {
-    states.FAILED: "failed",
-    states.BLOCKED: "is blocked: pending changes need approval",
-    states.LOST: "lost its worker",
-}
-
-
-def tell_run_ended(run_pk: int) -> None:
-    """Notify operators and the requesting user if the run failed, was blocked or lost, and webhooks of every end."""
-    run = LoadRun.objects.select_related("environment", "requested_by").get(pk=run_pk)
-    environment, error = run.environment.name, run.error or {}
-    run_end: dict[str, Any] = {
-        "subject_kind": "load run",
-        "subject_key": run.run_id,
-        "subject_name": run.run_id,
-        "link": reverse("run_page", args=[run.run_id]),
-        "environment": environment,
-        "facts": {"kind": run.kind, "status": str(run.status), "error": error.get("code", ""), "attempt": run.attempt},
-    }
-    if has_webhook(Kind.LOAD_ENDED):
-        tell(event=Kind.LOAD_ENDED, title=f"{_name(run)} {run.run_id} in {environment}: {run.status}", **run_end)
-    if run.status == states.SUCCEEDED:
-        _settle_failures(run)
-    if run.status not in _BECAME:
-        return
-    reason = (without_examples(error, "") or {}).get("message", "")
-    message = f": {reason}" if reason and run.status != states.BLOCKED else ""
-    tell(
-        event=Kind.LOAD_FAILED,
-        title=f"{_name(run)} {run.run_id} in {environment} {_BECAME[run.status]}{message}",
-        users=[*holders(Permission.START_LOAD, Place(environment=environment)), run.requested_by],
-        **run_end,
-    )
-
-
-def _settle_failures(run: LoadRun) -> None:
-    """Mark notices about former failures as read: runs of the same kind and scope, or of any if it loads everything."""
-    former = LoadRun.objects.filter(environment=run.environment, kind=run.kind, pk__lte=run.pk)
-    if run.kind != LoadRun.Kind.LOAD or Scope.from_json(run.scope) != Scope():
-        former = former.filter(scope=run.scope)
-    mark_settled(subject_kind="load run", subject_key=former.values("run_id"), kinds=(Kind.LOAD_FAILED,))
-
-
-def _name(run: LoadRun) -> str:
-    return "Load run" if run.kind == LoadRun.Kind.LOAD else f"{run.get_kind_display()} run"
-
 
 _ALLOCATION_TRIES = 20
 

@@ -14,23 +14,24 @@ from django.contrib.auth import get_user_model
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from architecture.domain.workflow import Refused
+from architecture.domain.refusals import Refused
 from architecture.permissions import must_be_permitted, must_still_be_permitted, refuse_elsewhere
 from architecture.services.automatic_changes import finish_execution
+from architecture.services.environments import current_environment
 from architecture.services.leases import Holder, release_leases
-from architecture.services.states import current_environment
-from elevata.accounts.permissions import current_actor
+from elevata.accounts.actors import current_actor
 from elevata.accounts.roles import Permission
 from elevata.jobs import services as jobs
 from elevata.jobs import states
 from elevata.jobs.models import Job
-from elevata.jobs.services import Submitted
+from elevata.jobs.submission import Submitted
 from loader.domain.dependencies import Scope
 from loader.domain.historization.load_guards import check_not_ahead
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import COMPACT, LOAD, MAINTENANCE
 from loader.models import DatasetRun, LoadRun, RunEvent
-from loader.services.loads.attempts import LoadAttempt, end_datasets, seal_end, tell_run_ended
+from loader.services.loads.attempts import LoadAttempt, end_datasets
+from loader.services.loads.notices import tell_run_ended
 from loader.services.loads.plans import LoadPlan, plan_load
 from loader.services.maintenance.approvals import (
     REPETITION,
@@ -39,6 +40,7 @@ from loader.services.maintenance.approvals import (
     next_repetition,
     refuse_unapproved,
 )
+from loader.services.maintenance.records import seal_end
 from loader.services.sources.specs import source_datasets
 from metadata.domain.sources.formats import reads_changes
 from metadata.permissions import here

@@ -1,17 +1,15 @@
-"""Work of a load run: claim with leases, observe, plan, execute, load."""
+"""Work of a load run: observe, plan, execute, load."""
 
 import logging
 import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
-from django.db import transaction
 from django.utils import timezone
 
-from architecture.domain.report import Scope as ReportScope
-from architecture.domain.workflow import Refused
+from architecture.domain.refusals import Refused
+from architecture.domain.scope import Scope as ReportScope
 from architecture.permissions import on_behalf_of
 from architecture.services.automatic_changes import (
     Pending,
@@ -22,110 +20,47 @@ from architecture.services.automatic_changes import (
     record_rules,
 )
 from architecture.services.drift import settle_if_in_sync
-from architecture.services.leases import Held, Holder, take_leases
-from architecture.services.reports import table_keys
-from architecture.services.states import keep_what_was_seen, last_seen
-from elevata.audit.services import chain
+from architecture.services.observations import keep_what_was_seen, last_seen
+from architecture.services.report_basis import table_keys
 from elevata.core.database import retried
 from elevata.core.errors import MetadataError
-from elevata.core.processes import about
-from elevata.core.words import counted
+from elevata.core.log_context import about
 from elevata.jobs import states
-from elevata.jobs.services import Fenced, wait
+from elevata.jobs.services import Fenced
 from loader.domain import run_states
-from loader.domain.dependencies import DATASET, SCHEMA, SELECTION, Scope
+from loader.domain.dependencies import SELECTION, Scope
 from loader.domain.manifest.codec import from_json
 from loader.domain.manifest.executions import ExecuteManifest, ObserveManifest
 from loader.domain.manifest.loads import HistoryFiles
 from loader.domain.queries.masking import without_any_value
-from loader.domain.refusals import Refusal, worker_accident
+from loader.domain.refusals import Refusal
 from loader.domain.run_states import BRINGING, HISTORY_BATCH
+from loader.domain.spark_failures import worker_accident
 from loader.models import DatasetRun, LoadRun
-from loader.services.executions import publish_after, publish_execution, store_step
+from loader.services.catalog_updates import publish_after, publish_execution
+from loader.services.executions import store_step
 from loader.services.loads.applied_runs import leading_table, newest_applied
 from loader.services.loads.attempts import LoadAttempt
-from loader.services.loads.load_runs import LOAD_RUN, attempt_of, claim, must_still_start
+from loader.services.loads.claims import Claimed, claim_with_leases
+from loader.services.loads.load_runs import attempt_of, must_still_start
 from loader.services.loads.manifests import load_manifest
-from loader.services.loads.plans import LoadPlan, plan_history_batch, plan_load, plan_named
+from loader.services.loads.plans import LoadPlan
+from loader.services.loads.run_errors import (
+    datasets_failed,
+    decision_needed,
+    refusals_of_datasets,
+    tables_missing,
+    worker_stopped,
+)
 from loader.services.loads.view_changes import Compare, with_views
 from loader.services.maintenance.compactions import request_compaction
 from loader.services.maintenance.runs import perform_run
 from loader.services.publication import publish_manifest
 from loader.services.reads.read_permissions import sensitive_in
-from loader.services.runner.worker import Conversation, Stopped, SupportsRequests
+from loader.services.runner.conversation import Conversation, Stopped, SupportsRequests
 from loader.services.sources.observations import observe_delivery
 
-# Claim of a load run together with the leases of the datasets it writes, in one transaction.
-
-
-@dataclass(frozen=True)
-class Claimed:
-    """Claimed run with its leases and the plan made at the claim.
-
-    ``through`` is the last link of the audit chain that was sealed before the plan was made. ``problem`` is the
-    refusal with which the run ends if there is no plan.
-    """
-
-    run: LoadRun
-    leases: Held
-    plan: LoadPlan | None
-    problem: Refusal | None = None
-    through: int = 0
-
-    def planned(self) -> LoadPlan:
-        if self.plan is None:
-            raise self.problem or Refusal("UNEXPECTED", "the run was not planned")
-        return self.plan
-
-
-def claim_with_leases(*, run_pk: int, worker: str) -> Claimed | None:
-    """Claim a queued run and its leases; return None if it could not be claimed.
-
-    A run that needs a lease of another holder stays queued and its phase names the holder; the sweep tries it
-    again.
-    """
-    run = retried(lambda: LoadRun.objects.filter(pk=run_pk, status=states.QUEUED).first())
-    if run is None:
-        return None
-    plan, problem = None, None
-    through = retried(chain.sealed_through)
-    try:
-        plan = retried(partial(plan_of, run))
-    except Refusal as refusal:
-        problem = refusal
-    try:
-        claimed = retried(lambda: _claim(run_pk, worker, plan, problem))
-        return claimed and replace(claimed, through=through)
-    except Refused as refused:
-        phase = f"waiting: {refused.message}"
-        retried(lambda: wait(job_pk=run_pk, phase=phase))
-        return None
-
-
-def plan_of(run: LoadRun) -> LoadPlan:
-    """Return the plan of a run of any kind. Raise Refusal if its scope has become empty."""
-    if run.kind == HISTORY_BATCH:
-        return plan_history_batch(run.scope["name"], run.details["asked"].get("copied", ""))
-    return plan_load(Scope.from_json(run.scope)) if run.kind in BRINGING else plan_named(run.scope["name"])
-
-
-@transaction.atomic
-def _claim(run_pk: int, worker: str, plan: LoadPlan | None, problem: Refusal | None) -> Claimed | None:
-    run = claim(run_pk=run_pk, worker=worker)
-    if run is None:
-        return None
-    keys = plan.written if plan is not None else frozenset()
-    leases = take_leases(environment=run.environment, dataset_keys=keys, holder=holder_of(run))
-    return Claimed(run, leases, plan, problem)
-
-
-def holder_of(run: LoadRun) -> Holder:
-    return Holder(LOAD_RUN, run.run_id, run.attempt)
-
-
 log = logging.getLogger(__name__)
-
-_SHOWN = 5
 
 
 class Blocked(Exception):
@@ -161,11 +96,11 @@ def _perform_and_end(work: "LoadWork", worker: str) -> None:
     try:
         try:
             status = work.perform()
-            _end(attempt, status, None if status == states.SUCCEEDED else _datasets_failed(run))
+            _end(attempt, status, None if status == states.SUCCEEDED else datasets_failed(run))
             work.have_compacted()
             work.compare_sources()
         except Stopped:
-            _end(attempt, states.FAILED, _worker_stopped(worker))
+            _end(attempt, states.FAILED, worker_stopped(worker))
         except Blocked as blocked:
             _end(attempt, states.BLOCKED, blocked.refusal.as_json())
         except (Refusal, Refused) as refusal:
@@ -274,7 +209,7 @@ class LoadWork:
         unreadable = {key: Refusal.from_json(error) for key, error in (finished.get("unreadable") or {}).items()}
         tables = frozenset(tables) - unreadable.keys()
         environment, answer = self.run.environment, finished.get("answer") or {}
-        self.refused = _refusals_of_datasets(plan, unreadable)
+        self.refused = refusals_of_datasets(plan, unreadable)
         self.refused |= retried(lambda: self._missing(plan, answer.keys() | unreadable.keys()))
         keys -= plan.downstream(self.refused)
 
@@ -291,9 +226,9 @@ class LoadWork:
             retried(keep)
             pending = retried(partial(compare, keys))
         except MetadataError as problem:
-            raise Blocked(_blocked((problem.one_line(),), self.run)) from problem
+            raise Blocked(decision_needed((problem.one_line(),), self.run)) from problem
         if pending.needing:
-            raise Blocked(_blocked(pending.needing, self.run))
+            raise Blocked(decision_needed(pending.needing, self.run))
         return self._with_views(plan, pending, compare) if plan.views else pending
 
     def _with_views(self, plan: LoadPlan, pending: Pending, compare: Compare) -> Pending:
@@ -319,8 +254,8 @@ class LoadWork:
             if step.dataset.key in applied and leading[step.dataset.key] not in observed
         }
         if missing and missing.keys() == applied:
-            raise _tables_missing(sorted(missing.values()))
-        return {key: _tables_missing([name]) for key, name in missing.items()}
+            raise tables_missing(sorted(missing.values()))
+        return {key: tables_missing([name]) for key, name in missing.items()}
 
     def _execute(self, pending: Pending) -> None:
         """Execute safe changes, with an execution record of their own."""
@@ -412,30 +347,6 @@ class LoadWork:
         return states.SUCCEEDED if finished["status"] == states.SUCCEEDED else states.FAILED
 
 
-def _refusals_of_datasets(plan: LoadPlan, unreadable: Mapping[str, Refusal]) -> dict[str, Refusal]:
-    """Return the refusals of the datasets with unreadable tables, by dataset."""
-    refusals = {}
-    for key in plan.described:
-        state = plan.states[key]
-        refusal = next((unreadable[table] for table in sorted(table_keys((state,))) if table in unreadable), None)
-        if refusal is not None:
-            refusals[key] = replace(refusal, message=f"{state.qualified_name}: {refusal.message}")
-    return refusals
-
-
-def _tables_missing(names: list[str]) -> Refusal:
-    return Refusal(
-        "TABLES_MISSING",
-        f"the warehouse has no table of {', '.join(names[:_SHOWN])}"
-        + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
-        + ", to which runs were applied",
-        hint="Bring the warehouse back (its mount, its folder, a backup), then run again under the same id. If "
-        "the tables are gone for good, make a report and execute it: it creates them anew.",
-        count=len(names),
-        samples=tuple(names[_SHOWN : 2 * _SHOWN]),
-    )
-
-
 def _raise_error(finished: dict) -> None:
     """Raise the runner's error, if there is one."""
     if finished.get("error"):
@@ -446,37 +357,3 @@ def _end(attempt: LoadAttempt, wanted: str, error: dict | None) -> None:
     """End the run, as cancelled if a user asked for that meanwhile. Raise Fenced."""
     if attempt.finish(status=wanted, error=error) is None:
         raise Fenced
-
-
-def _datasets_failed(run: LoadRun) -> dict:
-    """Return the run's error: the errors of its datasets on one line."""
-    rows = list(retried(lambda: list(run.datasets.order_by("ordinal"))))
-    failed = [row for row in rows if row.status == DatasetRun.Status.FAILED]
-    skipped = sum(row.status == DatasetRun.Status.SKIPPED for row in rows)
-    if not failed:
-        return Refusal("LOAD_FAILED", "the runner ended the load without saying why").as_json()
-    message = "; ".join(without_any_value(row.error) if row.error else str(row) for row in failed[:_SHOWN])
-    more = f" and {len(failed) - _SHOWN} more" if len(failed) > _SHOWN else ""
-    counted = f"{len(failed)} of {len(rows)} datasets failed" + (f", {skipped} skipped" if skipped else "")
-    return {"code": "DATASETS_FAILED", "message": f"{counted}: {message}{more}", "count": len(failed)}
-
-
-def _blocked(needing: tuple[str, ...], run: LoadRun) -> Refusal:
-    scope = Scope.from_json(run.scope)
-    arguments = {SCHEMA: f"--schema {scope.name}", DATASET: f"--dataset {scope.name}"}.get(scope.kind, "--all")
-    return Refusal(
-        "BLOCKED",
-        f"{counted(len(needing), 'pending change needs', 'pending changes need')} a person: "
-        + "; ".join(needing[:_SHOWN]),
-        hint=f"create the report (manage.py plan {arguments}), have it approved, execute it, then load again",
-        count=len(needing),
-        samples=needing[_SHOWN : 2 * _SHOWN],
-    )
-
-
-def _worker_stopped(worker: str) -> dict[str, Any]:
-    return Refusal(
-        "WORKER_STOPPED",
-        f"worker {worker} was stopped during the run",
-        hint="run it again with the same ID; finished parts are not repeated",
-    ).as_json()

@@ -6,16 +6,11 @@ from typing import Any, TypeVar
 
 from django.conf import settings
 
-from architecture.domain.tables import (
-    event_log_table,
-    history_table,
-    raw_table,
-    rawcore_table,
-)
-from elevata.audit.services.change_log import snapshot
+from architecture.domain.tables import event_log_table, history_table, raw_table, rawcore_table
+from elevata.audit.services.transactions import snapshot
 from loader.domain.dependencies import LoadStep, is_plain_model
 from loader.domain.historization.detection import detecting_inputs, key_list_source
-from loader.domain.historization.layers import entity_key_components, row_hash_components
+from loader.domain.historization.hash_components import entity_key_components, row_hash_components
 from loader.domain.historization.references import (
     Feeds,
     as_checked,
@@ -40,7 +35,7 @@ from metadata.domain.history.history_policy import BATCH_FILES, HistoryPolicy
 from metadata.domain.sources.formats import reads_changes
 from metadata.domain.sources.raw_keeping import LATEST, mode_of
 from metadata.models import TargetDataset
-from metadata.selectors.datasets import dataset_states
+from metadata.selectors.dataset_states import dataset_states
 
 
 def load_manifest(

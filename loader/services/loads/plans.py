@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from architecture.domain.tables import (
     TableSpec,
 )
-from architecture.selectors.environments import described_states, desired_tables
-from architecture.services.states import current_environment
+from architecture.selectors.dataset_states import described_states, desired_tables
+from architecture.services.environments import current_environment
 from loader.domain.dependencies import (
     SELECTION,
     LoadStep,

@@ -12,7 +12,8 @@ from django.contrib.auth import get_user_model
 from django.db import transaction
 
 from architecture.domain import workflow
-from architecture.domain.workflow import Decided, Need, Refused
+from architecture.domain.refusals import Refused
+from architecture.domain.workflow import Decided, Need
 from architecture.models import Environment
 from architecture.permissions import (
     must_be_permitted,
@@ -32,7 +33,7 @@ from elevata.core.words import counted
 from elevata.jobs import services as jobs
 from elevata.jobs import states
 from elevata.jobs.models import Job
-from elevata.jobs.services import Submitted
+from elevata.jobs.submission import Submitted
 from loader.domain.run_states import APPROVED
 from loader.models import LoadRun
 

@@ -7,7 +7,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from architecture.permissions import refuse_elsewhere
-from architecture.services.states import current_environment
+from architecture.services.environments import current_environment
 from elevata.core.database import retried
 from elevata.jobs import states
 from loader.domain.manifest.maintenance import RevertManifest

@@ -10,7 +10,7 @@ from loader.domain.refusals import Refusal
 from loader.models import DatasetRun, LoadRun
 from loader.services.loads.attempts import LoadAttempt
 from loader.services.loads.plans import LoadPlan, plan_named
-from loader.services.runner.worker import Conversation
+from loader.services.runner.conversation import Conversation
 from metadata.domain.state import DatasetState
 
 

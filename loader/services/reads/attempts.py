@@ -10,15 +10,14 @@ from typing import Any
 
 from django.db import transaction
 
-from architecture.domain.report import Scope
-from architecture.domain.workflow import Refused
+from architecture.domain.refusals import Refused
+from architecture.domain.scope import Scope
 from architecture.models import Refresh
-from architecture.permissions import on_behalf_of
-from architecture.selectors.report_details import may_build
+from architecture.permissions import may_build, on_behalf_of
 from architecture.services.drift import settle_if_in_sync
+from architecture.services.observations import keep_what_was_seen
 from architecture.services.previews import build_previewed_report, make_preview
-from architecture.services.states import keep_what_was_seen
-from elevata.audit.services.change_log import writing
+from elevata.audit.services.transactions import writing
 from elevata.core.database import retried
 from elevata.core.errors import MetadataError
 from elevata.core.words import counted
@@ -28,16 +27,17 @@ from elevata.jobs.services import Attempt, Fenced, claim
 from loader.domain.manifest.executions import ObserveManifest, SizesManifest
 from loader.domain.manifest.publication import PublishManifest
 from loader.domain.manifest.reads import CheckManifest, ReadManifest
-from loader.domain.refusals import READS_ENDED, Refusal, worker_accident
+from loader.domain.refusals import READS_ENDED, Refusal
+from loader.domain.spark_failures import worker_accident
 from loader.models import ReadRequest
 from loader.services.publication import PUBLISH
-from loader.services.quality import store_profile, store_read_results
+from loader.services.quality_results import store_profile, store_read_results
 from loader.services.reads.manifests import read_manifest
 from loader.services.reads.queries import SQL, query_answer, record_query
 from loader.services.reads.read_permissions import record_read
 from loader.services.reads.read_requests import CHECK, OF_TEXTS, PROFILE, QUALITY, is_of_user
 from loader.services.reads.trials import TRY_MODEL, record_trial, trial_answer
-from loader.services.runner.worker import SupportsExchange, SupportsRequests
+from loader.services.runner.conversation import SupportsExchange, SupportsRequests
 
 log = logging.getLogger(__name__)
 

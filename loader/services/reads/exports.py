@@ -7,7 +7,7 @@ from typing import BinaryIO
 
 from django.conf import settings
 
-from loader.domain.queries.query_results import EXPORT
+from loader.domain.queries.answers import EXPORT
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 

@@ -4,32 +4,28 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from architecture.domain.tables import (
-    TableSpec,
-    current_table,
-    event_log_table,
-    history_table,
-    rawcore_table,
-)
+from architecture.domain.tables import TableSpec, current_table, event_log_table, history_table, rawcore_table
 from architecture.models import Environment
-from architecture.selectors.environments import described_state, environment_named
-from architecture.services.states import current_environment
+from architecture.selectors.dataset_states import described_state
+from architecture.selectors.environments import environment_named
+from architecture.services.environments import current_environment
 from elevata.core.errors import MetadataError
 from loader.domain.catalogs.catalog import VIEW, view_table
 from loader.domain.dependencies import named_dataset
+from loader.domain.historization.hash_components import entity_key_components, row_hash_components
 from loader.domain.historization.history import DELETED
-from loader.domain.historization.layers import entity_key_components, row_hash_components
 from loader.domain.manifest.publication import PublishManifest
 from loader.domain.manifest.reads import CheckManifest, Masking, QuerySource, ReadManifest
 from loader.domain.manifest.sources import SourceSpec
+from loader.domain.queries.answers import COMPARE, DESCENDANTS, EXPORT, ORIGIN, rows_kind
 from loader.domain.queries.comparison import DATES, ENVIRONMENTS, Comparison
 from loader.domain.queries.masking import must_not_tell
-from loader.domain.queries.query_results import COMPARE, DESCENDANTS, EXPORT, ORIGIN, rows_kind
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from loader.services.loads.applied_runs import leading_table, newest_applied
 from loader.services.publication import PUBLISH, publish_manifest
-from loader.services.quality import quality_arguments, stored_profile
+from loader.services.quality import quality_arguments
+from loader.services.quality_results import stored_profile
 from loader.services.reads.exports import export_file
 from loader.services.reads.origins import descendants_manifest, origin_manifest
 from loader.services.reads.queries import SQL, query_manifest, view_sources
@@ -57,7 +53,7 @@ from metadata.domain.history.history_policy import TOMBSTONE, HistoryPolicy
 from metadata.domain.state import DatasetState
 from metadata.models import SourceDataset, TargetDataset
 from metadata.selectors.classification import classification
-from metadata.selectors.datasets import dataset_state, dataset_states
+from metadata.selectors.dataset_states import dataset_state, dataset_states
 
 # Kinds that read the history if there is one, because they need versions.
 _OF_HISTORY = ("key_search", "versions", "as_of", "changes", ORIGIN, COMPARE)

@@ -8,25 +8,22 @@ from typing import Any
 from django.conf import settings
 
 from architecture.models import Environment
-from architecture.selectors.environments import applied_states
-from architecture.services.states import current_environment
-from elevata.accounts.permissions import acting_as, may
-from elevata.accounts.roles import Permission, Place
-from elevata.audit.services.change_log import assign, record_change, writing
+from architecture.selectors.dataset_states import applied_states
+from architecture.services.environments import current_environment
+from elevata.accounts.actors import acting_as
+from elevata.accounts.permissions import may
+from elevata.accounts.places import Place
+from elevata.accounts.roles import Permission
+from elevata.audit.services.change_log import record_change
+from elevata.audit.services.transactions import assign, writing
 from elevata.core.errors import MetadataError
 from elevata.lists.services import delete_favourites_of
 from loader.domain.catalogs.catalog import TABLE, Entry, names_of_dataset
-from loader.domain.historization.stage import with_other_names
+from loader.domain.catalogs.table_names import with_other_names
 from loader.domain.manifest.reads import Masking, QuerySource, ReadManifest
+from loader.domain.queries.masked_lineage import masked_results
 from loader.domain.queries.masking import masked_names
-from loader.domain.queries.select_statements import (
-    MOST_ROWS,
-    UNKNOWN,
-    CheckedQuery,
-    check_query,
-    masked_results,
-    names_read,
-)
+from loader.domain.queries.select_statements import MOST_ROWS, UNKNOWN, CheckedQuery, check_query, names_read
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest, SavedQuery
 from loader.services.publication import missing_tables, published, published_names
@@ -157,9 +154,7 @@ def _may_read_schema(user: Any, schema: str, layer: str | None = None, *, places
         layer = TargetSchema.objects.filter(name=schema).values_list("layer", flat=True).first() or ""
     schemas = frozenset({(schema, layer)})
     names = places or (settings.ENVIRONMENT,)
-    return all(
-        may(user, Permission.READ_DATA, on=partial(Place, environment=name, schemas=schemas)) for name in names
-    )
+    return all(may(user, Permission.READ_DATA, on=partial(Place, environment=name, schemas=schemas)) for name in names)
 
 
 def _datasets(entries: Iterable[Entry]) -> dict[str, TargetDataset]:

@@ -11,15 +11,17 @@ from django.utils.crypto import salted_hmac
 from architecture.domain.steps.step import Step
 from architecture.domain.tables import TableSpec, tables_of
 from architecture.models import Environment, Execution
-from architecture.selectors.environments import described_states
-from elevata.accounts.permissions import acting_as, may
-from elevata.accounts.roles import Permission, Place
+from architecture.selectors.dataset_states import described_states
+from elevata.accounts.actors import acting_as
+from elevata.accounts.permissions import may
+from elevata.accounts.places import Place
+from elevata.accounts.roles import Permission
 from elevata.audit.services.change_log import record_change
 from elevata.core.errors import MetadataError
 from loader.domain.manifest.reads import Masking
+from loader.domain.queries.answers import COMPARE, rows_of
 from loader.domain.queries.comparison import ENVIRONMENTS, Comparison
 from loader.domain.queries.masking import Sensitive, masking_of, may_hold_values, without_examples, without_values
-from loader.domain.queries.query_results import COMPARE, rows_of
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from metadata.domain.history.history_policy import HistoryPolicy

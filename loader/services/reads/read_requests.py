@@ -11,23 +11,20 @@ from django.db.models import Q
 from django.utils import timezone
 
 from architecture.models import Refresh
-from architecture.services.states import current_environment
+from architecture.services.environments import current_environment
 from elevata.accounts.models import ServiceAccount
 from elevata.core.words import counted
 from elevata.jobs.models import Job
-from elevata.jobs.services import Submitted, withdraw
-from loader.domain.queries.query_results import COMPARE, DESCENDANTS, EXPORT, ORIGIN
+from elevata.jobs.services import withdraw
+from elevata.jobs.submission import Submitted
+from loader.domain.queries.answers import COMPARE, DESCENDANTS, EXPORT, ORIGIN
 from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from loader.services.publication import PUBLISH
 from loader.services.reads.exports import remove_old_exports
 from loader.services.reads.queries import SQL, query_arguments
 from loader.services.reads.read_permissions import must_read
-from loader.services.reads.trials import (
-    TRY_MODEL,
-    must_be_tried,
-    trial_arguments,
-)
+from loader.services.reads.trials import TRY_MODEL, must_be_tried, trial_arguments
 from metadata.models import SourceDataset, TargetDataset
 
 CHECK, SOURCE_CHECK = "check", "source_check"

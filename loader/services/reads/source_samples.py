@@ -9,7 +9,7 @@ from elevata.accounts.roles import Permission, needed_role
 from loader.domain.queries.masking import without_values
 from loader.domain.refusals import Refusal
 from loader.services.reads.read_permissions import may_read, may_read_sensitive, record_sensitive_read
-from loader.sources.files import Sample
+from loader.sources.results import Sample
 from loader.sources.systems import sample
 from metadata.domain.sensitivity import MASK
 from metadata.models import SourceDataset, System

@@ -9,9 +9,9 @@ from django.utils import timezone
 from sqlglot import exp
 
 from architecture.domain.tables import TableSpec, current_table
-from architecture.selectors.environments import described_states
-from architecture.services.states import current_environment
-from elevata.accounts.permissions import acting_as
+from architecture.selectors.dataset_states import described_states
+from architecture.services.environments import current_environment
+from elevata.accounts.actors import acting_as
 from elevata.core.errors import MetadataError
 from loader.domain.manifest.reads import Masking, QuerySource, ReadManifest
 from loader.domain.models import model_query

@@ -1,4 +1,4 @@
-"""Child process that exchanges JSON lines: threads, output reader, runner log.
+"""Child process that exchanges JSON lines.
 
 Standard output and standard error of the process are read as log records.
 """
@@ -8,110 +8,17 @@ import json
 import logging
 import os
 import queue
-import select
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from logging.handlers import RotatingFileHandler
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from django.conf import settings
-from django.utils.module_loading import import_string
-
-from elevata.core.processes import about
-from elevata.core.words import counted
-from loader.domain.protocol import Said, heard
-from loader.domain.spark_messages import without_quoted_values
-
-# Reader of a child process's output: a log record is a line with a head, and the lines after it without one.
-
+from loader.domain.protocol import Said
+from loader.services.runner.process_output import ChildOutput
 
 log = logging.getLogger(__name__)
-
-# Seconds without a further line after which a record is passed on; else it is passed on when the next one begins.
-_QUIET = 0.3
-_CHUNK = 65_536
-_LONGEST_LINE = 256 * 1024
-_MOST_LINES = 1000
-_LONGEST_RECORD = 256 * 1024
-
-
-class ChildOutput:
-    """Reader of a descriptor, in a thread of its own that calls ``on_said`` for each log record."""
-
-    def __init__(self, descriptor: int, on_said: Callable[[Said], None]):
-        self._descriptor, self._on_said = descriptor, on_said
-        self._open: Said | None = None
-        self._more = self._left_out = 0
-        self._thread = threading.Thread(target=self._read, name="runner-output", daemon=True)
-        self._thread.start()
-
-    def join(self, seconds: float) -> None:
-        """Wait until all output was passed on, for at most the given seconds."""
-        self._thread.join(seconds)
-
-    def _read(self) -> None:
-        lines = Lines()
-        try:
-            while True:
-                if self._open is not None and not select.select([self._descriptor], [], [], _QUIET)[0]:
-                    self._tell()
-                chunk = os.read(self._descriptor, _CHUNK)
-                for line in lines.of(chunk):
-                    self._take(line)
-                if not chunk:
-                    break
-        finally:
-            self._tell()
-            os.close(self._descriptor)
-
-    def _take(self, line: str) -> None:
-        head = heard(line)
-        if head is None and self._open is not None and self._more < _MOST_LINES:
-            if len(self._open.message) + len(line) > _LONGEST_RECORD:
-                self._left_out += 1
-            else:
-                self._open = self._open.followed_by(line)
-            self._more += 1
-            return
-        self._tell()
-        if head is not None or line.strip():
-            self._open = head or Said(line)
-
-    def _tell(self) -> None:
-        record, left_out, self._open, self._more, self._left_out = self._open, self._left_out, None, 0, 0
-        if record is None:
-            return
-        try:
-            self._on_said(record.followed_by(f"[{counted(left_out, 'line')} left out]") if left_out else record)
-        except Exception:  # a child blocks if its pipe is not read
-            log.exception("output of the runner could not be logged")
-
-
-class Lines:
-    """Splitter of bytes into lines of text. Too long lines are left out, since a cut line could end within a secret."""
-
-    def __init__(self) -> None:
-        self._rest, self._left_out = b"", 0
-
-    def of(self, chunk: bytes) -> Iterator[str]:
-        """Yield the lines that ``chunk`` completes; an empty chunk ends the last line."""
-        *whole, self._rest = (self._rest + chunk).split(b"\n")
-        if not chunk and (self._rest or self._left_out):
-            whole, self._rest = [self._rest], b""
-        for line in whole:
-            yield self._text(line)
-        if len(self._rest) > _LONGEST_LINE:
-            self._left_out, self._rest = self._left_out + len(self._rest), b""
-
-    def _text(self, line: bytes) -> str:
-        length, self._left_out = self._left_out + len(line), 0
-        if length > _LONGEST_LINE:
-            return f"[a line of {length} bytes is left out]"
-        return line.decode("utf-8", "replace").rstrip("\r")
 
 
 EVENTS_FD = "ELEVATA_EVENTS_FD"
@@ -259,82 +166,3 @@ class Child:
     def _signal_group(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, number)
-
-
-# Log of a runner: the output of its process and its JVM, as log lines of the product. The lines have the format of
-# the settings (plain, or one JSON object each), name their run, and contain no secret and no message of Spark that
-# quotes values of rows. They are written to a file in the data folder. If the format is JSON, the worker logs them,
-# too, for log collectors.
-
-
-_LONGEST_FILE = 20_000_000
-# Seconds for which a finished request is still known, since its lines, and Spark's, may be read after its last event.
-_KNOWN_FOR, _ALONE_FOR = 60.0, 2.0
-_WORKERS_OWN = logging.getLogger("loader.spark")
-
-
-class RunnerLog:
-    """Log file, rotated by size with one backup. Only one thread may write at a time."""
-
-    def __init__(self, file: Path):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        self._file = RotatingFileHandler(file, maxBytes=_LONGEST_FILE, backupCount=1, encoding="utf-8", delay=True)
-        self._file.setFormatter(import_string(settings.LOGGING["formatters"]["lines"]["()"])())
-        self._is_collected = settings.LOG_FORMAT == "json"
-
-    def write(self, line: Said, fields: Mapping[str, Any]) -> None:
-        """Write a log record with the fields of its request."""
-        record = _record(line)
-        with about(**fields):
-            self._file.handle(record)
-            if self._is_collected and _WORKERS_OWN.isEnabledFor(record.levelno):
-                _WORKERS_OWN.handle(record)
-
-    def close(self) -> None:
-        self._file.close()
-
-
-class Subjects:
-    """Log fields of a runner's lines, by active request. Safe to use from any thread.
-
-    The runner's own threads are named by their request (``load-3``, ``load-3/dataset_0``). Spark's are not: their
-    lines get the fields of the only active request, and none if several are active.
-    """
-
-    def __init__(self) -> None:
-        self._fields: dict[str, dict[str, Any]] = {}
-        self._ended: dict[str, float] = {}
-        self._guard = threading.Lock()
-
-    def begin(self, request: str, fields: Mapping[str, Any]) -> None:
-        """Register a request that was sent, with its fields."""
-        now = time.monotonic()
-        with self._guard:
-            for old in [ended for ended, at in self._ended.items() if now - at > _KNOWN_FOR]:
-                del self._ended[old], self._fields[old]
-            self._fields[request] = {**fields, "runner_request": request}
-
-    def end(self, request: str) -> None:
-        """Mark a request as finished."""
-        with self._guard:
-            if request in self._fields:
-                self._ended[request] = time.monotonic()
-
-    def of(self, line: Said) -> dict[str, Any]:
-        """Return the fields of a line."""
-        now = time.monotonic()
-        with self._guard:
-            named = self._fields.get(line.thread.partition("/")[0])
-            active = [field for field in self._fields if now - self._ended.get(field, now) <= _ALONE_FOR]
-            return named or (self._fields[active[0]] if len(active) == 1 else {})
-
-
-def _record(line: Said) -> logging.LogRecord:
-    message, trace = without_quoted_values(line.message), without_quoted_values(line.trace)
-    record = logging.LogRecord(line.logger, line.level, "", 0, message, None, None)
-    record.threadName = line.thread or None
-    # The formatter writes ``exc_text`` as it writes the traceback of a Python exception.
-    record.exc_text = trace or None
-    if line.at is not None:
-        record.created, record.msecs = line.at, (line.at % 1) * 1000
-    return record

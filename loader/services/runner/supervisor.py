@@ -18,17 +18,19 @@ from typing import Any
 
 from django.conf import settings
 
-from elevata.core.processes import what_about
+from elevata.core.log_context import what_about
 from elevata.core.secrets import NoSecret, secret_named
 from elevata.core.words import counted
 from loader.domain.catalogs.catalog_setting import metastore_addresses
 from loader.domain.manifest.codec import to_json
 from loader.domain.manifest.loads import LoadManifest
 from loader.domain.protocol import Said
-from loader.domain.refusals import READS_ENDED, Refusal, cause_of_death
+from loader.domain.refusals import READS_ENDED, Refusal
+from loader.domain.spark_failures import cause_of_death
 from loader.domain.spark_settings import is_cluster
-from loader.services.runner.child_process import Child, RunnerLog, Subjects
+from loader.services.runner.child_process import Child
 from loader.services.runner.folder_lock import FolderLock
+from loader.services.runner.runner_log import RunnerLog, Subjects
 from loader.services.runner.spark_settings import own_settings
 from loader.services.sources.specs import source_roots
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.db import transaction
 
-from elevata.audit.services.change_log import writing
+from elevata.audit.services.transactions import writing
 from elevata.core.errors import MetadataError, raise_all
 from loader.sources.limits import must_be_allowed, source_places
 from metadata.models import SourceDataset, System

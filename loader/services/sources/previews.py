@@ -10,10 +10,10 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from architecture.domain.operations import Operation
-from architecture.domain.report import Scope
-from architecture.domain.workflow import Refused
-from architecture.services.reports import Basis, gather
-from architecture.services.states import current_environment
+from architecture.domain.refusals import Refused
+from architecture.domain.scope import Scope
+from architecture.services.environments import current_environment
+from architecture.services.report_basis import Basis, gather
 from loader.domain.sources.schema_changes import GONE, SchemaChange
 from loader.models import SourceProposal
 from loader.services.sources.proposals import Applied, apply_changes, claim_proposal

@@ -8,12 +8,15 @@ from uuid import UUID
 from django.urls import reverse
 from django.utils import timezone
 
-from architecture.domain.report import DATASET, Scope
-from architecture.services.states import current_environment
+from architecture.domain.scope import DATASET, Scope
+from architecture.services.environments import current_environment
 from elevata.accounts.access import holders
-from elevata.accounts.permissions import current_actor, may
-from elevata.accounts.roles import Permission, Place
-from elevata.audit.services.change_log import record_change, writing
+from elevata.accounts.actors import current_actor
+from elevata.accounts.permissions import may
+from elevata.accounts.places import Place
+from elevata.accounts.roles import Permission
+from elevata.audit.services.change_log import record_change
+from elevata.audit.services.transactions import writing
 from elevata.core.canonical_json import sha256_hex
 from elevata.core.errors import MetadataError
 from elevata.jobs.states import may_become
@@ -39,7 +42,7 @@ from loader.models import SourceProposal
 from metadata.domain.types import STRING, DataType, parse
 from metadata.models import SourceColumn, SourceDataset, TargetDataset
 from metadata.services.datasets.generation_preview import GenerationPreview, generate_following
-from metadata.services.sources import ContractChanges, ImportedColumn, change_contract
+from metadata.services.source_contracts import ContractChanges, ImportedColumn, change_contract
 
 SUBJECT = "source proposal"
 _NAMED = 3
@@ -61,9 +64,6 @@ def report_scope(source: SourceDataset) -> Scope | None:
     by_layer = {row.schema.layer: row for row in rows.select_related("schema").order_by("pk")}
     last = next((by_layer[layer] for layer in ("rawcore", "stage", "raw") if layer in by_layer), None)
     return None if last is None else Scope(DATASET, str(last))
-
-
-# --- by users ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

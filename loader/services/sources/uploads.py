@@ -17,23 +17,24 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from architecture.selectors.environments import described_states
-from architecture.services.states import current_environment
+from architecture.selectors.dataset_states import described_states
+from architecture.services.environments import current_environment
 from elevata.audit.services.change_log import record_change
 from elevata.core.words import counted
 from loader.domain.historization.references import Feeds
 from loader.domain.queries.masking import without_examples
 from loader.domain.refusals import Refusal
+from loader.domain.sources.contract_comparison import CHANGED, CLASHING, GONE, NEW, RETURNING, compare_contract
 from loader.domain.sources.delivered_rows import DeliveredRows, is_fault_of_rows
-from loader.domain.sources.sampling import CHANGED, CLASHING, GONE, NEW, RETURNING, compare_contract
 from loader.domain.sources.schema_changes import names_all_columns
 from loader.domain.sources.uploads import upload_location
 from loader.models import DatasetRun
 from loader.selectors.source_state import deliveries, known_columns
 from loader.services.sources.specs import source_roots, source_spec
 from loader.sources.file_samples import sample_files
-from loader.sources.files import HIDDEN, Sample
+from loader.sources.files import HIDDEN
 from loader.sources.limits import folder_of, local, place_in
+from loader.sources.results import Sample
 from metadata.domain.sources.formats import FILE_FORMATS, FORMATS, format_of
 from metadata.domain.sources.intake import Intake
 from metadata.domain.sources.locations import dated

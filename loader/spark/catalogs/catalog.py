@@ -21,9 +21,8 @@ from loader.domain.catalogs.publication import (
 from loader.domain.manifest.publication import PublishedName as Name
 from loader.domain.manifest.publication import PublishManifest
 from loader.domain.refusals import Refusal
+from loader.spark.java_errors import JAVA_ERRORS, first_line, thrown_by
 from loader.spark.pyspark_types import jvm_of
-from loader.spark.session import first_line, thrown_by
-from loader.spark.sources.files import JAVA_ERRORS
 
 # The SQL standard's state of a feature that is not supported.
 _NOT_SUPPORTED = "0A000"

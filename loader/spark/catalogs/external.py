@@ -19,7 +19,8 @@ from loader.spark.catalogs.catalog import Catalog, marked
 from loader.spark.pyspark_types import jvm_of
 from loader.spark.session import METASTORE
 from loader.spark.tables.steps import make_room
-from loader.spark.tables.tables import properties_of, publish
+from loader.spark.tables.table_metadata import properties_of
+from loader.spark.tables.tables import publish
 from metadata.domain.sql import quote_identifier
 
 # Report an unavailable metastore after seconds; Hive's defaults wait for minutes.

@@ -17,8 +17,8 @@ from loader.domain.refusals import Refusal
 from loader.spark.catalogs.catalog import Catalog, innermost
 from loader.spark.catalogs.external import EmbeddedCatalog, Metastore, disconnect
 from loader.spark.catalogs.spark_catalog import SparkCatalog
+from loader.spark.java_errors import JAVA_ERRORS
 from loader.spark.session import dataset_session
-from loader.spark.sources.files import JAVA_ERRORS
 
 log = logging.getLogger(__name__)
 

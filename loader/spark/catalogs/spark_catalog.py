@@ -14,7 +14,7 @@ from loader.domain.manifest.publication import PublishedName as Name
 from loader.domain.manifest.publication import PublishManifest
 from loader.domain.refusals import Refusal
 from loader.spark.catalogs.catalog import Catalog, innermost, is_unsupported, marked
-from loader.spark.sources.files import JAVA_ERRORS
+from loader.spark.java_errors import JAVA_ERRORS
 from metadata.domain.sql import quote_identifier, quote_text
 
 log = logging.getLogger(__name__)

@@ -18,25 +18,16 @@ from pyspark.sql import functions as F
 
 from architecture.domain.tables import DELETED, OPEN
 from loader.domain.historization import history as rules
-from loader.domain.historization.hashing import HASHED, only_compared_otherwise
+from loader.domain.historization.hash_coverage import HASHED, only_compared_otherwise
 from loader.domain.historization.history import eras_note, form_note
 from loader.domain.historization.load_guards import DeleteGuard
 from loader.domain.manifest.loads import RawcoreLoad
 from loader.spark.expressions import any_of
 from loader.spark.historization import history, rawcore
 from loader.spark.historization.detection import Detection
-from loader.spark.historization.difference import (
-    IS_TOMBSTONE,
-    KNOWN_HASH,
-    ONE_TASK_UP_TO_ROWS,
-    REWRITE_UP_TO_ROWS,
-    UPDATED,
-    Comparison,
-    Difference,
-    compare,
-)
+from loader.spark.historization.difference import IS_TOMBSTONE, KNOWN_HASH, UPDATED, Comparison, Difference, compare
 from loader.spark.historization.events.event_batches import EventBatch
-from loader.spark.historization.events.event_log import forget_unfinished, refuse_changed, refuse_missing
+from loader.spark.historization.events.log_guards import forget_unfinished, refuse_changed, refuse_missing
 from loader.spark.historization.parents import NULLED, UnknownParents
 from loader.spark.historization.policy_notes import (
     column_keys,
@@ -47,6 +38,7 @@ from loader.spark.historization.policy_notes import (
 )
 from loader.spark.historization.stage import IS_DELETE, one_row_per_key, with_hashes
 from loader.spark.historization.targets import Stamp, Target
+from loader.spark.row_limits import ONE_TASK_UP_TO_ROWS, REWRITE_UP_TO_ROWS
 from loader.spark.session import forget, persisted
 from metadata.domain.history.history_policy import APPEND, IGNORE, LOAD_TIME, HistoryPolicy
 from metadata.domain.sql import quote_identifier

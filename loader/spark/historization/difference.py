@@ -23,6 +23,7 @@ from architecture.domain.tables import TableSpec
 from loader.domain.historization import history as rules
 from loader.spark.compared_texts import compared, types_by_name
 from loader.spark.expressions import any_of
+from loader.spark.row_limits import BROADCAST_UP_TO_ROWS, REWRITE_UP_TO_ROWS
 from loader.spark.session import forget
 from loader.spark.tables.table_files import PLACE
 from metadata.domain.sql import quote_identifier
@@ -39,13 +40,6 @@ UPDATED, UNTOUCHED = "updated", "untouched"
 OPENING = (rules.NEW, rules.REAPPEARED, rules.CHANGED)
 ALTERED = (rules.CHANGED, rules.DELETED, rules.REAPPEARED, UPDATED)
 _CHANGES = (rules.NEW, rules.REAPPEARED, rules.CHANGED, rules.DELETED, rules.UNCHANGED, UPDATED, UNTOUCHED)
-
-# Up to the first size, the open rows of a table are rewritten instead of marked one by one. Up to the second, a
-# comparison is one task, because splitting and shuffling would cost more (docs/operate/performance.md).
-REWRITE_UP_TO_ROWS = 200_000
-ONE_TASK_UP_TO_ROWS = 50_000
-# Up to this number, changed rows of a large table (some 100 bytes each) are broadcast to the tasks that read it.
-BROADCAST_UP_TO_ROWS = 1_000_000
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,11 @@ from pyspark.sql import functions as F
 from architecture.domain.tables import OPEN, TableSpec
 from loader.domain.manifest.loads import HashComponent, RawcoreLoad
 from loader.spark.compared_texts import hash_parts, types_by_name
-from loader.spark.expressions import digest
+from loader.spark.hashing import digest
 from loader.spark.session import forget
 from loader.spark.tables.commits import open_files
-from loader.spark.tables.tables import DeltaTable, RunCommit
+from loader.spark.tables.run_commits import RunCommit
+from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sql import quote_identifier
 
 # Note of a commit: the columns of the business key that are hashed by their value, with their types; or that some keys

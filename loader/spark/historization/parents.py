@@ -17,10 +17,13 @@ from loader.domain.historization.history import CHANGED
 from loader.domain.manifest.loads import ForeignKey, HashComponent, ReferringRows
 from loader.domain.refusals import Refusal
 from loader.spark.compared_texts import hash_parts, types_by_name
-from loader.spark.expressions import any_of, digest, sample_rows, typed
+from loader.spark.conversions import typed
+from loader.spark.expressions import any_of
+from loader.spark.hashing import digest
 from loader.spark.historization.difference import Difference
 from loader.spark.historization.stage import IS_DELETE, flags_delete, typed_stage, with_hashes
 from loader.spark.historization.targets import Stamp, Target, open_versions
+from loader.spark.samples import sample_rows
 from loader.spark.session import forget
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.history.history_policy import IGNORE, HistoryPolicy

@@ -1,10 +1,10 @@
 """History policy and hashed columns in commit metadata: written by each load and read by the next."""
 
-from loader.domain.historization.hashing import hashed_notes, hashed_set
+from loader.domain.historization.hash_coverage import hashed_notes, hashed_set
 from loader.domain.historization.history import Choices, eras_note, eras_with, form_note, refuse_other_form
 from loader.domain.manifest.loads import RawcoreLoad
 from loader.spark.compared_texts import types_by_name
-from loader.spark.tables.tables import RunCommit
+from loader.spark.tables.run_commits import RunCommit
 from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.types import parse
 

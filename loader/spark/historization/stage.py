@@ -14,10 +14,13 @@ from architecture.domain.tables import ColumnSpec
 from loader.domain.manifest.loads import HashComponent, RawcoreLoad, ReferringRows, StageColumn, StageInput
 from loader.domain.refusals import Refusal
 from loader.spark.compared_texts import compared, hash_parts, types_by_name
-from loader.spark.expressions import SAMPLES, any_of, digest, fits, sample_rows, typed, united
+from loader.spark.conversions import fits, typed
+from loader.spark.expressions import any_of, united
+from loader.spark.hashing import digest
+from loader.spark.historization.model_queries import read_model
 from loader.spark.historization.ranking import best_rows
 from loader.spark.pyspark_types import row_of
-from loader.spark.queries.model_queries import read_model
+from loader.spark.samples import SAMPLES, sample_rows
 from loader.spark.sources.kept_deliveries import newest_delivery, of_delivery
 from loader.spark.tables.commits import open_files
 from loader.spark.tables.tables import DeltaTable

@@ -11,8 +11,9 @@ from loader.domain.manifest.loads import RawcoreLoad
 from loader.spark.historization.former_keys import FormerKeys
 from loader.spark.historization.versions import HistoryTable
 from loader.spark.tables.commits import open_files
+from loader.spark.tables.run_commits import RunCommit
 from loader.spark.tables.table_files import TableFiles
-from loader.spark.tables.tables import DeltaTable, RunCommit
+from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sql import quote_identifier
 
 # Purposes whose columns may have other names in the history than in rawcore.

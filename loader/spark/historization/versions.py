@@ -12,10 +12,11 @@ from pyspark.sql.types import DataType
 from architecture.domain.tables import CLOSED, DELETED, OPEN, ColumnSpec, TableSpec
 from loader.domain.historization import history as rules
 from loader.domain.historization.fold import Column as FoldColumn
-from loader.domain.historization.fold import struct
+from loader.domain.historization.sql_arrays import struct
 from loader.domain.manifest.loads import HashComponent, RawcoreLoad
 from loader.spark.compared_texts import hash_parts, types_by_name
-from loader.spark.expressions import any_of, digest
+from loader.spark.expressions import any_of
+from loader.spark.hashing import digest
 from loader.spark.historization.former_keys import FormerKeys
 from loader.spark.tables.commits import commit, open_files
 from loader.spark.tables.table_files import PLACE, TableFiles

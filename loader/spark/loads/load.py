@@ -11,13 +11,16 @@ from pyspark.sql import SparkSession
 
 from loader.domain.manifest.loads import LoadManifest, ModelLoad, RawcoreLoad, RawLoad
 from loader.domain.queries.masking import without_values
-from loader.domain.refusals import NO_ACCESS, Refusal, cause_of
+from loader.domain.refusals import Refusal
 from loader.domain.sources.window_texts import without_values as without_hidden
-from loader.spark.loads.datasets import Canceled, Outcome, Task, check_before_load, load_raw, load_rawcore
+from loader.domain.spark_failures import NO_ACCESS, cause_of
+from loader.spark.java_errors import accident, first_line, thrown_by
+from loader.spark.loads.datasets import Canceled, Outcome, Task
 from loader.spark.loads.models import load_model
+from loader.spark.loads.raw_loads import load_raw
+from loader.spark.loads.rawcore_loads import check_before_load, load_rawcore
 from loader.spark.loads.small_loads import PreparedLoad, prepare_small_loads
-from loader.spark.maintenance.compaction import is_crowded
-from loader.spark.session import accident, first_line, thrown_by
+from loader.spark.tables.fragmentation import is_crowded
 from loader.spark.tables.tables import DeltaTable
 
 log = logging.getLogger(__name__)

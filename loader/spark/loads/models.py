@@ -20,14 +20,16 @@ from loader.domain.manifest.loads import ModelLoad
 from loader.domain.models import reason_for_all
 from loader.domain.refusals import Refusal
 from loader.spark.compared_texts import compared, types_by_name
-from loader.spark.expressions import SAMPLES, any_of
+from loader.spark.expressions import any_of
+from loader.spark.historization.model_queries import Input, failures_of, model_frame, open_inputs
+from loader.spark.java_errors import JAVA_ERRORS
 from loader.spark.loads.datasets import Outcome, Task, check_quality, retry
-from loader.spark.queries.model_queries import Input, failures_of, model_frame, open_inputs
+from loader.spark.samples import SAMPLES
 from loader.spark.session import USER_METADATA, persisted
-from loader.spark.sources.files import JAVA_ERRORS
 from loader.spark.tables.commits import commit, open_files
+from loader.spark.tables.run_commits import RunCommit
 from loader.spark.tables.table_files import PLACE, TableFiles, misses_version
-from loader.spark.tables.tables import DeltaTable, RunCommit
+from loader.spark.tables.tables import DeltaTable
 from metadata.domain.models.increment import CHANGED_KEYS, KEY, WINDOW, Increment
 from metadata.domain.sql import quote_identifier
 from metadata.domain.types import parse, spark_type

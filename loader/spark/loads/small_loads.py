@@ -23,7 +23,7 @@ from loader.arrow.versions import CHANGED, NEW, History, Part
 from loader.arrow.versions import DELETED as DELETED_STATE
 from loader.arrow.versions import Stamp as ArrowStamp
 from loader.domain.historization import history as rules
-from loader.domain.historization.hashing import HASHED, only_compared_otherwise
+from loader.domain.historization.hash_coverage import HASHED, only_compared_otherwise
 from loader.domain.historization.load_guards import DeleteGuard
 from loader.domain.manifest.loads import HashComponent, LoadManifest, RawcoreLoad, RawLoad
 from loader.domain.refusals import Refusal
@@ -33,13 +33,16 @@ from loader.spark.historization.former_keys import tables_with_keys
 from loader.spark.historization.parents import NULLED
 from loader.spark.historization.policy_notes import columns_hashed
 from loader.spark.historization.targets import Stamp, Target
-from loader.spark.session import ship_modules, source_roots
-from loader.spark.sources.files import JAVA_ERRORS, check_places, check_unchanged, list_files
+from loader.spark.java_errors import JAVA_ERRORS
+from loader.spark.session import source_roots
 from loader.spark.sources.files import DeliveredFile as ListedFile
+from loader.spark.sources.files import check_places, check_unchanged, list_files
 from loader.spark.tables.commits import DIRECT, commit, open_files, path_in_use
 from loader.spark.tables.direct_commits import rows_in
 from loader.spark.tables.table_files import TableFiles
-from loader.spark.tables.tables import DeltaTable, metadata_of
+from loader.spark.tables.table_metadata import metadata_of
+from loader.spark.tables.tables import DeltaTable
+from loader.spark.task_modules import ship_modules
 from metadata.domain.history.history_columns import open_end
 from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.sql import quote_identifier

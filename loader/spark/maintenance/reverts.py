@@ -25,16 +25,14 @@ from loader.domain.sources.feeds import NOTE
 from loader.domain.sources.marks import NOTE as MARKS
 from loader.domain.sources.marks import lower_marks, marks_in, marks_note
 from loader.spark.compared_texts import hash_parts, types_by_name
-from loader.spark.expressions import digest
+from loader.spark.hashing import digest
 from loader.spark.historization import rawcore
-from loader.spark.historization.difference import REWRITE_UP_TO_ROWS
 from loader.spark.historization.events.event_batches import EventBatch
-from loader.spark.historization.events.event_log import (
-    LOG,
+from loader.spark.historization.events.event_log import LOG, logs
+from loader.spark.historization.events.log_guards import (
     VOID,
     forget_run,
     forget_unfinished,
-    logs,
     refuse_changed,
     refuse_missing,
 )
@@ -42,11 +40,13 @@ from loader.spark.historization.policy_notes import kept_hashes, refuse_policy_c
 from loader.spark.historization.stage import typed_stage
 from loader.spark.historization.targets import Stamp, Target
 from loader.spark.historization.versions import KEY, PACKED
-from loader.spark.maintenance.compaction import MaintenanceContext
+from loader.spark.maintenance.context import MaintenanceContext
+from loader.spark.row_limits import REWRITE_UP_TO_ROWS
 from loader.spark.session import forget
 from loader.spark.tables.commits import commit, open_files
+from loader.spark.tables.run_commits import RunCommit, run_metadata
 from loader.spark.tables.table_files import PLACE
-from loader.spark.tables.tables import DeltaTable, RunCommit, run_metadata
+from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sql import quote_identifier, quote_text
 
 REVERTED = "reverted"

@@ -19,7 +19,7 @@ from architecture.domain.tables import TableSpec
 from loader.domain.manifest.maintenance import VacuumManifest
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import VACUUM
-from loader.spark.maintenance.compaction import MaintenanceContext, carried
+from loader.spark.maintenance.context import MaintenanceContext, carried
 from loader.spark.pyspark_types import jvm_of, row_of
 from loader.spark.quality.quarantine import quarantine_table
 from loader.spark.sources.kept_deliveries import remove_deliveries, stored_deliveries

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from loader.domain.manifest.loads import RawcoreLoad, RawLoad
-from loader.domain.queries.query_results import LONGEST_KEPT, MOST_QUARANTINED
+from loader.domain.queries.answers import LONGEST_KEPT, MOST_QUARANTINED
 from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
 from loader.spark.historization.targets import Stamp
 from loader.spark.quality.quarantine import FILE, RECORD_TEXT, REFUSED, ROW, WAITING, quarantine_table

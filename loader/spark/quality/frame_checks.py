@@ -14,25 +14,18 @@ from pyspark.sql import functions as F
 
 from elevata.core.errors import MetadataError, ProductError
 from loader.domain.historization.history import parse_instant
+from loader.domain.manifest.checks import CheckSpec
 from loader.domain.manifest.loads import LoadManifest, ModelLoad, RawcoreLoad, RawLoad
-from loader.domain.quality.checks import (
-    FAILED,
-    INCOMPUTABLE,
-    TOTAL,
-    CheckSpec,
-    CompiledCheck,
-    aggregate,
-    compile_check,
-    evaluate,
-)
+from loader.domain.quality.checks import FAILED, INCOMPUTABLE, TOTAL, CompiledCheck, aggregate, compile_check
+from loader.domain.quality.evaluation import evaluate
 from loader.domain.quality.results import BROKEN, PASSED, Result
 from loader.spark.compared_texts import compared, types_by_name
-from loader.spark.expressions import all_of, sample_rows
+from loader.spark.expressions import all_of
+from loader.spark.java_errors import JAVA_ERRORS, error_condition, lost_executor, thrown_by
+from loader.spark.plan_checks import checked_frame
 from loader.spark.pyspark_types import jvm_of, row_of
 from loader.spark.quality import row_conditions
-from loader.spark.queries.select_statements import checked_frame
-from loader.spark.session import error_condition, lost_executor, thrown_by
-from loader.spark.sources.files import JAVA_ERRORS
+from loader.spark.samples import sample_rows
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.quality import check_kinds
 from metadata.domain.sql import quote_identifier, quote_text

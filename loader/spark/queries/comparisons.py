@@ -30,7 +30,7 @@ from loader.spark.queries.differences import compare, is_cut
 from loader.spark.queries.exports import export_differences
 from loader.spark.queries.history_queries import not_kept, present_names, valid_at
 from loader.spark.queries.masking import readable
-from loader.spark.queries.select_statements import view_rows
+from loader.spark.queries.query_sources import view_rows
 from loader.spark.session import fit_shuffles
 from loader.spark.tables.table_files import misses_version
 from loader.spark.tables.tables import DeltaTable

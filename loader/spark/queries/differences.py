@@ -19,7 +19,7 @@ from pyspark.sql import types as T
 
 from loader.spark.compared_texts import compared
 from loader.spark.expressions import all_of
-from loader.spark.queries.select_statements import as_values, json_value
+from loader.spark.queries.answer_values import as_values, json_value
 from loader.spark.session import persisted
 from metadata.domain.sql import quote_identifier
 
@@ -157,12 +157,10 @@ def _type(field: T.StructField) -> str:
     return field.dataType.simpleString()
 
 
-# Rows with a key.
-
-
 def _by_key(
     before: DataFrame, after: DataFrame, keys: Sequence[_Pair], pairs: Sequence[_Pair], samples: int
 ) -> tuple[dict[str, Any], DataFrame]:
+    """Compare rows joined by key; return the difference and all rows that differ."""
     old = before.select(F.lit(True).alias("o"), *(pair.select_old() for pair in pairs))
     new = after.select(F.lit(True).alias("n"), *(pair.select_new() for pair in pairs))
     joined = new.join(old, all_of(pair.same() for pair in keys), "full_outer")
@@ -220,12 +218,10 @@ def _samples(
     return {"columns": [pair.name for pair in pairs], **samples}
 
 
-# Rows without a key.
-
-
 def _by_rows(
     before: DataFrame, after: DataFrame, pairs: Sequence[_Pair], most: int
 ) -> tuple[dict[str, Any], DataFrame]:
+    """Compare whole rows by their number; return the difference and all rows that differ."""
     columns = [f"n{pair.place}" for pair in pairs]
     counts = _counts(before, after, pairs)
     apart = F.col("n") - F.col("o")

@@ -12,9 +12,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from elevata.core.spreadsheets import csv_line, safe_csv_lines
+from loader.domain.queries.answers import MOST_EXPORTED
 from loader.domain.queries.differences import difference_header
-from loader.domain.queries.query_results import MOST_EXPORTED, value_text
-from loader.spark.queries.select_statements import as_values, json_value
+from loader.domain.queries.query_results import value_text
+from loader.spark.queries.answer_values import as_values, json_value
 from metadata.domain.sensitivity import MASK
 
 _BUFFER = 1 << 20

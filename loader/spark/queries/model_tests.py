@@ -8,8 +8,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from loader.domain.model_tests import ModelTest, ModelTestOutcome, ModelTests, Row, outcome
-from loader.spark.queries.select_statements import first_sentence
-from loader.spark.session import accident, fit_shuffles
+from loader.spark.java_errors import accident, first_sentence
+from loader.spark.session import fit_shuffles
 from metadata.domain.sql import quote_identifier
 
 log = logging.getLogger(__name__)

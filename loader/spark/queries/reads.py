@@ -36,7 +36,6 @@ Every answer has the Delta version that was read, None for a view. Values are te
 null, so that pages need not convert them.
 """
 
-import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
@@ -45,11 +44,11 @@ from pyspark.sql import functions as F
 
 from architecture.domain.tables import TableSpec
 from loader.domain.historization.history import parse_instant
+from loader.domain.manifest.checks import CheckSpec
 from loader.domain.manifest.codec import from_json
 from loader.domain.manifest.reads import ReadManifest
-from loader.domain.quality.checks import CheckSpec, without_sensitive
-from loader.domain.queries.masking import masked_names
-from loader.domain.queries.query_results import (
+from loader.domain.quality.sensitive_results import without_sensitive
+from loader.domain.queries.answers import (
     COMPARE,
     DESCENDANTS,
     EXPORT,
@@ -59,6 +58,7 @@ from loader.domain.queries.query_results import (
     first_rows,
     rows_kind,
 )
+from loader.domain.queries.masking import masked_names
 from loader.domain.queries.row_selection import RowSelection
 from loader.domain.refusals import Refusal
 from loader.spark.compared_texts import types_by_name
@@ -66,17 +66,19 @@ from loader.spark.expressions import all_of
 from loader.spark.quality.frame_checks import RowChecker, placeholder_values
 from loader.spark.quality.profiles import profile
 from loader.spark.quality.quarantine import RECORD_TEXT, quarantine_table, waiting_rows
-from loader.spark.queries import history_queries, select_statements, trials
+from loader.spark.queries import history_queries, query_sources, select_statements, trials
 from loader.spark.queries.comparisons import compare_tables
 from loader.spark.queries.exports import export_rows, export_session
-from loader.spark.queries.history_queries import after_key, business_key, changed_rows, changes, valid_at
+from loader.spark.queries.history_queries import valid_at
 from loader.spark.queries.masking import hidden, readable
 from loader.spark.queries.origins import read_descendants, read_origin
-from loader.spark.queries.row_selections import find_text, select_rows
+from loader.spark.queries.row_selections import after_key, business_key, find_text, select_rows
+from loader.spark.queries.run_changes import changed_rows, changes
 from loader.spark.session import fit_shuffles
-from loader.spark.sources.deliveries import discover
+from loader.spark.sources.discovery import discover
 from loader.spark.tables.table_files import misses_version
 from loader.spark.tables.tables import DeltaTable
+from loader.spark.time_limits import in_time
 from metadata.domain.sql import quote_identifier
 
 
@@ -84,34 +86,6 @@ def read(spark: SparkSession, warehouse: str, manifest: ReadManifest, job_group:
     """Answer one query; raise Refusal if the table does not exist or the query takes too long."""
     with in_time(spark, job_group, f"read {manifest.kind}", manifest.timeout_seconds):
         return _answer(spark, warehouse, manifest)
-
-
-@contextmanager
-def in_time(spark: SparkSession, job_group: str, what: str, seconds: float) -> Iterator[None]:
-    """Run jobs in the scheduler pool of reads; cancel them and raise ``READ_TIMEOUT`` after ``seconds``."""
-    context = spark.sparkContext
-    context.setLocalProperty("spark.scheduler.pool", "read")
-    context.setJobGroup(job_group, what)
-    late = threading.Event()
-
-    def give_up() -> None:
-        late.set()
-        context.cancelJobGroup(job_group)
-
-    timer = threading.Timer(seconds, give_up)
-    timer.start()
-    try:
-        yield
-    except Exception:
-        if late.is_set():
-            raise Refusal(
-                "READ_TIMEOUT",
-                f"The read took longer than {seconds:.0f} seconds",
-                hint="Read less, or try again when no load is running.",
-            ) from None
-        raise
-    finally:
-        timer.cancel()
 
 
 def _discovered(spark: SparkSession, _: str, manifest: ReadManifest) -> dict:
@@ -172,7 +146,7 @@ def _unless_moved(table: DeltaTable, spec: TableSpec, version: int) -> Iterator[
 def _of_view(spark: SparkSession, warehouse: str, manifest: ReadManifest, kind: str) -> dict:
     """Return the profile of a view, or selected rows of it."""
     session = spark if manifest.kind == EXPORT else fit_shuffles(spark.newSession())
-    frame, names = select_statements.view_rows(session, warehouse, manifest)
+    frame, names = query_sources.view_rows(session, warehouse, manifest)
     if kind == "profile":
         return _profile(frame, manifest, None)
     result = select_rows(frame, manifest.own_table, RowSelection.from_arguments(manifest.arguments), names)

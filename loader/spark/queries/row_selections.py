@@ -1,9 +1,10 @@
-"""Selected rows of a table for a page (``loader.domain.queries.row_selection``)."""
+"""Selected rows of a table for a page (``loader.domain.queries.row_selection``), and pages by business key."""
 
 from collections.abc import Callable, Collection, Iterable
 from decimal import Decimal, InvalidOperation
 from functools import reduce
 from operator import or_
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -110,3 +111,36 @@ def _condition(frame: DataFrame, selection: RowSelection) -> Column:
     if comparison == row_selection.EQUALS:
         return own == value
     return own < value if comparison == row_selection.LESS else own > value
+
+
+def business_key(table: TableSpec) -> list[str]:
+    """Return the columns of the business key, quoted."""
+    return [quote_identifier(column.name) for column in table.of_purpose("business_key")]
+
+
+def after_key(frame: DataFrame, table: TableSpec, arguments: dict[str, Any]) -> DataFrame:
+    """Return the rows whose business key follows ``after``; all rows without ``after``.
+
+    The values of ``after`` are text, as in answers. Raise Refusal BAD_KEY if a column cannot hold its value.
+    """
+    after = arguments.get("after")
+    if not after:
+        return frame
+    columns = [column.name for column in table.of_purpose("business_key")]
+    values = [F.lit(str(after[name])).try_cast(frame.schema[name].dataType) for name in columns]
+    # The optimizer evaluates these constants, so no data is read.
+    checks = row_of(frame.sparkSession.range(1).select(*(value.isNotNull() for value in values)).first())
+    for name, fits in zip(columns, checks or (), strict=True):
+        if not fits:
+            kind = frame.schema[name].dataType.simpleString()
+            raise Refusal("BAD_KEY", f"{after[name]!r} is no value of {name}, which is {kind}", column=name)
+    beyond, same = F.lit(False), F.lit(True)
+    for name, value in zip(columns, values, strict=True):
+        own = F.col(quote_identifier(name))
+        beyond = beyond | (same & (own > value))
+        same = same & (own == value)
+    return frame.where(beyond)
+
+
+def quoted_column(table: TableSpec, purpose: str) -> str:
+    return quote_identifier(table.column(purpose).name)

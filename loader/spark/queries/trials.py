@@ -21,19 +21,16 @@ from pyspark.sql import functions as F
 
 from architecture.domain.tables import TableSpec
 from loader.domain.manifest.reads import QuerySource, ReadManifest
-from loader.domain.queries.query_results import MOST_ROWS
+from loader.domain.queries.answers import MOST_ROWS
 from loader.domain.queries.select_statements import FAILED, INVALID
 from loader.domain.refusals import Refusal
 from loader.spark.compared_texts import types_by_name
+from loader.spark.java_errors import first_sentence
+from loader.spark.plan_checks import checked_frame
+from loader.spark.queries.answer_values import as_values
 from loader.spark.queries.differences import compare
-from loader.spark.queries.select_statements import (
-    as_values,
-    checked_frame,
-    described_rows,
-    first_sentence,
-    source_frame,
-    version_frame,
-)
+from loader.spark.queries.query_sources import source_frame, version_frame
+from loader.spark.queries.select_statements import described_rows
 from loader.spark.session import fit_shuffles
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.select_check import position

@@ -28,9 +28,9 @@ SOURCE_FAILED          any other error of the database
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from py4j.java_gateway import is_instance_of
@@ -39,83 +39,23 @@ from pyspark.sql import functions as F
 
 from elevata.core.errors import MetadataError
 from loader.domain.engines import engine_of
-from loader.domain.manifest.sources import DatabaseSpec, SourceSpec
-from loader.domain.refusals import DEEPEST
+from loader.domain.manifest.sources import SourceSpec
 from loader.domain.sources.database_errors import DatabaseError, refusal_of
-from loader.domain.sources.databases import DescribedColumn, Engine, TableOptions, with_condition
+from loader.domain.sources.databases import DescribedColumn, TableOptions, with_condition
 from loader.domain.sources.hosts import check_host
 from loader.domain.sources.mark_limits import Split, Value
 from loader.domain.sources.marks import Reading, Window, text_of, values_of
 from loader.domain.sources.options import bad_option
-from loader.spark.pyspark_types import gateway_of, jvm_of
+from loader.domain.spark_failures import DEEPEST
+from loader.spark.java_errors import JAVA_ERRORS
+from loader.spark.pyspark_types import gateway_of
 from loader.spark.session import source_hosts
-from loader.spark.sources.files import JAVA_ERRORS
+from loader.spark.sources.database_connections import DatabaseReader, close_quietly, connect, database_of, is_open
 from loader.spark.sources.opened import MALFORMED, FileFormat, Opened
 from metadata.domain.sources.formats import TABLE
 from metadata.domain.sources.locations import Roots
 from metadata.domain.sources.queries import checked_condition, checked_select
 from metadata.domain.sources.reading_options import ReadingOptions
-
-_NO_PARTITION = -1  # for a connection of the runner, which reads no partition
-_VALIDATION_SECONDS = 5
-
-
-@dataclass(frozen=True)
-class _Reader:
-    """Connection of the runner, and the settings of Spark's own connections."""
-
-    spark: SparkSession
-    source: SourceSpec
-    engine: Engine
-    options: TableOptions
-    connection: Any
-    settings: dict[str, str] = field(repr=False)
-
-    def first(self, query: str) -> tuple[str | None, ...]:
-        """Return the first row of a query as text."""
-        statement = self.connection.createStatement()
-        try:
-            rows = statement.executeQuery(query)
-            rows.next()
-            return tuple(rows.getString(place + 1) for place in range(rows.getMetaData().getColumnCount()))
-        finally:
-            statement.close()
-
-    def describe(self, relation: str) -> list[DescribedColumn]:
-        statement = self.connection.createStatement()
-        try:
-            metadata = statement.executeQuery(self.engine.description(relation)).getMetaData()
-            return [
-                DescribedColumn(
-                    metadata.getColumnLabel(place),
-                    metadata.getColumnTypeName(place).lower(),
-                    metadata.getPrecision(place),
-                    metadata.getScale(place),
-                )
-                for place in range(1, metadata.getColumnCount() + 1)
-            ]
-        finally:
-            statement.close()
-
-    def predicates(self, relation: str, columns: list[DescribedColumn]) -> list[str]:
-        """Return a condition for each partition."""
-        wanted = self.options.partition_column
-        if not wanted:
-            return ["1 = 1"]
-        column = next((column for column in columns if column.name == wanted), None)
-        if column is None:
-            raise self.engine.not_divisible(wanted, "there is no such column")
-        low, high = self.first(self.engine.bounds(relation, self.options))
-        count = self.options.partitions or self.spark.sparkContext.defaultParallelism
-        return self.engine.predicates(column, low, high, count)
-
-    def frame(self, statement: str, predicates: list[str]) -> DataFrame:
-        return self.spark.read.jdbc(
-            self.engine.url(_database(self.source).place),
-            f"({statement}) delivery",
-            predicates=predicates,
-            properties=self.settings,
-        )
 
 
 class _Table(FileFormat):
@@ -133,7 +73,7 @@ class OpenedTable(Opened):
     has_unique_key: bool
     # Positions of the columns that may have values Spark cannot represent; column ``x0`` … has their text.
     partial: frozenset[int]
-    database: _Reader
+    database: DatabaseReader
     chosen: tuple[DescribedColumn, ...] = ()
     others: tuple[DescribedColumn, ...] = ()
     # The connection is another opened table's, which ends the snapshot.
@@ -186,7 +126,7 @@ class OpenedTable(Opened):
         try:
             yield
         except JAVA_ERRORS as failure:
-            lost = not _is_open(self.database.connection)
+            lost = not is_open(self.database.connection)
             timeout = self.database.options.timeout
             _raise_refusal(self.spark, self.database.source, failure, timeout=timeout, started=True, lost=lost)
 
@@ -194,7 +134,7 @@ class OpenedTable(Opened):
         """End the snapshot."""
         if self.is_part:
             return
-        _close_quietly(self.database.connection.close)
+        close_quietly(self.database.connection.close)
 
 
 def open_table(spark: SparkSession, source: SourceSpec, reading: Reading | None = None) -> OpenedTable:
@@ -202,21 +142,21 @@ def open_table(spark: SparkSession, source: SourceSpec, reading: Reading | None 
 
     Columns of the contract that are missing are not selected; ``missing_columns`` refuses them.
     """
-    database = _database(source)
+    database = database_of(source)
     engine, options = engine_of(database.place), TableOptions.of(source.name, source.options)
     options = _check_queries(options, source)
     check_host(database.place.host, database.place.port, source_hosts(spark))
     source.check_password()
     location = "the query" if options.query else source.location
     try:
-        reader = _connect(spark, source, database, engine, options)
+        reader = connect(spark, source, database, engine, options)
         try:
             opened = _open(reader, location, reading)
             if not engine.has_snapshots:  # an open transaction would keep others from altering the table
                 reader.connection.rollback()
             return opened
         except BaseException:
-            _close_quietly(reader.connection.close)
+            close_quietly(reader.connection.close)
             raise
     except JAVA_ERRORS as failure:
         _raise_refusal(spark, source, failure, timeout=options.timeout, started=False)
@@ -239,7 +179,7 @@ def open_keys(opened: OpenedTable, source: SourceSpec) -> OpenedTable:
 
 
 def _check_queries(options: TableOptions, source: SourceSpec) -> TableOptions:
-    kind = _database(source).place.kind
+    kind = database_of(source).place.kind
     try:
         if options.query:
             options = replace(options, query=checked_select(options.query, kind))
@@ -250,38 +190,10 @@ def _check_queries(options: TableOptions, source: SourceSpec) -> TableOptions:
     return options
 
 
-def _connect(
-    spark: SparkSession, source: SourceSpec, database: DatabaseSpec, engine: Engine, options: TableOptions
-) -> _Reader:
-    settings = engine.properties(options) | {"driver": engine.driver, "fetchsize": str(options.fetch_size)}
-    if database.place.user:
-        settings["user"] = database.place.user
-    if database.password:
-        settings["password"] = database.password
-    java = jvm_of(spark).org.apache.spark
-    url = engine.url(database.place)
-    jdbc_options = java.api.python.PythonUtils.toScalaMap(settings | {"url": url, "dbtable": "(SELECT 1) t"})
-    factory = java.sql.jdbc.JdbcDialects.get(url).createConnectionFactory(
-        java.sql.execution.datasources.jdbc.JDBCOptions(jdbc_options)
-    )
-    connection = factory.apply(_NO_PARTITION)
-    reader = _Reader(spark, source, engine, options, connection, settings)
-    try:
-        connection.setAutoCommit(False)
-        statement = connection.createStatement()
-        statement.execute(engine.session(options))
-        statement.close()
-        snapshot = reader.first(engine.snapshot())[0] or "" if engine.has_snapshots else ""
-    except BaseException:
-        _close_quietly(connection.close)
-        raise
-    return replace(reader, settings=settings | {"sessionInitStatement": engine.session(options, snapshot)})
-
-
-def _open(reader: _Reader, location: str, reading: Reading | None) -> OpenedTable:
+def _open(reader: DatabaseReader, location: str, reading: Reading | None) -> OpenedTable:
     source, options = reader.source, reader.options
     read_options = ReadingOptions.of(TABLE, source.options)
-    relation = reader.engine.relation(source.location, _database(source).place, options)
+    relation = reader.engine.relation(source.location, database_of(source).place, options)
     described = reader.describe(relation)
     window = None
     if reading is not None:
@@ -324,7 +236,7 @@ def _open(reader: _Reader, location: str, reading: Reading | None) -> OpenedTabl
 
 
 def _window(
-    reader: _Reader, relation: str, described: list[DescribedColumn], reading: Reading
+    reader: DatabaseReader, relation: str, described: list[DescribedColumn], reading: Reading
 ) -> tuple[Window | None, TableOptions]:
     """Return the window of the run, and the options that read its rows; none if a watermark column is missing.
 
@@ -348,7 +260,7 @@ def _window(
 class _TableMeasure:
     """Measure of the watermark columns of a table, by queries in the run's snapshot."""
 
-    reader: _Reader
+    reader: DatabaseReader
     relation: str
     columns: Mapping[str, DescribedColumn]
 
@@ -381,10 +293,10 @@ def _decode(place: int, kind: str) -> Column:
     return value.alias(name)
 
 
-def _key_is_unique(reader: _Reader, columns: list[DescribedColumn]) -> bool:
+def _key_is_unique(reader: DatabaseReader, columns: list[DescribedColumn]) -> bool:
     """Return True if the business key contains the table's primary key, in columns of unchanged types."""
     source = reader.source
-    query = reader.engine.primary_key(source.location, _database(source).place)
+    query = reader.engine.primary_key(source.location, database_of(source).place)
     if not query or reader.options.query:
         return False
     primary = json.loads(reader.first(query)[0] or "[]")
@@ -395,11 +307,6 @@ def _key_is_unique(reader: _Reader, columns: list[DescribedColumn]) -> bool:
 
 def _without_length(type_text: str) -> str:
     return type_text.partition("(")[0]
-
-
-def _database(source: SourceSpec) -> DatabaseSpec:
-    assert source.database is not None, f"{source.name} is no table of a database"
-    return source.database
 
 
 def _raise_refusal(spark: SparkSession, source: SourceSpec, failure: BaseException, **facts: Any) -> NoReturn:
@@ -427,18 +334,3 @@ def _database_error(spark: SparkSession, failure: BaseException) -> DatabaseErro
             error = DatabaseError("", exception.getMessage() or "", no_driver=True)
         exception, depth = exception.getCause(), depth + 1
     return error
-
-
-def _is_open(connection: Any) -> bool:
-    try:
-        return connection.isValid(_VALIDATION_SECONDS)
-    except JAVA_ERRORS:
-        return False
-
-
-def _close_quietly(close: Callable[[], None]) -> None:
-    """Close a connection that may be lost; its transaction ends either way."""
-    try:
-        close()
-    except JAVA_ERRORS:
-        return

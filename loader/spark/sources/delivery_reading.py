@@ -8,14 +8,9 @@ from pyspark.sql import types as T
 from loader.domain.refusals import Refusal
 from loader.domain.sources.folders import shared_columns
 from loader.domain.sources.options import check_source_options
+from loader.spark.java_errors import JAVA_ERRORS
 from loader.spark.pyspark_types import jvm_of
-from loader.spark.sources.files import (
-    JAVA_ERRORS,
-    DeliveredFile,
-    check_ended,
-    is_read_failure,
-    unreadable,
-)
+from loader.spark.sources.files import DeliveredFile, check_ended, is_read_failure, unreadable
 from loader.spark.sources.formats.registry import FORMATS
 from loader.spark.sources.formats.text_lines import check_line_lengths
 from loader.spark.sources.opened import Delivered, FileFormat, Opened

@@ -14,7 +14,7 @@ from loader.domain.manifest.loads import RawLoad
 from loader.domain.manifest.sources import SourceSpec
 from loader.domain.sources.marks import INSTANT, Reading, finish_window, kind_of
 from loader.domain.sources.provenance import SOURCE_FILE
-from loader.spark.expressions import typed
+from loader.spark.conversions import typed
 from loader.spark.pyspark_types import row_of
 from loader.spark.session import source_hosts, source_landing
 from loader.spark.sources.deliveries import Delivery, Reject, read_delivery

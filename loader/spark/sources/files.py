@@ -11,19 +11,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote, unquote
 
-from pyspark.core.context import Py4JError  # pyspark's bridge: exceptions that it does not translate
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from elevata.core.errors import MetadataError
 from loader.domain.refusals import Refusal
 from loader.domain.sources.provenance import folder_of, name_below
 from loader.records import content
+from loader.spark.java_errors import JAVA_ERRORS
 from loader.spark.pyspark_types import jvm_of
 from metadata.domain.sources.locations import Location, Roots, parse_location
-
-# Exceptions of a call into the JVM: pyspark translates the ones it knows.
-JAVA_ERRORS = (Py4JError, PySparkException)
 
 _LOCAL = "file:"
 _GLOB = "{}[]*?\\"

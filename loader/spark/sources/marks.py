@@ -13,8 +13,9 @@ from loader.domain.manifest.loads import LoadManifest, RawcoreLoad, RawLoad
 from loader.domain.refusals import Refusal
 from loader.domain.sources.marks import Mark, Reading, Window, advance_mark, marks_in, marks_note
 from loader.spark.sources.key_lists import KeyList
+from loader.spark.tables.run_commits import RunCommit
 from loader.spark.tables.table_files import TableMoved
-from loader.spark.tables.tables import DeltaTable, RunCommit
+from loader.spark.tables.tables import DeltaTable
 from metadata.domain.history.history_policy import NONE, HistoryPolicy
 from metadata.domain.sources.intake import Intake
 from metadata.domain.types import parse

@@ -4,10 +4,9 @@ In every format the frame has the columns ``d0`` … in the order of ``names``, 
 record, else NULL. Text formats give text, the others their own types.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import ClassVar
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -16,9 +15,10 @@ from pyspark.sql import types as T
 
 from loader.domain.sources.marks import Window
 from loader.spark.expressions import united
+from loader.spark.java_errors import JAVA_ERRORS
+from loader.spark.sources.delivered_columns import folded_key, nulls_read, trimmed_key, type_name
 from loader.spark.sources.file_paths import folder_value
 from loader.spark.sources.files import (
-    JAVA_ERRORS,
     DeliveredFile,
     as_uri,
     check_places,
@@ -27,7 +27,6 @@ from loader.spark.sources.files import (
     list_files,
     unreadable,
 )
-from loader.spark.value_formats import BLANKS
 from metadata.domain import types as data_types
 from metadata.domain.sources.locations import Roots
 from metadata.domain.sources.reading_options import ReadingOptions
@@ -383,59 +382,3 @@ class Opened(Delivered):
         lost = [rows.cut.get(name, F.lit(False)).alias(f"{_CUT}{self.names.index(name)}") for name in cut]
         selected = rows.frame.select(*columns, malformed.alias(MALFORMED), *places, *lost)
         return selected if self.condition is None else selected.where(self.condition)
-
-
-def trimmed_key(value: Column, options: ReadingOptions) -> Column:
-    """Return text of the business key without blanks around it, if the options say so."""
-    return F.trim(value, F.lit(BLANKS)) if options.trim_keys else value
-
-
-def folded_key(value: Column, options: ReadingOptions) -> Column:
-    """Return text of the business key in the case that the options name."""
-    match options.fold_keys:
-        case "upper":
-            return F.upper(value)
-        case "lower":
-            return F.lower(value)
-    return value
-
-
-def type_name(declared: T.DataType) -> str | None:
-    """Return the data type for a Spark type; None for a column without values."""
-    match declared:
-        case T.NullType():
-            return None
-        case T.StructType() | T.ArrayType() | T.MapType() | T.VariantType():
-            return data_types.JSON
-        case T.TimeType():
-            return data_types.TIME
-    return str(data_types.from_spark(declared.simpleString()))
-
-
-def attribute(name: str) -> Column:
-    """Return the column of this exact name; a dot in it does not lead into a struct."""
-    return F.col("`" + name.replace("`", "``") + "`")
-
-
-def attribute_at(path: str) -> Column:
-    """Return the field at a path like ``a.b`` into structs."""
-    first, *inner = path.split(".")
-    return reduce(lambda column, name: column.getField(name), inner, attribute(first))
-
-
-def paths_within(names: Iterable[str], contract: Iterable[str]) -> tuple[str, ...]:
-    """Return the contract's columns that are paths (``a.b``) into one of the delivered columns."""
-    known = set(names)
-    return tuple(name for name in contract if name not in known and name.partition(".")[0] in known and "." in name)
-
-
-def only_parents(paths: Iterable[str], contract: Iterable[str]) -> set[str]:
-    """Return the columns of which only paths are wanted."""
-    return {path.partition(".")[0] for path in paths}.difference(contract)
-
-
-def nulls_read(value: Column, options: ReadingOptions, *, empty: bool = True) -> Column:
-    """Return a text value with the texts that stand for NULL replaced; ``empty`` False leaves empty texts."""
-    if empty and options.empty_is_null:
-        value = F.nullif(value, F.lit(""))
-    return value if options.null_string is None else F.when(value != options.null_string, value)

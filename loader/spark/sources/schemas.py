@@ -14,10 +14,11 @@ from pyspark.sql import types as T
 from loader.domain.manifest.sources import SourceSpec
 from loader.domain.refusals import Refusal
 from loader.domain.sources.schema_changes import MISSING_COLUMN, VALUE_DOES_NOT_FIT, is_retyped
-from loader.spark.expressions import typed
+from loader.spark.conversions import typed
+from loader.spark.java_errors import JAVA_ERRORS
 from loader.spark.pyspark_types import row_of
-from loader.spark.sources.files import JAVA_ERRORS
-from loader.spark.sources.opened import Opened, type_name
+from loader.spark.sources.delivered_columns import type_name
+from loader.spark.sources.opened import Opened
 from loader.spark.value_formats import standard_text
 from metadata.domain import types as data_types
 from metadata.domain.sources.value_formats import ValueFormats

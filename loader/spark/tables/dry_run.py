@@ -1,4 +1,4 @@
-"""Dry run on shallow clones, and table sizes from the logs.
+"""Dry run on shallow clones.
 
 The clones are in a separate folder of the warehouse and are published in schemas of their own, so tables and
 names of the warehouse are unchanged. The next dry run removes the clones of an interrupted one.
@@ -7,57 +7,24 @@ names of the warehouse are unchanged. The next dry run removes the clones of an 
 import logging
 import re
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from architecture.domain.steps.statements import catalog_name, place_of
 from architecture.domain.steps.step import DROP_VIEWS, PUBLISH_VIEW
-from loader.domain.historization.stage import query_of, renamed_schemas, with_other_names
+from loader.domain.catalogs.table_names import query_of, renamed_schemas, with_other_names
 from loader.domain.manifest.executions import DownstreamQuery, DryRunManifest
-from loader.spark.pyspark_types import jvm_of, row_of
+from loader.spark.pyspark_types import jvm_of
 from loader.spark.session import dataset_session
+from loader.spark.tables.sizes import size_of
 from loader.spark.tables.steps import execute, make_room
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sensitivity import MASK
 from metadata.domain.sql import quote_identifier, quote_text
-
-# Sizes of tables from their logs, without reading rows.
-
-
-def sizes(spark: SparkSession, warehouse: str, keys: Iterable[str]) -> dict[str, dict[str, int | None]]:
-    """Return version, rows, bytes and files of each existing table, by stable key.
-
-    ``rows`` is None if a file lacks statistics; deleted rows are not counted.
-    """
-    by_key = {}
-    for key in keys:
-        table = DeltaTable(spark, warehouse, key)
-        if table.exists():
-            by_key[key] = {"version": table.version(), **size_of(table)}
-    return by_key
-
-
-def size_of(table: DeltaTable) -> dict[str, int | None]:
-    """Return rows, bytes and files of the newest version."""
-    files = DataFrame(table.snapshot().allFiles().toDF(), table.spark)
-    records = F.get_json_object("stats", "$.numRecords").cast("bigint")
-    live = records - F.coalesce(F.col("deletionVector.cardinality"), F.lit(0))
-    totals = row_of(files.agg(
-        F.count("*").alias("files"),
-        F.coalesce(F.sum("size"), F.lit(0)).alias("bytes"),
-        F.count(records).alias("counted"),
-        F.coalesce(F.sum(live), F.lit(0)).alias("rows"),
-    ).first())
-    return {
-        "rows": totals.rows if totals.counted == totals.files else None,
-        "bytes": totals.bytes,
-        "files": totals.files,
-    }
-
 
 log = logging.getLogger(__name__)
 

@@ -30,9 +30,9 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
 from pyspark.sql import functions as F
 
+from loader.spark.java_errors import JAVA_ERRORS, thrown_by
 from loader.spark.pyspark_types import row_of
-from loader.spark.session import USER_METADATA, forget, thrown_by
-from loader.spark.sources.files import JAVA_ERRORS
+from loader.spark.session import USER_METADATA, forget
 from loader.spark.tables.table_files import CONFLICTS, PLACE, Changes, TableFiles
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sql import quote_identifier, quote_text

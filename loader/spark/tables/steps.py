@@ -48,9 +48,11 @@ from architecture.domain.steps.step import (
 from architecture.domain.tables import ObservedTable
 from loader.domain.queries.masking import without_values
 from loader.domain.refusals import Refusal
+from loader.spark.java_errors import accident
 from loader.spark.pyspark_types import jvm_of
-from loader.spark.session import USER_METADATA, accident, commit_metadata, dataset_session
-from loader.spark.tables.rebuilds import EXECUTION, asks, check, rebuild, rewrite_without_features, set_aside
+from loader.spark.session import USER_METADATA, commit_metadata, dataset_session
+from loader.spark.tables.rebuilds import rebuild, rewrite_without_features, set_aside
+from loader.spark.tables.step_checks import EXECUTION, asks, check
 from loader.spark.tables.tables import DeltaTable, publish
 
 # Catalog names of tables, compared by location. The catalog only publishes the names in the Delta logs. So a name is

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from loader.domain.refusals import Refusal
-from loader.spark.session import thrown_by
+from loader.spark.java_errors import thrown_by
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sql import quote_identifier
 

@@ -1,4 +1,4 @@
-"""Delta tables of the warehouse: location, content, newest run commit, checksum verification.
+"""Delta tables of the warehouse: location, content, newest run commit.
 
 A table's folder is named by its stable key, and its Delta log is authoritative. Its identity is in table properties:
 ``elevata.key``, ``elevata.name`` and, per column, ``elevata.column.<stable key>`` with Delta's physical column name,
@@ -8,147 +8,31 @@ remain.
 
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from architecture.domain.steps.features import COLUMN_MAPPING, protocol_properties
+from architecture.domain.steps.features import protocol_properties
 from architecture.domain.steps.statements import COLUMN, DROPPED, KEY, NAME
-from architecture.domain.tables import ObservedColumn, ObservedTable, TableSpec
+from architecture.domain.tables import ObservedTable, TableSpec
 from loader.domain.refusals import Refusal
 from loader.spark.pyspark_types import jvm_of
-from loader.spark.session import commit_metadata
+from loader.spark.tables.checksums import checksum_of, contradiction, list_of
+from loader.spark.tables.run_commits import ForeignChange, RunCommit, is_ours, run_commit_of
+from loader.spark.tables.table_metadata import PHYSICAL_NAME, metadata_of, observed_column, reader_features
 from metadata.domain.sql import quote_identifier, quote_text
-from metadata.domain.types import from_spark
 
-# Verification of Delta's checksum files against the log. With each commit, Delta writes a checksum file that lists the
-# table's files and transactions, so that readers need not replay the log. It is optional and may be wrong: after a
-# copy, a partial restore, or on some stores, it may be of another version or incomplete. With a wrong list, rows would
-# be read twice or missed, so it is compared with the commits since the last checkpoint before it is used.
-
-
-# File in the log: its path, and the id of its deletion vector ("" for none).
-FileId = tuple[str, str]
-
-
-@dataclass(frozen=True)
-class Checksum:
-    """Checksum of one version; ``listed`` is None if it lists no files."""
-
-    txn_id: str | None
-    files: int
-    bytes: int
-    listed: Mapping[FileId, int] | None
-    transactions: Mapping[str, int] | None
-
-
-def contradiction(checksum: Checksum, commits: Sequence[Iterable[Mapping[str, Any]]]) -> str:
-    """Return the contradiction between the log and a checksum; empty without one.
-
-    ``commits`` are the actions of the newest commits, newest first; ``commits[0]`` is the commit of the checksum's
-    version. A missing transaction id in the commit or the checksum counts as a contradiction, because they cannot be
-    matched.
-    """
-    newest = [list(commit) for commit in commits]
-    if not newest:
-        return "its commit is no longer in the log"
-    txn_id = next((action["commitInfo"].get("txnId") for action in newest[0] if "commitInfo" in action), None)
-    if txn_id is None or checksum.txn_id != txn_id:
-        return "it was written for another commit"
-    if checksum.listed is not None:
-        if len(checksum.listed) != checksum.files or sum(checksum.listed.values()) != checksum.bytes:
-            return f"it counts {checksum.files} files and lists {len(checksum.listed)}"
-        for file, is_added in _files(newest).items():
-            if (file in checksum.listed) is not is_added:
-                return f"the log {'has' if is_added else 'no longer has'} the file {file[0]}"
-    if checksum.transactions is not None:
-        for app, version in _transactions(newest).items():
-            if checksum.transactions.get(app) != version:
-                return f"the log has transaction {version} of {app}"
-    return ""
-
-
-def _files(commits: Iterable[list[Mapping[str, Any]]]) -> dict[FileId, bool]:
-    """Return the files in these commits, with True if the newest action on a file adds it."""
-    files: dict[FileId, bool] = {}
-    for commit in commits:
-        own = {}
-        for action in commit:
-            # One commit may remove a file and add it again with another deletion vector: two ids, and both are kept.
-            for kind, is_added in (("remove", False), ("add", True)):
-                if kind in action:
-                    own[file_id(action[kind])] = is_added
-        files = own | files
-    return files
-
-
-def _transactions(commits: Iterable[list[Mapping[str, Any]]]) -> dict[str, int]:
-    transactions: dict[str, int] = {}
-    for commit in commits:
-        own = {action["txn"]["appId"]: action["txn"]["version"] for action in commit if "txn" in action}
-        transactions = own | transactions
-    return transactions
-
-
-def file_id(file: Mapping[str, Any]) -> FileId:
-    """Return the identity of the file in an ``add`` or ``remove`` action."""
-    vector = file.get("deletionVector")
-    if not vector:
-        return file["path"], ""
-    offset = vector.get("offset")
-    unique = vector["storageType"] + vector["pathOrInlineDv"] + ("" if offset is None else f"@{offset}")
-    return file["path"], unique
-
-
-_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
-_PHYSICAL = "delta.columnMapping.physicalName"
-# Version of a reader protocol without a list of features that has column mapping.
-_MAPPING_PROTOCOL = 2
 # Number of commits read one by one before DESCRIBE HISTORY is asked whether an older one is that of a run.
 _COMMITS_TO_SEARCH = 50
 
 # Maximum number of commits that a checksum is compared with.
 _COMMITS_TO_COMPARE = 20
 
-LOAD = "load"
-
 log = logging.getLogger(__name__)
 # Snapshots whose checksums this process has verified: version and identity, by location.
 _verified: dict[str, tuple[int, int]] = {}
-
-
-@dataclass(frozen=True)
-class RunCommit:
-    """Commit metadata of a run in ``userMetadata``.
-
-    ``counts`` are the table's ``versions`` and ``open`` versions after the commit; ``notes`` are for the next run
-    (``loader.spark.loads.datasets``). ``what`` is load, or the kind of a maintenance run. ``foreign`` are later commits
-    of other writers that changed rows, as ``DELETE (version 7)``, newest first.
-    """
-
-    run_id: str
-    at: str
-    sequence: int
-    counts: dict[str, int]
-    version: int
-    notes: dict[str, str] = field(default_factory=dict)
-    what: str = LOAD
-    foreign: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class ForeignChange:
-    """Commit of another writer that changed a table's rows."""
-
-    operation: str
-    version: int
-
-    @property
-    def described(self) -> str:
-        return f"{self.operation} (version {self.version})"
 
 
 class DeltaTable:
@@ -206,7 +90,7 @@ class DeltaTable:
             if actions is None:
                 break
             commits.append(actions)
-        wrong = contradiction(_checksum(checksum.get()), commits)
+        wrong = contradiction(checksum_of(checksum.get()), commits)
         if not wrong:
             return snapshot
         log.warning("%s: the checksum of version %s is not used and removed: %s", self.location, version, wrong)
@@ -248,7 +132,7 @@ class DeltaTable:
         checksum = snapshot.checksumOpt()
         transactions = checksum.get().setTransactions() if checksum.isDefined() else checksum
         if transactions.isDefined():
-            listed = {txn.appId(): txn.version() for txn in _list_of(transactions.get())}
+            listed = {txn.appId(): txn.version() for txn in list_of(transactions.get())}
             return listed.get(app_id, -1)
         transaction = snapshot.transactions().get(app_id)
         return transaction.get() if transaction.isDefined() else -1
@@ -273,10 +157,10 @@ class DeltaTable:
         return ObservedTable(
             key=properties.get(KEY, self.key),
             qualified_name=properties.get(NAME, ""),
-            columns=tuple(_observed_column(field, keys) for field in metadata.fields),
+            columns=tuple(observed_column(field, keys) for field in metadata.fields),
             version=snapshot.version(),
             partition_by=metadata.partition_by,
-            properties=protocol_properties(_features(snapshot))
+            properties=protocol_properties(reader_features(snapshot))
             | {name: value for name, value in properties.items() if not name.startswith("elevata.")},
             dropped=properties.get(DROPPED) == "true",
         )
@@ -288,7 +172,7 @@ class DeltaTable:
     def physical_names(self) -> dict[str, str]:
         """Return Delta's physical name of every column, by its present name."""
         fields = metadata_of(self.snapshot()).fields
-        return {field["name"]: field["metadata"].get(_PHYSICAL, field["name"]) for field in fields}
+        return {field["name"]: field["metadata"].get(PHYSICAL_NAME, field["name"]) for field in fields}
 
     def stored_keys(self) -> list[str]:
         """Return the stable keys of columns in the table's properties, also those of dropped columns."""
@@ -323,12 +207,12 @@ class DeltaTable:
         foreign: list[ForeignChange] = []
         while version >= 0 and (searched != _COMMITS_TO_SEARCH or self._has_run_commit(version)):
             info, searched = self._commit_info(version), searched + 1
-            run_commit = _run_commit(info.get("userMetadata"), version)
+            run_commit = run_commit_of(info.get("userMetadata"), version)
             if run_commit is not None:
                 return run_commit, foreign
             before = self._restored_version(info) if info.get("operation") == "RESTORE" else version - 1
             changes = self._undoes_commits(version, before) if before < version - 1 else self._changes_rows(version)
-            if changes and not _is_ours(info.get("userMetadata")):
+            if changes and not is_ours(info.get("userMetadata")):
                 foreign.append(ForeignChange(info.get("operation", "a commit"), version))
             version = before
         return None, foreign
@@ -350,7 +234,7 @@ class DeltaTable:
     def run_commits(self) -> list[RunCommit]:
         """Return all run commits that the log still has, newest first."""
         history = self.spark.sql(f"DESCRIBE HISTORY {self.sql_name}").select("version", "userMetadata").collect()
-        commits = [_run_commit(row.userMetadata, row.version) for row in history]
+        commits = [run_commit_of(row.userMetadata, row.version) for row in history]
         return sorted(
             (commit for commit in commits if commit is not None), key=lambda commit: commit.version, reverse=True
         )
@@ -363,7 +247,7 @@ class DeltaTable:
     def _undoes_commits(self, version: int, before: int) -> bool:
         """Return True if a RESTORE in ``version`` to ``before`` undid a commit of a run or an execution."""
         undone = range(version - 1, before, -1)
-        return any(_is_ours(self._commit_info(number).get("userMetadata")) for number in undone)
+        return any(is_ours(self._commit_info(number).get("userMetadata")) for number in undone)
 
     def _changes_rows(self, version: int) -> bool:
         parts = (action.get("add") or action.get("remove") for action in self.commit(version) or ())
@@ -388,107 +272,6 @@ class DeltaTable:
         finally:
             stream.close()
         return [line for line in text.split("\n") if line]
-
-
-def run_metadata(
-    *,
-    run_id: str,
-    at: str,
-    sequence: int,
-    counts: dict[str, int],
-    notes: dict[str, str] | None = None,
-    what: str = LOAD,
-) -> str:
-    """Return the commit metadata of a run, as text for ``userMetadata``."""
-    metadata = {"what": what, "run_id": run_id, "at": at, "sequence": sequence, "counts": counts, "notes": notes or {}}
-    return commit_metadata(metadata)
-
-
-def _is_ours(user_metadata: str | None) -> bool:
-    """Return True if a commit has the commit metadata of a run or an execution."""
-    return (user_metadata or "").startswith('{"') and '"what"' in (user_metadata or "")
-
-
-def _run_commit(user_metadata: str | None, version: int) -> RunCommit | None:
-    if not user_metadata or not user_metadata.startswith("{"):
-        return None
-    metadata = json.loads(user_metadata)
-    if "run_id" not in metadata:
-        return None
-    return RunCommit(
-        metadata["run_id"],
-        metadata["at"],
-        metadata["sequence"],
-        metadata["counts"],
-        version,
-        metadata.get("notes", {}),
-        metadata["what"],
-    )
-
-
-def _observed_column(field: dict, keys: dict[str, str]) -> ObservedColumn:
-    described = field["metadata"].get(_VARCHAR) or field["type"]
-    return ObservedColumn(
-        name=field["name"],
-        type=str(from_spark(described if isinstance(described, str) else described["type"])),
-        nullable=field["nullable"],
-        key=keys.get(field["metadata"].get(_PHYSICAL, field["name"])),
-    )
-
-
-@dataclass(frozen=True)
-class Metadata:
-    """Metadata of a table in its log: properties, fields of the schema as JSON, names of partition columns."""
-
-    properties: dict[str, str]
-    fields: list[dict[str, Any]]
-    partition_by: tuple[str, ...]
-
-
-def metadata_of(snapshot: Any) -> Metadata:
-    """Return a snapshot's metadata, read by one call into the JVM."""
-    metadata = json.loads(snapshot.metadata().json())["metaData"]
-    fields = json.loads(metadata["schemaString"])["fields"]
-    return Metadata(metadata["configuration"], fields, tuple(metadata["partitionColumns"]))
-
-
-def _features(snapshot: Any) -> list[str]:
-    """Return the features of a table's protocol that a reader must support."""
-    protocol = json.loads(snapshot.protocol().json())["protocol"]
-    by_version = [COLUMN_MAPPING] if protocol["minReaderVersion"] == _MAPPING_PROTOCOL else []
-    return protocol.get("readerFeatures", by_version)
-
-
-def properties_of(scala_map) -> dict[str, str]:
-    """Return a Scala map of texts as a dict."""
-    pairs = scala_map.iterator()
-    properties = {}
-    while pairs.hasNext():
-        pair = pairs.next()
-        properties[pair._1()] = pair._2()
-    return properties
-
-
-def _checksum(checksum: Any) -> Checksum:
-    files, transactions = checksum.allFiles(), checksum.setTransactions()
-    return Checksum(
-        txn_id=checksum.txnId().get() if checksum.txnId().isDefined() else None,
-        files=checksum.numFiles(),
-        bytes=checksum.tableSizeBytes(),
-        listed={_file_id(file): file.size() for file in _list_of(files.get())} if files.isDefined() else None,
-        transactions={txn.appId(): txn.version() for txn in _list_of(transactions.get())}
-        if transactions.isDefined()
-        else None,
-    )
-
-
-def _file_id(file: Any) -> FileId:
-    vector = file.deletionVector()
-    return file.path(), vector.uniqueId() if vector else ""
-
-
-def _list_of(scala_seq) -> list[Any]:
-    return [scala_seq.apply(i) for i in range(scala_seq.length())]
 
 
 def publish(spark: SparkSession, table: TableSpec, location: str) -> None:

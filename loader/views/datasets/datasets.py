@@ -17,22 +17,26 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from architecture.domain.tables import TableSpec
-from architecture.selectors.report_details import may_build
-from elevata.accounts.permissions import may, may_somewhere, permitted
+from architecture.permissions import may_build
+from elevata.accounts.permissions import may, may_somewhere
 from elevata.accounts.roles import Permission, needed_role
+from elevata.accounts.view_permissions import permitted
 from elevata.core.spreadsheets import csv_text
 from elevata.lists.columns import Column, yes_no
-from elevata.web.views import DetailPage, ListPage
+from elevata.web.list_pages import ListPage
+from elevata.web.views import DetailPage
+from loader.column_lineage import lineage_events
+from loader.domain.queries.answers import COMPARE, DESCENDANTS, EXPORT, ORIGIN
 from loader.domain.queries.differences import difference_rows
-from loader.domain.queries.query_results import COMPARE, DESCENDANTS, EXPORT, ORIGIN, flat_rows, header_of
+from loader.domain.queries.exports import flat_rows
+from loader.domain.queries.query_results import header_of
 from loader.domain.queries.row_selection import LONGEST_TEXT
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import LOAD
 from loader.filtersets import DatasetListFilter
 from loader.forms.reads import ChangesForm, DeliveredRowForm, SelectionForm
 from loader.models import DatasetRun, ReadRequest
-from loader.openlineage import lineage_events
-from loader.selectors.charts import dataset_charts
+from loader.selectors.dataset_charts import dataset_charts
 from loader.selectors.input_rows import input_rows
 from loader.selectors.loads import ListedDataset, newest_succeeded, with_last_loads
 from loader.selectors.reads import read_requests
@@ -48,10 +52,11 @@ from metadata.domain.column_lineage import UPSTREAM, ColumnLineage
 from metadata.forms.lineage import LineageForm
 from metadata.models import TargetDataset, TargetSchema
 from metadata.permissions import here
-from metadata.selectors.column_lineage import column_lineage, requested
+from metadata.selectors.column_lineage import column_lineage
 from metadata.selectors.columns import found_by
 from metadata.selectors.datasets import schemas, target_datasets
 from metadata.selectors.dependents import downstream
+from metadata.selectors.requested_lineage import requested
 from metadata.views.base import DatasetPage
 from metadata.views.lineage import lineage_file
 

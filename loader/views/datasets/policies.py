@@ -13,8 +13,8 @@ from loader.domain.historization.policy_outcome import outcome
 from loader.domain.historization.policy_sample import make_sample
 from loader.selectors.policy_effects import policy_change
 from metadata.domain.history.history_columns import time_type
+from metadata.domain.history.history_facts import history_facts
 from metadata.domain.history.history_policy import APPEND, HistoryPolicy
-from metadata.domain.history.history_policy_labels import history_facts
 from metadata.domain.history.load_types import load_type
 from metadata.forms.history_policy import PolicyForm
 from metadata.models import TargetColumn, TargetDataset, TargetSchema

@@ -8,9 +8,9 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
 from architecture.domain.comparison import compare
-from architecture.views.reports import ReportPart
-from elevata.accounts.permissions import permitted
+from architecture.views.report_parts import ReportPart
 from elevata.accounts.roles import Permission
+from elevata.accounts.view_permissions import permitted
 from elevata.core.errors import MetadataError
 from elevata.web.requests import htmx_of
 from loader.domain.queries.differences import part_shown

@@ -12,26 +12,20 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from elevata.accounts.permissions import permitted
 from elevata.accounts.roles import Permission
+from elevata.accounts.view_permissions import permitted
 from elevata.core.spreadsheets import csv_text
 from elevata.lists.columns import Column, yes_no
+from elevata.web.list_pages import ListPage
 from elevata.web.requests import htmx_of, user_of
-from elevata.web.views import ButtonPage, ListPage
+from elevata.web.views import ButtonPage
 from loader.domain.queries.query_results import value_text
 from loader.domain.refusals import Refusal
 from loader.filtersets import SavedQueryFilter
 from loader.forms.queries import LIMITS, QueryForm, SaveForm
 from loader.models import ReadRequest, SavedQuery
 from loader.selectors.reads import queries_of, saved_queries
-from loader.services.reads.queries import (
-    completions,
-    delete_query,
-    has_published,
-    must_run,
-    must_still_see,
-    save_query,
-)
+from loader.services.reads.queries import completions, delete_query, has_published, must_run, must_still_see, save_query
 from loader.services.reads.read_requests import request_query, withdraw_read
 from loader.services.reads.result_files import PARQUET, parquet_of
 from loader.views.datasets.datasets import CSV, result_file

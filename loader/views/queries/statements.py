@@ -11,7 +11,7 @@ from django.utils import timezone
 from elevata.jobs.registry import live_workers
 from loader.models import ReadRequest
 from loader.views.datasets.differences import cells
-from loader.views.datasets.history import GIVE_UP_AFTER
+from loader.views.datasets.reads import GIVE_UP_AFTER
 
 REFUSED = "loader/queries/sql_refused.html"
 

@@ -1,4 +1,4 @@
-"""Pages of load runs and leases."""
+"""Pages of load runs, and of a load of selected datasets."""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -11,30 +11,28 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from architecture.forms import ReasonForm
-from architecture.models import Environment, Lease
-from architecture.selectors.environments import dataset_names, leases_held
-from architecture.services.states import current_environment
+from architecture.selectors.dataset_states import described_states
+from architecture.services.environments import current_environment
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
-from elevata.core.database import is_silent
-from elevata.jobs import states
 from elevata.lists.columns import Column
-from elevata.web.views import ActionPage, ButtonPage, ListPage, Page, RowPage
-from loader.domain.dependencies import LOADED_LAYERS, Scope
-from loader.domain.refusals import Refusal
+from elevata.web.list_pages import ListPage
+from elevata.web.views import ActionPage, ButtonPage, Page, RowPage
+from loader.domain.dependencies import LOADED_LAYERS, Scope, come_by_files, is_loaded, is_view_model
+from loader.domain.selection import MAX_WORDS
 from loader.filtersets import LoadRunFilter
 from loader.forms.load_runs import NoteForm, StartLoadForm
 from loader.models import LoadRun
 from loader.selectors.charts import run_charts
 from loader.selectors.runs import RunTotals, load_runs, newest_runs, with_totals
-from loader.services.loads.broken_leases import shut_out_holder
 from loader.services.loads.load_runs import request_cancel, request_load_run
 from loader.services.maintenance.approvals import approve_maintenance, is_unapproved
 from loader.views.runs.run_status import RunState, live_part, request_details
+from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset
 from metadata.permissions import here
 from metadata.selectors.datasets import target_datasets
+from metadata.views.bulk_edits import SelectedDatasets, SelectedRow
 
 START = Permission.START_LOAD
 SUGGESTED = 500
@@ -227,69 +225,36 @@ class RunAgain(RunPage, ButtonPage):
         return run_address(self.request, requested)
 
 
-class LeaseList(ListPage):
-    """List of the leases in force in this environment, oldest first."""
+class DatasetsLoad(ForStarters, SelectedDatasets):
+    """Show which of the selected datasets a load writes, and the form that starts one load of these."""
 
-    template_name = "loader/runs/lease_list.html"
+    template_name = "loader/datasets/selected_load.html"
 
-    @cached_property
-    def environment(self) -> Environment:
-        return current_environment()
-
-    def listed(self) -> QuerySet[Lease]:
-        return leases_held(environment=self.environment).order_by("taken_at", "pk")
-
-    def context(self) -> dict[str, Any]:
-        return super().context() | {
-            "environment": self.environment,
-            "rows": _lease_rows(list(self.rows_page.object_list)),
-            "may_break": may(self.request.user, Permission.EXECUTE_REPORTS, on=here),
-            "silent_after": states.LOST_AFTER,
-        }
-
-
-class LeaseBreak(ActionPage):
-    """Page that asks for a reason, breaks the lease and marks its holder as lost."""
-
-    permissions = (Permission.EXECUTE_REPORTS,)
-    name, by, form_class, template_name = "lease", "pk", ReasonForm, "loader/runs/lease_break.html"
-
-    def rows(self) -> QuerySet[Lease]:
-        return Lease.objects.select_related("environment").filter(environment=current_environment())
-
-    def context(self) -> dict[str, Any]:
-        lease = self.row
-        same = {name: getattr(lease, name) for name in ("holder_kind", "holder_id", "holder_attempt")}
-        others = leases_held(environment=lease.environment).filter(**same).exclude(pk=lease.pk)
-        return super().context() | {"row": _lease_rows([lease])[0], "others": others.count()}
-
-    def act(self, form: ReasonForm) -> HttpResponse:
-        lease, user, fence = self.row, self.request.user, self.request.POST.get("fence", "")
-        number = int(fence) if fence.isdecimal() else -1
-        try:
-            shut_out_holder(lease=lease, fence=number, user=user, reason=form.cleaned_data["reason"])
-        except Refusal:
-            self.row, self.refused = self.find(), 409
-            raise
-        holder = f"{lease.holder_kind} {lease.holder_id}"
-        messages.success(self.request, f"Lease broken: {holder} lost it. Recorded in the change log.")
-        return redirect("lease_list")
+    def handle(self) -> HttpResponse:
+        states = {state.key: state for state in described_states(environment=current_environment())}
+        by_files = come_by_files(states)
+        rows, names = [], []
+        for dataset in self.selected:
+            state = states.get(str(dataset.key))
+            reason = reason_not_loaded(dataset, state, by_files)
+            rows.append(SelectedRow(str(dataset), "" if reason else "is loaded", reason))
+            if not reason and state is not None:
+                names.append(state.qualified_name)
+        selection = " ".join(names)
+        if len(selection) > MAX_WORDS:
+            return self.refuse(
+                f"The names of the datasets have {len(selection)} characters; {MAX_WORDS} are possible. "
+                "Select fewer, or load a schema or a tag."
+            )
+        return self.render(edits=rows, selection=selection, count=len(names))
 
 
-def _lease_rows(leases: Sequence[Lease]) -> list[dict[str, Any]]:
-    """Return leases with the names of their datasets; ``quiet`` is True if the holder's heartbeat is overdue."""
-    leases = list(leases)
-    if not leases:
-        return []
-    keys = [str(lease.dataset_key) for lease in leases]
-    names = dataset_names(keys, environment=leases[0].environment)
-    described = set(TargetDataset.objects.filter(key__in=keys).values_list("key", flat=True))
-    return [
-        {
-            "lease": lease,
-            "name": names[str(lease.dataset_key)],
-            "key": lease.dataset_key if lease.dataset_key in described else None,
-            "quiet": lease.heartbeat_at is not None and is_silent(lease, states.LOST_AFTER),
-        }
-        for lease in leases
-    ]
+def reason_not_loaded(dataset: TargetDataset, state: DatasetState | None, by_files: frozenset[str]) -> str:
+    """Return the reason why a load does not write a dataset; empty if it does."""
+    if dataset.history_of is not None:
+        return f"A load writes it with {dataset.history_of}."
+    if not dataset.active:
+        return "It is retired."
+    if state is None or not (is_loaded(state) or is_view_model(state)):
+        return "It is a view, or loads do not write its layer."
+    return "Its history comes as batch files." if state.key in by_files else ""

@@ -9,17 +9,17 @@ from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from architecture.domain.workflow import Refused
-from architecture.views.reports import json_file
+from architecture.domain.refusals import Refused
+from architecture.views.report_files import json_file
 from elevata.web.views import ActionPage, ButtonPage, DetailPage
 from loader.domain.refusals import Refusal
 from loader.domain.run_states import BRINGING
 from loader.forms.maintenance import MaintenanceForm, PruneForm, RevertForm, VacuumForm
 from loader.models import DatasetRun, LoadRun, MaintenanceRecord
 from loader.selectors.loads import disk_use, kept_deliveries
-from loader.services.loads.attempts import record_artifact
 from loader.services.maintenance.acceptances import request_accept
 from loader.services.maintenance.prunes import archive_place, request_prune
+from loader.services.maintenance.records import record_artifact
 from loader.services.maintenance.reverts import request_revert, reversion
 from loader.services.maintenance.vacuums import request_vacuum
 from loader.services.reads.manifests import historized

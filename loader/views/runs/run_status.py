@@ -18,7 +18,7 @@ from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.utils import timezone
 
-from architecture.domain.workflow import Refused
+from architecture.domain.refusals import Refused
 from architecture.models import Execution
 from architecture.permissions import who_answers
 from elevata.accounts.permissions import may

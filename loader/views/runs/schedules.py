@@ -16,25 +16,19 @@ from elevata.audit.selectors import of_row
 from elevata.core.errors import MetadataError, as_sentence
 from elevata.jobs.registry import live_workers
 from elevata.lists.columns import Column, yes_no
-from elevata.web.views import (
-    ButtonPage,
-    CreatePage,
-    DeletePage,
-    DetailPage,
-    EditPage,
-    FormPage,
-    ListPage,
-    RowPage,
-)
+from elevata.web.list_pages import ListPage
+from elevata.web.views import ButtonPage, CreatePage, DeletePage, DetailPage, EditPage, FormPage, RowPage
 from loader.cron import Timetable, read
 from loader.domain.dependencies import Scope
 from loader.domain.waits import Wait
 from loader.filtersets import ScheduleFilter
-from loader.forms.load_runs import NewScheduleForm, ScheduleForm, TimesForm, zone_names
+from loader.forms.schedules import NewScheduleForm, ScheduleForm, TimesForm, zone_names
 from loader.models import Schedule
-from loader.selectors.runs import newest_runs, schedules, with_totals
+from loader.selectors.runs import newest_runs, with_totals
+from loader.selectors.schedules import schedules
+from loader.services.schedule_runs import run_now
 from loader.services.schedule_waits import sources_of_waits
-from loader.services.schedules import create_schedule, delete_schedule, run_now, timetable_of, update_schedule
+from loader.services.schedules import create_schedule, delete_schedule, timetable_of, update_schedule
 from loader.views.runs.load_runs import START, ForStarters, loadable_names, run_address
 from metadata.models import SourceDataset
 from metadata.permissions import here

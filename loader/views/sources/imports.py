@@ -15,21 +15,13 @@ from elevata.core.errors import MetadataError, StaleVersion, as_sentence
 from elevata.web.requests import htmx_of
 from elevata.web.views import REFUSED, RowPage
 from loader.domain.refusals import Refusal
-from loader.domain.sources.sampling import SAME, Line, compare_contract, contradiction
-from loader.forms.imports import (
-    Row,
-    all_valid,
-    contract_changes,
-    lines_as_text,
-    lines_from_text,
-    retyped,
-    rows_of,
-    with_current_contract,
-)
+from loader.domain.sources.contract_comparison import SAME, Line, compare_contract, lines_as_text, lines_from_text
+from loader.domain.sources.sampling import contradiction
+from loader.forms.imports import Row, all_valid, contract_changes, retyped, rows_of, with_current_contract
 from loader.forms.source_drafts import SourceDraft
 from loader.selectors.source_state import known_columns
 from loader.services.reads.source_samples import Place, readable_sample
-from loader.sources.files import Sample
+from loader.sources.results import Sample
 from loader.views.sources.source_steps import step_address, steps_of
 from loader.views.sources.systems import SystemPage
 from metadata.domain import naming
@@ -39,13 +31,10 @@ from metadata.forms.imports import ColumnChoiceForm, EndpointForm, ReadingForm
 from metadata.forms.sources import NewSourceForm
 from metadata.models import SourceDataset, System
 from metadata.services.datasets.generation_preview import preview_import
-from metadata.services.sources import ContractChanges, change_contract
+from metadata.services.source_contracts import ContractChanges, change_contract
 from metadata.views.base import SourceEditing
 
 STALE = 409
-
-
-# --- a new source dataset ----------------------------------------------------------------------
 
 
 class SourceImport(SourceEditing, SystemPage):
@@ -217,9 +206,6 @@ def _lines_part(rows: list[Row], facts: dict[str, Any]) -> dict[str, Any]:
         "known_types": ColumnChoiceForm.known_types,
         "help": ColumnChoiceForm(prefix="help"),
     }
-
-
-# --- an existing contract ----------------------------------------------------------------------
 
 
 class SourceColumns(SourceEditing, RowPage):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from django import forms
 from django.contrib import messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -10,8 +11,10 @@ from django.shortcuts import redirect
 from django.urls import reverse
 
 from elevata.accounts.permissions import may
-from elevata.accounts.roles import Permission, Place
+from elevata.accounts.places import Place
+from elevata.accounts.roles import Permission
 from elevata.core.errors import ProductError, as_sentence
+from elevata.web.forms import ProductForm
 from elevata.web.views import REFUSED, ActionPage, ButtonPage, RowPage
 from loader.domain.refusals import Refusal
 from loader.domain.sources.proposal_states import ACCEPTED, OPEN
@@ -27,7 +30,6 @@ from loader.domain.sources.schema_changes import (
     join_rename,
     split_rename,
 )
-from loader.forms.source_proposals import DismissForm
 from loader.models import SourceProposal
 from loader.services.sources.checks import check_source
 from loader.services.sources.previews import preview_proposal
@@ -135,6 +137,17 @@ class ProposalPage(RowPage):
             return {"preview": preview_proposal(proposal=proposal, take=choice.take, split=choice.split)}
         except ProductError as error:
             return {"refused": as_sentence(error.one_line())}
+
+
+class DismissForm(ProductForm):
+    """Reason for dismissing a proposal."""
+
+    reason = forms.CharField(
+        max_length=1000,
+        required=False,
+        strip=True,
+        help_text="Shown with the proposal and in the change log.",
+    )
 
 
 class ProposalDismiss(SourceEditing, ActionPage):

@@ -30,7 +30,7 @@ from metadata.models import SourceDataset
 from metadata.permissions import here
 from metadata.selectors.change_log import shown_entries
 from metadata.selectors.datasets import source_dataset_detail
-from metadata.services.sources import ContractChanges, ImportedColumn, change_contract
+from metadata.services.source_contracts import ContractChanges, ImportedColumn, change_contract
 from metadata.views.base import SourceEditing
 
 CHANGES, PROPOSALS = 15, 6

@@ -10,7 +10,8 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from elevata.core.errors import MetadataError
-from metadata.domain.types import BIGINT, BOOLEAN, DATE, INTEGER, STRING, TIMESTAMP, VARIABLE, DataType
+from metadata.domain.text_formats import VARIABLE
+from metadata.domain.types import BIGINT, BOOLEAN, DATE, INTEGER, STRING, TIMESTAMP, DataType
 
 SNAPSHOT, DELTA, EFFECTIVE, CDC, BATCH_FILES = "snapshot", "delta", "effective", "cdc", "batch_files"
 APPEND = "append"

@@ -13,8 +13,8 @@ from urllib.parse import parse_qsl, unquote
 from elevata.core.errors import MetadataError
 from metadata.domain import types
 from metadata.domain.history.history_policy import CDC
+from metadata.domain.sources.database_locations import refuse_password
 from metadata.domain.sources.formats import OP, SEQUENCE
-from metadata.domain.sources.locations import refuse_password
 from metadata.domain.sources.option_kinds import DEBEZIUM
 
 PORT = 9092

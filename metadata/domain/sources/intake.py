@@ -197,7 +197,6 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
 
 
 # Fields for forms and the documentation: name, type, default, example, meaning.
-
 FIELDS = (
     (
         "watermark",

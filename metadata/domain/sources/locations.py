@@ -1,4 +1,4 @@
-"""Source locations and database URLs: parsing, normalization, checks.
+"""Source locations: parsing, normalization, checks.
 
 A location is the path or URI (one of ``SCHEMES``) of the files of a system or source dataset. The web process checks
 it when it is saved and when a page reads it; the worker checks it again, with the same functions, when it loads.
@@ -9,11 +9,11 @@ read is the one that was checked.
 import os
 import re
 import unicodedata
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote
 
 from elevata.core.errors import MetadataError
 
@@ -273,125 +273,3 @@ def _check_segment(segment: str) -> None:
     for other in (unquote(segment, errors="replace"), unicodedata.normalize("NFKC", segment)):
         if other in ("", ".", "..", DELTA_LOG) or any(sign in other and sign not in segment for sign in "/\\{}\0"):
             raise BadLocation(f"{segment!r} is another path when it is decoded; write it plainly")
-
-
-# Database locations in metadata: a URL without a password, and the name of the variable with the password.
-
-
-POSTGRES = ("postgresql", "postgres")
-# Kinds of databases by the scheme of their location, and the port of each kind.
-PORTS = {"postgresql": 5432, "mariadb": 3306, "mysql": 3306, "sqlserver": 1433, "oracle": 1521}
-KINDS = {"postgres": "postgresql"} | {kind: kind for kind in PORTS}
-# Variables reserved for sources. Another one must be listed by the administrator: a user could send any variable that
-# metadata may name to a host.
-SECRET_PREFIX = "ELEVATA_SOURCE_"
-_SECRET = re.compile(rf"{SECRET_PREFIX}(?!(ROOTS|HOSTS|SECRETS)$)[A-Z0-9_]{{1,80}}", re.ASCII)
-_LISTED = re.compile(r"(?!ELEVATA_|DJANGO_|DATABASE_URL$)[A-Z][A-Z0-9_]{0,94}", re.ASCII)
-# Passwords before the host, after a parameter's name, and in Oracle's form. Both groups are text to keep.
-_PASSWORDS = (
-    re.compile(r"(//[^/?#@:\s]*):[^/?#]*(@)"),
-    re.compile(r"([?&;]\s*(?:password|passwd|pwd|sslpassword)\s*=)[^&;]+()", re.IGNORECASE),
-    re.compile(r"(:thin:[^/@\s]+)/[^@\s]+(@)", re.IGNORECASE),
-)
-_SHAPE = "like postgresql://reader@db.example.org:5432/erp"
-
-
-@dataclass(frozen=True)
-class DatabasePlace:
-    """Address of a database from a system's location, and its kind (``KINDS``); ``user`` may be empty."""
-
-    host: str
-    port: int
-    name: str
-    user: str = ""
-    kind: str = "postgresql"
-
-    def __str__(self) -> str:
-        return f"{self.host}:{self.port}/{self.name}"
-
-
-def parse_database(location: str) -> DatabasePlace:
-    """Return the database at ``postgresql://user@host:port/name``, with or without the prefix ``jdbc:``.
-
-    The scheme may be any of ``KINDS``. Raises MetadataError ``password_in_location`` or ``bad_location``.
-    """
-    text = location.strip().removeprefix("jdbc:")
-    refuse_password(text)
-    try:
-        parts = urlsplit(text)
-        kind = KINDS.get(parts.scheme)
-        port = parts.port or PORTS.get(kind or "", 0)
-    except ValueError:
-        raise _bad_location(f"{location!r} is no URL of a database; it is {_SHAPE}") from None
-    if kind is None:
-        raise _bad_location(f"names none of the databases {', '.join(PORTS)}; it is {_SHAPE}")
-    parameters = dict(parse_qsl(parts.query))
-    if set(parameters) - {"user"} or parts.fragment:
-        raise _bad_location(f"may say nothing behind the name of the database but ?user=; it is {_SHAPE}")
-    name = unquote(parts.path.strip("/"))
-    if not parts.hostname or not name or "/" in name:
-        raise _bad_location(f"{location!r} names no host and database; it is {_SHAPE}")
-    user = unquote(parts.username or "") or parameters.get("user", "")
-    return DatabasePlace(parts.hostname, port, name, user, kind)
-
-
-def check_database_location(location: str) -> None:
-    """Refuse a password in any database URL, and a PostgreSQL URL that cannot be parsed.
-
-    URLs of other databases are not parsed.
-    """
-    text = location.strip().removeprefix("jdbc:")
-    if text.startswith(tuple(f"{scheme}:" for scheme in POSTGRES)):
-        parse_database(location)
-    else:
-        refuse_password(text)
-
-
-def listed_secrets(text: str) -> list[str]:
-    """Return the names in a list of variables, separated by commas, that sources may name besides reserved ones.
-
-    Raise MetadataError ``bad_secret`` for a name that is no variable, or that the product reads itself.
-    """
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    for name in names:
-        if not _LISTED.fullmatch(name):
-            message = f"{name!r} is not a variable name, or is reserved for elevata; remove it"
-            raise MetadataError("bad_secret", message)
-    return names
-
-
-def check_secret_name(name: str, listed: Collection[str] = ()) -> None:
-    """Refuse a name that is no variable for a source's password; an empty name is accepted.
-
-    Accepted are ``ELEVATA_SOURCE_…`` and the names that the administrator lists.
-    """
-    if name and name not in listed and not _SECRET.fullmatch(name):
-        raise MetadataError(
-            "bad_secret",
-            f"must be the name of an environment variable with a source's password: {SECRET_PREFIX} and capital "
-            f"letters, digits or _, like {SECRET_PREFIX}ERP, or a name that the administrator lists in "
-            f"{SECRET_PREFIX}SECRETS. The password itself is never entered here",
-            "secret",
-        )
-
-
-def without_password(location: str) -> str:
-    """Return the location without anything that could be a password, for display."""
-    for pattern in _PASSWORDS:
-        location = pattern.sub(r"\1\2", location)
-    return location
-
-
-def refuse_password(text: str) -> None:
-    """Raise MetadataError ``password_in_location`` for a location with a password."""
-    if without_password(text) != text:
-        raise MetadataError(
-            "password_in_location",
-            "holds a password, which would be stored and shown. Take it out, put it into an environment variable "
-            "and name that below",
-            "location",
-        )
-
-
-def _bad_location(message: str) -> MetadataError:
-    return MetadataError("bad_location", message, "location")

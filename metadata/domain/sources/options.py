@@ -11,7 +11,7 @@ from elevata.core.errors import MetadataError
 from elevata.core.markdown import code_list, markdown_table
 from metadata.domain.sources.formats import FILE_FORMATS, NAMES, TEXT_FORMATS
 from metadata.domain.sources.option_kinds import Kind
-from metadata.domain.types import VARIABLE
+from metadata.domain.text_formats import VARIABLE
 
 
 @dataclass(frozen=True)

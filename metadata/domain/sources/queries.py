@@ -13,9 +13,9 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from elevata.core.errors import MetadataError
-from metadata.domain.sources.locations import parse_database
+from metadata.domain.sources.database_locations import parse_database
 
-# Dialects of sqlglot by kind of database (``metadata.domain.sources.locations.KINDS``).
+# Dialects of sqlglot by kind of database (``metadata.domain.sources.database_locations.KINDS``).
 _DIALECTS = {"postgresql": "postgres", "mariadb": "mysql", "mysql": "mysql", "sqlserver": "tsql", "oracle": "oracle"}
 _REFUSED = (exp.DDL, exp.DML, exp.Drop, exp.Command, exp.Into, exp.Lock, exp.Set, exp.Transaction)
 QUERY, FILTER = "query", "filter"

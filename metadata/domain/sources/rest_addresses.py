@@ -7,7 +7,8 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from elevata.core.errors import MetadataError
-from metadata.domain.sources.locations import MAX_LENGTH, BadLocation, dated, without_password
+from metadata.domain.sources.database_locations import without_password
+from metadata.domain.sources.locations import MAX_LENGTH, BadLocation, dated
 
 _SCHEMES = {"https": 443, "http": 80}
 _SHAPE = "like https://api.example.org/v1"

@@ -6,7 +6,7 @@ from typing import Any
 from elevata.accounts.cli import INVALID, ProductCommand
 from elevata.core.errors import MetadataError
 from metadata.models import TargetColumn, TargetDataset
-from metadata.services.lifecycle import delete_column, delete_dataset
+from metadata.services.deletion import delete_column, delete_dataset
 
 
 class Command(ProductCommand):

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from elevata.audit.services.change_log import writing
+from elevata.audit.services.transactions import writing
 from elevata.core.errors import MetadataError
 from metadata.models import TargetColumn, TargetDataset, TargetSchema
 from metadata.selectors.datasets import datasets_read, target_columns

@@ -13,16 +13,10 @@ from uuid import UUID
 from django.db.models import prefetch_related_objects
 from django.utils import timezone
 
-from elevata.audit.services.change_log import writing
+from elevata.audit.services.transactions import writing
 from elevata.core.errors import MetadataError
-from metadata.domain import naming
-from metadata.domain.generation import (
-    GeneratedColumn,
-    GeneratedDataset,
-    SourceColumnSpec,
-    SourceDatasetSpec,
-    generate,
-)
+from metadata.domain import naming, stable_keys
+from metadata.domain.generation import GeneratedColumn, GeneratedDataset, SourceColumnSpec, SourceDatasetSpec, generate
 from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.models import (
     ColumnInput,
@@ -35,8 +29,9 @@ from metadata.models import (
 )
 from metadata.services.models import following
 from metadata.services.references import check_references
-from metadata.services.rows.checks import check_history, check_source_policy
+from metadata.services.rows.checks import check_history
 from metadata.services.rows.row_changes import store, store_all
+from metadata.services.rows.source_checks import check_source_policy
 
 BY_GENERATION = TargetDataset.RetiredBy.GENERATION
 
@@ -207,7 +202,7 @@ def create_layer_schema(layer: str) -> TargetSchema:
 def ensure_history(base: TargetDataset, summary: Summary | None = None) -> TargetDataset:
     """Return the history dataset of a historized dataset, created or reactivated if needed."""
     summary = Summary() if summary is None else summary
-    spec = GeneratedDataset(naming.history_dataset_key(base.key), "", naming.history_name(base.name), (), base.key)
+    spec = GeneratedDataset(stable_keys.history_dataset_key(base.key), "", naming.history_name(base.name), (), base.key)
     history = _history(spec, base, getattr(base, "history", None), summary)
     assert history is not None  # the base is historized
     return history
@@ -220,12 +215,12 @@ def _existing(source: SourceDataset, rows: Iterable[TargetDataset]) -> dict[UUID
     """
     known: dict[UUID, TargetDataset] = {}
     for row in sorted(rows, key=lambda row: row.pk):
-        key = naming.generated_dataset_key(row.schema.layer, source.key)
+        key = stable_keys.generated_dataset_key(row.schema.layer, source.key)
         if row.history_of_id is None and (key not in known or row.key == key):
             known[key] = row
     for key, row in list(known.items()):
         if hasattr(row, "history"):
-            known[naming.history_dataset_key(key)] = row.history
+            known[stable_keys.history_dataset_key(key)] = row.history
     return known
 
 
@@ -427,7 +422,7 @@ def _column_input(dataset_input: DatasetInput, column: TargetColumn, reads: Sour
 def _generated_keys(dataset: TargetDataset) -> set[UUID]:
     """Return the keys that generation derives for the dataset's columns; columns with other keys belong to users."""
     layer = dataset.schema.layer
-    return {naming.generated_column_key(layer, column.key) for column in _source_of(dataset).columns.all()}
+    return {stable_keys.generated_column_key(layer, column.key) for column in _source_of(dataset).columns.all()}
 
 
 def _reads_retired(row: TargetColumn) -> bool:

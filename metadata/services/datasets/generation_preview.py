@@ -11,10 +11,10 @@ from uuid import UUID
 
 from django.db import transaction
 
-from elevata.audit.services.change_log import writing
+from elevata.audit.services.transactions import writing
 from elevata.core.canonical_json import sha256_hex
 from elevata.core.errors import MetadataError, as_sentence
-from metadata.domain import naming
+from metadata.domain import stable_keys
 from metadata.domain.generation import RAW, GeneratedColumn, GeneratedDataset, generate, raw_type
 from metadata.domain.types import DataType
 from metadata.models import SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
@@ -22,7 +22,7 @@ from metadata.services.datasets.generation import Summary, describe, generate_ta
 from metadata.services.datasets.targets import change_column, check_keys
 from metadata.services.rows.checks import check_dataset_columns
 from metadata.services.rows.row_changes import put_aside
-from metadata.services.sources import import_source_dataset
+from metadata.services.source_contracts import import_source_dataset
 
 # Label of the field of a difference in types.
 TYPE = "type"
@@ -190,7 +190,7 @@ def generate_following(*, source_dataset: SourceDataset, retyped: Mapping[UUID, 
         followed: dict[UUID, set[str]] = {}
         for dataset, pairs in _pairs(source, _stored(source)):
             layer = dataset.schema.layer
-            former = {naming.generated_column_key(layer, key): type_ for key, type_ in retyped.items()}
+            former = {stable_keys.generated_column_key(layer, key): type_ for key, type_ in retyped.items()}
             following = [
                 (column, spec)
                 for column, spec in pairs

@@ -10,32 +10,22 @@ from uuid import UUID
 from django.db.models import QuerySet
 
 from elevata.accounts.services.users import move_schema_grants
-from elevata.audit.services.change_log import assign, claim, writing
+from elevata.audit.services.transactions import assign, claim, writing
 from elevata.core.errors import MetadataError
-from metadata.domain import naming
+from metadata.domain import stable_keys
 from metadata.domain.naming import ENGINE_PREFIX, safe_column_name
 from metadata.domain.types import DataType
-from metadata.models import (
-    SourceColumn,
-    SourceDataset,
-    TargetColumn,
-    TargetDataset,
-    TargetSchema,
-)
+from metadata.models import SourceColumn, SourceDataset, TargetColumn, TargetDataset, TargetSchema
 from metadata.services.datasets.generation import ensure_history
 from metadata.services.datasets.inputs import columns_named_in, link_column, link_dataset
 from metadata.services.model_checks import refuse_derived
 from metadata.services.models import derive, following
 from metadata.services.quality import check_dataset_checks, follow_schema
 from metadata.services.references import check_references
-from metadata.services.rows.checks import (
-    check_dataset_columns,
-    check_schema,
-    check_target_column,
-    check_target_dataset,
-)
+from metadata.services.rows.checks import check_dataset_columns, check_schema, check_target_column, check_target_dataset
 from metadata.services.rows.quoted_names import refuse_quoted_name
-from metadata.services.rows.row_changes import free_key, set_retired, store
+from metadata.services.rows.row_changes import store
+from metadata.services.rows.row_names import free_key, set_retired
 from metadata.services.sources import DESCRIBED, next_ordinal, plain_fields
 
 SCHEMA_FIELDS = ("name", "layer", "ordinal", *DESCRIBED)
@@ -101,7 +91,9 @@ def create_target_dataset(
     ``business_key`` are the names of its key columns. ``quoted_name`` accepts names that most engines need quotes for.
     """
     with writing():
-        derived = key or free_key(TargetDataset, lambda attempt: naming.target_dataset_key(schema.name, name, attempt))
+        derived = key or free_key(
+            TargetDataset, lambda attempt: stable_keys.target_dataset_key(schema.name, name, attempt)
+        )
         row = TargetDataset(schema=schema, name=name, key=derived)
         assign(row, plain_fields(row, described), DATASET_FIELDS)
         check_target_dataset(row)
@@ -213,7 +205,7 @@ def add_column(
 ) -> TargetColumn:
     """Write a new column; the caller must check its dataset afterwards."""
     refuse_derived(dataset, "columns")
-    derived = key or free_key(TargetColumn, lambda attempt: naming.target_column_key(dataset.key, name, attempt))
+    derived = key or free_key(TargetColumn, lambda attempt: stable_keys.target_column_key(dataset.key, name, attempt))
     row = TargetColumn(dataset=dataset, name=name, key=derived)
     values = {"type": type, **described}
     values["ordinal"] = described.get("ordinal") or next_ordinal(dataset)

@@ -14,7 +14,8 @@ from django.db import transaction
 
 from elevata.audit.models import ChangeLogEntry
 from elevata.audit.selectors import FieldChange, changed_fields
-from elevata.audit.services.change_log import Change, differences, writing
+from elevata.audit.services.change_log import Change, differences
+from elevata.audit.services.transactions import writing
 from elevata.core.canonical_json import sha256_hex
 from elevata.core.errors import MetadataError
 from metadata.services.exchange.import_rows import Report

@@ -13,7 +13,7 @@ from typing import Any
 
 from elevata.core.errors import MetadataError
 from elevata.core.strict_fields import Record
-from metadata.domain import naming
+from metadata.domain import naming, stable_keys
 from metadata.domain.models import reads_of
 from metadata.domain.types import STRING, DataType
 from metadata.models import SourceDataset, TargetColumn, TargetDataset, TargetSchema
@@ -31,10 +31,10 @@ from metadata.services.exchange.faults import (
     readable,
     target_name,
 )
+from metadata.services.exchange.import_lineage import LineageImporter
 from metadata.services.exchange.import_rows import (
     CREATED,
     UPDATED,
-    LineageImporter,
     Report,
     arrange,
     given,
@@ -50,13 +50,9 @@ from metadata.services.meanings import keeping_meaning
 from metadata.services.models import derive, following, in_order, leaving
 from metadata.services.quality import check_dataset_checks
 from metadata.services.references import check_references
-from metadata.services.rows.checks import (
-    check_dataset_columns,
-    check_schema,
-    check_target_column,
-    check_target_dataset,
-)
-from metadata.services.rows.row_changes import clear_the_way, former_names, free_key, set_retired, store_batch
+from metadata.services.rows.checks import check_dataset_columns, check_schema, check_target_column, check_target_dataset
+from metadata.services.rows.row_changes import clear_the_way, store_batch
+from metadata.services.rows.row_names import former_names, free_key, set_retired
 from metadata.services.sources import DESCRIBED, plain_fields
 
 
@@ -235,7 +231,7 @@ class Importer:
             row = TargetDataset(schema=schema)
             row.key = record["key"] or free_key(
                 TargetDataset,
-                lambda attempt: naming.target_dataset_key(schema.name, record["name"], attempt),
+                lambda attempt: stable_keys.target_dataset_key(schema.name, record["name"], attempt),
             )
         refuse_other_key(row, record)
         if row.history_of_id is not None:
@@ -284,7 +280,7 @@ class Importer:
                 upsert(row, values, check_target_dataset)
             return
         if row is None:
-            row = TargetDataset(history_of=base, key=described["key"] or naming.history_dataset_key(base.key))
+            row = TargetDataset(history_of=base, key=described["key"] or stable_keys.history_dataset_key(base.key))
         with located(described, f"{base.schema}.{name}"):
             refuse_other_key(row, described)
             values |= described.picked(*DESCRIBED) | _retirement(described)
@@ -318,7 +314,7 @@ class Importer:
         row = known or TargetColumn(dataset=dataset, ordinal=ordinal)
         if known is None:
             row.key = record["key"] or free_key(
-                TargetColumn, lambda attempt: naming.target_column_key(dataset.key, name, attempt)
+                TargetColumn, lambda attempt: stable_keys.target_column_key(dataset.key, name, attempt)
             )
         values = record.picked("name", "type", "nullable", "pii", "sensitivity", "expression", *DESCRIBED)
         if dataset.select:

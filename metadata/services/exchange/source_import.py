@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from elevata.core.errors import MetadataError
 from elevata.core.strict_fields import Record
-from metadata.domain import naming
+from metadata.domain import naming, stable_keys
 from metadata.models import SourceColumn, SourceDataset, System
 from metadata.services.datasets.generation import generate_targets
 from metadata.services.exchange.faults import SOURCE, SYSTEM, Faults, located, readable
@@ -19,13 +19,14 @@ from metadata.services.exchange.import_rows import (
     refuse_other_key,
     upsert,
 )
-from metadata.services.rows.checks import (
+from metadata.services.rows.row_changes import clear_the_way, store_batch
+from metadata.services.rows.row_names import free_key
+from metadata.services.rows.source_checks import (
     check_source_column,
     check_source_dataset,
     check_source_policy,
     check_system,
 )
-from metadata.services.rows.row_changes import clear_the_way, free_key, store_batch
 from metadata.services.sources import DESCRIBED, plain_fields
 
 
@@ -77,7 +78,7 @@ class SourceImporter:
             if row is None:
                 row = SourceDataset(system=system)
                 row.key = record["key"] or free_key(
-                    SourceDataset, lambda attempt: naming.source_dataset_key(system.short_name, name, attempt)
+                    SourceDataset, lambda attempt: stable_keys.source_dataset_key(system.short_name, name, attempt)
                 )
             refuse_other_key(row, record)
             _refuse_missing(record, row, "location")
@@ -118,7 +119,7 @@ class SourceImporter:
         row = known or SourceColumn(dataset=dataset, ordinal=ordinal)
         if known is None:
             row.key = record["key"] or free_key(
-                SourceColumn, lambda attempt: naming.source_column_key(dataset.key, name, attempt)
+                SourceColumn, lambda attempt: stable_keys.source_column_key(dataset.key, name, attempt)
             )
         _refuse_missing(record, row, "type")
         same = ("type", "target_name", "nullable", "integrate", "pii", "sensitivity", "active")

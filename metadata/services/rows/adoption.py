@@ -7,12 +7,14 @@ from uuid import UUID
 
 from django.db import models
 
-from elevata.accounts.permissions import current_actor, roles_of
+from elevata.accounts.actors import current_actor
+from elevata.accounts.permissions import roles_of
 from elevata.accounts.roles import Role
 from elevata.audit.models import ChangeLogEntry
 from elevata.audit.services.altered_rows import ADOPTED, AlteredRow, all_altered_rows
-from elevata.audit.services.change_log import Change, writing
+from elevata.audit.services.change_log import Change
 from elevata.audit.services.row_seals import forget
+from elevata.audit.services.transactions import writing
 from elevata.core.errors import MetadataError
 from metadata.models import Reference, SourceDataset, TargetDataset
 

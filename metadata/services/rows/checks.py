@@ -3,26 +3,16 @@
 Services and the YAML import share them. The models' constraints check the same in the database.
 """
 
-import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from django.conf import settings
 from django.db.models import Model, Q
 
-from elevata.audit.services.change_log import are_constraints_left_to_database, check_fields
+from elevata.audit.services.transactions import are_constraints_left_to_database, check_fields
 from elevata.core.errors import MetadataError
 from metadata.domain import naming
-from metadata.domain.history.history_policy import CDC, NONE, HistoryPolicy
+from metadata.domain.history.history_policy import NONE, HistoryPolicy
 from metadata.domain.history.load_types import UPSERT, load_type
-from metadata.domain.sources.clusters import check_topic, parse_cluster
-from metadata.domain.sources.formats import FORMATS_OF_KIND, OP, SEQUENCE, reads_changes
 from metadata.domain.sources.intake import INPUTS, Intake
-from metadata.domain.sources.locations import check_database_location, check_location, check_secret_name
-from metadata.domain.sources.option_kinds import names_of
-from metadata.domain.sources.queries import check_queries
-from metadata.domain.sources.reading_options import check_options
-from metadata.domain.sources.rest_addresses import check_endpoint, parse_api
-from metadata.domain.sources.system_options import check_system_options
 from metadata.domain.sql import check_expression
 from metadata.models import (
     DatasetInput,
@@ -35,159 +25,22 @@ from metadata.models import (
     TargetSchema,
 )
 from metadata.services.model_checks import check_increment, check_model
-from metadata.services.rows.row_changes import check_word_list
+from metadata.services.rows.row_names import check_word_list
 
 MAX_DATASET_SHORT_NAME = 90
-LOCATION_PLACEHOLDERS = ("data_dir",)
-_PLACEHOLDER = re.compile(r"\{\{\s*(.*?)\s*\}\}")
 
 
-def check_system(row: System) -> None:
-    with_place(row, lambda: naming.check_short_name(row.short_name))
-    _check_other(row, System, "short_name")
-    _refuse_address(row.short_name, "short_name", str(row))
-    with_place(row, lambda: _SYSTEM_LOCATIONS.get(row.kind, check_database_location)(row.location))
-    with_place(row, lambda: check_secret_name(row.secret, settings.SOURCE_SECRETS))
-    with_place(row, lambda: check_system_options(row.kind, row.options, secret=row.secret))
-    check_word_list(row.tags, "tags", str(row))
-    check_fields(row, str(row))
-    _check_kind(row)
-
-
-def _check_kind(row: System) -> None:
-    """Refuse a kind that does not have the formats of the system's datasets."""
-    if row.pk is None:
-        return
-    other = row.datasets.exclude(format__in=FORMATS_OF_KIND[row.kind]).first()
-    if other is not None:
-        message = f"{other} has the format {other.format}, which a system of kind {row.kind} does not have"
-        raise MetadataError("in_use", f"{message}; register another system", "kind", str(row))
-
-
-def _refuse_address(name: str, field: str, where: str) -> None:
+def refuse_address(name: str, field: str, where: str) -> None:
     """Refuse a name that is a path of the API, which would hide the object with that name."""
     if name == "bulk":
         raise MetadataError("invalid", "is reserved: the API has an address of that name", field, where)
 
 
-def check_source_dataset(row: SourceDataset) -> None:
-    where = str(row)
-    _check_free_text(row.name, where)
-    if not row.location.strip():
-        raise MetadataError("invalid", "says where the data is; it cannot be empty", "location", where)
-    _check_format(row, row.system.kind)
-    if check := _DATASET_LOCATIONS.get(row.system.kind):
-        with_place(row, lambda: check(row.location))
-    with_place(row, lambda: naming.check_short_name(row.short_name, limit=MAX_DATASET_SHORT_NAME))
-    with_place(row, lambda: check_options(row.format, row.options))
-    if row.format == SourceDataset.Format.TABLE and row.system.location:
-        with_place(row, lambda: check_queries(row.system.location, row.options))
-    with_place(row, lambda: HistoryPolicy.from_dict(row.history_policy))
-    with_place(row, lambda: _check_intake(row))
-    check_word_list(row.tags, "tags", where)
-    _check_other_source(row)
-    check_fields(row, where)
-
-
-def _check_format(row: SourceDataset, kind: str) -> None:
-    """Refuse a format that systems of this kind do not have."""
-    known = FORMATS_OF_KIND.get(kind, ())
-    if row.format not in known:
-        message = f"{row.format!r} is no format of a system of kind {kind}; possible are {', '.join(known)}"
-        raise MetadataError("bad_format", message, "format", str(row))
-
-
-def _check_intake(row: SourceDataset) -> None:
-    intake, policy = Intake.from_dict(row.intake), HistoryPolicy.from_dict(row.history_policy)
-    intake.check_reader(policy)
-    intake.check_detection(policy, row.format)
-    check = _DATASET_LOCATIONS.get(row.system.kind)
-    if intake.key_list and check is not None:
-        try:
-            check(intake.key_list)
-        except MetadataError as problem:
-            raise MetadataError(problem.code, problem.message, "intake.key_list") from None
-
-
-def _check_other_source(row: SourceDataset) -> None:
-    """Refuse a name or short name that another dataset of the system has."""
-    if are_constraints_left_to_database():
-        return
-    same = Q(name=row.name) | Q(short_name__iexact=row.short_name)
-    other = SourceDataset.objects.filter(same, system=row.system).exclude(pk=row.pk).first()
-    if other is not None:
-        field = "name" if other.name == row.name else "short_name"
-        label = field.replace("_", " ")
-        raise MetadataError("name_taken", f"The system has another dataset of this {label}.", field, str(row))
-
-
-def check_source_column(row: SourceColumn) -> None:
-    where = str(row)
-    with_place(row, lambda: naming.check_column_name(row.name))
-    if row.target_name:
-        prefix = naming.ENGINE_PREFIX
-        with_place(row, lambda: naming.check_column_name(row.target_name, reserved_prefix=prefix, field="target_name"))
-    with_place(row, lambda: row.type)
-    _check_other_column(row, SourceColumn.objects.filter(dataset=row.dataset))
-    if row.key_ordinal is not None and not row.integrate:
-        raise MetadataError("invalid", "a business key column is always integrated", "integrate", where)
-    _check_key_place(row)
-    check_word_list(row.tags, "tags", where)
-    check_fields(row, where)
-
-
-def check_source_policy(dataset: SourceDataset) -> None:
-    """Check intake and policy of a source dataset against its columns and those that its targets will have.
-
-    A dataset without columns is not checked, because columns are added after it.
-    """
-    contract = {c.name: c.type for c in dataset.columns.all() if c.active}
-    if contract:
-        intake = Intake.from_dict(dataset.intake)
-        with_place(dataset, lambda: intake.check_against(dataset.format, contract, dataset.options))
-    columns = [c for c in dataset.columns.all() if c.active and c.integrate]
-    if not columns:
-        return
-    policy = HistoryPolicy.from_dict(dataset.history_policy)
-    if policy.rank is not None:
-        message = "ranks several sources, so it belongs to the policy of the dataset that unites them"
-        raise MetadataError("bad_history_policy", message, "history_policy.rank", str(dataset))
-    _check_deduplication(dataset, policy)
-    if reads_changes(dataset.format, dataset.options) and policy.input != CDC:
-        message = f"needs history input {CDC}, with op {OP} and time {SEQUENCE}"
-        raise MetadataError("bad_option", message, "options.changes", str(dataset))
-    if not dataset.history_policy:
-        return
-    with_place(dataset, lambda: policy.check_historize(dataset.historize))
-    key = [column.name for column in columns if column.key_ordinal]
-    if not key and (needs_key := _needs_key(policy, historize=dataset.historize)):
-        raise MetadataError("no_business_key", f"{needs_key} needs a business key", "history_policy", str(dataset))
-    with_place(dataset, lambda: policy.check_described({c.name: c.type for c in columns}, key))
-
-
-def _needs_key(policy: HistoryPolicy, *, historize: bool) -> str:
+def reason_for_key(policy: HistoryPolicy, *, historize: bool) -> str:
     """Return what of a policy needs a business key, as words; empty if a key is not needed."""
     if policy.is_honoured(historize=historize):
         return "history" if historize else "its history policy"
     return "upsert" if load_type(policy, historize=historize).name == UPSERT else ""
-
-
-def _check_deduplication(dataset: SourceDataset, policy: HistoryPolicy) -> None:
-    """Check that rows of one key can be ordered as the source's options say."""
-    if "deduplicate" not in dataset.options:
-        return
-    columns = [column for column in dataset.columns.all() if column.active]
-    names = {column.name for column in columns}
-    missing = [name for name in names_of(dataset.options.get("order_by")) if name not in names]
-    if missing:
-        raise MetadataError("bad_option", f"there is no column {missing[0]!r}", "options.order_by", str(dataset))
-    message = ""
-    if policy.keeps_events(historize=dataset.historize):
-        message = "does not go with rows that have a time of their own, of which a key may have several"
-    elif not any(column.key_ordinal for column in columns):
-        message = "needs a business key"
-    if message:
-        raise MetadataError("bad_option", message, "options.deduplicate", str(dataset))
 
 
 def refuse_if_paired(column: TargetColumn) -> None:
@@ -217,8 +70,8 @@ def refuse_if_policy_names(column: SourceColumn | TargetColumn) -> None:
 
 def check_schema(row: TargetSchema) -> None:
     with_place(row, lambda: naming.check_table_name(row.name))
-    _check_other(row, TargetSchema, "name")
-    _refuse_address(row.name, "name", str(row))
+    check_other(row, TargetSchema, "name")
+    refuse_address(row.name, "name", str(row))
     check_word_list(row.tags, "tags", str(row))
     check_fields(row, str(row))
 
@@ -256,7 +109,7 @@ def _check_contract(row: TargetDataset) -> None:
         raise MetadataError("invalid", "a contract needs an owner", "owner", str(row))
 
 
-def _check_key_place(row: SourceColumn | TargetColumn) -> None:
+def check_key_place(row: SourceColumn | TargetColumn) -> None:
     if row.key_ordinal == 0:
         raise MetadataError("invalid", "counts from 1", "key_ordinal", str(row))
 
@@ -272,12 +125,12 @@ def check_target_column(row: TargetColumn) -> None:
     prefix = naming.reserved_prefix(layer)
     with_place(row, lambda: naming.check_column_name(row.name, reserved=reserved, reserved_prefix=prefix))
     with_place(row, lambda: row.type)
-    _check_other_column(row, TargetColumn.objects.filter(dataset=dataset))
+    check_other_column(row, TargetColumn.objects.filter(dataset=dataset))
     if row.expression and not dataset.select:
         if dataset.schema.layer == TargetSchema.Layer.RAW:
             raise MetadataError("invalid", "raw holds what was delivered, without expressions", "expression", where)
         with_place(row, lambda: check_expression(row.expression))
-    _check_key_place(row)
+    check_key_place(row)
     check_word_list(row.tags, "tags", where)
     check_word_list(row.former_names, "former_names", where)
     check_fields(row, where)
@@ -306,7 +159,7 @@ def check_history(dataset: TargetDataset) -> None:
     _check_intakes(dataset, policy)
     with_place(dataset, lambda: policy.check_historize(dataset.historize))
     key = [column.name for column in active if column.role == TargetColumn.Role.BUSINESS_KEY]
-    if not key and (needs_key := _needs_key(policy, historize=dataset.historize)):
+    if not key and (needs_key := reason_for_key(policy, historize=dataset.historize)):
         raise MetadataError("no_business_key", f"{needs_key} needs a business key", "historize", str(dataset))
     if not policy.is_honoured(historize=dataset.historize):
         return
@@ -431,7 +284,7 @@ def _check_names(used: Iterable[str], known: set[str], field: str, where: str) -
         )
 
 
-def _check_other_column(row: SourceColumn | TargetColumn, others) -> None:
+def check_other_column(row: SourceColumn | TargetColumn, others) -> None:
     if are_constraints_left_to_database():
         return
     other = others.filter(name__iexact=row.name).exclude(pk=row.pk).first()
@@ -447,7 +300,7 @@ def name_taken(name: str, other: str, where: str, *, is_retired: bool = False) -
     )
 
 
-def _check_other(row: System | TargetSchema, model: type[Model], field: str) -> None:
+def check_other(row: System | TargetSchema, model: type[Model], field: str) -> None:
     """Refuse a name that is taken, ignoring case, because it becomes part of table and file names."""
     value = getattr(row, field)
     if model._default_manager.filter(**{f"{field}__iexact": value}).exclude(pk=row.pk).exists():
@@ -461,32 +314,6 @@ def _foreign_keys(dataset: TargetDataset) -> set[str]:
     }
 
 
-def _check_free_text(name: str, where: str) -> None:
+def check_free_text(name: str, where: str) -> None:
     if not name.strip() or any(ord(character) < 32 for character in name):
         raise MetadataError("bad_name", "must be text that can be seen", "name", where)
-
-
-def _check_location(location: str) -> None:
-    for match in _PLACEHOLDER.finditer(location):
-        if match[1] not in LOCATION_PLACEHOLDERS:
-            raise MetadataError("invalid", f"{match[0]} is not known; {{{{ data_dir }}}} is", "location")
-    check_location(location)
-
-
-def _check_cluster(location: str) -> None:
-    if location.strip():
-        parse_cluster(location)
-
-
-# Checks of locations by the kind of the system; a table's location is checked by its database.
-_SYSTEM_LOCATIONS: dict[str, Callable[[str], object]] = {
-    System.Kind.FILES: _check_location,
-    System.Kind.JDBC: check_database_location,
-    System.Kind.KAFKA: _check_cluster,
-    System.Kind.REST: parse_api,
-}
-_DATASET_LOCATIONS: dict[str, Callable[[str], object]] = {
-    System.Kind.FILES: _check_location,
-    System.Kind.KAFKA: check_topic,
-    System.Kind.REST: check_endpoint,
-}

@@ -9,7 +9,8 @@ from typing import Any
 
 from django.db import models
 
-from elevata.accounts.permissions import current_actor, may
+from elevata.accounts.actors import current_actor
+from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from metadata.domain.quality import unknown_parents
 from metadata.domain.sql import is_same_sql

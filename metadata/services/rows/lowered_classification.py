@@ -8,8 +8,10 @@ All datasets are compared whose classification depended on a changed row, howeve
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from elevata.accounts.permissions import current_actor, may
-from elevata.accounts.roles import Permission, Place
+from elevata.accounts.actors import current_actor
+from elevata.accounts.permissions import may
+from elevata.accounts.places import Place
+from elevata.accounts.roles import Permission
 from elevata.core.errors import MetadataError
 from metadata.domain.sensitivity import is_sensitive
 from metadata.models import (

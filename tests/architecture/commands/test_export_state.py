@@ -5,12 +5,13 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 
-from architecture.domain.states.state_files import ArchitectureState, as_row, dump_state, flat, parse_state
+from architecture.domain.states.flat_states import as_row, flat
+from architecture.domain.states.state_files import ArchitectureState, dump_state, parse_state
 from architecture.management.commands import plan
 from architecture.models import AppliedDataset
-from architecture.services.states import current_environment
+from architecture.services.environments import current_environment
 from elevata.accounts.cli import CommandExit
-from metadata.selectors.datasets import dataset_states
+from metadata.selectors.dataset_states import dataset_states
 from metadata.services.datasets.generation import generate_targets
 from tests.factories import airport_source
 

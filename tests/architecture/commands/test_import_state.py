@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
+from architecture.domain.refusals import Refused
 from architecture.domain.states.state_files import parse_state
-from architecture.domain.workflow import Refused
 from architecture.models import AppliedDataset, ChangeReport
-from architecture.selectors.environments import applied_states
+from architecture.selectors.dataset_states import applied_states
 from architecture.services import refreshes
-from architecture.services.drift import Imported, drift_of, import_state
+from architecture.services.drift import drift_of
+from architecture.services.state_import import Imported, import_state
+from elevata.accounts.actors import acting_as
 from elevata.accounts.cli import CommandExit
-from elevata.accounts.permissions import acting_as
 from elevata.accounts.services.tokens import create_token
 from elevata.audit.models import ChangeLogEntry
 from metadata.services.references import create_reference

@@ -6,20 +6,9 @@ from typing import Any
 import pytest
 
 from architecture.domain import operations as ops
-from architecture.domain.change_policy import (
-    ALLOW,
-    APPROVE,
-    BLOCK,
-    FLAGS,
-    RISKS,
-    RULES,
-    PolicyProblem,
-    PolicySet,
-    decide,
-    risk_of,
-    rule_for,
-)
+from architecture.domain.change_policy import FLAGS, RISKS, PolicyProblem, PolicySet, decide, risk_of
 from architecture.domain.operations import BASE, HISTORY, Operation
+from architecture.domain.policy_rules import ALLOW, APPROVE, BLOCK, RULES, rule_for
 from architecture.domain.workflow import Need
 
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from architecture.domain import comparison
 from architecture.domain.change_policy import PolicySet
-from architecture.domain.comparison import ColumnRow, DatasetPair, RenderedPair, compare
+from architecture.domain.comparison import compare
 from architecture.domain.data_contracts import desired_contract
+from architecture.domain.dataset_pairs import ColumnRow, DatasetPair, RenderedPair
 from architecture.domain.report import build_report
 from architecture.domain.states.current_state import CurrentState
 from architecture.domain.states.state_files import ArchitectureState

@@ -7,9 +7,11 @@ import pytest
 
 from architecture.domain.data_contracts import BREAKS_CONTRACT, contract_operation, desired_contract
 from architecture.domain.operations import ALLOWED, CHANGE_CONTRACT, NEEDS_APPROVAL, Operation, operation_of
-from architecture.domain.report import ChangeReport, as_text
+from architecture.domain.report import ChangeReport
+from architecture.domain.report_text import as_text
 from architecture.domain.states.applied_state import is_reached
-from architecture.domain.states.state_files import as_row, dump_state, of_row, parse_state
+from architecture.domain.states.flat_states import as_row, of_row
+from architecture.domain.states.state_files import dump_state, parse_state
 from metadata.domain.state import CheckState, ColumnState, ContractState, DatasetState, ExposureState
 from tests.architecture.states import carried_out, column, dataset, report, state
 

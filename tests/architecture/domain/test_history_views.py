@@ -2,7 +2,7 @@
 
 import pytest
 
-from architecture.domain.tables import history_views
+from architecture.domain.history_views import history_views
 from metadata.domain import naming
 from metadata.domain.history.history_policy import VIEWS
 from metadata.domain.sql import quote_identifier

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from architecture.domain import workflow
-from architecture.domain.workflow import (
+from architecture.domain.next_action import (
     ASKS,
     DECIDE,
     EXECUTE,
@@ -17,12 +17,11 @@ from architecture.domain.workflow import (
     RENEW,
     REPAIR,
     RESUME,
-    Decided,
     Facts,
-    Need,
     UserRights,
     asked_of,
 )
+from architecture.domain.workflow import Decided, Need
 from elevata.jobs import states
 
 ADA = UserRights(1, "ada", may_approve=False, may_execute=False)

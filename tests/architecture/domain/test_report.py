@@ -12,18 +12,9 @@ import pytest
 
 from architecture.domain.change_policy import PolicySet
 from architecture.domain.operations import Operation, operation_of
-from architecture.domain.report import (
-    ALL,
-    DATASET,
-    SCHEMA,
-    SELECTION,
-    Scope,
-    ScopeProblem,
-    as_markdown,
-    as_text,
-    build_report,
-    title_of,
-)
+from architecture.domain.report import build_report, title_of
+from architecture.domain.report_text import as_markdown, as_text
+from architecture.domain.scope import ALL, DATASET, SCHEMA, SELECTION, Scope, ScopeProblem
 from architecture.domain.states.current_state import CurrentState
 from architecture.domain.states.state_files import dump_state
 from metadata.domain.state import DatasetState

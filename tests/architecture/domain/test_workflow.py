@@ -2,8 +2,9 @@
 
 import pytest
 
-from architecture.domain import workflow
-from architecture.domain.workflow import Decided, Need, Refused
+from architecture.domain import refusals, workflow
+from architecture.domain.refusals import Refused
+from architecture.domain.workflow import Decided, Need
 from architecture.models import ChangeReport
 from elevata.accounts.roles import Role
 
@@ -39,7 +40,7 @@ def test_report_steps_and_model_have_the_same_states():
 
 
 def test_every_code_has_a_message_and_a_hint():
-    for code, (text, hint) in workflow.CODES.items():
+    for code, (text, hint) in refusals.CODES.items():
         refused = Refused(code)
         assert (refused.message, refused.hint) == (text, hint)
         assert refused.as_json() == {"code": code, "message": text, "hint": hint}

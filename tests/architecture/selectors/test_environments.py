@@ -3,8 +3,8 @@
 import pytest
 
 from architecture.models import Environment
-from architecture.selectors.environments import desired_tables
-from architecture.services.states import current_environment
+from architecture.selectors.dataset_states import desired_tables
+from architecture.services.environments import current_environment
 from metadata.domain.state import ColumnState, DatasetState
 from tests.architecture.domain.steps.test_resume import key
 

@@ -3,9 +3,9 @@
 import pytest
 
 from architecture.models import ChangeReport
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from metadata.models import TargetColumn, TargetDataset, TargetSchema
-from metadata.selectors.datasets import dataset_states
+from metadata.selectors.dataset_states import dataset_states
 from metadata.services.datasets.targets import (
     create_schema,
     create_target_column,

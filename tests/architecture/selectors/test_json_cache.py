@@ -7,9 +7,9 @@ import pytest
 from django.utils import timezone
 
 from architecture.models import Environment, Observation
-from architecture.selectors.environments import Parsed
-from architecture.services.states import current_environment
-from metadata.domain import naming
+from architecture.selectors.json_cache import Parsed
+from architecture.services.environments import current_environment
+from metadata.domain import stable_keys
 
 pytestmark = pytest.mark.django_db
 
@@ -30,7 +30,7 @@ def seen(environment: Environment, *names: str) -> list[Observation]:
     return [
         Observation.objects.create(
             environment=environment,
-            table_key=naming.target_dataset_key("rawcore", name),
+            table_key=stable_keys.target_dataset_key("rawcore", name),
             document={"name": name},
             observed_at=now,
         )

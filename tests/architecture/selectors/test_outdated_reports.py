@@ -11,13 +11,13 @@ from django.core.management import call_command
 from django.test import Client
 
 from architecture.models import ChangeReport
-from architecture.selectors import inbox
+from architecture.selectors import outdated_reports
+from architecture.services.approvals import approve
 from architecture.services.change_policy import update_policies
 from architecture.services.drift import adopt_as_baseline
-from architecture.services.executions import approve
 from architecture.services.outdated import check_reports
+from elevata.accounts.actors import acting_as
 from elevata.accounts.cli import CommandExit
-from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from metadata.models import TargetColumn
 from metadata.services.lifecycle import rename_column
@@ -75,40 +75,40 @@ MOVES = {
 @pytest.mark.full
 @pytest.mark.parametrize("what", MOVES)
 def test_signal_changes_with_edits_observations_policies_and_baselines(world: World, report: ChangeReport, what: str):
-    before = inbox.signal(report.environment_id)
+    before = outdated_reports.signal(report.environment_id)
     MOVES[what](world)
-    assert inbox.signal(report.environment_id) != before
+    assert outdated_reports.signal(report.environment_id) != before
 
 
 def test_signal_is_unchanged_by_approvals_and_new_users(world: World, report: ChangeReport):
-    before = inbox.signal(report.environment_id)
+    before = outdated_reports.signal(report.environment_id)
     person("carla", Role.APPROVER)
     approve(report=report, user=world.approver)
-    assert inbox.signal(report.environment_id) == before
+    assert outdated_reports.signal(report.environment_id) == before
 
 
 def test_report_is_checked_once_per_signal(world: World, report: ChangeReport, monkeypatch: pytest.MonkeyPatch):
-    asked, really = [], inbox.is_stale
+    asked, really = [], outdated_reports.is_stale
 
     def counted(*arguments: Any) -> str:
         asked.append(arguments)
         return really(*arguments)
 
-    monkeypatch.setattr(inbox, "is_stale", counted)
-    signal = inbox.signal(report.environment_id)
-    assert inbox.known_refusal(report.report_id, signal) is None
-    assert inbox.refusal_of(report, signal) == {}
-    assert inbox.refusal_of(report, signal) == inbox.known_refusal(report.report_id, signal) == {}
+    monkeypatch.setattr(outdated_reports, "is_stale", counted)
+    signal = outdated_reports.signal(report.environment_id)
+    assert outdated_reports.known_refusal(report.report_id, signal) is None
+    assert outdated_reports.refusal_of(report, signal) == {}
+    assert outdated_reports.refusal_of(report, signal) == outdated_reports.known_refusal(report.report_id, signal) == {}
     assert len(asked) == 1
     _rename(world, "balance", "amount")
-    assert inbox.refusal_of(report, inbox.signal(report.environment_id))["code"] == "REPORT_STALE"
+    assert outdated_reports.refusal_of(report, outdated_reports.signal(report.environment_id))["code"] == "REPORT_STALE"
     assert len(asked) == 2
 
 
 def test_report_with_a_missing_scope_is_refused_as_unknown_scope(world: World, report: ChangeReport):
     ChangeReport.objects.filter(pk=report.pk).update(scope={"kind": "schema", "name": "nowhere", "target_only": False})
     report.refresh_from_db()
-    refusal = inbox.refusal_of(report, inbox.signal(report.environment_id))
+    refusal = outdated_reports.refusal_of(report, outdated_reports.signal(report.environment_id))
     assert refusal["code"] == "unknown_scope"
     assert "there is no schema nowhere" in refusal["message"]
 

@@ -6,11 +6,11 @@ import pytest
 from django.core.management import call_command
 from django.db import IntegrityError, connection, transaction
 
-from architecture.domain.report import DATASET, SCHEMA, Scope
+from architecture.domain.scope import DATASET, SCHEMA, Scope
 from architecture.models import Execution
 from architecture.services.executions import resume_execution
+from elevata.accounts.actors import acting_as
 from elevata.accounts.cli import CommandExit
-from elevata.accounts.permissions import acting_as
 from elevata.accounts.services.tokens import create_token
 from elevata.core.errors import MetadataError
 from elevata.jobs.services import mark_lost

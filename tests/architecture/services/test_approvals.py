@@ -3,12 +3,12 @@
 import pytest
 from django.contrib.auth.models import AnonymousUser
 
-from architecture.domain.workflow import Refused
+from architecture.domain.refusals import Refused
 from architecture.models import Approval, ChangeReport
+from architecture.services.approvals import approvals_missing, approve, reject
 from architecture.services.change_policy import update_policies
-from architecture.services.executions import approvals_missing, approve, reject
 from architecture.services.reports import is_stale
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.datasets.targets import update_target_column

@@ -3,6 +3,7 @@
 import pytest
 
 from architecture.models import Execution, ExecutionOperation, ExecutionRecord
+from architecture.services.execution_attempts import ExecutionAttempt
 from architecture.services.executions import (
     abandon_execution,
     cancel_execution,
@@ -10,8 +11,7 @@ from architecture.services.executions import (
     end_attempt,
     resume_execution,
 )
-from architecture.services.leases import ExecutionAttempt
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.jobs.services import Fenced
 from metadata.models import TargetColumn
 from metadata.services.datasets.targets import create_target_column, update_target_column

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from architecture.selectors.environments import described_states
+from architecture.selectors.dataset_states import described_states
 from architecture.services.automatic_changes import Pending, pending_changes
-from architecture.services.states import last_seen
-from elevata.accounts.permissions import acting_as
+from architecture.services.observations import last_seen
+from elevata.accounts.actors import acting_as
 from elevata.audit.services.chain import sealed_through
 from metadata.models import TargetColumn
 from metadata.services.datasets.targets import (
@@ -17,7 +17,8 @@ from metadata.services.datasets.targets import (
     set_dataset_inputs,
     update_target_column,
 )
-from metadata.services.lifecycle import delete_column, retire_column, retire_dataset
+from metadata.services.deletion import delete_column
+from metadata.services.lifecycle import retire_column, retire_dataset
 from tests.architecture.executions import customer
 from tests.architecture.services.test_reports import column
 from tests.architecture.world import World, agree_on_policy, committed

@@ -2,20 +2,21 @@
 
 import pytest
 
-from architecture.domain.report import DATASET, Scope
-from architecture.domain.workflow import Refused
+from architecture.domain.refusals import Refused
+from architecture.domain.scope import DATASET, Scope
 from architecture.models import AppliedDataset, ChangeReport
-from architecture.selectors.environments import described_state, described_states
+from architecture.selectors.dataset_states import described_state, described_states
+from architecture.services.approvals import approve
 from architecture.services.change_policy import update_policies
 from architecture.services.drift import adopt_as_baseline, drift_of
-from architecture.services.executions import approve
 from architecture.services.reports import operations_of
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from metadata.models import TargetDataset
-from metadata.selectors.datasets import dataset_state
+from metadata.selectors.dataset_states import dataset_state
 from metadata.services.datasets.targets import create_target_column
-from metadata.services.lifecycle import delete_dataset, rename_dataset, retire_dataset
+from metadata.services.deletion import delete_dataset
+from metadata.services.lifecycle import rename_dataset, retire_dataset
 from tests.architecture.world import World, customers, person
 
 pytestmark = pytest.mark.django_db

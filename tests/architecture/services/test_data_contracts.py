@@ -2,17 +2,19 @@
 
 import pytest
 
-from architecture.domain.workflow import Refused
+from architecture.domain.refusals import Refused
 from architecture.models import AppliedDataset, ChangeReport
+from architecture.services.approvals import approve
 from architecture.services.automatic_changes import pending_changes
-from architecture.services.executions import approve, request_execution
+from architecture.services.executions import request_execution
+from architecture.services.observations import last_seen
 from architecture.services.previews import make_preview
 from architecture.services.reports import operations_of
-from architecture.services.states import last_seen
-from architecture.services.undo import offered, undo_report
-from elevata.accounts.permissions import acting_as
+from architecture.services.undo import undo_report
+from architecture.services.undo_options import offered
+from elevata.accounts.actors import acting_as
 from elevata.audit.services.chain import sealed_through
-from metadata.selectors.datasets import dataset_states
+from metadata.selectors.dataset_states import dataset_states
 from metadata.services.datasets.targets import create_target_column
 from metadata.services.exposures import create_exposure
 from metadata.services.lifecycle import retire_dataset

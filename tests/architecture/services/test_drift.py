@@ -2,7 +2,7 @@
 
 import pytest
 
-from architecture.domain.workflow import Refused
+from architecture.domain.refusals import Refused
 from architecture.models import AppliedDataset
 from architecture.services.drift import adopt_as_baseline, drift_of
 from elevata.audit.models import ChangeLogEntry

@@ -3,11 +3,12 @@
 import pytest
 
 from architecture.models import AppliedDataset
-from architecture.selectors.environments import applied_datasets, executions
+from architecture.selectors.dataset_states import applied_datasets
+from architecture.selectors.executions import executions
 from architecture.services.change_policy import update_policies
 from architecture.services.executions import request_execution
 from architecture.services.previews import make_preview
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from metadata.models import TargetColumn
 from metadata.services.datasets.targets import update_target_column

@@ -6,12 +6,12 @@ from uuid import NAMESPACE_DNS, uuid5
 import pytest
 from django.utils import timezone
 
-from architecture.domain.workflow import Refused
+from architecture.domain.refusals import Refused
 from architecture.models import Environment, Lease
 from architecture.selectors.environments import leases_held
+from architecture.services.environments import current_environment
 from architecture.services.executions import claim_execution
 from architecture.services.leases import Holder, break_lease, release_leases, take_leases
-from architecture.services.states import current_environment
 from elevata.audit.models import ChangeLogEntry
 from metadata.models import TargetDataset
 from tests.architecture.executions import at_once

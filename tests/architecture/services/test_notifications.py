@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from architecture.models import ChangeReport, Environment
+from architecture.services.approvals import approve, reject
 from architecture.services.drift import settle_if_in_sync
-from architecture.services.executions import abandon_execution, approve, claim_execution, end_attempt, reject
+from architecture.services.executions import abandon_execution, claim_execution, end_attempt
+from architecture.services.observations import keep_what_was_seen
 from architecture.services.outdated import check_reports
 from architecture.services.reports import build_report
-from architecture.services.states import keep_what_was_seen
 from elevata.accounts.models import RoleGrant
 from elevata.accounts.roles import Role
 from elevata.jobs.services import give_up

@@ -2,15 +2,17 @@
 
 import pytest
 
+from architecture.domain.refusals import Refused
 from architecture.domain.steps.features import COLUMN_MAPPING, DELETION_VECTORS, OPEN
 from architecture.domain.steps.step import shape_of
-from architecture.domain.workflow import Refused
 from architecture.models import ChangeReport, ExecutionRecord
-from architecture.services.executions import approve, request_execution
+from architecture.services.approvals import approve
+from architecture.services.executions import request_execution
 from architecture.services.previews import make_preview
 from architecture.services.reports import operations_of
-from architecture.services.undo import groups_of, undo_report
-from elevata.accounts.permissions import acting_as
+from architecture.services.undo import undo_report
+from architecture.services.undo_options import groups_of
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.datasets.targets import update_target_column

@@ -6,9 +6,10 @@ from django.db import IntegrityError, transaction
 from django.test import override_settings
 
 from architecture.domain.change_policy import PolicySet
-from architecture.domain.workflow import Refused
+from architecture.domain.refusals import Refused
 from architecture.models import Environment, PolicyProposal, PolicyRecord
 from architecture.selectors.inbox import policies_waiting, tasks_of
+from architecture.services.approvals import approvals_missing, approve
 from architecture.services.change_policy import (
     accept_policy,
     policy_of,
@@ -16,10 +17,10 @@ from architecture.services.change_policy import (
     update_policies,
     withdraw_policy,
 )
-from architecture.services.executions import approvals_missing, approve, claim_execution, request_execution
+from architecture.services.executions import claim_execution, request_execution
 from architecture.services.previews import make_preview
+from elevata.accounts.actors import acting_as
 from elevata.accounts.models import RoleGrant
-from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import create_service_account, deactivate_user, set_roles
 from elevata.audit.models import ChainLink, ChangeLogEntry

@@ -4,20 +4,14 @@ from dataclasses import asdict
 
 import pytest
 
-from architecture.domain.workflow import Refused
+from architecture.domain.refusals import Refused
 from architecture.models import DryRun, Preview
+from architecture.services.dry_runs import end_dry_run, request_dry_run
 from architecture.services.executions import request_execution
-from architecture.services.previews import (
-    build_previewed_report,
-    end_dry_run,
-    make_preview,
-    newest_preview,
-    request_dry_run,
-    steps_in,
-)
+from architecture.services.observations import store_observations
+from architecture.services.previews import build_previewed_report, make_preview, newest_preview, steps_in
 from architecture.services.reports import basis_of, operations_of
-from architecture.services.states import store_observations
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.core.canonical_json import sha256_hex
 from elevata.jobs.services import claim
 from metadata.models import TargetColumn, TargetDataset

@@ -7,13 +7,13 @@ import pytest
 
 from architecture.domain.artifacts import verify
 from architecture.domain.change_policy import PolicySet
-from architecture.domain.report import Scope
+from architecture.domain.scope import Scope
 from architecture.models import AppliedDataset, ExecutionRecord
 from architecture.services.automatic_changes import Pending, begin_execution, finish_execution
-from architecture.services.proof import approval_artifact, record_artifact
+from architecture.services.execution_records import approval_artifact, record_artifact
+from architecture.services.observations import Seen
 from architecture.services.record_verification import verify_record
-from architecture.services.reports import Basis
-from architecture.services.states import Seen
+from architecture.services.report_basis import Basis
 from elevata.audit.services import chain
 from elevata.audit.services.verification import verify_chain
 from elevata.core.errors import MetadataError

@@ -6,13 +6,13 @@ from secrets import token_hex
 import pytest
 from django.utils import timezone
 
-from architecture.domain.report import DATASET, SELECTION, Scope, ScopeProblem
-from architecture.domain.workflow import Refused
+from architecture.domain.refusals import Refused
+from architecture.domain.scope import DATASET, SELECTION, Scope, ScopeProblem
 from architecture.models import ChangeReport, Observation
+from architecture.services.approvals import reject
 from architecture.services.change_policy import update_policies
-from architecture.services.executions import reject
 from architecture.services.reports import build_report, is_stale, operations_of, report_document
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.datasets.targets import create_target_column

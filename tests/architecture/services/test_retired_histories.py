@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from architecture.domain.states.state_files import ArchitectureState, of_row
+from architecture.domain.states.flat_states import of_row
+from architecture.domain.states.state_files import ArchitectureState
 from architecture.models import AppliedDataset, KeptHistory
-from architecture.services.drift import import_state
-from architecture.services.executions import approve
-from elevata.accounts.permissions import acting_as
+from architecture.services.approvals import approve
+from architecture.services.state_import import import_state
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from metadata.services.datasets.targets import (
     create_schema,
@@ -17,7 +18,8 @@ from metadata.services.datasets.targets import (
     update_target_column,
     update_target_dataset,
 )
-from metadata.services.lifecycle import delete_dataset, retire_dataset, unretire_dataset
+from metadata.services.deletion import delete_dataset
+from metadata.services.lifecycle import retire_dataset, unretire_dataset
 from tests.architecture.executions import code_of, customer
 from tests.architecture.services.test_reports import column
 from tests.architecture.world import World, agree_on_policy, customers, person

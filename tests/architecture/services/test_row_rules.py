@@ -5,11 +5,11 @@ from collections.abc import Callable
 import pytest
 from django.db import transaction
 
-from architecture.domain.report import DATASET, Scope
-from architecture.domain.workflow import Refused
-from architecture.services.executions import approve
+from architecture.domain.refusals import Refused
+from architecture.domain.scope import DATASET, Scope
+from architecture.services.approvals import approve
 from architecture.services.reports import operations_of
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from elevata.audit.services.row_seals import forget
 from metadata.models import QualityCheck, Reference, SourceDataset, TargetDataset

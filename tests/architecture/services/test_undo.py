@@ -6,30 +6,27 @@ import pytest
 from django.utils import timezone
 
 from architecture.domain.artifacts import verify
-from architecture.domain.workflow import Refused
+from architecture.domain.refusals import Refused
 from architecture.models import ChangeReport, Execution, ExecutionRecord
 from architecture.selectors.report_state import behind
-from architecture.services.automatic_changes import (
-    Todo,
-    attempt_of_load,
-    begin_execution,
-    finish_execution,
-    pending_changes,
-)
+from architecture.services.approvals import approve
+from architecture.services.automatic_changes import attempt_of_load, begin_execution, finish_execution, pending_changes
 from architecture.services.change_policy import update_policies
-from architecture.services.executions import approve, request_execution
+from architecture.services.execution_checks import Todo
+from architecture.services.execution_records import record_artifact
+from architecture.services.executions import request_execution
+from architecture.services.observations import last_seen
 from architecture.services.previews import make_preview
-from architecture.services.proof import record_artifact
 from architecture.services.reports import operations_of, report_document
-from architecture.services.states import last_seen
-from architecture.services.undo import offered, undo_report
-from elevata.accounts.permissions import acting_as
+from architecture.services.undo import undo_report
+from architecture.services.undo_options import offered
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from elevata.audit.services.chain import sealed_through
 from loader.domain.refusals import Refusal
 from loader.services.maintenance.vacuums import request_vacuum
 from metadata.models import TargetColumn
-from metadata.selectors.datasets import dataset_states
+from metadata.selectors.dataset_states import dataset_states
 from metadata.services.datasets.targets import create_target_column, update_target_column
 from tests.architecture.executions import customer
 from tests.architecture.services.test_reports import rename

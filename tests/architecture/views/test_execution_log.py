@@ -14,8 +14,9 @@ from architecture.services.executions import cancel_execution, claim_execution, 
 from architecture.services.leases import Holder, release_leases, take_leases
 from architecture.services.previews import make_preview
 from elevata.core.errors import MetadataError
-from elevata.jobs.services import mark_lost, note_wake_failed, note_woken
+from elevata.jobs.services import mark_lost
 from elevata.jobs.states import BROKER_AWAY
+from elevata.jobs.wake_ups import note_wake_failed, note_woken
 from tests.architecture.views.test_executions import lost, page_of
 from tests.architecture.world import World
 from tests.elevata.web.html import html_of
@@ -93,9 +94,7 @@ def test_lines_are_never_changed_or_removed(world: World, previewed: Preview):
 # --- the page -------------------------------------------------------------------------------------
 
 
-def test_execution_page_polls_new_log_lines_until_the_execution_ends(
-    world: World, olga: Client, previewed: Preview
-):
+def test_execution_page_polls_new_log_lines_until_the_execution_ends(world: World, olga: Client, previewed: Preview):
     execution = world.queued()
     page = read(olga, page_of(execution))
     more = re.search(r'hx-get="(/executions/\d+/log/\?after=\d+)" hx-trigger="every 2s"', page)[1]
@@ -109,9 +108,7 @@ def test_execution_page_polls_new_log_lines_until_the_execution_ends(
     assert "every 2s" not in read(olga, more)
 
 
-def test_ended_execution_shows_its_log_without_polling(
-    world: World, olga: Client, previewed: Preview
-):
+def test_ended_execution_shows_its_log_without_polling(world: World, olga: Client, previewed: Preview):
     part = section(read(olga, page_of(world.executed())), "log")
     assert "asked for by olga" in part
     assert "data-log-pause" not in part
@@ -161,9 +158,7 @@ def waiting(olga: Client, execution: Execution) -> str:
     return words(page[start : page.index("</div></div>", start)])
 
 
-def test_execution_page_reports_an_unreachable_broker(
-    world: World, olga: Client, previewed: Preview
-):
+def test_execution_page_reports_an_unreachable_broker(world: World, olga: Client, previewed: Preview):
     execution = world.queued()
     note_wake_failed(job_pk=execution.pk, reason="connection refused")
     note = waiting(olga, execution)
@@ -176,7 +171,7 @@ def test_execution_page_reports_an_unreachable_broker(
 def test_execute_without_a_broker_queues_the_execution_with_a_message(
     olga: Client, previewed: Preview, monkeypatch, django_capture_on_commit_callbacks
 ):
-    monkeypatch.setattr("elevata.jobs.services.wake", lambda _: "connection refused")
+    monkeypatch.setattr("elevata.jobs.submission.wake", lambda _: "connection refused")
     with django_capture_on_commit_callbacks(execute=True):
         olga.post(address(previewed.report, "execute/"), {"preview": previewed.fingerprint})
     execution = Execution.objects.get(report=previewed.report)

@@ -7,13 +7,13 @@ from django.core.cache import cache
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from architecture.domain.report import Scope
+from architecture.domain.scope import Scope
 from architecture.models import ChangeReport, Execution
 from architecture.selectors.inbox import tasks_of, waiting_for
 from architecture.services import reports
-from architecture.services.executions import approve, reject
+from architecture.services.approvals import approve, reject
 from architecture.services.previews import make_preview
-from architecture.services.reports import gather
+from architecture.services.report_basis import gather
 from elevata.accounts.permissions import may_somewhere
 from elevata.accounts.roles import Role
 from elevata.accounts.sign_in import AccountBackend

@@ -8,8 +8,8 @@ from django.test import Client
 from django.utils import timezone
 
 from architecture.models import Lease
+from architecture.services.environments import current_environment
 from architecture.services.leases import Holder, release_leases, take_leases
-from architecture.services.states import current_environment
 from elevata.audit.models import ChangeLogEntry
 from loader.models import LoadRun
 from metadata.models import TargetDataset

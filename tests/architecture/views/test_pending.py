@@ -2,8 +2,8 @@
 
 import pytest
 
-from architecture.selectors import inbox, pending
-from elevata.accounts.permissions import acting_as
+from architecture.selectors import outdated_reports, pending
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from metadata.models import TargetDataset
 from metadata.services.datasets.targets import create_target_column
@@ -64,7 +64,7 @@ def test_pending_changes_offer_no_report_to_a_viewer(world: World):
 def test_pending_changes_are_computed_once_for_all_users(world: World, django_assert_max_num_queries):
     rename(world, "full_name", "display_name")
     committed()
-    pending.pending_operations(world.environment, inbox.signal(world.environment.pk))
+    pending.pending_operations(world.environment, outdated_reports.signal(world.environment.pk))
     environment = world.environment
     with django_assert_max_num_queries(1):
-        pending.pending_operations(environment, inbox.signal(environment.pk))
+        pending.pending_operations(environment, outdated_reports.signal(environment.pk))

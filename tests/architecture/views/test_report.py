@@ -11,8 +11,8 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from architecture.models import ChangeReport
-from architecture.services.executions import approve
-from elevata.accounts.permissions import acting_as
+from architecture.services.approvals import approve
+from elevata.accounts.actors import acting_as
 from metadata.models import TargetDataset
 from metadata.services.datasets.targets import create_schema, create_target_dataset, update_target_column
 from metadata.services.lifecycle import retire_column
@@ -193,7 +193,7 @@ def test_downstream_shows_what_a_dropped_column_breaks(world: World, viewer: Cli
 
 
 def test_downstream_says_how_many_columns_it_examined(world: World, viewer: Client, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("architecture.selectors.report_details.IMPACTS_SHOWN", 1)
+    monkeypatch.setattr("architecture.selectors.column_impacts.IMPACTS_SHOWN", 1)
     part = words(html_of(viewer.get(address(drop_a_column_with_readers(world), "downstream/"), headers=HTMX)))
     assert "Effects of the first 1 of 2 changed columns" in part
 

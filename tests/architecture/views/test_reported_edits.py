@@ -5,7 +5,7 @@ from django.http import HttpResponse
 from django.test import Client
 
 from architecture.models import Refresh
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.datasets.targets import create_target_dataset

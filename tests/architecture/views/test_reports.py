@@ -9,8 +9,8 @@ from django.test import Client
 
 from architecture.domain.artifacts import verify
 from architecture.models import ChangeReport, Refresh
+from architecture.services.observations import store_observations
 from architecture.services.previews import make_preview
-from architecture.services.states import store_observations
 from elevata.accounts.roles import Role
 from tests.architecture.refreshes import observed
 from tests.architecture.world import World, person

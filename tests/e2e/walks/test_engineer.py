@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import expect
 
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.datasets.targets import update_target_column

@@ -21,7 +21,8 @@ from elevata.accounts.services.tokens import create_token
 from elevata.accounts.single_sign_on_provider import Provider
 from metadata.models import TargetDataset
 from metadata.services.datasets.targets import create_schema, create_target_dataset
-from metadata.services.lifecycle import delete_dataset, retire_dataset
+from metadata.services.deletion import delete_dataset
+from metadata.services.lifecycle import retire_dataset
 from tests.e2e.walks.conftest import WIDTHS, let_in
 from tests.elevata.web.routes import RULES
 from tests.elevata.web.test_routes import Addresses, controlled  # noqa: F401

@@ -11,8 +11,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 from playwright.sync_api import expect
 
+from elevata.accounts.actors import acting_as
 from elevata.accounts.models import PersonalToken, RoleGrant
-from elevata.accounts.permissions import acting_as
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import grant_role
 from elevata.notifications.models import Delivery, Notice, Webhook

@@ -6,12 +6,13 @@ import pytest
 from django.contrib.sessions.models import Session
 from playwright.sync_api import expect
 
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user
 from metadata.models import TargetDataset
 from metadata.services.datasets.targets import update_target_dataset
-from metadata.services.lifecycle import delete_dataset, retire_dataset
+from metadata.services.deletion import delete_dataset
+from metadata.services.lifecycle import retire_dataset
 from tests.architecture.world import customers, person
 from tests.e2e.walks.conftest import Walker, let_in
 

@@ -9,8 +9,8 @@ from django.utils import timezone
 from playwright.sync_api import expect
 
 from architecture.models import Execution, Lease
+from architecture.services.environments import current_environment
 from architecture.services.leases import Holder, take_leases
-from architecture.services.states import current_environment
 from loader.models import DatasetRun, LoadRun, Schedule
 from metadata.models import TargetDataset
 from tests.architecture.refreshes import observed

@@ -22,7 +22,7 @@ def busy(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> User:
     """Somebody with a long name, much that waits and much that is unread."""
     person = ensure_user(name="bartholomea.featherstonehaugh", roles=[Role.ADMIN])
     NoticeFactory.create_batch(12, user=person)
-    monkeypatch.setattr("elevata.home.tasks_of", lambda _user: Tasks(128, None))
+    monkeypatch.setattr("elevata.page_frame.tasks_of", lambda _user: Tasks(128, None))
     return person
 
 

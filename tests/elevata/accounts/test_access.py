@@ -8,7 +8,8 @@ from django.contrib.auth.models import Permission as StoredPermission
 
 from elevata.accounts.access import Ground, grounds, holders, with_grounds
 from elevata.accounts.permissions import may
-from elevata.accounts.roles import Permission, Place, Role
+from elevata.accounts.places import Place
+from elevata.accounts.roles import Permission, Role
 from elevata.accounts.services.users import create_service_account, ensure_user, grant_role
 from tests.factories import TargetSchemaFactory
 

@@ -12,8 +12,8 @@ from django.utils import timezone
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from elevata.accounts.actors import SYSTEM, Actor, current_actor
 from elevata.accounts.models import PersonalToken
-from elevata.accounts.permissions import SYSTEM, Actor, current_actor
 from elevata.accounts.services.tokens import create_token, revoke_tokens
 from elevata.web.middleware import ActorMiddleware
 

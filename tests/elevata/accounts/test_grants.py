@@ -4,9 +4,11 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
+from elevata.accounts.actors import acting_as
 from elevata.accounts.models import RoleGrant
-from elevata.accounts.permissions import acting_as, may, may_somewhere, roles_of
-from elevata.accounts.roles import Permission, Place, Role
+from elevata.accounts.permissions import may, may_somewhere, roles_of
+from elevata.accounts.places import Place
+from elevata.accounts.roles import Permission, Role
 from elevata.accounts.services.tokens import authenticate_token, create_token, revoke_token
 from elevata.accounts.services.users import create_service_account, ensure_user, grant_role, revoke_grant
 from elevata.audit.models import ChangeLogEntry

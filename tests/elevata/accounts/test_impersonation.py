@@ -4,9 +4,11 @@ import pytest
 from django.contrib.auth.models import Group, User
 
 from elevata.accounts.access import holders
+from elevata.accounts.actors import SYSTEM_KIND, Actor, acting_as
 from elevata.accounts.models import PersonalToken, TemporaryPassword
-from elevata.accounts.permissions import SYSTEM_KIND, Actor, acting_as, may, may_somewhere
-from elevata.accounts.roles import ROLES, USERS_ONLY, Permission, Place, Role
+from elevata.accounts.permissions import may, may_somewhere
+from elevata.accounts.places import Place
+from elevata.accounts.roles import ROLES, USERS_ONLY, Permission, Role
 from elevata.accounts.services.tokens import create_token, revoke_token, revoke_tokens
 from elevata.accounts.services.users import (
     activate_user,

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elevata.accounts.roles import ROLES, GrantedRole, Permission, Place, Role, allows, roles_at
+from elevata.accounts.places import Place
+from elevata.accounts.roles import ROLES, GrantedRole, Permission, Role, allows, roles_at
 
 RAW, CORE, MART = ("raw", "raw"), ("rawcore", "rawcore"), ("sales", "bizcore")
 EDITOR, OPERATOR = Role.EDITOR, Role.OPERATOR

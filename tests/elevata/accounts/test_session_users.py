@@ -6,7 +6,8 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from elevata.accounts.permissions import may, may_somewhere
-from elevata.accounts.roles import Permission, Place
+from elevata.accounts.places import Place
+from elevata.accounts.roles import Permission
 from elevata.accounts.services.users import grant_role
 from elevata.accounts.sign_in import AccountBackend
 

@@ -14,10 +14,11 @@ from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpResponse
 from django.test import Client
 
+from elevata.accounts.actors import acting_as
 from elevata.accounts.models import Identity
-from elevata.accounts.permissions import acting_as, roles_of
+from elevata.accounts.permissions import roles_of
 from elevata.accounts.roles import Role
-from elevata.accounts.services import users
+from elevata.accounts.services import single_sign_on_users
 from elevata.accounts.services.tokens import create_token
 from elevata.accounts.services.users import (
     create_service_account,
@@ -32,7 +33,7 @@ from tests.elevata.accounts.identity_provider import CLIENT, SECRET, LocalProvid
 from tests.elevata.web.html import html_of
 
 pytestmark = pytest.mark.django_db
-BACKEND = "elevata.accounts.sign_in.ProviderBackend"
+BACKEND = "elevata.accounts.openid_connect.ProviderBackend"
 
 
 @pytest.fixture(scope="module")
@@ -232,7 +233,7 @@ def test_sign_on_does_not_reactivate_a_user_deactivated_meanwhile(
         User.objects.update(is_active=False)
         return roles_of(user)
 
-    monkeypatch.setattr(users, "roles_of", deactivated_meanwhile)
+    monkeypatch.setattr(single_sign_on_users, "roles_of", deactivated_meanwhile)
     sign_on(Client())
     assert not User.objects.get().is_active
 

@@ -5,8 +5,8 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
+from elevata.accounts.actors import acting_as
 from elevata.accounts.models import PersonalToken, TemporaryPassword
-from elevata.accounts.permissions import acting_as
 from elevata.accounts.services.tokens import create_token
 from elevata.accounts.services.users import set_password
 from tests.elevata.web.html import html_of
@@ -79,10 +79,10 @@ def test_password_form_redirects_a_user_with_their_own_password(reader: Client):
 def test_single_sign_on_session_needs_no_password_replacement(ada: User, settings):
     settings.AUTHENTICATION_BACKENDS = [
         *settings.AUTHENTICATION_BACKENDS,
-        "elevata.accounts.sign_in.ProviderBackend",
+        "elevata.accounts.openid_connect.ProviderBackend",
     ]
     client = Client()
-    client.force_login(ada, backend="elevata.accounts.sign_in.ProviderBackend")
+    client.force_login(ada, backend="elevata.accounts.openid_connect.ProviderBackend")
     assert client.get("/me/").status_code == 200
 
 

@@ -15,8 +15,8 @@ from django.core.signals import request_finished
 from django.db import close_old_connections
 from django.test import Client
 
+from elevata.accounts.actors import acting_as
 from elevata.accounts.models import ServiceAccount
-from elevata.accounts.permissions import acting_as
 from elevata.accounts.services.tokens import create_token
 from elevata.accounts.services.users import ensure_user
 from elevata.api import progress

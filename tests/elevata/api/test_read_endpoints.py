@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from elevata.web.middleware import CONTENT_TYPE
+from elevata.web.problems import CONTENT_TYPE
 from loader.models import LoadRun
 from metadata.models import SourceDataset, TargetDataset
 from metadata.services.datasets.generation import generate_targets

@@ -7,7 +7,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from elevata import settings as product
-from elevata.audit.domain import Keyring, Signature, key_id_of
+from elevata.audit.signatures import Keyring, Signature, key_id_of
 from elevata.ops.checks import audit_key_is_given
 
 KEY = "a-key-of-more-than-thirty-two-characters"

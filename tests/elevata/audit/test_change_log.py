@@ -10,22 +10,19 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.services import users
 from elevata.accounts.services.users import ensure_user
 from elevata.audit.models import ChainPending, ChangeLogEntry
-from elevata.audit.services.change_log import record_change, writing
+from elevata.audit.services.change_log import record_change
+from elevata.audit.services.transactions import writing
 from elevata.core.errors import MetadataError
 from metadata.models import SourceDataset
-from metadata.services import lifecycle, sources
+from metadata.services import lifecycle, source_contracts, sources
 from metadata.services.datasets import generation
 from metadata.services.exchange import metadata_files
 from metadata.services.rows.row_changes import remove, store
-from tests.factories import (
-    SourceColumnFactory,
-    SourceDatasetFactory,
-    SystemFactory,
-)
+from tests.factories import SourceColumnFactory, SourceDatasetFactory, SystemFactory
 from tests.metadata.change_log import changes, column, entries, generated, retired_column, taken_back, told
 from tests.metadata.services.rows.test_change_log import _set_dataset_inputs
 
@@ -86,7 +83,7 @@ def test_a_column_that_came_later_has_an_entry_of_its_own() -> None:
 
 def _take_columns_of(name: str) -> None:
     source = SourceDataset.objects.get()
-    sources.take_columns(source_dataset=source, proposals=[{"name": name, "type": "string"}])
+    source_contracts.take_columns(source_dataset=source, proposals=[{"name": name, "type": "string"}])
 
 
 def test_changed_inputs_are_logged_by_name_before_and_after() -> None:

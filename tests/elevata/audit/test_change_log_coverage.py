@@ -30,7 +30,7 @@ MAY = {
     "elevata/accounts/services/users.py": "logs by record_change; groups are made from the table of roles",
     "elevata/comments/services.py": "deletes comments with a dataset, whose deletion is logged",
     "elevata/accounts/services/tokens.py": "logs by record_change",
-    "architecture/services/states.py": "an environment is made from settings when it is first needed",
+    "architecture/services/environments.py": "an environment is made from settings when it is first needed",
     "architecture/services/change_policy.py": "logs by record_change",
     "loader/services/schedules.py": "moves a schedule's clock on, which nobody edited; edits go by store",
 }

@@ -12,10 +12,11 @@ from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
 
+from elevata.accounts.actors import SYSTEM, Actor, current_actor
 from elevata.accounts.cli import CommandExit, ProductCommand
 from elevata.accounts.management.commands import create_token, create_user, revoke_tokens
 from elevata.accounts.models import PersonalToken
-from elevata.accounts.permissions import SYSTEM, Actor, current_actor, roles_of
+from elevata.accounts.permissions import roles_of
 from elevata.accounts.services.tokens import create_token as new_token
 from elevata.accounts.services.users import ensure_user
 from elevata.audit.management.commands import prune_audit, verify_audit, verify_export

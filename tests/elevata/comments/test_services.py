@@ -6,9 +6,9 @@ import pytest
 from django.contrib.auth.models import User
 
 from architecture.models import ChangeReport
-from architecture.selectors.inbox import signal
-from architecture.services.executions import approve
-from elevata.accounts.permissions import acting_as
+from architecture.selectors.outdated_reports import signal
+from architecture.services.approvals import approve
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user
 from elevata.audit.models import ChangeLogEntry
@@ -20,7 +20,8 @@ from elevata.lists.models import Favourite
 from elevata.lists.services import set_favourite
 from elevata.notifications.models import Event, Notice
 from metadata.models import TargetDataset
-from metadata.services.lifecycle import delete_dataset, retire_dataset
+from metadata.services.deletion import delete_dataset
+from metadata.services.lifecycle import retire_dataset
 from tests.architecture.world import World
 from tests.factories import TargetDatasetFactory
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from elevata.bootstrap.places import ROOT
-from elevata.core.processes import collect_less, keep_what_is_loaded
+from elevata.core.garbage_collection import collect_less, keep_what_is_loaded
 
 
 @pytest.fixture

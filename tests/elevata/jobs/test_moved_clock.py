@@ -7,10 +7,10 @@ import pytest
 from django.db.models import F
 from django.utils import timezone
 
-from architecture.domain.workflow import Refused
+from architecture.domain.refusals import Refused
 from architecture.models import Lease
+from architecture.services.environments import current_environment
 from architecture.services.leases import Holder, take_leases
-from architecture.services.states import current_environment
 from elevata.core import database
 from elevata.jobs.models import Worker
 from elevata.jobs.registry import live_workers

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.bootstrap.places import ROOT
 from elevata.core.errors import MetadataError
 from elevata.home import favourites

@@ -17,13 +17,13 @@ from django.utils import timezone
 
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user
-from elevata.jobs import services, states
+from elevata.jobs import states, wake_ups
 from elevata.jobs.services import give_up
 from elevata.notifications import deliveries
 from elevata.notifications.kinds import Kind
 from elevata.notifications.models import Delivery, DeliveryAttempt, Event, Notice
 from elevata.notifications.safe_http import Answer, CannotCall
-from loader.services import schedules
+from loader.services import cleanup
 from loader.services.loads.attempts import LoadAttempt
 from tests.elevata.notifications.deliveries import send_due
 from tests.factories import DeliveryFactory, EventFactory, WebhookFactory
@@ -188,11 +188,11 @@ def test_mail_delivery_fails_if_email_is_disabled(settings):
 
 def test_the_sweeper_wakes_a_worker_for_what_is_due(monkeypatch: pytest.MonkeyPatch):
     woken: list[int] = []
-    monkeypatch.setattr(services, "_send", lambda _, pk: woken.append(pk) or "")
+    monkeypatch.setattr(wake_ups, "_send", lambda _, pk: woken.append(pk) or "")
     first = DeliveryFactory()
     DeliveryFactory()
     DeliveryFactory(not_before=timezone.now() + timedelta(minutes=1))
-    schedules.sweep(resent_after=timedelta(0))
+    cleanup.sweep(resent_after=timedelta(0))
     assert woken == [first.pk]
 
 

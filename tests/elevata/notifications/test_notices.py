@@ -8,7 +8,7 @@ from django.contrib.auth.models import Group, User
 from django.db import transaction
 from django.utils import timezone
 
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user
 from elevata.audit.models import ChangeLogEntry

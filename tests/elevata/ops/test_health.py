@@ -11,8 +11,8 @@ from django.test import Client
 from django.utils import timezone
 
 from elevata.jobs.models import Worker
-from elevata.ops import monitoring
-from elevata.ops.monitoring import NotReady
+from elevata.ops import health_checks
+from elevata.ops.health_checks import NotReady
 from tests.elevata.web.html import html_of
 
 FINE: Callable[[], None] = lambda: None  # noqa: E731
@@ -20,19 +20,19 @@ FINE: Callable[[], None] = lambda: None  # noqa: E731
 
 @pytest.fixture(autouse=True)
 def asked_anew() -> Iterator[None]:
-    monitoring.forget()
+    health_checks.forget()
     yield
     # What still hangs would be the next test's answer.
-    for asking in list(monitoring._running.values()):
+    for asking in list(health_checks._running.values()):
         asking.result(timeout=60)
-    monitoring.forget()
+    health_checks.forget()
 
 
 @pytest.fixture
 def probes(monkeypatch: pytest.MonkeyPatch) -> dict[str, Callable[[], None]]:
     """Replace every health probe by one that succeeds, until a test changes it."""
-    fine = dict.fromkeys(monitoring.CHECKS, FINE)
-    monkeypatch.setattr(monitoring, "CHECKS", fine)
+    fine = dict.fromkeys(health_checks.CHECKS, FINE)
+    monkeypatch.setattr(health_checks, "CHECKS", fine)
     return fine
 
 
@@ -73,7 +73,7 @@ def test_hanging_component_is_down_after_the_time_limit(client: Client, probes: 
     let_go = threading.Event()
     probes["broker"] = let_go.wait
     started = time.monotonic()
-    states = {component.name: component.status for component in monitoring.check_components(limit=0.3)}
+    states = {component.name: component.status for component in health_checks.check_components(limit=0.3)}
     let_go.set()
     assert states == {"database": "up", "broker": "down", "worker": "up", "warehouse": "up"}
     assert time.monotonic() - started < 3
@@ -89,7 +89,7 @@ def test_hanging_component_is_not_probed_again(probes: dict) -> None:
 
     probes["broker"] = hang
     for _ in range(3):
-        monitoring.check_components(["broker"], limit=0.05)
+        health_checks.check_components(["broker"], limit=0.05)
     assert begun.wait(30)
     let_go.set()
     assert len(asked) == 1
@@ -99,7 +99,7 @@ def test_component_state_is_cached_between_requests(probes: dict) -> None:
     asked: list[int] = []
     probes["database"] = lambda: asked.append(1)
     for _ in range(20):
-        monitoring.check_components(["database"])
+        health_checks.check_components(["database"])
     assert len(asked) == 1
 
 
@@ -125,8 +125,8 @@ def test_health_pages_refuse_post(client: Client, probes: dict, path: str) -> No
 @pytest.mark.embedded
 def test_a_worker_is_up_while_its_heartbeat_is_fresh() -> None:
     def states() -> list[str]:
-        monitoring.forget()
-        return [component.status for component in monitoring.check_components(["worker"])]
+        health_checks.forget()
+        return [component.status for component in health_checks.check_components(["worker"])]
 
     now = timezone.now()
     assert states() == ["down"]
@@ -140,7 +140,9 @@ def test_a_worker_is_up_while_its_heartbeat_is_fresh() -> None:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.embedded
 def test_database_and_broker_of_this_installation_answer() -> None:
-    assert {component.name: component.status for component in monitoring.check_components(["database", "broker"])} == {
+    assert {
+        component.name: component.status for component in health_checks.check_components(["database", "broker"])
+    } == {
         "database": "up",
         "broker": "up",
     }
@@ -150,19 +152,19 @@ def test_a_broker_that_is_away_is_down(settings) -> None:
     settings.CELERY_BROKER_URL = "filesystem://"
     settings.BROKER_FOLDER = Path("/nowhere")
     with pytest.raises(NotReady):
-        monitoring._broker()
+        health_checks._broker()
 
 
 def test_a_warehouse_that_is_still_to_be_made_is_fine(settings, tmp_path: Path) -> None:
     settings.WAREHOUSE = str(tmp_path / "not" / "yet")
-    monitoring._warehouse()
+    health_checks._warehouse()
 
 
 def test_a_warehouse_that_is_no_folder_is_down(settings, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     settings.WAREHOUSE = str(tmp_path / "file")
     with pytest.raises(NotReady):
-        monitoring._warehouse()
+        health_checks._warehouse()
 
 
 @pytest.mark.django_db
@@ -171,7 +173,7 @@ def test_object_store_warehouse_is_ready_if_a_worker_has_a_runner(settings) -> N
     now = timezone.now()
     worker = Worker.objects.create(name="w", started_at=now, heartbeat_at=now)
     with pytest.raises(NotReady):
-        monitoring._warehouse()
+        health_checks._warehouse()
     worker.runner_pid = 7
     worker.save()
-    monitoring._warehouse()
+    health_checks._warehouse()

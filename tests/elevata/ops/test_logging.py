@@ -7,7 +7,7 @@ import sys
 import pytest
 from django.test import Client
 
-from elevata.core.processes import about, what_about
+from elevata.core.log_context import about, what_about
 from elevata.ops.logging import PUT_OUT, JsonLines, OneLine, PlainLines, logging_settings, scrubbed
 
 

@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from architecture.models import ChangeReport
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from metadata.models import TargetColumn
 from metadata.services.datasets.targets import update_target_column
 from metadata.services.lifecycle import rename_column

@@ -1,6 +1,6 @@
 """Permissions of every route: the views' declarations, and the table they are compared with.
 
-A view declares by its decorator (``elevata.accounts.permissions``), a resource of the API by its permission
+A view declares by its decorator (``elevata.accounts.view_permissions``), a resource of the API by its permission
 classes. A route that takes more than reading and declares nothing, or that the table does not know as
 it is, fails ``test_matrix.py``.
 """
@@ -11,8 +11,9 @@ from typing import Any
 from django.urls import URLPattern, URLResolver, get_resolver
 from rest_framework.permissions import IsAuthenticated
 
-from elevata.accounts.permissions import SAFE_METHODS, needs_of
+from elevata.accounts.permissions import SAFE_METHODS
 from elevata.accounts.roles import Permission
+from elevata.accounts.view_permissions import needs_of
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 Needs = frozenset[Permission]

@@ -8,12 +8,13 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest
 from django.test import Client
 
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
-from elevata.web import middleware
+from elevata.web import problems
 from loader.services.schedules import create_schedule, delete_schedule
 from metadata.models import TargetDataset
-from metadata.services.lifecycle import delete_column, delete_dataset, retire_column, retire_dataset
+from metadata.services.deletion import delete_column, delete_dataset
+from metadata.services.lifecycle import retire_column, retire_dataset
 from tests.architecture.world import World, person
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read, words
@@ -189,7 +190,7 @@ def test_api_returns_unexpected_errors_as_problem_json(
     reader.raise_request_exception = False
     answer = reader.get("/api/v1/load-runs/")
     assert answer.status_code == status
-    assert answer.headers["Content-Type"] == middleware.CONTENT_TYPE
+    assert answer.headers["Content-Type"] == problems.CONTENT_TYPE
     assert answer.json()["code"] == code
     assert "the inside of it" not in html_of(answer)
 
@@ -211,12 +212,12 @@ def test_a_full_disk_is_named(reader: Client, monkeypatch: pytest.MonkeyPatch, m
 def test_unknown_api_address_returns_404_as_problem_json(reader: Client):
     answer = reader.get("/api/v1/nowhere/")
     assert answer.status_code == 404
-    assert answer.headers["Content-Type"] == middleware.CONTENT_TYPE
+    assert answer.headers["Content-Type"] == problems.CONTENT_TYPE
     assert answer.json()["request_id"] == answer.headers["X-Request-ID"]
 
 
 def test_problem_answer_without_middleware_has_an_empty_request_id():
     request = HttpRequest()
     request.path = "/api/v1/"
-    answer = middleware.answer(request, status=400, title="Bad request", detail="", code="bad_request")
+    answer = problems.answer(request, status=400, title="Bad request", detail="", code="bad_request")
     assert b'"request_id": ""' in answer.content

@@ -9,8 +9,8 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from architecture.models import Observation
+from architecture.services.environments import current_environment
 from architecture.services.leases import Holder, take_leases
-from architecture.services.states import current_environment
 from loader.models import LoadRun, Schedule
 from loader.selectors import loads
 from loader.services.schedules import create_schedule

@@ -16,11 +16,11 @@ from django.urls import reverse
 from django.utils import timezone
 
 from architecture.models import DryRun, Environment, ExecutionRecord, HealthFinding, Lease, Preview, Refresh
+from architecture.services.environments import current_environment
 from architecture.services.leases import Holder, take_leases
 from architecture.services.previews import make_preview
 from architecture.services.refreshes import request_refresh
-from architecture.services.states import current_environment
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user
 from elevata.audit.models import ChangeLogEntry
@@ -30,7 +30,7 @@ from elevata.web.middleware import CONTENT_SECURITY_POLICY
 from loader.domain.run_states import REVERT
 from loader.domain.sources.schema_changes import ObservedColumn
 from loader.models import LoadRun, MaintenanceRecord, ReadRequest, Schedule, SourceProposal
-from loader.services.loads.attempts import seal_end
+from loader.services.maintenance.records import seal_end
 from loader.services.reads.queries import save_query
 from loader.services.reads.read_requests import request_query, request_trial
 from loader.services.schedules import create_schedule

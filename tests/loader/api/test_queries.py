@@ -7,10 +7,11 @@ import pyarrow.parquet as pq
 import pytest
 from django.test import Client
 
-from architecture.services.states import current_environment, write_applied
+from architecture.services.environments import current_environment
+from architecture.services.states import write_applied
 from loader.models import ReadRequest
 from metadata.models import TargetDataset
-from metadata.selectors.datasets import dataset_states
+from metadata.selectors.dataset_states import dataset_states
 
 pytestmark = pytest.mark.django_db
 

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from elevata.audit.models import ChangeLogEntry
 from loader.models import LoadRun, Schedule
-from loader.services.schedules import check_waiting, start_due
+from loader.services.schedule_runs import check_waiting, start_due
 from metadata.models import TargetDataset
 from tests.elevata.api.requests import get, send
 

@@ -52,7 +52,7 @@ def worker(monkeypatch, runner):
         working[-1].start()
         return ""
 
-    monkeypatch.setattr("elevata.jobs.services.wake", wake)
+    monkeypatch.setattr("elevata.jobs.submission.wake", wake)
     yield
     for thread in working:
         thread.join(20)
@@ -146,7 +146,7 @@ def test_check_is_withdrawn_when_its_worker_disappears(airports, worker, monkeyp
         Worker.objects.all().delete()
         return ""
 
-    monkeypatch.setattr("elevata.jobs.services.wake", goes_away)
+    monkeypatch.setattr("elevata.jobs.submission.wake", goes_away)
     monkeypatch.setattr(states, "WORKER_SILENT_AFTER", states.WORKER_SILENT_AFTER * 0)
     code, _, message = check()
     assert (code, "no worker is running" in message) == (1, True)
@@ -154,7 +154,7 @@ def test_check_is_withdrawn_when_its_worker_disappears(airports, worker, monkeyp
 
 
 def test_unreachable_broker_is_reported_in_one_line_and_the_read_fails(airports, worker, monkeypatch):
-    monkeypatch.setattr("elevata.jobs.services.wake", lambda _: "connection refused")
+    monkeypatch.setattr("elevata.jobs.submission.wake", lambda _: "connection refused")
     code, _, message = check()
     assert (code, message) == (1, "the broker does not answer: connection refused")
     assert ReadRequest.objects.get().status == "failed"

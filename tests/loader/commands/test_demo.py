@@ -9,23 +9,23 @@ import pytest
 from celery.contrib.testing.worker import start_worker
 
 from architecture.domain.artifacts import verify
-from architecture.domain.report import DATASET, Scope
+from architecture.domain.scope import DATASET, Scope
 from architecture.models import DryRun, ExecutionRecord
 from architecture.selectors.inbox import tasks_of
 from architecture.services.reports import operations_of
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.celery import app
 from elevata.core import data_folder
 from loader import tasks
 from loader.domain.refusals import Refusal
-from loader.management import demo_data, demo_work
+from loader.management import demo_data, demo_folder, demo_work
 from loader.management.commands import demo
 from loader.management.demo_data import ReleaseProblem, sorted_releases
 from loader.management.demo_work import DemoUsers
 from loader.models import MaintenanceRecord
 from loader.services.runner.folder_lock import FolderLock
 from loader.services.runner.worker import Workplace
-from metadata.services.sources import take_columns
+from metadata.services.source_contracts import take_columns
 
 
 def test_releases_are_sorted_by_date_and_dated():
@@ -51,12 +51,12 @@ def test_invalid_release_name_is_refused(name):
 
 
 def test_folder_of_the_demo_is_the_one_that_was_prepared_or_the_default(monkeypatch, tmp_path):
-    monkeypatch.delenv(demo_data.PREPARED, raising=False)
+    monkeypatch.delenv(demo_folder.PREPARED, raising=False)
     monkeypatch.setenv("ELEVATA_DATA_DIR", str(tmp_path))
     assert demo._default_folder() == data_folder.ROOT / "demo"
     monkeypatch.setattr(demo, "IS_INSTALLED", True)
     assert demo._default_folder() == tmp_path / "demo"
-    monkeypatch.setenv(demo_data.PREPARED, str(tmp_path / "other"))
+    monkeypatch.setenv(demo_folder.PREPARED, str(tmp_path / "other"))
     assert demo._default_folder() == tmp_path / "other"
 
 
@@ -123,31 +123,31 @@ def test_a_release_that_cannot_be_fetched_is_named_in_one_line(tmp_path, monkeyp
 
 def test_demo_folder_is_emptied_except_for_marker_and_lock(tmp_path):
     folder = tmp_path / "demo"
-    demo_data.prepare(folder)
+    demo_folder.prepare(folder)
     (folder / "warehouse").mkdir()
     (folder / "warehouse" / "x").touch()
     (folder / "control.sqlite3").touch()
-    demo_data.prepare(folder)
-    assert {path.name for path in folder.iterdir()} == {demo_data.MARKER, "runner.lock"}
+    demo_folder.prepare(folder)
+    assert {path.name for path in folder.iterdir()} == {demo_folder.MARKER, "runner.lock"}
 
 
 def test_folder_without_the_demo_marker_is_refused_unchanged(tmp_path):
     (tmp_path / "thesis.tex").touch()
     with pytest.raises(Refusal) as refused:
-        demo_data.prepare(tmp_path)
+        demo_folder.prepare(tmp_path)
     assert refused.value.code == "NOT_A_DEMO_FOLDER"
     assert (tmp_path / "thesis.tex").is_file()
     with pytest.raises(Refusal):
-        demo_data.prepare(tmp_path / "thesis.tex")
+        demo_folder.prepare(tmp_path / "thesis.tex")
 
 
 def test_demo_folder_in_use_by_a_worker_is_refused_unchanged(tmp_path):
-    demo_data.prepare(tmp_path)
+    demo_folder.prepare(tmp_path)
     (tmp_path / "control.sqlite3").touch()
     lock = FolderLock(tmp_path)
     lock.acquire("worker 7")
     with pytest.raises(Refusal, match="in use by worker 7"):
-        demo_data.prepare(tmp_path)
+        demo_folder.prepare(tmp_path)
     lock.release()
     assert (tmp_path / "control.sqlite3").is_file()
 

@@ -10,10 +10,10 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from architecture.models import ChangeReport, Execution, ExecutionRecord
+from architecture.services.environments import current_environment
 from architecture.services.executions import request_execution
 from architecture.services.previews import make_preview
 from architecture.services.reports import build_report
-from architecture.services.states import current_environment
 from elevata.accounts.cli import CommandExit
 from elevata.accounts.roles import Role
 from elevata.accounts.services.tokens import create_token

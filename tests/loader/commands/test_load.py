@@ -47,7 +47,7 @@ def worker(monkeypatch, runner):
         working.append(thread)
         return ""
 
-    monkeypatch.setattr("elevata.jobs.services.wake", wake)
+    monkeypatch.setattr("elevata.jobs.submission.wake", wake)
     yield
     for thread in working:
         thread.join(20)
@@ -125,7 +125,7 @@ def test_missing_worker_is_reported_in_one_line_and_no_run_remains(airports):
 
 
 def test_queued_run_is_cancelled_when_the_worker_disappears(airports, worker, monkeypatch):
-    monkeypatch.setattr("elevata.jobs.services.wake", lambda _: "")
+    monkeypatch.setattr("elevata.jobs.submission.wake", lambda _: "")
     monkeypatch.setattr(waiting.states, "WORKER_SILENT_AFTER", waiting.states.WORKER_SILENT_AFTER * 0)
     alive = iter([True])
     monkeypatch.setattr(command, "live_workers", lambda: Worker.objects.all())
@@ -136,7 +136,7 @@ def test_queued_run_is_cancelled_when_the_worker_disappears(airports, worker, mo
 
 
 def test_unreachable_broker_is_reported_in_one_line_and_the_run_is_cancelled(airports, worker, monkeypatch):
-    monkeypatch.setattr("elevata.jobs.services.wake", lambda _: "connection refused")
+    monkeypatch.setattr("elevata.jobs.submission.wake", lambda _: "connection refused")
     code, _, message = load()
     assert (code, message) == (1, "the broker does not answer: connection refused")
     assert LoadRun.objects.get().status == "canceled"

@@ -5,10 +5,12 @@ import json
 import pytest
 from django.core.management import call_command
 
-from architecture.selectors.environments import described_states
+from architecture.selectors.dataset_states import described_states
+from architecture.services.environments import current_environment
+from architecture.services.observations import keep_what_was_seen
 from architecture.services.previews import make_preview
-from architecture.services.reports import build_report, table_keys
-from architecture.services.states import current_environment, keep_what_was_seen
+from architecture.services.report_basis import table_keys
+from architecture.services.reports import build_report
 from elevata.accounts.cli import CommandExit
 from loader.management.commands import publish as command
 from loader.models import LoadRun, RunEvent

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from architecture.models import AppliedDataset
-from architecture.services.states import current_environment
-from elevata.accounts.permissions import acting_as
+from architecture.services.environments import current_environment
+from elevata.accounts.actors import acting_as
 from elevata.accounts.services.tokens import create_token
 from elevata.accounts.services.users import create_user
 from loader.management import run_command, waiting

@@ -1,6 +1,7 @@
 """Comparison of a sample with a contract: new, different and missing columns, without any decision."""
 
-from loader.domain.sources.sampling import KnownColumn, SampledColumn, compare_contract
+from loader.domain.sources.contract_comparison import KnownColumn, compare_contract
+from loader.domain.sources.sampling import SampledColumn
 from metadata.domain.types import parse
 
 

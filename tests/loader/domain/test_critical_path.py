@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loader.domain.dependencies import CriticalPath, critical_path
+from loader.domain.critical_path import CriticalPath, critical_path
 
 # --- examples ----------------------------------------------------------------------------------
 

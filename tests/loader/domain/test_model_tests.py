@@ -4,7 +4,8 @@ import pytest
 
 from elevata.core.errors import MetadataError
 from elevata.core.strict_fields import Node
-from loader.domain.model_tests import ModelTest, ModelTestOutcome, outcome, rows_sql, value_of
+from loader.domain.model_test_values import rows_sql, value_of
+from loader.domain.model_tests import ModelTest, ModelTestOutcome, outcome
 from metadata.domain.types import parse
 from metadata.services.exchange.yaml_files import parse_yaml
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from loader.domain.refusals import Thrown, cause_of, cause_of_death, worker_accident
-from loader.spark.session import accident
+from loader.domain.spark_failures import Thrown, cause_of, cause_of_death, worker_accident
+from loader.spark.java_errors import accident
 
 SPARK = Thrown("org.apache.spark.SparkException", "Job aborted due to stage failure")
 

@@ -7,7 +7,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loader.domain.queries.query_results import csv_lines, json_lines, next_after
+from loader.domain.queries.answers import next_after
+from loader.domain.queries.exports import csv_lines, json_lines
 
 VALUES = st.none() | st.text(st.characters(blacklist_characters="\x00", blacklist_categories=("Cs",)))
 ROWS = st.lists(st.lists(VALUES, min_size=2, max_size=2), max_size=5)

@@ -6,7 +6,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.services.tokens import create_token
 from elevata.accounts.services.users import create_user
 from loader.fivetran.server import Listener, serving

@@ -12,7 +12,7 @@ from django.contrib.auth.models import User
 from django.db import connection
 
 from architecture.models import ChangeReport
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.services.tokens import create_token
 from elevata.accounts.services.users import create_user
 from loader.domain.refusals import Refusal

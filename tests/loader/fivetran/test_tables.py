@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from architecture.models import ChangeReport
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.services.users import create_user
 from elevata.audit.models import ChangeLogEntry
 from loader.domain.fivetran import Column, Table
 from loader.domain.refusals import Refusal
-from loader.fivetran import tables
+from loader.fivetran import metadata_rows, pending_changes, tables
 from metadata.models import SourceDataset, System, TargetDataset
 from metadata.services.datasets.targets import update_target_column
 from metadata.services.lifecycle import rename_column
@@ -80,13 +80,13 @@ def test_change_log_records_the_sender_as_actor_of_table_changes():
 @pytest.mark.services
 @pytest.mark.django_db(transaction=True)
 def test_the_first_tables_of_a_schema_may_be_created_in_parallel(fay, in_threads, monkeypatch):
-    create_system, both_miss_it = tables.create_system, threading.Barrier(2)
+    create_system, both_miss_it = metadata_rows.create_system, threading.Barrier(2)
 
     def create(**fields):
         both_miss_it.wait(10)
         return create_system(**fields)
 
-    monkeypatch.setattr(tables, "create_system", create)
+    monkeypatch.setattr(metadata_rows, "create_system", create)
 
     def creating(name: str):
         def create_table():
@@ -136,8 +136,8 @@ def test_columns_are_added_retyped_and_retired():
 
 def test_alter_with_history_columns_switches_a_table_to_history_mode():
     source = tables.create_table(sent(ID))
-    assert not tables.in_history_mode(source)
-    assert tables.in_history_mode(tables.alter_table(sent(ID, *HISTORY), drops=False))
+    assert not metadata_rows.in_history_mode(source)
+    assert metadata_rows.in_history_mode(tables.alter_table(sent(ID, *HISTORY), drops=False))
 
 
 def test_refused_alter_adds_no_columns():
@@ -210,5 +210,5 @@ def test_copies_of_columns_and_tables_are_classified_as_the_original_is():
 
 
 def test_safe_changes_need_no_report():
-    tables.refuse_waiting(tables.create_table(sent(ID, NAME)))
+    pending_changes.refuse_waiting(tables.create_table(sent(ID, NAME)))
     assert not ChangeReport.objects.exists()

@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import connection
 
 from architecture.models import Refresh
-from architecture.services.states import current_environment
+from architecture.services.environments import current_environment
 from elevata.accounts.services.tokens import create_token
 from elevata.accounts.services.users import create_user
 from loader import tasks

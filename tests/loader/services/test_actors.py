@@ -2,11 +2,12 @@
 
 import pytest
 
+from architecture.services.dry_runs import request_dry_run
+from architecture.services.environments import current_environment
 from architecture.services.executions import request_execution
-from architecture.services.previews import make_preview, request_dry_run
+from architecture.services.previews import make_preview
 from architecture.services.reports import build_report
-from architecture.services.states import current_environment
-from elevata.accounts.permissions import acting_as, current_actor
+from elevata.accounts.actors import acting_as, current_actor
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import create_service_account, deactivate_user, ensure_user, set_roles
 from elevata.audit.models import ChangeLogEntry

@@ -2,11 +2,11 @@
 
 import pytest
 
-from architecture.domain.workflow import Refused
+from architecture.domain.refusals import Refused
 from architecture.models import Execution, Lease
 from architecture.selectors.environments import leases_held
+from architecture.services.environments import current_environment
 from architecture.services.executions import claim_execution, end_attempt
-from architecture.services.states import current_environment
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user
 from elevata.audit.models import ChangeLogEntry
@@ -14,8 +14,8 @@ from elevata.jobs.services import Fenced
 from loader.domain.refusals import Refusal
 from loader.models import DatasetRun, LoadRun
 from loader.services.loads.broken_leases import shut_out_holder
+from loader.services.loads.claims import claim_with_leases
 from loader.services.loads.load_runs import attempt_of, request_load_run
-from loader.services.loads.load_work import claim_with_leases
 from tests.architecture.services.test_reports import rename
 from tests.architecture.world import customers, make_world
 from tests.loader.factories import EnvironmentFactory
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 
 @pytest.fixture(autouse=True)
 def no_broker(monkeypatch):
-    monkeypatch.setattr("elevata.jobs.services.wake", lambda _: "")
+    monkeypatch.setattr("elevata.jobs.submission.wake", lambda _: "")
 
 
 @pytest.fixture

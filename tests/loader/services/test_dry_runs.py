@@ -9,19 +9,20 @@ import pytest
 from django.utils import timezone
 
 from architecture.models import DryRun, Preview
-from architecture.services.previews import end_dry_run, make_preview, request_dry_run
+from architecture.services.dry_runs import end_dry_run, request_dry_run
+from architecture.services.environments import current_environment
+from architecture.services.previews import make_preview
 from architecture.services.reports import build_report
-from architecture.services.states import current_environment
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user
 from elevata.core.processes import process_name
 from elevata.jobs.models import Job
 from elevata.jobs.registry import next_work
 from elevata.jobs.services import Attempt, Fenced, claim, mark_lost
-from loader.services.executions import perform_dry_run
+from loader.services.cleanup import sweep
+from loader.services.dry_runs import perform_dry_run
 from loader.services.runner import worker
 from loader.services.runner.worker import Workplace
-from loader.services.schedules import sweep
 from metadata.services.lifecycle import rename_column
 from tests.loader.airports import column
 from tests.loader.processes import wait_until
@@ -56,7 +57,7 @@ def under_way(preview: Preview, by: str = "w1", silent_for: timedelta = timedelt
 def sent(monkeypatch) -> list[int]:
     """Wake-ups that the sweeper sent."""
     messages: list[int] = []
-    monkeypatch.setattr("elevata.jobs.services.wake", lambda pk: messages.append(pk) or "")
+    monkeypatch.setattr("elevata.jobs.submission.wake", lambda pk: messages.append(pk) or "")
     return messages
 
 

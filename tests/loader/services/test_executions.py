@@ -6,13 +6,15 @@ import pytest
 
 from architecture.models import Execution
 from architecture.selectors.environments import leases_held
+from architecture.services.dry_runs import request_dry_run
+from architecture.services.environments import current_environment
 from architecture.services.executions import request_execution
-from architecture.services.previews import make_preview, request_dry_run
+from architecture.services.previews import make_preview
 from architecture.services.reports import build_report
-from architecture.services.states import current_environment
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user
-from loader.services.executions import perform_dry_run, perform_execution
+from loader.services.dry_runs import perform_dry_run
+from loader.services.executions import perform_execution
 from metadata.services.lifecycle import rename_column
 from tests.loader.airports import column
 from tests.loader.services.loads.test_load_work import perform, queued

@@ -7,15 +7,16 @@ from uuid import uuid4
 import pytest
 
 from architecture.models import Environment
-from architecture.selectors.environments import described_states
-from architecture.services.states import current_environment
+from architecture.selectors.dataset_states import described_states
+from architecture.services.environments import current_environment
 from elevata.accounts.services.users import grant_role
 from elevata.core.errors import MetadataError
 from elevata.notifications.models import Event, Notice
 from loader.models import CheckResult, LoadRun, ReadRequest
 from loader.services.loads.load_runs import request_load_run
 from loader.services.loads.load_work import perform_load_run
-from loader.services.quality import check_specs, store_results
+from loader.services.quality import check_specs
+from loader.services.quality_results import store_results
 from loader.services.reads.manifests import read_manifest
 from loader.services.reads.read_requests import QUALITY, request_read
 from metadata.domain.state import DatasetState

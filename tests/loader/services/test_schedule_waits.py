@@ -13,8 +13,9 @@ from loader import tasks
 from loader.domain.dependencies import DATASET, Scope
 from loader.domain.waits import Wait
 from loader.models import LoadRun, Schedule
-from loader.services import schedules
-from loader.services.schedules import check_waiting, create_schedule, run_now, start_due, update_schedule
+from loader.services import schedule_runs
+from loader.services.schedule_runs import check_waiting, run_now, start_due
+from loader.services.schedules import create_schedule, update_schedule
 from metadata.models import SourceDataset, System
 from metadata.services.datasets.generation import generate_targets
 from tests.architecture.world import person
@@ -28,7 +29,7 @@ MINUTE = timedelta(minutes=1)
 
 @pytest.fixture(autouse=True)
 def no_broker(monkeypatch) -> None:
-    monkeypatch.setattr("elevata.jobs.services.wake", lambda pk: "")
+    monkeypatch.setattr("elevata.jobs.submission.wake", lambda pk: "")
 
 
 @pytest.fixture
@@ -205,7 +206,7 @@ def test_two_schedulers_start_one_run(orders: SourceDataset, monkeypatch):
     waiting_schedule(orders)
     deliver(orders)
     check_waiting()
-    check_data = schedules.check_data
+    check_data = schedule_runs.check_data
     others: list = []
 
     def overtaken(*args, **options):
@@ -215,7 +216,7 @@ def test_two_schedulers_start_one_run(orders: SourceDataset, monkeypatch):
             others.extend(check_waiting())
         return answer
 
-    monkeypatch.setattr(schedules, "check_data", overtaken)
+    monkeypatch.setattr(schedule_runs, "check_data", overtaken)
     assert check_waiting() == []
     assert LoadRun.objects.count() == 1
 
@@ -228,7 +229,7 @@ def test_sweep_checks_waiting_schedules(orders: SourceDataset):
 
 def test_wait_check_with_an_error_is_logged_and_stored(orders: SourceDataset, monkeypatch, caplog):
     schedule = waiting_schedule(orders)
-    monkeypatch.setattr(schedules, "check_data", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(schedule_runs, "check_data", lambda *_, **__: 1 / 0)
     assert check_waiting() == []
     assert "was not checked" in caplog.text
     assert fresh(schedule).waiting["answer"] == "The check failed; the log of the worker has the reason."
@@ -285,7 +286,7 @@ def test_run_is_started_at_the_deadline_if_declared(orders: SourceDataset):
 
 def test_wait_check_with_an_error_at_the_deadline_skips_the_run(orders: SourceDataset, monkeypatch):
     schedule = waiting_schedule(orders)
-    monkeypatch.setattr(schedules, "check_data", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(schedule_runs, "check_data", lambda *_, **__: 1 / 0)
     assert at_deadline(schedule) == []
     assert (fresh(schedule).outcome, fresh(schedule).waiting) == ("skipped", None)
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.utils import timezone
 
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.services.users import deactivate_user, ensure_user
 from elevata.audit.models import ChangeLogEntry
 from elevata.core.errors import MetadataError, StaleVersion
@@ -13,9 +13,10 @@ from loader import tasks
 from loader.domain.dependencies import DATASET, SCHEMA, Scope
 from loader.domain.refusals import Refusal
 from loader.models import LoadRun, Schedule
-from loader.services import schedules
+from loader.services import schedule_runs, schedules
 from loader.services.loads.load_runs import must_still_start
-from loader.services.schedules import create_schedule, delete_schedule, run_now, start_due, update_schedule
+from loader.services.schedule_runs import run_now, start_due
+from loader.services.schedules import create_schedule, delete_schedule, update_schedule
 from tests.loader.factories import EnvironmentFactory
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
@@ -25,7 +26,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
 def sent(monkeypatch) -> list:
     """Wake-ups that were sent."""
     messages: list = []
-    monkeypatch.setattr("elevata.jobs.services.wake", lambda pk: messages.append(pk) or "")
+    monkeypatch.setattr("elevata.jobs.submission.wake", lambda pk: messages.append(pk) or "")
     return messages
 
 
@@ -198,7 +199,7 @@ def test_load_timestamp_of_a_scheduled_run_is_its_start_time(airports):
 
 
 def test_sweep_starts_due_schedules(airports, monkeypatch):
-    monkeypatch.setattr("elevata.jobs.services._send", lambda task, pk: "")
+    monkeypatch.setattr("elevata.jobs.wake_ups._send", lambda task, pk: "")
     due(nightly())
     tasks.sweep()
     assert LoadRun.objects.count() == 1
@@ -215,8 +216,8 @@ def test_many_missed_due_times_start_one_run(airports):
 def test_due_time_handled_by_another_scheduler_starts_no_second_run(airports):
     schedule = nightly()
     at = due(schedule)
-    assert len(schedules._start_due(schedule.pk, at, timezone.now())) == 1
-    assert schedules._start_due(schedule.pk, at, timezone.now()) == []
+    assert len(schedule_runs._start_due(schedule.pk, at, timezone.now())) == 1
+    assert schedule_runs._start_due(schedule.pk, at, timezone.now()) == []
     assert LoadRun.objects.count() == 1
 
 

@@ -9,14 +9,14 @@ from celery.contrib.testing.worker import start_worker
 from django.db import connection
 
 from architecture.models import ChangeReport, Execution, ExecutionRecord
+from architecture.services.environments import current_environment
 from architecture.services.executions import request_execution
 from architecture.services.previews import make_preview
 from architecture.services.reports import build_report
-from architecture.services.states import current_environment
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user
 from elevata.celery import app
-from elevata.jobs.services import WAKE_JOB
+from elevata.jobs.wake_ups import WAKE_JOB
 from loader import tasks
 from loader.services.runner.worker import Workplace
 from metadata.services.lifecycle import rename_column

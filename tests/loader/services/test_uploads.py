@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from loader.domain.refusals import Refusal
-from loader.services.uploads import CSV, PACKED_CSV, PARQUET, Limits, examined
+from loader.services.upload_formats import CSV, PACKED_CSV, PARQUET, Limits, examined
 
 LIMITS = Limits(unpacked_bytes=1_000_000, rows=1000)
 ROWS = b"icao,_fivetran_start\nEDDF,2026-01-01T00:00:00Z\n"

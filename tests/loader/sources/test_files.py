@@ -18,8 +18,9 @@ from pyarrow import orc
 from loader.domain.refusals import Refusal
 from loader.sources import file_samples
 from loader.sources.file_samples import sample_files
-from loader.sources.files import Sample, delivery_at, files_at, list_folder
+from loader.sources.files import delivery_at, files_at, list_folder
 from loader.sources.limits import within
+from loader.sources.results import Sample
 from loader.sources.typed_files import data_type
 from metadata.domain.sources.locations import OutsideRoots, Roots
 from tests.loader.records.binary_workbooks import Error, ods, xls, xlsb

@@ -9,8 +9,8 @@ from django.test import Client
 
 from elevata.accounts.roles import Role
 from loader.domain.refusals import Refusal
-from loader.sources.files import Sample
 from loader.sources.postgresql import count_rows, list_postgresql, reach_postgresql, sample_postgresql
+from loader.sources.results import Sample
 from metadata.models import SourceDataset, System, TargetDataset
 from tests.architecture.world import person as someone
 from tests.elevata.web.forms import typed, words

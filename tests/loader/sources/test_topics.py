@@ -8,7 +8,7 @@ from django.test import Client
 from elevata.accounts.roles import Role
 from loader.domain.refusals import Refusal
 from loader.sources import topics
-from loader.sources.files import Sample
+from loader.sources.results import Sample
 from loader.sources.systems import discover, reach, sample
 from metadata.models import SourceDataset, System, TargetDataset
 from tests.architecture.world import person as someone

@@ -7,8 +7,9 @@ import pytest
 from pyspark.errors import PySparkException
 
 from loader.spark import runner
+from loader.spark.java_errors import lost_executor
 from loader.spark.loads.datasets import Outcome, retry
-from loader.spark.session import RunnerConfig, lost_executor
+from loader.spark.session import RunnerConfig
 
 LOST = PySparkException("Checkpoint block rdd_7_0 not found! Either the executor is gone, or …")
 

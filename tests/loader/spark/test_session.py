@@ -9,7 +9,8 @@ from pyspark.errors import PySparkException
 from loader.domain.refusals import Refusal
 from loader.domain.spark_settings import INITIAL_PARTITIONS, SHUFFLE_PARTITIONS
 from loader.spark import session as sessions
-from loader.spark.session import RunnerConfig, _check_settings, _set_secrets, error_condition, fit_shuffles
+from loader.spark.java_errors import error_condition
+from loader.spark.session import RunnerConfig, _check_settings, _set_secrets, fit_shuffles
 
 
 class FakeSession:

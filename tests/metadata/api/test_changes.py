@@ -4,10 +4,10 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user
-from elevata.audit.domain import SELECTION, verify_lines
+from elevata.audit.export_format import SELECTION, verify_lines
 from elevata.audit.models import ChangeLogEntry
 from metadata.domain.bulk_edits import OWNER
 from metadata.models import SourceDataset, TargetDataset

@@ -10,7 +10,7 @@ from django.db import OperationalError
 from elevata.accounts.cli import CommandExit, ProductCommand
 from metadata.management.commands import export_metadata, import_metadata
 from metadata.models import TargetColumn
-from metadata.selectors.datasets import dataset_states
+from metadata.selectors.dataset_states import dataset_states
 
 AIRPORTS = Path(__file__).resolve().parents[3] / "examples" / "airports"
 

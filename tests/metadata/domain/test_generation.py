@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metadata.domain import naming
+from metadata.domain import stable_keys
 from metadata.domain.generation import GeneratedDataset, SourceColumnSpec, SourceDatasetSpec, generate
 from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.types import parse
 
-KEY = naming.source_dataset_key("air", "airport")
+KEY = stable_keys.source_dataset_key("air", "airport")
 
 
 def column(name: str, type_: str = "string", **values: object) -> SourceColumnSpec:
-    return SourceColumnSpec(naming.source_column_key(KEY, name), name, parse(type_), **values)
+    return SourceColumnSpec(stable_keys.source_column_key(KEY, name), name, parse(type_), **values)
 
 
 AIRPORT = SourceDatasetSpec(

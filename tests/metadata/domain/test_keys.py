@@ -2,9 +2,9 @@
 
 from uuid import UUID
 
-from metadata.domain import naming
+from metadata.domain import stable_keys
 
-AIRPORT = naming.source_dataset_key("air", "airport")
+AIRPORT = stable_keys.source_dataset_key("air", "airport")
 
 
 def test_keys_are_the_same_on_every_machine() -> None:
@@ -12,21 +12,21 @@ def test_keys_are_the_same_on_every_machine() -> None:
 
 
 def test_a_generated_column_has_the_same_key_everywhere() -> None:
-    key = naming.generated_column_key("rawcore", naming.source_column_key(AIRPORT, "icao"))
+    key = stable_keys.generated_column_key("rawcore", stable_keys.source_column_key(AIRPORT, "icao"))
     assert key == UUID("de47498f-99a4-5610-b5b3-c6bd3747dcaa")
 
 
 def test_generated_datasets_of_each_layer_have_different_keys() -> None:
-    assert len({naming.generated_dataset_key(layer, AIRPORT) for layer in ("raw", "stage", "rawcore")}) == 3
+    assert len({stable_keys.generated_dataset_key(layer, AIRPORT) for layer in ("raw", "stage", "rawcore")}) == 3
 
 
 def test_source_dataset_key_depends_on_where_system_and_name_are_split() -> None:
-    assert naming.source_dataset_key("a_b", "c") != naming.source_dataset_key("a", "b_c")
+    assert stable_keys.source_dataset_key("a_b", "c") != stable_keys.source_dataset_key("a", "b_c")
 
 
 def test_a_name_used_again_gets_another_key() -> None:
-    assert naming.source_dataset_key("air", "airport", 1) != AIRPORT
+    assert stable_keys.source_dataset_key("air", "airport", 1) != AIRPORT
 
 
 def test_a_column_and_a_dataset_of_one_name_differ() -> None:
-    assert naming.target_column_key(AIRPORT, "x") != naming.history_dataset_key(AIRPORT)
+    assert stable_keys.target_column_key(AIRPORT, "x") != stable_keys.history_dataset_key(AIRPORT)

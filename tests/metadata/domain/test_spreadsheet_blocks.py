@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metadata.domain import grid
-from metadata.domain.grid import PasteProblem, lay_out, read_block
+from metadata.domain import paste
+from metadata.domain.paste import PasteProblem, lay_out, read_block
 
 NAMES = ["id", "name", "size"]
 CELL = st.text(st.sampled_from('ab"\t\n, '), max_size=6)
@@ -36,7 +36,7 @@ def test_unclosed_quote_is_an_ordinary_character() -> None:
 
 
 def test_a_text_that_is_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grid, "MAX_CHARACTERS", 3)
+    monkeypatch.setattr(paste, "MAX_CHARACTERS", 3)
     with pytest.raises(PasteProblem, match="longer than 3 characters"):
         read_block("abcd")
 
@@ -92,6 +92,6 @@ def test_blocks_that_do_not_fit_are_refused_with_their_line(text: str, cell: str
 
 
 def test_a_block_of_too_many_lines_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grid, "MAX_LINES", 1)
+    monkeypatch.setattr(paste, "MAX_LINES", 1)
     with pytest.raises(PasteProblem, match="more than 1 lines"):
         laid("string\nfloat")

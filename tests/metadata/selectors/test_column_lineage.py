@@ -7,9 +7,10 @@ from metadata.domain.column_lineage import BOTH, UPSTREAM, ColumnLineage
 from metadata.domain.impact import BREAKS, DROP, FOLLOWS, REFUSES, RETYPE, STAYS
 from metadata.domain.types import DataType
 from metadata.models import ColumnInput, DatasetInput, SourceColumn, TargetColumn, TargetDataset
-from metadata.selectors.column_lineage import column_lineage, lineage_of, requested, starts_named, whole_lineage
+from metadata.selectors.column_lineage import column_lineage, lineage_of, whole_lineage
 from metadata.selectors.impact import Downstream, impact_of
 from metadata.selectors.lineage import of_columns
+from metadata.selectors.requested_lineage import requested, starts_named
 from metadata.services.datasets.targets import create_target_dataset
 from metadata.services.exposures import create_exposure
 from metadata.services.references import create_reference

@@ -5,7 +5,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from architecture.domain.tables import history_table
 from metadata.models import TargetDataset
-from metadata.selectors import datasets
+from metadata.selectors import dataset_states, datasets, history_columns
 from metadata.selectors.dataset_lineage import lineage
 from metadata.services.datasets.generation import generate_targets
 from metadata.services.datasets.targets import create_target_column, update_target_dataset
@@ -37,7 +37,7 @@ def test_dataset_states_take_six_queries(
     rawcore: TargetDataset, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     with django_assert_num_queries(6):
-        datasets.dataset_states()
+        dataset_states.dataset_states()
 
 
 def test_more_datasets_and_references_take_no_more_queries(
@@ -45,38 +45,38 @@ def test_more_datasets_and_references_take_no_more_queries(
 ) -> None:
     add_routes(rawcore)
     with django_assert_num_queries(6):
-        datasets.dataset_states()
+        dataset_states.dataset_states()
 
 
 def test_dataset_state_has_the_key_of_its_history(rawcore: TargetDataset) -> None:
-    assert datasets.dataset_state(rawcore).history_key == str(rawcore.history.key)
+    assert dataset_states.dataset_state(rawcore).history_key == str(rawcore.history.key)
 
 
 def test_history_datasets_are_not_listed(rawcore: TargetDataset) -> None:
-    names = [state.name for state in datasets.dataset_states()]
+    names = [state.name for state in dataset_states.dataset_states()]
     assert names == ["raw_air_airport", "rc_air_airport", "stg_air_airport"]
 
 
 def test_dataset_state_of_a_history_is_that_of_its_base(rawcore: TargetDataset) -> None:
-    assert datasets.dataset_state(rawcore.history).name == "rc_air_airport"
+    assert dataset_states.dataset_state(rawcore.history).name == "rc_air_airport"
 
 
 def test_dataset_state_contains_retired_objects_as_inactive(rawcore: TargetDataset) -> None:
     retire_column(column=rawcore.columns.get(name="name"), expected_version=1)
     retire_dataset(dataset=rawcore, expected_version=1)
-    state = datasets.dataset_state(rawcore)
+    state = dataset_states.dataset_state(rawcore)
     assert (state.active, [column.active for column in state.columns]) == (False, [True, False, True])
 
 
 def test_inputs_are_stable_keys(rawcore: TargetDataset) -> None:
     stage = TargetDataset.objects.get(name="stg_air_airport")
-    state = datasets.dataset_state(rawcore)
+    state = dataset_states.dataset_state(rawcore)
     assert state.inputs == (str(stage.key),)
     assert state.columns[0].inputs == (str(stage.columns.get(name="icao").key),)
 
 
 def test_dataset_state_has_full_column_types(rawcore: TargetDataset) -> None:
-    assert [column.type for column in datasets.dataset_state(rawcore).columns] == [
+    assert [column.type for column in dataset_states.dataset_state(rawcore).columns] == [
         "string",
         "string",
         "float",
@@ -85,7 +85,7 @@ def test_dataset_state_has_full_column_types(rawcore: TargetDataset) -> None:
 
 def test_a_reference_names_its_column_and_pairs(rawcore: TargetDataset) -> None:
     routes = add_routes(rawcore)
-    (reference,) = datasets.dataset_state(routes).references
+    (reference,) = dataset_states.dataset_state(routes).references
     child, parent = routes.columns.get(name="origin_icao"), rawcore.columns.get(name="icao")
     assert (reference.column_name, reference.pairs) == ("origin_key", ((str(child.key), str(parent.key)),))
 
@@ -104,8 +104,8 @@ def test_historys_columns_are_those_of_its_table(rawcore: TargetDataset, policy:
     routes = add_routes(rawcore)
     create_target_column(dataset=routes, name="changed_on", type="date")
     routes = update_target_dataset(dataset=routes, expected_version=routes.version, history_policy=policy)
-    shown = [(column.name, column.type) for column in datasets.history_columns(routes.history)]
-    table = history_table(datasets.dataset_state(routes))
+    shown = [(column.name, column.type) for column in history_columns.history_columns(routes.history)]
+    table = history_table(dataset_states.dataset_state(routes))
     assert shown == [(column.name, column.type) for column in table.columns]
 
 

@@ -16,14 +16,8 @@ from metadata.services.datasets.targets import (
     update_target_column,
     update_target_dataset,
 )
-from metadata.services.lifecycle import (
-    delete_column,
-    delete_dataset,
-    rename_column,
-    rename_dataset,
-    retire_column,
-    retire_dataset,
-)
+from metadata.services.deletion import delete_column, delete_dataset
+from metadata.services.lifecycle import rename_column, rename_dataset, retire_column, retire_dataset
 from metadata.services.references import create_reference, retire_reference
 from tests.factories import SourceColumnFactory, SourceDatasetFactory, TargetSchemaFactory, airport_source
 
@@ -115,9 +109,7 @@ def test_rename_of_an_input_column_used_by_a_cdc_policy_is_refused_as_listed(air
         rename_column(column=operation, name="operation", expected_version=1, reason="clearer")
 
 
-def test_dataset_rename_lists_its_key_history_and_references(
-    airport: TargetDataset, places: TargetDataset
-) -> None:
+def test_dataset_rename_lists_its_key_history_and_references(airport: TargetDataset, places: TargetDataset) -> None:
     routes_to(airport)
     assert told(dependents.of_dataset_rename(airport, "rc_airfield")) == [
         (FOLLOWS, "rawcore.rc_air_airport", "key column", "rc_air_airport_key", "rc_airfield_key"),
@@ -174,9 +166,7 @@ def test_reference_refuses_the_retirement_of_its_column(airport: TargetDataset) 
     assert refuses_retirement(named(routes, "origin"))
 
 
-def test_dataset_retirement_lists_its_history_and_broken_readers(
-    airport: TargetDataset, places: TargetDataset
-) -> None:
+def test_dataset_retirement_lists_its_history_and_broken_readers(airport: TargetDataset, places: TargetDataset) -> None:
     routes_to(airport, "origin")
     assert told(dependents.of_dataset_retirement(airport)) == [
         (FOLLOWS, "rawcore.rc_air_airport_hist", "history", "", ""),
@@ -204,9 +194,7 @@ def test_deletion_of_an_unread_column_has_no_dependents(airport: TargetDataset) 
     delete_column(column=column, expected_version=column.version)
 
 
-def test_unreadable_expression_is_listed_as_refusing_a_rename(
-    airport: TargetDataset, places: TargetDataset
-) -> None:
+def test_unreadable_expression_is_listed_as_refusing_a_rename(airport: TargetDataset, places: TargetDataset) -> None:
     broken = named(places, "shout")
     TargetColumn.objects.filter(pk=broken.pk).update(expression="upper(")
     rows = dependents.of_column_rename(named(airport, "name"), "title")

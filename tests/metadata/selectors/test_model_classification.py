@@ -4,7 +4,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.services.users import ensure_user
 from elevata.core.errors import MetadataError
 from metadata.models import TargetDataset

@@ -6,14 +6,15 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user, grant_role
 from elevata.audit.models import ChangeLogEntry
 from elevata.core.errors import MetadataError
 from metadata.domain.bulk_edits import ADD_TAGS, OWNER, RETIRE, SENSITIVITY
 from metadata.models import TargetColumn, TargetDataset
-from metadata.services.bulk_edits import EditsRefused, apply_edits, edits_of, preview_edits, undo_edits
+from metadata.services.bulk_edits import EditsRefused, apply_edits, edits_of, preview_edits
+from metadata.services.bulk_undo import undo_edits
 from metadata.services.datasets.targets import create_target_dataset, update_target_column, update_target_dataset
 from metadata.services.lifecycle import rename_column, rename_dataset
 from tests.factories import TargetColumnFactory, TargetDatasetFactory, TargetSchemaFactory

@@ -2,13 +2,14 @@
 
 import pytest
 
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.services.users import ensure_user
 from elevata.audit.models import ChangeLogEntry
 from elevata.core.errors import MetadataError
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.datasets.generation import generate_targets
-from metadata.services.lifecycle import delete_column, delete_dataset, retire_column, retire_dataset
+from metadata.services.deletion import delete_column, delete_dataset
+from metadata.services.lifecycle import retire_column, retire_dataset
 from tests.factories import airport_source
 
 pytestmark = pytest.mark.django_db

@@ -5,7 +5,7 @@ import pytest
 from elevata.core.errors import MetadataError
 from metadata.models import SourceColumn, TargetColumn
 from metadata.services.datasets.generation import generate_targets
-from metadata.services.sources import propose_columns, take_columns
+from metadata.services.source_contracts import propose_columns, take_columns
 from tests.factories import airport_source
 
 pytestmark = pytest.mark.django_db

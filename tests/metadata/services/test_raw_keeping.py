@@ -6,7 +6,7 @@ from django.test import Client
 from elevata.core.errors import MetadataError
 from metadata.domain.sources.raw_keeping import ALL, BY_DAY, Keeping
 from metadata.models import TargetDataset
-from metadata.selectors.datasets import dataset_state
+from metadata.selectors.dataset_states import dataset_state
 from metadata.services.datasets.targets import update_target_dataset
 from metadata.services.exchange.metadata_files import export_metadata, import_metadata
 

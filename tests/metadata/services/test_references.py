@@ -8,7 +8,7 @@ from elevata.audit.models import ChangeLogEntry
 from elevata.core.errors import MetadataError
 from metadata.models import Reference, TargetDataset
 from metadata.selectors.dataset_lineage import lineage
-from metadata.selectors.datasets import dataset_state
+from metadata.selectors.dataset_states import dataset_state
 from metadata.services import lifecycle
 from metadata.services.datasets.targets import update_target_column, update_target_dataset
 from metadata.services.references import create_reference, retire_reference, unretire_reference, update_reference
@@ -131,9 +131,7 @@ def test_reference_retirement_and_restoration_are_logged_with_their_reasons(
     ]
 
 
-def test_reference_with_a_retired_column_cannot_be_restored(
-    child: TargetDataset, parent: TargetDataset
-) -> None:
+def test_reference_with_a_retired_column_cannot_be_restored(child: TargetDataset, parent: TargetDataset) -> None:
     row = retire_reference(reference=refer(child, parent), expected_version=1)
     lifecycle.retire_column(column=child.columns.get(name="plant_no"), expected_version=1)
     with pytest.raises(MetadataError, match="no active column of the child"):

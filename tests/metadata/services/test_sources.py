@@ -5,11 +5,8 @@ import pytest
 from elevata.core.errors import MetadataError
 from metadata.domain.types import parse
 from metadata.models import SourceDataset
-from metadata.services import sources
-from tests.factories import (
-    SourceColumnFactory,
-    SystemFactory,
-)
+from metadata.services import source_contracts, sources
+from tests.factories import SourceColumnFactory, SystemFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -103,9 +100,9 @@ def test_source_columns_that_differ_only_by_case_are_refused() -> None:
     ("second", "message"), [("ID", "'id', differs from it only by case"), ("id", "'id', has this name")]
 )
 def test_columns_of_an_import_with_one_name_are_refused_together(second: str, message: str) -> None:
-    columns = [sources.ImportedColumn(name, parse("string")) for name in ("id", second)]
+    columns = [source_contracts.ImportedColumn(name, parse("string")) for name in ("id", second)]
     with pytest.raises(MetadataError, match=message) as refused:
-        sources.import_source_dataset(system=SystemFactory(), name="orders", location="o.csv", columns=columns)
+        source_contracts.import_source_dataset(system=SystemFactory(), name="orders", location="o.csv", columns=columns)
     assert refused.value.where.endswith(f".orders.{second}")
     assert not SourceDataset.objects.exists()
 

@@ -3,7 +3,7 @@
 from django.http import HttpResponse
 from django.test import Client
 
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from metadata.models import TargetColumn
 from metadata.services.datasets.targets import update_target_column

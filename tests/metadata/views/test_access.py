@@ -9,7 +9,8 @@ from django.test import Client
 
 from elevata.accounts.models import RoleGrant
 from elevata.accounts.permissions import may
-from elevata.accounts.roles import Permission, Place, Role
+from elevata.accounts.places import Place
+from elevata.accounts.roles import Permission, Role
 from elevata.accounts.services.users import create_service_account, ensure_user, grant_role
 from loader.services.reads.read_permissions import may_read, may_read_sensitive
 from metadata.models import System, TargetDataset, TargetSchema
@@ -131,7 +132,7 @@ def test_access_page_grants_a_role_for_its_place(users: dict[str, User], airport
 
 def test_user_link_preselects_the_place_of_a_new_role(users: dict[str, User]):
     html = read(signed_in(users["admin"]), "/users/viewer/access/")
-    assert '/users/viewer/?place=schema:rawcore#grants-head' in html
+    assert "/users/viewer/?place=schema:rawcore#grants-head" in html
     form = section(read(signed_in(users["admin"]), "/users/viewer/?place=schema:rawcore"), "grants-head")
     assert '<option value="schema:rawcore" selected>' in form
 

@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from metadata.models import TargetColumn
 from metadata.services.datasets.targets import create_target_column
 from metadata.services.lifecycle import rename_dataset, retire_column

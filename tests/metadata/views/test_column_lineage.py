@@ -71,7 +71,7 @@ def test_invalid_lineage_parameters_do_not_fail(reader: Client, airport: TargetD
 def test_too_many_datasets_are_not_drawn_as_a_whole(
     reader: Client, airport: TargetDataset, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("metadata.selectors.column_lineage.DRAWN", 2)
+    monkeypatch.setattr("metadata.selectors.requested_lineage.DRAWN", 2)
     answer = get(reader, PAGE)
     assert "There are more than" in html_of(answer)
     assert answer.context["graph"].nodes == ()

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.core.cache import cache
 from django.test import Client
 
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user, grant_role
 from elevata.web.search import search
@@ -17,7 +17,8 @@ from loader.services.reads.read_permissions import record_sensitive_read
 from metadata.models import SourceColumn, TargetColumn, TargetDataset, TargetSchema
 from metadata.selectors import sensitive_details
 from metadata.selectors.classification import classifications
-from metadata.selectors.sensitive_columns import counts_by_schema, target_columns
+from metadata.selectors.sensitive_columns import target_columns
+from metadata.selectors.sensitive_counts import counts_by_schema
 from metadata.selectors.sensitive_details import SensitiveColumn, detailed
 from metadata.services.datasets.targets import create_target_dataset, update_target_column
 from metadata.services.lifecycle import rename_column, rename_dataset

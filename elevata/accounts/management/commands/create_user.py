@@ -9,7 +9,7 @@ from elevata.accounts.cli import INVALID, CommandExit, ProductCommand
 from elevata.accounts.roles import Role
 from elevata.accounts.services.tokens import create_token
 from elevata.accounts.services.users import create_service_account, create_user, user_named
-from elevata.audit.services.change_log import writing
+from elevata.audit.services.transactions import writing
 
 
 class Command(ProductCommand):

@@ -5,7 +5,8 @@ from typing import Any
 
 from elevata.accounts.cli import INVALID, ProductCommand
 from elevata.accounts.models import RoleGrant
-from elevata.accounts.roles import LAYERS, Role
+from elevata.accounts.places import LAYERS
+from elevata.accounts.roles import Role
 from elevata.accounts.services.users import grant_role, revoke_grant, user_named
 
 

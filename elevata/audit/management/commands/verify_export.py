@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from elevata.accounts.cli import FAILED, INVALID, CommandExit, ProductCommand
-from elevata.audit.domain import Broken
+from elevata.audit.export_format import Broken
 from elevata.audit.services.export_files import read_export
 
 

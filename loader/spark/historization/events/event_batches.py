@@ -19,19 +19,21 @@ from pyspark.sql import functions as F
 
 from architecture.domain.tables import CLOSED, DELETED, OPEN
 from loader.domain.historization import history as rules
-from loader.domain.historization.fold import ABSENT, EventFold, struct
+from loader.domain.historization.fold import ABSENT, EventFold
 from loader.domain.historization.fold import Column as FoldColumn
 from loader.domain.historization.history import Choices, eras_with, noted_eras
 from loader.domain.historization.load_guards import DeleteGuard
+from loader.domain.historization.sql_arrays import struct
 from loader.domain.manifest.loads import RawcoreLoad
 from loader.domain.refusals import Refusal
-from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS
-from loader.spark.historization.events.event_log import LOG, SAMPLES, Arrivals, difference, logs, with_columns
+from loader.spark.historization.events.arrivals import SAMPLES, Arrivals
+from loader.spark.historization.events.event_log import LOG, difference, logs, with_columns
 from loader.spark.historization.events.first_events import FirstEvents, compares_rows
 from loader.spark.historization.events.folded_keys import FoldedKeys
 from loader.spark.historization.policy_notes import by_value
 from loader.spark.historization.targets import Stamp
 from loader.spark.historization.versions import KEY, PACKED, HistoryTable
+from loader.spark.row_limits import ONE_TASK_UP_TO_ROWS
 from loader.spark.session import forget
 from loader.spark.tables.commits import commit, open_files
 from loader.spark.tables.table_files import TableFiles

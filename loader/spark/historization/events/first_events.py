@@ -16,7 +16,7 @@ from loader.domain.historization import history as rules
 from loader.domain.historization.fold import DELETE, LIVE, VALUE, EventFold
 from loader.spark.compared_texts import types_by_name
 from loader.spark.expressions import any_of
-from loader.spark.historization.events.event_log import Arrivals
+from loader.spark.historization.events.arrivals import Arrivals
 from loader.spark.historization.targets import Stamp
 from loader.spark.historization.versions import ACTION, KEY, PACKED, PUT, VERSION
 from loader.spark.pyspark_types import row_of

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from loader.domain.historization.fold import EventFold, last, struct
+from loader.domain.historization.fold import EventFold
+from loader.domain.historization.sql_arrays import last, struct
 from loader.spark.historization.versions import KEY, PACKED, differing
 from loader.spark.pyspark_types import row_of
 

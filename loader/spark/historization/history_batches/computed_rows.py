@@ -9,8 +9,7 @@ from architecture.domain.tables import OPEN
 from loader.domain.manifest.loads import ComputedRows
 from loader.domain.reference.batch_files import ACTIVE, DELETE, END, FILES, UPSERT
 from loader.spark.expressions import all_of
-from loader.spark.historization.history_batches.file_batches import as_rows
-from loader.spark.historization.history_batches.history_files import as_text
+from loader.spark.historization.history_batches.history_files import as_rows, as_text
 from loader.spark.historization.targets import Target
 from loader.spark.historization.versions import HistoryTable
 from loader.spark.tables.tables import DeltaTable

@@ -4,43 +4,35 @@ Only the versions of the batch's keys are read. The four files are applied to th
 (``loader.domain.historization.fold``), and the difference is written in one commit.
 """
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
 from pyspark import StorageLevel
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from architecture.domain.tables import CLOSED, OPEN, ObservedColumn
+from loader.domain.historization.file_fold import FilesFold
 from loader.domain.historization.fold import Column as FoldColumn
-from loader.domain.historization.fold import FilesFold, last, struct
 from loader.domain.historization.history import form_note
+from loader.domain.historization.sql_arrays import last, struct
 from loader.domain.manifest.loads import HistoryFiles, RawcoreLoad
 from loader.domain.reference.batch_files import ACTIVE, DELETE, EARLIEST, END, FILES, UPDATE, UPSERT
 from loader.domain.refusals import Refusal
 from loader.spark.compared_texts import compared, types_by_name
-from loader.spark.expressions import (
-    any_of,
-    cut_to_microseconds,
-    digest,
-    fits,
-    has_nanoseconds,
-    hex_of_base64,
-    sample_rows,
-    total,
-    typed,
-    united,
-)
+from loader.spark.conversions import cut_to_microseconds, fits, has_nanoseconds, hex_of_base64, typed
+from loader.spark.expressions import any_of, total, united
+from loader.spark.hashing import digest
 from loader.spark.historization import rawcore
-from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS, REWRITE_UP_TO_ROWS
-from loader.spark.historization.events.event_log import SAMPLES, refuse_conflicting
+from loader.spark.historization.events.arrivals import SAMPLES, refuse_conflicting
+from loader.spark.historization.history_batches.history_files import as_rows
 from loader.spark.historization.policy_notes import kept_hashes
 from loader.spark.historization.targets import Stamp, Target
 from loader.spark.historization.versions import ACTION, KEY, PACKED, VERSION, differing, packed_key
 from loader.spark.pyspark_types import row_of
+from loader.spark.row_limits import ONE_TASK_UP_TO_ROWS, REWRITE_UP_TO_ROWS
+from loader.spark.samples import sample_rows
 from loader.spark.session import forget
 from metadata.domain.history.history_columns import FILES_OPEN_END
 from metadata.domain.sql import quote_identifier, quote_text
@@ -49,25 +41,6 @@ from metadata.domain.types import BINARY, STRING, TIME, TIMESTAMP, parse, spark_
 # Encoding of binary values in files, beside hex.
 BASE64 = "base64"
 _TIMES = (TIMESTAMP, TIME)
-
-
-def as_rows(session: SparkSession, rows: Iterable[Mapping[str, Any]], columns: tuple[str, ...] = ()) -> DataFrame:
-    """Return rows of JSON values as a frame of text columns. Values other than text are converted to JSON."""
-    rows = list(rows)
-    names = list(columns or dict.fromkeys(name for row in rows for name in row))
-    schema = T.StructType([T.StructField(name, T.StringType()) for name in names])
-    if not names or not rows:
-        return session.createDataFrame([], schema)
-    # A literal, because a frame created from Python rows needs a Python process on every machine.
-    text = json.dumps([{name: _text(row.get(name)) for name in names} for row in rows], ensure_ascii=False)
-    rows_type = T.ArrayType(schema)
-    return session.range(1).select(F.inline(F.from_json(F.lit(text), rows_type.json())))
-
-
-def _text(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 class FilesBatch:

@@ -1,4 +1,4 @@
-"""Readers of history batch files: CSV, plain or compressed with zstd, and Parquet.
+"""Readers of history batch files: CSV, plain or compressed with zstd, Parquet, and rows of JSON values.
 
 CSV files have a header, and every field is text: a quoted empty field is an empty text, an unquoted one NULL. The
 history policy defines the format of values, and the markers for NULL and "as before" (``file_batches``). The JVM
@@ -13,10 +13,12 @@ TRUNCATED_FILE     a zstd stream that ends early
 =================  ===========================================================================
 """
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -28,13 +30,13 @@ from loader.domain.manifest.sources import SourceSpec
 from loader.domain.reference.batch_files import DELETE, END, FILES
 from loader.domain.refusals import Refusal
 from loader.spark.expressions import united
-from loader.spark.historization.history_batches.file_batches import as_rows
+from loader.spark.java_errors import JAVA_ERRORS
 from loader.spark.nested_values import json_of
 from loader.spark.pyspark_types import jvm_of
 from loader.spark.session import persisted, source_roots
 from loader.spark.sources.checks.row_faults import refuse_faults
 from loader.spark.sources.delivery_reading import missing_columns, open_delivery
-from loader.spark.sources.files import JAVA_ERRORS, list_files, shown, unreadable
+from loader.spark.sources.files import list_files, shown, unreadable
 from loader.spark.sources.opened import Opened
 from metadata.domain.history.history_policy import BATCH_FILE_COLUMNS, HistoryPolicy
 from metadata.domain.sources.locations import ANYWHERE, Roots, parse_location
@@ -218,3 +220,22 @@ def _rename(refusal: Refusal, path: str, instead: str) -> None:
     for fault in refusal.faults:
         if fault is not refusal:
             _rename(fault, path, instead)
+
+
+def as_rows(session: SparkSession, rows: Iterable[Mapping[str, Any]], columns: tuple[str, ...] = ()) -> DataFrame:
+    """Return rows of JSON values as a frame of text columns. Values other than text are converted to JSON."""
+    rows = list(rows)
+    names = list(columns or dict.fromkeys(name for row in rows for name in row))
+    schema = T.StructType([T.StructField(name, T.StringType()) for name in names])
+    if not names or not rows:
+        return session.createDataFrame([], schema)
+    # A literal, because a frame created from Python rows needs a Python process on every machine.
+    text = json.dumps([{name: _text(row.get(name)) for name in names} for row in rows], ensure_ascii=False)
+    rows_type = T.ArrayType(schema)
+    return session.range(1).select(F.inline(F.from_json(F.lit(text), rows_type.json())))
+
+
+def _text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

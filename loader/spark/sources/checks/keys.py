@@ -13,8 +13,8 @@ from elevata.core.words import counted
 from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.spark.compared_texts import compared
-from loader.spark.historization.difference import ONE_TASK_UP_TO_ROWS
 from loader.spark.pyspark_types import row_of
+from loader.spark.row_limits import ONE_TASK_UP_TO_ROWS
 from loader.spark.sources.checks.places import SAMPLES
 from loader.spark.sources.checks.row_faults import converted
 from loader.spark.sources.opened import Opened

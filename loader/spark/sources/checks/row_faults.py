@@ -19,7 +19,8 @@ from loader.domain.refusals import Refusal
 from loader.domain.sources.encodings import c1_warning
 from loader.domain.sources.marks import NULL_WATERMARK
 from loader.domain.sources.schema_changes import VALUE_DOES_NOT_FIT
-from loader.spark.expressions import all_of, any_of, fits, is_ambiguous_time, typed
+from loader.spark.conversions import fits, is_ambiguous_time, typed
+from loader.spark.expressions import all_of, any_of
 from loader.spark.pyspark_types import row_of
 from loader.spark.sources.checks.places import first_places
 from loader.spark.sources.formats.csv_quotes import checked_quotes

@@ -23,8 +23,9 @@ from loader.domain.refusals import Refusal
 from loader.domain.sources.csv_quotes import QuoteScanner
 from loader.records.content import UNREADABLE, unpacked
 from loader.records.readers import LOCAL
+from loader.spark.java_errors import JAVA_ERRORS
 from loader.spark.pyspark_types import gateway_of, jvm_of
-from loader.spark.sources.files import JAVA_ERRORS, DeliveredFile, content_of, unreadable
+from loader.spark.sources.files import DeliveredFile, content_of, unreadable
 from loader.spark.sources.formats.csv_files import reading_options
 from loader.spark.sources.opened import Group, Opened
 from metadata.domain.sources.formats import CSV

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from loader.domain.sources.fixed_width import EBCDIC_LINE_ENDS, HINT, check_encoding, ebcdic_line_end, problem_of
 from loader.spark.expressions import any_of
+from loader.spark.sources.delivered_columns import nulls_read
 from loader.spark.sources.files import DeliveredFile, beginning
 from loader.spark.sources.formats.text_lines import text_lines
 from loader.spark.sources.opened import (
@@ -19,7 +20,6 @@ from loader.spark.sources.opened import (
     Opened,
     Place,
     Rows,
-    nulls_read,
 )
 from metadata.domain.sources.option_kinds import columns_of
 

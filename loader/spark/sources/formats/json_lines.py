@@ -20,22 +20,10 @@ from elevata.core.strict_json import LONE_HALF
 from elevata.core.words import counted
 from loader.domain.refusals import Refusal
 from loader.spark.pyspark_types import row_of
+from loader.spark.sources.delivered_columns import attribute, attribute_at, nulls_read, only_parents, paths_within
 from loader.spark.sources.formats.csv_files import RECORD
 from loader.spark.sources.formats.text_lines import first_lines, text_lines, wrong_encoding
-from loader.spark.sources.opened import (
-    Delivered,
-    FileFormat,
-    Group,
-    Layout,
-    MalformedRecord,
-    Opened,
-    Rows,
-    attribute,
-    attribute_at,
-    nulls_read,
-    only_parents,
-    paths_within,
-)
+from loader.spark.sources.opened import Delivered, FileFormat, Group, Layout, MalformedRecord, Opened, Rows
 
 _USUAL_PATH = re.compile(r"\w+(\.\w+)+")
 # Options of Spark's reader: a record that is no such object is delivered as RECORD, without values.

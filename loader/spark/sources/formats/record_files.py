@@ -12,9 +12,10 @@ from pyspark.sql import types as T
 from loader.domain.refusals import Refusal
 from loader.records.content import too_large
 from loader.records.readers import LOCAL, FileReading, check_kinds
-from loader.spark.session import ship_modules
+from loader.spark.sources.delivered_columns import nulls_read
 from loader.spark.sources.files import DeliveredFile
-from loader.spark.sources.opened import Delivered, FileFormat, Group, Layout, Opened, Rows, nulls_read
+from loader.spark.sources.opened import Delivered, FileFormat, Group, Layout, Opened, Rows
+from loader.spark.task_modules import ship_modules
 
 _SCHEMA = T.StructType(
     [

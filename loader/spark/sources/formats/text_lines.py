@@ -7,9 +7,9 @@ from pyspark.sql import functions as F
 
 from elevata.core.words import counted
 from loader.domain.refusals import Refusal
+from loader.spark.java_errors import JAVA_ERRORS
 from loader.spark.pyspark_types import jvm_of
 from loader.spark.sources.files import (
-    JAVA_ERRORS,
     DeliveredFile,
     beginning,
     content_of,

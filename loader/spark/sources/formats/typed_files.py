@@ -8,19 +8,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from loader.domain.refusals import Refusal
-from loader.spark.sources.files import JAVA_ERRORS, DeliveredFile, unreadable
-from loader.spark.sources.opened import (
-    Delivered,
-    FileFormat,
-    Group,
-    Layout,
-    Opened,
-    Rows,
-    attribute,
-    attribute_at,
-    only_parents,
-    paths_within,
-)
+from loader.spark.java_errors import JAVA_ERRORS
+from loader.spark.sources.delivered_columns import attribute, attribute_at, only_parents, paths_within
+from loader.spark.sources.files import DeliveredFile, unreadable
+from loader.spark.sources.opened import Delivered, FileFormat, Group, Layout, Opened, Rows
 
 # Type of a column that cannot be read: it has no name in metadata, as any other type that no table has.
 NO_TABLE_HAS = T.CalendarIntervalType()

@@ -37,17 +37,11 @@ from loader.domain.manifest.sources import ClusterSpec, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.domain.sources.feeds import FeedChoice, FeedLog, FeedRange, Topic, choose_messages
 from loader.domain.sources.kafka import MESSAGES_OF_TASK, TopicOptions, spark_options
-from loader.spark.session import source_hosts, thrown_by
-from loader.spark.sources.files import JAVA_ERRORS
-from loader.spark.sources.kafka.messages import (
-    DELETED,
-    MALFORMED_MESSAGES,
-    UNREAD_HINT,
-    checked_layout,
-    parsed_events,
-    place_of,
-    rows_of,
-)
+from loader.spark.java_errors import JAVA_ERRORS, thrown_by
+from loader.spark.session import source_hosts
+from loader.spark.sources.kafka.envelopes import parsed_events
+from loader.spark.sources.kafka.message_rows import DELETED, rows_of
+from loader.spark.sources.kafka.messages import MALFORMED_MESSAGES, UNREAD_HINT, checked_layout, place_of
 from loader.spark.sources.kafka.snapshot_rows import EarlierRows, Numbers, in_log_order
 from loader.spark.sources.kafka.values import Shapes
 from loader.spark.sources.opened import FileFormat, Opened, Place

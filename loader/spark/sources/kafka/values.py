@@ -12,16 +12,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from loader.domain.sources import debezium as rules
-from loader.domain.sources.debezium import (
-    LARGER_UNITS,
-    NUMBERS,
-    Encoding,
-    Placeholder,
-    doubtful_ranges,
-    encodings,
-    implied_encoding,
-)
+from loader.domain.sources.debezium import LARGER_UNITS, NUMBERS, Encoding, doubtful_ranges, encodings, implied_encoding
 from loader.domain.sources.kafka import TopicOptions
+from loader.domain.sources.placeholders import Placeholder
 from loader.spark.expressions import any_of
 from loader.spark.sources.formats.json_lines import object_schema, unique_ignoring_case
 from metadata.domain import types as data_types

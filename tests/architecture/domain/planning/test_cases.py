@@ -8,7 +8,8 @@ import pytest
 
 from architecture.domain.change_policy import PolicySet
 from architecture.domain.operations import METADATA_ONLY
-from architecture.domain.report import FILES, Scope, build_report
+from architecture.domain.report import build_report
+from architecture.domain.scope import FILES, Scope
 from architecture.domain.states.current_state import CurrentState
 from architecture.domain.states.state_files import parse_state
 from tests.architecture.states import EVERYTHING_ALLOWED, carried_out, report

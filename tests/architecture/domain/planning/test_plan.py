@@ -7,9 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from architecture.domain import operations as ops
-from architecture.domain.change_policy import BLOCK, VIEW_COLUMN, PolicySet
+from architecture.domain.change_policy import PolicySet
 from architecture.domain.operations import BASE, HISTORY
 from architecture.domain.planning.plan import Planned, plan
+from architecture.domain.policy_rules import BLOCK, VIEW_COLUMN
 from architecture.domain.report import ChangeReport
 from architecture.domain.states.current_state import CurrentState
 from architecture.domain.states.state_files import ArchitectureState

@@ -7,7 +7,7 @@ import pytest
 
 from architecture.domain.operations import ALLOWED, NEEDS_APPROVAL, Operation
 from architecture.domain.states.applied_state import advance, is_reached
-from architecture.domain.states.state_files import as_row, of_row
+from architecture.domain.states.flat_states import as_row, of_row
 from metadata.domain.load_policy import source_rules, with_rules_of
 from metadata.domain.sources.formats import NAMES
 from metadata.domain.sources.reading_options import OPTIONS

@@ -10,8 +10,9 @@ from architecture.domain.change_policy import PolicySet
 from architecture.domain.operations import BASE, HISTORY
 from architecture.domain.report import ChangeReport, build_report
 from architecture.domain.states.applied_state import advance
-from architecture.domain.states.current_state import CurrentState, drift
-from architecture.domain.states.state_files import flat
+from architecture.domain.states.current_state import CurrentState
+from architecture.domain.states.dataset_drift import drift
+from architecture.domain.states.flat_states import flat
 from architecture.domain.tables import ObservedColumn, ObservedTable, tables_of
 from metadata.domain.state import ColumnState, DatasetState, ReferenceState
 from metadata.domain.types import parse, stored_type

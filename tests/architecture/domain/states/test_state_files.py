@@ -7,16 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from architecture.domain.states.state_files import (
-    StateProblem,
-    as_row,
-    column_pairs,
-    dump_state,
-    flat,
-    of_row,
-    offset_of,
-    parse_state,
-)
+from architecture.domain.states.flat_states import as_row, column_pairs, flat, of_row
+from architecture.domain.states.json_positions import offset_of
+from architecture.domain.states.state_files import StateProblem, dump_state, parse_state
 from metadata.domain.state import ReferenceState
 from tests.architecture.states import column, dataset, state
 

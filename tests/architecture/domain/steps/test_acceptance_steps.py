@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from architecture.domain.operations import HISTORY
-from architecture.domain.states.current_state import IN_SYNC, drift
+from architecture.domain.states.dataset_drift import IN_SYNC, drift
 from architecture.domain.states.state_files import ArchitectureState
 from architecture.domain.steps.report_steps import check_belongs, plan_steps
 from architecture.domain.steps.statements import does_not_survive

@@ -15,9 +15,10 @@ from architecture.domain.steps.features import (
     switches,
 )
 from architecture.domain.steps.inverses import inverse
-from architecture.domain.steps.report_steps import as_row, of_row, plan_steps
+from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.steps.statements import CHANGE, FEATURES, KEYS, statements
 from architecture.domain.steps.step import Step, becomes, done_by, steps_done
+from architecture.domain.steps.step_json import as_row, of_row
 from architecture.domain.tables import ObservedTable, TableSpec
 from tests.architecture.tables import column, observed, report_on, seen, table
 

@@ -3,9 +3,10 @@
 import json
 from dataclasses import replace
 
-from architecture.domain.steps.report_steps import as_row, of_row, plan_steps
+from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.steps.statements import statement_text
 from architecture.domain.steps.step import REBUILD_TABLE, Step
+from architecture.domain.steps.step_json import as_row, of_row
 from architecture.domain.tables import tables_of
 from loader.domain.manifest.codec import from_json, to_json
 from loader.domain.manifest.executions import ExecuteManifest

@@ -2,9 +2,9 @@
 
 import pytest
 
+from architecture.domain.steps.rename_order import NameTaken
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.steps.step import RENAME_TABLE
-from architecture.domain.steps.table_changes import NameTaken
 from architecture.domain.tables import kept_histories
 from tests.architecture.domain.steps.test_acceptance_steps import TAKEN, both, one
 from tests.architecture.domain.steps.test_plan_cases import observed as seen

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from architecture.domain.operations import HISTORY, METADATA_ONLY, Operation
+from architecture.domain.steps.rename_order import NameTaken, retired_name
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.steps.statements import statement_text
 from architecture.domain.steps.step import (
@@ -19,7 +20,6 @@ from architecture.domain.steps.step import (
     WIDEN_COLUMN,
     steps_done,
 )
-from architecture.domain.steps.table_changes import NameTaken, retired_name
 from tests.architecture.tables import after, column, key, names_of, observed, operation, ops, report_on, seen, table
 
 # --- columns ---------------------------------------------------------------------------------

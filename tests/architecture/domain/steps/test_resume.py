@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from architecture.domain.steps.report_steps import steps_left
+from architecture.domain.steps.resumption import steps_left
 from architecture.domain.steps.step import (
     ADD_COLUMN,
     CREATE_TABLE,

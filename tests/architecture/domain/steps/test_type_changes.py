@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from architecture.domain.operations import BASE, HISTORY
-from architecture.domain.states.current_state import IN_SYNC, drift
+from architecture.domain.states.dataset_drift import IN_SYNC, drift
 from architecture.domain.steps.inverses import inverses
-from architecture.domain.steps.report_steps import plan_steps, steps_left
+from architecture.domain.steps.report_steps import plan_steps
+from architecture.domain.steps.resumption import steps_left
 from architecture.domain.steps.statements import CHECK, statements
 from architecture.domain.steps.step import REBUILD_TABLE, RETYPE_COLUMN, STAMP_KEYS, WIDEN_COLUMN, Step, steps_done
 from architecture.domain.tables import ObservedTable

@@ -7,21 +7,14 @@ import pytest
 
 from architecture.domain.operations import METADATA_ONLY
 from architecture.domain.report import ChangeReport
-from architecture.domain.states.state_files import ArchitectureState, flat
+from architecture.domain.states.flat_states import flat
+from architecture.domain.states.state_files import ArchitectureState
 from architecture.domain.steps.inverses import inverses
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.steps.step import Step, TableShape, becomes, shape_of
 from architecture.domain.tables import ObservedTable
-from architecture.domain.undo.undo import (
-    Answered,
-    Ground,
-    UndoResult,
-    answered,
-    first_dependent,
-    undo_steps,
-    undo_together,
-    undoable,
-)
+from architecture.domain.undo.group_assignment import Answered, answered, undo_steps
+from architecture.domain.undo.undo import Ground, UndoResult, first_dependent, undo_together, undoable
 from architecture.domain.undo.undo_groups import USE, Executed, UndoGroup, undo_groups
 from metadata.domain.state import ColumnState, DatasetState
 from tests.architecture.domain.planning.test_cases import CASES

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 from metadata.models import SourceDataset, TargetColumn, TargetDataset
-from metadata.services import lifecycle, quality, sources
+from metadata.services import deletion, lifecycle, quality, sources
 from metadata.services.datasets import targets
 from metadata.services.exchange.metadata_files import exported_files, import_records, read_files
 
@@ -108,7 +108,7 @@ class SwitchColumn(OfColumn):
 class DeleteColumn(OfColumn):
     def do(self) -> None:
         row = self.row
-        lifecycle.delete_column(column=row, expected_version=row.version)
+        deletion.delete_column(column=row, expected_version=row.version)
 
 
 @dataclass(frozen=True)

@@ -3,20 +3,22 @@
 import pytest
 
 from architecture.domain.operations import operation_of
-from architecture.domain.report import DATASET, Scope
-from architecture.domain.workflow import Refused
+from architecture.domain.refusals import Refused
+from architecture.domain.scope import DATASET, Scope
 from architecture.models import ChangeReport, Execution, Lease
+from architecture.services.approvals import approve
 from architecture.services.drift import adopt_as_baseline
-from architecture.services.executions import abandon_execution, approve
+from architecture.services.executions import abandon_execution
 from architecture.services.leases import Holder, break_lease, take_leases
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from elevata.jobs.services import mark_lost
 from metadata.models import SourceColumn, SourceDataset, TargetDataset, TargetSchema
 from metadata.services.datasets.generation import generate_targets
 from metadata.services.datasets.targets import create_schema, create_target_column, create_target_dataset, update_schema
+from metadata.services.deletion import delete_column
 from metadata.services.exchange.metadata_files import export_metadata, import_metadata
-from metadata.services.lifecycle import delete_column, rename_dataset, retire_column
+from metadata.services.lifecycle import rename_dataset, retire_column
 from metadata.services.references import create_reference
 from metadata.services.sources import (
     create_source_column,

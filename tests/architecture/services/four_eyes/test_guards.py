@@ -60,7 +60,7 @@ def without_approvals(patch: pytest.MonkeyPatch) -> None:
 
 def without_requesters(patch: pytest.MonkeyPatch) -> None:
     """Let users approve the maintenance runs that they requested."""
-    patch.setattr(approvals, "_requesters", lambda run: frozenset())
+    patch.setattr(approvals, "requesters", lambda run: frozenset())
 
 
 GUARDS = [without_authors, without_downstream, without_comparison, without_checks, without_sources]

@@ -2,27 +2,24 @@
 
 import pytest
 
-from architecture.domain.states.state_files import ArchitectureState, of_row
+from architecture.domain.states.flat_states import of_row
+from architecture.domain.states.state_files import ArchitectureState
 from architecture.models import AppliedDataset, Execution
 from architecture.selectors.authors import carried_out
 from architecture.selectors.report_state import behind
-from architecture.services.automatic_changes import (
-    Todo,
-    attempt_of_load,
-    begin_execution,
-    finish_execution,
-    pending_changes,
-)
-from architecture.services.drift import import_state
+from architecture.services.automatic_changes import attempt_of_load, begin_execution, finish_execution, pending_changes
+from architecture.services.execution_checks import Todo
 from architecture.services.executions import abandon_execution
+from architecture.services.observations import last_seen
 from architecture.services.reports import build_report
-from architecture.services.states import last_seen, sign_applied
-from elevata.accounts.permissions import acting_as
+from architecture.services.state_import import import_state
+from architecture.services.states import sign_applied
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from elevata.audit.models import ChangeLogEntry
 from elevata.audit.services.chain import sealed_through
 from elevata.jobs.services import mark_lost
-from metadata.selectors.datasets import dataset_states
+from metadata.selectors.dataset_states import dataset_states
 from metadata.services.datasets.targets import update_target_column
 from metadata.services.lifecycle import retire_column, unretire_column
 from tests.architecture.executions import customer

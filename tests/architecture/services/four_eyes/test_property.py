@@ -21,16 +21,17 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, multiple, precondition, rule, run_state_machine_as_test
 
-from architecture.domain.report import ALL, DATASET, SCHEMA, Scope
-from architecture.domain.workflow import Refused
+from architecture.domain.refusals import Refused
+from architecture.domain.scope import ALL, DATASET, SCHEMA, Scope
 from architecture.models import ChangeReport, Environment, Execution
 from architecture.selectors.environments import open_proposal
+from architecture.services.approvals import approve
 from architecture.services.change_policy import accept_policy, policy_of, update_policies
-from architecture.services.executions import approve, request_execution
+from architecture.services.environments import current_environment
+from architecture.services.executions import request_execution
 from architecture.services.previews import make_preview
 from architecture.services.reports import build_report
-from architecture.services.states import current_environment
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from elevata.accounts.services.tokens import create_token
 from elevata.accounts.services.users import create_service_account

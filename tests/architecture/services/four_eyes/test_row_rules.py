@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from loader.models import LoadRun
 from loader.services.loads.load_runs import request_load_run
 from loader.services.loads.load_work import perform_load_run

@@ -3,15 +3,15 @@
 import pytest
 from django.contrib.auth.models import Group
 
-from architecture.domain.workflow import Refused
+from architecture.domain.refusals import Refused
 from architecture.models import Approval, ChangeReport
 from architecture.permissions import role_names
 from architecture.selectors.inbox import sections, waiting_for
-from architecture.selectors.report_details import review_status
+from architecture.selectors.review_status import review_status
+from architecture.services.approvals import approvals_missing, approve, reject
 from architecture.services.change_policy import update_policies
-from architecture.services.executions import approvals_missing, approve, reject
 from architecture.services.reports import authors_of_report
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import create_service_account, grant_role
 from elevata.audit.services import chain

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from architecture.domain.tables import history_table
-from loader.domain.catalogs.catalog import Entry, catalog_of, duckdb_query, names_of_dataset, render
+from loader.domain.catalogs.catalog import Entry, catalog_of, names_of_dataset
+from loader.domain.catalogs.statements import duckdb_query, render
 from tests.architecture.domain.test_history_layout import dataset as historized
 from tests.loader.domain.historization.test_stage import RAW, STAGE, col, dataset
 

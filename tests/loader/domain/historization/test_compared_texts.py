@@ -6,12 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loader.domain.historization.compared_texts import (
-    ComparedText,
-    compared_json,
-    compared_json_column,
-    compared_text,
-)
+from loader.domain.historization.compared_json import compared_json, compared_json_column
+from loader.domain.historization.compared_texts import ComparedText, compared_text
 from loader.domain.historization.hashing import canonical_text, digest
 
 SAME = {

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loader.domain.historization.hashing import HASHED, HASHED_BEFORE, hashed_notes, hashed_over, hashed_set
+from loader.domain.historization.hash_coverage import HASHED, HASHED_BEFORE, hashed_notes, hashed_over, hashed_set
 
 A, AB, B = (hashed_set([(key, "string") for key in keys]) for keys in ("a", "ab", "b"))
 TEXTS = {"a": "string", "b": "string"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loader.domain.historization.history import FROM_NOW, NEXT_LOAD, REFUSED, effects
+from loader.domain.historization.policy_effects import FROM_NOW, NEXT_LOAD, REFUSED, effects
 from metadata.domain.history.history_policy import HistoryPolicy
 
 EFFECTIVE = {"input": "effective", "time": "at"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loader.domain.historization.stage import query_of, renamed_schemas, with_other_names
+from loader.domain.catalogs.table_names import query_of, renamed_schemas, with_other_names
 
 NAMES = renamed_schemas(["core.item", "core.Item_Hist"], "x_")
 

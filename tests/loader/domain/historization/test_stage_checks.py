@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from architecture.domain.tables import raw_table
-from loader.domain.historization.layers import row_hash_components
+from loader.domain.historization.hash_components import row_hash_components
 from loader.domain.historization.stage import delivery_checked
 from loader.domain.manifest.loads import StageColumn, StageInput
 from loader.domain.manifest.sources import DeliveredColumn, SourceSpec

@@ -5,20 +5,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from loader.domain.quality.checks import (
-    FAILED,
-    INCOMPUTABLE,
-    TOTAL,
-    VALUE,
-    CheckSpec,
-    CompiledCheck,
-    compile_check,
-    evaluate,
-    is_sensitive,
-    without_revealing_numbers,
-    without_sensitive,
-)
+from loader.domain.manifest.checks import CheckSpec
+from loader.domain.quality.checks import FAILED, INCOMPUTABLE, TOTAL, VALUE, CompiledCheck, compile_check
+from loader.domain.quality.evaluation import evaluate
 from loader.domain.quality.results import PASSED, QUARANTINED, STOPPED, WARNED, Result, refusal_of, warnings_of
+from loader.domain.quality.sensitive_results import is_sensitive, without_revealing_numbers, without_sensitive
 from metadata.domain.quality.check_kinds import QualityProblem, types_of
 
 TYPES = types_of({"id": "integer", "name": "string", "price": "decimal(10,2)", "at": "timestamp", "day": "date"})

@@ -9,19 +9,10 @@ from hypothesis import strategies as st
 
 from architecture.domain.tables import ColumnSpec, TableSpec
 from elevata.core.spreadsheets import csv_text
-from loader.domain.queries.query_results import (
-    BLANK,
-    EMPTY,
-    NULL,
-    SHOWN,
-    TEXT,
-    cell,
-    csv_lines,
-    first_rows,
-    grid_of,
-    key_changes,
-    next_after,
-)
+from loader.domain.queries.answers import first_rows, next_after
+from loader.domain.queries.exports import csv_lines
+from loader.domain.queries.query_results import BLANK, EMPTY, NULL, SHOWN, TEXT, cell, grid_of
+from loader.domain.queries.run_changes import key_changes
 
 TABLE = TableSpec(
     "t",

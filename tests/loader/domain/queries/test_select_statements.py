@@ -2,7 +2,8 @@
 
 import pytest
 
-from loader.domain.queries.select_statements import check_query, masked_results, position_in_text
+from loader.domain.queries.masked_lineage import masked_results
+from loader.domain.queries.select_statements import check_query, position_in_text
 from loader.domain.refusals import Refusal
 
 PUBLISHED = ("raw.raw_a", "rawcore.rc_a", "rawcore.rc_b", "rawcore.rc_a_hist")

@@ -7,8 +7,8 @@ import pytest
 from loader.domain.engines import ENGINES, Oracle
 from loader.domain.refusals import Refusal
 from loader.domain.sources.databases import DescribedColumn, Engine, TableOptions, with_condition
+from metadata.domain.sources.database_locations import PORTS, DatabasePlace
 from metadata.domain.sources.formats import TABLE
-from metadata.domain.sources.locations import PORTS, DatabasePlace
 from metadata.domain.sources.reading_options import ReadingOptions, options_of
 
 PLACE = DatabasePlace("db", 5432, "my erp", "reader")

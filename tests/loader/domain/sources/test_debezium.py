@@ -4,8 +4,9 @@ import base64
 
 import pytest
 
-from loader.domain.sources.debezium import Encoding, Placeholder, doubtful_ranges, encoding_of, encodings
+from loader.domain.sources.debezium import Encoding, doubtful_ranges, encoding_of, encodings
 from loader.domain.sources.debezium import implied_encoding as implied
+from loader.domain.sources.placeholders import Placeholder
 from metadata.domain.sources.option_kinds import PLACEHOLDER, TIME_UNITS, UNAVAILABLE, TimeUnits
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"

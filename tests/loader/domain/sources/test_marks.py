@@ -26,8 +26,8 @@ from loader.domain.sources.marks import (
     text_of,
     value_of,
 )
+from metadata.domain.sources.database_locations import DatabasePlace
 from metadata.domain.sources.intake import Intake
-from metadata.domain.sources.locations import DatabasePlace
 from metadata.domain.sources.rest_addresses import parse_api
 
 SOURCE = SourceSpec(

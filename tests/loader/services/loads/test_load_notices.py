@@ -8,7 +8,7 @@ from django.db import transaction
 from elevata.accounts.roles import Role
 from elevata.notifications.models import Event, Notice
 from loader.models import LoadRun
-from loader.services.loads.attempts import tell_run_ended
+from loader.services.loads.notices import tell_run_ended
 from tests.architecture.world import person
 from tests.loader.factories import LoadRunFactory
 

@@ -11,9 +11,9 @@ from django.db import OperationalError
 from django.urls import reverse
 from django.utils import timezone
 
-from architecture.domain.workflow import Refused
-from architecture.selectors.environments import described_states
-from architecture.services.states import current_environment
+from architecture.domain.refusals import Refused
+from architecture.selectors.dataset_states import described_states
+from architecture.services.environments import current_environment
 from elevata.accounts.services.users import ensure_user
 from elevata.core.database import retried
 from elevata.core.processes import process_name
@@ -22,6 +22,7 @@ from elevata.jobs.services import Fenced, mark_lost
 from loader.domain.dependencies import DATASET, SCHEMA, LoadStep, Scope
 from loader.domain.refusals import Refusal
 from loader.models import LoadRun, ReadRequest, RunEvent
+from loader.services.cleanup import sweep
 from loader.services.loads import load_runs
 from loader.services.loads.attempts import LoadAttempt
 from loader.services.loads.load_runs import (
@@ -34,7 +35,6 @@ from loader.services.loads.load_runs import (
 )
 from loader.services.loads.plans import LoadPlan, plan_load
 from loader.services.reads.read_requests import request_read
-from loader.services.schedules import sweep
 from metadata.models import SourceDataset
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
@@ -53,7 +53,7 @@ def sent(monkeypatch):
         messages.append(job_pk)
         return messages.reason
 
-    monkeypatch.setattr("elevata.jobs.services.wake", wake)
+    monkeypatch.setattr("elevata.jobs.submission.wake", wake)
     return messages
 
 

@@ -8,18 +8,19 @@ from django.db import OperationalError
 
 from architecture.models import AppliedDataset, Execution, ExecutionRecord, Observation
 from architecture.selectors.environments import leases_held
+from architecture.services.environments import current_environment
 from architecture.services.leases import Holder, release_leases, take_leases
-from architecture.services.states import current_environment
 from elevata.accounts.services.users import ensure_user
 from elevata.jobs.services import Fenced, mark_lost
 from elevata.notifications.models import Event
 from loader.domain.dependencies import DATASET, SELECTION, Scope
-from loader.management.run_command import ending
+from loader.management.run_results import ending
 from loader.models import DatasetRun, LoadRun, RunEvent, SourceProposal
 from loader.services.loads import attempts, load_work
 from loader.services.loads.attempts import LoadAttempt
+from loader.services.loads.claims import claim_with_leases
 from loader.services.loads.load_runs import attempt_of, claim, request_cancel, request_load_run
-from loader.services.loads.load_work import claim_with_leases, perform_load_run
+from loader.services.loads.load_work import perform_load_run
 from metadata.models import SourceColumn, TargetDataset
 from metadata.services.datasets import targets
 from tests.factories import TargetSchemaFactory
@@ -168,7 +169,7 @@ def test_failed_step_fails_the_run_and_records_only_completed_tables(airports, r
 
 
 def test_a_new_column_is_added_before_the_load(airports, runner, script):
-    from metadata.services.sources import take_columns
+    from metadata.services.source_contracts import take_columns
 
     perform(queued(), runner)
     take_columns(source_dataset=airports["airport"], proposals=[{"name": "lid", "type": "string"}])
@@ -248,7 +249,7 @@ def test_cancel_of_a_running_load_cancels_its_datasets(airports, runner, script)
 
 @pytest.mark.full
 def test_run_is_cancelled_although_the_runner_ignores_the_cancel(airports, runner, script, monkeypatch):
-    monkeypatch.setattr("loader.services.runner.worker.CANCEL_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr("loader.services.runner.conversation.CANCEL_PATIENCE_SECONDS", 0.1)
     script.tell(deaf_on=["load"])
     run = queued()
     working = threading.Thread(target=perform, args=(run, runner))

@@ -10,10 +10,10 @@ from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
 
-from architecture.domain.workflow import Refused
-from architecture.services.states import current_environment
+from architecture.domain.refusals import Refused
+from architecture.services.environments import current_environment
+from elevata.accounts.actors import acting_as
 from elevata.accounts.cli import CommandExit
-from elevata.accounts.permissions import acting_as
 from elevata.accounts.services.tokens import create_token
 from elevata.accounts.services.users import create_service_account, create_user, grant_role
 from elevata.audit.models import ChangeLogEntry

@@ -9,9 +9,9 @@ from django.db import IntegrityError, connection, transaction
 from django.test import Client
 
 from architecture.domain.artifacts import verify
-from architecture.domain.workflow import Refused
+from architecture.domain.refusals import Refused
+from elevata.accounts.actors import acting_as
 from elevata.accounts.cli import CommandExit
-from elevata.accounts.permissions import acting_as
 from elevata.accounts.services.tokens import create_token
 from elevata.accounts.services.users import create_user
 from elevata.audit.append_only import guard
@@ -20,11 +20,11 @@ from elevata.audit.services.verification import verify_chain
 from elevata.jobs.services import mark_lost
 from loader.management import run_command
 from loader.models import LoadRun, MaintenanceRecord
-from loader.services.loads.attempts import record_artifact
 from loader.services.loads.load_runs import request_load_run
 from loader.services.loads.load_work import perform_load_run
 from loader.services.maintenance.history_batches import request_history_batch
 from loader.services.maintenance.prunes import request_prune
+from loader.services.maintenance.records import record_artifact
 from loader.services.maintenance.reverts import request_revert
 from metadata.models import TargetDataset
 

@@ -9,8 +9,8 @@ from django.test import Client
 from django.utils import timezone
 
 from architecture.models import Execution, ExecutionOperation
+from elevata.accounts.actors import acting_as
 from elevata.accounts.cli import CommandExit
-from elevata.accounts.permissions import acting_as
 from elevata.accounts.services.tokens import create_token
 from elevata.accounts.services.users import create_user
 from loader.domain import run_states
@@ -214,7 +214,7 @@ def test_queued_revert_is_cancelled_at_once(airports, runner):
 
 
 def test_revert_of_tables_that_differ_from_the_metadata_fails(airports, runner, script):
-    from metadata.services.sources import take_columns
+    from metadata.services.source_contracts import take_columns
 
     loaded(runner, "r1")
     take_columns(source_dataset=airports["airport"], proposals=[{"name": "lid", "type": "string"}])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.services.users import create_user
 from loader.domain.refusals import Refusal
 from loader.models import MaintenanceRecord

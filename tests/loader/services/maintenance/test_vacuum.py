@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from architecture.services.states import current_environment
-from elevata.accounts.permissions import acting_as
+from architecture.services.environments import current_environment
+from elevata.accounts.actors import acting_as
 from elevata.accounts.services.tokens import create_token
 from elevata.accounts.services.users import create_user
 from elevata.core.errors import MetadataError
@@ -22,7 +22,8 @@ from loader.services.loads.load_work import perform_load_run
 from loader.services.maintenance import vacuums
 from loader.services.maintenance.reverts import request_revert
 from loader.services.maintenance.vacuums import request_vacuum
-from loader.services.schedules import create_schedule, run_now, start_due
+from loader.services.schedule_runs import run_now, start_due
+from loader.services.schedules import create_schedule
 from metadata.models import TargetDataset
 from tests.architecture.older_states import store_as_older_release
 from tests.database.seals import seal_as_written
@@ -181,7 +182,7 @@ def test_vacuum_command_prints_the_disk_use_and_refuses_a_short_retention(airpor
 
 @pytest.fixture
 def weekly(airports, monkeypatch) -> Schedule:
-    monkeypatch.setattr("elevata.jobs.services.wake", lambda pk: "")
+    monkeypatch.setattr("elevata.jobs.submission.wake", lambda pk: "")
     scope = Scope(DATASET, AIRPORT, target_only=True)
     return create_schedule(name="weekly", cron="0 3 * * 0", kind="vacuum", scope=scope, retention_hours=336)
 
@@ -218,7 +219,7 @@ def test_a_refused_vacuum_is_skipped_with_its_reason(weekly, monkeypatch):
 
 
 def test_vacuum_schedule_of_all_datasets_starts_one_run_for_each(airports, monkeypatch, eve):
-    monkeypatch.setattr("elevata.jobs.services.wake", lambda pk: "")
+    monkeypatch.setattr("elevata.jobs.submission.wake", lambda pk: "")
     schedule = create_schedule(name="all", cron="0 3 * * 0", kind="vacuum")
     run_now(schedule=schedule, user=eve)
     runs = LoadRun.objects.filter(schedule=schedule, environment=current_environment())

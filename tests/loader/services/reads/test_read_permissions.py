@@ -6,8 +6,8 @@ import pytest
 from django.contrib.auth.models import User
 
 from architecture.domain.tables import history_table, rawcore_table
-from architecture.selectors.environments import described_state
-from architecture.services.states import current_environment
+from architecture.selectors.dataset_states import described_state
+from architecture.services.environments import current_environment
 from elevata.accounts.services.users import ensure_user, grant_role, set_roles
 from elevata.audit.models import ChainLink, ChangeLogEntry
 from elevata.audit.services.chain import seal

@@ -5,8 +5,8 @@ from django.contrib.auth.models import User
 
 from architecture.models import ChangeReport, Observation, Refresh
 from architecture.services import refreshes
+from architecture.services.environments import current_environment
 from architecture.services.refreshes import CannotRefresh, refresh_now, request_refresh
-from architecture.services.states import current_environment
 from elevata.accounts.services.users import ensure_user
 from elevata.jobs.models import Job
 from elevata.jobs.registry import handler_of
@@ -88,7 +88,7 @@ def test_error_of_the_worker_is_raised_by_refresh_now(keys, monkeypatch):
     WorkerFactory()
     error = {"code": "UNREADABLE_TABLE", "message": "it is damaged"}
     monkeypatch.setattr(
-        "elevata.jobs.services._send",
+        "elevata.jobs.wake_ups._send",
         lambda _, pk: Job.objects.filter(pk=pk).update(status="failed", error=error) and "",
     )
     with pytest.raises(CannotRefresh, match="it is damaged"):

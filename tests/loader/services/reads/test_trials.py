@@ -5,7 +5,8 @@ import json
 import pytest
 from django.contrib.auth.models import User
 
-from architecture.services.states import current_environment, write_applied
+from architecture.services.environments import current_environment
+from architecture.services.states import write_applied
 from elevata.accounts.services.users import ensure_user, grant_role
 from elevata.audit.models import ChangeLogEntry
 from loader.domain.manifest.reads import ReadManifest
@@ -16,7 +17,7 @@ from loader.services.reads.read_requests import request_trial
 from loader.services.reads.trials import must_still_see_trial, record_trial, trial_answer
 from metadata.domain.sensitivity import MASK
 from metadata.models import TargetDataset
-from metadata.selectors.datasets import dataset_states
+from metadata.selectors.dataset_states import dataset_states
 from metadata.services.datasets import targets
 from tests.factories import TargetSchemaFactory
 from tests.loader.airports import target

@@ -1,15 +1,15 @@
 """Every registered kind of job, submitted by its service and performed by a worker."""
 
-
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
+from architecture.services.dry_runs import request_dry_run
+from architecture.services.environments import current_environment
 from architecture.services.executions import request_execution
-from architecture.services.previews import make_preview, request_dry_run
+from architecture.services.previews import make_preview
 from architecture.services.refreshes import request_refresh
 from architecture.services.reports import build_report
-from architecture.services.states import current_environment
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user
 from elevata.core.registry import Registered
@@ -34,7 +34,7 @@ from loader.services.maintenance.vacuums import request_vacuum
 from loader.services.reads import read_requests
 from loader.services.reads.read_requests import request_query, request_read, request_trial
 from loader.services.runner.worker import Workplace
-from loader.services.sources.checks import request_checks
+from loader.services.sources.check_requests import request_checks
 from metadata.models import SourceDataset, TargetDataset
 from metadata.services.lifecycle import rename_column
 from tests.factories import DeliveryFactory
@@ -68,7 +68,7 @@ def olga(airports):
 def workplace(olga, make_runner, monkeypatch):
     place = Workplace(make_runner=make_runner)
     monkeypatch.setattr(tasks, "_workplace", place)
-    monkeypatch.setattr("elevata.jobs.services.wake", lambda _: "")
+    monkeypatch.setattr("elevata.jobs.submission.wake", lambda _: "")
     monkeypatch.setattr("elevata.notifications.deliveries.send", lambda _: Outcome(204, 1))
     yield place
     place.close()

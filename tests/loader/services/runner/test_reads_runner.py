@@ -29,7 +29,7 @@ QUERY = f"SELECT icao FROM {AIRPORT}"
 def workplace(airports, make_runner, monkeypatch):
     place = Workplace(make_runner=make_runner)
     monkeypatch.setattr(tasks, "_workplace", place)
-    monkeypatch.setattr("elevata.jobs.services.wake", lambda _: "")
+    monkeypatch.setattr("elevata.jobs.submission.wake", lambda _: "")
     yield place
     place.close()
 

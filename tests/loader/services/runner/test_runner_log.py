@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from elevata.core.processes import about
+from elevata.core.log_context import about
 from loader.domain.protocol import Said
-from loader.services.runner.child_process import ChildOutput, Lines, Subjects
+from loader.services.runner.process_output import ChildOutput, Lines
+from loader.services.runner.runner_log import Subjects
 from tests.loader.processes import wait_until
 from tests.loader.services.runner.test_supervisor import OBSERVE, READ, finished
 

@@ -16,7 +16,7 @@ from loader.domain.manifest.sources import DatabaseSpec, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.services.runner.folder_lock import FolderLock
 from loader.services.runner.supervisor import READS
-from metadata.domain.sources.locations import DatabasePlace
+from metadata.domain.sources.database_locations import DatabasePlace
 from tests.loader.processes import lives, wait_until
 
 OBSERVE = {"tables": []}

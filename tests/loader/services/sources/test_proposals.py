@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from architecture.models import ChangeReport
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from elevata.audit.models import ChangeLogEntry
 from elevata.core.errors import MetadataError
@@ -16,8 +16,10 @@ from loader.domain.dependencies import Scope
 from loader.domain.refusals import Refusal
 from loader.domain.sources.schema_changes import ObservedColumn
 from loader.models import ReadRequest, Schedule, SourceProposal
-from loader.services.schedules import create_schedule, run_now, start_due
-from loader.services.sources.checks import check_source, request_checks
+from loader.services.schedule_runs import run_now, start_due
+from loader.services.schedules import create_schedule
+from loader.services.sources.check_requests import request_checks
+from loader.services.sources.checks import check_source
 from loader.services.sources.observations import observe_schema, settle_proposals
 from loader.services.sources.previews import preview_proposal
 from loader.services.sources.proposals import accept_proposal, dismiss_proposal, open_changes

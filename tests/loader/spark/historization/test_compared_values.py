@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from loader.domain.historization import compared_texts as pure
-from loader.domain.historization.layers import entity_key_components, row_hash_components
+from loader.domain.historization.hash_components import entity_key_components, row_hash_components
 from loader.domain.manifest.reads import CheckManifest
 from loader.spark import compared_texts
 from loader.spark.historization import invariants
@@ -137,7 +137,7 @@ class Version1:
         self.patches = [
             mock.patch.object(compared_texts, "BY_VALUE", frozenset()),
             mock.patch("loader.arrow.versions.BY_VALUE", frozenset()),
-            mock.patch("loader.domain.historization.hashing._FAMILY", V1_FAMILIES),
+            mock.patch("loader.domain.historization.hash_coverage._FAMILY", V1_FAMILIES),
         ]
         for patch in self.patches:
             patch.start()

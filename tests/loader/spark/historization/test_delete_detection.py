@@ -15,7 +15,7 @@ from loader.domain.historization.detection import key_list_source
 from loader.domain.sources.marks import Window
 from loader.spark.historization import difference
 from loader.spark.historization.detection import window_start
-from loader.spark.loads import datasets, load
+from loader.spark.loads import load, raw_loads, rawcore_loads
 from tests.fixtures.spark import by_night
 from tests.loader.harness import finished
 from tests.loader.histories import Kept
@@ -48,8 +48,8 @@ def key_lists(item: Kept) -> list[Path]:
 @pytest.mark.parametrize("whole", [True, pytest.param(False, marks=pytest.mark.nightly)])
 def test_window_detection_closes_absent_keys_of_the_window_and_keeps_older_keys(lake, monkeypatch, whole):
     if not whole:
+        monkeypatch.setattr(difference, "REWRITE_UP_TO_ROWS", 0)
         for name in ("REWRITE_UP_TO_ROWS", "ONE_TASK_UP_TO_ROWS"):
-            monkeypatch.setattr(difference, name, 0)
             monkeypatch.setattr(f"loader.spark.historization.batches.{name}", 0)
     item = lake("window")
     item.run(1, (1, "a", 1), (2, "b", 7), (3, "c", 8), (4, "d", 9))
@@ -104,10 +104,10 @@ def test_empty_key_list_is_refused_unless_the_run_allows_it(lake):
 
 
 BOUNDARIES = {
-    "before the key list": (datasets, "write_key_list"),
-    "between key list and raw": (datasets, "_write_raw"),
+    "before the key list": (raw_loads, "write_key_list"),
+    "between key list and raw": (raw_loads, "_write_raw"),
     "between raw and history": (load, "load_rawcore"),
-    "before the commit of the history": (datasets, "historize"),
+    "before the commit of the history": (rawcore_loads, "historize"),
 }
 
 

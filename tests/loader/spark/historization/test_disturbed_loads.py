@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from loader.domain.manifest.maintenance import AcceptManifest
-from loader.spark.maintenance.compaction import MaintenanceContext
-from loader.spark.maintenance.maintenance_runs import accept
+from loader.spark.maintenance.acceptance import accept
+from loader.spark.maintenance.context import MaintenanceContext
 from tests.loader.harness import Dataset, finished
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("commit_path")]

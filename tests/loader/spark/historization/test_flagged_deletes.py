@@ -54,7 +54,7 @@ def size(request, monkeypatch):
     if request.param == "marked":
         for module in (batches, difference):
             monkeypatch.setattr(module, "REWRITE_UP_TO_ROWS", 0)
-            monkeypatch.setattr(module, "ONE_TASK_UP_TO_ROWS", 0)
+        monkeypatch.setattr(batches, "ONE_TASK_UP_TO_ROWS", 0)
 
 
 @pytest.mark.core

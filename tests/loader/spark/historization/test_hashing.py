@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from loader.domain.historization import hashing as pure
-from loader.spark import expressions
+from loader.spark import hashing
 from tests.loader.domain.historization.test_hashing import CANONICAL, DIGESTS
 
 pytestmark = pytest.mark.spark
@@ -89,11 +89,11 @@ def answers(spark):
     random.Random(7).shuffle(rows)
     frame = spark.createDataFrame(rows, schema).coalesce(1)
     components = [(name, F.col(name), data_type) for name, (data_type, _) in columns.items()]
-    texts = [expressions.canonical(column, data_type).alias(name) for name, column, data_type in components]
+    texts = [hashing.canonical(column, data_type).alias(name) for name, column, data_type in components]
     whole = [
-        expressions.encode(components).alias("_encoded"),
-        expressions.digest(components).alias("_digest"),
-        expressions.digest(components, PEPPER).alias("_peppered"),
+        hashing.encode(components).alias("_encoded"),
+        hashing.digest(components).alias("_digest"),
+        hashing.digest(components, PEPPER).alias("_peppered"),
     ]
     return list(columns), rows, frame.select(*texts, *whole).collect()
 
@@ -132,11 +132,11 @@ def test_spark_produces_the_golden_texts_and_digests(spark):
     values = [value.replace(tzinfo=UTC) if naive(value) else value for value, _ in CANONICAL]
     schema = T.StructType([T.StructField(f"c{n}", spark_type(value)) for n, value in enumerate(values)])
     frame = spark.createDataFrame([tuple(values)], schema)
-    texts = [expressions.canonical(F.col(field.name), field.dataType) for field in schema]
+    texts = [hashing.canonical(F.col(field.name), field.dataType) for field in schema]
     assert list(frame.select(*texts).first()) == [text for _, text in CANONICAL]
     for components, pepper, expected in DIGESTS:
         given = [(name, F.lit(value), spark_type(value)) for name, value in components]
-        assert spark.range(1).select(expressions.digest(given, pepper)).first()[0] == expected
+        assert spark.range(1).select(hashing.digest(given, pepper)).first()[0] == expected
 
 
 def naive(value: object) -> bool:
@@ -160,8 +160,8 @@ def test_widening_changes_no_digest(spark):
     for narrow, wides in widenings.items():
         for wide in wides:
             narrow_frame, other = frame.selectExpr(f"{narrow} AS v"), frame.selectExpr(f"CAST({narrow} AS {wide}) AS v")
-            before = expressions.digest([("k", F.expr(narrow), narrow_frame.schema[0].dataType)])
-            after = expressions.digest([("k", F.expr(f"CAST({narrow} AS {wide})"), other.schema[0].dataType)])
+            before = hashing.digest([("k", F.expr(narrow), narrow_frame.schema[0].dataType)])
+            after = hashing.digest([("k", F.expr(f"CAST({narrow} AS {wide})"), other.schema[0].dataType)])
             tests[f"{narrow} to {wide}"] = F.count_if(before != after)
     totals = frame.agg(*(count.alias(name.replace(".", "")) for name, count in tests.items())).first()
     assert {name: count for name, count in totals.asDict().items() if count} == {}
@@ -169,11 +169,11 @@ def test_widening_changes_no_digest(spark):
 
 def test_a_nested_type_is_refused():
     with pytest.raises(TypeError, match="array<int> has no canonical text"):
-        expressions.canonical(F.col("a"), T.ArrayType(T.IntegerType()))
+        hashing.canonical(F.col("a"), T.ArrayType(T.IntegerType()))
 
 
 @pytest.mark.core
 def test_digest_plan_contains_no_python(spark):
-    frame = spark.range(1).select(expressions.digest([("k", F.col("id"), T.LongType())]).alias("h"))
+    frame = spark.range(1).select(hashing.digest([("k", F.col("id"), T.LongType())]).alias("h"))
     plan = frame._jdf.queryExecution().toString()
     assert "Python" not in plan

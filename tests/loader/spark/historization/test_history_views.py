@@ -4,8 +4,9 @@ from datetime import date
 
 import pytest
 
+from architecture.domain.history_views import history_views
 from architecture.domain.steps.report_steps import plan_steps
-from architecture.domain.tables import history_table, history_views, tables_of
+from architecture.domain.tables import history_table, tables_of
 from loader.spark.tables import steps
 from loader.spark.tables.tables import DeltaTable, publish
 from metadata.domain.history.history_policy import VIEWS

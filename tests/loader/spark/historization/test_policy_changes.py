@@ -2,7 +2,7 @@
 
 import pytest
 
-from loader.domain.historization.layers import entity_key_components, row_hash_components
+from loader.domain.historization.hash_components import entity_key_components, row_hash_components
 from loader.domain.manifest.reads import CheckManifest
 from loader.domain.reference import ReferenceEngine
 from loader.spark.historization.invariants import check

@@ -9,14 +9,15 @@ import pytest
 from pyspark.sql import functions as F
 
 from architecture.domain.views import query_of_view
-from loader.domain.historization.stage import with_other_names
+from loader.domain.catalogs.table_names import with_other_names
 from loader.domain.manifest.loads import LoadManifest, ModelQuery
 from loader.domain.manifest.maintenance import VacuumManifest
 from loader.domain.manifest.reads import QuerySource, ReadManifest
 from loader.domain.run_states import VACUUM
 from loader.domain.vacuum import SAFE_HOURS
-from loader.spark.queries import model_queries, select_statements
-from loader.spark.queries.model_queries import open_inputs, read_model
+from loader.spark.historization import model_queries
+from loader.spark.historization.model_queries import open_inputs, read_model
+from loader.spark.queries import query_sources
 from loader.spark.queries.origins import read_origin
 from loader.spark.queries.trials import try_model
 from loader.spark.sources.kept_deliveries import newest_delivery, remove_deliveries
@@ -119,7 +120,7 @@ def test_models_trials_and_published_views_read_the_newest_delivery(spark, tmp_p
     assert [row["id"] for row in spark.sql(view).collect()] == [1]
 
 
-@pytest.mark.parametrize("reads", [model_queries, select_statements], ids=["model", "trial"])
+@pytest.mark.parametrize("reads", [model_queries, query_sources], ids=["model", "trial"])
 def test_newest_delivery_is_read_although_another_run_removes_it_meanwhile(spark, tmp_path, monkeypatch, reads):
     dataset = kept(spark, tmp_path)
     load(dataset, TWO, 1)

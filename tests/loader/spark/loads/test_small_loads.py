@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from loader.spark.loads import datasets, small_loads
+from loader.spark.loads import raw_loads, rawcore_loads, small_loads
 from tests.fixtures.spark import by_night
 from tests.loader.harness import Dataset
 
@@ -62,8 +62,8 @@ def never_the_general_way(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]
         def read(*_: Any, **__: Any) -> None:
             raise AssertionError("the general way was taken")
 
-        monkeypatch.setattr(datasets, "read_delivery", read)
-        monkeypatch.setattr(datasets, "typed_stage", read)
+        monkeypatch.setattr(raw_loads, "read_delivery", read)
+        monkeypatch.setattr(rawcore_loads, "typed_stage", read)
 
     return begin
 

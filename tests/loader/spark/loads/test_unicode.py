@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from loader.spark.loads import datasets
+from loader.spark.loads import raw_loads
 from loader.spark.tables.tables import DeltaTable
 from tests.fixtures.spark import by_night
 from tests.loader.harness import Dataset
@@ -83,7 +83,7 @@ def test_texts_and_names_from_all_of_unicode_are_loaded_as_delivered(
     if small:
         rows = [{name: text.translate(_GENERAL_ONLY) or "x" for name, text in row.items()} for row in rows]
         rows = list({row[names[0]]: row for row in rows}.values())
-        monkeypatch.setattr(datasets, "read_delivery", _refuse_general_way)
+        monkeypatch.setattr(raw_loads, "read_delivery", _refuse_general_way)
     changed = [row | {names[1]: any_text(draw, 40).translate(_GENERAL_ONLY) or "x"} for row in rows]
     for delivery, at in zip((rows, rows, changed), DAYS, strict=True):
         status, event = item.load(delivery, at=at, small_rows=small, **LIMITS)

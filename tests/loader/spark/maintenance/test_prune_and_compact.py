@@ -4,8 +4,9 @@ import random
 
 import pytest
 
-from loader.domain import compaction
 from loader.domain.run_states import COMPACT, PRUNE
+from loader.spark.maintenance import compaction
+from loader.spark.tables import fragmentation
 from loader.spark.tables.direct_commits import DirectFiles
 from tests.loader.histories import Kept
 
@@ -133,7 +134,7 @@ def test_load_reports_a_crowded_table_and_compaction_removes_its_deletion_vector
 def test_compaction_removes_deletion_vectors_of_a_file_too_large_to_merge(spark, tmp_path, monkeypatch):
     item = Kept(spark, tmp_path).given(([{"id": n, "v": "a"} for n in range(4)], DAY[0]))
     monkeypatch.setattr("loader.spark.historization.batches.REWRITE_UP_TO_ROWS", -1)
-    monkeypatch.setattr(compaction, "SMALL_FILE_BYTES", 1)
+    monkeypatch.setattr(fragmentation, "SMALL_FILE_BYTES", 1)
     monkeypatch.setattr(compaction, "COMPACTED_FILE_BYTES", 2)
     item.load([{"id": n, "v": "b"} for n in range(4)], at=DAY[1])
     before = item.versions()
@@ -144,7 +145,7 @@ def test_compaction_removes_deletion_vectors_of_a_file_too_large_to_merge(spark,
 
 @pytest.mark.nightly
 def test_compactions_limit_the_number_of_files_over_many_loads(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr(compaction, "MOST_SMALL_FILES", 3)
+    monkeypatch.setattr(fragmentation, "MOST_SMALL_FILES", 3)
     item = Kept(spark, tmp_path, columns=COLUMNS, policy=FEED)
     most, compactions = 0, 0
     for n in range(9):

@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 import pytest
 from pyspark.errors import PySparkException
 
-from loader.domain.quality.checks import CheckSpec, CompiledCheck
+from loader.domain.manifest.checks import CheckSpec
+from loader.domain.quality.checks import CompiledCheck
+from loader.spark.historization.model_queries import failures_of
 from loader.spark.quality import frame_checks
 from loader.spark.quality.frame_checks import RowChecker
-from loader.spark.queries.model_queries import failures_of
 from metadata.domain.quality.check_kinds import NOT_NULL, UNIQUE
 
 LOST = PySparkException("Job aborted: ExecutorLostFailure (executor 1 exited caused by one of the tasks)")

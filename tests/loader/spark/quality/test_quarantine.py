@@ -9,9 +9,10 @@ from architecture.domain.tables import raw_table
 from loader.domain.manifest.maintenance import QuarantineManifest
 from loader.domain.manifest.reads import Masking, ReadManifest
 from loader.domain.refusals import Refusal
-from loader.spark.maintenance.compaction import MaintenanceContext
+from loader.spark.maintenance.context import MaintenanceContext
 from loader.spark.maintenance.maintenance_runs import perform_run
-from loader.spark.quality.quarantine import decide, quarantine_table
+from loader.spark.maintenance.quarantine_decisions import decide
+from loader.spark.quality.quarantine import quarantine_table
 from loader.spark.queries import reads
 from tests.loader.harness import Dataset, finished
 from tests.loader.quality import COLUMNS, DAY, check, load, row

@@ -17,9 +17,9 @@ from pyspark.sql import functions as F
 from architecture.domain.tables import TableSpec
 from loader.domain.manifest.reads import QuerySource, ReadManifest
 from loader.domain.refusals import Refusal
+from loader.spark.java_errors import accident
 from loader.spark.queries import exports
 from loader.spark.queries.reads import read
-from loader.spark.session import accident
 from loader.spark.tables.tables import DeltaTable
 from tests.loader.harness import Dataset
 

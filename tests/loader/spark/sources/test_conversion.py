@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from loader.spark.expressions import fits, stored_ddl, typed
+from loader.spark.conversions import fits, stored_ddl, typed
 
 pytestmark = pytest.mark.spark
 

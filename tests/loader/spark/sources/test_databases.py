@@ -9,7 +9,7 @@ import pytest
 from loader.domain.manifest.sources import DatabaseSpec, DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.spark.sources.deliveries import read_delivery
-from metadata.domain.sources.locations import DatabasePlace
+from metadata.domain.sources.database_locations import DatabasePlace
 from tests.fixtures.source_database import own_schema, server_place
 from tests.loader.processes import wait_until
 

@@ -8,7 +8,8 @@ import pytest
 
 from loader.domain.manifest.sources import DeliveredColumn
 from loader.domain.refusals import Refusal
-from loader.spark.sources.deliveries import discover, read_delivery
+from loader.spark.sources.deliveries import read_delivery
+from loader.spark.sources.discovery import discover
 from tests.fixtures.spark import held_in_memory
 from tests.loader.spark.sources.deliveries import CONTRACT, KEY, refused, rows_of, source_of, tuples_of
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from loader.domain.manifest.loads import LoadManifest
-from loader.spark.loads import datasets, load
+from loader.spark.loads import load, raw_loads
 from metadata.domain.state import DatasetState
 from tests.loader.harness import Dataset, finished, stable
 
@@ -181,7 +181,7 @@ def test_overtaken_run_writes_no_duplicate_rows_to_raw(feed, monkeypatch):
     feed.put("a.jsonl", (1, "a", 0))
     feed.prepare()
     other = replace(feed.manifest(feed.place, at=DAY[0], run_id="other"), rawcore=())
-    real, calls = datasets.commit, []
+    real, calls = raw_loads.commit, []
 
     def overtaken(*arguments, **named):
         calls.append(arguments)
@@ -189,7 +189,7 @@ def test_overtaken_run_writes_no_duplicate_rows_to_raw(feed, monkeypatch):
             assert replace(feed).attempt(other)[0] == "succeeded"
         return real(*arguments, **named)
 
-    monkeypatch.setattr(datasets, "commit", overtaken)
+    monkeypatch.setattr(raw_loads, "commit", overtaken)
     status, raw, _ = feed.run("r1", 0)
     assert status == "succeeded"
     assert any("another writer" in warning for warning in raw["warnings"])

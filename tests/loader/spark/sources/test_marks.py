@@ -16,7 +16,7 @@ from loader.domain.manifest.loads import LoadManifest
 from loader.domain.manifest.sources import DatabaseSpec
 from loader.domain.run_states import PRUNE, REVERT
 from loader.domain.sources.marks import marks_in
-from loader.spark.loads import datasets, load
+from loader.spark.loads import load, raw_loads
 from loader.spark.sources.key_lists import write_key_list
 from tests.fixtures.source_database import own_schema, server_place
 from tests.loader.harness import finished
@@ -176,7 +176,7 @@ def test_key_list_and_rows_are_read_from_the_same_snapshot(table, monkeypatch):
         item.server.execute("DELETE FROM marks.item WHERE id = 2")
         return write_key_list(*given)
 
-    monkeypatch.setattr(datasets, "write_key_list", meanwhile)
+    monkeypatch.setattr(raw_loads, "write_key_list", meanwhile)
     event = item.run(2, (3, "C", 4))
     assert (item.status, event["counts"]["rows"], event["counts"]["keys"]) == ("succeeded", 1, 2)
     assert item.kept() == [(2, "b"), (3, "C")]

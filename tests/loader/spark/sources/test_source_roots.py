@@ -10,8 +10,9 @@ from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.spark.session import source_roots
 from loader.spark.sources import deliveries, opened
-from loader.spark.sources.deliveries import discover, read_delivery
+from loader.spark.sources.deliveries import read_delivery
 from loader.spark.sources.delivery_reading import open_delivery
+from loader.spark.sources.discovery import discover
 from metadata.domain.sources.locations import Roots
 
 pytestmark = pytest.mark.spark

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
-from loader.spark.expressions import typed
+from loader.spark.conversions import typed
 from loader.spark.sources.deliveries import read_delivery
 from loader.spark.value_formats import standard_text
 from metadata.domain.sources.value_formats import ValueFormats

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from loader.spark.tables.tables import Checksum, contradiction
+from loader.spark.tables.checksums import Checksum, contradiction
 
 ADD_A, ADD_B = ({"add": {"path": name, "size": 10}} for name in "ab")
 MARKED = {"storageType": "u", "pathOrInlineDv": "xyz", "offset": 1, "sizeInBytes": 3, "cardinality": 1}

@@ -6,8 +6,9 @@ from pyspark.sql import functions as F
 
 from loader.domain.refusals import Refusal
 from loader.spark.session import dataset_session
-from loader.spark.tables import commits
-from loader.spark.tables.commits import AUTO, DIRECT, PUBLIC, choose_path, commit, missing_call
+from loader.spark.tables import commit_paths
+from loader.spark.tables.commit_paths import choose_path, missing_call
+from loader.spark.tables.commits import AUTO, DIRECT, PUBLIC, commit
 from loader.spark.tables.public_commits import PublicFiles
 from loader.spark.tables.table_files import PLACE, TableMoved
 from loader.spark.tables.tables import DeltaTable
@@ -30,14 +31,14 @@ DAY = ["2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z"]
     ],
 )
 def test_commit_path_is_chosen_by_setting_and_self_test(monkeypatch, setting, missing, path, reason):
-    monkeypatch.setattr(commits, "missing_call", lambda spark: missing)
+    monkeypatch.setattr(commit_paths, "missing_call", lambda spark: missing)
     chosen = choose_path(None, setting)
     assert chosen.as_json() == {"name": path, "reason": reason}
 
 
 @pytest.mark.core
 def test_direct_commits_that_cannot_be_used_are_refused_rather_than_replaced(monkeypatch):
-    monkeypatch.setattr(commits, "missing_call", lambda spark: "there is no X")
+    monkeypatch.setattr(commit_paths, "missing_call", lambda spark: "there is no X")
     with pytest.raises(Refusal, match="ELEVATA_COMMITS is direct, and this Delta cannot be used so: there is no X"):
         choose_path(None, DIRECT)
 
@@ -45,7 +46,7 @@ def test_direct_commits_that_cannot_be_used_are_refused_rather_than_replaced(mon
 @pytest.mark.spark
 def test_self_test_reports_a_missing_class_method_or_parameter(spark, monkeypatch):
     assert missing_call(spark) == ""
-    real = commits.class_of
+    real = commit_paths.class_of
 
     def without(name: str):
         def class_of(spark, wanted):
@@ -55,12 +56,12 @@ def test_self_test_reports_a_missing_class_method_or_parameter(spark, monkeypatc
 
         return class_of
 
-    monkeypatch.setattr(commits, "class_of", without("DeletionVectorBitmapGenerator$"))
+    monkeypatch.setattr(commit_paths, "class_of", without("DeletionVectorBitmapGenerator$"))
     assert "DeletionVectorBitmapGenerator$.buildDeletionVectors(" in missing_call(spark)
     assert choose_path(spark, AUTO).name == PUBLIC
-    monkeypatch.setattr(commits, "class_of", real)
+    monkeypatch.setattr(commit_paths, "class_of", real)
     for expected in ("notThere", ()), ("startTransaction", ("int",)):
-        monkeypatch.setattr(commits, "_CALLS", [("org.apache.spark.sql.delta.DeltaLog", *expected)])
+        monkeypatch.setattr(commit_paths, "_CALLS", [("org.apache.spark.sql.delta.DeltaLog", *expected)])
         assert missing_call(spark).startswith(f"there is no org.apache.spark.sql.delta.DeltaLog.{expected[0]}(")
 
 

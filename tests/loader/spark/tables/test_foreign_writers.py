@@ -13,8 +13,8 @@ from loader.domain.manifest.maintenance import AcceptManifest
 from loader.domain.manifest.reads import CheckManifest
 from loader.domain.refusals import Refusal
 from loader.spark.historization.invariants import check
-from loader.spark.maintenance.compaction import MaintenanceContext
-from loader.spark.maintenance.maintenance_runs import accept
+from loader.spark.maintenance.acceptance import accept
+from loader.spark.maintenance.context import MaintenanceContext
 from loader.spark.tables.tables import DeltaTable
 from tests.fixtures.spark import by_night
 from tests.loader.harness import Dataset, finished
@@ -118,7 +118,7 @@ def test_a_commit_on_raw_while_it_is_written_is_overwritten(item, before):
     item.given((ROWS, DAY[0]))
     raw = item.table(item.tables()[0])
     deed = "INSERT INTO {table} BY NAME SELECT '99' AS id, v, load_run_id, loaded_at FROM {table} LIMIT 1"
-    before("loader.spark.loads.datasets.commit", lambda: foreign(raw, deed))
+    before("loader.spark.loads.raw_loads.commit", lambda: foreign(raw, deed))
     status, event = item.load(CHANGED, at=DAY[1])
     assert status == "succeeded", event
     assert item.current() == CHANGED

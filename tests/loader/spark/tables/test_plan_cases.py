@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
-from architecture.domain.change_policy import APPROVE, BLOCK, PolicySet
+from architecture.domain.change_policy import PolicySet
+from architecture.domain.history_views import history_views
 from architecture.domain.operations import DROP_COLUMN, HISTORY, METADATA_ONLY
+from architecture.domain.policy_rules import APPROVE, BLOCK
 from architecture.domain.report import ChangeReport
 from architecture.domain.states.state_files import ArchitectureState
 from architecture.domain.steps.report_steps import check_belongs, plan_steps
@@ -28,7 +30,6 @@ from architecture.domain.tables import (
     ObservedColumn,
     ObservedTable,
     TableSpec,
-    history_views,
     stored,
 )
 from architecture.domain.tables import tables_of as tables_of_dataset

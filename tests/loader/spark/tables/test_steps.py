@@ -15,8 +15,8 @@ from architecture.domain.steps.step import Step, steps_done
 from architecture.domain.tables import ColumnSpec, ObservedTable, TableSpec
 from loader.domain.manifest.executions import DownstreamQuery, DryRunManifest
 from loader.domain.refusals import Refusal
-from loader.spark.tables import dry_run, rebuilds, steps
-from loader.spark.tables.dry_run import sizes
+from loader.spark.tables import dry_run, rebuilds, step_checks, steps
+from loader.spark.tables.sizes import sizes
 from loader.spark.tables.tables import DeltaTable
 from metadata.domain.sensitivity import MASK
 from tests.fixtures.spark import by_night
@@ -328,7 +328,7 @@ def test_undo_refuses_to_remove_values_written_since(warehouse, items):
     before = warehouse.version(items)
     for step, code in zip(inverses(done), ("COLUMN_NOT_EMPTY", "WRITTEN_SINCE"), strict=True):
         with pytest.raises(Refusal) as refused:
-            rebuilds.check(step, warehouse.table(items))
+            step_checks.check(step, warehouse.table(items))
         assert refused.value.code == code
     assert not warehouse.run(inverses(done))
     assert warehouse.version(items) == before

@@ -14,7 +14,7 @@ from architecture.domain.steps.step import becomes, shape_of, steps_done
 from architecture.domain.tables import TableSpec
 from loader.domain.refusals import Refusal
 from loader.spark.tables import rebuilds, steps
-from loader.spark.tables.tables import properties_of
+from loader.spark.tables.table_metadata import properties_of
 from tests.architecture.tables import report_on
 from tests.loader.spark.tables import test_steps
 from tests.loader.spark.tables.test_steps import (

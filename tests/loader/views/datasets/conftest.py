@@ -2,9 +2,10 @@
 
 import pytest
 
-from architecture.services.states import current_environment, write_applied
+from architecture.services.environments import current_environment
+from architecture.services.states import write_applied
 from metadata.models import TargetDataset
-from metadata.selectors.datasets import dataset_states
+from metadata.selectors.dataset_states import dataset_states
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from django.test import Client
 from architecture.domain.tables import TableSpec, history_table, raw_table, rawcore_table
 from loader.models import ReadRequest
 from metadata.models import TargetDataset
-from metadata.selectors.datasets import dataset_state
+from metadata.selectors.dataset_states import dataset_state
 from tests.elevata.web.html import html_of
 from tests.loader.factories import ReadRequestFactory
 

@@ -6,9 +6,10 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 
-from architecture.services.states import current_environment
+from architecture.services.environments import current_environment
 from loader.models import DatasetRun, LoadRun
-from loader.selectors.charts import dataset_charts, freshness_chart, run_charts, warehouse_disk_chart
+from loader.selectors.charts import freshness_chart, run_charts, warehouse_disk_chart
+from loader.selectors.dataset_charts import dataset_charts
 from loader.selectors.runs import newest_runs, with_totals
 from metadata.models import TargetDataset
 from metadata.services.quality import create_check

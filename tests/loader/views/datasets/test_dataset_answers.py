@@ -14,7 +14,7 @@ from loader.services.reads.exports import export_file, remove_old_exports
 from loader.services.reads.manifests import read_manifest
 from metadata.domain.sensitivity import MASK
 from metadata.models import TargetColumn, TargetDataset
-from metadata.selectors.datasets import dataset_state
+from metadata.selectors.dataset_states import dataset_state
 from tests.elevata.web.forms import typed
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read, words

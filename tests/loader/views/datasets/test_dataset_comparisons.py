@@ -7,14 +7,15 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from architecture.models import Environment
-from architecture.services.states import current_environment, write_applied
+from architecture.services.environments import current_environment
+from architecture.services.states import write_applied
 from elevata.accounts.services.users import ensure_user, grant_role
 from elevata.core.errors import MetadataError
 from loader.domain.queries.masking import masked_names
 from loader.models import ReadRequest
 from loader.services.reads.manifests import read_manifest
 from metadata.models import TargetColumn, TargetDataset
-from metadata.selectors.datasets import dataset_states
+from metadata.selectors.dataset_states import dataset_states
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read, words
 from tests.loader.factories import DatasetRunFactory, LoadRunFactory

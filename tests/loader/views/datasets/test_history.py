@@ -11,7 +11,7 @@ from django.utils import timezone
 from architecture.domain.tables import history_table
 from loader.models import ReadRequest
 from metadata.models import TargetColumn, TargetDataset
-from metadata.selectors.datasets import dataset_state
+from metadata.selectors.dataset_states import dataset_state
 from tests.elevata.web.html import html_of
 from tests.loader.factories import ReadRequestFactory, WorkerFactory, loaded
 

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from architecture.domain.tables import TableSpec, history_table
 from elevata.web.templatetags.elevata import duration, number, span
-from loader.domain.versions import NARROWEST, _widths, change_map, found_rows, instant, time_line, versions
+from loader.domain.queries.query_results import found_rows
+from loader.domain.queries.time_line import NARROWEST, _widths, time_line
+from loader.domain.versions import change_map, instant, versions
 from metadata.domain.state import ColumnState, DatasetState
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

@@ -9,7 +9,8 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from architecture.services.states import current_environment, write_applied
+from architecture.services.environments import current_environment
+from architecture.services.states import write_applied
 from elevata.accounts.services.users import grant_role, set_roles
 from loader.domain.queries.masking import masked_names
 from loader.models import ReadRequest, SavedQuery
@@ -18,7 +19,7 @@ from loader.services.reads.queries import must_still_see, query_answer, save_que
 from loader.services.reads.read_requests import request_query
 from metadata.domain.sensitivity import MASK
 from metadata.models import TargetDataset
-from metadata.selectors.datasets import dataset_states
+from metadata.selectors.dataset_states import dataset_states
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read, words
 
@@ -167,7 +168,7 @@ def test_null_is_kept_in_a_query_that_uses_no_masked_column(
     person: User, published: TargetDataset, monkeypatch: pytest.MonkeyPatch
 ):
     published.columns.filter(name="name").update(pii=True)
-    monkeypatch.setattr("loader.domain.queries.select_statements.build_scope", lambda tree: None)
+    monkeypatch.setattr("loader.domain.queries.masked_lineage.build_scope", lambda tree: None)
     unused = answered(person, f"SELECT icao, elevation FROM {AIRPORT}", ["icao", "elevation"], ["EDDB", None])
     used = answered(person, f"SELECT icao FROM {AIRPORT} ORDER BY name", ["icao"], [None])
     assert (unused.answer["rows"], unused.answer["masked"]) == ([["EDDB", None]], [])

@@ -9,7 +9,8 @@ from django.utils import timezone
 
 from loader.domain.dependencies import DATASET, SELECTION, Scope
 from loader.models import LoadRun, Schedule
-from loader.services.schedules import check_waiting, create_schedule, start_due, update_schedule
+from loader.services.schedule_runs import check_waiting, start_due
+from loader.services.schedules import create_schedule, update_schedule
 from metadata.models import TargetDataset
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read

@@ -9,8 +9,8 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from elevata.audit.models import ChangeLogEntry
-from loader.domain.sources.sampling import NEW, Line, SampledColumn
-from loader.forms.imports import lines_as_text
+from loader.domain.sources.contract_comparison import NEW, Line, lines_as_text
+from loader.domain.sources.sampling import SampledColumn
 from loader.models import LoadRun
 from metadata.domain.types import BIGINT, STRING, DataType
 from metadata.models import SourceDataset, System, TargetDataset

@@ -2,8 +2,8 @@
 
 import pytest
 
+from metadata.domain.history.history_facts import history_facts
 from metadata.domain.history.history_policy import HistoryPolicy
-from metadata.domain.history.history_policy_labels import history_facts
 
 CDC = {"input": "cdc", "time": "seq", "op": "what"}
 FILES = {"input": "batch_files", "time": "_fivetran_start"}

@@ -3,7 +3,7 @@
 import pytest
 
 from elevata.core.errors import MetadataError
-from metadata.domain.sources.locations import (
+from metadata.domain.sources.database_locations import (
     check_database_location,
     check_secret_name,
     listed_secrets,

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from metadata.domain.types import PATTERNS, TIME, UUID
+from metadata.domain.text_formats import PATTERNS
+from metadata.domain.types import TIME, UUID
 
 A_UUID = "0d9f3c1e-7a52-4b18-9c44-5a2f6e8b1d07"
 

@@ -3,7 +3,7 @@
 import pytest
 from django.contrib.auth import get_user_model
 
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user, grant_role
 from elevata.core.errors import MetadataError

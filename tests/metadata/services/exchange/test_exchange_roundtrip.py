@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from metadata.domain.naming import safe_table_part
 from metadata.models import SourceDataset, System, TargetColumn, TargetDataset, TargetSchema
-from metadata.selectors.datasets import dataset_states
+from metadata.selectors.dataset_states import dataset_states
 from metadata.services import lifecycle, sources
 from metadata.services.datasets import targets
 from metadata.services.datasets.generation import generate_targets

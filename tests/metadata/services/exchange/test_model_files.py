@@ -7,7 +7,7 @@ from django.db import transaction
 
 from elevata.core.errors import MetadataError
 from metadata.models import TargetColumn, TargetDataset
-from metadata.selectors.datasets import dataset_states
+from metadata.selectors.dataset_states import dataset_states
 from metadata.services import lifecycle
 from metadata.services.datasets import targets
 from metadata.services.exchange.metadata_files import exported_files, import_metadata

@@ -12,7 +12,7 @@ from elevata.audit.models import ChangeLogEntry
 from elevata.core.errors import MetadataError
 from metadata.domain.types import DataType
 from metadata.models import SourceDataset, TargetDataset
-from metadata.services import lifecycle, references, sources
+from metadata.services import deletion, lifecycle, references, source_contracts, sources
 from metadata.services.datasets import column_batches, generation, targets
 from metadata.services.exchange import metadata_files
 from metadata.services.rows import subjects
@@ -221,41 +221,46 @@ def _generate_again() -> Callable:
 def _take_columns() -> Callable:
     generated()
     source = SourceDataset.objects.get()
-    return lambda: sources.take_columns(source_dataset=source, proposals=[{"name": "lid", "type": "string"}])
+    return lambda: source_contracts.take_columns(source_dataset=source, proposals=[{"name": "lid", "type": "string"}])
 
 
 def _import_source_dataset() -> Callable:
     system = SystemFactory()
-    columns = [sources.ImportedColumn("code", DataType("string")), sources.ImportedColumn("size", DataType("integer"))]
-    return lambda: sources.import_source_dataset(system=system, name="parts", location="parts.csv", columns=columns)
+    columns = [
+        source_contracts.ImportedColumn("code", DataType("string")),
+        source_contracts.ImportedColumn("size", DataType("integer")),
+    ]
+    return lambda: source_contracts.import_source_dataset(
+        system=system, name="parts", location="parts.csv", columns=columns
+    )
 
 
 def _change_contract() -> Callable:
     source = airport_source()
-    added = sources.ImportedColumn("lid", DataType("string"))
+    added = source_contracts.ImportedColumn("lid", DataType("string"))
     seen = {row.name: row.version for row in source.columns.all()}
-    changes = sources.ContractChanges(retire=("name",), add=(added,), seen=seen)
-    return lambda: sources.change_contract(source_dataset=source, changes=changes)
+    changes = source_contracts.ContractChanges(retire=("name",), add=(added,), seen=seen)
+    return lambda: source_contracts.change_contract(source_dataset=source, changes=changes)
 
 
 def _delete_column() -> Callable:
     row = retired_column()
-    return lambda: lifecycle.delete_column(column=row, **current(row))
+    return lambda: deletion.delete_column(column=row, **current(row))
 
 
 def _delete_dataset() -> Callable:
     row = retired_dataset()
-    return lambda: lifecycle.delete_dataset(dataset=row, **current(row))
+    return lambda: deletion.delete_dataset(dataset=row, **current(row))
 
 
 def _delete_system() -> Callable:
     row = SystemFactory()
-    return lambda: lifecycle.delete_system(system=row, **current(row))
+    return lambda: deletion.delete_system(system=row, **current(row))
 
 
 def _delete_schema() -> Callable:
     row = TargetSchemaFactory()
-    return lambda: lifecycle.delete_schema(schema=row, **current(row))
+    return lambda: deletion.delete_schema(schema=row, **current(row))
 
 
 def _import_metadata() -> Callable:

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from elevata.accounts.services.users import ensure_user, grant_role
 from elevata.core.errors import MetadataError
 from metadata.domain.sensitivity import LEVELS, is_sensitive, propagate_sensitivity
@@ -22,8 +22,9 @@ from metadata.services.datasets.targets import (
     update_target_column,
     update_target_dataset,
 )
+from metadata.services.deletion import delete_column
 from metadata.services.exchange.metadata_files import export_metadata, import_metadata
-from metadata.services.lifecycle import delete_column, rename_column, retire_column
+from metadata.services.lifecycle import rename_column, retire_column
 from metadata.services.sources import create_source_column, update_source_column
 from tests.factories import SourceColumnFactory, SourceDatasetFactory
 

@@ -4,7 +4,7 @@ import pytest
 
 from elevata.core.errors import MetadataError
 from metadata.models import TargetDataset
-from metadata.services.datasets.column_batches import apply, prepare
+from metadata.services.datasets.paste_preview import apply, prepare
 from metadata.services.datasets.targets import create_target_column, create_target_dataset
 from metadata.services.lifecycle import rename_column, rename_dataset
 from tests.factories import TargetColumnFactory, TargetDatasetFactory, TargetSchemaFactory

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from loader.domain.manifest.loads import LoadManifest
-from loader.spark.loads import datasets, load
+from loader.spark.loads import load, raw_loads, rawcore_loads
 from metadata.domain.state import DatasetState
 from tests.fixtures.spark import by_night
 from tests.loader.harness import Dataset, finished
@@ -145,9 +145,9 @@ def test_overwritten_key_is_read_as_an_update(item):
 
 
 BOUNDARIES = {
-    "before raw": (datasets, "_write_raw"),
+    "before raw": (raw_loads, "_write_raw"),
     "between raw and history": (load, "load_rawcore"),
-    "before the commit of the history": (datasets, "historize"),
+    "before the commit of the history": (rawcore_loads, "historize"),
 }
 
 

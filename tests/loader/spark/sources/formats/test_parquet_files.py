@@ -11,7 +11,8 @@ import pytest
 from loader.domain.manifest.sources import DeliveredColumn
 from loader.domain.refusals import Refusal
 from loader.sources.file_samples import sample_files
-from loader.spark.sources.deliveries import discover, read_delivery
+from loader.spark.sources.deliveries import read_delivery
+from loader.spark.sources.discovery import discover
 from metadata.domain.sources.locations import Roots
 from tests.fixtures.spark import by_night
 from tests.loader.parquet_bytes import (

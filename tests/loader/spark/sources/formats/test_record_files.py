@@ -4,7 +4,8 @@ import pyarrow as pa
 import pytest
 
 from loader.domain.manifest.sources import DeliveredColumn
-from loader.spark.sources.deliveries import discover, read_delivery
+from loader.spark.sources.deliveries import read_delivery
+from loader.spark.sources.discovery import discover
 from loader.spark.sources.formats import record_files
 from tests.loader.records.binary_workbooks import Error, Formula, ods, xls, xlsb
 from tests.loader.records.workbook_files import workbook

@@ -9,7 +9,8 @@ import pytest
 from loader.domain.manifest.sources import DeliveredColumn
 from loader.domain.refusals import Refusal
 from loader.sources.file_samples import sample_files
-from loader.spark.sources.deliveries import discover, read_delivery
+from loader.spark.sources.deliveries import read_delivery
+from loader.spark.sources.discovery import discover
 from metadata.domain.sources.locations import Roots
 from tests.loader.spark.sources.deliveries import KEY, refused, rows_of, source_of
 

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import functions as F
 
 from loader.domain.refusals import Refusal
-from loader.domain.sources.debezium import Placeholder
-from loader.spark.expressions import typed
+from loader.domain.sources.placeholders import Placeholder
+from loader.spark.conversions import typed
 from loader.spark.sources.checks.row_faults import refuse_faults
 from loader.spark.sources.deliveries import read_opened
 from loader.spark.sources.kafka.snapshot_rows import EarlierRows

@@ -1,0 +1,56 @@
+"""Dry runs: the steps of a preview on shallow clones, which the loader executes."""
+
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from architecture.domain import workflow
+from architecture.models import DryRun, Preview
+from architecture.permissions import must_be_permitted, place_of_report
+from architecture.services.reports import record_why_of
+from elevata.accounts.roles import Permission
+from elevata.jobs import states
+from elevata.jobs.services import Attempt
+from elevata.jobs.submission import Submitted
+
+
+class RequestedDryRun(Submitted[DryRun]):
+    """Result of requesting a dry run: a queued one, or the one that is active already."""
+
+    @property
+    def dry_run(self) -> DryRun:
+        return self.job
+
+
+def request_dry_run(*, preview: Preview, user: Any) -> RequestedDryRun:
+    """Request a dry run, or return the one that is queued or running."""
+    must_be_permitted(user, Permission.EXECUTE_REPORTS, on=place_of_report(preview.report))
+    workflow.refuse_closed(preview.report.status)
+    requested = queue_dry_run(preview, user)
+    if requested.requested:
+        record_why_of(preview.report, "dry_run")
+    return requested
+
+
+def queue_dry_run(preview: Preview, user: Any) -> RequestedDryRun:
+    exclusive = f"dry run of preview {preview.pk}"
+    try:
+        with transaction.atomic():
+            dry_run = DryRun.objects.create(
+                preview=preview,
+                requested_by=user,
+                exclusive=exclusive,
+                environment_name=preview.report.environment.name,
+            )
+    except IntegrityError:
+        return RequestedDryRun(DryRun.objects.get(exclusive=exclusive), requested=False)
+    return RequestedDryRun(dry_run)
+
+
+@transaction.atomic
+def end_dry_run(*, attempt: Attempt, result: dict | None = None, error: dict | None = None) -> bool:
+    """Store the result or error of a dry run. Return False if the attempt is not the current one."""
+    ended = attempt.end(wanted=states.FAILED if error else states.SUCCEEDED, error=error)
+    if ended is not None:
+        DryRun.objects.filter(pk=attempt.job_pk).update(result=result)
+    return ended is not None

@@ -1,0 +1,109 @@
+"""Lookups that Django does not have, which the app registers for every field, and trigram indexes."""
+
+import json
+from typing import Any
+
+from django.core.exceptions import EmptyResultSet
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.migrations.operations.base import Operation
+from django.db.models import FloatField, Func, Lookup
+from django.db.models.functions import Upper
+from django.db.models.sql.compiler import SQLCompiler
+
+
+class Among(Lookup):
+    """Lookup ``key__among=keys``: like ``key__in=list(keys)``, with all values in one parameter.
+
+    A statement with some thousand parameters takes longer to build than to execute, and SQLite and PostgreSQL both
+    limit their number.
+    """
+
+    lookup_name = "among"
+
+    def get_prep_lookup(self) -> list[Any]:
+        """Return the values as a list without duplicates, because a statement may be prepared more than once."""
+        return list(dict.fromkeys(self.rhs))
+
+    def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> tuple[str, tuple[Any, ...]]:
+        """Return SQLite's SQL: a JSON array of the values as stored."""
+        column, parameters = self.process_lhs(compiler, connection)
+        field = self.lhs.output_field
+        values = json.dumps([field.get_db_prep_value(value, connection) for value in self._values()])
+        return f"{column} IN (SELECT value FROM json_each(%s))", (*parameters, values)
+
+    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> tuple[str, tuple[Any, ...]]:
+        """Return PostgreSQL's SQL: an array of texts cast to the column's type."""
+        column, parameters = self.process_lhs(compiler, connection)
+        kind = self.lhs.output_field.db_type(connection)
+        return f"{column} = ANY(%s::{kind}[])", (*parameters, [str(value) for value in self._values()])
+
+    def _values(self) -> list[Any]:
+        if not self.rhs:
+            raise EmptyResultSet
+        values: list[Any] = self.rhs
+        return values
+
+
+class Resembles(Lookup):
+    """Lookup ``name__resembles=text``: a part of the name is like the text, by trigrams. PostgreSQL only.
+
+    The limit is the setting ``pg_trgm.word_similarity_threshold`` of the connection.
+    """
+
+    lookup_name = "resembles"
+
+    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> tuple[str, tuple[Any, ...]]:
+        """Return the condition that the indexes of ``TrigramIndexes`` support."""
+        column, parameters = self.process_lhs(compiler, connection)
+        return f"UPPER({column}) %%> UPPER(%s)", (*parameters, self.rhs)
+
+
+class WordSimilarity(Func):
+    """Similarity of a text (second argument) with a part of a name (first one), from 0 to 1. PostgreSQL only."""
+
+    function = "WORD_SIMILARITY"
+    output_field = FloatField()
+
+    def __init__(self, name: Any, text: Any) -> None:
+        super().__init__(Upper(text), Upper(name))
+
+
+class TrigramIndexes(Operation):
+    """Migration that creates the indexes of searches for parts of texts, on PostgreSQL.
+
+    Each index fits the SQL of ``icontains``. Other databases search without them.
+    """
+
+    reduces_to_sql = True
+    reversible = True
+
+    def __init__(self, model: str, fields: tuple[str, ...]) -> None:
+        self.model, self.fields = model, fields
+
+    def state_forwards(self, app_label: str, state: Any) -> None:
+        """Leave the state of models as it is."""
+
+    def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        if schema_editor.connection.vendor != "postgresql":
+            return
+        schema_editor.execute("CREATE EXTENSION IF NOT EXISTS pg_trgm")
+        table = to_state.apps.get_model(app_label, self.model)._meta.db_table
+        for field in self.fields:
+            schema_editor.execute(
+                f"CREATE INDEX {self._name(table, field)} ON {table} USING gin (UPPER({field}::text) gin_trgm_ops)"
+                " WITH (fastupdate = off)"
+            )
+
+    def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        if schema_editor.connection.vendor != "postgresql":
+            return
+        table = from_state.apps.get_model(app_label, self.model)._meta.db_table
+        for field in self.fields:
+            schema_editor.execute(f"DROP INDEX IF EXISTS {self._name(table, field)}")
+
+    def describe(self) -> str:
+        return f"Create trigram indexes of {self.model} on {', '.join(self.fields)}"
+
+    @staticmethod
+    def _name(table: str, field: str) -> str:
+        return f"{table}_{field}_trigrams"

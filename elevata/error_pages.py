@@ -1,0 +1,43 @@
+"""Pages of errors."""
+
+import sys
+
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
+from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse
+
+from elevata.deleted_objects import what_is_gone
+from elevata.web import problems
+from elevata.web.request_limits import body_too_big
+
+
+def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
+    if isinstance(exception, RequestDataTooBig):
+        return body_too_big(request, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+    return problems.answer(
+        request, status=400, title="Bad request", detail="The request could not be understood.", code="bad_request"
+    )
+
+
+def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Return 403 with the account, the missing permission and the contact."""
+    message, more = str(exception), {"account": request.user.get_username(), "contact": settings.CONTACT}
+    return problems.answer(
+        request, status=403, title="Not allowed", detail=message, code="permission_denied", more=more
+    )
+
+
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Return 404; of a deleted object with its name, the user who deleted it, and the time."""
+    message = "There is nothing at this address."
+    more = {"gone": what_is_gone(request)}
+    return problems.answer(request, status=404, title="Not found", detail=message, code="not_found", more=more)
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """Return 500, or 503 if the control database does not respond."""
+    error = sys.exc_info()[1]
+    if isinstance(error, OperationalError | InterfaceError):
+        return problems.database_down(request, error)
+    return problems.answer(request, status=500, title="Server error", detail="", code="server_error")

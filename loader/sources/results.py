@@ -1,0 +1,135 @@
+"""Results of a connection test, a listing and a sample of an outside system."""
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from elevata.core.words import counted
+from loader.domain.sources.encodings import c1_warning, has_c1_controls
+from loader.domain.sources.sampling import SampledColumn, Value, suggest_key
+from metadata.domain.sources.formats import label_of
+
+
+@dataclass(frozen=True)
+class ConnectionResult:
+    """Result of a connection test: the place, and facts about it as (label, text)."""
+
+    said: str
+    facts: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class ListedItem:
+    """File, folder of files or table. ``location`` is written as in a source dataset.
+
+    ``size`` is in bytes. ``rows`` is an estimate; None if only reading everything would tell. ``description`` is the
+    comment of a table.
+    """
+
+    name: str
+    location: str
+    format: str
+    size: int | None = None
+    rows: int | None = None
+    modified: datetime | None = None
+    files: int = 1
+    note: str = ""
+    description: str = ""
+
+    @property
+    def label(self) -> str:
+        """Return the display name of the format."""
+        return label_of(self.format)
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """Files that a location stands for now: number, bytes, and the file that was written last."""
+
+    files: int
+    size: int
+    newest: str
+    modified: datetime
+    format: str
+
+    @property
+    def label(self) -> str:
+        """Return the display name of the format; empty if the newest file's ending indicates none."""
+        return label_of(self.format) if self.format else ""
+
+    @property
+    def signature(self) -> str:
+        """Return a digest that differs once files are added, removed or written."""
+        text = f"{self.files}/{self.size}/{self.modified.isoformat()}/{self.newest}"
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True)
+class Listing:
+    """One page of results. ``total`` counts all matches; ``cut`` is true if not every file was examined."""
+
+    items: tuple[ListedItem, ...]
+    total: int
+    cut: bool = False
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Columns and first rows of a delivery. ``values`` has each column's values as text.
+
+    ``typed`` is true if the delivery declares its types, ``whole`` if these are all its rows. ``said`` describes the
+    rows, like "the first 100 rows of orders.csv".
+    """
+
+    columns: tuple[SampledColumn, ...]
+    rows: int
+    whole: bool
+    typed: bool
+    said: str
+    values: tuple[tuple[Value, ...], ...] = ()
+    notes: tuple[str, ...] = ()
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+_SAMPLES = 3
+
+
+def sampled(
+    columns: list[SampledColumn],
+    values: list[list[Value]],
+    *,
+    whole: bool,
+    typed: bool,
+    where: str,
+    key: tuple[str, ...] = (),
+    key_evidence: str = "the table's primary key",
+    notes: tuple[str, ...] = (),
+    options: dict[str, Any] | None = None,
+) -> Sample:
+    """Return the sample with counts per column and a key: ``key``, or else one that the data suggest."""
+    rows = len(values[0]) if values else 0
+    controls = 0 if typed else sum(any(map(has_c1_controls, filter(None, row))) for row in zip(*values, strict=True))
+    if controls:
+        notes = (*notes, c1_warning(counted(controls, "row")))
+    places, evidence = suggest_key([column.name for column in columns], values)
+    if key:
+        places = tuple(place for name in key for place, column in enumerate(columns) if column.name == name)
+        evidence = key_evidence
+    described = [
+        replace(
+            column,
+            rows=rows,
+            nulls=sum(value is None for value in column_values),
+            unique=rows > 1 and len(set(column_values)) == rows,
+            key_ordinal=places.index(place) + 1 if place in places else None,
+            key_evidence=evidence if place in places else "",
+            nullable=column.nullable and place not in places,
+            sample=tuple(dict.fromkeys(value[:60] for value in column_values if value))[:_SAMPLES],
+        )
+        for place, (column, column_values) in enumerate(zip(columns, values, strict=True))
+    ]
+    part = f"all {rows:,} rows" if whole else f"the first {rows:,} rows"
+    return Sample(
+        tuple(described), rows, whole, typed, f"{part} of {where}", tuple(map(tuple, values)), notes, options or {}
+    )
