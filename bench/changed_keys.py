@@ -26,13 +26,13 @@ from bench.processes.session import product_settings, start
 from bench.processes.worker import CORES
 from bench.report import write_result
 from elevata.bootstrap.places import ROOT, SPARK_JARS, relative
-from loader.domain.manifest.loads import LoadManifest
+from loader.contract.manifest.loads import LoadManifest
 from loader.domain.models import model_load
-from loader.spark.historization.model_queries import read_model
-from loader.spark.session import dataset_session
-from loader.spark.tables import table_files
-from loader.spark.tables.commits import commit, open_files
-from loader.spark.tables.tables import DeltaTable
+from loader.engine.historization.model_queries import read_model
+from loader.engine.session import dataset_session
+from loader.engine.tables import table_files
+from loader.engine.tables.commits import commit, open_files
+from loader.engine.tables.tables import DeltaTable
 from metadata.domain.types import parse, spark_type
 
 OUTPUT = ROOT / "bench" / "changed_keys_results.json"

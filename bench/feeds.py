@@ -17,9 +17,9 @@ from bench.problem import BenchProblem
 from bench.processes.session import product_settings, start
 from bench.report import write_result
 from elevata.bootstrap.places import ROOT, SPARK_JARS, relative
-from loader.domain.manifest.loads import LoadManifest
-from loader.spark.session import dataset_session
-from loader.spark.sources.feeds import Feed
+from loader.contract.manifest.loads import LoadManifest
+from loader.engine.session import dataset_session
+from loader.engine.sources.feeds import Feed
 
 OUTPUT = ROOT / "bench" / "feeds_results.json"
 WANTED_SECONDS = 5.0

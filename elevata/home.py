@@ -23,13 +23,13 @@ from elevata.accounts.permissions import may_somewhere
 from elevata.accounts.roles import Permission
 from elevata.jobs.registry import live_workers
 from elevata.lists.selectors import favourite_rows, favourites_of
-from loader.domain.run_states import LOAD
+from loader.contract.run_states import LOAD
 from loader.models import DatasetRun, SavedQuery
+from loader.schedules.selectors import failing_schedules, schedules
 from loader.selectors import charts
 from loader.selectors.loads import drift_glance, leases_in_force, warehouse
 from loader.selectors.reads import saved_queries
 from loader.selectors.runs import active_executions, active_runs, newest_runs, troubles, with_totals
-from loader.selectors.schedules import failing_schedules, schedules
 from metadata.models import SourceDataset, System, TargetDataset
 from metadata.selectors.columns import layer_counts
 from metadata.selectors.datasets import source_datasets, systems, target_datasets

@@ -39,8 +39,8 @@ from loader.api.metadata import MetadataViewSet, SourceDatasetViewSet, SystemVie
 from loader.api.quality import CheckResultViewSet
 from loader.api.queries import QueryViewSet
 from loader.api.reads import ReadViewSet
-from loader.api.schedules import ScheduleViewSet
 from loader.api.source_proposals import ProposalViewSet, SourceCheckViewSet
+from loader.schedules.api import ScheduleViewSet
 from metadata.api.access import OwnAccessViewSet, UserViewSet
 from metadata.api.changes import ChangeLogViewSet
 from metadata.api.exposures import ExposureViewSet

@@ -20,11 +20,11 @@ class LoaderConfig(AppConfig):
         from elevata.web.search import KINDS
         from elevata.web.subjects import FINDERS, Finder
         from loader import jobs, search
+        from loader.schedules.overlaps import overlapping_schedules
+        from loader.schedules.selectors import schedule_subject
         from loader.selectors.reads import saved_query_subject
-        from loader.selectors.schedules import schedule_subject
         from loader.selectors.source_state import held_marks
         from loader.services.loads.applied_runs import runs_that_wrote
-        from loader.services.schedule_overlaps import overlapping_schedules
         from loader.services.sealed_rows import SEALED
 
         CHECKS.add(overlapping_schedules, held_marks)

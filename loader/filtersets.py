@@ -12,7 +12,7 @@ from django.urls.converters import StringConverter
 from elevata.jobs.models import SYSTEM
 from elevata.lists.selectors import FavouriteOnly
 from elevata.web.paging import StableOrdering, YesNoFilter, is_there
-from loader.domain.run_states import BRINGING, MAINTENANCE
+from loader.contract.run_states import BRINGING, MAINTENANCE
 from loader.models import DatasetRun, LoadRun, MaintenanceRecord, SavedQuery, Schedule, SourceProposal
 from metadata.filtersets import DATASET_ORDERS, DATASETS_RANKED, DatasetFilter, is_dataset
 from metadata.models import SourceDataset

@@ -8,10 +8,11 @@ import threading
 
 from celery import shared_task, signals
 
-from loader.domain.refusals import Refusal
-from loader.services import cleanup, schedule_runs
-from loader.services.runner.spark_settings import own_settings
-from loader.services.runner.worker import Workplace
+from loader.contract.refusals import Refusal
+from loader.runner import sweep as cleanup
+from loader.runner.spark_settings import own_settings
+from loader.runner.worker import Workplace
+from loader.schedules import runs as schedule_runs
 
 _guard = threading.Lock()
 _workplace: Workplace | None = None

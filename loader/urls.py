@@ -3,9 +3,10 @@
 from django.urls import path, register_converter
 
 from loader.filtersets import RunIdConverter
+from loader.schedules import views as schedules
 from loader.views.datasets import datasets, history, policies, quality, reads
 from loader.views.queries import model_trials, queries
-from loader.views.runs import leases, load_runs, maintenance_runs, schedules
+from loader.views.runs import leases, load_runs, maintenance_runs
 from loader.views.sources import (
     add_source,
     imports,

@@ -14,20 +14,20 @@ from bench.engines.engine import Engine
 from bench.history.data import ATTRIBUTES, BUSINESS_KEY, DELIVERED, KEY, ROW_HASH
 from bench.history.dataset import Dataset, create_tables, run_load
 from bench.history.plan import load_time
+from loader.contract.manifest.loads import LoadManifest, RawcoreLoad, RawLoad
+from loader.contract.manifest.maintenance import CompactManifest
+from loader.contract.run_states import COMPACT
 from loader.domain.historization.load_guards import DeleteGuard
-from loader.domain.manifest.loads import LoadManifest, RawcoreLoad, RawLoad
-from loader.domain.manifest.maintenance import CompactManifest
-from loader.domain.run_states import COMPACT
-from loader.spark.historization.batches import SnapshotBatch
-from loader.spark.historization.stage import with_hashes
-from loader.spark.historization.targets import Target
-from loader.spark.loads.datasets import Task
-from loader.spark.loads.load import SUCCEEDED
-from loader.spark.loads.rawcore_loads import historize
-from loader.spark.maintenance.maintenance_runs import perform_run
-from loader.spark.tables import commits
-from loader.spark.tables.fragmentation import is_crowded
-from loader.spark.tables.tables import DeltaTable
+from loader.engine.historization.batches import SnapshotBatch
+from loader.engine.historization.stage import with_hashes
+from loader.engine.historization.targets import Target
+from loader.engine.loads.datasets import Task
+from loader.engine.loads.load import SUCCEEDED
+from loader.engine.loads.rawcore_loads import historize
+from loader.engine.maintenance.maintenance_runs import perform_run
+from loader.engine.tables import commits
+from loader.engine.tables.fragmentation import is_crowded
+from loader.engine.tables.tables import DeltaTable
 from metadata.domain.sql import quote_identifier
 
 _TYPES = {BUSINESS_KEY: "string", **ATTRIBUTES}

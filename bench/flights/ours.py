@@ -13,9 +13,9 @@ from bench.flights.example import Flights
 from bench.history.dataset import create_tables, run_load
 from bench.history.folders import link_copy
 from bench.processes.meter import measure
-from loader.domain.manifest.loads import LoadManifest
+from loader.contract.manifest.loads import LoadManifest
 from loader.domain.models import model_load
-from loader.spark.tables.tables import DeltaTable
+from loader.engine.tables.tables import DeltaTable
 from metadata.domain.sql import quote_identifier
 
 

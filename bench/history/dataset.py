@@ -9,10 +9,10 @@ from pyspark.sql import SparkSession
 
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.tables import event_log_table, history_table, raw_table, rawcore_table, tables_of
-from loader.domain.manifest.loads import HashComponent, LoadManifest, RawcoreLoad, RawLoad, StageColumn, StageInput
-from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
-from loader.spark.loads.load import SUCCEEDED, LoadAttempt
-from loader.spark.tables import steps
+from loader.contract.manifest.loads import HashComponent, LoadManifest, RawcoreLoad, RawLoad, StageColumn, StageInput
+from loader.contract.manifest.sources import DeliveredColumn, SourceSpec
+from loader.engine.loads.load import SUCCEEDED, LoadAttempt
+from loader.engine.tables import steps
 from metadata.domain.history.history_columns import VALID_FROM, VALID_TO
 from metadata.domain.models import ReadColumn, describe_select, reads_of, versions_of
 from metadata.domain.models.increment import Increment

@@ -7,10 +7,10 @@ from pyspark.sql import SparkSession
 
 from bench.history.dataset import Dataset, create_tables, run_load
 from bench.history.plan import load_time
+from loader.contract.manifest.loads import LoadManifest, RawcoreLoad
+from loader.contract.manifest.sources import DatabaseSpec
 from loader.domain.engines import engine_of
-from loader.domain.manifest.loads import LoadManifest, RawcoreLoad
-from loader.domain.manifest.sources import DatabaseSpec
-from loader.spark.tables.tables import DeltaTable
+from loader.engine.tables.tables import DeltaTable
 from metadata.domain.sources.database_locations import DatabasePlace
 
 KEY, WATERMARK, PARTITIONS = "id", "changed_at", 2

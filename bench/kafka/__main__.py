@@ -25,7 +25,7 @@ from bench.report import write_result
 from elevata.bootstrap.places import ROOT, SPARK_JARS, relative
 from loader.domain.sources.feeds import FeedRange
 from loader.domain.sources.kafka import spark_options
-from loader.kafka.client import Cluster
+from loader.readers.kafka.client import Cluster
 from metadata.domain.sources.clusters import MESSAGE_COLUMNS, parse_cluster
 from tests.loader.topics import Topic
 from tests.services.kafka import Broker, event, running_broker

@@ -19,7 +19,7 @@ def product_settings(warehouse: Path, jars: Path) -> dict[str, str]:
 
     Databases and brokers of this machine may be read.
     """
-    from loader.spark.session import RunnerConfig, settings_of
+    from loader.engine.session import RunnerConfig, settings_of
 
     if not list(jars.glob("*.jar")):
         raise BenchProblem(f"Delta's jars are not in {jars}: run make setup")

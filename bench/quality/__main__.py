@@ -17,9 +17,9 @@ from bench.processes.session import product_settings, start
 from bench.processes.worker import CORES
 from bench.report import write_result
 from elevata.bootstrap.places import ROOT, SPARK_JARS, relative
-from loader.domain.manifest.checks import CheckSpec
-from loader.domain.quality.results import PASSED
-from loader.spark.quality.frame_checks import RowChecker
+from loader.contract.check_results import PASSED
+from loader.contract.manifest.checks import CheckSpec
+from loader.engine.quality.frame_checks import RowChecker
 from metadata.domain.sql import quote_identifier
 
 OUTPUT = ROOT / "bench" / "quality_results.json"

@@ -13,7 +13,7 @@ from bench.web.size import Size
 from elevata.jobs.models import Job, Worker
 from loader.domain.dependencies import Scope
 from loader.models import DatasetRun, LoadRun, RunEvent, Schedule
-from loader.services.schedules import create_schedule
+from loader.schedules.services import create_schedule
 from metadata.domain.state import DatasetState
 
 FAILURE = {"code": "BAD_VALUE", "message": "3 values of amount do not fit decimal(14,2)", "row": 1204}

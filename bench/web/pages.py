@@ -15,7 +15,7 @@ from bench.web.control import Control
 from elevata.audit.models import ChangeLogEntry
 from elevata.lists.services import save_filter, set_favourite
 from elevata.notifications.models import Delivery, Notice, Webhook
-from loader.domain.run_states import REVERT
+from loader.contract.run_states import REVERT
 from loader.domain.sources.schema_changes import ObservedColumn
 from loader.models import LoadRun, MaintenanceRecord, ReadRequest, SourceProposal
 from loader.services.maintenance.records import seal_end

@@ -16,9 +16,9 @@ from elevata.bootstrap.console import Problem
 from elevata.core.errors import MetadataError
 from elevata.core.installation import user_command
 from elevata.jobs import registry
+from loader.contract.refusals import Refusal
 from loader.domain.catalogs.catalog_setting import spark_catalog
-from loader.domain.refusals import Refusal
-from loader.services.runner.spark_settings import defines, refused_settings
+from loader.runner.spark_settings import defines, refused_settings
 from metadata.domain.sources.database_locations import check_secret_name
 from metadata.models import System
 

@@ -22,9 +22,9 @@ from loader.api.serializers import (
     MaintenanceRecordSerializer,
     RunEventSerializer,
 )
+from loader.contract.refusals import Refusal
 from loader.domain.dependencies import ALL, SELECTION, Scope
 from loader.domain.dependencies import KINDS as SCOPE_KINDS
-from loader.domain.refusals import Refusal
 from loader.domain.selection import MAX_WORDS
 from loader.domain.sources.marks import MAX_SINCE
 from loader.filtersets import LoadRunFilter, MaintenanceRecordFilter, RunIdConverter

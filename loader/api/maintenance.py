@@ -23,8 +23,8 @@ from elevata.web.requests import user_of
 from loader.api.load_runs import ACCEPTED_AT, REASON_LENGTH, ReasonOfRun, RunIdField
 from loader.api.reads import AskedViewSet
 from loader.api.serializers import LoadRunSerializer, RefusalSerializer
+from loader.contract.run_states import DECISIONS
 from loader.domain.reference.batch_files import FILES
-from loader.domain.run_states import DECISIONS
 from loader.domain.vacuum import MOST_HOURS, SAFE_HOURS
 from loader.models import LoadRun, ReadRequest
 from loader.selectors.reads import read_requests

@@ -143,7 +143,7 @@ def _missing(kind: str, attrs: dict[str, Any]) -> list[str]:
 
 
 def arguments_of(fields: dict[str, Any], user: Any) -> dict[str, Any]:
-    """Return the arguments for ``loader.spark.queries.reads``. Raise Refusal if the dataset has no table to read."""
+    """Return the arguments for ``loader.engine.queries.reads``. Raise Refusal if the dataset has no table to read."""
     table = read_table(fields["dataset"], rows_kind(fields["kind"], fields))
     for name in ("business_key", "after"):
         if name in fields:

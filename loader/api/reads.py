@@ -23,11 +23,11 @@ from elevata.api.resources import ReadOnly, permitted_to
 from elevata.web.requests import user_of
 from loader.api.questions import KINDS, TAKES, QuestionSerializer, arguments_of
 from loader.api.serializers import RefusalSerializer
+from loader.contract.refusals import Refusal
 from loader.domain.queries.answers import COMPARE, EXPORT, next_after, rows_kind, rows_of
 from loader.domain.queries.differences import is_file_cut
 from loader.domain.queries.exports import csv_lines, json_lines
 from loader.domain.queries.query_results import header_of, heading
-from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from loader.selectors.reads import read_requests
 from loader.services.reads.exports import has_export, open_export

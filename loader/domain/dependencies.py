@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.domain.selection import Node, reached, select_nodes
 from metadata.domain.history.history_policy import BATCH_FILES, HistoryPolicy
 from metadata.domain.quality.unknown_parents import GHOST, KEEP

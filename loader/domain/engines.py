@@ -7,7 +7,7 @@ while they are checked; each connection sees the state at its own beginning.
 from collections.abc import Mapping
 from datetime import date, datetime
 
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.domain.sources.databases import (
     CONNECT_SECONDS,
     GRACE_SECONDS,

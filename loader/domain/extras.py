@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 
 
 @dataclass(frozen=True)

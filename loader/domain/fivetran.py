@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from loader.contract.refusals import Refusal
 from loader.domain.historization.history import parse_instant
-from loader.domain.refusals import Refusal
 from metadata.domain import types as data_types
 from metadata.domain.types import DataType
 

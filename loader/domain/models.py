@@ -6,8 +6,8 @@ from architecture.domain.tables import TableSpec, model_table
 from architecture.domain.views import query_of_model
 from elevata.core.canonical_json import sha256_hex
 from elevata.core.errors import MetadataError
-from loader.domain.manifest.loads import ModelLoad, ModelQuery
-from loader.domain.refusals import Refusal
+from loader.contract.manifest.loads import ModelLoad, ModelQuery
+from loader.contract.refusals import Refusal
 from metadata.domain.sql import bind_placeholders, quote_identifier, quote_text
 from metadata.domain.state import DatasetState
 

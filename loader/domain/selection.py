@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 
 # Characters of the words of a selection: names of as many datasets as a list selects at once.
 MAX_WORDS = 100_000

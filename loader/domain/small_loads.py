@@ -1,14 +1,14 @@
-"""Selection of small loads: pairs of a raw and a rawcore load that need no query (``loader.arrow``).
+"""Selection of small loads: pairs of a raw and a rawcore load that need no query (``loader.engine.arrow``).
 
-This covers the manifest only. The runner adds what the tables must be like (``loader.spark.loads.small_loads``).
+This covers the manifest only. The runner adds what the tables must be like (``loader.engine.loads.small_loads``).
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
 
 from elevata.core.errors import MetadataError
-from loader.domain.manifest.loads import LoadManifest, RawcoreLoad, RawLoad
-from loader.domain.manifest.sources import SourceSpec
+from loader.contract.manifest.loads import LoadManifest, RawcoreLoad, RawLoad
+from loader.contract.manifest.sources import SourceSpec
 from metadata.domain.history.history_policy import DELTA, LOAD_TIME, NONE, SNAPSHOT, TOMBSTONE, HistoryPolicy
 from metadata.domain.quality.unknown_parents import KEEP
 from metadata.domain.sources.formats import CSV, PARQUET

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from elevata.core.installation import user_command
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from struct import Struct
 from typing import Any
 from uuid import UUID
 
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 
 DELETED, UPDATED, UNCHANGED = "deleted", "updated", "unchanged"
 _CHANGES = (DELETED, UPDATED, UNCHANGED)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 
 # Delta's default, which is longer than any query or load takes.
 SAFE_HOURS = 168

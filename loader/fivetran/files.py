@@ -29,7 +29,7 @@ from cryptography.hazmat.primitives.ciphers.modes import CBC
 from cryptography.hazmat.primitives.padding import PKCS7
 from django.conf import settings
 
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.services.sources.specs import source_roots
 from metadata.domain.sources.locations import OutsideRoots
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from loader.contract.refusals import Refusal
 from loader.domain.fivetran import (
     Changes,
     Column,
@@ -10,7 +11,6 @@ from loader.domain.fivetran import (
     check_name,
     contract_name,
 )
-from loader.domain.refusals import Refusal
 from metadata.domain import naming, stable_keys
 from metadata.domain.sensitivity import LEVELS
 from metadata.models import SourceColumn, SourceDataset, System, TargetColumn, TargetDataset

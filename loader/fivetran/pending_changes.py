@@ -11,8 +11,8 @@ from architecture.services.reports import build_report, refresh_state
 from elevata.accounts.actors import current_actor
 from elevata.audit.services import chain
 from elevata.core.words import counted
+from loader.contract.refusals import Refusal
 from loader.domain.dependencies import DATASET
-from loader.domain.refusals import Refusal
 from loader.fivetran.tables import rawcore_of
 from loader.services.loads.plans import plan_named
 from metadata.models import SourceDataset

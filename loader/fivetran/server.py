@@ -10,7 +10,7 @@ from pathlib import Path
 
 import grpc
 
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.fivetran.protocol import services
 from loader.fivetran.servicer import Destination
 from loader.services.uploads import sweep_uploads

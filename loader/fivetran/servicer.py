@@ -24,9 +24,9 @@ from elevata.accounts.services.tokens import authenticate_token
 from elevata.core.errors import MetadataError, ProductError
 from elevata.jobs.registry import live_workers
 from elevata.jobs.waiting import NoWorker
+from loader.contract.refusals import Refusal
 from loader.domain.fivetran import Column, Table
 from loader.domain.reference.batch_files import DELETE, EARLIEST, UPDATE, UPSERT
-from loader.domain.refusals import Refusal
 from loader.fivetran import metadata_rows, migrations, pending_changes, tables, writes
 from loader.fivetran.files import PackedFile
 from loader.fivetran.protocol import messages, services

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from elevata.audit.services.transactions import writing
 from elevata.core.errors import MetadataError
+from loader.contract.refusals import Refusal
 from loader.domain.fivetran import (
     START,
     Column,
@@ -20,7 +21,6 @@ from loader.domain.fivetran import (
     reported_column,
     sent_name,
 )
-from loader.domain.refusals import Refusal
 from loader.fivetran.metadata_rows import (
     FOLDER,
     add_source_column,

@@ -8,9 +8,9 @@ from typing import Any
 from django.utils import timezone
 
 from elevata.jobs import states
+from loader.contract.refusals import Refusal
 from loader.domain.fivetran import SYNCED
 from loader.domain.queries.masking import without_any_value
-from loader.domain.refusals import Refusal
 from loader.fivetran.files import PackedFile
 from loader.fivetran.metadata_rows import in_history_mode
 from loader.fivetran.pending_changes import refuse_waiting
@@ -82,7 +82,7 @@ def truncate(
 
 
 def change_rows(source: SourceDataset, rows: Mapping[str, Any], *, stopping: threading.Event, reason: str) -> None:
-    """Apply a batch that is computed from the table's versions (``loader.domain.manifest.loads.ComputedRows``)."""
+    """Apply a batch that is computed from the table's versions (``loader.contract.manifest.loads.ComputedRows``)."""
     reading = {"rows": dict(rows)}
     _perform(source, stopping, run_id=new_run_id(), files={}, reading=reading, reason=reason)
 

@@ -6,7 +6,7 @@ from typing import Any
 from django import forms
 
 from elevata.web.forms import ProductForm, set_choices
-from loader.domain.run_states import DROP, RELEASE
+from loader.contract.run_states import DROP, RELEASE
 from loader.domain.vacuum import MOST_HOURS, SAFE_HOURS
 
 

@@ -249,7 +249,7 @@ class QuestionForm(forms.Form):
         return cleaned
 
     def arguments(self) -> dict[str, Any]:
-        """Return the read's arguments (``loader.spark.queries.reads``)."""
+        """Return the read's arguments (``loader.engine.queries.reads``)."""
         kind, values = self.cleaned_data["kind"], self.cleaned_data
         if kind == EXPORT and values["at"] is not None:
             return self._as_of_arguments() | replace(_selection(values), offset=0).as_arguments()

@@ -13,7 +13,7 @@ from django.contrib.sessions.backends.base import SessionBase
 from django.core.exceptions import BadRequest
 from django.http import QueryDict
 
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.domain.sources.contract_comparison import Line, lines_as_text, lines_from_text
 from loader.forms.imports import Row, all_valid, chosen, rows_of
 from loader.services.reads.source_samples import Place

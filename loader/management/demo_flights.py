@@ -10,9 +10,9 @@ from architecture.domain.scope import DATASET, Scope
 from elevata.accounts.actors import acting_as
 from elevata.accounts.cli import CommandExit
 from elevata.jobs import states
+from loader.contract.refusals import Refusal
 from loader.domain.dependencies import SELECTION
 from loader.domain.dependencies import Scope as LoadScope
-from loader.domain.refusals import Refusal
 from loader.management.demo_data import deliver_flights, package_folder
 from loader.management.demo_work import DemoUsers, carry_out
 from loader.management.waiting import follow

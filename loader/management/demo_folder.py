@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from loader.domain.refusals import Refusal
-from loader.services.runner.folder_lock import LOCK_NAME, FolderLock
+from loader.contract.refusals import Refusal
+from loader.runner.folder_lock import LOCK_NAME, FolderLock
 
 MARKER = ".elevata-demo"
 PREPARED = "ELEVATA_DEMO_PREPARED"

@@ -46,12 +46,12 @@ from elevata.audit.domain import parse_head
 from elevata.audit.services.transactions import writing
 from elevata.audit.services.verification import verify_chain
 from elevata.jobs import states
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.management.waiting import follow, follow_execution
 from loader.models import LoadRun, Schedule
+from loader.schedules.services import create_schedule
 from loader.services.maintenance.approvals import approve_maintenance, missing_approvals
 from loader.services.maintenance.prunes import request_prune
-from loader.services.schedules import create_schedule
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.datasets.targets import create_target_column, update_target_column
 from metadata.services.exchange.metadata_files import import_metadata

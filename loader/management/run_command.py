@@ -21,16 +21,16 @@ from elevata.core.processes import process_name
 from elevata.jobs import states
 from elevata.jobs.registry import live_workers
 from elevata.jobs.waiting import NoWorker, follow_job
-from loader.domain.run_states import COMPACT
+from loader.contract.run_states import COMPACT
 from loader.management.run_progress import LiveTable, PlainLines, progress_on
 from loader.management.run_results import described, ending
 from loader.management.waiting import follow
 from loader.models import LoadRun, ReadRequest
+from loader.runner.supervisor import Runner
 from loader.services.loads.load_runs import RequestedRun, request_cancel
 from loader.services.loads.load_work import perform_load_run
 from loader.services.reads.attempts import perform_read
 from loader.services.reads.read_requests import RequestedRead, withdraw_read
-from loader.services.runner.supervisor import Runner
 from metadata.permissions import here
 
 FAILED_EXIT, BLOCKED_EXIT = 1, 2

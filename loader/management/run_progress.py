@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TextIO
 
 from elevata.jobs import states
-from loader.domain import run_states
+from loader.contract import run_states
 from loader.models import DatasetRun, LoadRun
 
 _SIGNS = {

@@ -3,8 +3,8 @@
 from typing import Any
 
 from elevata.core.words import counted
-from loader.domain.refusals import Refusal
-from loader.domain.run_states import LOAD
+from loader.contract.refusals import Refusal
+from loader.contract.run_states import LOAD
 from loader.models import LoadRun
 
 

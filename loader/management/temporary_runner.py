@@ -10,8 +10,8 @@ from typing import Any
 from django.conf import settings
 
 from elevata.core.processes import process_name
-from loader.domain.refusals import Refusal
-from loader.services.runner.supervisor import Runner, runner_config
+from loader.contract.refusals import Refusal
+from loader.runner.supervisor import Runner, runner_config
 
 _POLL_SECONDS = 1.0
 

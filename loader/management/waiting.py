@@ -17,10 +17,10 @@ from elevata.jobs.models import Job
 from elevata.jobs.registry import handler_of, live_workers
 from elevata.jobs.services import mark_lost
 from elevata.jobs.waiting import POLL_SECONDS, NoWorker
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.models import LoadRun
+from loader.runner.supervisor import Runner
 from loader.services.loads.load_runs import request_cancel
-from loader.services.runner.supervisor import Runner
 
 J = TypeVar("J", LoadRun, Execution)
 

@@ -6,7 +6,7 @@ from django.db import models
 
 from elevata.jobs import states
 from elevata.jobs.models import Job, status_choices
-from loader.domain.run_states import ACCEPTABLE, DATASET_STEPS, further_counts
+from loader.contract.run_states import ACCEPTABLE, DATASET_STEPS, further_counts
 from loader.domain.sources.marks import MAX_SINCE
 from loader.domain.sources.window_texts import window_text
 
@@ -18,7 +18,7 @@ class LoadRun(Job):
     """Run on the warehouse: it loads and historizes data, or maintains loaded tables.
 
     ``kind`` is ``load``, or a kind of maintenance for one dataset. ``reason`` is the user's, ``details`` those of
-    the request (``asked``, see ``loader.domain.run_states``) and, once it is done, the Delta versions of every
+    the request (``asked``, see ``loader.contract.run_states``) and, once it is done, the Delta versions of every
     table it touched (``tables``). ``run_id`` identifies it in the warehouse; ``load_timestamp`` dates everything it
     writes. ``scope`` is ``{"kind": "all" | "schema" | "dataset", "name": …, "target_only": bool}``. ``execution``
     is the one that changed tables before the newest attempt loaded, if any did. ``schedule`` is the one that
@@ -76,9 +76,9 @@ class DatasetRun(models.Model):
     once per run and kept over attempts. ``attempt`` is the attempt of the run that may write this
     row. ``counts`` depend on the kind: raw has rows, duplicates and superseded; rawcore has rows, duplicates,
     outranked (rows of other sources that were left out), new, changed, deleted, reappeared, unchanged, versions, open,
-    and by policy those of ``loader.domain.run_states``. ``window`` are the watermark values between which a source was
-    read, as texts: ``{"from": {column: value} | None, "to": {column: value}}``; with ``"ahead": {column: count}`` if
-    rows are ahead of the limits of the marks. ``unchanged_since`` is the run whose
+    and by policy those of ``loader.contract.run_states``. ``window`` are the watermark values between which a source
+    was read, as texts: ``{"from": {column: value} | None, "to": {column: value}}``; with ``"ahead": {column: count}``
+    if rows are ahead of the limits of the marks. ``unchanged_since`` is the run whose
     rows a model kept, because no input changed since. ``reverted_by`` is the run that reverted this one in the
     dataset's history.
     """

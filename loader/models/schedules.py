@@ -21,7 +21,7 @@ class Schedule(Versioned):
     ``last_due_at`` is the last due time that was handled and ``outcome`` its result; ``remark``
     is the reason where no run was started. ``last_run`` is the newest run, due or started by a user.
 
-    ``wait`` is the condition of its runs (``loader.domain.waits.Wait`` as JSON), empty for the clock alone. While it
+    ``wait`` is the condition of its runs (``loader.schedules.waits.Wait`` as JSON), empty for the clock alone. While it
     is not fulfilled, ``waiting`` has the due time, and time, answer and files of the last check. ``last_delivery``
     identifies the files of the last run that waited for files.
     """

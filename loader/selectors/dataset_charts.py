@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from architecture.services.environments import current_environment
 from elevata.web.charts import Chart, Point, Series, has_values
+from loader.contract.run_states import BRINGING, VACUUM
 from loader.domain.quality.bands import bands_before
-from loader.domain.run_states import BRINGING, VACUUM
 from loader.models import DatasetRun
 from loader.selectors.charts import (
     CHECKS,

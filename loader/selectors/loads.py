@@ -14,7 +14,7 @@ from architecture.services.drift import current_drift
 from architecture.services.environments import current_environment
 from elevata.core.database import is_silent
 from elevata.jobs import states
-from loader.domain.run_states import BRINGING, OF_FILES, VACUUM
+from loader.contract.run_states import BRINGING, OF_FILES, VACUUM
 from loader.models import DatasetRun, LoadRun
 from loader.selectors.runs import sum_of
 from metadata.models import TargetDataset

@@ -12,9 +12,9 @@ from django.db.models.functions import RowNumber
 from architecture.models import Environment
 from architecture.services.environments import current_environment
 from elevata.core.words import counted
+from loader.contract.check_results import PROBLEMS
 from loader.domain.quality.picture import Picture, draw
 from loader.domain.quality.profiles import ColumnProfile, Suggestion, suggested
-from loader.domain.quality.results import PROBLEMS
 from loader.models import CheckResult, TableProfile
 from loader.selectors.readable_results import readable_results
 from loader.services.reads.read_permissions import may_read, may_read_sensitive

@@ -11,8 +11,8 @@ from django.db.models.functions import Lower
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.core.errors import ProductError
-from loader.domain.manifest.checks import CheckSpec
-from loader.domain.quality.results import OF_VALUES, without_number
+from loader.contract.check_results import OF_VALUES, without_number
+from loader.contract.manifest.checks import CheckSpec
 from loader.domain.quality.sensitive_results import is_sensitive
 from loader.models import CheckResult
 from loader.services.reads.read_permissions import SensitiveNames, hidden_names, may_read_sensitive

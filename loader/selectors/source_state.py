@@ -14,13 +14,13 @@ from architecture.services.environments import current_environment
 from elevata.audit.models import ChangeLogEntry
 from elevata.audit.selectors import entries
 from elevata.core.words import counted
+from loader.contract.refusals import Refusal
+from loader.contract.run_states import LOAD
 from loader.domain.dependencies import Scope
-from loader.domain.refusals import Refusal
-from loader.domain.run_states import LOAD
 from loader.domain.sources.contract_comparison import KnownColumn
 from loader.domain.sources.marks import AHEAD
 from loader.models import DatasetRun, Schedule, SourceProposal
-from loader.selectors.schedules import schedules
+from loader.schedules.selectors import schedules
 from loader.services.loads.plans import plan_load
 from loader.sources.results import Delivery
 from loader.sources.systems import delivery

@@ -11,12 +11,12 @@ from architecture.domain.states.flat_states import of_row
 from architecture.models import Execution
 from architecture.services.execution_attempts import ExecutionAttempt
 from elevata.core.database import retried
+from loader.contract.manifest.publication import PublishManifest
+from loader.contract.refusals import Refusal
 from loader.domain.catalogs.catalog import VIEW
 from loader.domain.catalogs.publication import INCOMPLETE, UNSUPPORTED, Finding, of_answer
-from loader.domain.manifest.publication import PublishManifest
-from loader.domain.refusals import Refusal
+from loader.runner.conversation import Conversation, Stopped
 from loader.services.publication import PUBLISH, publish_manifest
-from loader.services.runner.conversation import Conversation, Stopped
 
 
 @dataclass(frozen=True)

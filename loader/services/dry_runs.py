@@ -21,12 +21,12 @@ from elevata.accounts.roles import Permission
 from elevata.core.database import retried
 from elevata.core.errors import MetadataError
 from elevata.jobs.services import Attempt, Fenced, claim
+from loader.contract.manifest.executions import DownstreamQuery, DryRunManifest
+from loader.contract.refusals import Refusal
 from loader.domain.dependencies import tables_read
-from loader.domain.manifest.executions import DownstreamQuery, DryRunManifest
-from loader.domain.refusals import Refusal
 from loader.domain.spark_failures import worker_accident
+from loader.runner.conversation import Conversation, Stopped, SupportsRequests
 from loader.services.reads.read_permissions import sensitive_keys
-from loader.services.runner.conversation import Conversation, Stopped, SupportsRequests
 from metadata.domain.state import DatasetState
 
 log = logging.getLogger(__name__)

@@ -23,12 +23,12 @@ from elevata.core.errors import MetadataError
 from elevata.core.log_context import about
 from elevata.jobs import states
 from elevata.jobs.services import Fenced
-from loader.domain.manifest.executions import ExecuteManifest, ObserveManifest
-from loader.domain.refusals import Refusal
+from loader.contract.manifest.executions import ExecuteManifest, ObserveManifest
+from loader.contract.refusals import Refusal
 from loader.domain.spark_failures import worker_accident
+from loader.runner.conversation import Conversation, Stopped, SupportsRequests
 from loader.services.catalog_updates import publish_execution
 from loader.services.reads.read_permissions import sensitive_in
-from loader.services.runner.conversation import Conversation, Stopped, SupportsRequests
 
 log = logging.getLogger(__name__)
 

@@ -7,11 +7,11 @@ from django.conf import settings
 from architecture.models import Environment
 from architecture.selectors.dataset_states import applied_states
 from architecture.services.observations import last_seen
+from loader.contract.manifest.publication import PublishManifest
+from loader.contract.refusals import Refusal
 from loader.domain.catalogs.catalog import Entry, catalog_of, names_of_dataset
 from loader.domain.catalogs.catalog_setting import EMBEDDED
 from loader.domain.catalogs.publication import concerned, mark_of, names_of, narrowed
-from loader.domain.manifest.publication import PublishManifest
-from loader.domain.refusals import Refusal
 from metadata.domain.state import DatasetState
 from metadata.models import TargetSchema
 

@@ -13,10 +13,10 @@ from architecture.domain.tables import TableSpec, history_table, raw_table, rawc
 from architecture.models import Environment
 from architecture.selectors.dataset_states import described_states
 from elevata.core.errors import ProductError
+from loader.contract.check_results import BROKEN, STOPPED
+from loader.contract.manifest.checks import CheckSpec
+from loader.contract.manifest.codec import to_json
 from loader.domain.historization.references import parent_checks
-from loader.domain.manifest.checks import CheckSpec
-from loader.domain.manifest.codec import to_json
-from loader.domain.quality.results import BROKEN, STOPPED
 from loader.domain.queries.select_statements import check_query
 from loader.models import CheckResult
 from loader.services.reads.read_permissions import (

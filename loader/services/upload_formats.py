@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 
 CSV, PACKED_CSV, PARQUET = "csv", "csv.zst", "parquet"
 _HEAD = 64 * 1024

@@ -21,8 +21,8 @@ from django.conf import settings
 from django.utils import timezone
 
 from elevata.jobs import states
+from loader.contract.refusals import Refusal
 from loader.domain.reference.batch_files import FILES
-from loader.domain.refusals import Refusal
 from loader.models import LoadRun
 from loader.services.upload_formats import CSV, PACKED_CSV, PARQUET, Limits, examined
 

@@ -10,9 +10,9 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
+from loader.contract.manifest.sources import SourceSpec
+from loader.contract.refusals import Refusal
 from loader.domain.extras import packages_of
-from loader.domain.manifest.sources import SourceSpec
-from loader.domain.refusals import Refusal
 from loader.services.sources.specs import api_of, endpoint_at
 from loader.sources.file_samples import LARGEST_WHOLE, sample_files
 from loader.sources.limits import SECONDS, password_of
@@ -27,7 +27,7 @@ from metadata.models import System
 def reach_api(system: System) -> ConnectionResult:
     """Return the result of a connection test: the answer at the base URL, which few APIs serve."""
     with packages_of("rest"):
-        from loader.rest.endpoint import status_of  # dlt takes a second to import
+        from loader.readers.rest.endpoint import status_of
 
     source = _source(system, "/", {})
     status = status_of(source, **_limited())
@@ -50,7 +50,7 @@ def list_endpoints(system: System, *, search: str = "", start: int = 0, count: i
 def sample_endpoint(system: System, location: str, options: dict[str, Any]) -> Sample:
     """Return the columns and first rows of an endpoint's first page. Raise Refusal."""
     with packages_of("rest"):
-        from loader.rest.endpoint import pages_of  # dlt takes a second to import
+        from loader.readers.rest.endpoint import pages_of
 
     with closing(pages_of(_source(system, location, options), **_limited())) as pages:
         page = next(pages, None)
@@ -77,6 +77,6 @@ def _source(system: System, location: str, options: dict[str, Any]) -> SourceSpe
 
 def _limited() -> dict[str, Any]:
     """Return hosts and limits of a page's requests: one try, and little time."""
-    from loader.rest.session import Limits
+    from loader.readers.rest.session import Limits
 
     return {"hosts": settings.SOURCE_HOSTS, "limits": Limits(SECONDS, tries=1, page_bytes=LARGEST_WHOLE)}

@@ -12,7 +12,7 @@ import fastavro
 import pyarrow as pa
 from fastavro import _read as fastavro_read
 
-from loader.records.avro_schemas import AvroSchema, kind_of, logical_of
+from loader.readers.records.avro_schemas import AvroSchema, kind_of, logical_of
 from loader.sources.text_files import ROWS, unreadable
 from loader.sources.typed_files import Described, TypedRows, decimal_type, text_of_typed
 from metadata.domain import types as data_types

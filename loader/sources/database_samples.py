@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.domain.sources.sampling import SampledColumn
 from loader.sources.limits import MAX_COLUMNS
 from loader.sources.results import ConnectionResult, Sample, sampled

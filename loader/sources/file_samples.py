@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elevata.core.errors import MetadataError
+from loader.contract.refusals import Refusal
 from loader.domain.extras import packages_of
-from loader.domain.refusals import Refusal
 from loader.domain.sources.folders import shared_columns, values_in
 from loader.domain.sources.provenance import folder_of, name_below
 from loader.domain.sources.sampling import SampledColumn, infer
-from loader.records.readers import LOCAL, READERS
-from loader.records.values import Number, Value, text_of
+from loader.readers.records.readers import LOCAL, READERS
+from loader.readers.records.values import Number, Value, text_of
 from loader.sources.files import files_at
 from loader.sources.limits import MAX_COLUMNS
 from loader.sources.results import Sample, sampled

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.domain.sources.folders import without_values
 from loader.sources.results import ConnectionResult, Delivery, ListedItem, Listing
 from metadata.domain.sources.formats import format_of

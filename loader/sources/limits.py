@@ -13,7 +13,7 @@ from django.conf import settings
 
 from elevata.core.errors import MetadataError, as_sentence
 from elevata.core.secrets import NoSecret, secret_named
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.domain.sources.hosts import check_host
 from loader.services.sources.specs import absolute_place, check_secret_of, database_place, place_of, source_roots
 from metadata.domain.sources.database_locations import DatabasePlace

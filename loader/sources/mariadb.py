@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import pymysql
 from pymysql.cursors import Cursor
 
+from loader.contract.refusals import Refusal
 from loader.domain.engines import engine_of
-from loader.domain.refusals import Refusal
 from loader.domain.sources.database_errors import DatabaseError, explain
 from loader.domain.sources.databases import DescribedColumn, TableOptions
 from loader.domain.sources.sampling import SampledColumn

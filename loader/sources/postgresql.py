@@ -13,8 +13,8 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from loader.contract.refusals import Refusal
 from loader.domain.engines import engine_of
-from loader.domain.refusals import Refusal
 from loader.domain.sources.database_errors import sign_in_refused
 from loader.domain.sources.databases import TableOptions
 from loader.domain.sources.sampling import SampledColumn

@@ -5,8 +5,8 @@ from types import ModuleType
 from typing import Any
 
 from elevata.core.errors import MetadataError, as_sentence
+from loader.contract.refusals import Refusal
 from loader.domain.extras import packages_of
-from loader.domain.refusals import Refusal
 from loader.services.sources.specs import database_place, source_roots
 from loader.sources import files
 from loader.sources.apis import list_endpoints, reach_api, sample_endpoint

@@ -12,14 +12,14 @@ from typing import Any, TextIO
 
 from elevata.core import strict_json
 from elevata.core.words import counted
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.domain.sources.csv_quotes import QuoteScanner
 from loader.domain.sources.fixed_width import EBCDIC_LINE_ENDS, HINT, check_encoding, problem_of
 from loader.domain.sources.sampling import Value
-from loader.records import content
-from loader.records.content import unpacked
-from loader.records.headers import header_names
-from loader.records.values import Number, text_of
+from loader.readers.records import content
+from loader.readers.records.content import unpacked
+from loader.readers.records.headers import header_names
+from loader.readers.records.values import Number, text_of
 from metadata.domain.sources.option_kinds import REFUSE, columns_of
 from metadata.domain.sources.reading_options import ReadingOptions
 from metadata.domain.text_formats import BLANKS
@@ -137,7 +137,7 @@ def _ebcdic_lines(stream: TextIO, path: Path, encoding: str) -> Iterator[str]:
 def read_json_lines(path: Path, options: dict[str, Any], rows: int = ROWS) -> tuple[list[str], list[dict], bool]:
     """Return keys in order of appearance, at most ``rows`` objects, and True if these are all.
 
-    Raise Refusal as a load would. Text stays ``str``; numbers are ``loader.records.values.Number``.
+    Raise Refusal as a load would. Text stays ``str``; numbers are ``loader.readers.records.values.Number``.
     """
     objects: list[dict[str, Any]] = []
     names: dict[str, None] = {}

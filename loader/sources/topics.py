@@ -9,14 +9,14 @@ from django.conf import settings
 
 from elevata.core import strict_json
 from elevata.core.words import counted
+from loader.contract.refusals import Refusal
 from loader.domain.extras import packages_of
-from loader.domain.refusals import Refusal
 from loader.domain.sources.debezium import PLAIN as PLAIN_VALUE
 from loader.domain.sources.debezium import UNREAD, Encoding, encodings, type_of
 from loader.domain.sources.kafka import OPERATIONS, event_of, fields_of, row_of, sequence_of
 from loader.domain.sources.sampling import SampledColumn
-from loader.records.debezium import text_of_value, unwrapped
-from loader.records.values import Number, text_of
+from loader.readers.records.debezium import text_of_value, unwrapped
+from loader.readers.records.values import Number, text_of
 from loader.services.sources.specs import cluster_place
 from loader.sources.file_samples import MAX_COLUMNS, column_of_json
 from loader.sources.limits import password_of
@@ -29,7 +29,7 @@ from metadata.domain.types import parse
 from metadata.models import System
 
 if TYPE_CHECKING:
-    from loader.kafka.client import Cluster, Message
+    from loader.readers.kafka.client import Cluster, Message
 
 _SECONDS = 5
 _PLAIN = Encoding(PLAIN_VALUE)
@@ -141,7 +141,7 @@ def _message_key(messages: "list[Message]", names: list[str]) -> tuple[str, ...]
 
 def _cluster(system: System) -> "Cluster":
     with packages_of("kafka"):
-        from loader.kafka.client import Cluster
+        from loader.readers.kafka.client import Cluster
     return Cluster(cluster_place(system), settings.SOURCE_HOSTS, system.secret, password_of(system), _SECONDS)
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import dataset, orc
 
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.domain.sources.sampling import Value
-from loader.records.parquet_columns import ERRORS as PARQUET_ERRORS
-from loader.records.parquet_columns import ParquetColumn, footer_of, open_parquet, read_columns
-from loader.records.plain_values import UnreadableType, far_rows, plain_column
+from loader.readers.records.parquet_columns import ERRORS as PARQUET_ERRORS
+from loader.readers.records.parquet_columns import ParquetColumn, footer_of, open_parquet, read_columns
+from loader.readers.records.plain_values import UnreadableType, far_rows, plain_column
 from loader.sources.text_files import ROWS, unreadable
 from metadata.domain import types as data_types
 from metadata.domain.types import MAX_PRECISION, DataType

@@ -23,7 +23,7 @@ from elevata.audit.services.row_seals import seal
 from elevata.audit.services.verification import verify_chain
 from elevata.core.errors import MetadataError
 from elevata.notifications.services import create_webhook
-from loader.services.schedules import create_schedule
+from loader.schedules.services import create_schedule
 from metadata.models import QualityCheck, TargetColumn
 from metadata.selectors.dataset_states import dataset_states
 from metadata.services.datasets.targets import create_schema, create_target_dataset, update_target_column

@@ -15,7 +15,7 @@ from elevata.accounts.services.tokens import create_token
 from elevata.core.errors import MetadataError
 from elevata.notifications.services import create_webhook
 from elevata.ops.checks import secrets_of_systems_are_listed
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.services.sources.specs import database_place
 from loader.sources.limits import password_of
 from metadata.models import System

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from elevata.core.markdown import markdown_table
-from tests.loader.spark.sources.kafka.messages import field as schema_field
+from tests.loader.engine.sources.kafka.messages import field as schema_field
 
 REFUSED = "refused"
 _TIME, _DATA, _CONNECT = "io.debezium.time.", "io.debezium.data.", "org.apache.kafka.connect.data."

@@ -45,9 +45,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from architecture.domain.steps.step import becomes
-from loader.domain.manifest.codec import from_json
-from loader.domain.manifest.executions import ExecuteManifest
-from loader.domain.protocol import MarkedLines
+from loader.contract.manifest.codec import from_json
+from loader.contract.manifest.executions import ExecuteManifest
+from loader.contract.protocol import MarkedLines
 
 SCRIPT = Path(sys.argv[1])
 EVENTS = os.fdopen(int(os.environ["ELEVATA_EVENTS_FD"]), "w", buffering=1)
@@ -88,7 +88,7 @@ def speak(settings: dict) -> None:
         try:
             raise ConnectionError(settings["log"])
         except ConnectionError:
-            logging.getLogger("loader.spark.loads.load").exception("it failed: %s", settings["log"])
+            logging.getLogger("loader.engine.loads.load").exception("it failed: %s", settings["log"])
 
 
 def observe(_id, body, settings, _stop) -> dict:

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from loader.contract.manifest.loads import LoadManifest, RawcoreLoad, ReferringRows
 from loader.domain.historization.references import foreign_keys, parent_checks
-from loader.domain.manifest.loads import LoadManifest, RawcoreLoad, ReferringRows
 from metadata.domain.quality.unknown_parents import GHOST
 from metadata.domain.state import DatasetState, ReferenceState
 from tests.loader.harness import Dataset, stable

@@ -24,13 +24,13 @@ from architecture.domain.tables import (
     rawcore_table,
     tables_of,
 )
-from loader.arrow.parquet_files import arrow_type
+from loader.contract.manifest.loads import HashComponent, LoadManifest, RawcoreLoad, RawLoad, StageColumn, StageInput
+from loader.contract.manifest.sources import DeliveredColumn, SourceSpec
 from loader.domain.historization.hash_components import row_hash_components
-from loader.domain.manifest.loads import HashComponent, LoadManifest, RawcoreLoad, RawLoad, StageColumn, StageInput
-from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
-from loader.spark.loads.load import LoadAttempt
-from loader.spark.tables import steps
-from loader.spark.tables.tables import DeltaTable
+from loader.engine.arrow.parquet_files import arrow_type
+from loader.engine.loads.load import LoadAttempt
+from loader.engine.tables import steps
+from loader.engine.tables.tables import DeltaTable
 from metadata.domain.history.history_policy import APPEND, CDC, EFFECTIVE, HistoryPolicy
 from metadata.domain.sql import quote_identifier
 from metadata.domain.state import ColumnState, DatasetState

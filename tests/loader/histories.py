@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from architecture.domain.tables import rawcore_table
-from loader.domain.manifest.loads import HistoryFiles, RawcoreLoad
-from loader.domain.manifest.maintenance import CompactManifest, PruneManifest, RevertManifest
-from loader.spark.maintenance.maintenance_runs import perform_run
+from loader.contract.manifest.loads import HistoryFiles, RawcoreLoad
+from loader.contract.manifest.maintenance import CompactManifest, PruneManifest, RevertManifest
+from loader.engine.maintenance.maintenance_runs import perform_run
 from metadata.domain.state import ColumnState
 from tests.loader.harness import Dataset, finished
 

@@ -9,11 +9,11 @@ from pyspark.sql import types as T
 
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.tables import TableSpec, history_table, rawcore_table
+from loader.contract.manifest.reads import CheckManifest, ReadManifest
 from loader.domain.historization.hash_components import entity_key_components, row_hash_components
 from loader.domain.historization.hashing import digest
-from loader.domain.manifest.reads import CheckManifest, ReadManifest
-from loader.spark.tables import steps
-from loader.spark.tables.tables import DeltaTable
+from loader.engine.tables import steps
+from loader.engine.tables.tables import DeltaTable
 from metadata.domain.sql import quote_identifier
 from metadata.domain.state import ColumnState, DatasetState
 from tests.loader.harness import stable

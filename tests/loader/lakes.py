@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from loader.contract.manifest.loads import LoadManifest
 from loader.domain.historization.detection import key_list_source
-from loader.domain.manifest.loads import LoadManifest
 from loader.domain.sources.marks import marks_in
 from tests.loader.harness import finished
 from tests.loader.histories import Kept

@@ -7,12 +7,12 @@ from threading import Event
 
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.tables import current_table, tables_of
-from loader.domain.manifest.checks import CheckSpec
-from loader.domain.manifest.loads import LoadManifest
+from loader.contract.manifest.checks import CheckSpec
+from loader.contract.manifest.loads import LoadManifest
 from loader.domain.models import model_load
-from loader.spark.loads.load import LoadAttempt
-from loader.spark.tables import steps
-from loader.spark.tables.tables import DeltaTable
+from loader.engine.loads.load import LoadAttempt
+from loader.engine.tables import steps
+from loader.engine.tables.tables import DeltaTable
 from metadata.domain.state import ColumnState, DatasetState
 from metadata.domain.types import parse, spark_type
 from tests.loader.harness import stable

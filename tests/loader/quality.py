@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from loader.domain.manifest.checks import CheckSpec
-from loader.domain.manifest.loads import LoadManifest
+from loader.contract.manifest.checks import CheckSpec
+from loader.contract.manifest.loads import LoadManifest
 from tests.loader.harness import Dataset, finished
 
 DAY = [f"2024-01-{n:02d}T00:00:00Z" for n in range(1, 29)]

@@ -17,7 +17,7 @@ from metadata.models import TargetDataset
 from tests.elevata.notifications.deliveries import send_due
 from tests.factories import WebhookFactory
 from tests.loader.factories import STARTED, DatasetRunFactory, LoadRunFactory
-from tests.loader.rest.api_server import Answer, ApiServer
+from tests.loader.readers.rest.api_server import Answer, ApiServer
 
 pytestmark = pytest.mark.django_db
 KEY = "the key of the catalog"

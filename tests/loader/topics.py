@@ -4,8 +4,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from architecture.domain.tables import raw_table
-from loader.domain.manifest.loads import LoadManifest
-from loader.domain.manifest.sources import ClusterSpec
+from loader.contract.manifest.loads import LoadManifest
+from loader.contract.manifest.sources import ClusterSpec
 from metadata.domain.sources.clusters import MESSAGE_COLUMNS, parse_cluster
 from metadata.domain.state import ColumnState, DatasetState
 from tests.loader.harness import finished, stable

@@ -20,7 +20,7 @@ from architecture.domain.steps.features import COLUMN_MAPPING, OPEN, SPARK, TYPE
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.tables import TableSpec, history_table, raw_table, rawcore_table
 from elevata.bootstrap.places import SPARK_JARS
-from loader.spark.tables import steps
+from loader.engine.tables import steps
 from metadata.domain.state import DatasetState
 from tests.loader.harness import Dataset
 from tests.readers.environment import readers_python

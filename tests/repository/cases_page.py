@@ -39,10 +39,10 @@ situation and its expected result, and can be run alone. Cases that combine choi
 | planning | `tests/architecture/domain/planning/cases/*.json` | two states and a change policy | \
 operations, decisions, warnings, status | \
 `tests/architecture/domain/planning/test_cases.py`, before and after execution; \
-`tests/loader/spark/tables/test_plan_cases.py` on Delta tables with rows |
+`tests/loader/engine/tables/test_plan_cases.py` on Delta tables with rows |
 | history | `tests/loader/reference/cases/*.json` | batches and a history policy | versions, or the refusal | \
 `tests/loader/reference/test_cases.py` on the reference; \
-`tests/loader/spark/historization/test_policies.py` and `manage.py replay FILE [--only ID…]` on Spark and Delta |
+`tests/loader/engine/historization/test_policies.py` and `manage.py replay FILE [--only ID…]` on Spark and Delta |
 
 `python -m tests.repository.cases_page > docs/understand/cases.md` writes this page; a test fails when it is out of \
 date."""

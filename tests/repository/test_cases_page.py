@@ -15,9 +15,9 @@ def test_files_named_by_the_cases_page_exist() -> None:
     tests = HISTORY.parents[2]
     for name in (
         "architecture/domain/planning/test_cases.py",
-        "loader/spark/tables/test_plan_cases.py",
+        "loader/engine/tables/test_plan_cases.py",
         "loader/reference/test_cases.py",
-        "loader/spark/historization/test_policies.py",
+        "loader/engine/historization/test_policies.py",
     ):
         assert (tests / name).is_file()
     assert sorted(path.stem for path in HISTORY.glob("*.json")) == ["acceptance", "contract", "own"]

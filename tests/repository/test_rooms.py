@@ -52,8 +52,8 @@ def breaches(imports, **options) -> list[str]:
     ("module", "room"),
     [
         ("loader.domain.historization.history", "loader.domain"),
-        ("loader.spark.tables.steps", "loader.spark"),
-        ("loader.sparkle", "loader"),
+        ("loader.engine.tables.steps", "loader.engine"),
+        ("loader.engines", "loader"),
         ("loader.views.runs.load_runs", "loader"),
         ("elevata.bootstrap.java", "elevata.bootstrap"),
         ("elevata.settings", "elevata"),
@@ -73,11 +73,11 @@ def test_unlisted_room_cannot_be_imported():
     imports = [
         ("loader", "metadata.models"),
         ("loader", "django"),
-        ("loader.views", "loader.spark.runner"),
-        ("loader.spark.runner", "pyspark"),
+        ("loader.views", "loader.engine.runner"),
+        ("loader.engine.runner", "pyspark"),
     ]
     messages = breaches(imports, room="loader", may_import=["metadata.domain"])
-    assert messages == ["loader imports metadata.models", "loader.views imports loader.spark.runner"]
+    assert messages == ["loader imports metadata.models", "loader.views imports loader.engine.runner"]
 
 
 def test_forbidden_external_package_is_reported():

@@ -22,7 +22,7 @@ def test_only_migrations_are_not_checked():
 
 def test_pure_packages_are_checked_strictly():
     strict = next(override for override in settings()["overrides"] if override.get("disallow_untyped_defs"))
-    assert {*strict["module"]} >= {"*.domain", "*.domain.*", "elevata.core.*"}
+    assert {*strict["module"]} >= {"*.domain", "*.domain.*", "elevata.core.*", "loader.contract.*"}
 
 
 def test_every_ignored_error_has_its_code_and_reason():

@@ -76,8 +76,8 @@ def _fill() -> None:
     from elevata.comments.services import create_comment
     from elevata.lists.services import save_filter, set_favourite
     from elevata.notifications.services import create_webhook
+    from loader.schedules.services import create_schedule
     from loader.services.loads.load_runs import request_load_run
-    from loader.services.schedules import create_schedule
     from metadata.models import TargetColumn
     from metadata.services.exchange.metadata_files import import_metadata
     from metadata.services.lifecycle import rename_column

@@ -13,9 +13,9 @@ from architecture.domain.history_views import history_views
 from architecture.domain.tables import history_table
 from architecture.domain.views import with_inputs
 from elevata.core.canonical_json import sha256_hex
+from loader.contract.manifest.publication import PublishedName as Name
 from loader.domain.catalogs.catalog import TABLE, VIEW, Entry
 from loader.domain.catalogs.table_names import renamed_schemas, with_other_names
-from loader.domain.manifest.publication import PublishedName as Name
 from metadata.domain.history.history_policy import AS_OF, HistoryPolicy
 from metadata.domain.naming import view_name
 from metadata.domain.sql import quote_identifier, quote_text

@@ -8,8 +8,8 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from loader.contract.refusals import Refusal
 from loader.domain.catalogs.catalog import TABLE, Entry
-from loader.domain.refusals import Refusal
 from metadata.domain.sql import quote_identifier, quote_text
 
 DUCKDB, SPARK = "duckdb", "spark"

@@ -2,7 +2,7 @@
 
 Their stored form is the text as it was first delivered; many texts mean the same value. Two values are equal if their
 compared texts are: of a uuid in lower case, of a time with seconds and without zeros at the end of the fraction, of
-json with sorted keys, without white space, with numbers and escapes in one form. ``loader.spark.compared_texts``
+json with sorted keys, without white space, with numbers and escapes in one form. ``loader.engine.compared_texts``
 computes the same in Spark.
 """
 

@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import NoReturn
 
 from elevata.core.errors import MetadataError
+from loader.contract.manifest.loads import StageInput
+from loader.contract.manifest.sources import SourceSpec
+from loader.contract.refusals import Refusal
 from loader.domain.historization.stage import raw_names
-from loader.domain.manifest.loads import StageInput
-from loader.domain.manifest.sources import SourceSpec
-from loader.domain.refusals import Refusal
 from metadata.domain.history.history_policy import NONE, WINDOW, HistoryPolicy
 from metadata.domain.sources.intake import Intake
 from metadata.domain.sql import check_expression, quote_identifier

@@ -1,6 +1,6 @@
 """Components of the hashes of a dataset: its entity key and its row hash."""
 
-from loader.domain.manifest.loads import HashComponent
+from loader.contract.manifest.loads import HashComponent
 from metadata.domain.history.history_policy import (
     HistoryPolicy,
 )

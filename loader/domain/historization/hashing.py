@@ -7,7 +7,7 @@ the width of its type, so a widening changes no hash either; that of a uuid, a t
 is written (``compared_texts``), the only difference to v1. A pepper is a component with an empty id, and therefore
 always the first.
 
-``loader.spark.hashing`` computes the same with Spark expressions; golden tests check both.
+``loader.engine.hashing`` computes the same with Spark expressions; golden tests check both.
 """
 
 from collections.abc import Iterable

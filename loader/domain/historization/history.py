@@ -1,6 +1,6 @@
 """History rules shared by the engines: changes of a key, and the history policy that a history records.
 
-``loader.domain.reference`` and, on Delta, ``loader.spark.historization.history`` implement the same rules; tests
+``loader.domain.reference`` and, on Delta, ``loader.engine.historization.history`` implement the same rules; tests
 compare them.
 """
 
@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from elevata.core.canonical_json import canonical_json
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from metadata.domain.history.history_form import DATED_BY, WAY_OUT, form_differences, form_of
 from metadata.domain.history.history_policy import HistoryPolicy
 

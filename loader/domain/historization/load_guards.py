@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from elevata.core.errors import MetadataError
+from loader.contract.refusals import Refusal
 from loader.domain.historization.history import parse_instant
-from loader.domain.refusals import Refusal
 from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.sources.intake import check_takes_changes
 

@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from elevata.core.words import counted
+from loader.contract.refusals import Refusal
 from loader.domain.historization.history import DELETED as DELETED_STATE
 from loader.domain.historization.policy_sample import (
     ASIDE,
@@ -24,7 +25,6 @@ from loader.domain.historization.policy_sample import (
 from loader.domain.reference import Header, ReferenceEngine
 from loader.domain.reference.batch_files import ACTIVE, DELETE, EARLIEST, END
 from loader.domain.reference.values import as_json, typed
-from loader.domain.refusals import Refusal
 from metadata.domain.history.history_columns import layout_of, open_end, time_type
 from metadata.domain.history.history_policy import BATCH_FILES, NONE, TOMBSTONE, HistoryPolicy
 from metadata.domain.types import DataType, parse

@@ -7,9 +7,9 @@ from typing import Any
 from architecture.domain.tables import TableSpec, raw_table, rawcore_table
 from architecture.domain.views import Branch, view_branches
 from elevata.core.errors import MetadataError
-from loader.domain.manifest.loads import StageColumn, StageInput
-from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
-from loader.domain.refusals import Refusal
+from loader.contract.manifest.loads import StageColumn, StageInput
+from loader.contract.manifest.sources import DeliveredColumn, SourceSpec
+from loader.contract.refusals import Refusal
 from metadata.domain.history.history_policy import APPEND, HistoryPolicy
 from metadata.domain.sql import quote_identifier
 from metadata.domain.state import DatasetState

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from loader.domain.manifest.checks import CheckSpec
+from loader.contract.manifest.checks import CheckSpec
 from metadata.domain.quality import check_kinds
 from metadata.domain.quality.check_kinds import QualityRule, literal
 from metadata.domain.sql import bind_placeholders, quote_identifier, quote_text

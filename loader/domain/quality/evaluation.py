@@ -8,10 +8,10 @@ from decimal import Decimal
 from typing import Any
 
 from elevata.core.words import counted
-from loader.domain.manifest.checks import CheckSpec
+from loader.contract.check_results import Result, outcome_of
+from loader.contract.manifest.checks import CheckSpec
 from loader.domain.quality.bands import LEAST_RUNS, Band, learned_band
 from loader.domain.quality.checks import FAILED, INCOMPUTABLE, TOTAL, VALUE, CompiledCheck
-from loader.domain.quality.results import Result, outcome_of
 from metadata.domain.quality import check_kinds
 from metadata.domain.quality.check_kinds import DEFAULT_DEVIATIONS, DEFAULT_TOLERANCE, is_number
 

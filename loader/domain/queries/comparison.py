@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from loader.contract.refusals import Refusal
 from loader.domain.historization.history import parse_instant
-from loader.domain.refusals import Refusal
 
 DATES, VERSIONS, ENVIRONMENTS = "dates", "versions", "environments"
 WAYS = {DATES: "Dates", VERSIONS: "Table versions", ENVIRONMENTS: "Environments"}

@@ -13,7 +13,7 @@ SIGNS = {ADDED: "+", CHANGED: "~", GONE: "-"}
 
 
 def difference_text(difference: Mapping[str, Any]) -> str:
-    """Return a model's difference (``loader.spark.queries.differences``) as text: counts, columns and rows."""
+    """Return a model's difference (``loader.engine.queries.differences``) as text: counts, columns and rows."""
     shown = part_shown(difference)
     text = "".join(f"{line}\n" for line in _heading(difference)) + _sample_table(difference["samples"])
     return f"{text}\n{shown}\n" if shown else text

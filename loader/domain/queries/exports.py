@@ -1,6 +1,6 @@
 """Export of the answers of reads as JSON lines or CSV.
 
-Pure: it works on the answer of a read (``loader.spark.queries.reads``, ``loader.spark.queries.history_queries``).
+Pure: it works on the answer of a read (``loader.engine.queries.reads``, ``loader.engine.queries.history_queries``).
 Values are text as the warehouse casts them, and NULL is null: a number that JSON would round stays exact.
 """
 

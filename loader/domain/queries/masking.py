@@ -11,10 +11,10 @@ from typing import Any
 
 from architecture.domain.tables import ColumnSpec, TableSpec
 from elevata.core.errors import MESSAGES_OF_SPARK
-from loader.domain.manifest.reads import Masking
+from loader.contract.manifest.reads import Masking
+from loader.contract.refusals import Refusal
 from loader.domain.queries.answers import ORIGIN, rows_kind
 from loader.domain.queries.row_selection import RowSelection
-from loader.domain.refusals import Refusal
 from loader.domain.spark_failures import SAID
 from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.state import ColumnState

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 
 CONTAINS, EQUALS, STARTS, LESS, GREATER, NULL, NOT_NULL = (
     *("contains", "equals", "starts", "less", "greater"),

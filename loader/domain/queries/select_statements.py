@@ -2,7 +2,7 @@
 
 Pure. ``metadata.domain.select_check`` has the allow-list of statements, sources and functions. The runner gets the text
 with blanks instead of comments and with the names of temporary views instead of published names, and checks Spark's
-own plan as well (``loader.spark.plan_checks``).
+own plan as well (``loader.engine.plan_checks``).
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from difflib import get_close_matches
 
 from sqlglot import exp
 
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from metadata.domain.select_check import Select, SelectProblem, position, read_select
 from metadata.domain.sql import quote_identifier
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from loader.contract.refusals import Refusal
 from loader.domain.reference.batch import KeyText, Row, run_time, shown_key
 from loader.domain.reference.timeline import DELETE, RETURN, VALUE, Event, Fold, KeyLog, Time
-from loader.domain.refusals import Refusal
 from metadata.domain.history.history_policy import (
     LOAD_TIME,
 )

@@ -11,11 +11,11 @@ from math import isinf
 from typing import Any
 
 from architecture.domain.type_changes import TypeChange, classify_types
+from loader.contract.refusals import Refusal
 from loader.domain.historization.compared_texts import ComparedText
 from loader.domain.historization.history import parse_instant
 from loader.domain.reference.timeline import Time
 from loader.domain.reference.values import DoesNotFit, canonical, typed
-from loader.domain.refusals import Refusal
 from metadata.domain import types as data_types
 from metadata.domain.history.history_policy import CDC, IGNORE, LOAD_TIME, HistoryPolicy
 from metadata.domain.naming import free_name

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from loader.contract.refusals import Refusal
 from loader.domain.reference.batch import (
     Columns,
     KeyText,
@@ -19,7 +20,6 @@ from loader.domain.reference.batch import (
     typed_columns,
 )
 from loader.domain.reference.values import cut_to_microseconds
-from loader.domain.refusals import Refusal
 from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.types import BOOLEAN, TIMESTAMP, DataType
 

@@ -14,12 +14,12 @@ from typing import Any, Protocol
 from elevata.core import strict_fields as strict
 from elevata.core.errors import MetadataError
 from elevata.core.strict_fields import Field, Node, Record, Spec
+from loader.contract.refusals import Refusal
 from loader.domain.historization.history import parse_instant
 from loader.domain.reference.batch_files import FILES
 from loader.domain.reference.case_comparison import Comparison
 from loader.domain.reference.table import Header
 from loader.domain.reference.values import DoesNotFit, as_json, typed
-from loader.domain.refusals import Refusal
 from metadata.domain.history.history_policy import (
     BATCH_FILES,
     CDC,

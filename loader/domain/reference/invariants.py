@@ -1,6 +1,6 @@
 """Invariants of every history, for any input (rules 14, 15 and 21).
 
-``loader.spark.historization.invariants`` checks the same on stored tables; these functions take the rows of
+``loader.engine.historization.invariants`` checks the same on stored tables; these functions take the rows of
 ``ReferenceEngine.rows``.
 """
 

@@ -1,6 +1,6 @@
 """Values of cases: read from JSON, typed by their column, and compared (rule 5).
 
-A value fits a type if its text can be converted without loss, by the rules of ``loader.spark.conversions``. Values
+A value fits a type if its text can be converted without loss, by the rules of ``loader.engine.conversions``. Values
 are compared by ``canonical``: decimals by number, NaN equal to NaN, -0.0 equal to 0.0, timestamps as instants,
 strings unchanged, uuid, time and json by their value. The first value is stored, so an unchanged row keeps its first
 literal.

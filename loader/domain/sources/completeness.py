@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from elevata.core.words import counted
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.domain.sources.answer_claims import Claim, Claims
 from metadata.domain.sources.option_kinds import TRUSTED
 from metadata.domain.sources.rest_addresses import parameters_of

@@ -5,7 +5,7 @@ Such a quote hides a delimiter that was lost: ``12.00"Table, round"`` is one fie
 
 from dataclasses import dataclass
 
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 
 HINT = (
     'A delimiter before the quote may be missing. If quotes are part of such values, like 5" for inches, set the '

@@ -4,7 +4,7 @@
 
 This module is pure: it builds text and opens no connection. Types that Spark or a driver would change are read as
 numbers, with the text of values that have none (infinity), or cast to text by the database and converted like the text
-of CSV (``loader.spark.conversions``). So a value either fits exactly or is refused: dates before 1582, infinity,
+of CSV (``loader.engine.conversions``). So a value either fits exactly or is refused: dates before 1582, infinity,
 numerics without limits, ``24:00``.
 """
 
@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import quote
 
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.domain.sources.marks import DAY, INSTANT, LOCAL, NUMBER, Values, value_of
 from loader.domain.sources.options import check_source_options
 from metadata.domain import types as data_types

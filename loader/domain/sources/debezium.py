@@ -2,8 +2,8 @@
 
 A message with its schema names the logical type of each column (``io.debezium.time.Timestamp``); ``encodings`` turns it
 into an ``Encoding``. A message without it has numbers and texts only, which the contract and the option ``time_unit``
-explain (``implied_encoding``). ``loader.spark.sources.kafka.values`` reads the encodings in Spark, and
-``loader.records.debezium`` for samples; docs/use/debezium.md has the table of both.
+explain (``implied_encoding``). ``loader.engine.sources.kafka.values`` reads the encodings in Spark, and
+``loader.readers.records.debezium`` for samples; docs/use/debezium.md has the table of both.
 """
 
 from collections.abc import Iterable, Mapping

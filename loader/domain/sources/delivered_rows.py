@@ -1,6 +1,6 @@
 """Faults of the rows of a file, found before a load: values that do not fit, missing values, keys whose rows differ.
 
-The rules are those of the load (``loader.spark.sources.checks``), over rows that are in memory.
+The rules are those of the load (``loader.engine.sources.checks``), over rows that are in memory.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from elevata.core.words import counted
+from loader.contract.refusals import Refusal
 from loader.domain.reference.values import DoesNotFit, canonical, typed
-from loader.domain.refusals import Refusal
 from loader.domain.sources.contract_comparison import KnownColumn
 from loader.domain.sources.marks import NULL_WATERMARK
 from loader.domain.sources.sampling import Value, holds, standard_values

@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from metadata.domain.sources.option_kinds import KEEP_LOADED, REFUSE_CHANGED
 
 NOTE = "feeds"

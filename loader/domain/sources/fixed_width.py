@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from metadata.domain.sources.reading_options import ReadingOptions
 
 # Bytes that end a line in EBCDIC, and the characters that Python decodes them to: line feed and next line.

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from ipaddress import ip_network
 
 from elevata.core.networks import Network
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 
 SETTING = "ELEVATA_SOURCE_HOSTS"
 _PORT = re.compile(r"([^:]+|\[.*\]):(\d{1,5})")

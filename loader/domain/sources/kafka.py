@@ -1,6 +1,6 @@
 """Kafka topics as sources: options, settings of Spark's reader, change events of Debezium.
 
-This module is pure: ``loader.kafka`` asks a cluster, ``loader.spark.sources.kafka.topics`` reads its messages.
+This module is pure: ``loader.readers.kafka`` asks a cluster, ``loader.engine.sources.kafka.topics`` reads its messages.
 """
 
 import json
@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.domain.sources.feeds import FeedRange
 from loader.domain.sources.hosts import check_host
 from loader.domain.sources.options import check_source_options

@@ -14,8 +14,8 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from loader.domain.manifest.sources import SourceSpec
-from loader.domain.refusals import Refusal
+from loader.contract.manifest.sources import SourceSpec
+from loader.contract.refusals import Refusal
 from loader.domain.sources.mark_limits import (
     DAY,
     INSTANT,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from elevata.core.errors import MetadataError
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from metadata.domain.sources.reading_options import check_options, options_of
 
 

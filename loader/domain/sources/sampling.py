@@ -1,7 +1,7 @@
 """Column properties inferred from a sample: types, and a proposed key.
 
 All results are guesses from a part of the data, shown with their evidence for a user to decide on. Text is a number
-only if the conversion loses nothing, as in ``loader.spark.sources.deliveries``: ``007`` and numbers of twenty
+only if the conversion loses nothing, as in ``loader.engine.sources.deliveries``: ``007`` and numbers of twenty
 digits stay string. Where a sample cannot exclude larger values, the wider type is suggested: ten digits are a
 bigint, although many of them fit an integer.
 """

@@ -3,7 +3,7 @@
 import glob
 from fnmatch import fnmatchcase
 
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from metadata.domain.sources.formats import PACKED, format_of, label_of
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from elevata.accounts.cli import FAILED, INVALID, CommandExit
 from elevata.jobs import states
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.management.run_command import ReadingCommand
 from loader.models import ReadRequest
 from loader.services.reads.manifests import historized

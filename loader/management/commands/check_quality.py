@@ -6,9 +6,9 @@ from typing import Any
 
 from elevata.accounts.cli import FAILED, INVALID, CommandExit
 from elevata.jobs import states
+from loader.contract.check_results import PASSED, PROBLEMS, Result
+from loader.contract.refusals import Refusal
 from loader.domain.dependencies import named_dataset
-from loader.domain.quality.results import PASSED, PROBLEMS, Result
-from loader.domain.refusals import Refusal
 from loader.management.run_command import ReadingCommand
 from loader.models import ReadRequest
 from loader.services.reads.read_requests import QUALITY, request_read

@@ -8,7 +8,7 @@ from elevata.accounts.cli import FAILED, INVALID, CommandExit, ProductCommand
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.core.errors import MetadataError
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.services.sources.checks import SourceCheck, check_source
 from loader.services.sources.proposals import open_changes
 from metadata.models import SourceDataset

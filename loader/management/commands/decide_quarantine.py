@@ -2,7 +2,7 @@
 
 from argparse import ArgumentParser
 
-from loader.domain.run_states import DECISIONS
+from loader.contract.run_states import DECISIONS
 from loader.management.run_command import MaintenanceCommand
 from loader.services.maintenance.quarantine import request_quarantine
 

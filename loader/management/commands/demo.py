@@ -25,8 +25,8 @@ from elevata.core import data_folder
 from elevata.core.installation import IS_INSTALLED, WORKING_DIR, user_command
 from elevata.jobs import states
 from elevata.jobs.registry import live_workers
+from loader.contract.refusals import Refusal
 from loader.domain.dependencies import Scope
-from loader.domain.refusals import Refusal
 from loader.management import demo_data, demo_flights, demo_folder, demo_work
 from loader.management.children import Family, worker_command
 from loader.management.demo_work import DemoUsers, Work

@@ -9,8 +9,8 @@ from elevata.accounts.actors import current_actor
 from elevata.accounts.cli import FAILED, INVALID, CommandExit, printable
 from elevata.jobs import states
 from elevata.jobs.waiting import NoWorker
+from loader.contract.refusals import Refusal
 from loader.domain.queries.differences import difference_text
-from loader.domain.refusals import Refusal
 from loader.management.run_command import ReadingCommand
 from loader.services.reads.read_requests import request_trial
 from metadata.models import TargetDataset

@@ -20,10 +20,10 @@ from elevata.core.processes import process_name
 from elevata.jobs import states
 from elevata.jobs.registry import live_workers
 from elevata.jobs.waiting import NoWorker
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.management.waiting import StepLines, described, follow_execution
+from loader.runner.supervisor import Runner
 from loader.services.executions import perform_execution
-from loader.services.runner.supervisor import Runner
 
 _RETRY_SECONDS = 1.0
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from elevata.accounts.cli import FAILED, INVALID, CommandExit, ProductCommand
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.domain.synthetic import PlanProblem, Row, SyntheticPlan, incremental, initial
 
 # Each delivery is a folder with one file, which is written row by row.

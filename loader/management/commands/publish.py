@@ -8,13 +8,13 @@ from elevata.core.processes import process_name
 from elevata.jobs import states
 from elevata.jobs.registry import live_workers
 from elevata.jobs.waiting import NoWorker, follow_job
+from loader.contract.refusals import Refusal
 from loader.domain.catalogs.publication import of_answer
-from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
+from loader.runner.supervisor import Runner
 from loader.services.publication import PUBLISH, must_be_shared
 from loader.services.reads.attempts import perform_read
 from loader.services.reads.read_requests import request_read, withdraw_read
-from loader.services.runner.supervisor import Runner
 
 
 class Command(ProductCommand):

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from elevata.accounts.cli import INVALID, CommandExit, ProductCommand
-from loader.domain.manifest.reads import ReplayManifest
+from loader.contract.manifest.reads import ReplayManifest
 from loader.domain.reference.cases import Case, CaseProblem, parse_cases, select
 from loader.management.temporary_runner import run_cases, temporary_runner
 

@@ -16,7 +16,7 @@ from django.db.migrations.executor import MigrationExecutor
 from elevata.accounts.cli import CommandExit, ProductCommand
 from elevata.core.installation import WORKING_DIR
 from loader.management.children import Family, beat_command, worker_command
-from loader.services.runner.folder_lock import FolderLock
+from loader.runner.folder_lock import FolderLock
 
 _WEB_THREADS, _WEB_WORKERS = 8, 2
 _START_TIMEOUT = 30.0

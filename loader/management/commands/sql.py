@@ -10,10 +10,10 @@ from elevata.accounts.cli import FAILED, INVALID, CommandExit, printable
 from elevata.core.spreadsheets import csv_line
 from elevata.jobs import states
 from elevata.jobs.waiting import NoWorker
+from loader.contract.refusals import Refusal
 from loader.domain.queries.query_results import text_table, value_text
 from loader.domain.queries.select_statements import INVALID as INVALID_QUERY
 from loader.domain.queries.select_statements import MOST_ROWS, REFUSED, UNKNOWN
-from loader.domain.refusals import Refusal
 from loader.management.run_command import ReadingCommand
 from loader.services.reads.queries import must_run
 from loader.services.reads.read_requests import request_query

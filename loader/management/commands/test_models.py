@@ -9,7 +9,7 @@ from django.conf import settings
 
 from elevata.accounts.cli import INVALID, CommandExit, ProductCommand, printable
 from elevata.core.words import counted
-from loader.domain.manifest.codec import from_json
+from loader.contract.manifest.codec import from_json
 from loader.domain.model_tests import ModelTestOutcome, ModelTests
 from loader.management.temporary_runner import run_cases, temporary_runner
 from loader.services.model_tests import described_tests, read_tests

@@ -8,7 +8,7 @@ from django.db.models import F, Max, Q, QuerySet
 
 from architecture.models import Environment
 from architecture.selectors.dataset_states import tables_created_at
-from loader.domain.run_states import BRINGING, OF_FILES
+from loader.contract.run_states import BRINGING, OF_FILES
 from loader.models import DatasetRun, LoadRun
 from metadata.domain.state import DatasetState
 

@@ -17,9 +17,9 @@ from architecture.services.leases import Held
 from elevata.core.database import retried
 from elevata.jobs import states
 from elevata.jobs.services import Attempt, Fenced
-from loader.domain import run_states
+from loader.contract import run_states
+from loader.contract.run_states import LOAD
 from loader.domain.dependencies import LoadStep
-from loader.domain.run_states import LOAD
 from loader.models import DatasetRun, LoadRun, RunEvent
 from loader.services.loads.notices import tell_run_ended
 from loader.services.maintenance.records import seal_end

@@ -11,9 +11,9 @@ from elevata.audit.services import chain
 from elevata.core.database import retried
 from elevata.jobs import states
 from elevata.jobs.services import wait
+from loader.contract.refusals import Refusal
+from loader.contract.run_states import BRINGING, HISTORY_BATCH
 from loader.domain.dependencies import Scope
-from loader.domain.refusals import Refusal
-from loader.domain.run_states import BRINGING, HISTORY_BATCH
 from loader.models import LoadRun
 from loader.services.loads.load_runs import LOAD_RUN, claim
 from loader.services.loads.plans import LoadPlan, plan_history_batch, plan_load, plan_named

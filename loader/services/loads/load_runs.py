@@ -25,10 +25,10 @@ from elevata.jobs import services as jobs
 from elevata.jobs import states
 from elevata.jobs.models import Job
 from elevata.jobs.submission import Submitted
+from loader.contract.refusals import Refusal
+from loader.contract.run_states import COMPACT, LOAD, MAINTENANCE
 from loader.domain.dependencies import Scope
 from loader.domain.historization.load_guards import check_not_ahead
-from loader.domain.refusals import Refusal
-from loader.domain.run_states import COMPACT, LOAD, MAINTENANCE
 from loader.models import DatasetRun, LoadRun, RunEvent
 from loader.services.loads.attempts import LoadAttempt, end_datasets
 from loader.services.loads.notices import tell_run_ended
@@ -52,7 +52,7 @@ _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+-]{0,99}")
 
 @dataclass(frozen=True)
 class Asked:
-    """Request for a run. ``asked`` has the details of its kind (``loader.domain.run_states``).
+    """Request for a run. ``asked`` has the details of its kind (``loader.contract.run_states``).
 
     ``check`` raises Refusal for a run that cannot be performed; it is called for new runs only.
     """

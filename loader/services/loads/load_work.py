@@ -27,16 +27,17 @@ from elevata.core.errors import MetadataError
 from elevata.core.log_context import about
 from elevata.jobs import states
 from elevata.jobs.services import Fenced
-from loader.domain import run_states
+from loader.contract import run_states
+from loader.contract.manifest.codec import from_json
+from loader.contract.manifest.executions import ExecuteManifest, ObserveManifest
+from loader.contract.manifest.loads import HistoryFiles
+from loader.contract.refusals import Refusal
+from loader.contract.run_states import BRINGING, HISTORY_BATCH
 from loader.domain.dependencies import SELECTION, Scope
-from loader.domain.manifest.codec import from_json
-from loader.domain.manifest.executions import ExecuteManifest, ObserveManifest
-from loader.domain.manifest.loads import HistoryFiles
 from loader.domain.queries.masking import without_any_value
-from loader.domain.refusals import Refusal
-from loader.domain.run_states import BRINGING, HISTORY_BATCH
 from loader.domain.spark_failures import worker_accident
 from loader.models import DatasetRun, LoadRun
+from loader.runner.conversation import Conversation, Stopped, SupportsRequests
 from loader.services.catalog_updates import publish_after, publish_execution
 from loader.services.executions import store_step
 from loader.services.loads.applied_runs import leading_table, newest_applied
@@ -57,7 +58,6 @@ from loader.services.maintenance.compactions import request_compaction
 from loader.services.maintenance.runs import perform_run
 from loader.services.publication import publish_manifest
 from loader.services.reads.read_permissions import sensitive_in
-from loader.services.runner.conversation import Conversation, Stopped, SupportsRequests
 from loader.services.sources.observations import observe_delivery
 
 log = logging.getLogger(__name__)

@@ -8,6 +8,9 @@ from django.conf import settings
 
 from architecture.domain.tables import event_log_table, history_table, raw_table, rawcore_table
 from elevata.audit.services.transactions import snapshot
+from loader.contract.manifest.loads import HistoryFiles, LoadManifest, ModelLoad, RawcoreLoad, RawLoad
+from loader.contract.manifest.sources import SourceSpec
+from loader.contract.refusals import Refusal
 from loader.domain.dependencies import LoadStep, is_plain_model
 from loader.domain.historization.detection import detecting_inputs, key_list_source
 from loader.domain.historization.hash_components import entity_key_components, row_hash_components
@@ -20,11 +23,8 @@ from loader.domain.historization.references import (
     sources_read,
 )
 from loader.domain.historization.stage import delivery_checked, raw_names
-from loader.domain.manifest.loads import HistoryFiles, LoadManifest, ModelLoad, RawcoreLoad, RawLoad
-from loader.domain.manifest.sources import SourceSpec
 from loader.domain.models import model_load, model_query
 from loader.domain.quality.checks import waits_for_checks
-from loader.domain.refusals import Refusal
 from loader.models import DatasetRun, LoadRun
 from loader.services.loads.applied_runs import Applied, leading_table, newest_applied
 from loader.services.loads.plans import LoadPlan

@@ -8,6 +8,7 @@ from architecture.domain.tables import (
 )
 from architecture.selectors.dataset_states import described_states, desired_tables
 from architecture.services.environments import current_environment
+from loader.contract.refusals import Refusal
 from loader.domain.dependencies import (
     SELECTION,
     LoadStep,
@@ -20,7 +21,6 @@ from loader.domain.dependencies import (
     view_models,
     views_read,
 )
-from loader.domain.refusals import Refusal
 from loader.domain.selection import reached
 from metadata.domain.history.history_policy import APPEND, BATCH_FILES, HistoryPolicy
 from metadata.domain.state import DatasetState

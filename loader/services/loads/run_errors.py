@@ -7,9 +7,9 @@ from typing import Any
 from architecture.services.report_basis import table_keys
 from elevata.core.database import retried
 from elevata.core.words import counted
+from loader.contract.refusals import Refusal
 from loader.domain.dependencies import DATASET, SCHEMA, Scope
 from loader.domain.queries.masking import without_any_value
-from loader.domain.refusals import Refusal
 from loader.models import DatasetRun, LoadRun
 from loader.services.loads.plans import LoadPlan
 

@@ -5,8 +5,8 @@ from typing import Any
 from django.db import transaction
 
 from elevata.core.database import retried
-from loader.domain.manifest.maintenance import AcceptManifest
-from loader.domain.run_states import ACCEPT
+from loader.contract.manifest.maintenance import AcceptManifest
+from loader.contract.run_states import ACCEPT
 from loader.models import DatasetRun, LoadRun
 from loader.services.loads.applied_runs import applied_rows
 from loader.services.loads.load_runs import Asked, RequestedRun, request_run

@@ -34,7 +34,7 @@ from elevata.jobs import services as jobs
 from elevata.jobs import states
 from elevata.jobs.models import Job
 from elevata.jobs.submission import Submitted
-from loader.domain.run_states import APPROVED
+from loader.contract.run_states import APPROVED
 from loader.models import LoadRun
 
 SUBJECT, ACTION = "maintenance", "approved"

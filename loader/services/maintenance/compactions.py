@@ -3,9 +3,9 @@
 from architecture.domain.tables import TableSpec, tables_of
 from elevata.core.database import retried
 from elevata.jobs import states
-from loader.domain.manifest.maintenance import CompactManifest
-from loader.domain.refusals import Refusal
-from loader.domain.run_states import COMPACT
+from loader.contract.manifest.maintenance import CompactManifest
+from loader.contract.refusals import Refusal
+from loader.contract.run_states import COMPACT
 from loader.models import DatasetRun, LoadRun
 from loader.services.loads.load_runs import Asked, RequestedRun, request_run
 from loader.services.loads.plans import plan_named

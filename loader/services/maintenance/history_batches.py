@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from loader.contract.refusals import Refusal
+from loader.contract.run_states import HISTORY_BATCH
 from loader.domain.reference.batch_files import FILES
-from loader.domain.refusals import Refusal
-from loader.domain.run_states import HISTORY_BATCH
 from loader.services.loads.load_runs import Asked, RequestedRun, request_run
 from loader.services.loads.plans import plan_history_batch
 from loader.services.maintenance.work import scope_of
@@ -33,7 +33,7 @@ def request_history_batch(
 ) -> RequestedRun:
     """Request a history batch for a dataset. ``files`` are paths or URIs, by kind.
 
-    ``reading`` are further fields of ``loader.domain.manifest.loads.HistoryFiles``, as JSON. Its ``rows`` are
+    ``reading`` are further fields of ``loader.contract.manifest.loads.HistoryFiles``, as JSON. Its ``rows`` are
     taken from the history of the dataset ``copied``, if it is given. The reason is optional.
     """
     details = _file_details(files, format, compression, reading or {}) | ({"copied": copied} if copied else {})

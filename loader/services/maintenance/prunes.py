@@ -9,9 +9,9 @@ from django.utils import timezone
 
 from architecture.domain.tables import event_log_table, history_table
 from elevata.core.database import retried
-from loader.domain.manifest.maintenance import PruneManifest
-from loader.domain.refusals import Refusal
-from loader.domain.run_states import PRUNE
+from loader.contract.manifest.maintenance import PruneManifest
+from loader.contract.refusals import Refusal
+from loader.contract.run_states import PRUNE
 from loader.models import LoadRun
 from loader.services.loads.load_runs import Asked, RequestedRun, request_run
 from loader.services.loads.manifests import maintenance_load

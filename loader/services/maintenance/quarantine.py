@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from elevata.core.database import retried
-from loader.domain.manifest.maintenance import QuarantineManifest
-from loader.domain.refusals import Refusal
-from loader.domain.run_states import DECISIONS, QUARANTINE_DECISION, RELEASE
+from loader.contract.manifest.maintenance import QuarantineManifest
+from loader.contract.refusals import Refusal
+from loader.contract.run_states import DECISIONS, QUARANTINE_DECISION, RELEASE
 from loader.models import LoadRun
 from loader.services.loads.load_runs import Asked, RequestedRun, request_run
 from loader.services.loads.plans import plan_named

@@ -8,7 +8,7 @@ from architecture.domain import artifacts
 from architecture.services.execution_records import link_of, software
 from elevata.audit.services import chain
 from elevata.core.canonical_json import sha256_hex
-from loader.domain.run_states import MAINTENANCE
+from loader.contract.run_states import MAINTENANCE
 from loader.models import DatasetRun, LoadRun, MaintenanceRecord
 
 

@@ -10,9 +10,9 @@ from architecture.permissions import refuse_elsewhere
 from architecture.services.environments import current_environment
 from elevata.core.database import retried
 from elevata.jobs import states
-from loader.domain.manifest.maintenance import RevertManifest
-from loader.domain.refusals import Refusal
-from loader.domain.run_states import BRINGING, PRUNE, REVERT
+from loader.contract.manifest.maintenance import RevertManifest
+from loader.contract.refusals import Refusal
+from loader.contract.run_states import BRINGING, PRUNE, REVERT
 from loader.models import DatasetRun, LoadRun
 from loader.services.loads.applied_runs import applied_rows
 from loader.services.loads.load_runs import Asked, RequestedRun, request_run

@@ -2,8 +2,8 @@
 
 from elevata.core.database import retried
 from elevata.jobs import states
-from loader.domain.manifest.maintenance import AcceptManifest
-from loader.domain.run_states import ACCEPT, COMPACT, PRUNE, QUARANTINE_DECISION, REVERT, VACUUM
+from loader.contract.manifest.maintenance import AcceptManifest
+from loader.contract.run_states import ACCEPT, COMPACT, PRUNE, QUARANTINE_DECISION, REVERT, VACUUM
 from loader.models import LoadRun
 from loader.services.maintenance.acceptances import HELD, SEQUENCE, accept_manifest, take_over
 from loader.services.maintenance.approvals import refuse_unapproved

@@ -11,8 +11,8 @@ from architecture.services.proof import proven_states
 from architecture.services.undo_options import groups_of
 from elevata.core.database import retried
 from elevata.jobs import states
-from loader.domain.manifest.maintenance import VacuumManifest
-from loader.domain.run_states import REVERT, VACUUM
+from loader.contract.manifest.maintenance import VacuumManifest
+from loader.contract.run_states import REVERT, VACUUM
 from loader.domain.vacuum import SAFE_HOURS, Need, refuse_short
 from loader.models import LoadRun
 from loader.services.loads.load_runs import Asked, RequestedRun, request_run

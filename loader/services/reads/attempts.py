@@ -24,12 +24,13 @@ from elevata.core.words import counted
 from elevata.jobs import states
 from elevata.jobs.models import Job
 from elevata.jobs.services import Attempt, Fenced, claim
-from loader.domain.manifest.executions import ObserveManifest, SizesManifest
-from loader.domain.manifest.publication import PublishManifest
-from loader.domain.manifest.reads import CheckManifest, ReadManifest
-from loader.domain.refusals import READS_ENDED, Refusal
+from loader.contract.manifest.executions import ObserveManifest, SizesManifest
+from loader.contract.manifest.publication import PublishManifest
+from loader.contract.manifest.reads import CheckManifest, ReadManifest
+from loader.contract.refusals import READS_ENDED, Refusal
 from loader.domain.spark_failures import worker_accident
 from loader.models import ReadRequest
+from loader.runner.conversation import SupportsExchange, SupportsRequests
 from loader.services.publication import PUBLISH
 from loader.services.quality_results import store_profile, store_read_results
 from loader.services.reads.manifests import read_manifest
@@ -37,7 +38,6 @@ from loader.services.reads.queries import SQL, query_answer, record_query
 from loader.services.reads.read_permissions import record_read
 from loader.services.reads.read_requests import CHECK, OF_TEXTS, PROFILE, QUALITY, is_of_user
 from loader.services.reads.trials import TRY_MODEL, record_trial, trial_answer
-from loader.services.runner.conversation import SupportsExchange, SupportsRequests
 
 log = logging.getLogger(__name__)
 

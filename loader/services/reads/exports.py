@@ -7,8 +7,8 @@ from typing import BinaryIO
 
 from django.conf import settings
 
+from loader.contract.refusals import Refusal
 from loader.domain.queries.answers import EXPORT
-from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 
 

@@ -10,17 +10,17 @@ from architecture.selectors.dataset_states import described_state
 from architecture.selectors.environments import environment_named
 from architecture.services.environments import current_environment
 from elevata.core.errors import MetadataError
+from loader.contract.manifest.publication import PublishManifest
+from loader.contract.manifest.reads import CheckManifest, Masking, QuerySource, ReadManifest
+from loader.contract.manifest.sources import SourceSpec
+from loader.contract.refusals import Refusal
 from loader.domain.catalogs.catalog import VIEW, view_table
 from loader.domain.dependencies import named_dataset
 from loader.domain.historization.hash_components import entity_key_components, row_hash_components
 from loader.domain.historization.history import DELETED
-from loader.domain.manifest.publication import PublishManifest
-from loader.domain.manifest.reads import CheckManifest, Masking, QuerySource, ReadManifest
-from loader.domain.manifest.sources import SourceSpec
 from loader.domain.queries.answers import COMPARE, DESCENDANTS, EXPORT, ORIGIN, rows_kind
 from loader.domain.queries.comparison import DATES, ENVIRONMENTS, Comparison
 from loader.domain.queries.masking import must_not_tell
-from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from loader.services.loads.applied_runs import leading_table, newest_applied
 from loader.services.publication import PUBLISH, publish_manifest

@@ -5,13 +5,13 @@ from typing import Any
 
 from architecture.domain.tables import TableSpec, current_table, history_table
 from architecture.selectors.dataset_states import described_states
+from loader.contract.manifest.loads import StageInput
+from loader.contract.manifest.reads import Descendant, ReadManifest
+from loader.contract.refusals import Refusal
 from loader.domain.dependencies import tables_read
 from loader.domain.historization.hash_components import entity_key_components
 from loader.domain.historization.references import Feeds, fed_stage_inputs, sources_read
-from loader.domain.manifest.loads import StageInput
-from loader.domain.manifest.reads import Descendant, ReadManifest
 from loader.domain.queries.answers import DESCENDANTS, ORIGIN
-from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from loader.services.reads.read_permissions import masking_for, may_read, must_read
 from loader.services.sources.specs import source_datasets, source_spec

@@ -18,13 +18,13 @@ from elevata.audit.services.change_log import record_change
 from elevata.audit.services.transactions import assign, writing
 from elevata.core.errors import MetadataError
 from elevata.lists.services import delete_favourites_of
+from loader.contract.manifest.reads import Masking, QuerySource, ReadManifest
+from loader.contract.refusals import Refusal
 from loader.domain.catalogs.catalog import TABLE, Entry, names_of_dataset
 from loader.domain.catalogs.table_names import with_other_names
-from loader.domain.manifest.reads import Masking, QuerySource, ReadManifest
 from loader.domain.queries.masked_lineage import masked_results
 from loader.domain.queries.masking import masked_names
 from loader.domain.queries.select_statements import MOST_ROWS, UNKNOWN, CheckedQuery, check_query, names_read
-from loader.domain.refusals import Refusal
 from loader.models import ReadRequest, SavedQuery
 from loader.services.publication import missing_tables, published, published_names
 from loader.services.reads.read_permissions import masking_for, may_read, record_sensitive_read

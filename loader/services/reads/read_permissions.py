@@ -18,11 +18,11 @@ from elevata.accounts.places import Place
 from elevata.accounts.roles import Permission
 from elevata.audit.services.change_log import record_change
 from elevata.core.errors import MetadataError
-from loader.domain.manifest.reads import Masking
+from loader.contract.manifest.reads import Masking
+from loader.contract.refusals import Refusal
 from loader.domain.queries.answers import COMPARE, rows_of
 from loader.domain.queries.comparison import ENVIRONMENTS, Comparison
 from loader.domain.queries.masking import Sensitive, masking_of, may_hold_values, without_examples, without_values
-from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.state import DatasetState

@@ -17,8 +17,8 @@ from elevata.core.words import counted
 from elevata.jobs.models import Job
 from elevata.jobs.services import withdraw
 from elevata.jobs.submission import Submitted
+from loader.contract.refusals import Refusal
 from loader.domain.queries.answers import COMPARE, DESCENDANTS, EXPORT, ORIGIN
-from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from loader.services.publication import PUBLISH
 from loader.services.reads.exports import remove_old_exports

@@ -6,8 +6,8 @@ from typing import Any
 from django.core.exceptions import PermissionDenied
 
 from elevata.accounts.roles import Permission, needed_role
+from loader.contract.refusals import Refusal
 from loader.domain.queries.masking import without_values
-from loader.domain.refusals import Refusal
 from loader.services.reads.read_permissions import may_read, may_read_sensitive, record_sensitive_read
 from loader.sources.results import Sample
 from loader.sources.systems import sample

@@ -13,11 +13,11 @@ from architecture.selectors.dataset_states import described_states
 from architecture.services.environments import current_environment
 from elevata.accounts.actors import acting_as
 from elevata.core.errors import MetadataError
-from loader.domain.manifest.reads import Masking, QuerySource, ReadManifest
+from loader.contract.manifest.reads import Masking, QuerySource, ReadManifest
+from loader.contract.refusals import Refusal
 from loader.domain.models import model_query
 from loader.domain.queries.masking import masked_names
 from loader.domain.queries.select_statements import MOST_ROWS
-from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from loader.services.reads.read_permissions import masking_for, may_read_sensitive, must_read, record_sensitive_read
 from metadata.domain import naming

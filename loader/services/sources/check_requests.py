@@ -9,8 +9,8 @@ from architecture.services.environments import current_environment
 from elevata.core.database import retried
 from elevata.jobs import states
 from elevata.jobs.services import Attempt, Fenced, claim
+from loader.contract.refusals import Refusal
 from loader.domain.dependencies import Scope
-from loader.domain.refusals import Refusal
 from loader.domain.spark_failures import worker_accident
 from loader.models import ReadRequest
 from loader.services.loads.plans import plan_load

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from elevata.core.errors import ProductError
+from loader.contract.refusals import Refusal
 from loader.domain.queries.masking import without_examples
-from loader.domain.refusals import Refusal
 from loader.domain.sources.sampling import SampledColumn, misfits
 from loader.domain.sources.schema_changes import ContractColumn, ObservedColumn, is_retyped, names_all_columns
 from loader.models import SourceProposal

@@ -9,8 +9,8 @@ from django.db.models import Prefetch
 from django.utils import timezone
 
 from elevata.core.errors import MetadataError
-from loader.domain.manifest.sources import ApiSpec, ClusterSpec, DatabaseSpec, DeliveredColumn, SourceSpec
-from loader.domain.refusals import Refusal
+from loader.contract.manifest.sources import ApiSpec, ClusterSpec, DatabaseSpec, DeliveredColumn, SourceSpec
+from loader.contract.refusals import Refusal
 from metadata.domain.sources.clusters import ClusterPlace, parse_cluster
 from metadata.domain.sources.database_locations import DatabasePlace, check_secret_name, parse_database
 from metadata.domain.sources.formats import FORMATS_OF_KIND

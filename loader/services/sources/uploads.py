@@ -21,9 +21,9 @@ from architecture.selectors.dataset_states import described_states
 from architecture.services.environments import current_environment
 from elevata.audit.services.change_log import record_change
 from elevata.core.words import counted
+from loader.contract.refusals import Refusal
 from loader.domain.historization.references import Feeds
 from loader.domain.queries.masking import without_examples
-from loader.domain.refusals import Refusal
 from loader.domain.sources.contract_comparison import CHANGED, CLASHING, GONE, NEW, RETURNING, compare_contract
 from loader.domain.sources.delivered_rows import DeliveredRows, is_fault_of_rows
 from loader.domain.sources.schema_changes import names_all_columns

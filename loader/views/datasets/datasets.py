@@ -26,13 +26,13 @@ from elevata.lists.columns import Column, yes_no
 from elevata.web.list_pages import ListPage
 from elevata.web.views import DetailPage
 from loader.column_lineage import lineage_events
+from loader.contract.refusals import Refusal
+from loader.contract.run_states import LOAD
 from loader.domain.queries.answers import COMPARE, DESCENDANTS, EXPORT, ORIGIN
 from loader.domain.queries.differences import difference_rows
 from loader.domain.queries.exports import flat_rows
 from loader.domain.queries.query_results import header_of
 from loader.domain.queries.row_selection import LONGEST_TEXT
-from loader.domain.refusals import Refusal
-from loader.domain.run_states import LOAD
 from loader.filtersets import DatasetListFilter
 from loader.forms.reads import ChangesForm, DeliveredRowForm, SelectionForm
 from loader.models import DatasetRun, ReadRequest

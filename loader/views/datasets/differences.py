@@ -1,4 +1,4 @@
-"""Sample rows of a difference (``loader.spark.queries.differences``) for pages."""
+"""Sample rows of a difference (``loader.engine.queries.differences``) for pages."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -23,6 +23,7 @@ from elevata.accounts.roles import Permission
 from elevata.accounts.view_permissions import permitted
 from elevata.jobs.registry import live_workers
 from elevata.web.requests import htmx_of, user_of
+from loader.contract.refusals import Refusal
 from loader.domain.queries.answers import COMPARE, DESCENDANTS, EXPORT, MOST_QUARANTINED, ORIGIN, rows_kind
 from loader.domain.queries.comparison import Comparison
 from loader.domain.queries.differences import part_shown
@@ -30,7 +31,6 @@ from loader.domain.queries.query_results import found_rows, grid_of
 from loader.domain.queries.row_selection import RowSelection
 from loader.domain.queries.run_changes import key_changes
 from loader.domain.queries.time_line import time_line
-from loader.domain.refusals import Refusal
 from loader.domain.versions import change_map, versions
 from loader.forms.reads import ROWS_SHOWN, QuestionForm
 from loader.models import ReadRequest

@@ -13,8 +13,8 @@ from elevata.accounts.roles import Permission
 from elevata.accounts.view_permissions import permitted
 from elevata.core.errors import MetadataError
 from elevata.web.requests import htmx_of
+from loader.contract.refusals import Refusal
 from loader.domain.queries.differences import part_shown
-from loader.domain.refusals import Refusal
 from loader.forms.model_trials import LIMITS, TrialForm
 from loader.models import ReadRequest
 from loader.selectors.reads import trials_of

@@ -19,8 +19,8 @@ from elevata.lists.columns import Column, yes_no
 from elevata.web.list_pages import ListPage
 from elevata.web.requests import htmx_of, user_of
 from elevata.web.views import ButtonPage
+from loader.contract.refusals import Refusal
 from loader.domain.queries.query_results import value_text
-from loader.domain.refusals import Refusal
 from loader.filtersets import SavedQueryFilter
 from loader.forms.queries import LIMITS, QueryForm, SaveForm
 from loader.models import ReadRequest, SavedQuery

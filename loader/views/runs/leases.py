@@ -20,7 +20,7 @@ from elevata.core.database import is_silent
 from elevata.jobs import states
 from elevata.web.list_pages import ListPage
 from elevata.web.views import ActionPage
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.services.loads.broken_leases import shut_out_holder
 from metadata.models import TargetDataset
 from metadata.permissions import here

@@ -12,8 +12,8 @@ from django.views.decorators.http import require_safe
 from architecture.domain.refusals import Refused
 from architecture.views.report_files import json_file
 from elevata.web.views import ActionPage, ButtonPage, DetailPage
-from loader.domain.refusals import Refusal
-from loader.domain.run_states import BRINGING
+from loader.contract.refusals import Refusal
+from loader.contract.run_states import BRINGING
 from loader.forms.maintenance import MaintenanceForm, PruneForm, RevertForm, VacuumForm
 from loader.models import DatasetRun, LoadRun, MaintenanceRecord
 from loader.selectors.loads import disk_use, kept_deliveries

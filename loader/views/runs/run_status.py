@@ -26,9 +26,9 @@ from elevata.accounts.roles import Permission
 from elevata.jobs import states
 from elevata.jobs.registry import live_workers
 from elevata.web.paging import one_page
+from loader.contract.run_states import BRINGING
 from loader.domain.dependencies import Scope
 from loader.domain.historization.load_guards import EMPTY_SNAPSHOT, TOO_MANY_DELETES
-from loader.domain.run_states import BRINGING
 from loader.domain.sources.marks import BACKWARDS
 from loader.models import DatasetRun, LoadRun
 from loader.selectors.quality_results import results_of_run

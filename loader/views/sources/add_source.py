@@ -20,8 +20,8 @@ from elevata.core.errors import MetadataError, ProductError, as_sentence
 from elevata.web.forms import error_text
 from elevata.web.requests import htmx_of
 from elevata.web.views import REFUSED, CreatePage, RowPage, TemplatePage
+from loader.contract.refusals import Refusal
 from loader.domain.dependencies import DATASET, Scope
-from loader.domain.refusals import Refusal
 from loader.forms.source_drafts import SourceDraft
 from loader.models import DatasetRun, LoadRun
 from loader.selectors.runs import load_runs

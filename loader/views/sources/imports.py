@@ -14,7 +14,7 @@ from django.shortcuts import redirect
 from elevata.core.errors import MetadataError, StaleVersion, as_sentence
 from elevata.web.requests import htmx_of
 from elevata.web.views import REFUSED, RowPage
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.domain.sources.contract_comparison import SAME, Line, compare_contract, lines_as_text, lines_from_text
 from loader.domain.sources.sampling import contradiction
 from loader.forms.imports import Row, all_valid, contract_changes, retyped, rows_of, with_current_contract

@@ -16,7 +16,7 @@ from elevata.accounts.roles import Permission
 from elevata.core.errors import ProductError, as_sentence
 from elevata.web.forms import ProductForm
 from elevata.web.views import REFUSED, ActionPage, ButtonPage, RowPage
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.domain.sources.proposal_states import ACCEPTED, OPEN
 from loader.domain.sources.schema_changes import (
     CLASHING,

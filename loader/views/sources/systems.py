@@ -11,7 +11,7 @@ from elevata.accounts.roles import Permission
 from elevata.web.paging import one_page
 from elevata.web.requests import htmx_of
 from elevata.web.views import DetailPage, EditPage, Page, RowPage
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.sources.limits import must_be_allowed, source_places
 from loader.sources.results import ListedItem, Listing
 from loader.sources.systems import delivery, discover, reach

@@ -12,8 +12,8 @@ from django.urls import reverse
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
 from elevata.web.views import REFUSED, ButtonPage, DetailPage
+from loader.contract.refusals import Refusal
 from loader.domain.dependencies import DATASET, Scope
-from loader.domain.refusals import Refusal
 from loader.selectors.source_state import loaded_dataset, uploads
 from loader.services.loads.load_runs import request_load_run
 from loader.services.sources.uploads import store_delivery, store_upload, takes_uploads, uploaded_file

@@ -7,7 +7,7 @@ from django.db import transaction
 
 from architecture.domain.artifacts import verify
 from architecture.models import DryRun, Environment, Refresh
-from loader.domain.run_states import REVERT
+from loader.contract.run_states import REVERT
 from loader.services.maintenance.records import seal_end
 from tests.architecture.api.test_workflow import get, post, world  # noqa: F401  a fixture is found by its name
 from tests.architecture.world import World, put_policy_in_force

@@ -12,8 +12,8 @@ from architecture.selectors.health import concerns, link_of
 from architecture.services.health import fix_finding, refresh_findings
 from elevata.accounts.cli import CommandExit
 from elevata.core.errors import MetadataError
-from loader.services.schedule_overlaps import overlapping_schedules
-from loader.services.schedules import create_schedule
+from loader.schedules.overlaps import overlapping_schedules
+from loader.schedules.services import create_schedule
 from metadata.models import SourceColumn, SourceDataset, System, TargetDataset
 from metadata.services.datasets.targets import create_target_dataset, update_target_column
 from metadata.services.lifecycle import retire_dataset, unretire_dataset

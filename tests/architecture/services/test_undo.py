@@ -23,7 +23,7 @@ from architecture.services.undo_options import offered
 from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from elevata.audit.services.chain import sealed_through
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.services.maintenance.vacuums import request_vacuum
 from metadata.models import TargetColumn
 from metadata.selectors.dataset_states import dataset_states

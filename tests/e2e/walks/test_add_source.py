@@ -15,7 +15,7 @@ from metadata.models import SourceDataset, System, TargetDataset
 from tests.architecture.world import person
 from tests.e2e.walks.conftest import Walker, at_both_widths
 from tests.loader.factories import DatasetRunFactory, WorkerFactory
-from tests.loader.rest.api_server import HERE, Answer, api_server
+from tests.loader.readers.rest.api_server import HERE, Answer, api_server
 from tests.services.axe import AXE, accessible_faults
 
 pytestmark = [pytest.mark.browser, pytest.mark.services]

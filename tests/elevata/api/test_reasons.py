@@ -9,7 +9,7 @@ from drf_spectacular.generators import SchemaGenerator
 from architecture.models import Environment, Execution
 from elevata.audit.models import ChangeLogEntry
 from loader.models import LoadRun
-from loader.services.schedules import create_schedule
+from loader.schedules.services import create_schedule
 from metadata.models import TargetDataset
 from tests.architecture.api.test_workflow import post, world  # noqa: F401  a fixture is found by its name
 from tests.architecture.world import World, put_policy_in_force

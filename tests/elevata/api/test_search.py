@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from loader.services.schedules import create_schedule
+from loader.schedules.services import create_schedule
 from metadata.models import TargetDataset
 from metadata.services.lifecycle import rename_column
 from tests.elevata.api.requests import get

@@ -20,9 +20,9 @@ django.setup()
 from django.conf import settings
 from django.core.management import call_command
 from elevata.celery import app
-from loader.domain.protocol import Said
-from loader.services.runner.supervisor import FolderLock
-from loader.services.runner.child_process import RunnerLog
+from loader.contract.protocol import Said
+from loader.runner.supervisor import FolderLock
+from loader.runner.child_process import RunnerLog
 from metadata.models import System
 
 folder = Path(settings.DATA_DIR)

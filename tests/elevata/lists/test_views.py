@@ -19,8 +19,8 @@ from elevata.lists.selectors import filtered_lists
 from elevata.lists.services import save_filter
 from loader.domain.dependencies import Scope
 from loader.models import SavedQuery
+from loader.schedules.services import create_schedule
 from loader.services.reads.queries import delete_query
-from loader.services.schedules import create_schedule
 from metadata.models import TargetDataset
 from tests.architecture.world import World
 from tests.elevata.web.forms import words

@@ -23,7 +23,7 @@ from elevata.notifications import deliveries
 from elevata.notifications.kinds import Kind
 from elevata.notifications.models import Delivery, DeliveryAttempt, Event, Notice
 from elevata.notifications.safe_http import Answer, CannotCall
-from loader.services import cleanup
+from loader.runner import sweep as cleanup
 from loader.services.loads.attempts import LoadAttempt
 from tests.elevata.notifications.deliveries import send_due
 from tests.factories import DeliveryFactory, EventFactory, WebhookFactory

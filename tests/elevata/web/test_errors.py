@@ -11,7 +11,7 @@ from django.test import Client
 from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from elevata.web import problems
-from loader.services.schedules import create_schedule, delete_schedule
+from loader.schedules.services import create_schedule, delete_schedule
 from metadata.models import TargetDataset
 from metadata.services.deletion import delete_column, delete_dataset
 from metadata.services.lifecycle import retire_column, retire_dataset

@@ -14,7 +14,7 @@ import metadata
 
 ROOMS = (metadata, architecture, loader, elevata)
 # Spark is the runner's, commands have no forms.
-ELSEWHERE = ("loader.spark", ".migrations", ".management", "elevata.bootstrap", "elevata.wsgi", "elevata.celery")
+ELSEWHERE = ("loader.engine", ".migrations", ".management", "elevata.bootstrap", "elevata.wsgi", "elevata.celery")
 
 
 def own_forms() -> list[type[forms.Form]]:

@@ -12,8 +12,8 @@ from architecture.models import Observation
 from architecture.services.environments import current_environment
 from architecture.services.leases import Holder, take_leases
 from loader.models import LoadRun, Schedule
+from loader.schedules.services import create_schedule
 from loader.selectors import loads
-from loader.services.schedules import create_schedule
 from metadata.models import TargetDataset
 from tests.architecture.services.test_reports import rename
 from tests.architecture.world import World

@@ -27,13 +27,13 @@ from elevata.audit.models import ChangeLogEntry
 from elevata.audit.services import recorded_heads
 from elevata.lists.services import save_filter, set_favourite
 from elevata.web.middleware import CONTENT_SECURITY_POLICY
-from loader.domain.run_states import REVERT
+from loader.contract.run_states import REVERT
 from loader.domain.sources.schema_changes import ObservedColumn
 from loader.models import LoadRun, MaintenanceRecord, ReadRequest, Schedule, SourceProposal
+from loader.schedules.services import create_schedule
 from loader.services.maintenance.records import seal_end
 from loader.services.reads.queries import save_query
 from loader.services.reads.read_requests import request_query, request_trial
-from loader.services.schedules import create_schedule
 from loader.services.sources.observations import observe_schema
 from metadata.domain.types import parse
 from metadata.models import QualityCheck, TargetDataset

@@ -17,14 +17,14 @@ from elevata.accounts.actors import acting_as
 from elevata.celery import app
 from elevata.core import data_folder
 from loader import tasks
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.management import demo_data, demo_folder, demo_work
 from loader.management.commands import demo
 from loader.management.demo_data import ReleaseProblem, sorted_releases
 from loader.management.demo_work import DemoUsers
 from loader.models import MaintenanceRecord
-from loader.services.runner.folder_lock import FolderLock
-from loader.services.runner.worker import Workplace
+from loader.runner.folder_lock import FolderLock
+from loader.runner.worker import Workplace
 from metadata.services.source_contracts import take_columns
 
 

@@ -1,6 +1,6 @@
 """Counts without a column of their own in lists."""
 
-from loader.domain.run_states import FURTHER, further_counts
+from loader.contract.run_states import FURTHER, further_counts
 
 
 def test_further_counts_label_values_that_are_not_zero():

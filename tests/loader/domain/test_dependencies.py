@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from loader.contract.refusals import Refusal
 from loader.domain.dependencies import (
     DATASET,
     SCHEMA,
@@ -18,7 +19,6 @@ from loader.domain.dependencies import (
     tables_looked_up,
     view_models,
 )
-from loader.domain.refusals import Refusal
 from loader.domain.selection import reached
 from metadata.domain.state import ColumnState, DatasetState, ReferenceState
 

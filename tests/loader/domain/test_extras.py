@@ -7,9 +7,9 @@ import sys
 import pytest
 
 from elevata.bootstrap.places import ROOT
+from loader.contract.refusals import Refusal
 from loader.domain.extras import EXTRAS, packages_of
-from loader.domain.refusals import Refusal
-from loader.records.readers import READERS
+from loader.readers.records.readers import READERS
 from metadata.domain.sources.formats import XLSX
 from metadata.domain.sources.reading_options import ReadingOptions
 
@@ -37,18 +37,18 @@ def test_missing_package_of_an_extra_is_refused_with_the_command(name):
 
 def test_other_missing_module_is_no_refusal():
     with pytest.raises(ModuleNotFoundError), packages_of("kafka"):
-        raise ModuleNotFoundError("No module named 'loader.kafka.other'", name="loader.kafka.other")
+        raise ModuleNotFoundError("No module named 'loader.readers.kafka.other'", name="loader.readers.kafka.other")
 
 
 def test_workbook_is_refused_without_its_package(monkeypatch):
-    monkeypatch.delitem(sys.modules, "loader.records.workbooks", raising=False)
+    monkeypatch.delitem(sys.modules, "loader.readers.records.workbooks", raising=False)
     monkeypatch.setitem(sys.modules, "python_calamine", None)
     with pytest.raises(Refusal) as refused:
         next(READERS[XLSX](io.BytesIO(b""), "prices.xlsx", ReadingOptions.of(XLSX, {}), ()))
     assert refused.value.code == "PACKAGE_MISSING"
 
 
-@pytest.mark.parametrize("imports", ["django.setup(); import elevata.urls", "import loader.spark.runner"])
+@pytest.mark.parametrize("imports", ["django.setup(); import elevata.urls", "import loader.engine.runner"])
 def test_product_starts_without_the_packages_of_extras(imports, tmp_path):
     code = f"{BLOCK}\nimport django\n{imports}"
     environment = {"DJANGO_SETTINGS_MODULE": "elevata.settings", "ELEVATA_DATA_DIR": str(tmp_path)}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from loader.contract.refusals import Refusal
 from loader.domain.fivetran import (
     REPORTED,
     TYPES,
@@ -17,7 +18,6 @@ from loader.domain.fivetran import (
     parsed_time,
     reported_column,
 )
-from loader.domain.refusals import Refusal
 from loader.fivetran.protocol import messages
 from metadata.domain import types as data_types
 from metadata.domain.types import parse

@@ -2,8 +2,8 @@
 
 import pytest
 
+from loader.contract.refusals import Refusal
 from loader.domain.dependencies import SELECTION, Scope
-from loader.domain.refusals import Refusal
 from loader.domain.selection import MAX_WORDS, Node, select_nodes
 from metadata.domain.bulk_edits import MOST_ROWS
 

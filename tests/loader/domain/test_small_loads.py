@@ -6,7 +6,7 @@ from uuid import NAMESPACE_DNS, uuid5
 import pytest
 
 from architecture.domain.tables import raw_table, rawcore_table
-from loader.domain.manifest.loads import (
+from loader.contract.manifest.loads import (
     ForeignKey,
     HashComponent,
     LoadManifest,
@@ -16,7 +16,7 @@ from loader.domain.manifest.loads import (
     StageColumn,
     StageInput,
 )
-from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
+from loader.contract.manifest.sources import DeliveredColumn, SourceSpec
 from loader.domain.small_loads import small_pairs
 from metadata.domain.state import ColumnState, DatasetState
 

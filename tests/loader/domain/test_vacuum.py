@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.domain.vacuum import MOST_HOURS, SAFE_HOURS, Need, refuse_short
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.fivetran.files import PackedFile
 from tests.loader.fivetran.sender import encrypted
 

@@ -15,7 +15,7 @@ from architecture.models import ChangeReport
 from elevata.accounts.actors import acting_as
 from elevata.accounts.services.tokens import create_token
 from elevata.accounts.services.users import create_user
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.fivetran.protocol import messages
 from loader.fivetran.server import Listener, serving
 from loader.models import LoadRun

@@ -9,8 +9,8 @@ from architecture.models import ChangeReport
 from elevata.accounts.actors import acting_as
 from elevata.accounts.services.users import create_user
 from elevata.audit.models import ChangeLogEntry
+from loader.contract.refusals import Refusal
 from loader.domain.fivetran import Column, Table
-from loader.domain.refusals import Refusal
 from loader.fivetran import metadata_rows, pending_changes, tables
 from metadata.models import SourceDataset, System, TargetDataset
 from metadata.services.datasets.targets import update_target_column

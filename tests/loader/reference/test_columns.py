@@ -7,9 +7,9 @@ from itertools import permutations
 import pytest
 
 from architecture.domain.type_changes import TypeChange, classify
+from loader.contract.refusals import Refusal
 from loader.domain.reference.batch import Columns, widening
 from loader.domain.reference.values import typed
-from loader.domain.refusals import Refusal
 from metadata.domain.types import parse
 
 # Values that are long, negative, or lie at a type's edge.

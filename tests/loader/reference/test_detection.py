@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from loader.contract.refusals import Refusal
 from loader.domain.reference import ReferenceEngine
-from loader.domain.refusals import Refusal
 
 COLUMNS = {"id": "integer", "v": "string", "n": "integer"}
 BY_KEYS, BY_WINDOW = {"delete_detection": "key_list"}, {"delete_detection": "window"}

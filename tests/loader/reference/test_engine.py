@@ -5,8 +5,8 @@ from decimal import Decimal
 
 import pytest
 
+from loader.contract.refusals import Refusal
 from loader.domain.reference import Header, ReferenceEngine, violations
-from loader.domain.refusals import Refusal
 from metadata.domain.history.history_policy import PolicyProblem
 
 COLUMNS = {"id": "integer", "v": "string", "t": "timestamp"}

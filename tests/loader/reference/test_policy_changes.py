@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loader.contract.refusals import Refusal
 from loader.domain.reference import ReferenceEngine, violations
-from loader.domain.refusals import Refusal
 from metadata.domain.history.history_policy import HistoryPolicy
 from tests.loader.reference.test_properties import COLUMNS, INPUTS, apply, batch, engine
 

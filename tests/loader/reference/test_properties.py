@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from loader.contract.refusals import Refusal
 from loader.domain.reference import ReferenceEngine, violations
 from loader.domain.reference.values import canonical
-from loader.domain.refusals import Refusal
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 COLUMNS = {"id": "integer", "a": "string", "b": "float", "t": "bigint"}

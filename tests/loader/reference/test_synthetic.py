@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.domain.synthetic import DELETED, UNCHANGED, UPDATED, SyntheticPlan, changes, incremental, initial
 
 

@@ -16,7 +16,7 @@ from pyarrow import parquet
 
 from tests.fixtures.source_database import own_schema, server_place
 from tests.loader.delta_files import write_version
-from tests.loader.rest.api_server import Answer, Request, api_server
+from tests.loader.readers.rest.api_server import Answer, Request, api_server
 from tests.services.kafka import event, running_broker
 
 NAMES = ("item", "calm")

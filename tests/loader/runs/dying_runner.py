@@ -16,8 +16,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from loader.spark import runner
-from loader.spark.catalogs import external
+from loader.engine import runner
+from loader.engine.catalogs import external
 
 DEATH = Path(sys.argv[1])
 _tell = runner.Events.emit

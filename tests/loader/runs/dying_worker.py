@@ -23,8 +23,8 @@ def main(execution_pk: int) -> None:
     from elevata.core.processes import process_name
     from elevata.jobs import states
     from elevata.jobs.services import mark_lost
+    from loader.runner.supervisor import Patience, Runner
     from loader.services.executions import perform_execution
-    from loader.services.runner.supervisor import Patience, Runner
 
     name = process_name()
     command = [sys.executable, str(RUNNER), os.environ["ELEVATA_TEST_DEATH"]]

@@ -20,8 +20,8 @@ def main() -> None:
     django.setup()
     from elevata.jobs import states
     from elevata.jobs.models import Job
-    from loader.services.runner.supervisor import Patience, Runner
-    from loader.services.runner.worker import Workplace
+    from loader.runner.supervisor import Patience, Runner
+    from loader.runner.worker import Workplace
 
     command = [sys.executable, str(RUNNER), os.environ["ELEVATA_TEST_DEATH"]]
     place = Workplace(

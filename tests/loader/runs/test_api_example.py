@@ -19,7 +19,7 @@ from elevata.accounts.services.tokens import create_token
 from elevata.accounts.services.users import create_user
 from loader import tasks
 from loader.models import LoadRun, ReadRequest
-from loader.services.runner.worker import Workplace
+from loader.runner.worker import Workplace
 from tests.architecture.world import put_policy_in_force
 from tests.loader.installation import make_installation, working
 from tests.loader.processes import start, wait_until

@@ -122,7 +122,7 @@ def _kill_in(folder: Path, phase: str) -> None:
 
 
 # By day a stand-in for the runner fails runs (tests/loader/commands/test_load.py), and the engine finds no file
-# (tests/loader/spark/sources/test_deliveries.py).
+# (tests/loader/engine/sources/test_deliveries.py).
 @pytest.mark.nightly
 def test_missing_file_fails_the_run_with_a_message_of_one_line(shop):
     done = manage(shop, "load", "--local", "--run-id", "r")

@@ -78,7 +78,7 @@ def recorded(shop: Installation) -> list[tuple]:
     return [(record["document"]["kind"], record["document"]["requested_by"], record["findings"]) for record in records]
 
 
-# By day tests/loader/spark/maintenance/test_revert.py reverts, and the example of Fivetran starts a real worker.
+# By day tests/loader/engine/maintenance/test_revert.py reverts, and the example of Fivetran starts a real worker.
 @pytest.mark.nightly
 def test_revert_is_recorded_and_leaves_a_valid_history(shop: Installation):
     with working(shop):

@@ -77,7 +77,7 @@ def everywhere(who: str, after: bool) -> list[Death]:
     "deaths",
     [
         # By night each of the two dies after each step. That a runner dies is tested by day without a worker
-        # (tests/loader/spark/tables/test_steps.py) and without Spark (tests/loader/services/loads/test_load_work.py).
+        # (tests/loader/engine/tables/test_steps.py) and without Spark (tests/loader/services/loads/test_load_work.py).
         pytest.param([Death(7, "worker", False)], id="at-a-boundary"),
         *(
             pytest.param(everywhere(who, after), id=f"{who}-{'after' if after else 'before'}-it-is-told", marks=nightly)

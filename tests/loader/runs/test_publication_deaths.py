@@ -13,8 +13,8 @@ import pytest
 
 from tests.loader.installation import ITEM, SHOP, Installation, make_installation
 from tests.loader.processes import wait_until
+from tests.loader.runner.test_metastore import findings, read
 from tests.loader.runs.test_source_deaths import killable_worker
-from tests.loader.services.runner.test_metastore import findings, read
 from tests.services.metastore import Metastore, running_metastore
 
 pytestmark = [pytest.mark.spark, pytest.mark.servers, pytest.mark.nightly, pytest.mark.takes(seconds=300)]

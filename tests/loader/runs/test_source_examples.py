@@ -15,7 +15,7 @@ from metadata.domain.sources.formats import NAMES
 from tests.fixtures.source_database import own_schema, server_place
 from tests.loader.fivetran.sender import fivetran_service
 from tests.loader.installation import Installation, make_installation, working
-from tests.loader.rest.api_server import Answer, api_server
+from tests.loader.readers.rest.api_server import Answer, api_server
 from tests.services.kafka import running_broker
 from tests.services.mariadb import JARS, start_mariadb
 

@@ -53,7 +53,7 @@ from metadata.models import TargetDataset
 assert request_compaction(dataset_key=str(TargetDataset.objects.get(name="rc_shop_item").key)) is not None
 """
 KEY = "from metadata.models import TargetDataset; print(TargetDataset.objects.get(name='{name}').key)"
-# Loads of smaller tables leave no deleted rows in their files (loader/spark/historization/difference.py).
+# Loads of smaller tables leave no deleted rows in their files (loader/engine/historization/difference.py).
 MANY = 240_000
 STARTED, PHASE, FINISHED = "dataset_started", "dataset_phase", "dataset_finished"
 

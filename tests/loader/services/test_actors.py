@@ -14,8 +14,8 @@ from elevata.audit.models import ChangeLogEntry
 from elevata.audit.services.change_log import record_change
 from loader import tasks
 from loader.models import LoadRun
+from loader.runner.worker import Workplace
 from loader.services.loads.load_runs import request_load_run
-from loader.services.runner.worker import Workplace
 from metadata.services.lifecycle import rename_column
 from tests.loader.airports import column
 

@@ -11,7 +11,7 @@ from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user
 from elevata.audit.models import ChangeLogEntry
 from elevata.jobs.services import Fenced
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.models import DatasetRun, LoadRun
 from loader.services.loads.broken_leases import shut_out_holder
 from loader.services.loads.claims import claim_with_leases

@@ -19,10 +19,10 @@ from elevata.core.processes import process_name
 from elevata.jobs.models import Job
 from elevata.jobs.registry import next_work
 from elevata.jobs.services import Attempt, Fenced, claim, mark_lost
-from loader.services.cleanup import sweep
+from loader.runner import worker
+from loader.runner.sweep import sweep
+from loader.runner.worker import Workplace
 from loader.services.dry_runs import perform_dry_run
-from loader.services.runner import worker
-from loader.services.runner.worker import Workplace
 from metadata.services.lifecycle import rename_column
 from tests.loader.airports import column
 from tests.loader.processes import wait_until

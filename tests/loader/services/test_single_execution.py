@@ -18,7 +18,7 @@ from elevata.accounts.services.users import ensure_user
 from elevata.celery import app
 from elevata.jobs.wake_ups import WAKE_JOB
 from loader import tasks
-from loader.services.runner.worker import Workplace
+from loader.runner.worker import Workplace
 from metadata.services.lifecycle import rename_column
 from tests.loader.airports import column
 from tests.loader.processes import wait_until

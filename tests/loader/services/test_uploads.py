@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.services.upload_formats import CSV, PACKED_CSV, PARQUET, Limits, examined
 
 LIMITS = Limits(unpacked_bytes=1_000_000, rows=1000)

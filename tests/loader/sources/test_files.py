@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.sources import file_samples
 from loader.sources.file_samples import sample_files
 from loader.sources.files import delivery_at, files_at, list_folder
@@ -23,8 +23,8 @@ from loader.sources.limits import within
 from loader.sources.results import Sample
 from loader.sources.typed_files import data_type
 from metadata.domain.sources.locations import OutsideRoots, Roots
-from tests.loader.records.binary_workbooks import Error, ods, xls, xlsb
-from tests.loader.records.workbook_files import workbook
+from tests.loader.readers.records.binary_workbooks import Error, ods, xls, xlsb
+from tests.loader.readers.records.workbook_files import workbook
 
 
 def zstd(content: bytes) -> bytes:
@@ -235,7 +235,7 @@ def test_a_file_of_another_format_is_refused(tmp_path: Path, kind: str, content:
     assert refusal(tmp_path / f"a.{kind}", content, kind).code == "UNREADABLE_FILE"
 
 
-# --- JSON documents, XML, workbooks (their own tests are in tests/loader/records) --------------------
+# --- JSON documents, XML, workbooks (their own tests are in tests/loader/readers/records) --------------------
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.sources.systems import discover, reach, sample
 from metadata.models import System
 from tests.factories import SystemFactory

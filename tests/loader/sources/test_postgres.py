@@ -8,7 +8,7 @@ from django.conf import settings as configured
 from django.test import Client
 
 from elevata.accounts.roles import Role
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.sources.postgresql import count_rows, list_postgresql, reach_postgresql, sample_postgresql
 from loader.sources.results import Sample
 from metadata.models import SourceDataset, System, TargetDataset

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from elevata.accounts.roles import Role
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.sources import topics
 from loader.sources.results import Sample
 from loader.sources.systems import discover, reach, sample

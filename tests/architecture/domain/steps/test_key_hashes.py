@@ -8,8 +8,8 @@ from architecture.domain.steps.statements import statement_text
 from architecture.domain.steps.step import REBUILD_TABLE, Step
 from architecture.domain.steps.step_json import as_row, of_row
 from architecture.domain.tables import tables_of
-from loader.domain.manifest.codec import from_json, to_json
-from loader.domain.manifest.executions import ExecuteManifest
+from loader.contract.manifest.codec import from_json, to_json
+from loader.contract.manifest.executions import ExecuteManifest
 from metadata.domain.state import ColumnState, DatasetState, ReferenceState
 from tests.architecture.tables import key, observed
 

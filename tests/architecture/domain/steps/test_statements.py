@@ -18,8 +18,8 @@ from architecture.domain.steps.step import (
     shape_of,
     steps_done,
 )
-from loader.domain.manifest.codec import from_json, to_json
-from loader.domain.manifest.executions import ExecuteManifest
+from loader.contract.manifest.codec import from_json, to_json
+from loader.contract.manifest.executions import ExecuteManifest
 from tests.architecture.tables import column, observed, operation, ops, report_on, seen, table
 
 # --- operations and steps --------------------------------------------------------------------

@@ -37,8 +37,8 @@ from elevata.accounts.services.tokens import create_token
 from elevata.accounts.services.users import create_service_account
 from elevata.audit.services import chain
 from elevata.core.errors import MetadataError
+from loader.contract.refusals import Refusal
 from loader.domain.dependencies import Scope as LoadScope
-from loader.domain.refusals import Refusal
 from loader.models import LoadRun
 from loader.services.executions import perform_execution
 from loader.services.loads.load_runs import RequestedRun, new_run_id, request_load_run

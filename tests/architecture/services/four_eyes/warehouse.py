@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from architecture.domain.steps.step import Step, TableShape
-from loader.domain.manifest.executions import ExecuteManifest, ObserveManifest
-from loader.domain.manifest.loads import LoadManifest
+from loader.contract.manifest.executions import ExecuteManifest, ObserveManifest
+from loader.contract.manifest.loads import LoadManifest
 from tests.architecture.world import Warehouse
 
 Event = dict[str, Any]

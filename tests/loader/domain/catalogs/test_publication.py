@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from loader.contract.manifest.publication import PublishedName
 from loader.domain.catalogs.catalog import TABLE, VIEW, catalog_of
 from loader.domain.catalogs.publication import (
     EXTRA,
@@ -19,7 +20,6 @@ from loader.domain.catalogs.publication import (
     names_of,
     narrowed,
 )
-from loader.domain.manifest.publication import PublishedName
 from tests.architecture.domain.test_history_layout import dataset as historized
 from tests.loader.domain.historization.test_stage import RAW, STAGE
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from loader.contract.manifest.sources import SourceSpec
 from loader.domain.historization.references import Feeds
-from loader.domain.manifest.sources import SourceSpec
 from metadata.domain.state import DatasetState
 
 SPECS = {"source": SourceSpec("air.reading", "reading.csv", "csv", ())}

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from loader.contract.refusals import Refusal
 from loader.domain.historization.load_guards import (
     DeleteGuard,
     check_holds_applied,
@@ -11,7 +12,6 @@ from loader.domain.historization.load_guards import (
     check_load_type,
     check_not_ahead,
 )
-from loader.domain.refusals import Refusal
 from metadata.domain.history.history_policy import HistoryPolicy
 
 

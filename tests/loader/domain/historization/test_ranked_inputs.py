@@ -3,9 +3,9 @@
 import pytest
 
 from architecture.domain.tables import raw_table
+from loader.contract.manifest.loads import StageInput
+from loader.contract.refusals import Refusal
 from loader.domain.historization.stage import ranked_inputs
-from loader.domain.manifest.loads import StageInput
-from loader.domain.refusals import Refusal
 from metadata.domain.state import DatasetState
 
 ERP, CRM = "11111111-1111-5111-8111-111111111111", "22222222-2222-5222-8222-222222222222"

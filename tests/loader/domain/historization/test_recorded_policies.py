@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from loader.contract.refusals import Refusal
 from loader.domain.historization.history import (
     Choices,
     Era,
@@ -15,7 +16,6 @@ from loader.domain.historization.history import (
     noted_eras,
     refuse_other_form,
 )
-from loader.domain.refusals import Refusal
 from metadata.domain.history.history_policy import HistoryPolicy
 
 COLUMNS = [("k-a", "a"), ("k-b", "b"), ("k-t", "t")]

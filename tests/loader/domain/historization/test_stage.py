@@ -6,10 +6,10 @@ from uuid import NAMESPACE_DNS, uuid5
 import pytest
 import sqlglot
 
+from loader.contract.manifest.sources import DeliveredColumn, SourceSpec
+from loader.contract.refusals import Refusal
 from loader.domain.historization.layers import history_sql, layer_sql
 from loader.domain.historization.stage import stage_inputs
-from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
-from loader.domain.refusals import Refusal
 from metadata.domain.state import ColumnState, DatasetState, ReferenceState
 
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from architecture.domain.tables import raw_table
+from loader.contract.manifest.loads import StageColumn, StageInput
+from loader.contract.manifest.sources import DeliveredColumn, SourceSpec
 from loader.domain.historization.hash_components import row_hash_components
 from loader.domain.historization.stage import delivery_checked
-from loader.domain.manifest.loads import StageColumn, StageInput
-from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from metadata.domain.state import ColumnState, DatasetState
 
 TYPES = {"id": "integer", "load": "string", "t": "timestamp"}

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from loader.domain.manifest.checks import CheckSpec
+from loader.contract.check_results import PASSED, QUARANTINED, STOPPED, WARNED, Result, refusal_of, warnings_of
+from loader.contract.manifest.checks import CheckSpec
 from loader.domain.quality.checks import FAILED, INCOMPUTABLE, TOTAL, VALUE, CompiledCheck, compile_check
 from loader.domain.quality.evaluation import evaluate
-from loader.domain.quality.results import PASSED, QUARANTINED, STOPPED, WARNED, Result, refusal_of, warnings_of
 from loader.domain.quality.sensitive_results import is_sensitive, without_revealing_numbers, without_sensitive
 from metadata.domain.quality.check_kinds import QualityProblem, types_of
 

@@ -1,7 +1,7 @@
 """Picture of a check's last results."""
 
+from loader.contract.check_results import Result
 from loader.domain.quality.picture import HEIGHT, draw
-from loader.domain.quality.results import Result
 
 
 def result(outcome: str, **values) -> Result:

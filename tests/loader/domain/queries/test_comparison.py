@@ -2,8 +2,8 @@
 
 import pytest
 
+from loader.contract.refusals import Refusal
 from loader.domain.queries.comparison import Comparison
-from loader.domain.refusals import Refusal
 
 
 @pytest.mark.parametrize(

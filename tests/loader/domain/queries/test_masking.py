@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from loader.contract.refusals import Refusal
 from loader.domain.queries.masking import Sensitive, masking_of, must_not_tell, without_examples, without_values
-from loader.domain.refusals import Refusal
 from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.sensitivity import MASK, MASK_CHANGED
 from tests.loader.harness import Dataset, stable

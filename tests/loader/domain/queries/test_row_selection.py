@@ -2,8 +2,8 @@
 
 import pytest
 
+from loader.contract.refusals import Refusal
 from loader.domain.queries.row_selection import MOST_OFFSET, RowSelection
-from loader.domain.refusals import Refusal
 
 
 def test_selection_survives_a_round_trip_through_read_arguments():

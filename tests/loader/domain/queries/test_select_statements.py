@@ -2,9 +2,9 @@
 
 import pytest
 
+from loader.contract.refusals import Refusal
 from loader.domain.queries.masked_lineage import masked_results
 from loader.domain.queries.select_statements import check_query, position_in_text
-from loader.domain.refusals import Refusal
 
 PUBLISHED = ("raw.raw_a", "rawcore.rc_a", "rawcore.rc_b", "rawcore.rc_a_hist")
 COLUMNS = {"rawcore.rc_a": ["id", "email", "city"], "rawcore.rc_b": ["id", "label"]}

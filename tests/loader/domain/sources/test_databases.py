@@ -4,8 +4,8 @@ from dataclasses import fields
 
 import pytest
 
+from loader.contract.refusals import Refusal
 from loader.domain.engines import ENGINES, Oracle
-from loader.domain.refusals import Refusal
 from loader.domain.sources.databases import DescribedColumn, Engine, TableOptions, with_condition
 from metadata.domain.sources.database_locations import PORTS, DatabasePlace
 from metadata.domain.sources.formats import TABLE

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.domain.sources.feeds import FeedChoice, FeedFile, FeedLog, choose, with_note
 
 A, B = FeedFile("file:/in/a.csv", 10, 1), FeedFile("file:/in/b.csv", 20, 2)

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from elevata.core.errors import MetadataError
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.domain.sources.feeds import FeedRange
 from loader.domain.sources.kafka import (
     OFFSETS_PER_MILLISECOND,

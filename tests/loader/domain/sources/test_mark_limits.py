@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
-from loader.domain.refusals import Refusal
+from loader.contract.manifest.sources import DeliveredColumn, SourceSpec
+from loader.contract.refusals import Refusal
 from loader.domain.sources.mark_limits import Split, Value
 from loader.domain.sources.mark_warnings import window_warnings
 from loader.domain.sources.marks import (

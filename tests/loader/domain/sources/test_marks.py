@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loader.domain.manifest.sources import ApiSpec, DatabaseSpec, DeliveredColumn, SourceSpec
-from loader.domain.refusals import Refusal
+from loader.contract.manifest.sources import ApiSpec, DatabaseSpec, DeliveredColumn, SourceSpec
+from loader.contract.refusals import Refusal
 from loader.domain.sources.marks import (
     DAY,
     INSTANT,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.domain.sources.feeds import FeedChoice, FeedFile, FeedLog, Topic, choose_messages, with_note
 
 NAME, ID = "orders", "id-1"

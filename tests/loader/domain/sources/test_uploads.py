@@ -2,7 +2,7 @@
 
 import pytest
 
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.domain.sources.uploads import upload_location
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.domain.sources.feeds import CHANGES, WHOLE, FeedLog, FeedRange, choose_versions
 
 TABLE, ID = "file:/lake/item", "table-1"

@@ -19,10 +19,10 @@ from elevata.core.database import retried
 from elevata.core.processes import process_name
 from elevata.jobs.models import Worker
 from elevata.jobs.services import Fenced, mark_lost
+from loader.contract.refusals import Refusal
 from loader.domain.dependencies import DATASET, SCHEMA, LoadStep, Scope
-from loader.domain.refusals import Refusal
 from loader.models import LoadRun, ReadRequest, RunEvent
-from loader.services.cleanup import sweep
+from loader.runner.sweep import sweep
 from loader.services.loads import load_runs
 from loader.services.loads.attempts import LoadAttempt
 from loader.services.loads.load_runs import (

@@ -249,7 +249,7 @@ def test_cancel_of_a_running_load_cancels_its_datasets(airports, runner, script)
 
 @pytest.mark.full
 def test_run_is_cancelled_although_the_runner_ignores_the_cancel(airports, runner, script, monkeypatch):
-    monkeypatch.setattr("loader.services.runner.conversation.CANCEL_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr("loader.runner.conversation.CANCEL_PATIENCE_SECONDS", 0.1)
     script.tell(deaf_on=["load"])
     run = queued()
     working = threading.Thread(target=perform, args=(run, runner))

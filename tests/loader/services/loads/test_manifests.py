@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 import pytest
 
 from elevata.core.errors import MetadataError
+from loader.contract.manifest.codec import from_json, to_json
+from loader.contract.manifest.loads import LoadManifest
+from loader.contract.refusals import Refusal
 from loader.domain.dependencies import DATASET, Scope
-from loader.domain.manifest.codec import from_json, to_json
-from loader.domain.manifest.loads import LoadManifest
-from loader.domain.refusals import Refusal
 from loader.selectors.statements import dataset_sql
 from loader.services.loads.load_runs import attempt_of, claim, request_load_run
 from loader.services.loads.manifests import load_manifest

@@ -12,7 +12,7 @@ from django.conf import settings
 
 from tests.loader.installation import Installation, files_with, make_installation, working
 from tests.loader.processes import wait_until
-from tests.loader.rest.api_server import HERE, Answer, Request
+from tests.loader.readers.rest.api_server import HERE, Answer, Request
 
 pytestmark = [pytest.mark.spark, pytest.mark.takes(seconds=120), pytest.mark.nightly]
 
@@ -109,7 +109,7 @@ system:
 """
 
 
-# By day tests/loader/rest and tests/loader/spark/sources/test_marks.py show the parts.
+# By day tests/loader/readers/rest and tests/loader/engine/sources/test_marks.py show the parts.
 @pytest.mark.nightly
 def test_endpoint_with_a_watermark_is_requested_from_the_mark_of_the_last_load(tmp_path, api):
     crm = make_installation(tmp_path / "data", CHANGES.format(url=api.url), {"ELEVATA_SOURCE_HOSTS": ",".join(HERE)})

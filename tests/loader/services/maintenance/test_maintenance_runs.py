@@ -13,9 +13,9 @@ from elevata.accounts.actors import acting_as
 from elevata.accounts.cli import CommandExit
 from elevata.accounts.services.tokens import create_token
 from elevata.accounts.services.users import create_user
-from loader.domain import run_states
+from loader.contract import run_states
+from loader.contract.refusals import Refusal
 from loader.domain.dependencies import DATASET, Scope
-from loader.domain.refusals import Refusal
 from loader.management import run_command
 from loader.models import LoadRun
 from loader.services.loads.load_runs import request_cancel, request_load_run

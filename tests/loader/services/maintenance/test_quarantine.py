@@ -4,7 +4,7 @@ import pytest
 
 from elevata.accounts.actors import acting_as
 from elevata.accounts.services.users import create_user
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.models import MaintenanceRecord
 from loader.services.loads.load_work import perform_load_run
 from loader.services.maintenance.quarantine import request_quarantine

@@ -11,19 +11,19 @@ from elevata.accounts.actors import acting_as
 from elevata.accounts.services.tokens import create_token
 from elevata.accounts.services.users import create_user
 from elevata.core.errors import MetadataError
+from loader.contract.refusals import Refusal
 from loader.domain.dependencies import DATASET, Scope
-from loader.domain.refusals import Refusal
 from loader.domain.vacuum import Need
 from loader.management import run_command
 from loader.models import DatasetRun, LoadRun, MaintenanceRecord, Schedule
+from loader.schedules.runs import run_now, start_due
+from loader.schedules.services import create_schedule
 from loader.selectors.loads import disk_use, last_loads
 from loader.services.loads.load_runs import request_load_run
 from loader.services.loads.load_work import perform_load_run
 from loader.services.maintenance import vacuums
 from loader.services.maintenance.reverts import request_revert
 from loader.services.maintenance.vacuums import request_vacuum
-from loader.services.schedule_runs import run_now, start_due
-from loader.services.schedules import create_schedule
 from metadata.models import TargetDataset
 from tests.architecture.older_states import store_as_older_release
 from tests.database.seals import seal_as_written

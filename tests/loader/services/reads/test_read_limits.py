@@ -7,7 +7,7 @@ from elevata.accounts.models import ServiceAccount
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user
 from elevata.jobs.registry import LANES, READS, next_work
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.models import ReadRequest
 from loader.services.reads.read_requests import request_read
 from tests.loader.airports import target

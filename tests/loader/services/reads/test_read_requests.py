@@ -5,7 +5,7 @@ import threading
 import pytest
 from django.utils import timezone
 
-from loader.domain.refusals import Refusal
+from loader.contract.refusals import Refusal
 from loader.models import ReadRequest
 from loader.services.reads import attempts, read_requests
 from loader.services.reads.attempts import perform_read

@@ -9,8 +9,8 @@ from architecture.services.environments import current_environment
 from architecture.services.states import write_applied
 from elevata.accounts.services.users import ensure_user, grant_role
 from elevata.audit.models import ChangeLogEntry
-from loader.domain.manifest.reads import ReadManifest
-from loader.domain.refusals import Refusal
+from loader.contract.manifest.reads import ReadManifest
+from loader.contract.refusals import Refusal
 from loader.models import ReadRequest
 from loader.services.reads.manifests import read_manifest
 from loader.services.reads.read_requests import request_trial

@@ -12,12 +12,12 @@ from elevata.audit.models import ChangeLogEntry
 from elevata.core.errors import MetadataError
 from elevata.jobs.registry import handler_of
 from elevata.notifications.models import Notice
+from loader.contract.refusals import Refusal
 from loader.domain.dependencies import Scope
-from loader.domain.refusals import Refusal
 from loader.domain.sources.schema_changes import ObservedColumn
 from loader.models import ReadRequest, Schedule, SourceProposal
-from loader.services.schedule_runs import run_now, start_due
-from loader.services.schedules import create_schedule
+from loader.schedules.runs import run_now, start_due
+from loader.schedules.services import create_schedule
 from loader.services.sources.check_requests import request_checks
 from loader.services.sources.checks import check_source
 from loader.services.sources.observations import observe_schema, settle_proposals

@@ -8,8 +8,8 @@ from django.test import Client
 
 from elevata.accounts.services.users import ensure_user, grant_role
 from elevata.core.errors import MetadataError
+from loader.contract.refusals import Refusal
 from loader.domain.queries.masking import masked_names
-from loader.domain.refusals import Refusal
 from loader.models import ReadRequest
 from loader.services.reads.manifests import read_manifest
 from metadata.domain.sensitivity import MASK

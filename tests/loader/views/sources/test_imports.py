@@ -8,7 +8,7 @@ from django.test import Client
 from metadata.models import SourceDataset, System, TargetDataset
 from tests.elevata.web.forms import form_of, typed, words
 from tests.elevata.web.html import html_of
-from tests.loader.records.workbook_files import workbook
+from tests.loader.readers.records.workbook_files import workbook
 from tests.loader.views.sources.shop import ORDERS, generate, import_as, import_page, imported
 
 pytestmark = pytest.mark.django_db

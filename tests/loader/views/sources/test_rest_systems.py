@@ -11,7 +11,7 @@ from tests.elevata.web.forms import form_of, typed, words
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read
 from tests.factories import SourceDatasetFactory
-from tests.loader.rest.api_server import HERE, Answer, ApiServer, Request, by_cursor
+from tests.loader.readers.rest.api_server import HERE, Answer, ApiServer, Request, by_cursor
 from tests.loader.views.sources.shop import HTMX, import_as
 
 pytestmark = pytest.mark.django_db

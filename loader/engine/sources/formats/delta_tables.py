@@ -1,0 +1,73 @@
+"""Delta tables of other writers: their rows at the version that is the newest when the load begins.
+
+Refusals beside those of every delivery (``loader.engine.sources.deliveries``):
+
+=====================  =====================================================================
+MISSING_TABLE,         there is no table, or its log cannot be read
+UNREADABLE_TABLE
+=====================  =====================================================================
+"""
+
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from loader.contract.refusals import Refusal
+from loader.engine.java_errors import JAVA_ERRORS, first_line
+from loader.engine.sources.files import DeliveredFile, checked_location
+from loader.engine.sources.formats.typed_files import TypedFormat
+from loader.engine.sources.opened import Delivered, Opened
+from loader.engine.tables.tables import DeltaTable
+from metadata.domain.sources.locations import Roots
+
+
+class DeltaFormat(TypedFormat):
+    """Delta. The delivery's one file is the table; the time of its last write is a version."""
+
+    has_files = False
+
+    def __init__(self) -> None:
+        super().__init__("delta")
+
+    def files(self, spark: SparkSession, location: str, roots: Roots) -> tuple[DeliveredFile, ...]:
+        """Return the table at its newest version. Raise Refusal MISSING_TABLE or UNREADABLE_TABLE."""
+        path, _, snapshot = newest_snapshot(spark, location, roots)
+        return (DeliveredFile(path, 0, snapshot.version()),)
+
+    def table_name(self, opened: Opened) -> Column:
+        """Return the name of the table's folder, and the version that was read, as Delta writes them."""
+        (table,) = opened.files
+        return F.lit(f"{folder_name(table.path)}@v{table.written}")
+
+    def _read(self, delivered: Delivered, paths: list[str]) -> DataFrame:
+        (table,) = delivered.files
+        return delivered.spark.read.format("delta").option("versionAsOf", table.written).load(table.path)
+
+
+def folder_name(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]
+
+
+def newest_snapshot(spark: SparkSession, location: str, roots: Roots) -> tuple[str, DeltaTable, Any]:
+    """Return the table at a location, with its path and its newest snapshot. Raise Refusal."""
+    path = checked_location(location, roots)
+    folder, _, name = path.rstrip("/").rpartition("/")
+    try:
+        table = DeltaTable(spark, folder, name)
+        snapshot = table.snapshot()
+    except JAVA_ERRORS as error:
+        raise Refusal(
+            "UNREADABLE_TABLE",
+            f"the log of the Delta table {location} cannot be read: {first_line(error)}",
+            file=location,
+            hint="Read it by another program, or restore its _delta_log.",
+        ) from error
+    if snapshot.version() < 0:
+        raise Refusal(
+            "MISSING_TABLE",
+            f"there is no Delta table at {location}",
+            file=location,
+            hint="Correct the source's location: it is the folder that has the table's _delta_log.",
+        )
+    return path, table, snapshot

@@ -1,0 +1,25 @@
+"""Reader of each format by its name in metadata."""
+
+from loader.engine.sources.formats.avro_files import AvroFormat
+from loader.engine.sources.formats.csv_files import CsvFormat
+from loader.engine.sources.formats.delta_tables import DeltaFormat
+from loader.engine.sources.formats.fixed_width import FixedWidthFormat
+from loader.engine.sources.formats.json_lines import JsonLinesFormat
+from loader.engine.sources.formats.parquet_files import ParquetFormat
+from loader.engine.sources.formats.record_files import RecordFormat
+from loader.engine.sources.formats.typed_files import TypedFormat
+from loader.engine.sources.opened import FileFormat
+from metadata.domain.sources import formats as names
+
+FORMATS: dict[str, FileFormat] = {
+    names.CSV: CsvFormat(),
+    names.JSONL: JsonLinesFormat(),
+    names.FIXED: FixedWidthFormat(),
+    names.JSON: RecordFormat(names.JSON, "record"),
+    names.XML: RecordFormat(names.XML, "line"),
+    names.XLSX: RecordFormat(names.XLSX, "row"),
+    names.PARQUET: ParquetFormat(),
+    names.ORC: TypedFormat("orc"),
+    names.AVRO: AvroFormat(),
+    names.DELTA: DeltaFormat(),
+}

@@ -1,0 +1,114 @@
+"""Files that have their own types, read by a data source of Spark."""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from loader.contract.refusals import Refusal
+from loader.engine.java_errors import JAVA_ERRORS
+from loader.engine.sources.delivered_columns import attribute, attribute_at, only_parents, paths_within
+from loader.engine.sources.files import DeliveredFile, unreadable
+from loader.engine.sources.opened import Delivered, FileFormat, Group, Layout, Opened, Rows
+
+# Type of a column that cannot be read: it has no name in metadata, as any other type that no table has.
+NO_TABLE_HAS = T.CalendarIntervalType()
+
+
+class TypedFormat(FileFormat):
+    """Format of a data source of Spark that unites the columns of several files (``mergeSchema``)."""
+
+    is_text = False
+
+    def __init__(self, source: str, options: dict[str, str] | None = None):
+        self._source, self._options = source, options or {}
+
+    def layout(self, delivered: Delivered, contract: tuple[str, ...]) -> Layout:
+        types = {field.name: field.dataType for field in self._schema(delivered, delivered.files)}
+        return self._layout(types, [(tuple(types), delivered.files)], contract)
+
+    def rows(self, opened: Opened, group: Group) -> Rows:
+        frame = self._read(opened, group.patterns)
+        values = {name: attribute(name) for name in group.names}
+        values |= {path: attribute_at(path) for path in group.paths}
+        return Rows(frame, values, order=F.col("_metadata.row_index") + 1 if self.has_row_numbers else None)
+
+    def _layout(
+        self,
+        types: dict[str, T.DataType],
+        files: Iterable[tuple[tuple[str, ...], Iterable[DeliveredFile]]],
+        contract: tuple[str, ...],
+        problems: Mapping[str, tuple[DeliveredFile, str]] = MappingProxyType({}),
+    ) -> Layout:
+        """Return the layout of files by their columns, with the paths into structs that the contract has.
+
+        Without a contract all columns are wanted. ``problems`` are the columns that cannot be read. Raise Refusal
+        UNREADABLE_COLUMN if one of them is wanted.
+        """
+        wanted = {*contract, *(name.partition(".")[0] for name in contract if name not in types)} or set(types)
+        for name, (file, problem) in problems.items():
+            if name in wanted:
+                raise _unreadable_column(name, file, problem)
+        types_of_paths = {path: _type_at(types, path) for path in paths_within(types, contract)}
+        paths = {path: kind for path, kind in types_of_paths.items() if kind is not None}
+        named = {name: kind for name, kind in types.items() if name not in only_parents(paths, contract)} | paths
+        groups = tuple(
+            Group(tuple(listed), names, paths=tuple(path for path in paths if path.partition(".")[0] in names))
+            for names, listed in files
+        )
+        unread = tuple(name for name in named if name not in wanted and name not in paths)
+        return Layout(tuple(named), tuple(named.values()), groups, unread=unread)
+
+    def _schema(self, delivered: Delivered, files: tuple[DeliveredFile, ...]) -> T.StructType:
+        try:
+            return self._read(delivered, [file.pattern for file in files]).schema
+        except JAVA_ERRORS as error:
+            raise unreadable(files[0].shown, error) from error
+
+    def _read(self, delivered: Delivered, paths: list[str]) -> DataFrame:
+        merge = str(len(delivered.files) > 1).lower()
+        options = self._options | {"mergeSchema": merge}
+        return delivered.spark.read.format(self._source).options(**options).load(paths)
+
+
+def _type_at(types: dict[str, T.DataType], path: str) -> T.DataType | None:
+    """Return the type at a path into structs, None if there is no such field. Raise Refusal NO_SUCH_PATH."""
+    first, *inner = path.split(".")
+    kind = types[first]
+    for name in inner:
+        if not isinstance(kind, T.StructType):
+            raise Refusal(
+                "NO_SUCH_PATH",
+                f"{path} leads into {kind.simpleString()}, not into a struct",
+                column=path,
+                hint="A column with a path reads structs. Take the list or the value as a column of its own.",
+            )
+        if name not in kind.names:
+            return None
+        kind = kind[name].dataType
+    return kind
+
+
+def _unreadable_column(name: str, file: DeliveredFile, problem: str) -> Refusal:
+    return Refusal(
+        "UNREADABLE_COLUMN",
+        f"{file.shown}: the column {name} cannot be read: it is {problem}",
+        file=file.shown,
+        column=name,
+        hint="Take the column out of the contract, or deliver it in another type.",
+    )
+
+
+def types_differ(
+    name: str, kind: T.DataType, file: DeliveredFile, known: T.DataType, first: DeliveredFile
+) -> Refusal:
+    """Return the refusal of a column whose types differ between two files."""
+    return Refusal(
+        "TYPES_DIFFER",
+        f"{file.shown}: the column {name} is {kind.simpleString()}, and {known.simpleString()} in {first.shown}",
+        file=file.shown,
+        column=name,
+        hint="A delivery has one type per column: load files of different types one by one.",
+    )

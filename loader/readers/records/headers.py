@@ -1,0 +1,42 @@
+"""Names of columns in the header of a delivery."""
+
+from collections.abc import Sequence
+
+from loader.contract.refusals import Refusal
+
+
+def header_names(shown: str, fields: Sequence[str], row: int = 1) -> tuple[str, ...]:
+    """Return a header's names without surrounding blanks; a column without a name is named by its position.
+
+    Raise Refusal EMPTY_FILE, UNREADABLE_HEADER or DUPLICATE_COLUMN.
+    """
+    if not fields:
+        raise Refusal(
+            "EMPTY_FILE",
+            f"{shown} is empty: it has not even a header",
+            file=shown,
+            hint="A delivery without rows still names its columns in its first line.",
+        )
+    for place, field in enumerate(fields, start=1):
+        if "\0" in field:
+            raise Refusal(
+                "UNREADABLE_HEADER",
+                f"{shown}: the name of column {place} in the header has a NUL byte",
+                file=shown,
+                row=row,
+                hint="The file may be UTF-16 or no text: say its encoding in the source's options, or deliver another.",
+            )
+    names = tuple(field.strip() or f"(column {place})" for place, field in enumerate(fields, start=1))
+    repeated = tuple(dict.fromkeys(name for name in names if names.count(name) > 1))
+    if repeated:
+        raise Refusal(
+            "DUPLICATE_COLUMN",
+            f"{shown}: the header names {', '.join(repeated[:5])} more than once",
+            file=shown,
+            row=row,
+            column=repeated[0],
+            count=len(repeated),
+            samples=repeated[:5],
+            hint="Every column needs a name of its own: ask for another delivery, or say that the file has no header.",
+        )
+    return names

@@ -1,0 +1,79 @@
+"""Readers of the formats that are read record by record in Python."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any, BinaryIO
+from urllib.parse import quote
+
+from loader.contract.refusals import Refusal
+from loader.domain.extras import packages_of
+from loader.readers.records.json_documents import read_json
+from loader.readers.records.values import Record
+from loader.readers.records.xml_documents import mixed_kinds, read_xml
+from metadata.domain.sources.formats import JSON, XLSX, XML
+from metadata.domain.sources.reading_options import ReadingOptions
+
+# Arguments: the stored content, the file's name (its ending gives the compression), the options, and the columns that
+# the contract wants.
+Reader = Callable[[BinaryIO, str, ReadingOptions, Sequence[str]], Iterator[Record]]
+
+
+def _read_workbook(
+    stored: BinaryIO, shown: str, options: ReadingOptions, wanted: Sequence[str]
+) -> Iterator[Record]:
+    with packages_of("excel"):
+        from loader.readers.records.workbooks import read_workbook
+    return read_workbook(stored, shown, options, wanted)
+
+
+READERS: dict[str, Reader] = {JSON: read_json, XML: read_xml, XLSX: _read_workbook}
+LOCAL = "file:"
+
+
+@dataclass(frozen=True)
+class FileReading:
+    """Reader of files in Spark tasks. A file is (path with scheme, content); the content of a local file is None."""
+
+    format: str
+    options: ReadingOptions
+    wanted: tuple[str, ...]
+
+    def summary(self, file: tuple[str, bytes | None]) -> dict[str, Any]:
+        """Return ``{"rows", "names", "texts", "objects"}``, the columns in order of appearance, or ``{"refusal"}``."""
+        rows, names = 0, dict[str, Any]()
+        texts: set[str] = set()
+        objects: set[str] = set()
+        try:
+            for record in self._records(file):
+                rows += 1
+                record.check(self.wanted, self.options.ignored)
+                if not names.keys() >= record.values.keys():
+                    names |= dict.fromkeys(record.values)
+                texts |= record.texts
+                objects |= record.objects
+        except Refusal as refusal:
+            return {"refusal": refusal.as_json()}
+        return {"rows": rows, "names": list(names), "texts": texts, "objects": objects}
+
+    def rows(self, file: tuple[str, bytes | None]) -> Iterator[tuple[str, int, dict[str, str | None]]]:
+        """Yield (URI, number, values by column) of each record. Raise the Refusal of the format."""
+        uri = quote(file[0], safe="/:")
+        for record in self._records(file):
+            yield uri, record.number, dict(record.values)
+
+    def _records(self, file: tuple[str, bytes | None]) -> Iterator[Record]:
+        path, content = file
+        shown = path.removeprefix(LOCAL)
+        with BytesIO(content) if content is not None else open(shown, "rb") as stored:
+            yield from READERS[self.format](stored, shown, self.options, self.wanted)
+
+
+def check_kinds(
+    summaries: Sequence[dict[str, Any]], shown: str, wanted: Sequence[str], ignored: frozenset[str]
+) -> None:
+    """Raise Refusal BAD_XML for a column that is a text in one file and an object in another; all if none is wanted."""
+    texts, objects = (set().union(*(summary[kind] for summary in summaries)) for kind in ("texts", "objects"))
+    for name in sorted((texts & objects) - ignored):
+        if not wanted or name in wanted:
+            raise mixed_kinds(shown, name)

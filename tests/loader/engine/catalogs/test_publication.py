@@ -1,0 +1,140 @@
+"""Names published in the runner's own catalog, and in catalogs of Spark's settings."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from loader.contract.manifest.publication import PublishedName, PublishManifest
+from loader.contract.refusals import Refusal
+from loader.domain.catalogs.catalog import catalog_of
+from loader.domain.catalogs.publication import mark_of, names_of, narrowed
+from loader.engine.catalogs.publication import publish_names
+from metadata.domain.state import ColumnState, DatasetState
+from tests.loader.harness import Dataset, stable
+
+pytestmark = pytest.mark.spark
+
+OWN = ["embedded", "spark:spark_catalog"]
+ITEM, STAGE = "rawcore.rc_t_published", "stage.stg_t_published"
+
+
+@pytest.fixture(scope="module")
+def loaded(spark, tmp_path_factory) -> Dataset:
+    """Dataset with two rows and a history."""
+    dataset = Dataset(spark, tmp_path_factory.mktemp("published"), name="published")
+    status, event = dataset.load([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], at="2024-01-01T00:00:00Z")
+    assert status == "succeeded", event
+    return dataset
+
+
+def states(dataset: Dataset, *, schema: str = "rawcore") -> list[DatasetState]:
+    """Return the states of raw, of a stage view over it, and of rawcore with views over its history."""
+    raw = dataset.raw_state
+    columns = tuple(
+        ColumnState(stable("stage", column.name), column.name, column.type, inputs=(column.key,))
+        for column in raw.columns
+    )
+    stage = DatasetState(
+        stable("stage"), "stage", "stage", STAGE.partition(".")[2], columns, materialization="view", inputs=(raw.key,)
+    )
+    views = {"history_policy": {"views": ["current", "as_of"]}, "schema": schema}
+    return [raw, stage, replace(dataset.state, **views)]
+
+
+def names(dataset: Dataset, prefix: str, **changes) -> tuple[PublishedName, ...]:
+    described = states(dataset, **changes)
+    entries = catalog_of(described, warehouse=dataset.warehouse)
+    return names_of(entries, described, warehouse=dataset.warehouse, prefix=prefix)
+
+
+def publish(
+    dataset: Dataset,
+    address: str,
+    wanted: Iterable[PublishedName],
+    *,
+    former: Iterable[PublishedName] = (),
+    check: bool = False,
+    whole: bool = True,
+) -> dict[str, str]:
+    """Return what publishing leaves, or what a check finds: problems by name. ``former`` names used other schemas."""
+    wanted = tuple(wanted)
+    schemas = tuple(sorted({name.name.partition(".")[0] for name in (*wanted, *former)}))
+    manifest = PublishManifest(wanted, schemas, mark_of(dataset.warehouse), address, check, whole)
+    answer = publish_names(dataset.spark, dataset.warehouse, manifest)
+    assert answer["names"] == len(wanted)
+    return {row["name"]: row["problem"] for row in answer["findings"]}
+
+
+def count(dataset: Dataset, name: str) -> int:
+    return dataset.spark.sql(f"SELECT count(*) FROM {name}").first()[0]
+
+
+@pytest.mark.core
+@pytest.mark.parametrize("address", OWN)
+def test_names_are_published_read_renamed_and_repaired(loaded: Dataset, address: str):
+    prefix = f"{address.partition(':')[0]}_"
+    wanted = names(loaded, prefix)
+    assert publish(loaded, address, wanted, check=True) == dict.fromkeys((name.name for name in wanted), "missing")
+    assert publish(loaded, address, wanted) == {}
+    assert publish(loaded, address, wanted, check=True) == {}
+    as_of = f"{prefix}{ITEM}_hist_as_of"
+    readable = [name.name for name in wanted if name.name != as_of]
+    assert {prefix + STAGE, f"{prefix}{ITEM}_hist_current", f"{prefix}{ITEM}_hist"} <= set(readable)
+    for name in (*readable, f"{as_of}(TIMESTAMP '2024-06-01')"):
+        assert count(loaded, name) == 2, name
+
+    renamed = names(loaded, prefix, schema="core")
+    current = f"{prefix}core.rc_t_published_hist_current"
+    assert publish(loaded, address, renamed, former=wanted) == {}
+    assert count(loaded, current) == 2
+    for kind in ("TABLES", "USER FUNCTIONS"):
+        listed = loaded.spark.sql(f"SHOW {kind} IN {prefix}rawcore").collect()
+        assert not [row for row in listed if "published" in str(row)]
+
+    loaded.spark.sql(f"DROP VIEW {prefix}{STAGE}")
+    loaded.spark.sql(f"CREATE OR REPLACE VIEW {current} AS SELECT 1 AS other")
+    only = narrowed(renamed, {loaded.raw_state.key})
+    assert publish(loaded, address, only, whole=False) == {}
+    assert count(loaded, prefix + STAGE) == 2
+    # A view without the warehouse's mark is somebody else's, unless the catalog is the runner's own.
+    left = {} if address == "embedded" else {current: "foreign"}
+    assert publish(loaded, address, renamed) == left
+
+
+def test_a_foreign_table_keeps_its_name_and_no_view_reads_it(loaded: Dataset, tmp_path):
+    wanted, raw = names(loaded, "taken_"), "taken_raw.raw_t_published"
+    loaded.spark.sql("CREATE SCHEMA taken_raw")
+    loaded.spark.sql(f"CREATE TABLE {raw} USING delta LOCATION '{tmp_path}/foreign' AS SELECT 'not ours' AS text")
+    left = publish(loaded, "spark:spark_catalog", wanted)
+    assert left == {raw: "foreign", f"taken_{STAGE}": "failed"}
+    assert [row.text for row in loaded.spark.table(raw).collect()] == ["not ours"]
+
+
+def test_published_table_replaces_a_view_of_its_name_in_the_embedded_catalog(loaded: Dataset):
+    wanted = names(loaded, "kind_")
+    loaded.spark.sql("CREATE SCHEMA kind_rawcore")
+    loaded.spark.sql(f"CREATE VIEW kind_{ITEM} AS SELECT 1 AS one")
+    assert publish(loaded, "embedded", wanted) == {}
+    assert count(loaded, f"kind_{ITEM}") == 2
+
+
+def test_names_that_a_catalog_cannot_hold_are_reported_as_unsupported(loaded: Dataset):
+    wanted = names(loaded, "")
+    loaded.spark.sql("CREATE SCHEMA `database`.rawcore")
+    loaded.spark.sql(f"CREATE TABLE `database`.{ITEM} (a INT)")
+    left = publish(loaded, "spark:database", wanted)
+    assert left == {name.name: "unsupported" for name in wanted} | {ITEM: "foreign"}
+
+
+@pytest.mark.parametrize(
+    ("address", "code", "message"),
+    [
+        ("spark:nowhere", "UNKNOWN_CATALOG", "Spark knows no catalog nowhere"),
+        ("spark:missing", "CATALOG_DOWN", "the catalog spark:missing does not answer as expected: .*MissingCatalog"),
+    ],
+)
+def test_publish_refuses_an_unknown_or_unreachable_catalog(loaded: Dataset, address, code, message):
+    with pytest.raises(Refusal, match=message) as refused:
+        publish(loaded, address, names(loaded, "none_"))
+    assert (refused.value.code, "ELEVATA_SPARK_CONF" in refused.value.hint) == (code, True)

@@ -1,0 +1,357 @@
+"""ORC and Avro deliveries: their own types, and the refusal of broken ones."""
+
+import datetime as dt
+from decimal import Decimal
+
+import fastavro
+import pytest
+
+from loader.contract.manifest.sources import DeliveredColumn
+from loader.contract.refusals import Refusal
+from loader.engine.sources.deliveries import read_delivery
+from loader.engine.sources.discovery import discover
+from loader.sources.file_samples import sample_files
+from metadata.domain.sources.locations import Roots
+from tests.loader.engine.sources.deliveries import KEY, refused, rows_of, source_of
+
+pytestmark = pytest.mark.spark
+
+CONTRACT = (
+    KEY,
+    DeliveredColumn("k-n", "n", "bigint"),
+    DeliveredColumn("k-at", "at", "timestamp"),
+    DeliveredColumn("k-price", "price", "decimal(10,2)"),
+    DeliveredColumn("k-tags", "tags", "json"),
+)
+AT = dt.datetime(2026, 1, 2, 3, 4, 5)
+SCHEMA = {
+    "type": "record",
+    "name": "row",
+    "fields": [
+        {"name": "id", "type": "string"},
+        {"name": "n", "type": ["null", "int"]},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+    ],
+}
+
+
+def avro(path, rows, schema=SCHEMA, **options):
+    path.parent.mkdir(exist_ok=True, parents=True)
+    with path.open("wb") as file:
+        fastavro.writer(file, schema, rows, **options)
+    return path
+
+
+def record(key="a", n=1):
+    return {"id": key, "n": n, "at": AT.replace(tzinfo=dt.UTC), "price": Decimal("1.50"), "tags": ["x", "y"]}
+
+
+def orc(spark, path, query):
+    spark.sql(query).coalesce(1).write.orc(str(path))
+    return path
+
+
+ROW = "SELECT 'a' id, 1 n, TIMESTAMP'2026-01-02 03:04:05' at, CAST(1.5 AS decimal(10,2)) price, array('x', 'y') tags"
+TYPES = ["string", "integer", "timestamp", "decimal(10,2)", "json"]
+EXPECTED = [("a", 1, AT, Decimal("1.50"), '["x","y"]')]
+
+
+@pytest.mark.core
+def test_orc_delivery_is_read_with_its_own_types(spark, tmp_path):
+    assert rows_of(spark, orc(spark, tmp_path / "day", ROW), CONTRACT, format_name="orc") == EXPECTED
+    discovery = discover(spark, str(tmp_path / "day"), "orc")
+    assert [column["type"] for column in discovery["columns"]] == [
+        "string",
+        "integer",
+        "timestamp",
+        "decimal(10,2)",
+        "json",
+    ]
+
+
+@pytest.mark.core
+def test_avro_delivery_is_read_with_its_own_types(spark, tmp_path):
+    path = avro(tmp_path / "a.avro", [record()])
+    assert rows_of(spark, path, CONTRACT, format_name="avro") == EXPECTED
+    discovery = discover(spark, str(path), "avro")
+    assert [column["type"] for column in discovery["columns"]] == [
+        "string",
+        "integer",
+        "timestamp",
+        "decimal(10,2)",
+        "json",
+    ]
+
+
+def test_avro_files_of_several_schemas_are_united_by_name(spark, tmp_path):
+    avro(tmp_path / "day" / "1.avro", [record()])
+    later = SCHEMA | {"fields": [*reversed(SCHEMA["fields"]), {"name": "new", "type": "string"}]}
+    avro(tmp_path / "day" / "2.avro", [record("b") | {"new": "x"}], later)
+    delivery = read_delivery(spark, source_of(tmp_path / "day", CONTRACT, "avro"))
+    assert sorted(row["id"] for row in delivery.frame.collect()) == ["a", "b"]
+    assert delivery.unknown == [{"name": "new", "type": "string", "nullable_seen": True}]
+    delivery.release()
+
+
+def test_avro_files_whose_types_differ_are_refused(spark, tmp_path):
+    avro(tmp_path / "day" / "1.avro", [record()])
+    fields = [field | ({"type": "string"} if field["name"] == "n" else {}) for field in SCHEMA["fields"]]
+    avro(tmp_path / "day" / "2.avro", [record() | {"n": "1"}], SCHEMA | {"fields": fields})
+    refusal = refused(spark, tmp_path / "day", CONTRACT, format_name="avro")
+    assert (refusal.code, refusal.column, refusal.file[-6:]) == ("TYPES_DIFFER", "n", "2.avro")
+
+
+def test_a_value_that_does_not_fit_is_refused_with_its_record(spark, tmp_path):
+    columns = (KEY, DeliveredColumn("k-n", "n", "boolean"))
+    path = avro(tmp_path / "a.avro", [record(n=None), record("b")])
+    refusal = refused(spark, path, columns, format_name="avro")
+    assert (refusal.code, refusal.row, refusal.column, refusal.samples) == (
+        "VALUE_DOES_NOT_FIT",
+        2,
+        "n",
+        ("record 2: 1",),
+    )
+    orc(spark, tmp_path / "day", f"{ROW} UNION ALL SELECT 'b', 2, null, null, null")
+    refusal = refused(spark, tmp_path / "day", (KEY, DeliveredColumn("k-p", "price", "integer")), format_name="orc")
+    assert (refusal.code, refusal.row, refusal.column) == ("VALUE_DOES_NOT_FIT", 1, "price")
+
+
+@pytest.mark.parametrize("format_name", ["orc", "avro"])
+@pytest.mark.parametrize("part", [0.0, 0.02, 0.9, 0.999])
+def test_a_cut_file_is_refused(spark, tmp_path, format_name, part):
+    if format_name == "orc":
+        folder = orc(spark, tmp_path / "whole", "SELECT uuid() id, id n FROM range(2000)")
+        (file,) = folder.glob("*.orc")
+    else:
+        file = avro(tmp_path / "a.avro", [record(str(n)) for n in range(2000)], codec="deflate")
+    content = file.read_bytes()
+    cut = tmp_path / f"cut.{format_name}"
+    cut.write_bytes(content[: int(len(content) * part)])
+    refusal = refused(spark, cut, (KEY, DeliveredColumn("k-n", "n", "bigint")), format_name=format_name)
+    assert refusal.code == "UNREADABLE_FILE"
+    assert refusal.file.endswith(f"cut.{format_name}")
+
+
+@pytest.mark.parametrize("format_name", ["orc", "avro"])
+def test_names_that_differ_by_case_from_the_contract_are_refused(spark, tmp_path, format_name):
+    if format_name == "orc":
+        orc(spark, tmp_path / "day", "SELECT 'a' ID, 1 n")
+    else:
+        fields = [{"name": "ID", "type": "string"}, {"name": "n", "type": "int"}]
+        avro(tmp_path / "day" / "a.avro", [{"ID": "a", "n": 1}], SCHEMA | {"fields": fields})
+    refusal = refused(spark, tmp_path / "day", (KEY,), format_name=format_name)
+    assert (refusal.code, refusal.column) == ("MISSING_COLUMN", "id")
+    assert "ID is delivered instead of id" in refusal.hint
+
+
+def test_avro_names_that_differ_by_case_only_are_refused(spark, tmp_path):
+    fields = [{"name": name, "type": "string"} for name in ("id", "ID")]
+    path = avro(tmp_path / "a.avro", [{"id": "a", "ID": "b"}], SCHEMA | {"fields": fields})
+    assert refused(spark, path, (KEY,), format_name="avro").code in ("UNREADABLE_FILE", "DUPLICATE_COLUMN")
+
+
+@pytest.mark.parametrize("format_name", ["orc", "avro"])
+def test_a_folder_without_files_is_refused(spark, tmp_path, format_name):
+    (tmp_path / "day").mkdir()
+    assert refused(spark, tmp_path / "day", (KEY,), format_name=format_name).code == "MISSING_FILE"
+
+
+NESTED = "SELECT 'a' id, named_struct('p', CAST(1.5 AS decimal(10,2)), 'deep', named_struct('q', 7)) s, array(1) l"
+
+
+@pytest.mark.parametrize("format_name", ["parquet", "orc", "json"])
+def test_column_paths_read_fields_of_structs(spark, tmp_path, format_name):
+    spark.sql(NESTED).coalesce(1).write.format(format_name).save(str(tmp_path / "day"))
+    kind = "jsonl" if format_name == "json" else format_name
+    columns = (KEY, DeliveredColumn("k-p", "s.p", "decimal(10,2)"), DeliveredColumn("k-q", "s.deep.q", "string"))
+    delivery = read_delivery(spark, source_of(tmp_path / "day", columns, kind))
+    price = "1.50" if kind == "jsonl" else Decimal("1.50")
+    assert [tuple(row) for row in delivery.frame.collect()] == [("a", price, "7")]
+    assert [column["name"] for column in delivery.unknown] == ["l"]
+    delivery.release()
+    missing = refused(spark, tmp_path / "day", (KEY, DeliveredColumn("k-x", "s.x", "string")), format_name=kind)
+    assert (missing.code, missing.column) == ("MISSING_COLUMN", "s.x")
+
+
+def test_missing_column_is_refused_beside_a_column_of_an_unsupported_type(spark, tmp_path):
+    spark.sql("SELECT 1 n, INTERVAL '1' DAY took").coalesce(1).write.parquet(str(tmp_path / "day"))
+    refusal = refused(spark, tmp_path / "day", (KEY,), format_name="parquet")
+    assert (refusal.code, refusal.column) == ("MISSING_COLUMN", "id")
+    assert refusal.schema == ({"name": "n", "type": "integer", "declared": True}, {"name": "took", "declared": True})
+
+
+def test_new_column_of_an_unsupported_type_is_described_without_a_type(spark, tmp_path):
+    spark.sql("SELECT 'a' id, 1 n, INTERVAL '1' DAY took").coalesce(1).write.parquet(str(tmp_path / "day"))
+    delivery = read_delivery(spark, source_of(tmp_path / "day", (KEY,), "parquet"))
+    assert [(column["name"], column.get("type")) for column in delivery.unknown] == [("n", "integer"), ("took", None)]
+    delivery.release()
+
+
+def test_a_path_into_a_list_is_refused(spark, tmp_path):
+    path = orc(spark, tmp_path / "day", NESTED)
+    refusal = refused(spark, path, (KEY, DeliveredColumn("k-x", "l.x", "string")), format_name="orc")
+    assert (refusal.code, refusal.column) == ("NO_SUCH_PATH", "l.x")
+
+
+def test_json_lines_keep_the_digits_of_a_value_inside_an_object(spark, put):
+    path = put("a.jsonl", '{"id": "a", "s": {"p": 12345678901234567890.10}}\n{"id": "b", "s": null}\n')
+    columns = (KEY, DeliveredColumn("k-p", "s.p", "decimal(38,2)"))
+    delivery = read_delivery(spark, source_of(path, columns, "jsonl"))
+    assert sorted(map(tuple, delivery.frame.collect()), key=str) == [("a", "12345678901234567890.10"), ("b", None)]
+    delivery.release()
+    both = (*columns, DeliveredColumn("k-s", "s", "json"))
+    assert refused(spark, path, both, format_name="jsonl").code == "NO_SUCH_PATH"
+    path = put("b.jsonl", '{"id": "a", "s": {"p": 1}}\n{"id": "b", "s": 1}\n')
+    refusal = refused(spark, path, columns, format_name="jsonl")
+    assert (refusal.code, refusal.row) == ("BAD_JSON", 2)
+
+
+# Avro: types that Spark's reader does not know
+
+
+def avro_of(path, types, rows, **options):
+    """Write a file with the key and a column of each type."""
+    fields = [{"name": "id", "type": "string"}, *({"name": name, "type": kind} for name, kind in types.items())]
+    return avro(path, rows, {"type": "record", "name": "row", "fields": fields}, **options)
+
+
+def logical(base, name):
+    return {"type": base, "logicalType": name}
+
+
+def avro_rows(spark, path, *columns):
+    delivery = read_delivery(spark, source_of(path, (KEY, *columns), "avro"))
+    rows = [tuple(row)[1:] for row in delivery.frame.orderBy("id").collect()]
+    delivery.release()
+    return rows, delivery.warnings, [(column["name"], column.get("type")) for column in delivery.unknown]
+
+
+def avro_sample(path):
+    return sample_files(path, "avro", None, roots=Roots.of([str(path.parent)], folder="/"))
+
+
+def test_times_and_nanoseconds_of_avro_are_read(spark, tmp_path):
+    types = {
+        "ms": ["null", logical("int", "time-millis")],
+        "us": logical("long", "time-micros"),
+        "ns": logical("long", "timestamp-nanos"),
+        "local": ["null", logical("long", "local-timestamp-nanos")],
+    }
+    number = 1_706_695_200_123_456_000
+    rows = [
+        {"id": "a", "ms": dt.time(10), "us": dt.time(10, 0, 0, 500_000), "ns": number, "local": number},
+        {"id": "b", "ms": None, "us": dt.time(0), "ns": -1, "local": None},
+    ]
+    path = avro_of(tmp_path / "a.avro", types, rows)
+    columns = [DeliveredColumn(f"k-{name}", name, kind) for name, kind in
+               (("ms", "time"), ("us", "time"), ("ns", "timestamp"), ("local", "timestamp"))]  # fmt: skip
+    at = dt.datetime(2024, 1, 31, 10, 0, 0, 123456)
+    before = dt.datetime(1969, 12, 31, 23, 59, 59, 999999)
+    expected = [("10:00:00", "10:00:00.5", at, at), (None, "00:00:00", before, None)]
+    assert avro_rows(spark, path, *columns)[:2] == (
+        expected,
+        ("1 value of ns have digits below microseconds, which were cut.",),
+    )
+    unknown = [("ms", "time"), ("us", "time"), ("ns", "timestamp"), ("local", "timestamp")]
+    assert avro_rows(spark, path) == ([(), ()], (), unknown)
+    assert [(column.name, str(column.type)) for column in avro_sample(path).columns[1:]] == unknown
+
+
+def test_times_and_nanoseconds_inside_of_avro_records_are_read(spark, tmp_path):
+    inner = [
+        {"name": "t", "type": ["null", logical("int", "time-millis")]},
+        {"name": "at", "type": {"type": "array", "items": logical("long", "timestamp-nanos")}},
+        {"name": "m", "type": {"type": "map", "values": logical("long", "time-micros")}},
+    ]
+    types = {"r": ["null", {"type": "record", "name": "inner", "fields": inner}]}
+    values = {"t": dt.time(10), "at": [1_706_695_200_123_456_789], "m": {"k": dt.time(0, 0, 1)}}
+    path = avro_of(tmp_path / "a.avro", types, [{"id": "a", "r": values}, {"id": "b", "r": None}])
+    rows, warnings, _ = avro_rows(spark, path, DeliveredColumn("k-r", "r", "json"))
+    assert rows == [('{"t":"10:00:00","at":["2024-01-31T10:00:00.123456Z"],"m":{"k":"00:00:01"}}',), (None,)]
+    assert len(warnings) == 1
+    assert avro_rows(spark, path, DeliveredColumn("k-t", "r.t", "time"))[0] == [("10:00:00",), (None,)]
+
+
+def test_avro_unions_are_read_as_json(spark, tmp_path):
+    point = {"type": "record", "name": "point", "fields": [{"name": "x", "type": "int"}]}
+    types = {"u": ["null", "string", "int", "boolean", point], "wide": ["null", "int", "long"]}
+    values = ['x "y"', 7, True, {"x": 1}, None]
+    rows = [{"id": key, "u": value, "wide": 2**40} for key, value in zip("abcde", values, strict=True)]
+    path = avro_of(tmp_path / "a.avro", types, rows)
+    columns = DeliveredColumn("k-u", "u", "json"), DeliveredColumn("k-wide", "wide", "bigint")
+    expected = ['"x \\"y\\""', "7", "true", '{"x":1}', None]
+    assert avro_rows(spark, path, *columns)[0] == [(text, 2**40) for text in expected]
+    assert [str(column.type) for column in avro_sample(path).columns[1:]] == ["json", "bigint"]
+
+
+def test_avro_enums_are_read_as_text_also_by_reference(spark, tmp_path):
+    colour = {"type": "enum", "name": "colour", "namespace": "n", "symbols": ["red", "blue"]}
+    types = {"first": colour, "second": ["null", "n.colour"], "both": ["null", "n.colour", "int"]}
+    rows = [{"id": "a", "first": "red", "second": "blue", "both": "red"}]
+    path = avro_of(tmp_path / "a.avro", types, rows)
+    columns = [DeliveredColumn(f"k-{name}", name, kind) for name, kind in
+               (("first", "string"), ("second", "string"), ("both", "json"))]  # fmt: skip
+    assert avro_rows(spark, path, *columns)[0] == [("red", "blue", '"red"')]
+    assert [str(column.type) for column in avro_sample(path).columns[1:]] == ["string", "string", "json"]
+
+
+def test_recursive_avro_type_is_refused_only_if_the_contract_has_its_column(spark, tmp_path):
+    tree = {"type": "record", "name": "tree", "fields": [{"name": "left", "type": ["null", "tree"]}]}
+    path = avro_of(tmp_path / "a.avro", {"t": tree}, [{"id": "a", "t": {"left": {"left": None}}}])
+    assert avro_rows(spark, path) == ([()], (), [("t", None)])
+    refusal = refused(spark, path, (KEY, DeliveredColumn("k-t", "t", "json")), format_name="avro")
+    assert (refusal.code, refusal.column) == ("UNREADABLE_COLUMN", "t")
+    assert "of the same type" in avro_sample(path).columns[1].problem
+
+
+def test_avro_decimal_of_over_38_digits_is_refused_only_if_the_contract_has_its_column(spark, tmp_path):
+    kind = logical("bytes", "decimal") | {"precision": 50, "scale": 2}
+    path = avro_of(tmp_path / "a.avro", {"d": kind}, [{"id": "a", "d": Decimal("1.50")}])
+    assert avro_rows(spark, path)[0] == [()]
+    refusal = refused(spark, path, (KEY, DeliveredColumn("k-d", "d", "decimal(38,2)")), format_name="avro")
+    assert (refusal.code, refusal.column) == ("UNREADABLE_COLUMN", "d")
+    assert "50 digits" in avro_sample(path).columns[1].problem
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate", "snappy", "zstandard", "bzip2", "xz"])
+def test_avro_of_every_compression_is_sampled_and_loaded(spark, tmp_path, codec):
+    path = tmp_path / "a.avro"
+    frame = spark.sql("SELECT 'a' id, 'x' v UNION ALL SELECT 'b', repeat('y', 1000)").coalesce(1)
+    compression = "uncompressed" if codec == "null" else codec
+    frame.write.format("avro").option("compression", compression).save(str(tmp_path / "d"))
+    path.write_bytes(next((tmp_path / "d").glob("*.avro")).read_bytes())
+    assert sorted(avro_rows(spark, path, DeliveredColumn("k-v", "v", "string"))[0]) == [("x",), ("y" * 1000,)]
+    assert sorted(avro_sample(path).values[1]) == ["x", "y" * 1000]
+
+
+def test_a_block_of_avro_with_a_wrong_checksum_is_refused(spark, tmp_path):
+    spark.sql("SELECT 'a' id, repeat('y', 100) v").coalesce(1).write.format("avro").save(str(tmp_path / "d"))
+    content = next((tmp_path / "d").glob("*.avro")).read_bytes()
+    place = content.rindex(b"y")
+    (tmp_path / "a.avro").write_bytes(content[:place] + b"z" + content[place + 1 :])
+    with pytest.raises(Refusal) as refusal:
+        avro_sample(tmp_path / "a.avro")
+    assert refusal.value.code == "UNREADABLE_FILE"
+    columns = (KEY, DeliveredColumn("k-v", "v", "integer"))
+    assert refused(spark, tmp_path / "a.avro", columns, format_name="avro").code == "UNREADABLE_FILE"
+
+
+@pytest.mark.parametrize("schema", ["int", ["null", "string"], {"type": "array", "items": "int"}])
+def test_avro_file_whose_values_are_no_records_is_refused(spark, tmp_path, schema):
+    path = avro(tmp_path / "a.avro", [], schema)
+    refusal = refused(spark, path, (KEY,), format_name="avro")
+    assert (refusal.code, "not records" in refusal.message) == ("NOT_RECORDS", True)
+    with pytest.raises(Refusal) as sampled:
+        avro_sample(path)
+    assert sampled.value.code == "NOT_RECORDS"
+
+
+@pytest.mark.parametrize("day", [3_000_000, -800_000])
+def test_years_outside_of_1_to_9999_in_avro_are_refused(spark, tmp_path, day):
+    path = avro_of(tmp_path / "a.avro", {"d": logical("int", "date")}, [{"id": "a", "d": day}])
+    refusal = refused(spark, path, (KEY, DeliveredColumn("k-d", "d", "date")), format_name="avro")
+    assert (refusal.code, refusal.row, refusal.column) == ("VALUE_DOES_NOT_FIT", 1, "d")
+    assert avro_sample(path).columns[1].problem == "row 1 has a date outside of the years 1 to 9999"
+    assert avro_rows(spark, path)[0] == [()]

@@ -1,0 +1,295 @@
+"""Cells of workbooks: each one as its file stores it, or a refusal with the cell."""
+
+import datetime as dt
+import io
+import zipfile
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from loader.contract.refusals import Refusal
+from loader.readers.records.readers import FileReading
+from loader.readers.records.workbook_cells import NUMBER, Stored, text_of_cell
+from metadata.domain.sources.reading_options import ReadingOptions
+from tests.loader.readers.records.binary_workbooks import Error, Formula, compound_file, ods, xls, xlsb
+from tests.loader.readers.records.test_records import SHEET_PART, records, refused, rewritten
+from tests.loader.readers.records.workbook_files import workbook
+
+WORKBOOK_PART, STYLES_PART = "xl/workbook.xml", "xl/styles.xml"
+
+
+def sheet_of(*cells: str) -> bytes:
+    """Return a workbook with the column ``v`` of these cells as XML; ``s="1"`` and ``s="2"`` are dates, durations."""
+    header = '<row r="1"><c r="A1" t="inlineStr"><is><t>v</t></is></c></row>'
+    rows = "".join(f'<row r="{number}">{cell}</row>' for number, cell in enumerate(cells, start=2))
+    sheet = f"<worksheet><sheetData>{header}{rows}</sheetData></worksheet>"
+    styles = '<styleSheet><cellXfs count="3"><xf numFmtId="0"/><xf numFmtId="22"/><xf numFmtId="46"/></cellXfs>'
+    content = rewritten(workbook({"S": []}), SHEET_PART, sheet)
+    return rewritten(content, STYLES_PART, f"{styles}</styleSheet>")
+
+
+def values_of(content: bytes) -> list[str | None]:
+    return [values["v"] for _, values in loaded(content)]
+
+
+def loaded(content: bytes, wanted: tuple[str, ...] = (), **options: Any) -> list[tuple[int, dict[str, Any]]]:
+    """Return the rows of a workbook as a load reads them. Raise Refusal."""
+    reading = FileReading("xlsx", ReadingOptions.of("xlsx", options), wanted)
+    summary = reading.summary(("file:a.xlsx", content))
+    if "refusal" in summary:
+        raise Refusal.from_json(summary["refusal"])
+    return records("xlsx", content, wanted, **options)
+
+
+def refusal_of(content: bytes, wanted: tuple[str, ...] = (), **options: Any) -> Refusal:
+    with pytest.raises(Refusal) as caught:
+        loaded(content, wanted, **options)
+    assert caught.value.hint
+    return caught.value
+
+
+# --- numbers
+
+
+@pytest.mark.parametrize(
+    ("stored", "expected"),
+    [
+        ("4012888888881881", "4012888888881881"),
+        ("4012888888881882", "4012888888881882"),
+        ("9007199254740991", "9007199254740991"),
+        ("-9007199254740991", "-9007199254740991"),
+        ("1234567890123456789", "1234567890123456789"),
+        ("123456789012345678901234567890", "123456789012345678901234567890"),
+        ("100000000000000001", "100000000000000001"),
+        ("9.0071992547409910E+15", "9007199254740991"),
+        ("1.5E+18", "1.5e+18"),
+        ("19.989999999999998", "19.99"),
+        ("0.30000000000000004", "0.3"),
+        ("3.3000000000000003", "3.3"),
+        ("12345678901234.56", "12345678901234.56"),
+        ("0.3333333333333333", "0.3333333333333333"),
+        ("12345678901.123456789", "12345678901.123456789"),
+        ("0.15", "0.15"),
+        ("1e-7", "1e-07"),
+    ],
+)
+def test_number_keeps_its_stored_digits(stored: str, expected: str):
+    assert values_of(sheet_of(f"<c><v>{stored}</v></c>")) == [expected]
+
+
+def test_whole_number_that_a_float_cannot_hold_is_refused_with_its_cell():
+    refusal = refusal_of(sheet_of("<c><v>1</v></c>", "<c><v>1.234567890123457e+18</v></c>"))
+    assert (refusal.code, refusal.row, refusal.column) == ("UNREADABLE_CELL", 3, "v")
+    assert "cell A3 (v)" in refusal.message
+
+
+# --- dates and durations
+
+
+@pytest.mark.parametrize(
+    ("style", "stored", "expected"),
+    [
+        (1, "1", "1900-01-01"),
+        (1, "59.5", "1900-02-28 12:00:00"),
+        (1, "61", "1900-03-01"),
+        (1, "0.5", "12:00:00"),
+        (1, "45293.12783707704", "2024-01-02 03:04:05.123456"),
+        (1, "45000.99999999999", "2023-03-16"),
+        (2, "0.5", "12:00:00"),
+        (2, "1.253489583333333", "30:05:01.500000"),
+        (2, "-1", "-24:00:00"),
+    ],
+)
+def test_date_or_duration_is_read_from_its_stored_number(style: int, stored: str, expected: str):
+    assert values_of(sheet_of(f'<c s="{style}"><v>{stored}</v></c>')) == [expected]
+
+
+@pytest.mark.parametrize("stored", ["-5", "-0.25", "60", "60.5"])
+def test_date_that_does_not_exist_is_refused(stored: str):
+    refusal = refusal_of(sheet_of(f'<c s="1"><v>{stored}</v></c>'))
+    assert (refusal.code, refusal.row, refusal.samples) == ("UNREADABLE_CELL", 2, (stored,))
+
+
+def test_dates_are_read_by_the_1904_system_if_the_workbook_declares_it():
+    content = sheet_of('<c s="1"><v>42735.25</v></c>')
+    with zipfile.ZipFile(io.BytesIO(content)) as packed:
+        listed = packed.read(WORKBOOK_PART).decode()
+    content = rewritten(content, WORKBOOK_PART, listed.replace("<sheets>", '<workbookPr date1904="1"/><sheets>'))
+    assert values_of(content) == ["2021-01-01 06:00:00"]
+
+
+def test_iso_8601_date_cell_is_read_from_its_text():
+    cells = [f'<c t="d"><v>{text}</v></c>' for text in ("2021-01-01", "2021-01-01T00:00:00", "2021-01-01T10:10:10.25")]
+    assert values_of(sheet_of(*cells)) == ["2021-01-01", "2021-01-01", "2021-01-01 10:10:10.25"]
+
+
+def test_text_of_cell_returns_a_fault_if_the_library_and_the_file_disagree():
+    assert not isinstance(text_of_cell("", Stored(NUMBER, "5")), str)
+    assert not isinstance(text_of_cell(5.0, None), str)
+
+
+# --- formulas and errors
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "<c><f>1+1</f><v/></c>",
+        "<c><f>1+1</f><v></v></c>",
+        "<c><f>1+1</f></c>",
+        '<c t="str"><f>1+1</f></c>',
+        '<c><f t="shared" si="0"/></c>',
+    ],
+)
+def test_formula_without_a_stored_result_is_refused_with_its_cell(cell: str):
+    refusal = refusal_of(sheet_of("<c><f>1+1</f><v>2</v></c>", cell))
+    assert (refusal.code, refusal.row, refusal.column) == ("UNREADABLE_CELL", 3, "v")
+    assert "cell A3" in refusal.message
+
+
+def test_results_of_formulas_are_read():
+    cells = ["<c><f>1</f><v>2.5</v></c>", '<c t="str"><f>1</f><v>x</v></c>', '<c t="b"><f>1</f><v>1</v></c>']
+    assert values_of(sheet_of(*cells)) == ["2.5", "x", "true"]
+
+
+def test_uncalculated_formula_with_a_stored_zero_is_refused():
+    content = sheet_of("<c><f>B2*2</f><v>0</v></c>")
+    assert values_of(content) == ["0"]
+    with zipfile.ZipFile(io.BytesIO(content)) as packed:
+        listed = packed.read(WORKBOOK_PART).decode()
+    listed = listed.replace("</workbook>", '<calcPr fullCalcOnLoad="1"/></workbook>')
+    content = rewritten(content, WORKBOOK_PART, listed)
+    assert refusal_of(content).code == "UNREADABLE_CELL"
+
+
+@pytest.mark.parametrize("name", ["#N/A", "#REF!", "#DIV/0!", "#VALUE!", "#NAME?", "#NULL!", "#NUM!"])
+def test_error_cell_is_refused_with_its_cell_and_name(name: str):
+    refusal = refusal_of(sheet_of("<c><v>1</v></c>", f'<c t="e"><v>{name}</v></c>'))
+    assert (refusal.code, refusal.row, refusal.samples) == ("UNREADABLE_CELL", 3, (name,))
+
+
+def test_error_cell_outside_the_contract_or_declared_as_null_is_loaded():
+    content = workbook({"S": [["id", "v"], ["a", 1]]})
+    with zipfile.ZipFile(io.BytesIO(content)) as packed:
+        sheet = packed.read(SHEET_PART).decode()
+    content = rewritten(content, SHEET_PART, sheet.replace('<c r="B2"><v>1</v></c>', '<c r="B2" t="e"><v>#N/A</v></c>'))
+    assert refusal_of(content).column == "v"
+    assert refusal_of(content, wanted=("id", "v")).column == "v"
+    expected = [(2, {"id": "a", "v": "#N/A"})]
+    assert loaded(content, wanted=("id",)) == expected
+    assert loaded(content, ignored_columns="v") == expected
+    assert loaded(content, null_string="#N/A") == expected
+
+
+# --- sheets with formats only
+
+
+def test_cells_with_a_format_but_no_value_are_ignored():
+    row = '<row r="1048576"><c r="A1048576" s="1"/><c r="XFD1048576" s="1"><v/></c></row>'
+    content = sheet_of('<c r="A2"><v>7</v></c>', *([""] * 40))
+    with zipfile.ZipFile(io.BytesIO(content)) as packed:
+        sheet = packed.read(SHEET_PART).decode()
+    formatted = rewritten(content, SHEET_PART, sheet.replace("</sheetData>", row.replace("<v/>", "") + "</sheetData>"))
+    assert values_of(formatted) == ["7"]
+
+
+# --- other formats by the same reader
+
+ROWS = [
+    ["id", "n", "d", "ok"],
+    ["a", 1, dt.date(2026, 1, 2), True],
+    ["ä", 1.5, None, False],
+    ["z", 4012888888881881.0, None, None],
+    ["f", Formula(2.5), None, None],
+]
+WRITERS = pytest.mark.parametrize("write", [xls, xlsb, ods])
+
+
+@WRITERS
+def test_reader_returns_the_rows_of_xls_xlsb_and_ods_workbooks(write: Callable[..., bytes]):
+    assert loaded(write(ROWS)) == [
+        (2, {"id": "a", "n": "1", "d": "2026-01-02", "ok": "true"}),
+        (3, {"id": "ä", "n": "1.5", "d": None, "ok": "false"}),
+        (4, {"id": "z", "n": "4012888888881881", "d": None, "ok": None}),
+        (5, {"id": "f", "n": "2.5", "d": None, "ok": None}),
+    ]
+
+
+@WRITERS
+@pytest.mark.parametrize(
+    "cell", [Error("#N/A"), Error("#DIV/0!", of_formula=True), Formula(is_calculated=False), 1.2345678901234568e18]
+)
+def test_unreadable_cell_of_an_xls_xlsb_or_ods_workbook_is_refused(write: Callable[..., bytes], cell: Any):
+    refusal = refusal_of(write([["id", "n"], ["a", 1], ["b", cell]]))
+    assert (refusal.code, refusal.row, refusal.column) == ("UNREADABLE_CELL", 3, "n")
+    assert "cell B3" in refusal.message
+
+
+@WRITERS
+def test_truncated_xls_xlsb_or_ods_workbook_is_refused(write: Callable[..., bytes]):
+    content = write(ROWS)
+    for size in (20, 600, len(content) // 2):
+        assert refused("xlsx", content[:size]).code == "UNREADABLE_FILE"
+
+
+@WRITERS
+def test_xls_xlsb_or_ods_workbook_with_too_many_cells_is_refused(write: Callable[..., bytes], monkeypatch):
+    monkeypatch.setattr("loader.readers.records.workbooks.MOST_CELLS", 19)
+    assert refusal_of(write(ROWS)).code == "TOO_LARGE"
+    monkeypatch.setattr("loader.readers.records.workbooks.MOST_CELLS", 20)
+    assert len(loaded(write(ROWS))) == 4
+
+
+def test_whole_date_of_a_binary_workbook_that_is_read_as_a_number_is_refused():
+    refusal = refusal_of(xlsb([["d"], [dt.datetime(2026, 1, 2)]]))
+    assert (refusal.code, refusal.row, refusal.samples) == ("UNREADABLE_CELL", 2, ("46024.0",))
+
+
+def test_opendocument_sheet_returns_repeated_rows_and_durations():
+    repeated = (
+        '<table:table-row table:number-rows-repeated="3"><table:table-cell office:value-type="float" '
+        'office:value="7"/></table:table-row><table:table-row table:number-rows-repeated="1048000">'
+        '<table:table-cell table:number-columns-repeated="16000"/></table:table-row>'
+    )
+    content = ods([["v"], [dt.timedelta(hours=30, minutes=5)]], after=repeated)
+    assert values_of(content) == ["30:05:00", "7", "7", "7"]
+
+
+def test_breaks_and_blanks_in_a_text_of_an_opendocument_sheet_are_read():
+    texts = (
+        "<text:p>a<text:tab/>b</text:p>",
+        "<text:p>a<text:line-break/>b</text:p><text:p>c</text:p>",
+        '<office:annotation><text:p>x<text:tab/></text:p></office:annotation><text:p>a<text:s text:c="2"/>b</text:p>',
+        '<office:annotation><text:p>x</text:p></office:annotation><text:p>a<text:tab/>b</text:p>',
+    )
+    cell = '<table:table-row><table:table-cell office:value-type="string">{}</table:table-cell></table:table-row>'
+    content = ods([["v"]], after="".join(cell.format(text) for text in texts))
+    assert values_of(content) == ["a\tb", "a\nb\nc", "a  b", "a\tb"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        compound_file("EncryptedPackage", b"x"),
+        xls(ROWS, is_protected=True),
+        ods(ROWS, is_protected=True),
+    ],
+    ids=["xlsx", "xls", "ods"],
+)
+def test_refusal_of_a_protected_workbook_states_that_it_has_a_password(content: bytes):
+    refusal = refused("xlsx", content)
+    assert refusal.code == "PASSWORD"
+    assert "password" in refusal.message
+
+
+def test_panic_of_the_library_is_a_refusal(monkeypatch):
+    class PanicException(BaseException):
+        pass
+
+    def panic(*_: object) -> None:
+        raise PanicException("range end index 256 out of range")
+
+    broken = type("Workbook", (), {"from_filelike": panic})
+    monkeypatch.setattr("loader.readers.records.workbooks.CalamineWorkbook", broken)
+    assert refused("xlsx", workbook({"S": [["id"]]})).code == "UNREADABLE_FILE"
