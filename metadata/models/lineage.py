@@ -8,7 +8,8 @@ from elevata.audit.models import Versioned
 from metadata.domain.quality import unknown_parents
 
 if TYPE_CHECKING:
-    from metadata.models import SourceColumn, SourceDataset, TargetColumn, TargetDataset
+    from metadata.models.source import SourceColumn, SourceDataset
+    from metadata.models.target import TargetColumn, TargetDataset
 
 UNKNOWN_PARENTS = list(unknown_parents.RULES.items())
 
