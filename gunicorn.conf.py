@@ -5,7 +5,7 @@ import shutil
 import tempfile
 
 from elevata.core.data_folder import UMASK
-from elevata.core.processes import collect_less, keep_what_is_loaded
+from elevata.core.garbage_collection import collect_less, keep_what_is_loaded
 from elevata.ops.logging import logging_settings
 
 # A socket that is bound to a path is made by gunicorn's own ``umask``, so that a proxy reaches it.

@@ -230,7 +230,7 @@ _PROOFS = {
 }
 # Tables of texts by code, which are put into the message of a problem.
 _TEXTS_OF_PROBLEMS = ("elevata.audit.services.chain", "_SIGNATURES")
-_TABLE_OF_CODES = ("architecture.domain.workflow", "CODES")
+_TABLE_OF_CODES = ("architecture.domain.refusals", "CODES")
 
 
 # Keyword arguments of an error response that is no error class.

@@ -2,8 +2,8 @@
 
 It is a table like any quarantine (``loader.engine.quality.quarantine``). Rows of a delivery that was loaded without
 them wait until they are dropped, or until a complete delivery replaces them. They cannot be released: their values do
-not fit. The first rows of a refused delivery are kept in the state ``refused``, so that they can be downloaded, until the
-next refusal or the next delivery that is loaded.
+not fit. The first rows of a refused delivery are kept in the state ``refused``, so that they can be downloaded, until
+the next refusal or the next delivery that is loaded.
 """
 
 from dataclasses import dataclass
