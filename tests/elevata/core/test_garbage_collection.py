@@ -31,8 +31,8 @@ def test_loaded_objects_are_frozen_for_garbage_collection(as_before: tuple[int, 
 
 
 def test_manage_command_starts_with_less_frequent_garbage_collection() -> None:
-    code = "import gc; from elevata.core.processes import collect_less; a = gc.get_threshold(); collect_less(); "
-    code += "print(a == gc.get_threshold())"
+    code = "import gc; from elevata.core.garbage_collection import collect_less; a = gc.get_threshold(); "
+    code += "collect_less(); print(a == gc.get_threshold())"
     done = subprocess.run(
         [sys.executable, "manage.py", "shell", "--no-imports", "-c", code], cwd=ROOT, capture_output=True, text=True
     )

@@ -21,8 +21,8 @@ from django.conf import settings
 from django.core.management import call_command
 from elevata.celery import app
 from loader.contract.protocol import Said
-from loader.runner.supervisor import FolderLock
-from loader.runner.child_process import RunnerLog
+from loader.runner.folder_lock import FolderLock
+from loader.runner.runner_log import RunnerLog
 from metadata.models import System
 
 folder = Path(settings.DATA_DIR)

@@ -14,7 +14,7 @@ from tests.services.metastore import VERSION, Metastore, running_metastore
 
 pytestmark = [pytest.mark.spark, pytest.mark.servers, pytest.mark.takes(seconds=120)]
 
-READER = Path(__file__).parents[3] / "readers" / "metastore_rows.py"
+READER = Path(__file__).parents[2] / "readers" / "metastore_rows.py"
 HISTORY = f"{ITEM}_hist"
 THING = "rawcore.rc_shop_thing"
 ONE_APPROVAL = {"approvals": {"safe": {"count": 1, "role": "approver"}}}

@@ -32,11 +32,11 @@ MANY = ("id,name,price,colour", *(f"{key},n{key},{key},red" for key in range(20_
 PHASE = "SELECT phase FROM loader_datasetrun WHERE status = 'running'"
 TOLD_AGAIN = """
 from loader.models import LoadRun
-from elevata.jobs.services import wake
+from elevata.jobs.wake_ups import wake
 for _ in range(20):
     assert not wake(LoadRun.objects.get(run_id="one").pk)
 """
-WAKE = "from elevata.jobs.services import wake; assert not wake({})"
+WAKE = "from elevata.jobs.wake_ups import wake; assert not wake({})"
 STATUS = "SELECT status FROM jobs_job WHERE id = {}"
 FINISHED = "SELECT count(*) FROM architecture_executionoperation WHERE status = 'succeeded' AND execution_id = {}"
 RUNNING = "SELECT count(*) FROM loader_datasetrun WHERE status = 'running'"
@@ -195,7 +195,7 @@ def test_execution_finishes_after_a_database_outage_longer_than_the_retry_limit(
 
 def sweep_until(shop: Installation, over: threading.Event) -> None:
     while not over.wait(10):
-        shop.shell("from elevata.jobs.services import sweep_jobs; sweep_jobs()")
+        shop.shell("from elevata.jobs.sweep import sweep_jobs; sweep_jobs()")
 
 
 def asked(database: str, query: str) -> Any:

@@ -50,7 +50,7 @@ RETIRED = {"retired_at": "2026-01-01T00:00:00Z", "retired_by": "person"}
 COLUMNS = ("id", "label", "price", "since", "note")
 
 REQUEST = """
-from architecture.selectors.environments import report_named
+from architecture.selectors.reports import report_named
 from architecture.services.executions import request_execution
 from elevata.accounts.services.users import user_named
 asked = request_execution(report=report_named("{fingerprint}"), user=user_named("aron"), command="a test")

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.spark
 ACCEPT = """
 import json
 from django.contrib.auth import get_user_model
-from elevata.accounts.permissions import acting_as
+from elevata.accounts.actors import acting_as
 from loader.models import SourceProposal
 from loader.services.sources.proposals import accept_proposal
 proposal = SourceProposal.objects.get(status="open")

@@ -13,7 +13,7 @@ from loader.readers.rest.endpoint import pages_of
 from loader.readers.rest.paging import endpoint_options, records_of
 from tests.loader.readers.rest.api_server import HERE, RECORDS, Answer, ApiServer, Request
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "use" / "sources.md"
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "use" / "sources.md"
 _, _TABLE, _ = PAGE.read_text(encoding="utf-8").replace("<!-- /", "<!-- ").split("<!-- completeness of pages -->")
 LINES = [tuple(cell.strip() for cell in line.strip("| ").split(" | ")) for line in _TABLE.strip().splitlines()[2:]]
 ALL = list(RECORDS)

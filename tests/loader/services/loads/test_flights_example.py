@@ -151,7 +151,7 @@ def test_destinations_have_the_first_names_in_the_history_of_airports(example, f
 def test_the_daily_mart_is_a_contract_in_force_that_a_dashboard_reads(example):
     text = """
 from architecture.selectors.data_contracts import contracts_of
-from architecture.services.states import current_environment
+from architecture.services.environments import current_environment
 from metadata.models import TargetDataset
 row = TargetDataset.objects.get(name="daily_delay")
 contract = contracts_of([row], environment=current_environment())[str(row.key)]
