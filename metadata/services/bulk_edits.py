@@ -73,9 +73,10 @@ class RowEdit:
 
     @property
     def fields(self) -> tuple[FieldChange, ...]:
-        """Return the changed fields, before and after."""
+        """Return the changed fields, before and after; none of an edit that cannot be made."""
         row = self.row
-        assert row is not None  # of an edit that can be made
+        if row is None:
+            return ()
         return tuple(field_change(name, field_value(row, name), value) for name, value in self.changes.items())
 
     @property
