@@ -57,7 +57,8 @@ def under_way(preview: Preview, by: str = "w1", silent_for: timedelta = timedelt
 def sent(monkeypatch) -> list[int]:
     """Wake-ups that the sweeper sent."""
     messages: list[int] = []
-    monkeypatch.setattr("elevata.jobs.submission.wake", lambda pk: messages.append(pk) or "")
+    for module in ("submission", "sweep"):
+        monkeypatch.setattr(f"elevata.jobs.{module}.wake", lambda pk: messages.append(pk) or "")
     return messages
 
 

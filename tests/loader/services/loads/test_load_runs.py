@@ -54,6 +54,7 @@ def sent(monkeypatch):
         return messages.reason
 
     monkeypatch.setattr("elevata.jobs.submission.wake", wake)
+    monkeypatch.setattr("elevata.jobs.sweep.wake", wake)
     return messages
 
 
