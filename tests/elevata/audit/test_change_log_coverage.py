@@ -32,7 +32,7 @@ MAY = {
     "elevata/accounts/services/tokens.py": "logs by record_change",
     "architecture/services/environments.py": "an environment is made from settings when it is first needed",
     "architecture/services/change_policy.py": "logs by record_change",
-    "loader/schedules/services.py": "moves a schedule's clock on, which nobody edited; edits go by store",
+    "loader/schedules/runs.py": "moves a schedule's clock on, which nobody edited; edits go by store",
 }
 
 
