@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from django.db import InterfaceError, OperationalError, connection
+from django.db.migrations.operations.base import Operation
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
@@ -138,3 +139,45 @@ def _was_out(limit: timedelta) -> bool:
 def _note_outage() -> None:
     global _outage_at
     _outage_at = time.monotonic()
+
+
+# Released migrations import it from here.
+class TrigramIndexes(Operation):
+    """Migration that creates the indexes of searches for parts of texts, on PostgreSQL.
+
+    Each index fits the SQL of ``icontains``. Other databases search without them.
+    """
+
+    reduces_to_sql = True
+    reversible = True
+
+    def __init__(self, model: str, fields: tuple[str, ...]) -> None:
+        self.model, self.fields = model, fields
+
+    def state_forwards(self, app_label: str, state: Any) -> None:
+        """Leave the state of models as it is."""
+
+    def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        if schema_editor.connection.vendor != "postgresql":
+            return
+        schema_editor.execute("CREATE EXTENSION IF NOT EXISTS pg_trgm")
+        table = to_state.apps.get_model(app_label, self.model)._meta.db_table
+        for field in self.fields:
+            schema_editor.execute(
+                f"CREATE INDEX {self._name(table, field)} ON {table} USING gin (UPPER({field}::text) gin_trgm_ops)"
+                " WITH (fastupdate = off)"
+            )
+
+    def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
+        if schema_editor.connection.vendor != "postgresql":
+            return
+        table = from_state.apps.get_model(app_label, self.model)._meta.db_table
+        for field in self.fields:
+            schema_editor.execute(f"DROP INDEX IF EXISTS {self._name(table, field)}")
+
+    def describe(self) -> str:
+        return f"Create trigram indexes of {self.model} on {', '.join(self.fields)}"
+
+    @staticmethod
+    def _name(table: str, field: str) -> str:
+        return f"{table}_{field}_trigrams"

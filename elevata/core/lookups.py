@@ -1,11 +1,10 @@
-"""Lookups that Django does not have, which the app registers for every field, and trigram indexes."""
+"""Lookups that Django does not have, which the app registers for every field."""
 
 import json
 from typing import Any
 
 from django.core.exceptions import EmptyResultSet
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.migrations.operations.base import Operation
 from django.db.models import FloatField, Func, Lookup
 from django.db.models.functions import Upper
 from django.db.models.sql.compiler import SQLCompiler
@@ -53,7 +52,7 @@ class Resembles(Lookup):
     lookup_name = "resembles"
 
     def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> tuple[str, tuple[Any, ...]]:
-        """Return the condition that the indexes of ``TrigramIndexes`` support."""
+        """Return the condition that the indexes of ``elevata.core.database.TrigramIndexes`` support."""
         column, parameters = self.process_lhs(compiler, connection)
         return f"UPPER({column}) %%> UPPER(%s)", (*parameters, self.rhs)
 
@@ -66,44 +65,3 @@ class WordSimilarity(Func):
 
     def __init__(self, name: Any, text: Any) -> None:
         super().__init__(Upper(text), Upper(name))
-
-
-class TrigramIndexes(Operation):
-    """Migration that creates the indexes of searches for parts of texts, on PostgreSQL.
-
-    Each index fits the SQL of ``icontains``. Other databases search without them.
-    """
-
-    reduces_to_sql = True
-    reversible = True
-
-    def __init__(self, model: str, fields: tuple[str, ...]) -> None:
-        self.model, self.fields = model, fields
-
-    def state_forwards(self, app_label: str, state: Any) -> None:
-        """Leave the state of models as it is."""
-
-    def database_forwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
-        if schema_editor.connection.vendor != "postgresql":
-            return
-        schema_editor.execute("CREATE EXTENSION IF NOT EXISTS pg_trgm")
-        table = to_state.apps.get_model(app_label, self.model)._meta.db_table
-        for field in self.fields:
-            schema_editor.execute(
-                f"CREATE INDEX {self._name(table, field)} ON {table} USING gin (UPPER({field}::text) gin_trgm_ops)"
-                " WITH (fastupdate = off)"
-            )
-
-    def database_backwards(self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any) -> None:
-        if schema_editor.connection.vendor != "postgresql":
-            return
-        table = from_state.apps.get_model(app_label, self.model)._meta.db_table
-        for field in self.fields:
-            schema_editor.execute(f"DROP INDEX IF EXISTS {self._name(table, field)}")
-
-    def describe(self) -> str:
-        return f"Create trigram indexes of {self.model} on {', '.join(self.fields)}"
-
-    @staticmethod
-    def _name(table: str, field: str) -> str:
-        return f"{table}_{field}_trigrams"

@@ -5,7 +5,7 @@ import uuid
 from django.conf import settings
 from django.db import migrations, models
 
-from elevata.core.lookups import TrigramIndexes
+from elevata.core.database import TrigramIndexes
 
 
 class Migration(migrations.Migration):

@@ -4,7 +4,7 @@ import django.db.models.deletion
 import django.db.models.functions.text
 from django.db import migrations, models
 
-from elevata.core.lookups import TrigramIndexes
+from elevata.core.database import TrigramIndexes
 
 
 class Migration(migrations.Migration):
