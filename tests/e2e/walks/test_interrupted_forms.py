@@ -86,7 +86,8 @@ def test_form_input_is_deleted_if_another_user_signs_in(mia: Walker, dataset: Ta
     mia.use("button", "Save")
     sign_in(mia, "ben")
     expect(mia.page.get_by_label("Description", exact=True)).to_have_value("")
-    assert mia.page.evaluate("sessionStorage.getItem('elevata-kept')") is None
+    # A script deletes it after the page is shown.
+    mia.page.wait_for_function("sessionStorage.getItem('elevata-kept') === null")
 
 
 def test_restored_form_input_conflicts_with_a_later_edit_of_another_user(mia: Walker, dataset: TargetDataset):
@@ -143,7 +144,8 @@ def test_form_input_is_shown_if_the_dataset_was_deleted(mia: Walker, dataset: Ta
 def test_form_input_is_deleted_after_saving(mia: Walker, dataset: TargetDataset):
     mia.use("button", "Save")
     expect(mia.page.get_by_role("heading", name=dataset.name, exact=True)).to_be_visible()
-    assert mia.page.evaluate("sessionStorage.getItem('elevata-kept')") is None
+    # A script deletes it after the page is shown.
+    mia.page.wait_for_function("sessionStorage.getItem('elevata-kept') === null")
     let_in(mia.context, mia.site, person("mia", Role.EDITOR))
 
 
