@@ -15,6 +15,7 @@ from metadata.services.deletion import delete_dataset
 from metadata.services.lifecycle import retire_dataset
 from tests.architecture.world import customers, person
 from tests.e2e.walks.conftest import Walker, let_in
+from tests.loader.processes import wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.services]
 
@@ -87,7 +88,7 @@ def test_form_input_is_deleted_if_another_user_signs_in(mia: Walker, dataset: Ta
     sign_in(mia, "ben")
     expect(mia.page.get_by_label("Description", exact=True)).to_have_value("")
     # A script deletes it after the page is shown.
-    mia.page.wait_for_function("sessionStorage.getItem('elevata-kept') === null")
+    wait_until(lambda: mia.page.evaluate("sessionStorage.getItem('elevata-kept')") is None)
 
 
 def test_restored_form_input_conflicts_with_a_later_edit_of_another_user(mia: Walker, dataset: TargetDataset):
@@ -145,7 +146,7 @@ def test_form_input_is_deleted_after_saving(mia: Walker, dataset: TargetDataset)
     mia.use("button", "Save")
     expect(mia.page.get_by_role("heading", name=dataset.name, exact=True)).to_be_visible()
     # A script deletes it after the page is shown.
-    mia.page.wait_for_function("sessionStorage.getItem('elevata-kept') === null")
+    wait_until(lambda: mia.page.evaluate("sessionStorage.getItem('elevata-kept')") is None)
     let_in(mia.context, mia.site, person("mia", Role.EDITOR))
 
 
