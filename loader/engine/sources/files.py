@@ -30,7 +30,7 @@ _BZIP2_MARKER, _BZIP2_MASK = 0x177245385090, (1 << 48) - 1
 _ZSTANDARD = ".zst"
 _READ_FAILURES = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER", "MALFORMED_CSV_RECORD")
 # Message of the refusal that a task in Python raises (``loader.readers.records.content.unreadable``).
-_REFUSED_BY_TASK = re.compile(r"loader\.domain\.refusals\.Refusal: (.+) cannot be read: (.+)")
+_REFUSED_BY_TASK = re.compile(rf"{re.escape(Refusal.__module__)}\.Refusal: (.+) cannot be read: (.+)")
 _HIDDEN = ("_", ".")  # files that Spark leaves out: markers of other writers
 
 
