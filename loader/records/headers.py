@@ -27,16 +27,34 @@ def header_names(shown: str, fields: Sequence[str], row: int = 1) -> tuple[str, 
                 hint="The file may be UTF-16 or no text: say its encoding in the source's options, or deliver another.",
             )
     names = tuple(field.strip() or f"(column {place})" for place, field in enumerate(fields, start=1))
+    check_names(
+        f"{shown}: the header",
+        names,
+        file=shown,
+        row=row,
+        hint="Every column needs a name of its own: ask for another delivery, or say that the file has no header.",
+    )
+    return names
+
+
+def check_names(
+    where: str,
+    names: Sequence[str],
+    *,
+    file: str,
+    row: int | None = None,
+    hint: str = "Every column needs a name of its own: ask for another delivery.",
+) -> None:
+    """Raise Refusal DUPLICATE_COLUMN for a name that occurs more than once; ``where`` begins the message."""
     repeated = tuple(dict.fromkeys(name for name in names if names.count(name) > 1))
     if repeated:
         raise Refusal(
             "DUPLICATE_COLUMN",
-            f"{shown}: the header names {', '.join(repeated[:5])} more than once",
-            file=shown,
+            f"{where} names {', '.join(repeated[:5])} more than once",
+            file=file,
             row=row,
             column=repeated[0],
             count=len(repeated),
             samples=repeated[:5],
-            hint="Every column needs a name of its own: ask for another delivery, or say that the file has no header.",
+            hint=hint,
         )
-    return names

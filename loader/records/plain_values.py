@@ -109,6 +109,11 @@ def far_rows(values: pa.Array) -> pa.Array:
     return _rows_with(values, _is_far)
 
 
+def undecoded_rows(values: pa.Array) -> pa.Array:
+    """Return for each row if it has a text that is not UTF-8."""
+    return _rows_with(values, _is_undecoded)
+
+
 def _plain(values: pa.Array, wanted: pa.DataType, leaf: str | None = None) -> pa.Array:
     kind = values.type
     if pa.types.is_dictionary(kind):
@@ -200,6 +205,24 @@ def _is_cut(values: pa.Array) -> pa.Array | None:
         return None
     number = values.cast(pa.int64())
     return pc.not_equal(pc.multiply(pc.divide(number, 1000), 1000), number)
+
+
+def _is_undecoded(values: pa.Array) -> pa.Array | None:
+    if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+        return None
+    try:
+        values.validate(full=True)
+    except pa.ArrowInvalid:
+        return pa.array([not _is_utf8(content) for content in values.cast(pa.large_binary()).to_pylist()], pa.bool_())
+    return pa.repeat(pa.scalar(False), len(values))
+
+
+def _is_utf8(content: bytes | None) -> bool:
+    try:
+        (content or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _is_far(values: pa.Array) -> pa.Array | None:

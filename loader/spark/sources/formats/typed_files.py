@@ -30,6 +30,7 @@ class TypedFormat(FileFormat):
     """Format of a data source of Spark that unites the columns of several files (``mergeSchema``)."""
 
     is_text = False
+    may_have_undecoded_text = True
 
     def __init__(self, source: str, options: dict[str, str] | None = None):
         self._source, self._options = source, options or {}
