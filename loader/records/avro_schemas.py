@@ -36,7 +36,7 @@ class AvroSchema:
         """Return the schema of a file ``shown``. Raise Refusal NOT_RECORDS."""
         schema = json.loads(text)
         if not isinstance(schema, dict) or schema.get("type") != "record":
-            kind = "a union" if isinstance(schema, list) else kind_of(schema)
+            kind = kind_of(schema)
             raise Refusal(
                 "NOT_RECORDS",
                 f"{shown}: its values are of the type {kind}, not records with columns",
