@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from loader.domain.refusals import Refusal
+from loader.records.headers import check_typed_names
 
 TIME_MILLIS, TIME_MICROS = "time-millis", "time-micros"
 TIMESTAMP_NANOS, LOCAL_NANOS = "timestamp-nanos", "local-timestamp-nanos"
@@ -33,7 +34,7 @@ class AvroSchema:
 
     @classmethod
     def of(cls, text: str, shown: str) -> "AvroSchema":
-        """Return the schema of a file ``shown``. Raise Refusal NOT_RECORDS."""
+        """Return the schema of a file ``shown``. Raise Refusal NOT_RECORDS or DUPLICATE_COLUMN."""
         schema = json.loads(text)
         if not isinstance(schema, dict) or schema.get("type") != "record":
             kind = kind_of(schema)
@@ -43,6 +44,7 @@ class AvroSchema:
                 file=shown,
                 hint="Write the values as a field of a record.",
             )
+        check_typed_names(shown, [part["name"] for part in schema["fields"]])
         named: dict[str, Any] = {}
         for definition, space in _definitions(schema, ""):
             name = definition["name"]

@@ -1,5 +1,6 @@
 """Names of columns in the header of a delivery."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from loader.domain.refusals import Refusal
@@ -37,16 +38,20 @@ def header_names(shown: str, fields: Sequence[str], row: int = 1) -> tuple[str, 
     return names
 
 
-def check_names(
-    where: str,
-    names: Sequence[str],
-    *,
-    file: str,
-    row: int | None = None,
-    hint: str = "Every column needs a name of its own: ask for another delivery.",
-) -> None:
+def check_names(where: str, names: Sequence[str], *, file: str, row: int | None = None, hint: str) -> None:
     """Raise Refusal DUPLICATE_COLUMN for a name that occurs more than once; ``where`` begins the message."""
-    repeated = tuple(dict.fromkeys(name for name in names if names.count(name) > 1))
+    _refuse_repeated(where, [name for name in names if names.count(name) > 1], file, row, hint)
+
+
+def check_typed_names(shown: str, names: Sequence[str]) -> None:
+    """Raise Refusal DUPLICATE_COLUMN if names of a typed file are equal, except for the case of their letters."""
+    counts = Counter(map(str.lower, names))
+    hint = "Upper and lower case are the same here: every column needs a name of its own. Ask for another delivery."
+    _refuse_repeated(f"{shown}: the file", [name for name in names if counts[name.lower()] > 1], shown, None, hint)
+
+
+def _refuse_repeated(where: str, names: Sequence[str], file: str, row: int | None, hint: str) -> None:
+    repeated = tuple(dict.fromkeys(names))
     if repeated:
         raise Refusal(
             "DUPLICATE_COLUMN",

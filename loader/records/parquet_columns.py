@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from loader.records.content import unreadable
-from loader.records.headers import check_names
+from loader.records.headers import check_typed_names
 from loader.records.parquet_footers import ColumnPart, column_parts
 from loader.records.plain_values import INT96, UUID_LEAF, PlainColumn, UnreadableType, plain_column, plain_type
 from loader.records.readers import LOCAL
@@ -91,7 +91,7 @@ def footer_of_end(end: bytes, shown: str) -> ParquetFooter:
         kinds, encrypted = _kinds_of_leaves(metadata), _encrypted_leaves(metadata, parts)
     except ERRORS as error:
         raise unreadable(shown, str(error)) from error
-    check_names(f"{shown}: the file", [field.name for field in fields], file=shown)
+    check_typed_names(shown, [field.name for field in fields])
     columns = []
     for field in fields:
         try:

@@ -14,6 +14,7 @@ from pyarrow import dataset, orc
 
 from loader.domain.refusals import Refusal
 from loader.domain.sources.sampling import Value
+from loader.records.headers import check_typed_names
 from loader.records.parquet_columns import ERRORS as PARQUET_ERRORS
 from loader.records.parquet_columns import ParquetColumn, ParquetFooter, footer_of_end, open_parquet, read_columns
 from loader.records.parquet_footers import ENDING
@@ -115,7 +116,10 @@ def _is_own(declared: pa.DataType) -> bool:
 
 
 def read_orc(path: Path, rows: int = ROWS) -> TypedRows:
-    """Return the first rows of an ORC file, without reading its first stripe whole. Raise Refusal UNREADABLE_FILE."""
+    """Return the first rows of an ORC file, without reading its first stripe whole.
+
+    Raise Refusal UNREADABLE_FILE or DUPLICATE_COLUMN.
+    """
     try:
         with path.open("rb") as stored:
             file = orc.ORCFile(stored)
@@ -123,6 +127,7 @@ def read_orc(path: Path, rows: int = ROWS) -> TypedRows:
         head = dataset.dataset(path, format="orc").scanner(batch_size=rows).head(rows)
     except (OSError, pa.ArrowException) as error:
         raise unreadable(path, error) from error
+    check_typed_names(path.name, schema.names)
     columns, values = [], []
     for field in schema:
         array = head[field.name].combine_chunks() if head.num_rows else pa.array([], field.type)

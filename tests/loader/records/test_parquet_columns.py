@@ -1,5 +1,6 @@
 """Parquet files of other writers, read for pages: encrypted, broken, with texts that are not UTF-8."""
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ from loader.arrow import deliveries
 from loader.arrow.deliveries import Column, DeliveredFile, Delivery
 from loader.arrow.parquet_files import NotPlain
 from loader.domain.refusals import Refusal
+from loader.records.avro_schemas import AvroSchema
 from loader.records.parquet_columns import footer_of_end
 from loader.records.parquet_footers import column_parts
 from loader.sources.file_samples import sample_files
@@ -59,6 +61,18 @@ def test_compression_that_nobody_knows_is_refused(tmp_path: Path):
 def test_file_with_two_columns_of_one_name_is_refused(tmp_path: Path):
     refusal = refused(tmp_path / "a.parquet", written(pa.Table.from_arrays([IDS, IDS], ["v", "v"])))
     assert (refusal.code, refusal.column) == ("DUPLICATE_COLUMN", "v")
+
+
+def test_typed_file_with_names_that_differ_only_in_case_is_refused(tmp_path: Path):
+    table = pa.table({"Value": IDS, "id": IDS, "VALUE": IDS})
+    orc.write_table(table, tmp_path / "written")
+    for path, content in {"a.parquet": written(table), "a.orc": (tmp_path / "written").read_bytes()}.items():
+        refusal = refused(tmp_path / path, content)
+        assert (refusal.code, refusal.samples) == ("DUPLICATE_COLUMN", ("Value", "VALUE"))
+    fields = [{"name": name, "type": "int"} for name in ("v", "V")]
+    with pytest.raises(Refusal) as caught:
+        AvroSchema.of(json.dumps({"type": "record", "name": "r", "fields": fields}), "a.avro")
+    assert caught.value.code == "DUPLICATE_COLUMN"
 
 
 @pytest.mark.parametrize("before", [b"parquet-cpp", b"name"])

@@ -1,5 +1,6 @@
 """Files that have their own types, read by a data source of Spark."""
 
+import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
@@ -8,6 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from loader.domain.refusals import Refusal
+from loader.records.headers import check_typed_names
 from loader.spark.sources.files import JAVA_ERRORS, DeliveredFile, unreadable
 from loader.spark.sources.opened import (
     Delivered,
@@ -22,6 +24,7 @@ from loader.spark.sources.opened import (
     paths_within,
 )
 
+_REPEATED = re.compile(r"COLUMN_ALREADY_EXISTS\].*?`(.*?)`", re.DOTALL)
 # Type of a column that cannot be read: it has no name in metadata, as any other type that no table has.
 NO_TABLE_HAS = T.CalendarIntervalType()
 
@@ -75,6 +78,9 @@ class TypedFormat(FileFormat):
         try:
             return self._read(delivered, [file.pattern for file in files]).schema
         except JAVA_ERRORS as error:
+            if match := _REPEATED.search(str(error)):
+                # Spark names it in lower case, whatever its case in the file is.
+                check_typed_names(files[0].shown, [match[1], match[1]])
             raise unreadable(files[0].shown, error) from error
 
     def _read(self, delivered: Delivered, paths: list[str]) -> DataFrame:

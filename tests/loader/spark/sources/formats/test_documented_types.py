@@ -86,6 +86,13 @@ def no_records(folder: Path, _: Any) -> Example:
     return (folder / "written").read_bytes(), "integer"
 
 
+def two_cases(folder: Path, _: Any) -> Example:
+    fields = [{"name": name, "type": "int"} for name in ("id", "v", "V")]
+    with (folder / "written").open("wb") as file:
+        fastavro.writer(file, {"type": "record", "name": "row", "fields": fields}, [{"id": 1, "v": 2, "V": 3}])
+    return (folder / "written").read_bytes(), "integer"
+
+
 def undecoded_avro(folder: Path, spark: Any) -> Example:
     content, _ = avro("string", "text", "string")(folder, spark)
     return content.replace(b"\x08text", b"\x08te\xfft"), "string"
@@ -142,8 +149,8 @@ EXAMPLES: dict[tuple[str, str], list[Any]] = {
         (parquet(pa.StructArray.from_arrays([UNDECODED], ["a"])), "json"),
     ],
     ("Parquet", "encrypted columns"): [(with_encrypted_column(pa.table({"id": IDS, "v": ["a"]}), "v"), "string")],
-    ("Parquet", "two columns of one name"): [
-        (written(pa.Table.from_arrays([IDS, IDS, IDS], ["id", "v", "v"])), "integer")
+    ("Parquet", "two columns of one name, also if only their case differs"): [
+        (written(pa.Table.from_arrays([IDS, IDS, IDS], ["id", "v", name])), "integer") for name in "vV"
     ],
     ("Avro", "times of day, in milliseconds or microseconds"): [
         avro(logical("int", "time-millis"), dt.time(10), "10:00:00"),
@@ -162,6 +169,7 @@ EXAMPLES: dict[tuple[str, str], list[Any]] = {
     ],
     ("Avro", "records inside of themselves"): [avro(TREE, {"left": None}, "json")],
     ("Avro", "values that are no records"): [no_records],
+    ("Avro", "two columns whose names differ in case only"): [two_cases],
     ("Avro", "texts that are not UTF-8"): [undecoded_avro],
     ("Avro", "dates outside of the years 1 to 9999"): [avro(logical("int", "date"), 3_000_000, "date")],
 }
