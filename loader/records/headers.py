@@ -28,38 +28,33 @@ def header_names(shown: str, fields: Sequence[str], row: int = 1) -> tuple[str, 
                 hint="The file may be UTF-16 or no text: say its encoding in the source's options, or deliver another.",
             )
     names = tuple(field.strip() or f"(column {place})" for place, field in enumerate(fields, start=1))
-    check_names(
-        f"{shown}: the header",
-        names,
-        file=shown,
-        row=row,
-        hint="Every column needs a name of its own: ask for another delivery, or say that the file has no header.",
-    )
+    repeated = tuple(dict.fromkeys(name for name in names if names.count(name) > 1))
+    if repeated:
+        raise Refusal(
+            "DUPLICATE_COLUMN",
+            f"{shown}: the header names {', '.join(repeated[:5])} more than once",
+            file=shown,
+            row=row,
+            column=repeated[0],
+            count=len(repeated),
+            samples=repeated[:5],
+            hint="Every column needs a name of its own: ask for another delivery, or say that the file has no header.",
+        )
     return names
-
-
-def check_names(where: str, names: Sequence[str], *, file: str, row: int | None = None, hint: str) -> None:
-    """Raise Refusal DUPLICATE_COLUMN for a name that occurs more than once; ``where`` begins the message."""
-    _refuse_repeated(where, [name for name in names if names.count(name) > 1], file, row, hint)
 
 
 def check_typed_names(shown: str, names: Sequence[str]) -> None:
     """Raise Refusal DUPLICATE_COLUMN if names of a typed file are equal, except for the case of their letters."""
     counts = Counter(map(str.lower, names))
-    hint = "Upper and lower case are the same here: every column needs a name of its own. Ask for another delivery."
-    _refuse_repeated(f"{shown}: the file", [name for name in names if counts[name.lower()] > 1], shown, None, hint)
-
-
-def _refuse_repeated(where: str, names: Sequence[str], file: str, row: int | None, hint: str) -> None:
-    repeated = tuple(dict.fromkeys(names))
+    repeated = tuple(dict.fromkeys(name for name in names if counts[name.lower()] > 1))
     if repeated:
         raise Refusal(
             "DUPLICATE_COLUMN",
-            f"{where} names {', '.join(repeated[:5])} more than once",
-            file=file,
-            row=row,
+            f"{shown}: the file names {', '.join(repeated[:5])} more than once",
+            file=shown,
             column=repeated[0],
             count=len(repeated),
             samples=repeated[:5],
-            hint=hint,
+            hint="Columns of typed files need names that differ in more than upper and lower case: ask for another "
+            "delivery.",
         )
