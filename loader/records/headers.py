@@ -50,7 +50,7 @@ def check_typed_names(shown: str, names: Sequence[str]) -> None:
     if repeated:
         raise Refusal(
             "DUPLICATE_COLUMN",
-            f"{shown}: the file names {', '.join(repeated[:5])} more than once",
+            f"{shown}: the file has several columns {', '.join(repeated[:5])}, which differ in case at most",
             file=shown,
             column=repeated[0],
             count=len(repeated),
