@@ -1,4 +1,4 @@
-"""Dates and timestamps, at the top or inside of nested values: their years, and their exact text in JSON."""
+"""Values at the top or inside of nested ones: years of dates, exact timestamps in JSON, text that is not UTF-8."""
 
 from collections.abc import Callable
 from typing import cast
@@ -35,6 +35,15 @@ def json_within_years(value: Column, source: T.DataType) -> Column:
     """Return a nested value as JSON; NULL if it has a date or timestamp outside of the years 1 to 9999."""
     is_far = _has(value, source, _is_far)
     return json_of(value, source) if is_far is None else F.when(~is_far, json_of(value, source))
+
+
+def has_undecoded_text(value: Column, source: T.DataType) -> Column | None:
+    """Return the condition that a value is, or contains, a text that is not UTF-8; None if its type has no text."""
+    return _has(value, source, _is_undecoded)
+
+
+def _is_undecoded(value: Column, source: T.DataType) -> Column | None:
+    return ~F.is_valid_utf8(value) if isinstance(source, T.StringType) else None
 
 
 def _is_far(value: Column, source: T.DataType) -> Column | None:

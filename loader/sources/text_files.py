@@ -240,4 +240,4 @@ def _object(path: Path, number: int, line: str) -> dict[str, Any]:
 
 
 # The csv module refuses fields above 128 kB by default; a description may well be longer.
-csv.field_size_limit(io.DEFAULT_BUFFER_SIZE * 256)
+csv.field_size_limit(MOST_CHARACTERS)

@@ -21,6 +21,8 @@ from metadata.domain.types import DataType, parse
 CSV, PARQUET = "csv", "parquet"
 # Maximum bytes of the files of a small table.
 _LARGEST = 16_000_000
+# Errors of pyarrow for broken files; a footer may have names that are not UTF-8.
+_BROKEN = (OSError, ValueError, pa.ArrowException)
 # Characters that Spark's reader or the general load treat specially: byte order mark, replacement character, NUL, and
 # the private character that marks absent fields.
 _SPECIAL = ("\ufeff", "\ufffd", "\0", "\ue000")
@@ -138,7 +140,7 @@ def _parquet_rows(delivery: Delivery, file: DeliveredFile, limit: int) -> pa.Tab
     try:
         # Checksums of pages are verified where a file has them.
         stored = pq.ParquetFile(file.path, coerce_int96_timestamp_unit="us", page_checksum_verification=True)
-    except pa.ArrowException:
+    except _BROKEN:
         raise NotPlain("it is not Parquet of the plain kind") from None
     if sorted(stored.schema_arrow.names) != sorted(column.name for column in delivery.columns):
         raise NotPlain("the file has other columns than the contract")
@@ -146,7 +148,8 @@ def _parquet_rows(delivery: Delivery, file: DeliveredFile, limit: int) -> pa.Tab
         raise NotPlain(f"{stored.metadata.num_rows} rows")
     try:
         table = stored.read()
-    except pa.ArrowException:
+        table.validate(full=True)  # texts that are not UTF-8
+    except _BROKEN:
         raise NotPlain("it is not Parquet of the plain kind") from None
     return pa.table({c.name: _with_type(table[c.name], parse(c.type)) for c in delivery.columns})
 

@@ -181,6 +181,8 @@ class FileFormat:
     blanks: ClassVar[str] = "\r"
     # Java replaces bytes that are invalid in the source's encoding, and the checks look for its replacement.
     is_decoded: ClassVar[bool] = False
+    # Spark takes bytes of the files for text without decoding them.
+    may_have_undecoded_text: ClassVar[bool] = False
     # Unit of the row numbers of a format with its own: ``record``, ``line`` or the spreadsheet's ``row``; else empty.
     numbers: str = ""
     # The order of a row is its number in its file, from 1; else rows are counted.

@@ -134,6 +134,8 @@ def text_of_cell(value: Any, stored: Stored | None) -> Value | CellFault:
         match value:
             case bool():
                 return "true" if value else "false"
+            case str() if "\0" in value:  # The library took UTF-16 for another encoding: no text has NUL.
+                return CellFault(value.replace("\0", ""), "holds a text in an encoding that is not read", _NOT_WHOLE)
             case str() | None if stored is not None or not value:
                 return value or None
         return CellFault(str(value), "has a value that its file does not store there", _NOT_WHOLE)

@@ -142,6 +142,11 @@ def test_uncompressed_file_with_a_gz_ending_is_refused(tmp_path: Path):
     assert refusal(tmp_path / "a.csv.gz", "n\n1\n").code == "UNREADABLE_FILE"
 
 
+def test_field_of_several_megabytes_is_sampled(tmp_path: Path):
+    text = "x" * 3_000_000
+    assert sampled(tmp_path / "a.csv", f"a,b\n1,{text}\n").values[1] == (text,)
+
+
 def test_a_header_alone_has_columns_without_rows(tmp_path: Path):
     sample = sampled(tmp_path / "a.csv", "a,b\n")
     assert types(sample) == {"a": "string", "b": "string"}

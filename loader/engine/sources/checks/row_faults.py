@@ -5,7 +5,7 @@ A malformed record has no other fault. Open quotes, and wrong encoding except of
 faults of the whole delivery, since no value of it can be trusted.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -21,6 +21,7 @@ from loader.domain.sources.marks import NULL_WATERMARK
 from loader.domain.sources.schema_changes import VALUE_DOES_NOT_FIT
 from loader.engine.conversions import fits, is_ambiguous_time, typed
 from loader.engine.expressions import all_of, any_of
+from loader.engine.nested_values import has_undecoded_text
 from loader.engine.pyspark_types import row_of
 from loader.engine.sources.checks.places import first_places
 from loader.engine.sources.formats.csv_quotes import checked_quotes
@@ -173,7 +174,8 @@ def refuse_faults(opened: Opened, numbered: DataFrame, source: SourceSpec) -> Ch
 def classes_of_faults(opened: Opened, source: SourceSpec) -> list[FaultClass]:
     """Return the classes of faults that rows of this source can have, those that could cause others first."""
     is_record = F.col(MALFORMED).isNull()
-    of_values = [_type_fault(opened, column, source.options) for column in source.columns]
+    of_values = [*_undecoded_texts(opened, source.columns)]
+    of_values += [_type_fault(opened, column, source.options) for column in source.columns]
     of_values += _missing_values(opened, source)
     return [
         *_malformed_records(opened),
@@ -197,6 +199,26 @@ def _malformed_records(opened: Opened) -> list[FaultClass]:
             FaultClass(record.code, condition, text, record.problem, record.summary, record.hint, describe=describe)
         )
     return fault_classes
+
+
+def _undecoded_texts(opened: Opened, columns: Sequence[DeliveredColumn]) -> Iterator[FaultClass]:
+    """Yield the classes of texts that are not UTF-8 in typed files, whose bytes Spark takes for text as they are."""
+    if not opened.reader.may_have_undecoded_text:
+        return
+    for column in columns:
+        value = opened.column(column.name)
+        condition = has_undecoded_text(value, opened.type_of(column.name))
+        if condition is not None:
+            yield FaultClass(
+                "WRONG_ENCODING",
+                condition,
+                F.make_valid_utf8(value.cast("string")),
+                f"a text of {column.name} is not UTF-8",
+                f"in {column.name} that are not UTF-8",
+                "Have it written as UTF-8, as the format requires, or as bytes, in a column of the type binary.",
+                column=column.name,
+                noun="value",
+            )
 
 
 def _type_fault(opened: Opened, column: DeliveredColumn, options: dict) -> FaultClass:

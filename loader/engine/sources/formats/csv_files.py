@@ -33,6 +33,7 @@ RECORD = "\ue000record"
 
 # A field this long means a quote that is never closed. Reading on would fill the memory.
 _LONGEST_FIELD = 16_000_000  # characters
+csv.field_size_limit(_LONGEST_FIELD)  # The csv module reads the first record; its own limit is 128 kB.
 # Replaces an empty field without quotes, to distinguish it from a quoted one; it occurs in no delivery.
 _ABSENT = "\ue000absent\ue000"
 

@@ -64,6 +64,11 @@ def test_csv_options_determine_how_a_file_is_read(spark, put, options, content, 
     assert rows_of(spark, put("a.csv", content), **options) == expected
 
 
+def test_first_record_with_a_long_field_is_read(spark, put):
+    text = "x" * 200_000
+    assert rows_of(spark, put("a.csv", f"a,{text},1\n"), header=False) == [("a", text, "1")]
+
+
 KEPT = {"quotes_inside": "keep"}
 GOOD_QUOTES = [
     (KEPT, 'id,name,n\na,5" pipe,1\nb,a "b" c,2\n', [("a", '5" pipe', "1"), ("b", 'a "b" c', "2")]),

@@ -37,6 +37,19 @@ def test_nanoseconds_before_1970_are_cut_downwards():
     assert column.cut.to_pylist() == [True, False]
 
 
+@pytest.mark.parametrize("values", [{"value": pa.binary()}, {"typed_value": pa.list_(pa.string())},
+                                    {"value": pa.binary(), "typed_value": pa.int32()}])  # fmt: skip
+def test_variant_is_unreadable_whichever_of_its_values_are_stored(values: dict[str, pa.DataType]):
+    with pytest.raises(UnreadableType, match="variant"):
+        plain_type(pa.struct({"metadata": pa.binary()} | values))
+
+
+@pytest.mark.parametrize("fields", [{"metadata": pa.binary()}, {"metadata": pa.string(), "value": pa.int32()},
+                                    {"value": pa.binary(), "typed_value": pa.int32()}])  # fmt: skip
+def test_structure_that_resembles_a_variant_is_read(fields: dict[str, pa.DataType]):
+    assert plain_type(pa.struct(fields)) == pa.struct(fields)
+
+
 @pytest.mark.parametrize("kind", [pa.decimal256(39, 0), pa.struct([]), pa.list_(pa.decimal256(60, 2))])
 def test_types_that_spark_does_not_have_are_unreadable(kind: pa.DataType):
     with pytest.raises(UnreadableType):

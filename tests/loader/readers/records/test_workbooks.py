@@ -10,7 +10,7 @@ import pytest
 
 from loader.contract.refusals import Refusal
 from loader.readers.records.readers import FileReading
-from loader.readers.records.workbook_cells import NUMBER, Stored, text_of_cell
+from loader.readers.records.workbook_cells import FILLED, NUMBER, CellFault, Stored, text_of_cell
 from metadata.domain.sources.reading_options import ReadingOptions
 from tests.loader.readers.records.binary_workbooks import Error, Formula, compound_file, ods, xls, xlsb
 from tests.loader.readers.records.test_records import SHEET_PART, records, refused, rewritten
@@ -47,6 +47,12 @@ def refusal_of(content: bytes, wanted: tuple[str, ...] = (), **options: Any) -> 
         loaded(content, wanted, **options)
     assert caught.value.hint
     return caught.value
+
+
+def test_text_that_the_library_decodes_wrongly_is_refused():
+    fault = text_of_cell("m\0p\0g\0", FILLED)
+    assert isinstance(fault, CellFault)
+    assert (fault.text, fault.problem) == ("mpg", "holds a text in an encoding that is not read")
 
 
 # --- numbers
