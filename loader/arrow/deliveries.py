@@ -146,6 +146,7 @@ def _parquet_rows(delivery: Delivery, file: DeliveredFile, limit: int) -> pa.Tab
         raise NotPlain(f"{stored.metadata.num_rows} rows")
     try:
         table = stored.read()
+        table.validate(full=True)  # also the bytes of texts
     except pa.ArrowException:
         raise NotPlain("it is not Parquet of the plain kind") from None
     return pa.table({c.name: _with_type(table[c.name], parse(c.type)) for c in delivery.columns})

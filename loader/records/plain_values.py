@@ -109,6 +109,11 @@ def far_rows(values: pa.Array) -> pa.Array:
     return _rows_with(values, _is_far)
 
 
+def undecoded_rows(values: pa.Array) -> pa.Array:
+    """Return for each row if it has text that is no UTF-8; ``values`` are plain."""
+    return _rows_with(values, _is_undecoded)
+
+
 def _plain(values: pa.Array, wanted: pa.DataType, leaf: str | None = None) -> pa.Array:
     kind = values.type
     if pa.types.is_dictionary(kind):
@@ -211,3 +216,21 @@ def _is_far(values: pa.Array) -> pa.Array | None:
     else:
         return None
     return pc.or_(pc.less(number, first), pc.greater(number, last))
+
+
+def _is_undecoded(values: pa.Array) -> pa.Array | None:
+    if not pa.types.is_string(values.type):
+        return None
+    try:
+        values.validate(full=True)
+    except pa.ArrowInvalid:
+        return pa.array([value is not None and not _is_utf8(value) for value in values.cast(pa.binary()).to_pylist()])
+    return pa.repeat(pa.scalar(False), len(values))
+
+
+def _is_utf8(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

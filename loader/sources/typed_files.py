@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import dataset, orc
 
 from loader.domain.refusals import Refusal
 from loader.domain.sources.sampling import Value
 from loader.records.parquet_columns import ERRORS as PARQUET_ERRORS
 from loader.records.parquet_columns import ParquetColumn, footer_of, open_parquet, read_columns
-from loader.records.plain_values import UnreadableType, far_rows, plain_column
+from loader.records.plain_values import UnreadableType, far_rows, plain_column, undecoded_rows
 from loader.sources.text_files import ROWS, unreadable
 from metadata.domain import types as data_types
 from metadata.domain.types import MAX_PRECISION, DataType
@@ -68,7 +69,7 @@ def read_parquet(path: Path, rows: int = ROWS) -> TypedRows:
         read, count = next(read_columns(stored, path.name, names, rows), ([], 0))
     plain = {name: column.values for name, column in zip(names, read, strict=bool(read))}
     values = [_values(plain[name]) if name in plain else [None] * count for name, _, _, _ in columns]
-    problems = {name: _problem_of_years(array) for name, array in plain.items()}
+    problems = {name: _problem_of_values(array) for name, array in plain.items()}
     described = [(*column, problem or problems.get(column[0], "")) for *column, problem in columns]
     return TypedRows(described, values, count == total)
 
@@ -119,22 +120,24 @@ def read_orc(path: Path, rows: int = ROWS) -> TypedRows:
             columns.append((field.name, str(field.type), None, f"it is {reason}"))
             values.append([None] * len(array))
             continue
-        columns.append((field.name, str(field.type), data_type(field.type), _problem_of_years(plain)))
+        columns.append((field.name, str(field.type), data_type(field.type), _problem_of_values(plain)))
         values.append(_values(plain))
     return TypedRows(columns, values, head.num_rows == total)
 
 
 def _values(plain: pa.Array) -> list[Value]:
-    """Return values as text. Python has no dates outside of the years 1 to 9999: these stay empty."""
-    far = far_rows(plain).to_pylist()
-    values = zip(plain, far, strict=True)
-    return [None if is_far else text_of_typed(value.as_py(maps_as_pydicts="lossy")) for value, is_far in values]
+    """Return values as text. Those that Python cannot hold (``_problem_of_values``) stay empty."""
+    left_out = pc.or_(far_rows(plain), undecoded_rows(plain))
+    values = zip(plain, left_out.to_pylist(), strict=True)
+    return [None if is_out else text_of_typed(value.as_py(maps_as_pydicts="lossy")) for value, is_out in values]
 
 
-def _problem_of_years(plain: pa.Array) -> str:
-    """Return the problem of a column with a date outside of the years 1 to 9999; empty if there is none."""
-    far = far_rows(plain).to_pylist()
-    return f"row {far.index(True) + 1} has a date outside of the years 1 to 9999" if True in far else ""
+def _problem_of_values(plain: pa.Array) -> str:
+    """Return the problem of a column with a date or text that no load takes; empty if there is none."""
+    far, undecoded = far_rows(plain).to_pylist(), undecoded_rows(plain).to_pylist()
+    if True in far:
+        return f"row {far.index(True) + 1} has a date outside of the years 1 to 9999"
+    return f"row {undecoded.index(True) + 1} has text that is no UTF-8" if True in undecoded else ""
 
 
 def data_type(kind: pa.DataType) -> DataType | None:

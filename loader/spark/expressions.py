@@ -10,7 +10,7 @@ decimal(p,s)   digits, point, exponent; never rounded: 1.005 does not fit decima
 float          digits, point, exponent, ``NaN``, ``Infinity``, ``inf`` with a sign; 1e400 does not fit
 boolean        true, t, yes, y, 1 and false, f, no, n, 0, in any case
 date           ``yyyy-mm-dd``, of the years 1 to 9999
-time           ``hh:mm``, ``hh:mm:ss``, up to six decimals; stays text
+time           ``hh:mm``, ``hh:mm:ss``, up to six decimals and zeros after them; stays text
 timestamp      a date, or date and time with ``T`` or a blank; six decimals; ``Z``, ``UTC``, an offset
                or none, which means local time in the zone of the option ``timezone`` (default UTC).
                A local time that a clock change skips does not fit; one that it repeats is the
@@ -34,7 +34,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from loader.domain.historization.hashing import EXACT_INTEGERS_BELOW, MICROSECONDS_PER_DAY, escape, in_order, peppered
-from loader.spark.nested_values import TEMPORAL, json_within_years, within_years
+from loader.spark.nested_values import TEMPORAL, readable_json, within_years
 from loader.spark.value_formats import BLANKS as _BLANKS
 from loader.spark.value_formats import standard_text
 from metadata.domain import types as data_types
@@ -358,7 +358,7 @@ def _from_value(column: Column, source: T.DataType, target: data_types.DataType,
 
 def _as_text(column: Column, source: T.DataType, target: data_types.DataType, zone: str) -> Column:
     if isinstance(source, _NESTED):
-        text = json_within_years(column, source)
+        text = readable_json(column, source)
         return text if target.name == data_types.JSON else _from_text(text, target, zone)
     if isinstance(source, (T.FloatType, T.DoubleType)):
         # Equal values need equal texts, so -0.0 is written as 0.0.

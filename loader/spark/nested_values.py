@@ -1,4 +1,4 @@
-"""Dates and timestamps, at the top or inside of nested values: their years, and their exact text in JSON."""
+"""Values of typed files, at the top or inside of nested ones: years of dates, bytes of text, exact text in JSON."""
 
 from collections.abc import Callable
 
@@ -11,13 +11,18 @@ MICROSECONDS = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-# Condition of a date or timestamp; None for a type that it does not concern.
+# Condition of a value that is not nested; None for a type that it does not concern.
 _Test = Callable[[Column, T.DataType], Column | None]
 
 
 def within_years(value: Column, ddl: str) -> Column:
     """Return a date or timestamp of the years 1 to 9999, else NULL."""
     return F.when((value >= F.lit("0001-01-01").cast(ddl)) & (value < F.lit("+10000-01-01").cast(ddl)), value)
+
+
+def is_undecoded(text: Column) -> Column:
+    """Return the condition that a text has bytes that are no UTF-8; never NULL."""
+    return F.coalesce(~F.is_valid_utf8(text), F.lit(False))
 
 
 def json_of(value: Column, source: T.DataType) -> Column:
@@ -30,13 +35,15 @@ def json_of(value: Column, source: T.DataType) -> Column:
     return text if is_finer is None else F.when(is_finer, F.to_json(value, MICROSECONDS)).otherwise(text)
 
 
-def json_within_years(value: Column, source: T.DataType) -> Column:
-    """Return a nested value as JSON; NULL if it has a date or timestamp outside of the years 1 to 9999."""
-    is_far = _has(value, source, _is_far)
-    return json_of(value, source) if is_far is None else F.when(~is_far, json_of(value, source))
+def readable_json(value: Column, source: T.DataType) -> Column:
+    """Return a nested value as JSON; NULL if it has a date outside of the years 1 to 9999, or text that is no UTF-8."""
+    is_unreadable = _has(value, source, _is_unreadable)
+    return json_of(value, source) if is_unreadable is None else F.when(~is_unreadable, json_of(value, source))
 
 
-def _is_far(value: Column, source: T.DataType) -> Column | None:
+def _is_unreadable(value: Column, source: T.DataType) -> Column | None:
+    if isinstance(source, T.StringType):
+        return is_undecoded(value)
     if not isinstance(source, TEMPORAL):
         return None
     return within_years(value, source.simpleString()).isNull() & value.isNotNull()

@@ -192,6 +192,7 @@ def table(**columns: pa.Array) -> Callable[[Path], dict[str, Any]]:
         text("id,v\n" + "1,a\n" * 1001),
         text(""),
         table(id=pa.array([1], pa.int64()), v=pa.array(["a"])),
+        table(id=pa.array([1], pa.int32()), v=pa.array([b"a\xff"]).view(pa.string())),
         table(id=pa.array([1], pa.int32())),
         table(id=pa.array([1, 1], pa.int32()), v=pa.array(["a", "b"])),
         table(id=pa.array([None], pa.int32()), v=pa.array(["a"])),

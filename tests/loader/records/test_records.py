@@ -266,6 +266,23 @@ def test_xml_record_with_the_same_name_in_two_namespaces_is_refused(row):
         checked(text, wanted=(f"{column}.id" if column == "a" else "id",))
 
 
+@pytest.mark.parametrize(
+    ("record", "column"),
+    [
+        ('<i id="1"><id>2</id><n>3</n></i>', "id"),
+        ('<i x:id="1"><id>2</id><n>3</n></i>', "id"),
+        ('<i><a id="1"><id>2</id></a><n>3</n></i>', "a"),
+    ],
+)
+def test_xml_attribute_and_element_with_the_same_name_are_refused(record, column):
+    text = f'<r xmlns:x="u">\n{record}</r>'
+    with pytest.raises(Refusal, match="line 2: an attribute and an element id") as caught:
+        checked(text)
+    assert (caught.value.code, caught.value.column) == ("BAD_XML", column)
+    assert [values["n"] for values in checked(text, wanted=("n",))] == ["3"]
+    assert len(checked(text, ignored_columns=column)) == 1
+
+
 def test_two_prefixes_of_one_namespace_give_the_same_name():
     text = '<r xmlns:x="u" xmlns:y="u"><i><x:id>1</x:id><y:id>2</y:id></i></r>'
     assert checked(text) == [{"id": '["1","2"]'}]
@@ -403,6 +420,22 @@ def test_packed_documents_are_unpacked_and_cut_ones_refused(ending, pack):
     assert records("json", packed, name=f"a.json.{ending}") == [(1, {"id": "a"})]
     assert refused("json", packed[:-3], name=f"a.json.{ending}").code == "UNREADABLE_FILE"
     assert refused("json", b"plain", name=f"a.json.{ending}").code == "UNREADABLE_FILE"
+
+
+@pytest.mark.parametrize(
+    ("ending", "pack"),
+    [
+        ("gz", gzip.compress),
+        ("bz2", bz2.compress),
+        ("zst", lambda raw: pa.compress(raw, codec="zstd", asbytes=True)),
+    ],
+)
+def test_packed_file_of_several_streams_is_read_whole_or_refused(ending, pack):
+    first, second = pack(b'[{"id": "a"},'), pack(b'{"id": "b"}]')
+    expected = [(1, {"id": "a"}), (2, {"id": "b"})]
+    assert records("json", first + second, name=f"a.json.{ending}") == expected
+    whole, damaged = pack(b'[{"id": "a"}]'), b"XX" + second[2:]
+    assert refused("json", whole + damaged, name=f"a.json.{ending}").code == "UNREADABLE_FILE"
 
 
 @pytest.mark.parametrize(("kind", "module"), [("json", json_documents), ("xml", xml_documents), ("xlsx", workbooks)])

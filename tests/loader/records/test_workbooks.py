@@ -72,6 +72,8 @@ def refusal_of(content: bytes, wanted: tuple[str, ...] = (), **options: Any) -> 
         ("12345678901.123456789", "12345678901.123456789"),
         ("0.15", "0.15"),
         ("1e-7", "1e-07"),
+        ("1E+400", "1E+400"),
+        ("-1e999", "-1e999"),
     ],
 )
 def test_number_keeps_its_stored_digits(stored: str, expected: str):

@@ -211,6 +211,16 @@ def test_a_file_that_is_no_parquet_is_refused(tmp_path: Path):
     assert refusal(tmp_path / "a.parquet", "id\n1\n", "parquet").code == "UNREADABLE_FILE"
 
 
+@pytest.mark.parametrize("kind", ["parquet", "orc"])
+def test_text_that_is_no_utf8_is_a_problem_of_its_column(tmp_path: Path, kind: str):
+    table = pa.table({"id": ["1", "2"], "v": pa.array([b"a", b"b\xff"]).view(pa.string())})
+    path = tmp_path / f"a.{kind}"
+    (pq.write_table if kind == "parquet" else orc.write_table)(table, str(path))
+    sample = sample_files(path, kind, None, roots=Roots.of([str(tmp_path)], folder="/"))
+    assert [column.problem for column in sample.columns] == ["", "row 2 has text that is no UTF-8"]
+    assert sample.values[1] == ("a", None)
+
+
 def test_orc_and_avro_samples_take_types_from_the_file(tmp_path: Path):
     table = pa.table({"id": ["a", "b"], "n": pa.array([1, None], pa.int32()), "tags": [["x"], []]})
     orc.write_table(table, tmp_path / "a.orc")

@@ -20,6 +20,7 @@ from loader.domain.sources.encodings import c1_warning
 from loader.domain.sources.marks import NULL_WATERMARK
 from loader.domain.sources.schema_changes import VALUE_DOES_NOT_FIT
 from loader.spark.expressions import all_of, any_of, fits, is_ambiguous_time, typed
+from loader.spark.nested_values import is_undecoded
 from loader.spark.sources.checks.places import first_places
 from loader.spark.sources.formats.csv_quotes import checked_quotes
 from loader.spark.sources.formats.text_lines import encoding_hint, first_lines, text_lines, wrong_encoding
@@ -198,7 +199,10 @@ def _malformed_records(opened: Opened) -> list[FaultClass]:
 
 
 def _type_fault(opened: Opened, column: DeliveredColumn, options: dict) -> FaultClass:
-    misfit = ~fits(opened.column(column.name), column.type, options, opened.type_of(column.name))
+    value, source = opened.column(column.name), opened.type_of(column.name)
+    misfit, hint = ~fits(value, column.type, options, source), ""
+    if isinstance(source, T.StringType) and not opened.is_text:
+        misfit, hint = misfit | is_undecoded(value), " Text must be UTF-8."
     return FaultClass(
         VALUE_DOES_NOT_FIT,
         opened.unfit(column.name) | misfit,
@@ -206,7 +210,8 @@ def _type_fault(opened: Opened, column: DeliveredColumn, options: dict) -> Fault
         f"a value of {column.name} does not fit {column.type}",
         f"in {column.name} ({column.type})",
         (opened.misfit_hint(column.name) or "Correct the delivery, or change the column's type.")
-        + _skipped_time_hint(column, opened.options.timezone),
+        + _skipped_time_hint(column, opened.options.timezone)
+        + hint,
         column=column.name,
         noun="value",
     )

@@ -19,6 +19,7 @@ from pyspark.sql import types as T
 from elevata.core.strict_json import LONE_HALF
 from elevata.core.words import counted
 from loader.domain.refusals import Refusal
+from loader.spark.nested_values import is_undecoded
 from loader.spark.sources.formats.csv_files import RECORD
 from loader.spark.sources.formats.text_lines import first_lines, text_lines, wrong_encoding
 from loader.spark.sources.opened import (
@@ -55,11 +56,6 @@ REPEATED_KEY = "the object names a key more than once"
 # Columns of the rows while malformed lines are looked up; no delivered column has these names.
 _FILE, _BLOCK, _ORDER = "\ue000file", "\ue000block", "\ue000order"
 _LINE, _LINE_ORDER = "\ue000line", "\ue000line_order"
-
-
-def is_undecoded(text: Column) -> Column:
-    """Return the condition that a text is no UTF-8."""
-    return ~F.is_valid_utf8(text)
 
 
 def has_lone_surrogate(text: Column) -> Column:

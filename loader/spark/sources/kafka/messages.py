@@ -15,6 +15,7 @@ from elevata.core.words import counted
 from loader.domain.manifest.sources import SourceSpec
 from loader.domain.refusals import Refusal
 from loader.domain.sources.kafka import OFFSETS_PER_MILLISECOND, OPERATIONS, TRUNCATE, TopicOptions
+from loader.spark.nested_values import is_undecoded
 from loader.spark.sources.formats.csv_files import RECORD
 from loader.spark.sources.formats.json_lines import (
     LONE_SURROGATE,
@@ -24,7 +25,6 @@ from loader.spark.sources.formats.json_lines import (
     SURROGATE_HINT,
     has_lone_surrogate,
     is_one_object,
-    is_undecoded,
     object_schema,
     path_conflict,
     repeats_a_key,

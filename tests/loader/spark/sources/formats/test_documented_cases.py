@@ -76,6 +76,7 @@ CASES = (
     Case("xml", "an element `v` with attributes in some records only", SOME_ATTRIBUTES, "BAD_XML"),
     Case("xml", "its text by the path `v.#text`", SOME_ATTRIBUTES, ("5", "6"), column="v.#text"),
     Case("xml", "two namespaces with one name", '<r xmlns:x="u"><i><v>1</v><x:v>2</x:v></i></r>', "BAD_XML"),
+    Case("xml", "an attribute and an element with one name", '<r><i v="1"><v>2</v></i></r>', "BAD_XML"),
     Case("xml", "a document type declaration", "<!DOCTYPE r><r><i><v>1</v></i></r>", "FORBIDDEN_XML"),
     Case("xlsx", "a whole number in all digits", sheet_of("<c><v>4012888888881881</v></c>"), ("4012888888881881",)),
     Case("xlsx", "a float beyond 2⁵³", sheet_of("<c><v>1.234567890123457E+18</v></c>"), "UNREADABLE_CELL"),

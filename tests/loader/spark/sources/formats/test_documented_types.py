@@ -84,10 +84,16 @@ def no_records(folder: Path, _: Any) -> Example:
     return (folder / "written").read_bytes(), "integer"
 
 
+def no_utf8_in_avro(folder: Path, spark: Any) -> Example:
+    content, _ = avro("string", "aXb", None)(folder, spark)
+    return content.replace(b"aXb", b"a\xffb"), "string"
+
+
 def logical(base: str, name: str, **more: int) -> dict[str, Any]:
     return {"type": base, "logicalType": name} | more
 
 
+NO_UTF8 = pa.array([b"a\xffb"]).view(pa.string())
 FAR = pa.array([3_000_000], pa.int32()).cast(pa.date32())
 TREE = {"type": "record", "name": "tree", "fields": [{"name": "left", "type": ["null", "tree"]}]}
 COLOUR = {"type": "enum", "name": "colour", "symbols": ["red"]}
@@ -127,6 +133,12 @@ EXAMPLES: dict[tuple[str, str], list[Any]] = {
         (parquet(FAR), "date"),
         (parquet(pa.StructArray.from_arrays([FAR], ["d"])), "json"),
     ],
+    ("Parquet", "text that is no UTF-8, also inside of structs and lists"): [
+        (parquet(NO_UTF8), "string"),
+        (parquet(NO_UTF8, compression="lz4"), "string"),
+        (parquet(pa.StructArray.from_arrays([NO_UTF8], ["d"])), "json"),
+        (parquet(pa.ListArray.from_arrays([0, 1], NO_UTF8)), "json"),
+    ],
     ("Avro", "times of day, in milliseconds or microseconds"): [
         avro(logical("int", "time-millis"), dt.time(10), "10:00:00"),
         avro(["null", logical("long", "time-micros")], dt.time(10, 0, 0, 5), "10:00:00.000005"),
@@ -145,6 +157,7 @@ EXAMPLES: dict[tuple[str, str], list[Any]] = {
     ("Avro", "records inside of themselves"): [avro(TREE, {"left": None}, "json")],
     ("Avro", "values that are no records"): [no_records],
     ("Avro", "dates outside of the years 1 to 9999"): [avro(logical("int", "date"), 3_000_000, "date")],
+    ("Avro", "text that is no UTF-8"): [no_utf8_in_avro],
 }
 
 
