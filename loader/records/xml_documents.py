@@ -22,6 +22,7 @@ from metadata.domain.types import BLANKS
 LIMIT = 1 << 30  # bytes of the unpacked document
 DEEPEST = 100  # nested elements
 LARGEST_RECORD = 64 << 20  # characters
+_NAMES_SHOWN = 5
 TEXT = "#text"
 # Attribute xsi:nil under any prefix, and the values of a true boolean in XML Schema.
 _NIL, _TRUE = ":nil", ("true", "1")
@@ -43,6 +44,34 @@ def read_xml(stored: BinaryIO, shown: str, options: ReadingOptions, wanted: Sequ
     for piece in pieces:
         yield from _records(document.feed(piece), kinds, shown, wanted)
     yield from _records(document.feed("", last=True), kinds, shown, wanted)
+
+
+def without_rows(stored: BinaryIO, shown: str, row_tag: str) -> str:
+    """Return a warning about a document without an element ``row_tag``; empty if it has no element but its root.
+
+    Raise Refusal NO_SUCH_PATH if it has one whose name differs by case only.
+    """
+    names = _element_names(stored, shown)
+    similar = next((name for name in names if row_tag.lower() in (name.lower(), local_name(name).lower())), None)
+    if similar is not None:
+        raise Refusal(
+            "NO_SUCH_PATH",
+            f"{shown} has no element {row_tag}, which the option row_tag names, but {similar}",
+            file=shown,
+            hint="Correct the option row_tag: the case of names counts.",
+        )
+    others = ", ".join(list(names)[:_NAMES_SHOWN])
+    return f"{shown} has no element {row_tag}, so no row was read of it, but others: {others}." if names else ""
+
+
+def _element_names(stored: BinaryIO, shown: str) -> dict[str, None]:
+    """Return the names of a document's elements without its root, in their order."""
+    names: dict[str, None] = {}
+    parser = expat.ParserCreate("utf-8")
+    parser.StartElementHandler = lambda name, _: names.setdefault(name)
+    for piece in decoded(chunks(stored, shown, LIMIT), shown):
+        parser.Parse(piece.encode(), False)
+    return dict.fromkeys(list(names)[1:])
 
 
 def _records(elements: list["_RowElement"], kinds: "_Kinds", shown: str, wanted: Sequence[str]) -> Iterator[Record]:

@@ -14,6 +14,7 @@ from loader.domain.sources.provenance import folder_of, name_below
 from loader.domain.sources.sampling import SampledColumn, infer
 from loader.records.readers import LOCAL, READERS
 from loader.records.values import Number, Value, text_of
+from loader.records.xml_documents import without_rows
 from loader.sources.files import Sample, files_at, sampled
 from loader.sources.limits import MAX_COLUMNS
 from loader.sources.text_files import (
@@ -143,7 +144,7 @@ def _record_reader(name: str) -> _Reader:
             record.check((), reading.ignored)
         names = list(dict.fromkeys(column for record in records for column in record.values))
         if not names:
-            raise empty(path)
+            raise _without_records(path, name, reading)
         _check_width(path, names)
         nulls = nulls_of(options or {}, empty_is_null=reading.empty_is_null)
         texts = [[record.values.get(column) for record in records[:rows]] for column in names]
@@ -153,6 +154,17 @@ def _record_reader(name: str) -> _Reader:
         return sampled(columns, values, whole=whole, typed=False, where=path.name, options=options)
 
     return read
+
+
+def _without_records(path: Path, name: str, reading: ReadingOptions) -> Refusal:
+    """Return the refusal of a file without records. Raise Refusal NO_SUCH_PATH for a row element in another case."""
+    if name == XML and reading.row_tag:
+        with path.open("rb") as stored:
+            problem = without_rows(stored, path.name, reading.row_tag)
+        if problem:
+            hint = "Correct the option row_tag, or describe the source in YAML."
+            return Refusal("NO_SUCH_PATH", problem, file=path.name, hint=hint)
+    return empty(path)
 
 
 def _typed_reader(name: str) -> _Reader:

@@ -118,7 +118,8 @@ class Layout:
     """Columns of a delivery and the groups of its files.
 
     ``missing`` gives the files that lack a column, ``header_lines`` the lines before the first record by file path.
-    ``unread`` are columns outside the contract of which no value is read: no fault of theirs stops a load.
+    ``unread`` are columns outside the contract of which no value is read: no fault of theirs stops a load. ``notes``
+    are warnings about the files.
     """
 
     names: tuple[str, ...]
@@ -127,6 +128,7 @@ class Layout:
     missing: dict[str, tuple[str, ...]] = field(default_factory=dict)
     header_lines: dict[str, int] = field(default_factory=dict)
     unread: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of_text(cls, names: tuple[str, ...], files: tuple[DeliveredFile, ...], paths: tuple[str, ...] = ()) -> "Layout":
@@ -233,6 +235,7 @@ class Opened(Delivered):
     missing: dict[str, tuple[str, ...]]
     header_lines: dict[str, int]
     unread: tuple[str, ...] = field(default=(), kw_only=True)
+    notes: tuple[str, ...] = field(default=(), kw_only=True)
     folders: tuple[str, ...] = field(default=(), kw_only=True)
     window: Window | None = field(default=None, kw_only=True)
     condition: Column | None = field(default=None, kw_only=True)
@@ -343,7 +346,7 @@ class Opened(Delivered):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Return warnings about the delivery as a whole."""
-        return ()
+        return self.notes
 
     def frame(self, *, numbered: bool = False) -> DataFrame:
         """Return the rows; ``numbered`` adds ``file``, ``block`` and ``order``, which increases along a block.

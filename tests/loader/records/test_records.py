@@ -283,6 +283,28 @@ def test_xml_attribute_and_element_with_the_same_name_are_refused(record, column
     assert len(checked(text, ignored_columns=column)) == 1
 
 
+def summary_of(text: str, **options) -> dict[str, Any]:
+    return FileReading("xml", ReadingOptions.of("xml", options), ()).summary(("file:a.xml", text.encode()))
+
+
+@pytest.mark.parametrize("name", ["Order", "ORDER", "y:Order"])
+def test_row_element_in_another_case_is_refused(name):
+    refusal = summary_of(f"<r xmlns:y='u'><h/><{name}><n>1</n></{name}></r>", row_tag="order")["refusal"]
+    assert (refusal["code"], refusal["file"]) == ("NO_SUCH_PATH", "a.xml")
+    assert f"no element order, which the option row_tag names, but {name}" in refusal["message"]
+
+
+def test_document_without_its_row_element_has_a_warning_unless_it_is_empty():
+    summary = summary_of("<r><head><n>1</n></head><position/></r>", row_tag="order")
+    assert summary["rows"] == 0
+    assert summary["warning"] == (
+        "a.xml has no element order, so no row was read of it, but others: head, n, position."
+    )
+    assert summary_of("<r/>", row_tag="order")["warning"] == ""
+    assert summary_of("<r><h/><order/></r>", row_tag="order")["warning"] == ""
+    assert summary_of("<r/>")["warning"] == ""
+
+
 def test_two_prefixes_of_one_namespace_give_the_same_name():
     text = '<r xmlns:x="u" xmlns:y="u"><i><x:id>1</x:id><y:id>2</y:id></i></r>'
     assert checked(text) == [{"id": '["1","2"]'}]
