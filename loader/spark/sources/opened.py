@@ -366,15 +366,14 @@ class Opened(Delivered):
         return f"{_CUT}{self.names.index(name)}" in frame.columns
 
     def _frame(self, rows: Rows, numbered: bool, cut: Sequence[str]) -> DataFrame:
-        absent = F.lit(None).cast("string")
         several = F.col("_metadata.file_path") if rows.file is None else rows.file
         file = F.lit(as_uri(self.files[0].path)) if len(self.files) == 1 else several
         values = rows.values | {name: folder_value(file, name, self.files) for name in self.folders}
         columns = [
-            self.key_text(name, values.get(name, absent)).alias(f"d{place}")
-            for place, name in enumerate(self.names)
+            self.key_text(name, values[name] if name in values else _absent(kind)).alias(f"d{place}")
+            for place, (name, kind) in enumerate(zip(self.names, self.types, strict=True))
         ]
-        malformed = absent if rows.malformed is None else rows.malformed
+        malformed = _absent(T.StringType()) if rows.malformed is None else rows.malformed
         places = []
         if numbered:
             order = F.monotonically_increasing_id() if rows.order is None else rows.order
@@ -386,6 +385,12 @@ class Opened(Delivered):
         lost = [rows.cut.get(name, F.lit(False)).alias(f"{_CUT}{self.names.index(name)}") for name in cut]
         selected = rows.frame.select(*columns, malformed.alias(MALFORMED), *places, *lost)
         return selected if self.condition is None else selected.where(self.condition)
+
+
+def _absent(kind: T.DataType) -> Column:
+    """Return NULL for a column that files lack, in the type that its values have: text makes floats of decimals."""
+    is_text = isinstance(kind, (T.TimeType, T.NullType, T.CalendarIntervalType))
+    return F.lit(None).cast(T.StringType() if is_text else kind)
 
 
 def trimmed_key(value: Column, options: ReadingOptions) -> Column:

@@ -16,7 +16,7 @@ from elevata.core.words import counted
 from loader.domain.refusals import Refusal
 from loader.records.headers import header_names
 from loader.spark.sources.files import DeliveredFile, beginning
-from loader.spark.sources.formats.text_lines import encoding_hint
+from loader.spark.sources.formats.text_lines import NO_QUOTE, encoding_hint
 from loader.spark.sources.opened import (
     LONGEST_TEXT,
     Delivered,
@@ -130,8 +130,9 @@ def reading_options(options: ReadingOptions, separator: str | None) -> dict[str,
     spark_options = {
         "header": str(options.header).lower(),
         "sep": options.delimiter,
-        "quote": options.quote,
-        "escape": options.escape,
+        # Spark takes an empty one for the NUL character, which a value may contain.
+        "quote": options.quote or NO_QUOTE,
+        "escape": options.escape or NO_QUOTE,
         "encoding": options.encoding,
         "multiLine": "true",
         "maxCharsPerColumn": str(_LONGEST_FIELD),

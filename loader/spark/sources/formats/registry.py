@@ -7,7 +7,7 @@ from loader.spark.sources.formats.fixed_width import FixedWidthFormat
 from loader.spark.sources.formats.json_lines import JsonLinesFormat
 from loader.spark.sources.formats.parquet_files import ParquetFormat
 from loader.spark.sources.formats.record_files import RecordFormat
-from loader.spark.sources.formats.typed_files import TypedFormat
+from loader.spark.sources.formats.typed_files import OrcFormat
 from loader.spark.sources.opened import FileFormat
 from metadata.domain.sources import formats as names
 
@@ -19,7 +19,7 @@ FORMATS: dict[str, FileFormat] = {
     names.XML: RecordFormat(names.XML, "line"),
     names.XLSX: RecordFormat(names.XLSX, "row"),
     names.PARQUET: ParquetFormat(),
-    names.ORC: TypedFormat("orc"),
+    names.ORC: OrcFormat(),
     names.AVRO: AvroFormat(),
     names.DELTA: DeltaFormat(),
 }

@@ -48,6 +48,8 @@ def test_csv_files_are_read_with_any_line_ends_quotes_and_blank_lines(spark, put
         ({"quote": "'"}, "id,name,n\na,'x, ''y''',1\n", [("a", "x, 'y'", "1")]),
         ({"escape": "\\"}, 'id,name,n\na,"x \\"y\\"",1\n', [("a", 'x "y"', "1")]),
         ({"quote": ""}, 'id,name,n\na,"x,1\n', [("a", '"x', "1")]),
+        ({"quote": ""}, "id,name,n\na,\0x,1\nb,y\0,2\n", [("a", "\0x", "1"), ("b", "y\0", "2")]),
+        ({"escape": ""}, 'id,name,n\na,"x\0",1\nb,"\0y",2\n', [("a", "x\0", "1"), ("b", "\0y", "2")]),
         ({"escape": ""}, 'id,name,n\na,"x,\\",1\n', [("a", "x,\\", "1")]),
         ({"header": False}, "a,x,1\nb,y,2\n", [("a", "x", "1"), ("b", "y", "2")]),
         ({"header": False}, '\ufeff"a",x,1\r\n', [("a", "x", "1")]),

@@ -1,10 +1,13 @@
 """ORC and Avro deliveries: their own types, and the refusal of broken ones."""
 
 import datetime as dt
+from dataclasses import replace
 from decimal import Decimal
 
 import fastavro
+import pyarrow as pa
 import pytest
+from pyarrow import orc as orc_files
 
 from loader.domain.manifest.sources import DeliveredColumn
 from loader.domain.refusals import Refusal
@@ -92,6 +95,29 @@ def test_avro_files_of_several_schemas_are_united_by_name(spark, tmp_path):
     assert sorted(row["id"] for row in delivery.frame.collect()) == ["a", "b"]
     assert delivery.unknown == [{"name": "new", "type": "string", "nullable_seen": True}]
     delivery.release()
+
+
+def test_avro_file_without_a_column_changes_no_value_of_another_file(spark, tmp_path):
+    amount = {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 2}
+    columns = {"amount": amount, "tags": {"type": "array", "items": "string"}, "n": "int"}
+    fields = [{"name": "id", "type": "string"}, *({"name": name, "type": kind} for name, kind in columns.items())]
+    row = {"id": "a", "amount": Decimal("123456789012345678.91"), "tags": ["x"], "n": 1}
+    avro(tmp_path / "day" / "1.avro", [row], SCHEMA | {"fields": fields})
+    avro(tmp_path / "day" / "2.avro", [{"id": "b"}], SCHEMA | {"fields": fields[:1]})
+    types = {"amount": "decimal(20,2)", "tags": "json", "n": "integer"}
+    contract = (KEY, *(DeliveredColumn(f"k-{name}", name, kind) for name, kind in types.items()))
+    assert rows_of(spark, tmp_path / "day", contract, "avro") == [
+        ("a", Decimal("123456789012345678.91"), '["x"]', 1),
+        ("b", None, None, None),
+    ]
+
+
+def test_orc_files_with_the_names_of_old_hive_are_united_by_name(spark, tmp_path):
+    (tmp_path / "day").mkdir()
+    orc_files.write_table(pa.table({"_col0": ["a"], "_col1": ["1"]}), str(tmp_path / "day" / "1.orc"))
+    orc_files.write_table(pa.table({"_col1": ["2"], "_col0": ["b"]}), str(tmp_path / "day" / "2.orc"))
+    contract = (replace(KEY, name="_col0"), DeliveredColumn("k-n", "_col1", "string"))
+    assert rows_of(spark, tmp_path / "day", contract, "orc") == [("a", "1"), ("b", "2")]
 
 
 def test_avro_files_whose_types_differ_are_refused(spark, tmp_path):
