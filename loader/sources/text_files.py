@@ -18,7 +18,7 @@ from loader.domain.sources.fixed_width import EBCDIC_LINE_ENDS, HINT, check_enco
 from loader.domain.sources.sampling import Value
 from loader.records import content
 from loader.records.content import unpacked
-from loader.records.headers import header_names
+from loader.records.headers import JOINED_HINT, REPEATED_HEADER, REPEATS_HEADER, header_names, repeats_header
 from loader.records.values import Number, text_of
 from metadata.domain.sources.option_kinds import REFUSE, columns_of
 from metadata.domain.sources.reading_options import ReadingOptions
@@ -73,6 +73,8 @@ def read_csv(path: Path, options: dict[str, Any], rows: int = ROWS) -> Rows:
             for record in records:
                 if len(record) != len(names):
                     raise _ragged_row(path, reader.line_num, record, names, dialect["delimiter"])
+                if has_header and repeats_header(record, names):
+                    raise _repeated_header(path, reader.line_num)
                 if len(result) == rows:
                     return names, result, False
                 result.append(_values(record, nulls))
@@ -218,6 +220,11 @@ def _ragged_row(path: Path, line: int, record: list[str], names: list[str], deli
         samples=(delimiter.join(record)[:80],),
         hint=hint,
     )
+
+
+def _repeated_header(path: Path, line: int) -> Refusal:
+    message = f"{path.name}, line {line}: {REPEATS_HEADER}"
+    return Refusal(REPEATED_HEADER, message, file=path.name, row=line, hint=JOINED_HINT)
 
 
 def _object(path: Path, number: int, line: str) -> dict[str, Any]:

@@ -180,6 +180,7 @@ def table(**columns: pa.Array) -> Callable[[Path], dict[str, Any]]:
         text("id,v\n1,\ufffd\n"),
         text("id,v\n1,a\0\n"),
         text("id,v,w\n1,a,b\n"),
+        text("id,v\na,b\n id,v\n", {"id": "string", "v": "string"}),
         text("id\n1\n"),
         text("id,V\n1,a\n"),
         text(" id,v\n1,a\n"),

@@ -19,6 +19,13 @@ from loader.domain.refusals import Refusal
 from loader.domain.sources.encodings import c1_warning
 from loader.domain.sources.marks import NULL_WATERMARK
 from loader.domain.sources.schema_changes import VALUE_DOES_NOT_FIT
+from loader.records.headers import (
+    BYTE_ORDER_MARK,
+    JOINED_HINT,
+    REPEATED_HEADER,
+    REPEATS_HEADER,
+    may_be_repeated,
+)
 from loader.spark.expressions import all_of, any_of, fits, is_ambiguous_time, typed
 from loader.spark.nested_values import is_undecoded
 from loader.spark.sources.checks.places import first_places
@@ -27,8 +34,11 @@ from loader.spark.sources.formats.text_lines import encoding_hint, first_lines, 
 from loader.spark.sources.opened import MALFORMED, Opened, Place
 from loader.spark.value_formats import standard_text
 from metadata.domain import types as data_types
+from metadata.domain.sources.formats import CSV
 from metadata.domain.sources.value_formats import ValueFormats
+from metadata.domain.types import BLANKS
 
+_NAMES_COMPARED = 50  # of a header with the values of a record
 _REPLACEMENT = "\ufffd"  # Java's replacement for bytes that are no character
 
 
@@ -172,7 +182,8 @@ def refuse_faults(opened: Opened, numbered: DataFrame, source: SourceSpec) -> Ch
 def classes_of_faults(opened: Opened, source: SourceSpec) -> list[FaultClass]:
     """Return the classes of faults that rows of this source can have, those that could cause others first."""
     is_record = F.col(MALFORMED).isNull()
-    of_values = [_type_fault(opened, column, source.options) for column in source.columns]
+    of_values = [*_repeated_headers(opened)]
+    of_values += [_type_fault(opened, column, source.options) for column in source.columns]
     of_values += _missing_values(opened, source)
     return [
         *_malformed_records(opened),
@@ -196,6 +207,17 @@ def _malformed_records(opened: Opened) -> list[FaultClass]:
             FaultClass(record.code, condition, text, record.problem, record.summary, record.hint, describe=describe)
         )
     return fault_classes
+
+
+def _repeated_headers(opened: Opened) -> list[FaultClass]:
+    """Return the class of records that repeat the header of CSV."""
+    names = [name for name in opened.names if name not in opened.folders][:_NAMES_COMPARED]
+    if opened.format != CSV or not opened.options.header or not may_be_repeated(names):
+        return []
+    values = (F.trim(F.ltrim(opened.column(name), F.lit(BYTE_ORDER_MARK)), F.lit(BLANKS)) for name in names)
+    repeats = F.coalesce(all_of(value == name for value, name in zip(values, names, strict=True)), F.lit(False))
+    text = F.concat_ws(opened.options.delimiter, *(opened.column(name) for name in names))
+    return [FaultClass(REPEATED_HEADER, repeats, text, REPEATS_HEADER, "that repeat the header", JOINED_HINT)]
 
 
 def _type_fault(opened: Opened, column: DeliveredColumn, options: dict) -> FaultClass:
