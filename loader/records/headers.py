@@ -6,7 +6,6 @@ from loader.domain.refusals import Refusal
 from metadata.domain.types import BLANKS
 
 REPEATED_HEADER = "REPEATED_HEADER"
-REPEATS_HEADER = "the record repeats the header"
 JOINED_HINT = "Files may have been joined with their headers: deliver each by itself, or one header only."
 BYTE_ORDER_MARK = "\ufeff"
 # One name may well be a value of its column.

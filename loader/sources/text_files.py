@@ -18,7 +18,7 @@ from loader.domain.sources.fixed_width import EBCDIC_LINE_ENDS, HINT, check_enco
 from loader.domain.sources.sampling import Value
 from loader.records import content
 from loader.records.content import unpacked
-from loader.records.headers import JOINED_HINT, REPEATED_HEADER, REPEATS_HEADER, header_names, repeats_header
+from loader.records.headers import JOINED_HINT, REPEATED_HEADER, header_names, repeats_header
 from loader.records.values import Number, text_of
 from metadata.domain.sources.option_kinds import REFUSE, columns_of
 from metadata.domain.sources.reading_options import ReadingOptions
@@ -223,8 +223,13 @@ def _ragged_row(path: Path, line: int, record: list[str], names: list[str], deli
 
 
 def _repeated_header(path: Path, line: int) -> Refusal:
-    message = f"{path.name}, line {line}: {REPEATS_HEADER}"
-    return Refusal(REPEATED_HEADER, message, file=path.name, row=line, hint=JOINED_HINT)
+    return Refusal(
+        REPEATED_HEADER,
+        f"{path.name}, line {line}: the record repeats the header",
+        file=path.name,
+        row=line,
+        hint=JOINED_HINT,
+    )
 
 
 def _object(path: Path, number: int, line: str) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from loader.records.headers import (
     BYTE_ORDER_MARK,
     JOINED_HINT,
     REPEATED_HEADER,
-    REPEATS_HEADER,
     may_be_repeated,
 )
 from loader.spark.expressions import all_of, any_of, fits, is_ambiguous_time, typed
@@ -216,8 +215,9 @@ def _repeated_headers(opened: Opened) -> list[FaultClass]:
         return []
     values = (F.trim(F.ltrim(opened.column(name), F.lit(BYTE_ORDER_MARK)), F.lit(BLANKS)) for name in names)
     repeats = F.coalesce(all_of(value == name for value, name in zip(values, names, strict=True)), F.lit(False))
+    summary = "that repeat the header"
     text = F.concat_ws(opened.options.delimiter, *(opened.column(name) for name in names))
-    return [FaultClass(REPEATED_HEADER, repeats, text, REPEATS_HEADER, "that repeat the header", JOINED_HINT)]
+    return [FaultClass(REPEATED_HEADER, repeats, text, "the record repeats the header", summary, JOINED_HINT)]
 
 
 def _type_fault(opened: Opened, column: DeliveredColumn, options: dict) -> FaultClass:
