@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from loader.arrow.parquet_files import NotPlain, arrow_type, check_years, microseconds
 from loader.domain.reference.values import DoesNotFit, typed
 from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
-from loader.records.headers import repeats_header
+from loader.domain.sources.repeated_headers import repeats_header
 from metadata.domain import types as data_types
 from metadata.domain.types import DataType, parse
 

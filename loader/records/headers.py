@@ -3,13 +3,6 @@
 from collections.abc import Sequence
 
 from loader.domain.refusals import Refusal
-from metadata.domain.types import BLANKS
-
-REPEATED_HEADER = "REPEATED_HEADER"
-JOINED_HINT = "Files may have been joined with their headers: deliver each by itself, or one header only."
-BYTE_ORDER_MARK = "\ufeff"
-# One name may well be a value of its column.
-_FEWEST_NAMES = 2
 
 
 def header_names(shown: str, fields: Sequence[str], row: int = 1) -> tuple[str, ...]:
@@ -47,13 +40,3 @@ def header_names(shown: str, fields: Sequence[str], row: int = 1) -> tuple[str, 
             hint="Every column needs a name of its own: ask for another delivery, or say that the file has no header.",
         )
     return names
-
-
-def may_be_repeated(names: Sequence[str]) -> bool:
-    """Return True if a record with these values can only be a header."""
-    return len(names) >= _FEWEST_NAMES
-
-
-def repeats_header(record: Sequence[str], names: Sequence[str]) -> bool:
-    """Return True if a record is the header again, with blanks or a byte order mark around its names."""
-    return may_be_repeated(names) and [value.lstrip(BYTE_ORDER_MARK).strip(BLANKS) for value in record] == list(names)

@@ -15,10 +15,11 @@ from elevata.core.words import counted
 from loader.domain.refusals import Refusal
 from loader.domain.sources.csv_quotes import QuoteScanner
 from loader.domain.sources.fixed_width import EBCDIC_LINE_ENDS, HINT, check_encoding, problem_of
+from loader.domain.sources.repeated_headers import JOINED_HINT, REPEATED_HEADER, repeats_header
 from loader.domain.sources.sampling import Value
 from loader.records import content
 from loader.records.content import unpacked
-from loader.records.headers import JOINED_HINT, REPEATED_HEADER, header_names, repeats_header
+from loader.records.headers import header_names
 from loader.records.values import Number, text_of
 from metadata.domain.sources.option_kinds import REFUSE, columns_of
 from metadata.domain.sources.reading_options import ReadingOptions

@@ -18,13 +18,13 @@ from loader.domain.manifest.sources import DeliveredColumn, SourceSpec
 from loader.domain.refusals import Refusal
 from loader.domain.sources.encodings import c1_warning
 from loader.domain.sources.marks import NULL_WATERMARK
-from loader.domain.sources.schema_changes import VALUE_DOES_NOT_FIT
-from loader.records.headers import (
+from loader.domain.sources.repeated_headers import (
     BYTE_ORDER_MARK,
     JOINED_HINT,
     REPEATED_HEADER,
     may_be_repeated,
 )
+from loader.domain.sources.schema_changes import VALUE_DOES_NOT_FIT
 from loader.spark.expressions import all_of, any_of, fits, is_ambiguous_time, typed
 from loader.spark.nested_values import is_undecoded
 from loader.spark.sources.checks.places import first_places
