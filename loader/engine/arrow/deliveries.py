@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from loader.domain.reference.values import DoesNotFit, typed
 from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
+from loader.domain.sources.repeated_headers import repeats_header
 from loader.engine.arrow.parquet_files import NotPlain, arrow_type, check_years, microseconds
 from metadata.domain import types as data_types
 from metadata.domain.types import DataType, parse
@@ -104,6 +105,8 @@ def _csv_rows(delivery: Delivery, file: DeliveredFile, limit: int) -> pa.Table:
     rows = list(records)
     if len(rows) > limit or any(len(row) != len(header) for row in rows):
         raise NotPlain("a row has another number of fields, or there are too many rows")
+    if any(repeats_header(row, header) for row in rows):
+        raise NotPlain("a row repeats the header")
     fields = dict(zip(header, zip(*rows, strict=True) if rows else [()] * len(header), strict=True))
     return pa.table({column.name: _typed_array(fields[column.name], parse(column.type)) for column in delivery.columns})
 

@@ -38,6 +38,7 @@ NOT_RECORDS            an Avro file whose values are no records
 TYPES_DIFFER           files of one delivery whose types of a column differ
 MISSING_COLUMN         a column of the contract that is not delivered
 RAGGED_ROW             a CSV record with too few or too many fields, a line of fixed width of another length
+REPEATED_HEADER        a CSV record that is the header again
 VALUE_DOES_NOT_FIT     a value that its column's type cannot hold (contract: history rule 5)
 NULL_KEY, NULL_VALUE   no value in a required column
 NULL_WATERMARK         no value in any watermark column

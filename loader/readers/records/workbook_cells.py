@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
+from math import isinf
 from typing import Any, NamedTuple
 
 from loader.readers.records.values import Value
@@ -173,6 +174,8 @@ def number_text(value: float, digits: str) -> str | CellFault:
     A float whose digits from the thirteenth on come from arithmetic only (0.1 + 0.2) is the shorter number, as
     spreadsheet programs show it.
     """
+    if isinf(value):
+        return digits
     if len(digits) <= _SHOWN_DIGITS:
         return f"{value:.0f}" if value.is_integer() and abs(value) < _EXACT else f"{value:.15g}"
     significant = _significant(digits)

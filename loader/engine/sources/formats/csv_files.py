@@ -14,6 +14,7 @@ from elevata.core.words import counted
 from loader.engine.sources.delivered_columns import nulls_read
 from loader.engine.sources.files import DeliveredFile
 from loader.engine.sources.formats.csv_headers import Beginning, first_record, read_beginning
+from loader.engine.sources.formats.text_lines import NO_QUOTE
 from loader.engine.sources.opened import (
     LONGEST_TEXT,
     Delivered,
@@ -128,8 +129,9 @@ def reading_options(options: ReadingOptions, separator: str | None) -> dict[str,
     spark_options = {
         "header": str(options.header).lower(),
         "sep": options.delimiter,
-        "quote": options.quote,
-        "escape": options.escape,
+        # Spark takes an empty one for the NUL character, which a value may contain.
+        "quote": options.quote or NO_QUOTE,
+        "escape": options.escape or NO_QUOTE,
         "encoding": options.encoding,
         "multiLine": "true",
         "maxCharsPerColumn": str(_LONGEST_FIELD),

@@ -18,6 +18,7 @@ from loader.readers.records.headers import check_typed_names
 _REPEATED = re.compile(r"COLUMN_ALREADY_EXISTS\].*?`(.*?)`", re.DOTALL)
 # Type of a column that cannot be read: it has no name in metadata, as any other type that no table has.
 NO_TABLE_HAS = T.CalendarIntervalType()
+_OF_HIVE = "_col"
 
 
 class TypedFormat(FileFormat):
@@ -78,6 +79,25 @@ class TypedFormat(FileFormat):
         merge = str(len(delivered.files) > 1).lower()
         options = self._options | {"mergeSchema": merge}
         return delivered.spark.read.format(self._source).options(**options).load(paths)
+
+
+class OrcFormat(TypedFormat):
+    """ORC, of which Spark reads files by position whose columns all have the names of old Hive (``_col0``).
+
+    Such files are read together with files of the same columns in the same order only.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("orc")
+
+    def layout(self, delivered: Delivered, contract: tuple[str, ...]) -> Layout:
+        types = {field.name: field.dataType for field in self._schema(delivered, delivered.files)}
+        if not any(name.startswith(_OF_HIVE) for name in types):
+            return self._layout(types, [(tuple(types), delivered.files)], contract)
+        groups: dict[tuple[str, ...], list[DeliveredFile]] = {}
+        for file in delivered.files:
+            groups.setdefault(tuple(self._schema(delivered, (file,)).names), []).append(file)
+        return self._layout(types, groups.items(), contract)
 
 
 def _type_at(types: dict[str, T.DataType], path: str) -> T.DataType | None:

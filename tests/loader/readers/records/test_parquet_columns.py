@@ -15,7 +15,7 @@ from loader.readers.records.avro_schemas import AvroSchema
 from loader.readers.records.parquet_columns import footer_of_end
 from loader.readers.records.parquet_footers import column_parts
 from loader.sources.file_samples import sample_files
-from loader.sources.files import Sample
+from loader.sources.results import Sample
 from metadata.domain.sources.locations import Roots
 from tests.loader.parquet_bytes import undecoded, with_compression, with_encrypted_column, written
 
@@ -116,7 +116,9 @@ def test_text_that_is_not_utf_8_is_a_problem_of_its_column(tmp_path: Path, value
 
 def test_text_of_orc_that_is_not_utf_8_is_a_problem_of_its_column(tmp_path: Path):
     orc.write_table(pa.table({"id": IDS, "v": undecoded(b"a", b"\xc3(")}), tmp_path / "a.orc")
-    assert problems(sampled(tmp_path / "a.orc", (tmp_path / "a.orc").read_bytes()))["v"]
+    sample = sampled(tmp_path / "a.orc", (tmp_path / "a.orc").read_bytes())
+    assert problems(sample) == {"id": "", "v": "row 2 has a text that is not UTF-8"}
+    assert sample.values == (("1", "2"), ("a", None))
 
 
 def test_small_load_leaves_texts_that_are_not_utf_8_to_the_general_load(tmp_path: Path):

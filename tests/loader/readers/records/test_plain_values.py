@@ -5,7 +5,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from loader.readers.records.plain_values import UnreadableType, far_rows, plain_column, plain_type
+from loader.readers.records.plain_values import UnreadableType, far_rows, plain_column, plain_type, undecoded_rows
 
 
 @pytest.mark.parametrize(
@@ -61,3 +61,11 @@ def test_far_rows_marks_years_outside_of_1_to_9999_also_in_lists():
     assert far_rows(days).to_pylist() == [False, False, True, True, False]
     lists = pa.array([[1], [2_932_897], None, []], pa.list_(pa.int32())).cast(pa.list_(pa.date32()))
     assert far_rows(lists).to_pylist() == [False, True, False, False]
+
+
+def test_undecoded_rows_marks_texts_that_are_not_utf_8_also_in_lists():
+    texts = pa.array([b"a\xff", b"\xc3\xa4", None, b""]).view(pa.string())
+    assert undecoded_rows(texts).to_pylist() == [True, False, False, False]
+    lists = pa.ListArray.from_arrays([0, 1, 2, 4], texts)
+    assert undecoded_rows(lists).to_pylist() == [True, False, False]
+    assert undecoded_rows(pa.array([1])).to_pylist() == [False]

@@ -78,6 +78,8 @@ def test_text_that_the_library_decodes_wrongly_is_refused():
         ("12345678901.123456789", "12345678901.123456789"),
         ("0.15", "0.15"),
         ("1e-7", "1e-07"),
+        ("1E+400", "1E+400"),
+        ("-1e999", "-1e999"),
     ],
 )
 def test_number_keeps_its_stored_digits(stored: str, expected: str):

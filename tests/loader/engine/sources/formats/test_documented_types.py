@@ -143,10 +143,12 @@ EXAMPLES: dict[tuple[str, str], list[Any]] = {
         (parquet(FAR), "date"),
         (parquet(pa.StructArray.from_arrays([FAR], ["d"])), "json"),
     ],
-    ("Parquet", "texts that are not UTF-8, also inside of structs"): [
+    ("Parquet", "texts that are not UTF-8, also inside of structs and lists"): [
         (parquet(UNDECODED), "string"),
+        (parquet(UNDECODED, compression="lz4"), "string"),
         (parquet(UNDECODED, compression="brotli"), "string"),
         (parquet(pa.StructArray.from_arrays([UNDECODED], ["a"])), "json"),
+        (parquet(pa.ListArray.from_arrays([0, 1], UNDECODED)), "json"),
     ],
     ("Parquet", "encrypted columns"): [(with_encrypted_column(pa.table({"id": IDS, "v": ["a"]}), "v"), "string")],
     ("Parquet", "two columns of one name, also if only their case differs"): [
