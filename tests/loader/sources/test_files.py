@@ -217,6 +217,18 @@ def test_a_file_that_is_no_parquet_is_refused(tmp_path: Path):
     assert refusal(tmp_path / "a.parquet", "id\n1\n", "parquet").code == "UNREADABLE_FILE"
 
 
+def test_text_of_avro_that_is_not_utf_8_is_a_problem_of_its_column(tmp_path: Path):
+    fields = [{"name": "id", "type": "int"}, {"name": "v", "type": "string"}]
+    path = tmp_path / "a.avro"
+    with path.open("wb") as file:
+        rows = [{"id": 1, "v": "a"}, {"id": 2, "v": "text"}]
+        fastavro.writer(file, {"type": "record", "name": "row", "fields": fields}, rows)
+    path.write_bytes(path.read_bytes().replace(b"\x08text", b"\x08te\xfft"))
+    sample = sample_files(path, "avro", None, roots=Roots.of([str(tmp_path)], folder="/"))
+    assert [column.problem for column in sample.columns] == ["", "row 2 has a text that is not UTF-8"]
+    assert sample.values == (("1", "2"), ("a", None))
+
+
 def test_orc_and_avro_samples_take_types_from_the_file(tmp_path: Path):
     table = pa.table({"id": ["a", "b"], "n": pa.array([1, None], pa.int32()), "tags": [["x"], []]})
     orc.write_table(table, tmp_path / "a.orc")
