@@ -10,7 +10,7 @@ decimal(p,s)   digits, point, exponent; never rounded: 1.005 does not fit decima
 float          digits, point, exponent, ``NaN``, ``Infinity``, ``inf`` with a sign; 1e400 does not fit
 boolean        true, t, yes, y, 1 and false, f, no, n, 0, in any case
 date           ``yyyy-mm-dd``, of the years 1 to 9999
-time           ``hh:mm``, ``hh:mm:ss``, up to six decimals; stays text
+time           ``hh:mm``, ``hh:mm:ss``, up to six decimals and zeros after them; stays text
 timestamp      a date, or date and time with ``T`` or a blank; six decimals; ``Z``, ``UTC``, an offset
                or none, which means local time in the zone of the option ``timezone`` (default UTC).
                A local time that a clock change skips does not fit; one that it repeats is the

@@ -1,4 +1,4 @@
-"""Dates and timestamps, at the top or inside of nested values: their years, and their exact text in JSON."""
+"""Values at the top or inside of nested ones: years of dates, exact timestamps in JSON, text that is not UTF-8."""
 
 from collections.abc import Callable
 from typing import cast
@@ -12,13 +12,18 @@ MICROSECONDS = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
-# Condition of a date or timestamp; None for a type that it does not concern.
+# Condition of a value that is not nested; None for a type that it does not concern.
 _Test = Callable[[Column, T.DataType], Column | None]
 
 
 def within_years(value: Column, ddl: str) -> Column:
     """Return a date or timestamp of the years 1 to 9999, else NULL."""
     return F.when((value >= F.lit("0001-01-01").cast(ddl)) & (value < F.lit("+10000-01-01").cast(ddl)), value)
+
+
+def is_undecoded(text: Column) -> Column:
+    """Return the condition that a text is not UTF-8; never NULL."""
+    return F.coalesce(~F.is_valid_utf8(text), F.lit(False))
 
 
 def json_of(value: Column, source: T.DataType) -> Column:
@@ -35,6 +40,11 @@ def json_within_years(value: Column, source: T.DataType) -> Column:
     """Return a nested value as JSON; NULL if it has a date or timestamp outside of the years 1 to 9999."""
     is_far = _has(value, source, _is_far)
     return json_of(value, source) if is_far is None else F.when(~is_far, json_of(value, source))
+
+
+def has_undecoded_text(value: Column, source: T.DataType) -> Column | None:
+    """Return the condition that a value is, or contains, a text that is not UTF-8; None if its type has no text."""
+    return _has(value, source, lambda part, kind: is_undecoded(part) if isinstance(kind, T.StringType) else None)
 
 
 def _is_far(value: Column, source: T.DataType) -> Column | None:

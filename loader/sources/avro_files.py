@@ -1,7 +1,8 @@
 """Columns and first rows of Avro files, with the types that their schemas declare."""
 
+import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from io import BytesIO
 from itertools import islice
@@ -12,9 +13,10 @@ import fastavro
 import pyarrow as pa
 from fastavro import _read as fastavro_read
 
+from loader.domain.sources.sampling import Value
 from loader.readers.records.avro_schemas import AvroSchema, kind_of, logical_of
 from loader.sources.text_files import ROWS, unreadable
-from loader.sources.typed_files import Described, TypedRows, decimal_type, text_of_typed
+from loader.sources.typed_files import FAR, UNDECODED, Described, TypedRows, decimal_type, text_of_typed
 from metadata.domain import types as data_types
 from metadata.domain.types import DataType
 
@@ -53,6 +55,10 @@ _ERRORS = (
 )
 
 
+# Stands for a byte that is no part of a character.
+_HALF = re.compile("[\udc80-\udcff]")
+
+
 class _Far(str):
     """Text of a date or timestamp outside of the years 1 to 9999."""
 
@@ -61,14 +67,18 @@ def read_avro(path: Path, rows: int = ROWS) -> TypedRows:
     """Return the first rows of an Avro file. Raise Refusal UNREADABLE_FILE or NOT_RECORDS."""
     try:
         with path.open("rb") as stored:
-            reader = fastavro.reader(stored)
+            reader = fastavro.reader(stored, handle_unicode_errors="surrogateescape")
             schema = AvroSchema.of(reader.metadata["avro.schema"], path.name)
             records: list[Any] = list(islice(reader, rows + 1))
     except _ERRORS as error:
         raise unreadable(path, error) from error
     columns = [_described(schema, part, records[:rows]) for part in schema.fields]
-    values = [[text_of_typed(record.get(name)) for record in records[:rows]] for name, _, _, _ in columns]
+    values = [[_text(record.get(name)) for record in records[:rows]] for name, _, _, _ in columns]
     return TypedRows(columns, values, len(records) <= rows)
+
+
+def _text(value: Any) -> Value:
+    return None if _has_undecoded(value) else text_of_typed(value)
 
 
 def _described(schema: AvroSchema, part: dict[str, Any], records: list[dict[str, Any]]) -> Described:
@@ -76,10 +86,11 @@ def _described(schema: AvroSchema, part: dict[str, Any], records: list[dict[str,
     declared, known_type = _type_of(schema, part["type"])
     if problem:
         return name, declared, None, f"it is {problem}"
-    row = next((row for row, record in enumerate(records, 1) if _has_far(record.get(name))), None)
-    if row is not None:
-        problem = f"row {row} has a date outside of the years 1 to 9999"
-    return name, declared, known_type, problem
+    for has_problem, words in ((_has_far, FAR), (_has_undecoded, UNDECODED)):
+        row = next((row for row, record in enumerate(records, 1) if has_problem(record.get(name))), None)
+        if row is not None:
+            return name, declared, known_type, f"row {row} has {words}"
+    return name, declared, known_type, ""
 
 
 def _type_of(schema: AvroSchema, kind: Any) -> tuple[str, DataType | None]:
@@ -97,9 +108,21 @@ def _type_of(schema: AvroSchema, kind: Any) -> tuple[str, DataType | None]:
 
 
 def _has_far(value: Any) -> bool:
-    if isinstance(value, dict):
-        value = list(value.values())
-    return any(map(_has_far, value)) if isinstance(value, list) else isinstance(value, _Far)
+    return any(isinstance(part, _Far) for part in _parts(value))
+
+
+def _has_undecoded(value: Any) -> bool:
+    return any(isinstance(part, str) and _HALF.search(part) for part in _parts(value))
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """Yield the values that a value consists of, with the names of maps; the value itself if it has no parts."""
+    parts = [*value, *value.values()] if isinstance(value, dict) else value
+    if not isinstance(parts, list):
+        yield value
+        return
+    for part in parts:
+        yield from _parts(part)
 
 
 # Readers of values and blocks that fastavro lacks: it has no dates beyond Python's, no nanoseconds, and needs further

@@ -14,6 +14,7 @@ from loader.domain.sources.provenance import folder_of, name_below
 from loader.domain.sources.sampling import SampledColumn, infer
 from loader.readers.records.readers import LOCAL, READERS
 from loader.readers.records.values import Number, Value, text_of
+from loader.readers.records.xml_documents import without_rows
 from loader.sources.files import files_at
 from loader.sources.limits import MAX_COLUMNS
 from loader.sources.results import Sample, sampled
@@ -144,7 +145,7 @@ def _record_reader(name: str) -> _Reader:
             record.check((), reading.ignored)
         names = list(dict.fromkeys(column for record in records for column in record.values))
         if not names:
-            raise empty(path)
+            raise _without_records(path, name, reading)
         _check_width(path, names)
         nulls = nulls_of(options or {}, empty_is_null=reading.empty_is_null)
         texts = [[record.values.get(column) for record in records[:rows]] for column in names]
@@ -154,6 +155,17 @@ def _record_reader(name: str) -> _Reader:
         return sampled(columns, values, whole=whole, typed=False, where=path.name, options=options)
 
     return read
+
+
+def _without_records(path: Path, name: str, reading: ReadingOptions) -> Refusal:
+    """Return the refusal of a file without records. Raise Refusal NO_SUCH_PATH for a row element in another case."""
+    if name == XML and reading.row_tag:
+        with path.open("rb") as stored:
+            problem = without_rows(stored, path.name, reading.row_tag)
+        if problem:
+            hint = "Correct the option row_tag, or describe the source in YAML."
+            return Refusal("NO_SUCH_PATH", problem, file=path.name, hint=hint)
+    return empty(path)
 
 
 def _typed_reader(name: str) -> _Reader:

@@ -15,6 +15,7 @@ from elevata.core.words import counted
 from loader.contract.refusals import Refusal
 from loader.domain.sources.csv_quotes import QuoteScanner
 from loader.domain.sources.fixed_width import EBCDIC_LINE_ENDS, HINT, check_encoding, problem_of
+from loader.domain.sources.repeated_headers import JOINED_HINT, REPEATED_HEADER, repeats_header
 from loader.domain.sources.sampling import Value
 from loader.readers.records import content
 from loader.readers.records.content import unpacked
@@ -73,6 +74,8 @@ def read_csv(path: Path, options: dict[str, Any], rows: int = ROWS) -> Rows:
             for record in records:
                 if len(record) != len(names):
                     raise _ragged_row(path, reader.line_num, record, names, dialect["delimiter"])
+                if has_header and repeats_header(record, names):
+                    raise _repeated_header(path, reader.line_num)
                 if len(result) == rows:
                     return names, result, False
                 result.append(_values(record, nulls))
@@ -220,6 +223,16 @@ def _ragged_row(path: Path, line: int, record: list[str], names: list[str], deli
     )
 
 
+def _repeated_header(path: Path, line: int) -> Refusal:
+    return Refusal(
+        REPEATED_HEADER,
+        f"{path.name}, line {line}: the record repeats the header",
+        file=path.name,
+        row=line,
+        hint=JOINED_HINT,
+    )
+
+
 def _object(path: Path, number: int, line: str) -> dict[str, Any]:
     try:
         value = strict_json.loads(line, parse_int=Number, parse_float=Number)
@@ -240,4 +253,4 @@ def _object(path: Path, number: int, line: str) -> dict[str, Any]:
 
 
 # The csv module refuses fields above 128 kB by default; a description may well be longer.
-csv.field_size_limit(io.DEFAULT_BUFFER_SIZE * 256)
+csv.field_size_limit(MOST_CHARACTERS)

@@ -1,6 +1,7 @@
 """Columns and first rows of Parquet and ORC files, with the types that the files declare."""
 
 import json
+import os
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -8,18 +9,28 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import dataset, orc
 
 from loader.contract.refusals import Refusal
 from loader.domain.sources.sampling import Value
+from loader.readers.records.headers import check_typed_names
 from loader.readers.records.parquet_columns import ERRORS as PARQUET_ERRORS
-from loader.readers.records.parquet_columns import ParquetColumn, footer_of, open_parquet, read_columns
-from loader.readers.records.plain_values import UnreadableType, far_rows, plain_column
+from loader.readers.records.parquet_columns import (
+    ParquetColumn,
+    ParquetFooter,
+    footer_of_end,
+    open_parquet,
+    read_columns,
+)
+from loader.readers.records.parquet_footers import ENDING
+from loader.readers.records.plain_values import UnreadableType, far_rows, plain_column, undecoded_rows
 from loader.sources.text_files import ROWS, unreadable
 from metadata.domain import types as data_types
 from metadata.domain.types import MAX_PRECISION, DataType
 
 _LARGEST_ROWS = 256 << 20  # bytes of the rows of a sample, unpacked
+FAR, UNDECODED = "a date outside of the years 1 to 9999", "a text that is not UTF-8"
 # Name, the file's type, data type or None, and why the column cannot be taken, of a column.
 Described = tuple[str, str, DataType | None, str]
 
@@ -54,14 +65,14 @@ _KINDS = (
 
 
 def read_parquet(path: Path, rows: int = ROWS) -> TypedRows:
-    """Return the first rows of a Parquet file. Raise Refusal UNREADABLE_FILE."""
+    """Return the first rows of a Parquet file. Raise Refusal UNREADABLE_FILE, DUPLICATE_COLUMN or TOO_LARGE."""
     try:
         with open_parquet(path) as file:
-            footer, total = footer_of(file.metadata), file.metadata.num_rows
-            declared = {field.name: field.type for field in file.schema_arrow}
+            total, declared = file.metadata.num_rows, {field.name: field.type for field in file.schema_arrow}
             _check_size(path, file.metadata, rows)
     except PARQUET_ERRORS as error:
         raise unreadable(path, error) from error
+    footer = _footer(path)
     columns = [_parquet_column(column, declared[column.name]) for column in footer.columns]
     names = [column.name for column in footer.columns if column.type is not None]
     with path.open("rb") as stored:
@@ -69,11 +80,20 @@ def read_parquet(path: Path, rows: int = ROWS) -> TypedRows:
     plain = {name: column.values for name, column in zip(names, read, strict=bool(read))}
     values: list[list[Value]]
     values = [_values(plain[name]) if name in plain else [None] * count for name, _, _, _ in columns]
-    problems = {name: _problem_of_years(array) for name, array in plain.items()}
+    problems = {name: _problem_of_values(array) for name, array in plain.items()}
     described = [
         (name, shown, kind, problem or problems.get(name, "")) for name, shown, kind, problem in columns
     ]
     return TypedRows(described, values, count == total)
+
+
+def _footer(path: Path) -> ParquetFooter:
+    """Return the footer of a file. Raise Refusal UNREADABLE_FILE or DUPLICATE_COLUMN."""
+    with path.open("rb") as stored:
+        stored.seek(-min(path.stat().st_size, ENDING), os.SEEK_END)
+        length = int.from_bytes(stored.read(4), "little") + ENDING
+        stored.seek(-min(path.stat().st_size, length), os.SEEK_END)
+        return footer_of_end(stored.read(), path.name)
 
 
 def _check_size(path: Path, metadata: Any, rows: int) -> None:
@@ -105,7 +125,10 @@ def _is_own(declared: pa.DataType) -> bool:
 
 
 def read_orc(path: Path, rows: int = ROWS) -> TypedRows:
-    """Return the first rows of an ORC file, without reading its first stripe whole. Raise Refusal UNREADABLE_FILE."""
+    """Return the first rows of an ORC file, without reading its first stripe whole.
+
+    Raise Refusal UNREADABLE_FILE or DUPLICATE_COLUMN.
+    """
     try:
         with path.open("rb") as stored:
             file = orc.ORCFile(stored)
@@ -113,6 +136,7 @@ def read_orc(path: Path, rows: int = ROWS) -> TypedRows:
         head = dataset.dataset(path, format="orc").scanner(batch_size=rows).head(rows)
     except (OSError, pa.ArrowException) as error:
         raise unreadable(path, error) from error
+    check_typed_names(path.name, schema.names)
     columns: list[Described] = []
     values: list[list[Value]] = []
     for field in schema:
@@ -123,22 +147,25 @@ def read_orc(path: Path, rows: int = ROWS) -> TypedRows:
             columns.append((field.name, str(field.type), None, f"it is {reason}"))
             values.append([None] * len(array))
             continue
-        columns.append((field.name, str(field.type), data_type(field.type), _problem_of_years(plain)))
+        columns.append((field.name, str(field.type), data_type(field.type), _problem_of_values(plain)))
         values.append(_values(plain))
     return TypedRows(columns, values, head.num_rows == total)
 
 
 def _values(plain: pa.Array) -> list[Value]:
-    """Return values as text. Python has no dates outside of the years 1 to 9999: these stay empty."""
-    far = far_rows(plain).to_pylist()
-    values = zip(plain, far, strict=True)
-    return [None if is_far else text_of_typed(value.as_py(maps_as_pydicts="lossy")) for value, is_far in values]
+    """Return values as text; those that Python cannot hold stay empty (``_problem_of_values``)."""
+    unheld = pc.or_(far_rows(plain), undecoded_rows(plain)).to_pylist()
+    values = zip(plain, unheld, strict=True)
+    return [None if is_unheld else text_of_typed(value.as_py(maps_as_pydicts="lossy")) for value, is_unheld in values]
 
 
-def _problem_of_years(plain: pa.Array) -> str:
-    """Return the problem of a column with a date outside of the years 1 to 9999; empty if there is none."""
-    far = far_rows(plain).to_pylist()
-    return f"row {far.index(True) + 1} has a date outside of the years 1 to 9999" if True in far else ""
+def _problem_of_values(plain: pa.Array) -> str:
+    """Return the problem of a column with a date outside of the years 1 to 9999, or with bytes that are no text."""
+    for rows, problem in ((far_rows(plain), FAR), (undecoded_rows(plain), UNDECODED)):
+        marks = rows.to_pylist()
+        if True in marks:
+            return f"row {marks.index(True) + 1} has {problem}"
+    return ""
 
 
 def data_type(kind: pa.DataType) -> DataType | None:

@@ -8,7 +8,7 @@ from metadata.domain.types import TIME, UUID
 
 _END = "(?!.)"
 PATTERNS = {
-    TIME: f"(?s)^([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{{1,6}})?)?{_END}",
+    TIME: f"(?s)^([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.][0-9]{{1,6}}0*)?)?{_END}",
     UUID: f"(?s)^[0-9a-fA-F]{{8}}-([0-9a-fA-F]{{4}}-){{3}}[0-9a-fA-F]{{12}}{_END}",
 }
 # Characters around a value that do not belong to it. Python's ``strip`` would take Unicode's other blanks, too.

@@ -4,10 +4,12 @@ A footer is Thrift in its compact form. A schema element has its name as field 4
 and precision as 7 and 8, and its logical type as field 10.
 """
 
+import base64
 import io
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyarrow.parquet.encryption as pe
 
 # Fields of the union LogicalType, written as text first.
 GEOMETRY, GEOGRAPHY, UNKNOWN = 17, 18, 40
@@ -42,6 +44,39 @@ def with_former_lz4(table: pa.Table) -> bytes:
     for name in table.column_names:
         content = _replaced(content, name.encode() + b"\x15\x0e", name.encode() + b"\x15\x0a")
     return content
+
+
+def with_compression(table: pa.Table, number: int) -> bytes:
+    """Return a file whose pages claim a compression by its number, which is less than 64."""
+    content = written(table, compression="snappy")
+    for name in table.column_names:
+        content = _replaced(content, name.encode() + b"\x15\x02", name.encode() + b"\x15" + bytes([number * 2]))
+    return content
+
+
+def with_encrypted_column(table: pa.Table, name: str) -> bytes:
+    """Return a file with a readable footer and one encrypted column."""
+    configuration = pe.EncryptionConfiguration(footer_key="f", column_keys={"c": [name]}, plaintext_footer=True)
+    properties = pe.CryptoFactory(_Keys).file_encryption_properties(pe.KmsConnectionConfig(), configuration)
+    return written(table, encryption_properties=properties)
+
+
+class _Keys(pe.KmsClient):
+    """Keys that are stored as they are."""
+
+    def __init__(self, _: pe.KmsConnectionConfig):
+        super().__init__()
+
+    def wrap_key(self, key: bytes, _: str) -> str:
+        return base64.b64encode(key).decode()
+
+    def unwrap_key(self, wrapped: str, _: str) -> bytes:
+        return base64.b64decode(wrapped)
+
+
+def undecoded(*texts: bytes | None) -> pa.Array:
+    """Return texts whose bytes nobody checks."""
+    return pa.array(texts, pa.binary()).view(pa.string())
 
 
 def _replaced(content: bytes, before: bytes, after: bytes) -> bytes:

@@ -22,7 +22,9 @@ from metadata.domain.types import DataType, stored_type
 NULL_KEY, NULL_VALUE, CONFLICTING_ROWS = "NULL_KEY", "NULL_VALUE", "CONFLICTING_ROWS"
 # Faults of single rows, which a source can quarantine. A line of JSON lines is a row; of other formats these codes are
 # faults of the whole file.
-_OF_ROWS = frozenset({"RAGGED_ROW", VALUE_DOES_NOT_FIT, NULL_KEY, NULL_VALUE, NULL_WATERMARK, CONFLICTING_ROWS})
+_OF_ROWS = frozenset(
+    {"RAGGED_ROW", "REPEATED_HEADER", VALUE_DOES_NOT_FIT, NULL_KEY, NULL_VALUE, NULL_WATERMARK, CONFLICTING_ROWS}
+)
 _OF_LINES = frozenset({"BAD_JSON", "WRONG_ENCODING", "DUPLICATE_COLUMN"})
 
 

@@ -237,10 +237,10 @@ def _why_text(values: list[str]) -> str:
         if padded is not None and len(padded.lstrip("-")) < 20:
             return f"{_all(len(values))} are digits, but {shown(padded)} begins with a zero: a number would lose it"
         return f"{_all(len(values))} are digits, but some are too long for a number"
-    numbers = sum(1 for value in values if _FLOAT.fullmatch(value))
-    if numbers > len(values) / 2:
-        other = next(value for value in values if not _FLOAT.fullmatch(value))
-        return f"{numbers:,} of {len(values):,} sampled values are numbers, {shown(other)} is not"
+    others = [value for value in values if not (_FLOAT.fullmatch(value) and holds(DataType(data_types.FLOAT), value))]
+    if others and len(others) < len(values) / 2:
+        numbers = len(values) - len(others)
+        return f"{numbers:,} of {len(values):,} sampled values are numbers, {shown(others[0])} is not"
     longest = max(map(len, values))
     return f"text, at most {counted(longest, 'character')} long"
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from loader.domain.reference.values import DoesNotFit, typed
 from loader.domain.sources.provenance import SOURCE_FILE, SOURCE_ROW
+from loader.domain.sources.repeated_headers import repeats_header
 from loader.engine.arrow.parquet_files import NotPlain, arrow_type, check_years, microseconds
 from metadata.domain import types as data_types
 from metadata.domain.types import DataType, parse
@@ -21,6 +22,8 @@ from metadata.domain.types import DataType, parse
 CSV, PARQUET = "csv", "parquet"
 # Maximum bytes of the files of a small table.
 _LARGEST = 16_000_000
+# Errors of pyarrow for broken files; a footer may have names that are not UTF-8.
+_BROKEN = (OSError, ValueError, pa.ArrowException)
 # Characters that Spark's reader or the general load treat specially: byte order mark, replacement character, NUL, and
 # the private character that marks absent fields.
 _SPECIAL = ("\ufeff", "\ufffd", "\0", "\ue000")
@@ -102,6 +105,8 @@ def _csv_rows(delivery: Delivery, file: DeliveredFile, limit: int) -> pa.Table:
     rows = list(records)
     if len(rows) > limit or any(len(row) != len(header) for row in rows):
         raise NotPlain("a row has another number of fields, or there are too many rows")
+    if any(repeats_header(row, header) for row in rows):
+        raise NotPlain("a row repeats the header")
     fields = dict(zip(header, zip(*rows, strict=True) if rows else [()] * len(header), strict=True))
     return pa.table({column.name: _typed_array(fields[column.name], parse(column.type)) for column in delivery.columns})
 
@@ -138,7 +143,7 @@ def _parquet_rows(delivery: Delivery, file: DeliveredFile, limit: int) -> pa.Tab
     try:
         # Checksums of pages are verified where a file has them.
         stored = pq.ParquetFile(file.path, coerce_int96_timestamp_unit="us", page_checksum_verification=True)
-    except pa.ArrowException:
+    except _BROKEN:
         raise NotPlain("it is not Parquet of the plain kind") from None
     if sorted(stored.schema_arrow.names) != sorted(column.name for column in delivery.columns):
         raise NotPlain("the file has other columns than the contract")
@@ -146,7 +151,8 @@ def _parquet_rows(delivery: Delivery, file: DeliveredFile, limit: int) -> pa.Tab
         raise NotPlain(f"{stored.metadata.num_rows} rows")
     try:
         table = stored.read()
-    except pa.ArrowException:
+        table.validate(full=True)  # texts that are not UTF-8
+    except _BROKEN:
         raise NotPlain("it is not Parquet of the plain kind") from None
     return pa.table({c.name: _with_type(table[c.name], parse(c.type)) for c in delivery.columns})
 

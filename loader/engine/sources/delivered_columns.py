@@ -19,12 +19,11 @@ def trimmed_key(value: Column, options: ReadingOptions) -> Column:
 
 def folded_key(value: Column, options: ReadingOptions) -> Column:
     """Return text of the business key in the case that the options name."""
-    match options.fold_keys:
-        case "upper":
-            return F.upper(value)
-        case "lower":
-            return F.lower(value)
-    return value
+    if options.fold_keys is None:
+        return value
+    folded = F.upper(value) if options.fold_keys == "upper" else F.lower(value)
+    # Java replaces bytes that are not UTF-8 while it folds, and the checks would not find them any more.
+    return F.when(F.is_valid_utf8(value), folded).otherwise(value)
 
 
 def type_name(declared: T.DataType) -> str | None:

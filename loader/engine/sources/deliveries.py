@@ -21,8 +21,8 @@ EMPTY_FILE             a CSV file without even a header
 UNREADABLE_HEADER      a CSV header whose quote is never closed, or with a NUL byte
 TOO_MANY_COLUMNS       more columns besides those of the contract than are read
 LONG_LINE              a line of a text file that is too long
-DUPLICATE_COLUMN       a header, or a line of JSON lines, that names a column more than once
-WRONG_ENCODING         bytes that are invalid in the source's encoding
+DUPLICATE_COLUMN       a header, a line of JSON lines or a typed file that names a column more than once
+WRONG_ENCODING         bytes that are invalid in the source's encoding, or in UTF-8 in a typed file
 BAD_JSON, BAD_XML      a line that is not one JSON object, a broken document
 FORBIDDEN_XML          an XML document with a document type declaration
 NO_SUCH_SHEET,         a workbook without the sheet, a document without the path, a path into a list
@@ -33,11 +33,12 @@ TOO_LARGE              a document or workbook beyond the limits of its format
 UNCLOSED_QUOTE         a quoted CSV field that is open at the end of the file
 STRAY_QUOTE            text between the closing quote of a CSV field and the next delimiter, or a quote inside of a
                        field that does not begin with one
-UNREADABLE_COLUMN      a column of the contract in a type that no reader reads
+UNREADABLE_COLUMN      a column of the contract that is encrypted, or in a type that no reader reads
 NOT_RECORDS            an Avro file whose values are no records
 TYPES_DIFFER           files of one delivery whose types of a column differ
 MISSING_COLUMN         a column of the contract that is not delivered
 RAGGED_ROW             a CSV record with too few or too many fields, a line of fixed width of another length
+REPEATED_HEADER        a CSV record that is the header again
 VALUE_DOES_NOT_FIT     a value that its column's type cannot hold (contract: history rule 5)
 NULL_KEY, NULL_VALUE   no value in a required column
 NULL_WATERMARK         no value in any watermark column

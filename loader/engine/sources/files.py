@@ -31,6 +31,8 @@ _ZSTANDARD = ".zst"
 _READ_FAILURES = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER", "MALFORMED_CSV_RECORD")
 # Message of the refusal that a task in Python raises (``loader.readers.records.content.unreadable``).
 _REFUSED_BY_TASK = re.compile(rf"{re.escape(Refusal.__module__)}\.Refusal: (.+) cannot be read: (.+)")
+# Reason why Hadoop opens no local file whose name has a colon.
+_COLON = "Relative path in absolute URI"
 _HIDDEN = ("_", ".")  # files that Spark leaves out: markers of other writers
 
 
@@ -328,6 +330,13 @@ def unreadable(file: str, error: Exception) -> Refusal:
             f"{file} cannot be read with the memory of the runner: {reason}",
             file=file,
             hint="Deliver it in smaller files, or give the runner more memory (ELEVATA_DRIVER_MEMORY).",
+        )
+    if _COLON in reason:
+        return Refusal(
+            "UNREADABLE_FILE",
+            f"{file} cannot be read: its name has a colon",
+            file=file,
+            hint="Deliver it under another name: Hadoop, by which Spark reads files, takes no colon.",
         )
     return content.unreadable(file, reason)
 

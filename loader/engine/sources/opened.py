@@ -117,7 +117,8 @@ class Layout:
     """Columns of a delivery and the groups of its files.
 
     ``missing`` gives the files that lack a column, ``header_lines`` the lines before the first record by file path.
-    ``unread`` are columns outside the contract of which no value is read: no fault of theirs stops a load.
+    ``unread`` are columns outside the contract of which no value is read: no fault of theirs stops a load. ``notes``
+    are warnings about the files.
     """
 
     names: tuple[str, ...]
@@ -126,6 +127,7 @@ class Layout:
     missing: dict[str, tuple[str, ...]] = field(default_factory=dict)
     header_lines: dict[str, int] = field(default_factory=dict)
     unread: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def of_text(cls, names: tuple[str, ...], files: tuple[DeliveredFile, ...], paths: tuple[str, ...] = ()) -> "Layout":
@@ -181,6 +183,8 @@ class FileFormat:
     blanks: ClassVar[str] = "\r"
     # Java replaces bytes that are invalid in the source's encoding, and the checks look for its replacement.
     is_decoded: ClassVar[bool] = False
+    # Spark takes bytes of the files for text without decoding them.
+    may_have_undecoded_text: ClassVar[bool] = False
     # Unit of the row numbers of a format with its own: ``record``, ``line`` or the spreadsheet's ``row``; else empty.
     numbers: str = ""
     # The order of a row is its number in its file, from 1; else rows are counted.
@@ -232,6 +236,7 @@ class Opened(Delivered):
     missing: dict[str, tuple[str, ...]]
     header_lines: dict[str, int]
     unread: tuple[str, ...] = field(default=(), kw_only=True)
+    notes: tuple[str, ...] = field(default=(), kw_only=True)
     folders: tuple[str, ...] = field(default=(), kw_only=True)
     window: Window | None = field(default=None, kw_only=True)
     condition: Column | None = field(default=None, kw_only=True)
@@ -342,7 +347,7 @@ class Opened(Delivered):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Return warnings about the delivery as a whole."""
-        return ()
+        return self.notes
 
     def frame(self, *, numbered: bool = False) -> DataFrame:
         """Return the rows; ``numbered`` adds ``file``, ``block`` and ``order``, which increases along a block.
@@ -362,15 +367,14 @@ class Opened(Delivered):
         return f"{_CUT}{self.names.index(name)}" in frame.columns
 
     def _frame(self, rows: Rows, numbered: bool, cut: Sequence[str]) -> DataFrame:
-        absent = F.lit(None).cast("string")
         several = F.col("_metadata.file_path") if rows.file is None else rows.file
         file = F.lit(as_uri(self.files[0].path)) if len(self.files) == 1 else several
         values = rows.values | {name: folder_value(file, name, self.files) for name in self.folders}
         columns = [
-            self.key_text(name, values.get(name, absent)).alias(f"d{place}")
-            for place, name in enumerate(self.names)
+            self.key_text(name, values[name] if name in values else _absent(kind)).alias(f"d{place}")
+            for place, (name, kind) in enumerate(zip(self.names, self.types, strict=True))
         ]
-        malformed = absent if rows.malformed is None else rows.malformed
+        malformed = _absent(T.StringType()) if rows.malformed is None else rows.malformed
         places = []
         if numbered:
             order = F.monotonically_increasing_id() if rows.order is None else rows.order
@@ -382,3 +386,9 @@ class Opened(Delivered):
         lost = [rows.cut.get(name, F.lit(False)).alias(f"{_CUT}{self.names.index(name)}") for name in cut]
         selected = rows.frame.select(*columns, malformed.alias(MALFORMED), *places, *lost)
         return selected if self.condition is None else selected.where(self.condition)
+
+
+def _absent(kind: T.DataType) -> Column:
+    """Return NULL for a column that files lack, in the type that its values have: text makes floats of decimals."""
+    is_text = isinstance(kind, (T.TimeType, T.NullType, T.CalendarIntervalType))
+    return F.lit(None).cast(T.StringType() if is_text else kind)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from loader.contract.refusals import Refusal
+from loader.readers.records.headers import check_typed_names
 
 TIME_MILLIS, TIME_MICROS = "time-millis", "time-micros"
 TIMESTAMP_NANOS, LOCAL_NANOS = "timestamp-nanos", "local-timestamp-nanos"
@@ -33,16 +34,17 @@ class AvroSchema:
 
     @classmethod
     def of(cls, text: str, shown: str) -> "AvroSchema":
-        """Return the schema of a file ``shown``. Raise Refusal NOT_RECORDS."""
+        """Return the schema of a file ``shown``. Raise Refusal NOT_RECORDS or DUPLICATE_COLUMN."""
         schema = json.loads(text)
         if not isinstance(schema, dict) or schema.get("type") != "record":
-            kind = "a union" if isinstance(schema, list) else kind_of(schema)
+            kind = kind_of(schema)
             raise Refusal(
                 "NOT_RECORDS",
                 f"{shown}: its values are of the type {kind}, not records with columns",
                 file=shown,
                 hint="Write the values as a field of a record.",
             )
+        check_typed_names(shown, [part["name"] for part in schema["fields"]])
         named: dict[str, Any] = {}
         for definition, space in _definitions(schema, ""):
             name = definition["name"]

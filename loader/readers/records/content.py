@@ -4,7 +4,6 @@ Web pages and tasks on Spark's executors use it. The limit counts unpacked bytes
 huge one is refused.
 """
 
-import bz2
 import gzip
 import zlib
 from collections.abc import Callable, Iterator
@@ -16,7 +15,8 @@ from loader.contract.refusals import Refusal
 
 _OPENERS: dict[str, Callable[[BinaryIO], Any]] = {
     ".gz": lambda stored: gzip.GzipFile(fileobj=stored),
-    ".bz2": bz2.BZ2File,
+    # Not ``bz2.BZ2File``, which takes a stream with a damaged beginning, and all that follows, for no content.
+    ".bz2": lambda stored: pa.CompressedInputStream(stored, "bz2"),
     ".zst": lambda stored: pa.CompressedInputStream(stored, "zstd"),
 }
 _CHUNK = 1 << 18

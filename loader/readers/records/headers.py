@@ -1,5 +1,6 @@
 """Names of columns in the header of a delivery."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from loader.contract.refusals import Refusal
@@ -40,3 +41,20 @@ def header_names(shown: str, fields: Sequence[str], row: int = 1) -> tuple[str, 
             hint="Every column needs a name of its own: ask for another delivery, or say that the file has no header.",
         )
     return names
+
+
+def check_typed_names(shown: str, names: Sequence[str]) -> None:
+    """Raise Refusal DUPLICATE_COLUMN if names of a typed file are equal, except for the case of their letters."""
+    counts = Counter(map(str.lower, names))
+    repeated = tuple(dict.fromkeys(name for name in names if counts[name.lower()] > 1))
+    if repeated:
+        raise Refusal(
+            "DUPLICATE_COLUMN",
+            f"{shown}: the file has several columns {', '.join(repeated[:5])}, which differ in case at most",
+            file=shown,
+            column=repeated[0],
+            count=len(repeated),
+            samples=repeated[:5],
+            hint="Columns of typed files need names that differ in more than upper and lower case: ask for another "
+            "delivery.",
+        )

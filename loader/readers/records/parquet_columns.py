@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from loader.readers.records.content import unreadable
+from loader.readers.records.headers import check_typed_names
+from loader.readers.records.parquet_footers import ColumnPart, column_parts
 from loader.readers.records.plain_values import INT96, UUID_LEAF, PlainColumn, UnreadableType, plain_column, plain_type
 from loader.readers.records.readers import LOCAL
 
@@ -32,23 +34,17 @@ _READ_BY_SPARK = {
 }
 _NANOSECONDS = '"timeUnit":"nanoseconds"'
 _SPARK_PRECISION = 38
-_ENCODINGS = {
-    "PLAIN",
-    "PLAIN_DICTIONARY",
-    "RLE",
-    "RLE_DICTIONARY",
-    "BIT_PACKED",
-    "DELTA_BINARY_PACKED",
-    "DELTA_LENGTH_BYTE_ARRAY",
-    "DELTA_BYTE_ARRAY",
-}
-_COMPRESSIONS = {"UNCOMPRESSED", "SNAPPY", "GZIP", "ZSTD", "LZ4"}  # LZ4 is LZ4_RAW; the former LZ4 is unknown
+# Numbers of the encodings PLAIN, PLAIN_DICTIONARY, RLE, BIT_PACKED, DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY,
+# DELTA_BYTE_ARRAY and RLE_DICTIONARY.
+_ENCODINGS = {0, 2, 3, 4, 5, 6, 7, 8}
+# Numbers of the compressions UNCOMPRESSED, SNAPPY, GZIP, ZSTD and LZ4_RAW.
+_COMPRESSIONS = {0, 1, 2, 6, 7}
 # Writer before Arrow 3.0, of whose packed pages of the second version the compression is not marked.
 _FORMER_WRITER = "parquet-cpp version"
 # Key of files with dates and times in the calendar before 1582, which Spark converts and pyarrow does not.
 _FORMER_CALENDAR = b"org.apache.spark.legacyDateTime"
 _ROWS = 10_000  # of a batch
-ERRORS = (OSError, pa.ArrowException)
+ERRORS = (OSError, ValueError, pa.ArrowException)
 
 
 @dataclass(frozen=True)
@@ -82,24 +78,30 @@ class ParquetFooter:
     read_by_spark: bool
 
 
-def footer_of(metadata: pq.FileMetaData) -> ParquetFooter:
-    """Return the columns of a file by its metadata. Raise ArrowException for a schema that pyarrow does not support."""
-    kinds = _kinds_of_leaves(metadata)
-    columns = []
-    for field in metadata.schema.to_arrow_schema():
-        try:
-            columns.append(ParquetColumn(field.name, str(field.type), plain_type(field.type, kinds.get(field.name))))
-        except UnreadableType as reason:
-            columns.append(ParquetColumn(field.name, str(field.type), None, str(reason)))
-    return ParquetFooter(tuple(columns), _is_read_by_spark(metadata))
-
-
 def footer_of_end(end: bytes, shown: str) -> ParquetFooter:
-    """Return the columns of a file by its last bytes. Raise Refusal UNREADABLE_FILE."""
+    """Return the columns of a file by its footer and what follows it. Raise Refusal UNREADABLE_FILE, DUPLICATE_COLUMN.
+
+    ``end`` may begin before the footer.
+    """
     try:
-        return footer_of(pq.read_metadata(BytesIO(end)))
+        metadata = pq.read_metadata(BytesIO(end))
+        parts = column_parts(end)
+        fields = list(metadata.schema.to_arrow_schema())
+        is_read_by_spark = _is_read_by_spark(metadata, parts)
+        kinds, encrypted = _kinds_of_leaves(metadata), _encrypted_leaves(metadata, parts)
     except ERRORS as error:
         raise unreadable(shown, str(error)) from error
+    check_typed_names(shown, [field.name for field in fields])
+    columns = []
+    for field in fields:
+        try:
+            kind, problem = plain_type(field.type, kinds.get(field.name)), ""
+        except UnreadableType as reason:
+            kind, problem = None, str(reason)
+        if any(leaf == field.name or leaf.startswith(f"{field.name}.") for leaf in encrypted):
+            kind, problem = None, "encrypted"
+        columns.append(ParquetColumn(field.name, str(field.type), kind, problem))
+    return ParquetFooter(tuple(columns), is_read_by_spark)
 
 
 def open_parquet(stored: Any) -> pq.ParquetFile:
@@ -157,22 +159,25 @@ def _kinds_of_leaves(metadata: pq.FileMetaData) -> dict[str, str]:
     return kinds | {leaf.path: UUID_LEAF for leaf in leaves if leaf.logical_type.type == UUID_LEAF}
 
 
-def _is_read_by_spark(metadata: pq.FileMetaData) -> bool:
+def _encrypted_leaves(metadata: pq.FileMetaData, groups: list[list[ColumnPart]]) -> set[str]:
+    """Return the paths of the columns of which a part is encrypted."""
+    places = {place for parts in groups for place, part in enumerate(parts) if part.is_encrypted}
+    return {metadata.schema.column(place).path for place in places}
+
+
+def _is_read_by_spark(metadata: pq.FileMetaData, groups: list[list[ColumnPart]]) -> bool:
     leaves = [metadata.schema.column(place) for place in range(len(metadata.schema))]
+    if any(len(parts) != len(leaves) for parts in groups):
+        raise ValueError("a row group has another number of columns than the file")
     if (metadata.created_by or "").startswith(_FORMER_WRITER) or not all(map(_has_type_of_spark, leaves)):
         return False
-    chunks = (
-        metadata.row_group(group).column(place)
-        for group in range(metadata.num_row_groups)
-        for place in range(len(leaves))
-    )
-    return all(_is_supported(chunk) for chunk in chunks)
+    return all(_is_supported(part) for parts in groups for part in parts)
 
 
-def _is_supported(chunk: Any) -> bool:
+def _is_supported(part: ColumnPart) -> bool:
     """Return True for a part of a column in encodings and a compression of Spark; one without encodings is unknown."""
-    encodings = set(chunk.encodings)
-    return bool(encodings) and encodings <= _ENCODINGS and chunk.compression in _COMPRESSIONS
+    is_known = bool(part.encodings) and part.encodings <= _ENCODINGS and part.compression in _COMPRESSIONS
+    return is_known and not part.is_encrypted
 
 
 def _has_type_of_spark(leaf: Any) -> bool:

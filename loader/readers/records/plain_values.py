@@ -16,7 +16,8 @@ INT96, UUID_LEAF = "INT96", "UUID"
 _PRECISION = 38
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31, in days since 1970
 _MICROSECONDS_OF_DAY = 86_400_000_000
-_VARIANT = {"metadata", "value"}
+# Fields of a variant: one of the last two may be missing.
+_VARIANT = {"metadata", "value", "typed_value"}
 _SAME = (
     pa.types.is_boolean,
     pa.types.is_signed_integer,
@@ -93,9 +94,14 @@ def _nested_type(kind: pa.DataType) -> pa.DataType:
     fields = [kind.field(place) for place in range(kind.num_fields)]
     if not fields:
         raise UnreadableType("a structure without fields")
-    if {field.name for field in fields} - {"typed_value"} == _VARIANT:
+    if _is_variant({field.name: field.type for field in fields}):
         raise UnreadableType("a variant, which is read only of files that Spark reads as a whole")
     return pa.struct([(field.name, plain_type(field.type)) for field in fields])
+
+
+def _is_variant(kinds: dict[str, pa.DataType]) -> bool:
+    has_value = "value" in kinds or "typed_value" in kinds
+    return has_value and kinds.keys() <= _VARIANT and kinds.get("metadata") in (pa.binary(), pa.large_binary())
 
 
 def plain_column(values: pa.Array, leaf: str | None = None) -> PlainColumn:
@@ -107,6 +113,11 @@ def plain_column(values: pa.Array, leaf: str | None = None) -> PlainColumn:
 def far_rows(values: pa.Array) -> pa.Array:
     """Return for each row if it has a date or timestamp outside of the years 1 to 9999; ``values`` are plain."""
     return _rows_with(values, _is_far)
+
+
+def undecoded_rows(values: pa.Array) -> pa.Array:
+    """Return for each row if it has a text that is not UTF-8."""
+    return _rows_with(values, _is_undecoded)
 
 
 def _plain(values: pa.Array, wanted: pa.DataType, leaf: str | None = None) -> pa.Array:
@@ -198,6 +209,24 @@ def _is_cut(values: pa.Array) -> pa.Array | None:
         return None
     number = values.cast(pa.int64())
     return pc.not_equal(pc.multiply(pc.divide(number, 1000), 1000), number)
+
+
+def _is_undecoded(values: pa.Array) -> pa.Array | None:
+    if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+        return None
+    try:
+        values.validate(full=True)
+    except pa.ArrowInvalid:
+        return pa.array([not _is_utf8(content) for content in values.cast(pa.large_binary()).to_pylist()], pa.bool_())
+    return pa.repeat(pa.scalar(False), len(values))
+
+
+def _is_utf8(content: bytes | None) -> bool:
+    try:
+        (content or b"").decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _is_far(values: pa.Array) -> pa.Array | None:

@@ -10,7 +10,7 @@ from loader.contract.refusals import Refusal
 from loader.domain.extras import packages_of
 from loader.readers.records.json_documents import read_json
 from loader.readers.records.values import Record
-from loader.readers.records.xml_documents import mixed_kinds, read_xml
+from loader.readers.records.xml_documents import mixed_kinds, read_xml, without_rows
 from metadata.domain.sources.formats import JSON, XLSX, XML
 from metadata.domain.sources.reading_options import ReadingOptions
 
@@ -40,8 +40,8 @@ class FileReading:
     wanted: tuple[str, ...]
 
     def summary(self, file: tuple[str, bytes | None]) -> dict[str, Any]:
-        """Return ``{"rows", "names", "texts", "objects"}``, the columns in order of appearance, or ``{"refusal"}``."""
-        rows, names = 0, dict[str, Any]()
+        """Return ``{"rows", "names", "texts", "objects", "warning"}``, the columns in order, or ``{"refusal"}``."""
+        rows, names, warning = 0, dict[str, Any](), ""
         texts: set[str] = set()
         objects: set[str] = set()
         try:
@@ -52,9 +52,12 @@ class FileReading:
                     names |= dict.fromkeys(record.values)
                 texts |= record.texts
                 objects |= record.objects
+            if not rows and self.format == XML and self.options.row_tag:
+                with self._opened(file) as stored:
+                    warning = without_rows(stored, _shown(file), self.options.row_tag)
         except Refusal as refusal:
             return {"refusal": refusal.as_json()}
-        return {"rows": rows, "names": list(names), "texts": texts, "objects": objects}
+        return {"rows": rows, "names": list(names), "texts": texts, "objects": objects, "warning": warning}
 
     def rows(self, file: tuple[str, bytes | None]) -> Iterator[tuple[str, int, dict[str, str | None]]]:
         """Yield (URI, number, values by column) of each record. Raise the Refusal of the format."""
@@ -63,10 +66,16 @@ class FileReading:
             yield uri, record.number, dict(record.values)
 
     def _records(self, file: tuple[str, bytes | None]) -> Iterator[Record]:
-        path, content = file
-        shown = path.removeprefix(LOCAL)
-        with BytesIO(content) if content is not None else open(shown, "rb") as stored:
-            yield from READERS[self.format](stored, shown, self.options, self.wanted)
+        with self._opened(file) as stored:
+            yield from READERS[self.format](stored, _shown(file), self.options, self.wanted)
+
+    @staticmethod
+    def _opened(file: tuple[str, bytes | None]) -> BinaryIO:
+        return open(_shown(file), "rb") if file[1] is None else BytesIO(file[1])
+
+
+def _shown(file: tuple[str, bytes | None]) -> str:
+    return file[0].removeprefix(LOCAL)
 
 
 def check_kinds(

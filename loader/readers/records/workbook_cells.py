@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
+from math import isinf
 from typing import Any, NamedTuple
 
 from loader.readers.records.values import Value
@@ -134,6 +135,8 @@ def text_of_cell(value: Any, stored: Stored | None) -> Value | CellFault:
         match value:
             case bool():
                 return "true" if value else "false"
+            case str() if "\0" in value:  # The library took UTF-16 for another encoding: no text has NUL.
+                return CellFault(value.replace("\0", ""), "holds a text in an encoding that is not read", _NOT_WHOLE)
             case str() | None if stored is not None or not value:
                 return value or None
         return CellFault(str(value), "has a value that its file does not store there", _NOT_WHOLE)
@@ -171,6 +174,8 @@ def number_text(value: float, digits: str) -> str | CellFault:
     A float whose digits from the thirteenth on come from arithmetic only (0.1 + 0.2) is the shorter number, as
     spreadsheet programs show it.
     """
+    if isinf(value):
+        return digits
     if len(digits) <= _SHOWN_DIGITS:
         return f"{value:.0f}" if value.is_integer() and abs(value) < _EXACT else f"{value:.15g}"
     significant = _significant(digits)

@@ -3,7 +3,7 @@
 A document type declaration is refused before it takes effect, since only there a document can define entities, which
 may expand without end or name files and addresses. Attributes and child elements are columns. An element with
 attributes or children is an object, a repeated element a list. Names are read without their prefix, so two elements of
-different namespaces may not have one name.
+different namespaces may not have one name, nor may an attribute and an element.
 
 The parser knows few encodings; others are decoded before it.
 """
@@ -22,12 +22,13 @@ from metadata.domain.text_formats import BLANKS
 LIMIT = 1 << 30  # bytes of the unpacked document
 DEEPEST = 100  # nested elements
 LARGEST_RECORD = 64 << 20  # characters
+_NAMES_SHOWN = 5
 TEXT = "#text"
 # Attribute xsi:nil under any prefix, and the values of a true boolean in XML Schema.
 _NIL, _TRUE = ":nil", ("true", "1")
 _PREFIX_HINT = (
-    "Names are read without their prefix. Have one of them delivered under another name, or leave the column out with "
-    "the option ignored_columns."
+    "Names are read without their prefix, of attributes and elements alike. Have one of them delivered under another "
+    "name, or leave the column out with the option ignored_columns."
 )
 _HINT = "An XML document has one root element, and each element is closed."
 
@@ -43,6 +44,34 @@ def read_xml(stored: BinaryIO, shown: str, options: ReadingOptions, wanted: Sequ
     for piece in pieces:
         yield from _records(document.feed(piece), kinds, shown, wanted)
     yield from _records(document.feed("", last=True), kinds, shown, wanted)
+
+
+def without_rows(stored: BinaryIO, shown: str, row_tag: str) -> str:
+    """Return a warning about a document without an element ``row_tag``; empty if it has no element but its root.
+
+    Raise Refusal NO_SUCH_PATH if it has one whose name differs by case only.
+    """
+    names = _element_names(stored, shown)
+    similar = next((name for name in names if row_tag.lower() in (name.lower(), local_name(name).lower())), None)
+    if similar is not None:
+        raise Refusal(
+            "NO_SUCH_PATH",
+            f"{shown} has no element {row_tag}, which the option row_tag names, but {similar}",
+            file=shown,
+            hint="Correct the option row_tag: the case of names counts.",
+        )
+    others = ", ".join(list(names)[:_NAMES_SHOWN])
+    return f"{shown} has no element {row_tag}, so no row was read of it, but others: {others}." if names else ""
+
+
+def _element_names(stored: BinaryIO, shown: str) -> dict[str, None]:
+    """Return the names of a document's elements without its root, in their order."""
+    names: dict[str, None] = {}
+    parser = expat.ParserCreate("utf-8")
+    parser.StartElementHandler = lambda name, _: names.setdefault(name)
+    for piece in decoded(chunks(stored, shown, LIMIT), shown):
+        parser.Parse(piece.encode(), False)
+    return dict.fromkeys(list(names)[1:])
 
 
 def _records(elements: list["_RowElement"], kinds: "_Kinds", shown: str, wanted: Sequence[str]) -> Iterator[Record]:
@@ -102,18 +131,23 @@ class _Element:
     def __init__(self, name: str, fields: dict[str, Any], spaces: dict[str, str], *, is_nil: bool):
         self.name, self.fields, self.texts, self._is_nil = name, fields, [""], is_nil
         self.spaces = spaces  # addresses of namespaces by prefix
+        self.attributes: frozenset[str] = frozenset()  # names
         self._space_of: dict[str, str] = {}  # of the child elements
 
-    def add(self, name: str, value: Any, space: str) -> bool:
-        """Add a child element. Return False if another one has the same name in another namespace."""
-        is_same = self._space_of.setdefault(name, space) == space
+    def add(self, name: str, value: Any, space: str) -> str:
+        """Add a child element. Return what else has its name: an attribute, or an element of another namespace."""
+        mixed = ""
+        if name in self.attributes:
+            mixed = f"an attribute and an element {name}"
+        elif self._space_of.setdefault(name, space) != space:
+            mixed = f"two elements {name} of different namespaces"
         if name not in self.fields:
             self.fields[name] = value
         elif isinstance(self.fields[name], list):
             self.fields[name].append(value)
         else:
             self.fields[name] = [self.fields[name], value]
-        return is_same
+        return mixed
 
     def value(self) -> Any:
         """Return the text if the element has nothing else, an object if it has; None for ``xsi:nil``."""
@@ -189,6 +223,7 @@ class _Document:
             if local_name(key) in fields:
                 self._mix(element, local_name(key), f"two attributes {local_name(key)} with different prefixes")
             fields[local_name(key)] = text
+        element.attributes = frozenset(fields)
         self._add_size(sum(map(len, fields.values())))
         self._open.append(element)
 
@@ -221,8 +256,8 @@ class _Document:
             self._finished.append(_RowElement(self._line, value, self._mixed))
             return
         local = local_name(name)
-        if not self._open[-1].add(local, value, _qualified(name, spaces)[0]):
-            self._mix(self._open[-1], local, f"two elements {local} of different namespaces")
+        if mixed := self._open[-1].add(local, value, _qualified(name, spaces)[0]):
+            self._mix(self._open[-1], local, mixed)
 
     def _text(self, text: str) -> None:
         if self._open:

@@ -142,6 +142,11 @@ def test_uncompressed_file_with_a_gz_ending_is_refused(tmp_path: Path):
     assert refusal(tmp_path / "a.csv.gz", "n\n1\n").code == "UNREADABLE_FILE"
 
 
+def test_field_of_several_megabytes_is_sampled(tmp_path: Path):
+    text = "x" * 3_000_000
+    assert sampled(tmp_path / "a.csv", f"a,b\n1,{text}\n").values[1] == (text,)
+
+
 def test_a_header_alone_has_columns_without_rows(tmp_path: Path):
     sample = sampled(tmp_path / "a.csv", "a,b\n")
     assert types(sample) == {"a": "string", "b": "string"}
@@ -210,6 +215,18 @@ def test_parquet_types_map_to_types_that_hold_every_value(kind: pa.DataType, exp
 
 def test_a_file_that_is_no_parquet_is_refused(tmp_path: Path):
     assert refusal(tmp_path / "a.parquet", "id\n1\n", "parquet").code == "UNREADABLE_FILE"
+
+
+def test_text_of_avro_that_is_not_utf_8_is_a_problem_of_its_column(tmp_path: Path):
+    fields = [{"name": "id", "type": "int"}, {"name": "v", "type": "string"}]
+    path = tmp_path / "a.avro"
+    with path.open("wb") as file:
+        rows = [{"id": 1, "v": "a"}, {"id": 2, "v": "text"}]
+        fastavro.writer(file, {"type": "record", "name": "row", "fields": fields}, rows)
+    path.write_bytes(path.read_bytes().replace(b"\x08text", b"\x08te\xfft"))
+    sample = sample_files(path, "avro", None, roots=Roots.of([str(tmp_path)], folder="/"))
+    assert [column.problem for column in sample.columns] == ["", "row 2 has a text that is not UTF-8"]
+    assert sample.values == (("1", "2"), ("a", None))
 
 
 def test_orc_and_avro_samples_take_types_from_the_file(tmp_path: Path):

@@ -73,6 +73,7 @@ def _with_reasons(
 ) -> DataFrame:
     """Return the rows in the form of ``RejectedRows.rows``."""
     is_record = F.col(MALFORMED).isNull()
-    values = [F.when(is_record, opened.text_of(c.name).cast("string")).alias(c.name) for c in source.columns]
+    texts = {c.name: F.make_valid_utf8(opened.text_of(c.name).cast("string")) for c in source.columns}
+    values = [F.when(is_record, text).alias(name) for name, text in texts.items()]
     placed = with_provenance(opened, delivered, rows.withColumn(REASONS, reasons))
     return placed.select(SOURCE_FILE, SOURCE_ROW, REASONS, F.make_valid_utf8(MALFORMED).alias(RECORD), *values)

@@ -1,11 +1,11 @@
 """Faults of single rows in a delivery, by class.
 
 One pass reads all rows and counts the faults of every class; only a delivery with faults is read again, to locate them.
-A malformed record has no other fault. Open quotes, and wrong encoding except of single JSON lines and messages, are
-faults of the whole delivery, since no value of it can be trusted.
+A malformed record has no other fault. Open quotes, and wrong encoding except of single JSON lines, messages and texts
+of typed files, are faults of the whole delivery, since no value of it can be trusted.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -18,9 +18,16 @@ from loader.contract.manifest.sources import DeliveredColumn, SourceSpec
 from loader.contract.refusals import Refusal
 from loader.domain.sources.encodings import c1_warning
 from loader.domain.sources.marks import NULL_WATERMARK
+from loader.domain.sources.repeated_headers import (
+    BYTE_ORDER_MARK,
+    JOINED_HINT,
+    REPEATED_HEADER,
+    may_be_repeated,
+)
 from loader.domain.sources.schema_changes import VALUE_DOES_NOT_FIT
 from loader.engine.conversions import fits, is_ambiguous_time, typed
 from loader.engine.expressions import all_of, any_of
+from loader.engine.nested_values import has_undecoded_text
 from loader.engine.pyspark_types import row_of
 from loader.engine.sources.checks.places import first_places
 from loader.engine.sources.formats.csv_quotes import checked_quotes
@@ -28,8 +35,11 @@ from loader.engine.sources.formats.text_lines import encoding_hint, first_lines,
 from loader.engine.sources.opened import MALFORMED, Opened, Place
 from loader.engine.value_formats import standard_text
 from metadata.domain import types as data_types
+from metadata.domain.sources.formats import CSV
 from metadata.domain.sources.value_formats import ValueFormats
+from metadata.domain.text_formats import BLANKS
 
+_NAMES_COMPARED = 50  # of a header with the values of a record
 _REPLACEMENT = "\ufffd"  # Java's replacement for bytes that are no character
 
 
@@ -173,7 +183,8 @@ def refuse_faults(opened: Opened, numbered: DataFrame, source: SourceSpec) -> Ch
 def classes_of_faults(opened: Opened, source: SourceSpec) -> list[FaultClass]:
     """Return the classes of faults that rows of this source can have, those that could cause others first."""
     is_record = F.col(MALFORMED).isNull()
-    of_values = [_type_fault(opened, column, source.options) for column in source.columns]
+    of_values = [*_repeated_headers(opened), *_undecoded_texts(opened, source.columns)]
+    of_values += [_type_fault(opened, column, source.options) for column in source.columns]
     of_values += _missing_values(opened, source)
     return [
         *_malformed_records(opened),
@@ -197,6 +208,38 @@ def _malformed_records(opened: Opened) -> list[FaultClass]:
             FaultClass(record.code, condition, text, record.problem, record.summary, record.hint, describe=describe)
         )
     return fault_classes
+
+
+def _repeated_headers(opened: Opened) -> list[FaultClass]:
+    """Return the class of records that repeat the header of CSV."""
+    names = [name for name in opened.names if name not in opened.folders][:_NAMES_COMPARED]
+    if opened.format != CSV or not opened.options.header or not may_be_repeated(names):
+        return []
+    values = (F.trim(F.ltrim(opened.column(name), F.lit(BYTE_ORDER_MARK)), F.lit(BLANKS)) for name in names)
+    repeats = F.coalesce(all_of(value == name for value, name in zip(values, names, strict=True)), F.lit(False))
+    summary = "that repeat the header"
+    text = F.concat_ws(opened.options.delimiter, *(opened.column(name) for name in names))
+    return [FaultClass(REPEATED_HEADER, repeats, text, "the record repeats the header", summary, JOINED_HINT)]
+
+
+def _undecoded_texts(opened: Opened, columns: Sequence[DeliveredColumn]) -> Iterator[FaultClass]:
+    """Yield the classes of texts that are not UTF-8 in typed files, whose bytes Spark takes for text as they are."""
+    if not opened.reader.may_have_undecoded_text:
+        return
+    for column in columns:
+        value = opened.column(column.name)
+        condition = has_undecoded_text(value, opened.type_of(column.name))
+        if condition is not None:
+            yield FaultClass(
+                "WRONG_ENCODING",
+                condition,
+                F.make_valid_utf8(value.cast("string")),
+                f"a text of {column.name} is not UTF-8",
+                f"in {column.name} that are not UTF-8",
+                "Have it written as UTF-8, as the format requires, or as bytes, in a column of the type binary.",
+                column=column.name,
+                noun="value",
+            )
 
 
 def _type_fault(opened: Opened, column: DeliveredColumn, options: dict) -> FaultClass:

@@ -14,6 +14,7 @@ from elevata.core.words import counted
 from loader.engine.sources.delivered_columns import nulls_read
 from loader.engine.sources.files import DeliveredFile
 from loader.engine.sources.formats.csv_headers import Beginning, first_record, read_beginning
+from loader.engine.sources.formats.text_lines import NO_QUOTE
 from loader.engine.sources.opened import (
     LONGEST_TEXT,
     Delivered,
@@ -33,6 +34,7 @@ RECORD = "\ue000record"
 
 # A field this long means a quote that is never closed. Reading on would fill the memory.
 _LONGEST_FIELD = 16_000_000  # characters
+csv.field_size_limit(_LONGEST_FIELD)  # The csv module reads the first record; its own limit is 128 kB.
 # Replaces an empty field without quotes, to distinguish it from a quoted one; it occurs in no delivery.
 _ABSENT = "\ue000absent\ue000"
 
@@ -127,8 +129,9 @@ def reading_options(options: ReadingOptions, separator: str | None) -> dict[str,
     spark_options = {
         "header": str(options.header).lower(),
         "sep": options.delimiter,
-        "quote": options.quote,
-        "escape": options.escape,
+        # Spark takes an empty one for the NUL character, which a value may contain.
+        "quote": options.quote or NO_QUOTE,
+        "escape": options.escape or NO_QUOTE,
         "encoding": options.encoding,
         "multiLine": "true",
         "maxCharsPerColumn": str(_LONGEST_FIELD),

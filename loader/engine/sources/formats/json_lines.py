@@ -19,6 +19,7 @@ from pyspark.sql import types as T
 from elevata.core.strict_json import LONE_HALF
 from elevata.core.words import counted
 from loader.contract.refusals import Refusal
+from loader.engine.nested_values import is_undecoded
 from loader.engine.pyspark_types import row_of
 from loader.engine.sources.delivered_columns import attribute, attribute_at, nulls_read, only_parents, paths_within
 from loader.engine.sources.formats.csv_files import RECORD
@@ -44,11 +45,6 @@ REPEATED_KEY = "the object names a key more than once"
 # Columns of the rows while malformed lines are looked up; no delivered column has these names.
 _FILE, _BLOCK, _ORDER = "\ue000file", "\ue000block", "\ue000order"
 _LINE, _LINE_ORDER = "\ue000line", "\ue000line_order"
-
-
-def is_undecoded(text: Column) -> Column:
-    """Return the condition that a text is no UTF-8."""
-    return ~F.is_valid_utf8(text)
 
 
 def has_lone_surrogate(text: Column) -> Column:

@@ -41,6 +41,8 @@ class ParquetFormat(TypedFormat):
         with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
             footers = list(pool.map(lambda file: _footer(delivered, file), delivered.files))
         broken = next((footer for footer in footers if isinstance(footer, Refusal)), None)
+        if broken is not None and broken.code == "DUPLICATE_COLUMN":
+            raise broken
         whole = [footer for footer in footers if not isinstance(footer, Refusal)]
         if broken is not None or all(footer.read_by_spark for footer in whole):
             try:

@@ -4,6 +4,8 @@ Each file is read twice: for its columns and refusals, and for its rows. The lim
 task (``loader.readers.records``).
 """
 
+from dataclasses import replace
+
 from pyspark import RDD
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -46,7 +48,8 @@ class RecordFormat(FileFormat):
         names = dict.fromkeys(name for summary in summaries for name in summary["names"])
         is_empty = not any(summary["rows"] for summary in summaries)
         first = tuple(name for name in contract if name in names or is_empty)
-        return Layout.of_text((*first, *(name for name in names if name not in first)), delivered.files)
+        layout = Layout.of_text((*first, *(name for name in names if name not in first)), delivered.files)
+        return replace(layout, notes=tuple(summary["warning"] for summary in summaries if summary["warning"]))
 
     def rows(self, opened: Opened, group: Group) -> Rows:
         reading = FileReading(self._name, opened.options, opened.names)

@@ -7,7 +7,7 @@ from loader.engine.sources.formats.fixed_width import FixedWidthFormat
 from loader.engine.sources.formats.json_lines import JsonLinesFormat
 from loader.engine.sources.formats.parquet_files import ParquetFormat
 from loader.engine.sources.formats.record_files import RecordFormat
-from loader.engine.sources.formats.typed_files import TypedFormat
+from loader.engine.sources.formats.typed_files import OrcFormat
 from loader.engine.sources.opened import FileFormat
 from metadata.domain.sources import formats as names
 
@@ -19,7 +19,7 @@ FORMATS: dict[str, FileFormat] = {
     names.XML: RecordFormat(names.XML, "line"),
     names.XLSX: RecordFormat(names.XLSX, "row"),
     names.PARQUET: ParquetFormat(),
-    names.ORC: TypedFormat("orc"),
+    names.ORC: OrcFormat(),
     names.AVRO: AvroFormat(),
     names.DELTA: DeltaFormat(),
 }

@@ -23,7 +23,7 @@ from loader.engine.sources.files import (
 # Spark holds whole lines in memory.
 LONGEST_LINE = 16_000_000  # characters
 # Noncharacters, so that the parser finds neither fields nor quotes in a line.
-_NO_DELIMITER, _NO_QUOTE = "\ufffe", "\uffff"
+_NO_DELIMITER, NO_QUOTE = "\ufffe", "\uffff"
 SAMPLES = 5
 _SAMPLE_LENGTH = 80  # characters
 
@@ -62,7 +62,7 @@ def _line_parser(spark: SparkSession, separator: str) -> Any:
     style.setNormalizedNewline("\n")
     style.setDelimiter(_NO_DELIMITER)
     for set_sign in (style.setQuote, style.setQuoteEscape, style.setComment):
-        set_sign(_NO_QUOTE)
+        set_sign(NO_QUOTE)
     settings.setMaxCharsPerColumn(LONGEST_LINE)
     settings.setSkipEmptyLines(False)
     settings.setIgnoreLeadingWhitespaces(False)

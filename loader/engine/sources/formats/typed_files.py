@@ -1,5 +1,6 @@
 """Files that have their own types, read by a data source of Spark."""
 
+import re
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
@@ -12,15 +13,19 @@ from loader.engine.java_errors import JAVA_ERRORS
 from loader.engine.sources.delivered_columns import attribute, attribute_at, only_parents, paths_within
 from loader.engine.sources.files import DeliveredFile, unreadable
 from loader.engine.sources.opened import Delivered, FileFormat, Group, Layout, Opened, Rows
+from loader.readers.records.headers import check_typed_names
 
+_REPEATED = re.compile(r"COLUMN_ALREADY_EXISTS\].*?`(.*?)`", re.DOTALL)
 # Type of a column that cannot be read: it has no name in metadata, as any other type that no table has.
 NO_TABLE_HAS = T.CalendarIntervalType()
+_OF_HIVE = "_col"
 
 
 class TypedFormat(FileFormat):
     """Format of a data source of Spark that unites the columns of several files (``mergeSchema``)."""
 
     is_text = False
+    may_have_undecoded_text = True
 
     def __init__(self, source: str, options: dict[str, str] | None = None):
         self._source, self._options = source, options or {}
@@ -65,12 +70,34 @@ class TypedFormat(FileFormat):
         try:
             return self._read(delivered, [file.pattern for file in files]).schema
         except JAVA_ERRORS as error:
+            if match := _REPEATED.search(str(error)):
+                # Spark names it in lower case, whatever its case in the file is.
+                check_typed_names(files[0].shown, [match[1], match[1]])
             raise unreadable(files[0].shown, error) from error
 
     def _read(self, delivered: Delivered, paths: list[str]) -> DataFrame:
         merge = str(len(delivered.files) > 1).lower()
         options = self._options | {"mergeSchema": merge}
         return delivered.spark.read.format(self._source).options(**options).load(paths)
+
+
+class OrcFormat(TypedFormat):
+    """ORC, of which Spark reads files by position whose columns all have the names of old Hive (``_col0``).
+
+    Such files are read together with files of the same columns in the same order only.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("orc")
+
+    def layout(self, delivered: Delivered, contract: tuple[str, ...]) -> Layout:
+        types = {field.name: field.dataType for field in self._schema(delivered, delivered.files)}
+        if not any(name.startswith(_OF_HIVE) for name in types):
+            return self._layout(types, [(tuple(types), delivered.files)], contract)
+        groups: dict[tuple[str, ...], list[DeliveredFile]] = {}
+        for file in delivered.files:
+            groups.setdefault(tuple(self._schema(delivered, (file,)).names), []).append(file)
+        return self._layout(types, groups.items(), contract)
 
 
 def _type_at(types: dict[str, T.DataType], path: str) -> T.DataType | None:

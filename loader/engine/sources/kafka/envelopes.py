@@ -5,11 +5,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from loader.domain.sources.kafka import OFFSETS_PER_MILLISECOND, TopicOptions
+from loader.engine.nested_values import is_undecoded
 from loader.engine.sources.formats.json_lines import (
     STRICT,
     has_lone_surrogate,
     is_one_object,
-    is_undecoded,
     object_schema,
     repeats_a_key,
 )

@@ -14,6 +14,7 @@ from elevata.core.words import counted
 from loader.contract.manifest.sources import SourceSpec
 from loader.contract.refusals import Refusal
 from loader.domain.sources.kafka import OPERATIONS, TRUNCATE, TopicOptions
+from loader.engine.nested_values import is_undecoded
 from loader.engine.pyspark_types import row_of
 from loader.engine.sources.delivered_columns import only_parents, paths_within
 from loader.engine.sources.formats.json_lines import (
@@ -22,7 +23,6 @@ from loader.engine.sources.formats.json_lines import (
     REPEATED_KEY,
     SURROGATE_HINT,
     has_lone_surrogate,
-    is_undecoded,
     path_conflict,
     repeats_a_key,
 )

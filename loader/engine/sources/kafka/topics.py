@@ -80,7 +80,6 @@ class OpenedTopic(Opened):
     rows: DataFrame
     objects: DataFrame
     source: SourceSpec
-    notes: tuple[str, ...] = ()
     shapes: Shapes = Shapes({})
     numbers: Numbers = Numbers()
 
@@ -91,10 +90,6 @@ class OpenedTopic(Opened):
     @property
     def first_shown(self) -> str:
         return self.location
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        return self.notes
 
     def frame(self, *, numbered: bool = False) -> DataFrame:
         """Return the rows, which have partition and offset in any case."""

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from loader.domain.sources.sampling import holds, infer, misfits, suggest_key
 from metadata.domain import types as ours
+from metadata.domain.sources.value_formats import ValueFormats
 from metadata.domain.types import DataType, parse
 
 
@@ -54,6 +55,16 @@ def test_inferred_type_is_the_narrowest_without_loss(values: list[str], expected
 def test_values_with_leading_zeros_are_inferred_as_string_with_evidence():
     assert proposed("007", "12") == "string"
     assert "'007' begins with a zero" in evidence("007", "12")
+
+
+def test_numbers_beyond_the_range_of_a_float_are_inferred_as_string():
+    assert infer(["1.0e999", "4.0E-999"], 2) == (parse("string"), "text, at most 8 characters long")
+    assert evidence("1.5", "2.5", "1.0e999") == "2 of 3 sampled values are numbers, '1.0e999' is not"
+
+
+def test_numbers_in_another_format_than_the_declared_one_are_inferred_as_string():
+    formats = ValueFormats.of({"decimal_separator": ","})
+    assert infer(["1.5", "2.25"], 2, formats) == (parse("string"), "text, at most 4 characters long")
 
 
 def test_digits_too_long_for_a_number_are_inferred_as_string():

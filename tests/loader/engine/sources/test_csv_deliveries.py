@@ -5,8 +5,9 @@ import gzip
 
 import pytest
 
+from loader.contract.manifest.sources import DeliveredColumn
 from loader.engine.sources.deliveries import read_delivery
-from tests.loader.engine.sources.deliveries import refused, rows_of, source_of
+from tests.loader.engine.sources.deliveries import KEY, refused, rows_of, source_of
 
 pytestmark = pytest.mark.spark
 
@@ -48,6 +49,8 @@ def test_csv_files_are_read_with_any_line_ends_quotes_and_blank_lines(spark, put
         ({"quote": "'"}, "id,name,n\na,'x, ''y''',1\n", [("a", "x, 'y'", "1")]),
         ({"escape": "\\"}, 'id,name,n\na,"x \\"y\\"",1\n', [("a", 'x "y"', "1")]),
         ({"quote": ""}, 'id,name,n\na,"x,1\n', [("a", '"x', "1")]),
+        ({"quote": ""}, "id,name,n\na,\0x,1\nb,y\0,2\n", [("a", "\0x", "1"), ("b", "y\0", "2")]),
+        ({"escape": ""}, 'id,name,n\na,"x\0",1\nb,"\0y",2\n', [("a", "x\0", "1"), ("b", "\0y", "2")]),
         ({"escape": ""}, 'id,name,n\na,"x,\\",1\n', [("a", "x,\\", "1")]),
         ({"header": False}, "a,x,1\nb,y,2\n", [("a", "x", "1"), ("b", "y", "2")]),
         ({"header": False}, '\ufeff"a",x,1\r\n', [("a", "x", "1")]),
@@ -62,6 +65,11 @@ def test_csv_files_are_read_with_any_line_ends_quotes_and_blank_lines(spark, put
 )
 def test_csv_options_determine_how_a_file_is_read(spark, put, options, content, expected):
     assert rows_of(spark, put("a.csv", content), **options) == expected
+
+
+def test_first_record_with_a_long_field_is_read(spark, put):
+    text = "x" * 200_000
+    assert rows_of(spark, put("a.csv", f"a,{text},1\n"), header=False) == [("a", text, "1")]
 
 
 KEPT = {"quotes_inside": "keep"}
@@ -178,3 +186,19 @@ def test_control_characters_of_a_wrong_encoding_are_loaded_with_a_warning(spark,
     delivery = read_delivery(spark, source_of(put("b.csv", "id,name,n\na,Zürich €,1\n")))
     delivery.release()
     assert delivery.warnings == ()
+
+
+@pytest.mark.parametrize("header", ["id,name,n", "id, name,n ", "\ufeffid,name,n"])
+def test_record_that_repeats_the_header_is_refused_with_its_line(spark, put, header):
+    contract = (KEY, DeliveredColumn("k-name", "name", "string"))
+    refusal = refused(spark, put("a.csv", f"\ufeffid,name,n\na,x,1\n{header}\nb,y,2\n"), contract)
+    assert (refusal.code, refusal.row, refusal.count) == ("REPEATED_HEADER", 3, 1)
+
+
+def test_values_like_names_of_columns_are_no_header(spark, put):
+    contract = (KEY, DeliveredColumn("k-name", "name", "string"))
+    assert rows_of(spark, put("a.csv", "id,name,n\nid,name,\nid2,name,n\n"), contract) == [
+        ("id", "name"),
+        ("id2", "name"),
+    ]
+    assert rows_of(spark, put("b.csv", "id\nid\n"), (KEY,)) == [("id",)]

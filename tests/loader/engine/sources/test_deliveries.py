@@ -464,3 +464,16 @@ def test_discover_refuses_a_ragged_csv(spark, put):
     with pytest.raises(Refusal) as caught:
         discover(spark, put("a.csv", "id,name\na\n"), "csv")
     assert caught.value.code == "RAGGED_ROW"
+
+
+def test_file_whose_name_has_a_colon_is_refused_with_the_reason(spark, put):
+    refusal = refused(spark, put("day/orders_2024-01-01T10:00:00.csv", "id,name,n\na,x,1\n"))
+    assert (refusal.code, refusal.message[-36:]) == ("UNREADABLE_FILE", "cannot be read: its name has a colon")
+
+
+def test_files_with_special_characters_in_their_names_are_read(spark, put, tmp_path):
+    names = ["a b", "a%20b", "a+b", "a#b", "a?b", "a[1]", "a,b", "a=b", "a%ZZ", "a\tb", "a*b", "~a", " a"]
+    for number, name in enumerate(names):
+        put(f"day/{name}.csv", f"id,name,n\n{number},{number},1\n")
+        assert rows_of(spark, tmp_path / "day" / f"{name}.csv") == [(str(number), str(number), "1")]
+    assert len(rows_of(spark, tmp_path / "day")) == len(names)

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from loader.readers.records.plain_values import UnreadableType, far_rows, plain_column, plain_type
+from loader.readers.records.plain_values import UnreadableType, far_rows, plain_column, plain_type, undecoded_rows
 
 
 @pytest.mark.parametrize(
@@ -37,6 +37,19 @@ def test_nanoseconds_before_1970_are_cut_downwards():
     assert column.cut.to_pylist() == [True, False]
 
 
+@pytest.mark.parametrize("values", [{"value": pa.binary()}, {"typed_value": pa.list_(pa.string())},
+                                    {"value": pa.binary(), "typed_value": pa.int32()}])  # fmt: skip
+def test_variant_is_unreadable_whichever_of_its_values_are_stored(values: dict[str, pa.DataType]):
+    with pytest.raises(UnreadableType, match="variant"):
+        plain_type(pa.struct({"metadata": pa.binary()} | values))
+
+
+@pytest.mark.parametrize("fields", [{"metadata": pa.binary()}, {"metadata": pa.string(), "value": pa.int32()},
+                                    {"value": pa.binary(), "typed_value": pa.int32()}])  # fmt: skip
+def test_structure_that_resembles_a_variant_is_read(fields: dict[str, pa.DataType]):
+    assert plain_type(pa.struct(fields)) == pa.struct(fields)
+
+
 @pytest.mark.parametrize("kind", [pa.decimal256(39, 0), pa.struct([]), pa.list_(pa.decimal256(60, 2))])
 def test_types_that_spark_does_not_have_are_unreadable(kind: pa.DataType):
     with pytest.raises(UnreadableType):
@@ -48,3 +61,11 @@ def test_far_rows_marks_years_outside_of_1_to_9999_also_in_lists():
     assert far_rows(days).to_pylist() == [False, False, True, True, False]
     lists = pa.array([[1], [2_932_897], None, []], pa.list_(pa.int32())).cast(pa.list_(pa.date32()))
     assert far_rows(lists).to_pylist() == [False, True, False, False]
+
+
+def test_undecoded_rows_marks_texts_that_are_not_utf_8_also_in_lists():
+    texts = pa.array([b"a\xff", b"\xc3\xa4", None, b""]).view(pa.string())
+    assert undecoded_rows(texts).to_pylist() == [True, False, False, False]
+    lists = pa.ListArray.from_arrays([0, 1, 2, 4], texts)
+    assert undecoded_rows(lists).to_pylist() == [True, False, False]
+    assert undecoded_rows(pa.array([1])).to_pylist() == [False]

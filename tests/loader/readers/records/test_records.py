@@ -266,6 +266,45 @@ def test_xml_record_with_the_same_name_in_two_namespaces_is_refused(row):
         checked(text, wanted=(f"{column}.id" if column == "a" else "id",))
 
 
+@pytest.mark.parametrize(
+    ("record", "column"),
+    [
+        ('<i id="1"><id>2</id><n>3</n></i>', "id"),
+        ('<i x:id="1"><id>2</id><n>3</n></i>', "id"),
+        ('<i><a id="1"><id>2</id></a><n>3</n></i>', "a"),
+    ],
+)
+def test_xml_attribute_and_element_with_the_same_name_are_refused(record, column):
+    text = f'<r xmlns:x="u">\n{record}</r>'
+    with pytest.raises(Refusal, match="line 2: an attribute and an element id") as caught:
+        checked(text)
+    assert (caught.value.code, caught.value.column) == ("BAD_XML", column)
+    assert [values["n"] for values in checked(text, wanted=("n",))] == ["3"]
+    assert len(checked(text, ignored_columns=column)) == 1
+
+
+def summary_of(text: str, **options) -> dict[str, Any]:
+    return FileReading("xml", ReadingOptions.of("xml", options), ()).summary(("file:a.xml", text.encode()))
+
+
+@pytest.mark.parametrize("name", ["Order", "ORDER", "y:Order"])
+def test_row_element_in_another_case_is_refused(name):
+    refusal = summary_of(f"<r xmlns:y='u'><h/><{name}><n>1</n></{name}></r>", row_tag="order")["refusal"]
+    assert (refusal["code"], refusal["file"]) == ("NO_SUCH_PATH", "a.xml")
+    assert f"no element order, which the option row_tag names, but {name}" in refusal["message"]
+
+
+def test_document_without_its_row_element_has_a_warning_unless_it_is_empty():
+    summary = summary_of("<r><head><n>1</n></head><position/></r>", row_tag="order")
+    assert summary["rows"] == 0
+    assert summary["warning"] == (
+        "a.xml has no element order, so no row was read of it, but others: head, n, position."
+    )
+    assert summary_of("<r/>", row_tag="order")["warning"] == ""
+    assert summary_of("<r><h/><order/></r>", row_tag="order")["warning"] == ""
+    assert summary_of("<r/>")["warning"] == ""
+
+
 def test_two_prefixes_of_one_namespace_give_the_same_name():
     text = '<r xmlns:x="u" xmlns:y="u"><i><x:id>1</x:id><y:id>2</y:id></i></r>'
     assert checked(text) == [{"id": '["1","2"]'}]
@@ -403,6 +442,22 @@ def test_packed_documents_are_unpacked_and_cut_ones_refused(ending, pack):
     assert records("json", packed, name=f"a.json.{ending}") == [(1, {"id": "a"})]
     assert refused("json", packed[:-3], name=f"a.json.{ending}").code == "UNREADABLE_FILE"
     assert refused("json", b"plain", name=f"a.json.{ending}").code == "UNREADABLE_FILE"
+
+
+@pytest.mark.parametrize(
+    ("ending", "pack"),
+    [
+        ("gz", gzip.compress),
+        ("bz2", bz2.compress),
+        ("zst", lambda raw: pa.compress(raw, codec="zstd", asbytes=True)),
+    ],
+)
+def test_packed_file_of_several_streams_is_read_whole_or_refused(ending, pack):
+    first, second = pack(b'[{"id": "a"},'), pack(b'{"id": "b"}]')
+    expected = [(1, {"id": "a"}), (2, {"id": "b"})]
+    assert records("json", first + second, name=f"a.json.{ending}") == expected
+    whole, damaged = pack(b'[{"id": "a"}]'), b"XX" + second[2:]
+    assert refused("json", whole + damaged, name=f"a.json.{ending}").code == "UNREADABLE_FILE"
 
 
 @pytest.mark.parametrize(("kind", "module"), [("json", json_documents), ("xml", xml_documents), ("xlsx", workbooks)])

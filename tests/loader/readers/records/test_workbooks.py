@@ -10,7 +10,7 @@ import pytest
 
 from loader.contract.refusals import Refusal
 from loader.readers.records.readers import FileReading
-from loader.readers.records.workbook_cells import NUMBER, Stored, text_of_cell
+from loader.readers.records.workbook_cells import FILLED, NUMBER, CellFault, Stored, text_of_cell
 from metadata.domain.sources.reading_options import ReadingOptions
 from tests.loader.readers.records.binary_workbooks import Error, Formula, compound_file, ods, xls, xlsb
 from tests.loader.readers.records.test_records import SHEET_PART, records, refused, rewritten
@@ -49,6 +49,12 @@ def refusal_of(content: bytes, wanted: tuple[str, ...] = (), **options: Any) -> 
     return caught.value
 
 
+def test_text_that_the_library_decodes_wrongly_is_refused():
+    fault = text_of_cell("m\0p\0g\0", FILLED)
+    assert isinstance(fault, CellFault)
+    assert (fault.text, fault.problem) == ("mpg", "holds a text in an encoding that is not read")
+
+
 # --- numbers
 
 
@@ -72,6 +78,8 @@ def refusal_of(content: bytes, wanted: tuple[str, ...] = (), **options: Any) -> 
         ("12345678901.123456789", "12345678901.123456789"),
         ("0.15", "0.15"),
         ("1e-7", "1e-07"),
+        ("1E+400", "1E+400"),
+        ("-1e999", "-1e999"),
     ],
 )
 def test_number_keeps_its_stored_digits(stored: str, expected: str):

@@ -21,7 +21,9 @@ from tests.loader.parquet_bytes import (
     GEOGRAPHY,
     GEOMETRY,
     UNKNOWN,
+    undecoded,
     with_decimals_in_bytes,
+    with_encrypted_column,
     with_former_lz4,
     with_logical_type,
     written,
@@ -84,10 +86,24 @@ def no_records(folder: Path, _: Any) -> Example:
     return (folder / "written").read_bytes(), "integer"
 
 
+def two_cases(folder: Path, _: Any) -> Example:
+    fields = [{"name": name, "type": "int"} for name in ("id", "v", "V")]
+    with (folder / "written").open("wb") as file:
+        fastavro.writer(file, {"type": "record", "name": "row", "fields": fields}, [{"id": 1, "v": 2, "V": 3}])
+    return (folder / "written").read_bytes(), "integer"
+
+
+def undecoded_avro(folder: Path, spark: Any) -> Example:
+    content, _ = avro("string", "text", "string")(folder, spark)
+    return content.replace(b"\x08text", b"\x08te\xfft"), "string"
+
+
 def logical(base: str, name: str, **more: int) -> dict[str, Any]:
     return {"type": base, "logicalType": name} | more
 
 
+IDS = pa.array([1], pa.int32())
+UNDECODED = undecoded(b"te\xfft")
 FAR = pa.array([3_000_000], pa.int32()).cast(pa.date32())
 TREE = {"type": "record", "name": "tree", "fields": [{"name": "left", "type": ["null", "tree"]}]}
 COLOUR = {"type": "enum", "name": "colour", "symbols": ["red"]}
@@ -127,6 +143,17 @@ EXAMPLES: dict[tuple[str, str], list[Any]] = {
         (parquet(FAR), "date"),
         (parquet(pa.StructArray.from_arrays([FAR], ["d"])), "json"),
     ],
+    ("Parquet", "texts that are not UTF-8, also inside of structs and lists"): [
+        (parquet(UNDECODED), "string"),
+        (parquet(UNDECODED, compression="lz4"), "string"),
+        (parquet(UNDECODED, compression="brotli"), "string"),
+        (parquet(pa.StructArray.from_arrays([UNDECODED], ["a"])), "json"),
+        (parquet(pa.ListArray.from_arrays([0, 1], UNDECODED)), "json"),
+    ],
+    ("Parquet", "encrypted columns"): [(with_encrypted_column(pa.table({"id": IDS, "v": ["a"]}), "v"), "string")],
+    ("Parquet", "two columns of one name, also if only their case differs"): [
+        (written(pa.Table.from_arrays([IDS, IDS, IDS], ["id", "v", name])), "integer") for name in "vV"
+    ],
     ("Avro", "times of day, in milliseconds or microseconds"): [
         avro(logical("int", "time-millis"), dt.time(10), "10:00:00"),
         avro(["null", logical("long", "time-micros")], dt.time(10, 0, 0, 5), "10:00:00.000005"),
@@ -144,6 +171,8 @@ EXAMPLES: dict[tuple[str, str], list[Any]] = {
     ],
     ("Avro", "records inside of themselves"): [avro(TREE, {"left": None}, "json")],
     ("Avro", "values that are no records"): [no_records],
+    ("Avro", "two columns whose names differ in case only"): [two_cases],
+    ("Avro", "texts that are not UTF-8"): [undecoded_avro],
     ("Avro", "dates outside of the years 1 to 9999"): [avro(logical("int", "date"), 3_000_000, "date")],
 }
 

@@ -163,3 +163,14 @@ def test_element_that_has_attributes_in_some_files_only_is_refused(spark, put, t
     assert (refusal.code, refusal.column) == ("BAD_XML", "name")
     by_path = DeliveredColumn("k-name", "name.#text", "string")
     assert rows_of(spark, tmp_path / "day", (KEY, by_path), "xml") == [("a", "x"), ("b", "y")]
+
+
+def test_xml_file_without_its_row_element_is_read_with_a_warning(spark, put):
+    path = put("a.xml", "<r><head/><position id='a'/></r>")
+    delivery = read_delivery(spark, source_of(path, CONTRACT, "xml", row_tag="order"))
+    delivery.release()
+    (warning,) = delivery.warnings
+    assert delivery.rows == 0
+    assert "a.xml has no element order" in warning
+    refusal = refused(spark, put("b.xml", "<r><Order id='a'/></r>"), CONTRACT, "xml", row_tag="order")
+    assert (refusal.code, refusal.file[-5:]) == ("NO_SUCH_PATH", "b.xml")

@@ -1,10 +1,13 @@
 """ORC and Avro deliveries: their own types, and the refusal of broken ones."""
 
 import datetime as dt
+from dataclasses import replace
 from decimal import Decimal
 
 import fastavro
+import pyarrow as pa
 import pytest
+from pyarrow import orc as orc_files
 
 from loader.contract.manifest.sources import DeliveredColumn
 from loader.contract.refusals import Refusal
@@ -12,7 +15,8 @@ from loader.engine.sources.deliveries import read_delivery
 from loader.engine.sources.discovery import discover
 from loader.sources.file_samples import sample_files
 from metadata.domain.sources.locations import Roots
-from tests.loader.engine.sources.deliveries import KEY, refused, rows_of, source_of
+from tests.loader.engine.sources.deliveries import CONTRACT as TEXTS
+from tests.loader.engine.sources.deliveries import KEY, refused, rows_of, source_of, tuples_of
 
 pytestmark = pytest.mark.spark
 
@@ -85,6 +89,39 @@ def test_avro_delivery_is_read_with_its_own_types(spark, tmp_path):
     ]
 
 
+UNDECODED = "SELECT 'a' id, 'x' name, 1 n UNION ALL SELECT 'b', CAST(X'61FF' AS STRING), 2"
+
+
+def stored(spark, path, kind, query):
+    spark.sql(query).coalesce(1).write.format(kind).save(str(path))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["orc", "delta"])
+def test_text_that_is_not_utf_8_is_refused(spark, tmp_path, kind):
+    refusal = refused(spark, stored(spark, tmp_path / "day", kind, UNDECODED), TEXTS, kind)
+    assert (refusal.code, refusal.column, refusal.count) == ("WRONG_ENCODING", "name", 1)
+
+
+def test_key_that_is_not_utf_8_is_refused_also_if_keys_are_folded(spark, tmp_path):
+    path = stored(spark, tmp_path / "day", "orc", "SELECT CAST(X'C9FF' AS STRING) id, 'x' name, 1 n")
+    refusal = refused(spark, path, TEXTS, "orc", fold_keys="lower", trim_keys=True)
+    assert (refusal.code, refusal.column) == ("WRONG_ENCODING", "id")
+
+
+def test_row_with_a_text_that_is_not_utf_8_is_quarantined(spark, tmp_path):
+    path, rejected = stored(spark, tmp_path / "day", "parquet", UNDECODED.replace("'b'", "CAST(X'62FF' AS STRING)")), []
+    source = source_of(path, TEXTS, "parquet", faulty_rows="quarantine")
+    delivery = read_delivery(spark, source, reject=lambda given: rejected.extend(tuples_of(given)) or len(rejected))
+    assert [tuple(row) for row in delivery.frame.collect()] == [("a", "x", 1)]
+    assert [(fault.code, fault.column) for fault in delivery.faults.faults] == [
+        ("WRONG_ENCODING", "id"),
+        ("WRONG_ENCODING", "name"),
+    ]
+    delivery.release()
+    assert [row[1:] for row in rejected] == [(["WRONG_ENCODING id", "WRONG_ENCODING name"], None, "b\ufffd", "2")]
+
+
 def test_avro_files_of_several_schemas_are_united_by_name(spark, tmp_path):
     avro(tmp_path / "day" / "1.avro", [record()])
     later = SCHEMA | {"fields": [*reversed(SCHEMA["fields"]), {"name": "new", "type": "string"}]}
@@ -93,6 +130,29 @@ def test_avro_files_of_several_schemas_are_united_by_name(spark, tmp_path):
     assert sorted(row["id"] for row in delivery.frame.collect()) == ["a", "b"]
     assert delivery.unknown == [{"name": "new", "type": "string", "nullable_seen": True}]
     delivery.release()
+
+
+def test_avro_file_without_a_column_changes_no_value_of_another_file(spark, tmp_path):
+    amount = {"type": "bytes", "logicalType": "decimal", "precision": 20, "scale": 2}
+    columns = {"amount": amount, "tags": {"type": "array", "items": "string"}, "n": "int"}
+    fields = [{"name": "id", "type": "string"}, *({"name": name, "type": kind} for name, kind in columns.items())]
+    row = {"id": "a", "amount": Decimal("123456789012345678.91"), "tags": ["x"], "n": 1}
+    avro(tmp_path / "day" / "1.avro", [row], SCHEMA | {"fields": fields})
+    avro(tmp_path / "day" / "2.avro", [{"id": "b"}], SCHEMA | {"fields": fields[:1]})
+    types = {"amount": "decimal(20,2)", "tags": "json", "n": "integer"}
+    contract = (KEY, *(DeliveredColumn(f"k-{name}", name, kind) for name, kind in types.items()))
+    assert rows_of(spark, tmp_path / "day", contract, "avro") == [
+        ("a", Decimal("123456789012345678.91"), '["x"]', 1),
+        ("b", None, None, None),
+    ]
+
+
+def test_orc_files_with_the_names_of_old_hive_are_united_by_name(spark, tmp_path):
+    (tmp_path / "day").mkdir()
+    orc_files.write_table(pa.table({"_col0": ["a"], "_col1": ["1"]}), str(tmp_path / "day" / "1.orc"))
+    orc_files.write_table(pa.table({"_col1": ["2"], "_col0": ["b"]}), str(tmp_path / "day" / "2.orc"))
+    contract = (replace(KEY, name="_col0"), DeliveredColumn("k-n", "_col1", "string"))
+    assert rows_of(spark, tmp_path / "day", contract, "orc") == [("a", "1"), ("b", "2")]
 
 
 def test_avro_files_whose_types_differ_are_refused(spark, tmp_path):
