@@ -14,7 +14,7 @@ from elevata.accounts.services.users import ensure_user
 from elevata.jobs.services import Fenced, mark_lost
 from elevata.notifications.models import Event
 from loader.domain.dependencies import DATASET, SELECTION, Scope
-from loader.management.run_results import ending
+from loader.management.run_output import ending
 from loader.models import DatasetRun, LoadRun, RunEvent, SourceProposal
 from loader.services.loads import attempts, load_work
 from loader.services.loads.attempts import LoadAttempt
