@@ -1,19 +1,22 @@
-"""CSV: layout by the header records (``csv_headers``), and Spark's reader.
+"""CSV: layout by the header records, and Spark's reader.
 
 Spark drops a header without checking it. Files are grouped by the order of their columns and united by name.
 """
 
 import csv
+from dataclasses import dataclass
 from io import StringIO
+from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from elevata.core.words import counted
+from loader.contract.refusals import Refusal
 from loader.engine.sources.delivered_columns import nulls_read
-from loader.engine.sources.files import DeliveredFile
-from loader.engine.sources.formats.csv_headers import Beginning, first_record, read_beginning
+from loader.engine.sources.files import DeliveredFile, beginning
+from loader.engine.sources.formats.text_lines import encoding_hint
 from loader.engine.sources.opened import (
     LONGEST_TEXT,
     Delivered,
@@ -28,6 +31,7 @@ from loader.engine.sources.opened import (
 from loader.readers.records.headers import header_names
 from metadata.domain.sources.reading_options import ReadingOptions
 
+_USUAL_HEADER, _LONGEST_HEADER = 1 << 14, 1 << 20  # bytes
 # Column of malformed records while Spark reads; no delivered column has this name.
 RECORD = "\ue000record"
 
@@ -35,6 +39,89 @@ RECORD = "\ue000record"
 _LONGEST_FIELD = 16_000_000  # characters
 # Replaces an empty field without quotes, to distinguish it from a quoted one; it occurs in no delivery.
 _ABSENT = "\ue000absent\ue000"
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """Beginning of a file: ``fields`` of the first record, number of ``lines`` to its end, separator for Spark.
+
+    ``separator`` is None if blank lines precede the first record: only Spark's own detection works then.
+    """
+
+    fields: tuple[str, ...]
+    lines: int
+    separator: str | None
+
+
+def read_beginning(spark: SparkSession, file: DeliveredFile, options: ReadingOptions) -> Beginning:
+    """Return the file's first record that is not blank; without one, ``fields`` is empty.
+
+    Raise Refusal WRONG_ENCODING, or UNREADABLE_HEADER if the record does not end.
+    """
+    for size in (_USUAL_HEADER, _LONGEST_HEADER):
+        raw = beginning(spark, file, size)
+        text = raw.decode(options.encoding, errors="replace").removeprefix("\ufeff")
+        lines = list(StringIO(text, newline=""))
+        try:
+            fields, taken = first_record(lines, options)
+        except csv.Error as error:
+            if len(raw) == size < _LONGEST_HEADER:
+                continue
+            raise _unreadable_header(file, error) from error
+        if taken < len(lines) or len(raw) < size:
+            break
+    if options.header and taken == len(lines) and len(raw) == _LONGEST_HEADER:
+        raise _unreadable_header(file, f"it has more than {_LONGEST_HEADER:,} bytes")
+    if any("\ufffd" in field for field in fields):
+        _check_decodes(raw, file, options)
+    blank_before = bool(lines) and not lines[0].strip("\r\n")
+    ended_by_cr = bool(fields) and lines[taken - 1].endswith("\r")
+    separator = None if blank_before else "\r" if ended_by_cr else "\n"
+    return Beginning(tuple(fields), taken, separator)
+
+
+def first_record(lines: list[str], options: ReadingOptions) -> tuple[list[str], int]:
+    """Return the first record that is not blank, and the number of lines up to its end."""
+    dialect: dict[str, Any] = {"delimiter": options.delimiter, "strict": True}
+    if not options.quote:
+        dialect |= {"quoting": csv.QUOTE_NONE}
+    elif options.escape == options.quote:
+        dialect |= {"quotechar": options.quote}
+    else:
+        dialect |= {"quotechar": options.quote, "escapechar": options.escape or None, "doublequote": False}
+    reader = csv.reader(lines, **dialect)
+    fields = next((record for record in reader if record), [])
+    return fields, reader.line_num
+
+
+def _unreadable_header(file: DeliveredFile, error: csv.Error | str) -> Refusal:
+    return Refusal(
+        "UNREADABLE_HEADER",
+        f"{file.shown}: the first record cannot be read: {error}",
+        file=file.shown,
+        row=1,
+        hint="A quote may not be closed.",
+    )
+
+
+def _check_decodes(raw: bytes, file: DeliveredFile, options: ReadingOptions) -> None:
+    """Raise Refusal WRONG_ENCODING if the header's bytes are invalid in the encoding.
+
+    A replacement character that the file itself contains is valid.
+    """
+    try:
+        raw.decode(options.encoding)
+    except UnicodeDecodeError as error:
+        if error.end == len(raw) in (_USUAL_HEADER, _LONGEST_HEADER):
+            return  # only cut in the middle of a character
+        raise Refusal(
+            "WRONG_ENCODING",
+            f"{file.shown}: the header cannot be decoded as {options.encoding}",
+            file=file.shown,
+            row=1,
+            samples=(raw[:80].decode(options.encoding, errors="replace"),),
+            hint=encoding_hint(options.encoding),
+        ) from error
 
 
 def _field_counts(opened: Opened, place: Place) -> str:
