@@ -40,9 +40,8 @@ from loader.models import DatasetRun, LoadRun
 from loader.runner.conversation import Conversation, Stopped, SupportsRequests
 from loader.services.executions import store_step
 from loader.services.loads.applied_runs import leading_table, newest_applied
-from loader.services.loads.attempts import LoadAttempt
-from loader.services.loads.claims import Claimed, claim_with_leases
-from loader.services.loads.load_runs import attempt_of, must_still_start
+from loader.services.loads.attempts import Claimed, LoadAttempt, attempt_of, claim_with_leases
+from loader.services.loads.load_runs import must_still_start
 from loader.services.loads.manifests import load_manifest
 from loader.services.loads.plans import LoadPlan
 from loader.services.loads.run_errors import (
