@@ -8,7 +8,7 @@ from django.utils import timezone
 from elevata.jobs.models import Job, Worker
 from elevata.jobs.registry import LANES, handler_of, queued_for
 from elevata.jobs.services import mark_lost
-from elevata.jobs.wake_ups import note_woken, wake
+from elevata.jobs.submission import note_woken, wake
 
 # The wake-ups of younger jobs may still arrive.
 RESENT_AFTER = timedelta(seconds=15)

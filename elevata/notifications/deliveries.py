@@ -29,7 +29,7 @@ from elevata.jobs import states
 from elevata.jobs.models import Job
 from elevata.jobs.registry import MESSAGES, Handler
 from elevata.jobs.services import Attempt, claim, queue_again
-from elevata.jobs.wake_ups import wake
+from elevata.jobs.submission import wake
 from elevata.notifications.kinds import Kind
 from elevata.notifications.models import Delivery, DeliveryAttempt, Event, Webhook
 from elevata.notifications.safe_http import CannotCall, post

@@ -32,7 +32,7 @@ from elevata.audit.services.transactions import assign, check_fields, claim, wri
 from elevata.core.canonical_json import sha256_hex
 from elevata.core.errors import MetadataError
 from elevata.jobs import states
-from elevata.jobs.wake_ups import wake
+from elevata.jobs.submission import wake
 from elevata.notifications.kinds import (
     ALWAYS_LISTED,
     CHOICES,

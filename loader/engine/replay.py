@@ -23,8 +23,8 @@ from architecture.domain.tables import DELETED, OPEN, TableSpec, event_log_table
 from loader.contract.manifest.loads import LoadManifest, RawcoreLoad, StageColumn
 from loader.contract.refusals import Refusal
 from loader.domain.historization import history as rules
-from loader.domain.historization.hash_components import entity_key_components, row_hash_components
 from loader.domain.historization.load_guards import check_later
+from loader.domain.historization.stage import entity_key_components, row_hash_components
 from loader.domain.reference.batch import Columns
 from loader.domain.reference.batch_files import ACTIVE, END, FILES
 from loader.domain.reference.cases import Case, Outcome, run_case

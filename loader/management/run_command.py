@@ -22,8 +22,7 @@ from elevata.jobs import states
 from elevata.jobs.registry import live_workers
 from elevata.jobs.waiting import NoWorker, follow_job
 from loader.contract.run_states import COMPACT
-from loader.management.run_progress import LiveTable, PlainLines, progress_on
-from loader.management.run_results import described, ending
+from loader.management.run_output import LiveTable, PlainLines, described, ending, progress_on
 from loader.management.waiting import follow
 from loader.models import LoadRun, ReadRequest
 from loader.runner.supervisor import Runner

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
@@ -9,10 +10,12 @@ from typing import Any, Protocol
 from elevata.core.database import retried
 from elevata.jobs import states
 from loader.contract.refusals import Refusal
-from loader.runner.worker import Handler
 
 # Seconds that a cancelled request may take to end before the runner is killed.
 CANCEL_PATIENCE_SECONDS = 60.0
+
+# Function that takes an event of a request.
+Handler = Callable[[dict], None]
 
 
 class SupportsExchange(Protocol):

@@ -1,4 +1,4 @@
-"""Worker process, and its exchange of requests and events with the runner."""
+"""Worker process: its lanes of jobs, its two runners, its heartbeat."""
 
 import logging
 import threading
@@ -151,6 +151,3 @@ class Workplace:
             self.runner.request(PUBLISH, replace(manifest, whole=False))
         except Exception:  # loads and executions publish what they need, and the heartbeat must go on
             log.exception("the names were not published in the new runner")
-
-
-Handler = Callable[[dict], None]

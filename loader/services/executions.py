@@ -27,7 +27,7 @@ from loader.contract.manifest.executions import ExecuteManifest, ObserveManifest
 from loader.contract.refusals import Refusal
 from loader.domain.spark_failures import worker_accident
 from loader.runner.conversation import Conversation, Stopped, SupportsRequests
-from loader.services.catalog_updates import publish_execution
+from loader.services.publication import publish_execution
 from loader.services.reads.read_permissions import sensitive_in
 
 log = logging.getLogger(__name__)

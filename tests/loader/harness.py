@@ -26,7 +26,7 @@ from architecture.domain.tables import (
 )
 from loader.contract.manifest.loads import HashComponent, LoadManifest, RawcoreLoad, RawLoad, StageColumn, StageInput
 from loader.contract.manifest.sources import DeliveredColumn, SourceSpec
-from loader.domain.historization.hash_components import row_hash_components
+from loader.domain.historization.stage import row_hash_components
 from loader.engine.arrow.parquet_files import arrow_type
 from loader.engine.loads.load import LoadAttempt
 from loader.engine.tables import steps

@@ -10,8 +10,8 @@ from pyspark.sql import types as T
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.tables import TableSpec, history_table, rawcore_table
 from loader.contract.manifest.reads import CheckManifest, ReadManifest
-from loader.domain.historization.hash_components import entity_key_components, row_hash_components
 from loader.domain.historization.hashing import digest
+from loader.domain.historization.stage import entity_key_components, row_hash_components
 from loader.engine.tables import steps
 from loader.engine.tables.tables import DeltaTable
 from metadata.domain.sql import quote_identifier

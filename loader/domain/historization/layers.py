@@ -11,9 +11,8 @@ from architecture.domain.views import lines, qualified, query_of_model, select, 
 from loader.contract.manifest.loads import HashComponent, StageColumn
 from loader.contract.manifest.sources import SourceSpec
 from loader.domain.dependencies import is_plain_model, referring
-from loader.domain.historization.hash_components import entity_key_components, row_hash_components
 from loader.domain.historization.history import CHANGED, DELETED, NEW
-from loader.domain.historization.stage import stage_inputs
+from loader.domain.historization.stage import entity_key_components, row_hash_components, stage_inputs
 from metadata.domain.history.history_columns import open_end
 from metadata.domain.history.history_policy import (
     APPEND,

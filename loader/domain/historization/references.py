@@ -10,8 +10,7 @@ from loader.contract.manifest.sources import SourceSpec
 from loader.contract.refusals import Refusal
 from loader.domain.dependencies import is_loaded, referring, tables_read
 from loader.domain.historization.compared_texts import BY_VALUE
-from loader.domain.historization.hash_components import entity_key_components
-from loader.domain.historization.stage import delivery_checked, ranked_inputs, stage_inputs
+from loader.domain.historization.stage import delivery_checked, entity_key_components, ranked_inputs, stage_inputs
 from metadata.domain.history.history_policy import APPEND, CDC, EFFECTIVE, KEY_LIST, HistoryPolicy
 from metadata.domain.quality.check_kinds import QUARANTINE as SEVERITY_QUARANTINE
 from metadata.domain.quality.check_kinds import RELATIONSHIP

@@ -1,4 +1,4 @@
-"""Stage as SQL: inputs for the runner, and checks that are unnecessary."""
+"""Stage as SQL: inputs for the runner, components of its hashes, and checks that are unnecessary."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -7,7 +7,7 @@ from typing import Any
 from architecture.domain.tables import TableSpec, raw_table, rawcore_table
 from architecture.domain.views import Branch, view_branches
 from elevata.core.errors import MetadataError
-from loader.contract.manifest.loads import StageColumn, StageInput
+from loader.contract.manifest.loads import HashComponent, StageColumn, StageInput
 from loader.contract.manifest.sources import DeliveredColumn, SourceSpec
 from loader.contract.refusals import Refusal
 from metadata.domain.history.history_policy import APPEND, HistoryPolicy
@@ -137,3 +137,18 @@ def delivery_checked(
     if not key:
         return HistoryPolicy.from_dict(dataset.history_policy).input == APPEND
     return key == {column.key for column in source.columns if column.business_key}
+
+
+def entity_key_components(dataset: DatasetState) -> tuple[HashComponent, ...]:
+    """Return the hash components of a dataset's entity key: the columns of its business key."""
+    return tuple(HashComponent(column.key, column.name) for column in dataset.business_key)
+
+
+def row_hash_components(dataset: DatasetState) -> tuple[HashComponent, ...]:
+    """Return the hash components of a row hash: tracked attributes, never the time or the operation (rule 12)."""
+    policy = HistoryPolicy.from_dict(dataset.history_policy)
+    return tuple(
+        HashComponent(column.key, column.name)
+        for column in dataset.attributes
+        if column.name not in policy.uncompared and (policy.track is None or column.name in policy.track)
+    )

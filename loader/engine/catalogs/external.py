@@ -19,8 +19,7 @@ from loader.engine.catalogs.catalog import Catalog, marked
 from loader.engine.pyspark_types import jvm_of
 from loader.engine.session import METASTORE
 from loader.engine.tables.steps import make_room
-from loader.engine.tables.table_metadata import properties_of
-from loader.engine.tables.tables import publish
+from loader.engine.tables.tables import properties_of, publish
 from metadata.domain.sql import quote_identifier
 
 # Report an unavailable metastore after seconds; Hive's defaults wait for minutes.

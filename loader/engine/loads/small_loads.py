@@ -40,8 +40,7 @@ from loader.engine.sources.files import check_places, check_unchanged, list_file
 from loader.engine.tables.commits import DIRECT, commit, open_files, path_in_use
 from loader.engine.tables.direct_commits import rows_in
 from loader.engine.tables.table_files import TableFiles
-from loader.engine.tables.table_metadata import metadata_of
-from loader.engine.tables.tables import DeltaTable
+from loader.engine.tables.tables import DeltaTable, metadata_of
 from loader.engine.task_modules import ship_modules
 from metadata.domain.history.history_columns import open_end
 from metadata.domain.history.history_policy import HistoryPolicy

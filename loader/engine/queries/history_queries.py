@@ -15,8 +15,7 @@ from loader.domain.historization.history import parse_instant
 from loader.engine.pyspark_types import jvm_of
 from loader.engine.queries.row_selections import after_key, business_key, quoted_column
 from loader.engine.tables.table_files import misses_version
-from loader.engine.tables.table_metadata import PHYSICAL_NAME, properties_of
-from loader.engine.tables.tables import COLUMN, DeltaTable
+from loader.engine.tables.tables import COLUMN, PHYSICAL_NAME, DeltaTable, properties_of
 from metadata.domain import types
 from metadata.domain.sql import quote_identifier
 

@@ -26,8 +26,7 @@ from architecture.domain.steps.features import DELETION_VECTORS, features_of
 from elevata.core.canonical_json import sha256_hex
 from loader.engine.pyspark_types import jvm_of
 from loader.engine.tables.table_files import CONFLICTS, PLACE, Changes, TableFiles, rows_apart
-from loader.engine.tables.table_metadata import metadata_of
-from loader.engine.tables.tables import DeltaTable
+from loader.engine.tables.tables import DeltaTable, metadata_of
 from metadata.domain.sql import quote_identifier
 
 _DELTA = "org.apache.spark.sql.delta"

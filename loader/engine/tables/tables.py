@@ -8,29 +8,34 @@ remain.
 
 import json
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from architecture.domain.steps.features import protocol_properties
+from architecture.domain.steps.features import COLUMN_MAPPING, protocol_properties
 from architecture.domain.steps.statements import COLUMN, DROPPED, KEY, NAME
-from architecture.domain.tables import ObservedTable, TableSpec
+from architecture.domain.tables import ObservedColumn, ObservedTable, TableSpec
 from loader.contract.refusals import Refusal
 from loader.engine.pyspark_types import jvm_of
 from loader.engine.tables.checksums import checksum_of, contradiction, list_of
 from loader.engine.tables.run_commits import ForeignChange, RunCommit, is_ours, run_commit_of
-from loader.engine.tables.table_metadata import PHYSICAL_NAME, metadata_of, observed_column, reader_features
 from metadata.domain.sql import quote_identifier, quote_text
+from metadata.domain.types import from_spark
 
+log = logging.getLogger(__name__)
+
+_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
+PHYSICAL_NAME = "delta.columnMapping.physicalName"
+# Version of a reader protocol without a list of features that has column mapping.
+_MAPPING_PROTOCOL = 2
 # Number of commits read one by one before DESCRIBE HISTORY is asked whether an older one is that of a run.
 _COMMITS_TO_SEARCH = 50
 
 # Maximum number of commits that a checksum is compared with.
 _COMMITS_TO_COMPARE = 20
 
-log = logging.getLogger(__name__)
 # Snapshots whose checksums this process has verified: version and identity, by location.
 _verified: dict[str, tuple[int, int]] = {}
 
@@ -279,3 +284,46 @@ def publish(spark: SparkSession, table: TableSpec, location: str) -> None:
     name = f"{quote_identifier(table.schema)}.{quote_identifier(table.name)}"
     spark.sql(f"CREATE SCHEMA IF NOT EXISTS {quote_identifier(table.schema)}")
     spark.sql(f"CREATE TABLE IF NOT EXISTS {name} USING delta LOCATION {quote_text(location)}")
+
+
+def observed_column(field: dict, keys: dict[str, str]) -> ObservedColumn:
+    described = field["metadata"].get(_VARCHAR) or field["type"]
+    return ObservedColumn(
+        name=field["name"],
+        type=str(from_spark(described if isinstance(described, str) else described["type"])),
+        nullable=field["nullable"],
+        key=keys.get(field["metadata"].get(PHYSICAL_NAME, field["name"])),
+    )
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """Metadata of a table in its log: properties, fields of the schema as JSON, names of partition columns."""
+
+    properties: dict[str, str]
+    fields: list[dict[str, Any]]
+    partition_by: tuple[str, ...]
+
+
+def metadata_of(snapshot: Any) -> Metadata:
+    """Return a snapshot's metadata, read by one call into the JVM."""
+    metadata = json.loads(snapshot.metadata().json())["metaData"]
+    fields = json.loads(metadata["schemaString"])["fields"]
+    return Metadata(metadata["configuration"], fields, tuple(metadata["partitionColumns"]))
+
+
+def reader_features(snapshot: Any) -> list[str]:
+    """Return the features of a table's protocol that a reader must support."""
+    protocol = json.loads(snapshot.protocol().json())["protocol"]
+    by_version = [COLUMN_MAPPING] if protocol["minReaderVersion"] == _MAPPING_PROTOCOL else []
+    return protocol.get("readerFeatures", by_version)
+
+
+def properties_of(scala_map) -> dict[str, str]:
+    """Return a Scala map of texts as a dict."""
+    pairs = scala_map.iterator()
+    properties = {}
+    while pairs.hasNext():
+        pair = pairs.next()
+        properties[pair._1()] = pair._2()
+    return properties

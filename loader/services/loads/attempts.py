@@ -1,33 +1,114 @@
-"""Writes of one attempt: dataset states, sealed record, notifications.
+"""Claim of a load run, with the leases of the datasets that it writes; writes of its attempt: states, record, notices.
 
 A worker whose run was marked as lost may still be running. Its writes match no row, because its attempt number is
 outdated.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from django.db import IntegrityError, models, transaction
 from django.db.models import Max
 from django.utils import timezone
 
+from architecture.domain.refusals import Refused
 from architecture.models import Execution
-from architecture.services.leases import Held
+from architecture.services.leases import Held, Holder, take_leases
+from elevata.audit.services import chain
 from elevata.core.database import retried
+from elevata.jobs import services as jobs
 from elevata.jobs import states
 from elevata.jobs.services import Attempt, Fenced
 from loader.contract import run_states
-from loader.contract.run_states import LOAD
-from loader.domain.dependencies import LoadStep
+from loader.contract.refusals import Refusal
+from loader.contract.run_states import BRINGING, HISTORY_BATCH, LOAD
+from loader.domain.dependencies import LoadStep, Scope
 from loader.models import DatasetRun, LoadRun, RunEvent
 from loader.services.loads.notices import tell_run_ended
+from loader.services.loads.plans import LoadPlan, plan_history_batch, plan_load, plan_named
 from loader.services.maintenance.records import seal_end
 from loader.services.quality_results import store_results
 from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset
 
+# Holder kind of the leases of a load run; the holder id is the run id.
+LOAD_RUN = "load run"
 _ALLOCATION_TRIES = 20
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """Claimed run with its leases and the plan made at the claim.
+
+    ``through`` is the last link of the audit chain that was sealed before the plan was made. ``problem`` is the
+    refusal with which the run ends if there is no plan.
+    """
+
+    run: LoadRun
+    leases: Held
+    plan: LoadPlan | None
+    problem: Refusal | None = None
+    through: int = 0
+
+    def planned(self) -> LoadPlan:
+        if self.plan is None:
+            raise self.problem or Refusal("UNEXPECTED", "the run was not planned")
+        return self.plan
+
+
+def claim_with_leases(*, run_pk: int, worker: str) -> Claimed | None:
+    """Claim a queued run and its leases; return None if it could not be claimed.
+
+    A run that needs a lease of another holder stays queued and its phase names the holder; the sweep tries it
+    again.
+    """
+    run = retried(lambda: LoadRun.objects.filter(pk=run_pk, status=states.QUEUED).first())
+    if run is None:
+        return None
+    plan, problem = None, None
+    through = retried(chain.sealed_through)
+    try:
+        plan = retried(partial(plan_of, run))
+    except Refusal as refusal:
+        problem = refusal
+    try:
+        claimed = retried(lambda: _claim(run_pk, worker, plan, problem))
+        return claimed and replace(claimed, through=through)
+    except Refused as refused:
+        phase = f"waiting: {refused.message}"
+        retried(lambda: jobs.wait(job_pk=run_pk, phase=phase))
+        return None
+
+
+def plan_of(run: LoadRun) -> LoadPlan:
+    """Return the plan of a run of any kind. Raise Refusal if its scope has become empty."""
+    if run.kind == HISTORY_BATCH:
+        return plan_history_batch(run.scope["name"], run.details["asked"].get("copied", ""))
+    return plan_load(Scope.from_json(run.scope)) if run.kind in BRINGING else plan_named(run.scope["name"])
+
+
+def claim(*, run_pk: int, worker: str) -> LoadRun | None:
+    """Claim a queued run; return None if another worker has it, or it is not queued any more."""
+    if jobs.claim(job_pk=run_pk, worker=worker) is None:
+        return None
+    LoadRun.objects.filter(pk=run_pk).update(execution=None)
+    return LoadRun.objects.select_related("environment").get(pk=run_pk)
+
+
+@transaction.atomic
+def _claim(run_pk: int, worker: str, plan: LoadPlan | None, problem: Refusal | None) -> Claimed | None:
+    run = claim(run_pk=run_pk, worker=worker)
+    if run is None:
+        return None
+    keys = plan.written if plan is not None else frozenset()
+    leases = take_leases(environment=run.environment, dataset_keys=keys, holder=holder_of(run))
+    return Claimed(run, leases, plan, problem)
+
+
+def holder_of(run: LoadRun) -> Holder:
+    return Holder(LOAD_RUN, run.run_id, run.attempt)
 
 
 @dataclass(frozen=True)
@@ -243,3 +324,8 @@ def _rows_to_reload(rows: Iterable[DatasetRun]) -> set[int]:
         .exclude(run_id=row.run_id)
         .exists()
     }
+
+
+def attempt_of(run: LoadRun) -> LoadAttempt:
+    """Return the attempt of a claimed run."""
+    return LoadAttempt(run.pk, run.attempt)

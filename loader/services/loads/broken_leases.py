@@ -10,7 +10,7 @@ from architecture.services.leases import break_lease
 from elevata.jobs.models import Job
 from elevata.jobs.services import give_up
 from loader.contract.refusals import Refusal
-from loader.services.loads.load_runs import LOAD_RUN
+from loader.services.loads.attempts import LOAD_RUN
 
 LEASE_BROKEN = "LEASE_BROKEN"
 

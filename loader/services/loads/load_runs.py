@@ -1,4 +1,4 @@
-"""Life cycle of a load run: request, claim, cancel, loss.
+"""Life cycle of a load run: request, cancel, loss.
 
 ``elevata.jobs`` changes the states of its job.
 """
@@ -18,7 +18,7 @@ from architecture.domain.refusals import Refused
 from architecture.permissions import must_be_permitted, must_still_be_permitted, refuse_elsewhere
 from architecture.services.automatic_changes import finish_execution
 from architecture.services.environments import current_environment
-from architecture.services.leases import Holder, release_leases
+from architecture.services.leases import release_leases
 from elevata.accounts.actors import current_actor
 from elevata.accounts.roles import Permission
 from elevata.jobs import services as jobs
@@ -30,7 +30,7 @@ from loader.contract.run_states import COMPACT, LOAD, MAINTENANCE
 from loader.domain.dependencies import Scope
 from loader.domain.historization.load_guards import check_not_ahead
 from loader.models import DatasetRun, LoadRun, RunEvent
-from loader.services.loads.attempts import LoadAttempt, end_datasets
+from loader.services.loads.attempts import end_datasets, holder_of
 from loader.services.loads.notices import tell_run_ended
 from loader.services.loads.plans import LoadPlan, plan_load
 from loader.services.maintenance.approvals import (
@@ -45,8 +45,6 @@ from loader.services.sources.specs import source_datasets
 from metadata.domain.sources.formats import reads_changes
 from metadata.permissions import here
 
-# Holder kind of the leases of a load run; the holder id is the run id.
-LOAD_RUN = "load run"
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+-]{0,99}")
 
 
@@ -318,14 +316,6 @@ def _note(run: LoadRun, message: str) -> None:
     RunEvent.objects.create(run_id=run.pk, attempt=run.attempt, message=message)
 
 
-def claim(*, run_pk: int, worker: str) -> LoadRun | None:
-    """Claim a queued run; return None if another worker has it, or it is not queued any more."""
-    if jobs.claim(job_pk=run_pk, worker=worker) is None:
-        return None
-    LoadRun.objects.filter(pk=run_pk).update(execution=None)
-    return LoadRun.objects.select_related("environment").get(pk=run_pk)
-
-
 def must_still_start(run: LoadRun) -> None:
     """Raise Refused NOT_PERMITTED if the user who requested or repeated the run may not start loads any more.
 
@@ -340,11 +330,6 @@ def must_still_start(run: LoadRun) -> None:
             raise Refused("NOT_PERMITTED", message, "have a user with the permission start it again")
     if user is not None:
         must_still_be_permitted(user, Permission.START_LOAD, on=here)
-
-
-def attempt_of(run: LoadRun) -> LoadAttempt:
-    """Return the attempt of a claimed run."""
-    return LoadAttempt(run.pk, run.attempt)
 
 
 @transaction.atomic
@@ -371,7 +356,7 @@ def end_lost_run(job: Job, error: dict[str, Any]) -> None:
     tell_run_ended(run.pk)
     if run.execution is not None:
         finish_execution(execution=run.execution)
-    release_leases(environment=run.environment, holder=Holder(LOAD_RUN, run.run_id, run.attempt))
+    release_leases(environment=run.environment, holder=holder_of(run))
 
 
 def log_failed_wakeup(job: Job, reason: str) -> None:

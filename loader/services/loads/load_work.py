@@ -38,12 +38,10 @@ from loader.domain.queries.masking import without_any_value
 from loader.domain.spark_failures import worker_accident
 from loader.models import DatasetRun, LoadRun
 from loader.runner.conversation import Conversation, Stopped, SupportsRequests
-from loader.services.catalog_updates import publish_after, publish_execution
 from loader.services.executions import store_step
 from loader.services.loads.applied_runs import leading_table, newest_applied
-from loader.services.loads.attempts import LoadAttempt
-from loader.services.loads.claims import Claimed, claim_with_leases
-from loader.services.loads.load_runs import attempt_of, must_still_start
+from loader.services.loads.attempts import Claimed, LoadAttempt, attempt_of, claim_with_leases
+from loader.services.loads.load_runs import must_still_start
 from loader.services.loads.manifests import load_manifest
 from loader.services.loads.plans import LoadPlan
 from loader.services.loads.run_errors import (
@@ -56,7 +54,7 @@ from loader.services.loads.run_errors import (
 from loader.services.loads.view_changes import Compare, with_views
 from loader.services.maintenance.compactions import request_compaction
 from loader.services.maintenance.runs import perform_run
-from loader.services.publication import publish_manifest
+from loader.services.publication import publish_after, publish_execution, publish_manifest
 from loader.services.reads.read_permissions import sensitive_in
 from loader.services.sources.observations import observe_delivery
 

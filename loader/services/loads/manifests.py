@@ -13,7 +13,6 @@ from loader.contract.manifest.sources import SourceSpec
 from loader.contract.refusals import Refusal
 from loader.domain.dependencies import LoadStep, is_plain_model
 from loader.domain.historization.detection import detecting_inputs, key_list_source
-from loader.domain.historization.hash_components import entity_key_components, row_hash_components
 from loader.domain.historization.references import (
     Feeds,
     as_checked,
@@ -22,7 +21,7 @@ from loader.domain.historization.references import (
     referring_rows,
     sources_read,
 )
-from loader.domain.historization.stage import delivery_checked, raw_names
+from loader.domain.historization.stage import delivery_checked, entity_key_components, raw_names, row_hash_components
 from loader.domain.models import model_load, model_query
 from loader.domain.quality.checks import waits_for_checks
 from loader.models import DatasetRun, LoadRun

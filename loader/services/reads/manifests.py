@@ -16,8 +16,8 @@ from loader.contract.manifest.sources import SourceSpec
 from loader.contract.refusals import Refusal
 from loader.domain.catalogs.catalog import VIEW, view_table
 from loader.domain.dependencies import named_dataset
-from loader.domain.historization.hash_components import entity_key_components, row_hash_components
 from loader.domain.historization.history import DELETED
+from loader.domain.historization.stage import entity_key_components, row_hash_components
 from loader.domain.queries.answers import COMPARE, DESCENDANTS, EXPORT, ORIGIN, rows_kind
 from loader.domain.queries.comparison import DATES, ENVIRONMENTS, Comparison
 from loader.domain.queries.masking import must_not_tell

@@ -9,8 +9,8 @@ from loader.contract.manifest.loads import StageInput
 from loader.contract.manifest.reads import Descendant, ReadManifest
 from loader.contract.refusals import Refusal
 from loader.domain.dependencies import tables_read
-from loader.domain.historization.hash_components import entity_key_components
 from loader.domain.historization.references import Feeds, fed_stage_inputs, sources_read
+from loader.domain.historization.stage import entity_key_components
 from loader.domain.queries.answers import DESCENDANTS, ORIGIN
 from loader.models import ReadRequest
 from loader.services.reads.read_permissions import masking_for, may_read, must_read

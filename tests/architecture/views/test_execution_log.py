@@ -16,7 +16,7 @@ from architecture.services.previews import make_preview
 from elevata.core.errors import MetadataError
 from elevata.jobs.services import mark_lost
 from elevata.jobs.states import BROKER_AWAY
-from elevata.jobs.wake_ups import note_wake_failed, note_woken
+from elevata.jobs.submission import note_wake_failed, note_woken
 from tests.architecture.views.test_executions import lost, page_of
 from tests.architecture.world import World
 from tests.elevata.web.html import html_of

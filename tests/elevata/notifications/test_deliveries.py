@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user
-from elevata.jobs import states, wake_ups
+from elevata.jobs import states, submission
 from elevata.jobs.services import give_up
 from elevata.notifications import deliveries
 from elevata.notifications.kinds import Kind
@@ -188,7 +188,7 @@ def test_mail_delivery_fails_if_email_is_disabled(settings):
 
 def test_the_sweeper_wakes_a_worker_for_what_is_due(monkeypatch: pytest.MonkeyPatch):
     woken: list[int] = []
-    monkeypatch.setattr(wake_ups, "_send", lambda _, pk: woken.append(pk) or "")
+    monkeypatch.setattr(submission, "_send", lambda _, pk: woken.append(pk) or "")
     first = DeliveryFactory()
     DeliveryFactory()
     DeliveryFactory(not_before=timezone.now() + timedelta(minutes=1))

@@ -2,7 +2,7 @@
 
 import io
 
-from loader.management.run_progress import LiveTable, PlainLines, counts_text, progress_on
+from loader.management.run_output import LiveTable, PlainLines, counts_text, progress_on
 from loader.models import DatasetRun, LoadRun
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from elevata.core.log_context import about
 from loader.contract.protocol import Said
-from loader.runner.process_output import ChildOutput, Lines
+from loader.runner.child_process import ChildOutput, Lines
 from loader.runner.runner_log import Subjects
 from tests.loader.processes import wait_until
 from tests.loader.runner.test_supervisor import OBSERVE, READ, finished

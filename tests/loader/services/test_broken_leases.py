@@ -13,9 +13,9 @@ from elevata.audit.models import ChangeLogEntry
 from elevata.jobs.services import Fenced
 from loader.contract.refusals import Refusal
 from loader.models import DatasetRun, LoadRun
+from loader.services.loads.attempts import attempt_of, claim_with_leases
 from loader.services.loads.broken_leases import shut_out_holder
-from loader.services.loads.claims import claim_with_leases
-from loader.services.loads.load_runs import attempt_of, request_load_run
+from loader.services.loads.load_runs import request_load_run
 from tests.architecture.services.test_reports import rename
 from tests.architecture.world import customers, make_world
 from tests.loader.factories import EnvironmentFactory

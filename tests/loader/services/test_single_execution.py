@@ -16,7 +16,7 @@ from architecture.services.reports import build_report
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user
 from elevata.celery import app
-from elevata.jobs.wake_ups import WAKE_JOB
+from elevata.jobs.submission import WAKE_JOB
 from loader import tasks
 from loader.runner.worker import Workplace
 from metadata.services.lifecycle import rename_column

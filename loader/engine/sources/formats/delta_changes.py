@@ -34,7 +34,7 @@ from loader.engine.sources.delivered_columns import attribute, attribute_at, fol
 from loader.engine.sources.files import DeliveredFile
 from loader.engine.sources.formats.delta_tables import DeltaFormat, folder_name, newest_snapshot
 from loader.engine.sources.opened import Delivered, Opened
-from loader.engine.tables.table_metadata import metadata_of
+from loader.engine.tables.tables import metadata_of
 from metadata.domain.sources.formats import OP, SEQUENCE
 from metadata.domain.sources.locations import Roots
 from metadata.domain.sources.reading_options import ReadingOptions

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from architecture.domain.planning.matching import as_known
 from architecture.domain.states.flat_states import flat
 from architecture.domain.tables import tables_of
-from loader.domain.historization.hash_components import entity_key_components, row_hash_components
+from loader.domain.historization.stage import entity_key_components, row_hash_components
 from metadata.domain.state import ColumnState, DatasetState, ReferenceState
 
 

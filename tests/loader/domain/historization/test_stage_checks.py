@@ -7,8 +7,7 @@ import pytest
 from architecture.domain.tables import raw_table
 from loader.contract.manifest.loads import StageColumn, StageInput
 from loader.contract.manifest.sources import DeliveredColumn, SourceSpec
-from loader.domain.historization.hash_components import row_hash_components
-from loader.domain.historization.stage import delivery_checked
+from loader.domain.historization.stage import delivery_checked, row_hash_components
 from metadata.domain.state import ColumnState, DatasetState
 
 TYPES = {"id": "integer", "load": "string", "t": "timestamp"}

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from loader.contract.manifest.reads import CheckManifest
 from loader.domain.historization import compared_texts as pure
-from loader.domain.historization.hash_components import entity_key_components, row_hash_components
+from loader.domain.historization.stage import entity_key_components, row_hash_components
 from loader.engine import compared_texts
 from loader.engine.historization import invariants
 from tests.fixtures.spark import by_night

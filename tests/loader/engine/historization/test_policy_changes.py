@@ -3,7 +3,7 @@
 import pytest
 
 from loader.contract.manifest.reads import CheckManifest
-from loader.domain.historization.hash_components import entity_key_components, row_hash_components
+from loader.domain.historization.stage import entity_key_components, row_hash_components
 from loader.domain.reference import ReferenceEngine
 from loader.engine.historization.invariants import check
 from loader.engine.replay import SparkEngine

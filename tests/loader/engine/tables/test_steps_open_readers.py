@@ -14,7 +14,7 @@ from architecture.domain.steps.step import becomes, shape_of, steps_done
 from architecture.domain.tables import TableSpec
 from loader.contract.refusals import Refusal
 from loader.engine.tables import rebuilds, steps
-from loader.engine.tables.table_metadata import properties_of
+from loader.engine.tables.tables import properties_of
 from tests.architecture.tables import report_on
 from tests.loader.engine.tables import test_steps
 from tests.loader.engine.tables.test_steps import (

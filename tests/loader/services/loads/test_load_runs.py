@@ -24,10 +24,8 @@ from loader.domain.dependencies import DATASET, SCHEMA, LoadStep, Scope
 from loader.models import LoadRun, ReadRequest, RunEvent
 from loader.runner.sweep import sweep
 from loader.services.loads import load_runs
-from loader.services.loads.attempts import LoadAttempt
+from loader.services.loads.attempts import LoadAttempt, attempt_of, claim
 from loader.services.loads.load_runs import (
-    attempt_of,
-    claim,
     must_still_start,
     new_run_id,
     request_cancel,
@@ -188,7 +186,7 @@ def test_cancel_ends_a_queued_run_and_marks_a_running_run_as_cancelling(airports
 def test_sweeper_ends_silent_runs_with_their_datasets_and_ignores_others(airports, sent):
     silent, alive = (request_load_run(wake_worker=False).run for _ in range(2))
     for run in (silent, alive):
-        held = load_runs.attempt_of(claim(run_pk=run.pk, worker="w"))
+        held = attempt_of(claim(run_pk=run.pk, worker="w"))
         rows = list(held.prepare(steps=load_runs.plan_load(Scope()).steps))
         held.dataset(rows[0], "succeeded")
         held.dataset(rows[1], "running")

@@ -14,12 +14,11 @@ from elevata.accounts.services.users import ensure_user
 from elevata.jobs.services import Fenced, mark_lost
 from elevata.notifications.models import Event
 from loader.domain.dependencies import DATASET, SELECTION, Scope
-from loader.management.run_results import ending
+from loader.management.run_output import ending
 from loader.models import DatasetRun, LoadRun, RunEvent, SourceProposal
 from loader.services.loads import attempts, load_work
-from loader.services.loads.attempts import LoadAttempt
-from loader.services.loads.claims import claim_with_leases
-from loader.services.loads.load_runs import attempt_of, claim, request_cancel, request_load_run
+from loader.services.loads.attempts import LoadAttempt, attempt_of, claim, claim_with_leases
+from loader.services.loads.load_runs import request_cancel, request_load_run
 from loader.services.loads.load_work import perform_load_run
 from metadata.models import SourceColumn, TargetDataset
 from metadata.services.datasets import targets

@@ -12,7 +12,8 @@ from loader.contract.manifest.loads import LoadManifest
 from loader.contract.refusals import Refusal
 from loader.domain.dependencies import DATASET, Scope
 from loader.selectors.statements import dataset_sql
-from loader.services.loads.load_runs import attempt_of, claim, request_load_run
+from loader.services.loads.attempts import attempt_of, claim
+from loader.services.loads.load_runs import request_load_run
 from loader.services.loads.manifests import load_manifest
 from loader.services.loads.plans import plan_load
 from loader.services.sources.specs import source_location

@@ -20,7 +20,8 @@ from elevata.audit.models import ChangeLogEntry
 from elevata.jobs.models import Job
 from elevata.jobs.services import give_up
 from loader.models import LoadRun
-from loader.services.loads.load_runs import claim, request_cancel, request_load_run
+from loader.services.loads.attempts import claim
+from loader.services.loads.load_runs import request_cancel, request_load_run
 from loader.services.loads.load_work import perform_load_run
 from loader.services.maintenance import approvals
 from loader.services.maintenance.acceptances import request_accept

@@ -88,7 +88,7 @@ def test_error_of_the_worker_is_raised_by_refresh_now(keys, monkeypatch):
     WorkerFactory()
     error = {"code": "UNREADABLE_TABLE", "message": "it is damaged"}
     monkeypatch.setattr(
-        "elevata.jobs.wake_ups._send",
+        "elevata.jobs.submission._send",
         lambda _, pk: Job.objects.filter(pk=pk).update(status="failed", error=error) and "",
     )
     with pytest.raises(CannotRefresh, match="it is damaged"):

@@ -7,7 +7,7 @@ from django.test import Client
 from django.utils import timezone
 
 from elevata.jobs.states import BROKER_AWAY
-from elevata.jobs.wake_ups import note_wake_failed, note_woken
+from elevata.jobs.submission import note_wake_failed, note_woken
 from loader.models import LoadRun
 from tests.elevata.web.pages import read, words
 from tests.loader.factories import LoadRunFactory, WorkerFactory

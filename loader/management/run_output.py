@@ -1,12 +1,15 @@
-"""Progress of a load run on a terminal: a table that is updated in place, or plain lines."""
+"""Output of commands about a run: its progress (a table that is updated in place, or plain lines) and its result."""
 
 import shutil
 import time
 from collections.abc import Callable, Iterable
-from typing import TextIO
+from typing import Any, TextIO
 
+from elevata.core.words import counted
 from elevata.jobs import states
 from loader.contract import run_states
+from loader.contract.refusals import Refusal
+from loader.contract.run_states import LOAD
 from loader.models import DatasetRun, LoadRun
 
 _SIGNS = {
@@ -111,3 +114,49 @@ def progress_on(stream: TextIO, say: Callable[[str], None]) -> PlainLines | Live
     """Return a live table for a terminal, and plain lines for other streams."""
     is_terminal = getattr(stream, "isatty", lambda: False)()
     return LiveTable(stream) if is_terminal else PlainLines(say)
+
+
+def ending(run: LoadRun) -> str:
+    spent = f" in {run.seconds:.1f} s" if run.seconds is not None else ""
+    label = "load run" if run.kind == LOAD else run.get_kind_display().lower()
+    message = f"{label} {run.run_id} {run.status}{spent}"
+    if run.error:
+        message += f": {Refusal.from_json(run.error).one_line()}"
+    aside = [(row, row.counts.get("quarantined", 0)) for row in run.datasets.all()]
+    shown = [f"{counted(number, 'row')} of {row.qualified_name}" for row, number in aside if number]
+    if shown:
+        message += f"; quarantined: {', '.join(shown)}: decide on them with manage.py decide_quarantine"
+    views = run.details.get("views", {})
+    return message + "".join(f"\nview {name}: {outcome}" for name, outcome in views.items())
+
+
+def described(run: LoadRun) -> dict[str, Any]:
+    return {
+        "run_id": run.run_id,
+        "kind": run.kind,
+        "status": run.status,
+        "scope": run.scope,
+        "load_timestamp": run.load_timestamp.isoformat(),
+        "attempt": run.attempt,
+        "seconds": run.seconds,
+        "requested_by": run.who,
+        "reason": run.reason,
+        "details": run.details,
+        "error": run.error,
+        "datasets": [
+            {
+                "dataset": row.qualified_name,
+                "kind": row.kind,
+                "status": row.status,
+                "counts": row.counts,
+                "window": row.window,
+                "drift": row.drift,
+                "warnings": row.warnings,
+                "error": row.error,
+                "skipped_because": row.skipped_because,
+                "unchanged_since": row.unchanged_since,
+                "seconds": row.seconds,
+            }
+            for row in run.datasets.order_by("ordinal")
+        ],
+    }
