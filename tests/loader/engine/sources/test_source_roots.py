@@ -9,7 +9,7 @@ import pytest
 from loader.contract.manifest.sources import DeliveredColumn, SourceSpec
 from loader.contract.refusals import Refusal
 from loader.engine.session import source_roots
-from loader.engine.sources import deliveries, opened
+from loader.engine.sources import deliveries, discovery, opened
 from loader.engine.sources.deliveries import read_delivery
 from loader.engine.sources.delivery_reading import open_delivery
 from loader.engine.sources.discovery import discover
@@ -30,7 +30,8 @@ def landing(tmp_path, monkeypatch) -> Path:
     (folder / "orders.csv").write_text("id\n1\n")
     (tmp_path / "private.csv").write_text(SECRET)
     roots = Roots.of([str(folder)], [str(folder / "data")], folder="/")
-    monkeypatch.setattr(deliveries, "source_roots", lambda spark: roots)
+    for module in (deliveries, discovery):
+        monkeypatch.setattr(module, "source_roots", lambda spark: roots)
     return folder
 
 
