@@ -32,11 +32,11 @@ MANY = ("id,name,price,colour", *(f"{key},n{key},{key},red" for key in range(20_
 PHASE = "SELECT phase FROM loader_datasetrun WHERE status = 'running'"
 TOLD_AGAIN = """
 from loader.models import LoadRun
-from elevata.jobs.wake_ups import wake
+from elevata.jobs.submission import wake
 for _ in range(20):
     assert not wake(LoadRun.objects.get(run_id="one").pk)
 """
-WAKE = "from elevata.jobs.wake_ups import wake; assert not wake({})"
+WAKE = "from elevata.jobs.submission import wake; assert not wake({})"
 STATUS = "SELECT status FROM jobs_job WHERE id = {}"
 FINISHED = "SELECT count(*) FROM architecture_executionoperation WHERE status = 'succeeded' AND execution_id = {}"
 RUNNING = "SELECT count(*) FROM loader_datasetrun WHERE status = 'running'"
