@@ -82,7 +82,6 @@ def test_the_catalog_lists_every_name_of_the_warehouse(shop: Installation):
     assert all(Path(entry["location"], "_delta_log").is_dir() for entry in entries.values() if entry["kind"] == "table")
 
 
-@pytest.mark.core
 def test_duckdb_reads_every_name(shop: Installation):
     file = catalog(shop, "duckdb")
     assert rows_of(readers_python(), "tests/readers/duckdb_rows.py", file, *QUERIES) == ROWS
@@ -123,7 +122,6 @@ def test_sql_command_prints_values_of_every_type_as_json(shop: Installation):
     ]
 
 
-@pytest.mark.core
 def test_sql_command_masks_personal_values_for_a_viewer_in_every_query(shop: Installation):
     queries = (
         f"SELECT colour FROM {ITEM}",

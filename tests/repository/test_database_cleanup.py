@@ -17,7 +17,7 @@ from tests.database.cleanup import Emptier, all_tables, rows_of, tables_with_row
 from tests.database.row_cache import remembered
 from tests.elevata.audit.append_only import triggers_lifted
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.embedded, pytest.mark.full]
 
 LOG = ChangeLogEntry._meta.db_table
 

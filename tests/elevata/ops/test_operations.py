@@ -255,6 +255,7 @@ def test_documented_restore_of_postgresql_keeps_chain_and_triggers(
             database.execute("DELETE FROM audit_changelogentry")
 
 
+@pytest.mark.full
 @pytest.mark.services
 def test_postgresql_database_is_backed_up_and_restored(
     own_database: None, commands: Callable[..., str], tmp_path: Path
@@ -282,6 +283,7 @@ def in_files(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
+@pytest.mark.full
 def test_a_sqlite_database_is_backed_up_and_restored(commands: Callable[..., str], tmp_path: Path) -> None:
     copy = tmp_path / "backups" / "control"
     commands(CREATE.format(name="ada"))

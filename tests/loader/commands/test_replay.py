@@ -76,7 +76,6 @@ def test_missing_case_file_or_unknown_case_exits_with_4(cases):
         assert end.value.returncode == 4
 
 
-@pytest.mark.core
 @pytest.mark.spark
 def test_a_case_runs_on_the_real_engine_and_leaves_no_folder_behind(cases, settings, tmp_path):
     settings.DATA_DIR = str(tmp_path / "data")

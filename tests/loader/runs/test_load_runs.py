@@ -165,7 +165,6 @@ def test_demo_loads_other_releases_with_the_expected_counts(tmp_path):
     assert again.returncode == 0, again.stderr
 
 
-@pytest.mark.core
 def test_demo_with_an_unknown_release_fails_with_a_message_of_one_line(tmp_path):
     done = manage(tmp_path, "demo", "--data-dir", str(tmp_path / "demo"), "--releases", "19990101")
     assert done.returncode == 1

@@ -30,7 +30,6 @@ def rows(item: Kept) -> list[tuple]:
     return sorted(tuple(row) for row in frame.collect())
 
 
-@pytest.mark.core
 def test_append_run_adds_its_rows_and_keeps_identical_facts(sale):
     sale.load([fact("a", 1), fact("a", 1), fact("b", 2)], at=DAY[0])
     status, event = sale.load([fact("a", 1)], at=DAY[1])

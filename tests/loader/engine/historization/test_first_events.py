@@ -44,7 +44,6 @@ def test_first_and_second_feed_batches_give_the_history_of_the_reference(spark, 
     assert both.apply(batch(2, later))
 
 
-@pytest.mark.core
 def test_first_batch_counts_equal_those_of_the_fold(spark, tmp_path, monkeypatch):
     kept, prepare = [], EventBatch.prepare
 

@@ -57,7 +57,6 @@ def size(request, monkeypatch):
         monkeypatch.setattr(batches, "ONE_TASK_UP_TO_ROWS", 0)
 
 
-@pytest.mark.core
 @pytest.mark.parametrize(
     ("size", "more"),
     [

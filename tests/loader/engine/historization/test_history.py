@@ -47,7 +47,6 @@ def test_a_snapshot_opens_changes_closes_and_reopens_versions(item):
     }  # fmt: skip
 
 
-@pytest.mark.core
 def test_load_makes_a_single_commit_in_history_and_rawcore(item):
     item.given(([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], DAY[0]))
     history, rawcore = item.table(item.history_spec), item.table(item.rawcore_spec)
@@ -93,7 +92,6 @@ def test_load_with_a_sequence_number_behind_the_table_fails(item):
     assert (status, event["error"]["code"]) == ("failed", "sequence_behind_table")
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("point", ["before history", "between history and rawcore"])
 def test_run_killed_before_a_commit_and_repeated_gives_the_correct_tables(item, monkeypatch, point):
     item.given(([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], DAY[0]))

@@ -68,7 +68,6 @@ def test_high_view_has_the_columns_of_the_history(item: Dataset) -> None:
     assert view.columns == [column.name for column in item.history_spec.columns]
 
 
-@pytest.mark.core
 def test_current_view_shows_open_versions_and_their_start(item: Dataset) -> None:
     versions = rows(item.spark, "SELECT id, v, version_started_at FROM rawcore.rc_t_viewed_hist_current")
     assert versions == [(1, "A", FEBRUARY), (2, "b", MARCH), (3, "c", JANUARY)]
@@ -79,7 +78,6 @@ def test_the_current_view_has_no_technical_columns_but_the_key(item: Dataset) ->
     assert view.columns == ["rc_t_viewed_key", "id", "v", "version_started_at"]
 
 
-@pytest.mark.core
 def test_periods_view_shows_each_version_with_its_interval(item: Dataset) -> None:
     versions = rows(item.spark, "SELECT id, v, __valid_from, __valid_to FROM rawcore.rc_t_viewed_hist_periods")
     assert versions == [
@@ -110,7 +108,6 @@ def test_as_of_is_available_in_another_session(item: Dataset) -> None:
     assert other.sql("SELECT * FROM rawcore.rc_t_viewed_hist_as_of(DATE '2024-02-01')").count() == 2
 
 
-@pytest.mark.core
 def test_changes_view_shows_inserts_updates_and_deletes_of_each_run(item: Dataset) -> None:
     changes = rows(item.spark, "SELECT __run_id, __change, id, v, __changed_at FROM rawcore.rc_t_viewed_hist_changes")
     assert changes == [

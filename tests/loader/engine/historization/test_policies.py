@@ -71,7 +71,6 @@ def outcomes(spark, tmp_path_factory):
     return {outcome.id: outcome for outcome in results}
 
 
-@pytest.mark.core
 @pytest.mark.parametrize("case", sorted(CONTRACT_BY_DAY))
 def test_contract_case_gives_the_expected_history_on_spark(outcomes, case):
     assert outcomes[case].message == ""
@@ -83,7 +82,6 @@ def test_every_contract_case_gives_the_expected_history_on_spark(spark, tmp_path
     assert {outcome.id: outcome.message for outcome in results if not outcome.passed} == {}
 
 
-@pytest.mark.core
 def test_cases_leave_nothing_in_memory(spark, outcomes):
     assert held_in_memory(spark) == []
 

@@ -35,7 +35,6 @@ def findings(item: Dataset) -> dict[str, int]:
     return {finding["code"]: finding["count"] for finding in finding_rows}
 
 
-@pytest.mark.core
 def test_a_version_keeps_the_hash_over_the_columns_it_was_written_with(item):
     dated = item(DATED, id="integer", v="string", w="string", t="timestamp")
     dated.load([{"id": 1, "v": "a", "w": "p", "t": DAY[0]}, {"id": 2, "v": "a", "w": "p", "t": DAY[0]}], at=DAY[0])

@@ -103,7 +103,6 @@ def test_a_child_with_unknown_parents_is_refused_and_nothing_is_written(family):
 # --- quarantine ---------------------------------------------------------------------------------
 
 
-@pytest.mark.core
 def test_rows_with_unknown_parents_are_quarantined_until_the_parent_arrives(family):
     shop = family("quarantine")
     _, orders = shop.load([P1], ORDERS, at=MONDAY, **SMALL)

@@ -89,7 +89,6 @@ def test_upserts_give_the_rawcore_of_the_same_dataset_with_a_history(spark, tmp_
     assert held_in_memory(spark) == []
 
 
-@pytest.mark.core
 def test_a_repeated_run_changes_nothing(spark, tmp_path):
     item = loaded(kept(spark, tmp_path), BATCHES[:2])
     assert sorted(((entry["id"], entry["v"]) for entry in item.current()), key=str) == reference(FEED, BATCHES[:2])

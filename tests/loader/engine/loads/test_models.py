@@ -84,7 +84,6 @@ def test_a_select_with_the_time_of_the_load_is_computed_by_each_run(warehouse):
     assert [row[1].isoformat()[:10] for row in warehouse.rows("mart.totals")] == ["2024-01-02"]
 
 
-@pytest.mark.core
 def test_increment_by_key_keeps_rows_of_absent_keys(warehouse):
     warehouse.table("sales.orders", ORDERS, [order(1), order(2, "bob"), order(3, "cid")])
     warehouse.model("mart.totals", TOTALS, BY_CUSTOMER, ("sales.orders",), keys=("customer",), increment={"by": "key"})

@@ -111,7 +111,6 @@ def test_revert_refuses_a_run_whose_rows_a_later_run_delivered_again(feed):
     assert feed.table(feed.history_spec).version() == before
 
 
-@pytest.mark.core
 def test_revert_of_the_newest_snapshot_restores_the_former_versions(snapshot):
     snapshot.given(([{"id": 1, "v": "a"}, {"id": 2, "v": "b"}], DAY[0]))
     expected = snapshot.versions()

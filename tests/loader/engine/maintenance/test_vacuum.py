@@ -59,7 +59,6 @@ def test_vacuum_dry_run_lists_removable_files_and_removes_nothing(item):
     assert set(listed) < {path.name for path in before}
 
 
-@pytest.mark.core
 def test_a_vacuum_removes_what_the_dry_run_listed_and_no_row(item):
     before, versions = data_files(item), item.versions()
     _, planned = vacuum(item, dry_run=True)

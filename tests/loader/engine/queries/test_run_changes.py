@@ -15,7 +15,6 @@ pytestmark = pytest.mark.spark
 DAY = [f"2024-01-0{day}T00:00:00+00:00" for day in range(1, 5)]
 
 
-@pytest.mark.core
 @pytest.mark.parametrize(
     "policy", [by_night({}, id="deletes close"), pytest.param({"deletes": TOMBSTONE}, id="deletes leave a tombstone")]
 )

@@ -119,7 +119,6 @@ def shown(number: int) -> str:
     return AT[number].replace(".000000", "") + ":00"
 
 
-@pytest.mark.core
 def test_load_reads_rows_from_the_watermark_on(table):
     item = table(DELTA)
     first = item.run(1, (1, "a", 1), (2, "b", 2), (3, "c", 3))

@@ -99,7 +99,6 @@ def _commits(table: DeltaTable) -> list[tuple]:
 # --- another writer ----------------------------------------------------------------------------------
 
 
-@pytest.mark.core
 @pytest.mark.spark
 def test_public_commit_is_refused_if_another_writer_commits_before_the_write(spark, tmp_path, monkeypatch):
     """The first check sees the version that was read; the subquery in the write sees that the table moved since."""

@@ -63,7 +63,6 @@ def open_keys(item: Dataset) -> list[int]:
 # --- while a load compares -----------------------------------------------------------------------
 
 
-@pytest.mark.core
 @pytest.mark.parametrize(
     "statement",
     [

@@ -70,7 +70,6 @@ def stored_keys(warehouse: Warehouse, spec: TableSpec) -> set[str]:
     return {name.removeprefix(COLUMN) for name in properties if name.startswith(COLUMN)}
 
 
-@pytest.mark.core
 def test_rename_and_widening_are_executed_and_undone_without_a_table_feature(warehouse, items):
     wanted = replace(items, columns=(column("id", "bigint"), column("renamed", of="a"), *items.columns[2:]))
     expected = [
