@@ -4,19 +4,18 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterator
 
 import pytest
 
 from elevata.bootstrap.places import ROOT
 from tests.repository.test_vocabulary import PRODUCT, modules, tree_of
 
-# A longer module with a heading of a second subject is to be two modules.
+# A longer module with a second subject is to be two modules. Headings within a class group the methods of one subject.
 MAX_LINES_WITH_HEADINGS = 150
 # Django reads all settings from one module; its headings are groups of settings.
 EXEMPT = {"elevata/settings.py"}
-# A comment with a line drawn before or behind its words, or without words.
-HEADING = re.compile(r"#+\s*[-=~*_#]{2,}|#.*\s[-=~*_#]{3,}$")
+# A comment on the level of the module, with a line drawn before or behind its words, or without words.
+HEADING = re.compile(r"#+\s*[-=~*_#]{2,}|#.*\s[-=~*_]{3,}$")
 DEFINITION = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -26,8 +25,9 @@ def first_definition(source: str) -> int | None:
 
 
 def second_headings(source: str) -> list[str]:
-    """Return the comment headings below the first definition of a module that is too long to have any."""
-    if len(source.splitlines()) <= MAX_LINES_WITH_HEADINGS or not any(map(HEADING.match, _stripped(source))):
+    """Return the headings of further subjects in a module that is too long for them: those below a definition."""
+    lines = source.splitlines()
+    if len(lines) <= MAX_LINES_WITH_HEADINGS or not any(map(HEADING.match, lines)):
         return []
     first = first_definition(source)
     return [
@@ -35,8 +35,8 @@ def second_headings(source: str) -> list[str]:
         for token in tokenize.generate_tokens(io.StringIO(source).readline)
         if token.type == tokenize.COMMENT
         and first is not None
-        and token.start[0] > first
-        and not token.line[: token.start[1]].strip()
+        and token.start > (first, 0)
+        and token.start[1] == 0
         and HEADING.match(token.string)
     ]
 
@@ -55,10 +55,6 @@ def late_loggers(source: str) -> list[int]:
         and isinstance(node.value, ast.Call)
         and ast.unparse(node.value.func).rpartition(".")[2] == "getLogger"
     ]
-
-
-def _stripped(source: str) -> Iterator[str]:
-    return (line.strip() for line in source.splitlines())
 
 
 def test_long_modules_have_no_heading_of_a_second_subject():
@@ -86,11 +82,10 @@ def module_with(*lines: str, length: int = MAX_LINES_WITH_HEADINGS + 1) -> str:
         "# ==========================",
         "##########################",
         "# Approvals ---------------",
-        "    # --- approvals ---",
     ],
 )
 def test_heading_of_a_second_subject_is_found_in_a_long_module(heading: str):
-    assert second_headings(module_with(heading)) == [heading.strip()]
+    assert second_headings(module_with(heading)) == [heading]
 
 
 @pytest.mark.parametrize(
@@ -100,10 +95,11 @@ def test_heading_of_a_second_subject_is_found_in_a_long_module(heading: str):
         "# -1 stands for all rows.",
         "LINE = '# --- approvals ---'",
         "TOTAL = 1  # --- approvals ---",
+        "class Load:\n    # --- approvals ---\n    total = 1",
         "# A range a--b is read as text -- as documented.",
     ],
 )
-def test_ordinary_comment_or_text_is_not_a_heading(line: str):
+def test_ordinary_comment_text_or_section_of_a_class_is_not_a_heading(line: str):
     assert second_headings(module_with(line)) == []
 
 
