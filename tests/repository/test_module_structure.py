@@ -15,7 +15,7 @@ MAX_LINES_WITH_HEADINGS = 150
 # Django reads all settings from one module; its headings are groups of settings.
 EXEMPT = {"elevata/settings.py"}
 # A comment on the level of the module, with a line drawn before or behind its words, or without words.
-HEADING = re.compile(r"#+\s*[-=~*_#]{2,}|#.*\s[-=~*_]{3,}$")
+HEADING = re.compile(r"#+\s*[-=~*_#]{2,}(\s|$)|#.*\s[-=~*_]{3,}$")
 DEFINITION = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -93,6 +93,7 @@ def test_heading_of_a_second_subject_is_found_in_a_long_module(heading: str):
     [
         "# Approvals count once for each user.",
         "# -1 stands for all rows.",
+        "# __init__ is called by Django, **options come from the command line.",
         "LINE = '# --- approvals ---'",
         "TOTAL = 1  # --- approvals ---",
         "class Load:\n    # --- approvals ---\n    total = 1",
