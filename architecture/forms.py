@@ -6,10 +6,10 @@ from uuid import UUID
 from django import forms
 
 from architecture.domain.change_policy import DESTRUCTIVE, REVIEW, RISKS, SAFE, PolicySet
+from architecture.domain.decisions import ACCEPTABLE
 from architecture.domain.policy_rules import RULES, SEVERITIES
 from architecture.domain.scope import ALL, DATASET, MAX_NAME, SCHEMA, SELECTION, Scope
 from architecture.domain.steps.features import OPEN, SPARK
-from architecture.domain.workflow import ACCEPTABLE
 from elevata.accounts.roles import ROLES, Permission
 from elevata.core.errors import as_sentence
 from elevata.web.forms import MONO, ProductForm

@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from architecture.domain.workflow import YES
+from architecture.domain.decisions import YES
 from architecture.models import Approval, ChangeReport
 from architecture.selectors.reports import reports
 from architecture.services.environments import current_environment

@@ -22,8 +22,8 @@ from elevata.core.installation import IS_INSTALLED, PROJECT_DIR
 from elevata.notifications import mail
 from elevata.ops.logging import logging_settings
 from loader.domain.catalogs.catalog_setting import EMBEDDED, is_catalog, is_prefix
-from metadata.domain.sources.database_locations import listed_secrets
 from metadata.domain.sources.locations import Roots, split_roots
+from metadata.domain.sources.secret_names import listed_secrets
 
 BASE_DIR = PROJECT_DIR
 DATA_DIR = data_folder.data_dir()

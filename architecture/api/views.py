@@ -32,8 +32,8 @@ from architecture.api.serializers import (
     UndoSerializer,
     scope_of,
 )
+from architecture.domain.decisions import ACCEPTABLE
 from architecture.domain.refusals import Refused
-from architecture.domain.workflow import ACCEPTABLE
 from architecture.filtersets import DryRunFilter, ExecutionFilter, RecordFilter, ReportFilter
 from architecture.models import ChangeReport, DryRun, Execution, ExecutionRecord
 from architecture.selectors.dry_run_results import readable_result

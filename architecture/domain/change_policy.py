@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from architecture.domain import operations as ops
+from architecture.domain.decisions import Need
 from architecture.domain.operations import Operation
 from architecture.domain.policy_rules import (
     ALLOW,
@@ -20,7 +21,6 @@ from architecture.domain.policy_rules import (
     rule_for,
 )
 from architecture.domain.steps.features import READERS, SPARK
-from architecture.domain.workflow import Need
 from elevata.core.errors import MetadataError
 
 _DECISIONS = {ALLOW: ops.ALLOWED, APPROVE: ops.NEEDS_APPROVAL, BLOCK: ops.BLOCKED}

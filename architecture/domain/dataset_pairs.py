@@ -179,7 +179,7 @@ def _facts_by_label(dataset: Dataset, names: Mapping[str, str]) -> dict[str, str
         "Warehouse": "".join(f"{'table' if side == 'base' else side} missing" for side in dataset.missing[:1]),
         "Filter": dataset.filter,
         "SELECT": dataset.select,
-        "Inputs": ", ".join(sorted(_named(key, names) for key in dataset.inputs)),
+        "Inputs": ", ".join(sorted(names.get(key, key) for key in dataset.inputs)),
         "Hash version": str(dataset.hash_version),
     }
     texts |= dict(_flat("Load policy", dataset.load_policy))
@@ -224,10 +224,6 @@ def _properties(column: Column, differing: frozenset[str], names: Mapping[str, s
         yield RenderedProperty("expression", column.expression or "no expression", "expression" in differing)
     if "inputs" in differing:
         inputs = ", ".join(
-            sorted(" = ".join(_named(key, names) for key in item.split(_PAIR)) for item in column.inputs)
+            sorted(" = ".join(names.get(key, key) for key in item.split(_PAIR)) for item in column.inputs)
         )
         yield RenderedProperty("inputs", f"from {inputs}" if inputs else "from no column", True)
-
-
-def _named(key: str, names: Mapping[str, str]) -> str:
-    return names.get(key, key)

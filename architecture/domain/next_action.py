@@ -2,13 +2,7 @@
 
 from dataclasses import dataclass
 
-from architecture.domain.refusals import Refused
-from architecture.domain.workflow import (
-    APPROVED,
-    BLOCKED,
-    OPEN,
-    REJECTED,
-    SUPERSEDED,
+from architecture.domain.decisions import (
     YES,
     Decided,
     Need,
@@ -17,6 +11,8 @@ from architecture.domain.workflow import (
     refuse_decision,
     refuse_execution,
 )
+from architecture.domain.refusals import Refused
+from architecture.domain.report_states import APPROVED, BLOCKED, OPEN, REJECTED, SUPERSEDED
 from elevata.accounts.roles import Role
 from elevata.jobs import states
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from architecture.domain.change_policy import REVIEW, RISKS, SAFE, PolicySet
+from architecture.domain.decisions import Need
 from architecture.domain.policy_rules import ALLOW, APPROVE, RULES, SEVERITIES
 from architecture.domain.steps.features import OPEN, SPARK
-from architecture.domain.workflow import Need
 from elevata.core.words import counted
 
 

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models.functions import Length
 
-from architecture.domain import workflow
+from architecture.domain import decisions, report_states
 from architecture.domain.report import MAX_TITLE
 from elevata.audit.domain import ChainKind
 from elevata.audit.models import AppendOnly
@@ -77,7 +77,7 @@ class ChangeReport(models.Model):
         constraints = [
             _fingerprint_is_whole("change_report_fingerprint_is_whole"),
             models.CheckConstraint(
-                name="change_report_status_is_known", condition=models.Q(status__in=list(workflow.REPORT_STEPS))
+                name="change_report_status_is_known", condition=models.Q(status__in=list(report_states.REPORT_STEPS))
             ),
             models.CheckConstraint(
                 name="change_report_superseded_by_another",
@@ -121,7 +121,7 @@ class Approval(AppendOnly):
             _fingerprint_is_whole("approval_fingerprint_is_whole"),
             models.UniqueConstraint(fields=["report", "person"], name="approval_once_per_person"),
             models.CheckConstraint(
-                name="approval_is_yes_or_no", condition=models.Q(decision__in=[workflow.YES, workflow.NO])
+                name="approval_is_yes_or_no", condition=models.Q(decision__in=[decisions.YES, decisions.NO])
             ),
         ]
 

@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import Count, Q, QuerySet
 from django.urls import reverse
 
-from architecture.domain import workflow
+from architecture.domain import report_states
 from architecture.domain.health import Concern, Severity
 from architecture.filtersets import GRAVEST_FIRST
 from architecture.models import ChangeReport, HealthFinding
@@ -40,7 +40,7 @@ def concerns() -> list[Concern]:
 
 def outdated_approvals() -> list[Concern]:
     """Return the approved reports that the newest sweep found outdated, and that were not executed."""
-    rows = reports_to_execute().filter(status=workflow.APPROVED).exclude(outdated={})
+    rows = reports_to_execute().filter(status=report_states.APPROVED).exclude(outdated={})
     return [_outdated(report) for report in rows.order_by("-pk")]
 
 

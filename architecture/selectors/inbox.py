@@ -13,10 +13,10 @@ from uuid import UUID
 from django.contrib.auth.models import User
 from django.db.models import Q
 
-from architecture.domain import next_action, workflow
+from architecture.domain import decisions, next_action, report_states
 from architecture.domain.change_policy import PolicySet
+from architecture.domain.decisions import Decided
 from architecture.domain.next_action import Facts, UserRights
-from architecture.domain.workflow import Decided
 from architecture.models import ChangeReport, PolicyProposal
 from architecture.permissions import may_build, place_of_environment, place_of_report
 from architecture.selectors.outdated_reports import known_refusal, refusals_of, signal
@@ -132,7 +132,7 @@ def checked(user: Any) -> tuple[Ask, ...]:
 
 
 def _may_be_stale(facts: Facts) -> bool:
-    return facts.status in (workflow.OPEN, workflow.APPROVED) and not facts.execution
+    return facts.status in (report_states.OPEN, report_states.APPROVED) and not facts.execution
 
 
 def _rights_of(user: Any, *, needs_roles: bool) -> UserRights:
@@ -185,7 +185,7 @@ def _facts(person_pk: int) -> Iterable[tuple[int, UUID, int, Facts]]:
 
 def _is_decided(row: Any) -> bool:
     """Return True if the row has a decision that counts; approvals of service accounts do not."""
-    by_service_account = getattr(row, _OWNER) is not None and row.approvals__decision == workflow.YES
+    by_service_account = getattr(row, _OWNER) is not None and row.approvals__decision == decisions.YES
     return row.approvals__person_name is not None and not by_service_account
 
 
@@ -206,7 +206,7 @@ class InboxRow:
     def rejection(self) -> Any:
         """Return the rejection that closed the report."""
         return next(
-            (approval for approval in self.row.report.approvals.all() if approval.decision == workflow.NO), None
+            (approval for approval in self.row.report.approvals.all() if approval.decision == decisions.NO), None
         )
 
 
@@ -249,7 +249,7 @@ class _TaskUsers:
         return tuple(sorted(facts.authors))
 
     def _is_executable(self, facts: Facts) -> bool:
-        return facts.status in (workflow.OPEN, workflow.APPROVED) and not facts.missing and not facts.stale
+        return facts.status in (report_states.OPEN, report_states.APPROVED) and not facts.missing and not facts.stale
 
     def _users_with(self, permission: Permission, role: str = "") -> tuple[str, ...]:
         if (permission, role) not in self._names:

@@ -11,7 +11,7 @@ from django.core.cache import cache
 from django.db.models import Q
 
 from architecture.domain import operations as ops
-from architecture.domain import workflow
+from architecture.domain import report_states
 from architecture.domain.refusals import Refused
 from architecture.domain.scope import ALL, DATASET, SCHEMA, Scope
 from architecture.models import ChangeReport, Environment
@@ -121,6 +121,6 @@ def _open_reports(environment: Environment, scope: Scope) -> Iterable[ChangeRepo
     if scope.kind != ALL:
         wider |= Q(scope__kind=scope.kind, scope__name=scope.name)
     waiting = ChangeReport.objects.filter(
-        wider, environment=environment, status__in=(workflow.OPEN, workflow.APPROVED), executions__isnull=True
+        wider, environment=environment, status__in=(report_states.OPEN, report_states.APPROVED), executions__isnull=True
     )
     return waiting.filter(undo_of__isnull=True).defer("document", "content").order_by("-pk")[:3]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from architecture.domain import workflow
+from architecture.domain import report_states
 from architecture.models import ChangeReport, Execution, Preview
 from architecture.selectors import outdated_reports
 from architecture.selectors.authors import authorships
@@ -18,9 +18,9 @@ from elevata.jobs import states
 from metadata.selectors.change_log import shown_entries
 
 # Reports in these states can still be executed, so they are checked for being up to date.
-_ALIVE = (workflow.OPEN, workflow.APPROVED, workflow.BLOCKED, workflow.NO_CHANGES)
+_ALIVE = (report_states.OPEN, report_states.APPROVED, report_states.BLOCKED, report_states.NO_CHANGES)
 # In these states no further step of a report is possible.
-_CLOSED = (workflow.BLOCKED, workflow.REJECTED, workflow.SUPERSEDED, workflow.NO_CHANGES)
+_CLOSED = (report_states.BLOCKED, report_states.REJECTED, report_states.SUPERSEDED, report_states.NO_CHANGES)
 
 
 @dataclass
@@ -85,7 +85,7 @@ class ReportState:
             "mark": self.mark,
             "seen": f"{self.mark}.{self.signal}" if self.alive and (ask or self._known is not None) else "",
             "execution": self.execution,
-            "decidable": self.report.status == workflow.OPEN,
+            "decidable": self.report.status == report_states.OPEN,
             "closed": self.report.status in _CLOSED,
             "step_count": len(self.preview.document["steps"]) if self.preview else 0,
         }

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.db.models import Exists, OuterRef, Prefetch, Q, QuerySet, Subquery
 
-from architecture.domain import workflow
+from architecture.domain import decisions, report_states
 from architecture.domain.refusals import Refused
 from architecture.domain.scope import Scope
 from architecture.models import (
@@ -49,7 +49,7 @@ def report_named(text: str) -> ChangeReport:
     return report
 
 
-_UNFINISHED = (workflow.OPEN, workflow.APPROVED, workflow.BLOCKED, workflow.REJECTED)
+_UNFINISHED = (report_states.OPEN, report_states.APPROVED, report_states.BLOCKED, report_states.REJECTED)
 
 
 def reports_in_play(person_pk: int) -> QuerySet[ChangeReport]:
@@ -69,9 +69,9 @@ def reports_in_play(person_pk: int) -> QuerySet[ChangeReport]:
         undo_of=OuterRef("undo_of"), scope_hash=OuterRef("scope_hash"), pk__gt=OuterRef("pk")
     )
     is_undo = Q(undo_of__isnull=False)
-    newest = (~is_undo & ~Exists(same_scope)) | (is_undo & (Q(status=workflow.OPEN) | ~Exists(same_undo)))
-    own = Q(created_by=person_pk, status=workflow.SUPERSEDED) & ~Exists(same_scope.filter(created_by=person_pk))
-    successors = same_scope.filter(status__in=(workflow.OPEN, workflow.APPROVED), executions__isnull=True)
+    newest = (~is_undo & ~Exists(same_scope)) | (is_undo & (Q(status=report_states.OPEN) | ~Exists(same_undo)))
+    own = Q(created_by=person_pk, status=report_states.SUPERSEDED) & ~Exists(same_scope.filter(created_by=person_pk))
+    successors = same_scope.filter(status__in=(report_states.OPEN, report_states.APPROVED), executions__isnull=True)
     executions_ = Execution.objects.filter(report=OuterRef("pk")).order_by("-pk")
     return (
         ChangeReport.objects.annotate(live=Subquery(executions_.values("status")[:1]))
@@ -83,7 +83,7 @@ def reports_in_play(person_pk: int) -> QuerySet[ChangeReport]:
 
 def reports_to_execute() -> QuerySet[ChangeReport]:
     """Return the open and approved reports without an execution, except abandoned ones, without their long columns."""
-    rows = ChangeReport.objects.filter(status__in=(workflow.OPEN, workflow.APPROVED))
+    rows = ChangeReport.objects.filter(status__in=(report_states.OPEN, report_states.APPROVED))
     return rows.exclude(executions__status__in=_DECIDING).select_related("environment").defer("document", "content")
 
 
@@ -113,7 +113,7 @@ def report_rows(page: Any) -> list[ReportRow]:
             report,
             scope_of(report),
             len(documents[report.pk] or ()),
-            sum(approval.decision == workflow.YES for approval in report.approvals.all()),
+            sum(approval.decision == decisions.YES for approval in report.approvals.all()),
             newest.get(report.pk),
         )
         for report in reports

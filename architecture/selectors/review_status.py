@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from architecture.domain import workflow
+from architecture.domain import decisions
+from architecture.domain.decisions import Need
 from architecture.domain.refusals import Refused
-from architecture.domain.workflow import Need
 from architecture.models import Approval, ChangeReport
 from architecture.permissions import place_of_report
 from architecture.services.change_policy import policy_of
@@ -46,7 +46,7 @@ def review_status(report: ChangeReport, user: Any, authors: frozenset[str]) -> R
     name, place = user.get_username(), place_of_report(report)
 
     def decide(decision: str) -> None:
-        workflow.refuse_decision(
+        decisions.refuse_decision(
             status=report.status,
             user=name,
             decision=decision,
@@ -56,7 +56,7 @@ def review_status(report: ChangeReport, user: Any, authors: frozenset[str]) -> R
         )
 
     def execute() -> None:
-        workflow.refuse_execution(
+        decisions.refuse_execution(
             status=report.status,
             decisions=decided,
             fingerprint=report.fingerprint,
@@ -72,11 +72,11 @@ def review_status(report: ChangeReport, user: Any, authors: frozenset[str]) -> R
     return ReviewStatus(
         need=need,
         approvals=approvals,
-        missing=workflow.approvals_missing(decided, fingerprint=report.fingerprint, need=need, authors=authors),
+        missing=decisions.approvals_missing(decided, fingerprint=report.fingerprint, need=need, authors=authors),
         authors=tuple(sorted(authors)),
         approver_may_execute=policy.approver_may_execute,
-        cannot_approve=_refusal(lambda: decide(workflow.YES), *deciding),
-        cannot_reject=_refusal(lambda: decide(workflow.NO), *deciding),
+        cannot_approve=_refusal(lambda: decide(decisions.YES), *deciding),
+        cannot_reject=_refusal(lambda: decide(decisions.NO), *deciding),
         cannot_execute=_refusal(execute, *executing),
     )
 

@@ -5,7 +5,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from architecture.domain import workflow
+from architecture.domain import decisions, report_states
 from architecture.domain.change_policy import PolicySet
 from architecture.domain.data_contracts import BREAKS_CONTRACT, contract_document, contracts_text
 from architecture.domain.operations import Operation
@@ -46,7 +46,7 @@ def approve(
     if contracts_broken and not broken:
         raise Refused("NO_CONTRACT_BROKEN")
     named = [contract_document(operation) for operation in broken]
-    return _decide(report, user, workflow.YES, note, readers_lost=readers_lost, contracts_broken=named)
+    return _decide(report, user, decisions.YES, note, readers_lost=readers_lost, contracts_broken=named)
 
 
 def rewrites_tables(report: ChangeReport) -> bool:
@@ -61,7 +61,7 @@ def broken_contracts(report: ChangeReport) -> tuple[Operation, ...]:
 
 def reject(*, report: ChangeReport, user: Any, note: str = "") -> Approval:
     """Reject the report, which closes it. Authors may reject it, too."""
-    return _decide(report, user, workflow.NO, note)
+    return _decide(report, user, decisions.NO, note)
 
 
 def approvals_missing(report: ChangeReport) -> int:
@@ -70,7 +70,7 @@ def approvals_missing(report: ChangeReport) -> int:
 
 
 def _missing(report: ChangeReport, policy: PolicySet) -> int:
-    return workflow.approvals_missing(
+    return decisions.approvals_missing(
         decisions_on(report),
         fingerprint=report.fingerprint,
         need=policy.approvals[report.risk],
@@ -84,7 +84,7 @@ def _decide(report: ChangeReport, user: Any, decision: str, note: str, **accepte
     row = ChangeReport.objects.select_for_update().get(pk=report.pk)
     refuse_unproven(row)
     policy = policy_in_force(row.environment)
-    workflow.refuse_decision(
+    decisions.refuse_decision(
         status=row.status,
         user=who_answers(user),
         decision=decision,
@@ -92,19 +92,19 @@ def _decide(report: ChangeReport, user: Any, decision: str, note: str, **accepte
         decided=decisions_on(row),
         needed=policy.approvals[row.risk].count,
     )
-    if decision == workflow.YES:
+    if decision == decisions.YES:
         refuse_stale(row)
     try:
         with transaction.atomic():
             approval = _record(row, user, decision, note, **accepted)
     except IntegrityError:  # concurrent decision of the same user
         raise Refused("ALREADY_DECIDED") from None
-    record_why_of(row, "rejected" if decision == workflow.NO else "approved")
-    if decision == workflow.NO:
-        _set_status(row, workflow.REJECTED)
+    record_why_of(row, "rejected" if decision == decisions.NO else "approved")
+    if decision == decisions.NO:
+        _set_status(row, report_states.REJECTED)
         tell_decided(row, approval)
     elif not _missing(row, policy):
-        _set_status(row, workflow.APPROVED)
+        _set_status(row, report_states.APPROVED)
         tell_decided(row, approval)
     else:
         settle(row, user=user)
@@ -129,6 +129,6 @@ def _record(row: ChangeReport, user: Any, decision: str, note: str, **accepted: 
 
 
 def _set_status(row: ChangeReport, target: str) -> None:
-    from_ = states.may_become(target, workflow.REPORT_STEPS)
+    from_ = states.may_become(target, report_states.REPORT_STEPS)
     if not ChangeReport.objects.filter(pk=row.pk, status__in=from_).update(status=target):
         raise Refused("ALREADY_DECIDED")

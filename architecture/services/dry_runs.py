@@ -4,7 +4,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
-from architecture.domain import workflow
+from architecture.domain import report_states
 from architecture.models import DryRun, Preview
 from architecture.permissions import must_be_permitted, place_of_report
 from architecture.services.reports import record_why_of
@@ -25,7 +25,7 @@ class RequestedDryRun(Submitted[DryRun]):
 def request_dry_run(*, preview: Preview, user: Any) -> RequestedDryRun:
     """Request a dry run, or return the one that is queued or running."""
     must_be_permitted(user, Permission.EXECUTE_REPORTS, on=place_of_report(preview.report))
-    workflow.refuse_closed(preview.report.status)
+    report_states.refuse_closed(preview.report.status)
     requested = queue_dry_run(preview, user)
     if requested.requested:
         record_why_of(preview.report, "dry_run")

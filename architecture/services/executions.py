@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 
-from architecture.domain import execution_log, workflow
+from architecture.domain import decisions, execution_log
 from architecture.domain.refusals import Refused
 from architecture.models import ChangeReport, Execution, ExecutionOperation, Preview
 from architecture.permissions import (
@@ -84,7 +84,7 @@ def refuse_unapproved(report: ChangeReport, user: Any) -> None:
     """Raise Refused unless the report has all required approvals, all are proven, and the user may execute it."""
     refuse_unproven(report)
     policy = policy_in_force(report.environment)
-    workflow.refuse_execution(
+    decisions.refuse_execution(
         status=report.status,
         decisions=decisions_on(report),
         fingerprint=report.fingerprint,

@@ -5,9 +5,9 @@ from typing import Any
 
 from django.urls import reverse
 
-from architecture.domain import workflow
+from architecture.domain import decisions
+from architecture.domain.decisions import Need
 from architecture.domain.states.dataset_drift import DatasetDrift
-from architecture.domain.workflow import Need
 from architecture.models import Approval, ChangeReport, Environment, Execution, PolicyProposal
 from elevata.accounts.access import holders
 from elevata.accounts.permissions import roles_of
@@ -65,7 +65,7 @@ def settle_execution(execution: Execution) -> None:
 def tell_decided(report: ChangeReport, approval: Approval) -> None:
     """Notify a report's owners, except the deciding user, that it was approved or rejected."""
     settle(report)
-    rejected = approval.decision == workflow.NO
+    rejected = approval.decision == decisions.NO
     note = f": {approval.note}" if approval.note else ""
     verb = "rejected" if rejected else "approved"
     message = f"{approval.person_name} {verb} the report of {report.title} in {report.environment}{note}"

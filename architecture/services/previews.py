@@ -12,7 +12,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
-from architecture.domain import workflow
+from architecture.domain import decisions, report_states
 from architecture.domain.operations import Operation
 from architecture.domain.refusals import Refused
 from architecture.domain.scope import Scope
@@ -63,7 +63,7 @@ def make_preview(*, report: ChangeReport, user: Any, seen: Seen | None = None) -
 
 def _make_preview(report: ChangeReport, user: Any, basis_for: Callable[[ChangeReport], Basis]) -> Preview:
     row = ChangeReport.objects.select_for_update().get(pk=report.pk)
-    workflow.refuse_closed(row.status)
+    report_states.refuse_closed(row.status)
     refuse_unproven(row)
     execution = row.executions.exclude(status=states.ABANDONED).first()
     if execution is not None:
@@ -90,7 +90,7 @@ def build_previewed_report(*, environment: Environment, scope: Scope | None = No
     A report that waits for approvals is dry run, too. The user needs no permission to execute.
     """
     _, report, basis = build_on_basis(environment, scope or Scope(), user)
-    if report.status in (workflow.OPEN, workflow.APPROVED) and not report.executions.exists():
+    if report.status in (report_states.OPEN, report_states.APPROVED) and not report.executions.exists():
         preview_new_report(report, basis, user)
     return report
 
@@ -107,7 +107,7 @@ def preview_new_report(report: ChangeReport, basis: Basis, user: Any) -> None:
         log.warning("%s has no preview: %s", report, problem.one_line())
         return
     is_own = report.environment.name == settings.ENVIRONMENT
-    needs_approval = report.status == workflow.OPEN and basis.policy.approvals[report.risk].count
+    needs_approval = report.status == report_states.OPEN and basis.policy.approvals[report.risk].count
     if is_own and needs_approval and preview.document["steps"] and not preview.dry_runs.exists():
         queue_dry_run(preview, user).wake_after_commit()
 
@@ -117,7 +117,7 @@ def plan_preview(report: ChangeReport, basis: Basis) -> Planned:
     if report.undo_of_id is not None:
         steps = undo_steps(report, basis)
     else:
-        lost = workflow.accepts_lost_readers(decisions_on(report), report.fingerprint)
+        lost = decisions.accepts_lost_readers(decisions_on(report), report.fingerprint)
         steps = basis.steps(operations_of(report), readers_lost=lost)
     warehouse = report.environment.warehouse
     document = {

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from architecture.domain.artifacts import Finding, verify
+from architecture.domain.report_states import SUPERSEDED
 from architecture.domain.states.dataset_drift import DatasetDrift, drift
-from architecture.domain.workflow import SUPERSEDED
 from architecture.models import AppliedDataset, ExecutionRecord
 from architecture.selectors.dataset_states import applied_by_pk
 from architecture.services.execution_records import record_artifact

@@ -9,13 +9,13 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Coalesce
 
+from architecture.domain import decisions, report_states
 from architecture.domain import report as domain
-from architecture.domain import workflow
+from architecture.domain.decisions import Decided
 from architecture.domain.operations import Operation, operation_of
 from architecture.domain.refusals import Refused
 from architecture.domain.scope import Scope
 from architecture.domain.states.flat_states import of_row
-from architecture.domain.workflow import Decided
 from architecture.models import ChangeReport, Environment
 from architecture.permissions import who_answers
 from architecture.selectors.authors import authors, carried_out, since_when
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 ANSWERS = Coalesce("person__service_account__owner__username", "person__username")
 
 # Reports in these states can still be executed, or have nothing to execute.
-CURRENT_STATUSES = (workflow.OPEN, workflow.APPROVED, workflow.BLOCKED, workflow.NO_CHANGES)
+CURRENT_STATUSES = (report_states.OPEN, report_states.APPROVED, report_states.BLOCKED, report_states.NO_CHANGES)
 
 
 @transaction.atomic
@@ -121,7 +121,7 @@ def store_report(
     if undo_of is None:
         _supersede(row)
     need = basis.policy.approvals[row.risk]
-    if row.status == workflow.OPEN and need.count:
+    if row.status == report_states.OPEN and need.count:
         tell_report_waiting(row, need)
     return row
 
@@ -235,7 +235,7 @@ def decisions_on(report: ChangeReport) -> tuple[Decided, ...]:
 
     Rows that were not written by the product (``chain.proven``) are left out.
     """
-    counted = report.approvals.exclude(decision=workflow.YES, person__service_account__isnull=False)
+    counted = report.approvals.exclude(decision=decisions.YES, person__service_account__isnull=False)
     approvals = list(counted.annotate(who=ANSWERS).order_by("pk"))
     proven = chain.proven(*approvals)
     return tuple(
@@ -276,7 +276,7 @@ def _supersede(row: ChangeReport) -> None:
         executions__isnull=True,
         pk__lt=row.pk,
     )
-    older = older.filter(status__in=states.may_become(workflow.SUPERSEDED, workflow.REPORT_STEPS))
+    older = older.filter(status__in=states.may_become(report_states.SUPERSEDED, report_states.REPORT_STEPS))
     for report in older.defer("document", "content"):
         settle_report(report)
-    older.update(status=workflow.SUPERSEDED, superseded_by=row)
+    older.update(status=report_states.SUPERSEDED, superseded_by=row)

@@ -7,9 +7,10 @@ from typing import Any
 from django.db import transaction
 
 from architecture.domain import report as domain
-from architecture.domain import workflow
+from architecture.domain import report_states
 from architecture.domain.operations import CHANGE_CONTRACT, Operation, Warning
 from architecture.domain.refusals import Refused
+from architecture.domain.report_states import NO_CHANGES
 from architecture.domain.scope import ALL, DATASET, Scope
 from architecture.domain.states.flat_states import as_row
 from architecture.domain.steps import step_json
@@ -18,7 +19,6 @@ from architecture.domain.undo.dataset_undo import State
 from architecture.domain.undo.group_assignment import Answered
 from architecture.domain.undo.undo import Ground, UndoResult, undo_together
 from architecture.domain.undo.undo_groups import Subject, UndoGroup
-from architecture.domain.workflow import NO_CHANGES
 from architecture.models import ChangeReport, Environment, ExecutionRecord
 from architecture.selectors.authors import carried_out
 from architecture.services.observations import Seen, last_seen
@@ -160,9 +160,9 @@ def _ordinals_of(groups: Iterable[UndoGroup]) -> list[int]:
 def _supersede(row: ChangeReport) -> None:
     """Mark older open undo reports that undo some of the same operations as superseded."""
     older = ChangeReport.objects.filter(undo_of=row.undo_of, executions__isnull=True, pk__lt=row.pk)
-    for report in older.filter(status__in=job_states.may_become(workflow.SUPERSEDED, workflow.REPORT_STEPS)):
+    for report in older.filter(status__in=job_states.may_become(report_states.SUPERSEDED, report_states.REPORT_STEPS)):
         if not set(undone_ordinals(report)).isdisjoint(undone_ordinals(row)):
-            ChangeReport.objects.filter(pk=report.pk).update(status=workflow.SUPERSEDED, superseded_by=row)
+            ChangeReport.objects.filter(pk=report.pk).update(status=report_states.SUPERSEDED, superseded_by=row)
 
 
 def _kept_warning(group: UndoGroup) -> Warning:

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 
-from architecture.domain import workflow
+from architecture.domain import report_states
 from architecture.domain.data_contracts import contracts_text
 from architecture.domain.scope import Scope
 from architecture.filtersets import ReportFilter
@@ -79,9 +79,8 @@ class ReportList(ListPage):
         all_environments: list[Any] = list(environments())  # Any: they have their number of reports
         datasets = target_datasets().filter(history_of__isnull=True).order_by("schema__name", "name")
         rows = self.detailed_page
-        waiting = [
-            row.report for row in rows if row.report.status in (workflow.OPEN, workflow.APPROVED) and not row.execution
-        ]
+        pending = (report_states.OPEN, report_states.APPROVED)
+        waiting = [row.report for row in rows if row.report.status in pending and not row.execution]
         outdated = refusals_of(waiting, check="checked" in self.request.GET)
         return super().context() | {
             "tab": "reports",

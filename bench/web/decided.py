@@ -12,7 +12,7 @@ from typing import Any
 
 from django.db import transaction
 
-from architecture.domain import workflow
+from architecture.domain import report_states
 from architecture.domain.scope import Scope
 from architecture.domain.states.flat_states import flat
 from architecture.domain.tables import tables_of
@@ -120,7 +120,7 @@ def _approve(report: ChangeReport, user: Any, decision: str, at: datetime) -> No
         at=at + timedelta(minutes=10),
     )
     chain.append(approval)
-    status = workflow.APPROVED if decision == Approval.Decision.APPROVE else workflow.REJECTED
+    status = report_states.APPROVED if decision == Approval.Decision.APPROVE else report_states.REJECTED
     ChangeReport.objects.filter(pk=report.pk).update(status=status)
 
 

@@ -24,7 +24,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.urls import remove_query_param, replace_query_param
 
-from elevata.web.paging import KeyedPages
+from elevata.web.paging import KeyedPages, nulls_last
 
 CURSOR = "cursor"
 _signer = Signer(salt="elevata.cursor")
@@ -39,8 +39,7 @@ class _Part:
     field: Field
 
     def ordering(self) -> OrderBy:
-        column = F(self.name)
-        return column.desc(nulls_last=True) if self.descending else column.asc(nulls_last=True)
+        return nulls_last(F(self.name), descending=self.descending)
 
     def equal(self, value: Any) -> Q:
         return Q(**{f"{self.name}__isnull": True}) if value is None else Q(**{self.name: value})

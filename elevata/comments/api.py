@@ -8,7 +8,7 @@ from rest_framework import serializers
 
 from elevata.api.requests import ChangeSerializer
 from elevata.api.resources import AnyUser, Deletable
-from elevata.comments.domain import MAX_LENGTH
+from elevata.comments.mentions import MAX_LENGTH
 from elevata.comments.models import Comment
 from elevata.comments.selectors import CommentFilter, comments, deletable_by, owned_by
 from elevata.comments.services import create_comment, delete_comment, update_comment

@@ -3,7 +3,7 @@
 from django import forms
 from django.urls import reverse_lazy
 
-from elevata.comments.domain import MAX_LENGTH
+from elevata.comments.mentions import MAX_LENGTH
 from elevata.web.forms import EditForm, ProductForm, TextField
 
 

@@ -14,7 +14,7 @@ from elevata.accounts.actors import current_actor
 from elevata.accounts.permissions import readers
 from elevata.audit.services.change_log import record_change
 from elevata.audit.services.transactions import claim, writing
-from elevata.comments.domain import MAX_LENGTH, MAX_MENTIONS, candidates, mentioned
+from elevata.comments.mentions import MAX_LENGTH, MAX_MENTIONS, candidates, mentioned
 from elevata.comments.models import Comment
 from elevata.comments.selectors import comments, is_moderator
 from elevata.core.canonical_json import sha256_hex

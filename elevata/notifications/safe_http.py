@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from elevata.core.networks import Network
-from elevata.core.resolver import AddressRefused, NotResolved, permitted_addresses
+from elevata.core.permitted_addresses import AddressRefused, NotResolved, permitted_addresses
 
 # A host name is resolved once; its addresses are checked, and the connection is made to a checked address. Redirects
 # are not followed, and proxies of the environment are not used. TLS is verified against the host name. The lookup and

@@ -19,7 +19,7 @@ from elevata.jobs import registry
 from loader.contract.refusals import Refusal
 from loader.domain.catalogs.catalog_setting import spark_catalog
 from loader.runner.spark_settings import defines, refused_settings
-from metadata.domain.sources.database_locations import check_secret_name
+from metadata.domain.sources.secret_names import check_secret_name
 from metadata.models import System
 
 

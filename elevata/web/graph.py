@@ -7,10 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    pass
+from typing import Any
 
 # Layers from left to right, with their headings; sources and histories are drawn as layers of their own.
 LAYERS = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import django_filters as filters
 from django.core.paginator import Page, Paginator
-from django.db.models import Case, Model, QuerySet, Value, When
+from django.db.models import Case, Model, OrderBy, QuerySet, Value, When
 from django.http import HttpRequest
 from django_filters import FilterSet
 
@@ -100,7 +100,12 @@ class StableOrdering(filters.OrderingFilter):
         expression = self._computed.get(param.removeprefix("-"))
         if expression is None:
             return super().get_ordering_value(param)
-        return expression.desc(nulls_last=True) if param.startswith("-") else expression.asc(nulls_last=True)
+        return nulls_last(expression, descending=param.startswith("-"))
+
+
+def nulls_last(expression: Any, *, descending: bool) -> OrderBy:
+    """Return the order by an expression. NULL is last, ascending and descending."""
+    return expression.desc(nulls_last=True) if descending else expression.asc(nulls_last=True)
 
 
 def ranked(field: str, values: Iterable[Any]) -> Case:

@@ -21,7 +21,7 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 
-from architecture.domain import workflow
+from architecture.domain import decisions, report_states
 from architecture.domain.artifacts import verify
 from architecture.domain.scope import DATASET, SCHEMA, Scope
 from architecture.domain.states.dataset_drift import DRIFTED, DatasetDrift
@@ -129,7 +129,7 @@ def carry_out(*, scope: Scope, people: DemoUsers, folder: Path) -> ExecutionReco
     Return the execution record, which is exported to ``folder`` and verified there; None if nothing differs.
     """
     report = _refresh_and_report(scope, people)
-    if report.status == workflow.NO_CHANGES:
+    if report.status == report_states.NO_CHANGES:
         return None
     if approvals_missing(report):
         approve(report=report, user=people.approver.user, note="comes with the delivery")
@@ -177,7 +177,7 @@ def _export_and_verify(record: ExecutionRecord, folder: Path) -> None:
 def change_summary(columns: list[str], record: ExecutionRecord) -> str:
     """Return one line about an executed change."""
     document = record.document
-    approved = [approval["person"] for approval in document["approvals"] if approval["decision"] == workflow.YES]
+    approved = [approval["person"] for approval in document["approvals"] if approval["decision"] == decisions.YES]
     by = f"approved by {', '.join(approved)}" if approved else "no approval needed"
     assert record.execution.report is not None
     authors = ", ".join(record.execution.report.authors)
@@ -348,7 +348,7 @@ def _prune(people: DemoUsers) -> LoadRun:
 
 def _check(work: Work) -> None:
     """Raise CommandExit unless one report is open and the other blocked."""
-    if (work.waiting.status, work.blocked.status) != (workflow.OPEN, workflow.BLOCKED):
+    if (work.waiting.status, work.blocked.status) != (report_states.OPEN, report_states.BLOCKED):
         raise CommandExit(FAILED, f"reports are {work.waiting.status} and {work.blocked.status}, not open and blocked")
 
 

@@ -1,6 +1,6 @@
 """Load runs with their datasets, logs and sealed records; schedules; read requests."""
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from django.db import models
 
@@ -9,9 +9,6 @@ from elevata.jobs.models import Job, status_choices
 from loader.contract.run_states import ACCEPTABLE, DATASET_STEPS, further_counts
 from loader.domain.sources.marks import MAX_SINCE
 from loader.domain.sources.window_texts import window_text
-
-if TYPE_CHECKING:
-    pass
 
 
 class LoadRun(Job):

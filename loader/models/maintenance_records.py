@@ -1,6 +1,6 @@
 """Sealed records of maintenance runs, one for each attempt."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 from django.db import models
@@ -9,9 +9,6 @@ from elevata.audit.domain import ChainKind
 from elevata.audit.models import AppendOnly
 from elevata.core.canonical_json import sha256_hex
 from elevata.jobs import states
-
-if TYPE_CHECKING:
-    pass
 
 
 class MaintenanceRecord(AppendOnly):

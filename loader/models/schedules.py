@@ -1,15 +1,11 @@
 """Schedules of load runs."""
 
 import uuid
-from typing import TYPE_CHECKING
 
 from django.db import models
 
 from elevata.audit.models import Versioned
 from loader.domain.vacuum import SAFE_HOURS
-
-if TYPE_CHECKING:
-    pass
 
 
 class Schedule(Versioned):

@@ -81,7 +81,7 @@ def keep_batch(*, run_id: str, sent: Iterable[SentFile], repeatable: bool = True
     try:
         stored, form, digest = _store(incoming, sent)
         (incoming / _RUN_FILE).write_text(json.dumps({"run_id": run_id, "repeatable": repeatable}))
-        folder = root / f"{_digest(run_id)[:16]}-{digest[:32]}"
+        folder = root / f"{hashlib.sha256(run_id.encode()).hexdigest()[:16]}-{digest[:32]}"
         made = _move_into_place(incoming, folder)
     except BaseException:
         shutil.rmtree(incoming, ignore_errors=True)
@@ -134,10 +134,6 @@ def _write(path: Path, chunks: Iterable[bytes]) -> str:
             digest.update(chunk)
             stream.write(chunk)
     return digest.hexdigest()
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def sweep_uploads() -> int:

@@ -75,10 +75,6 @@ class IntakeFields(forms.Form):
     )
 
 
-def _formats_of(field: forms.Field) -> list[str]:
-    return field.widget.attrs[FORMATS_OF_FIELD].split()
-
-
 _OptionFields: Any = option_fields(OPTIONS)  # Any: its fields follow from the options
 
 
@@ -133,7 +129,8 @@ class SourceForm(SourceFields, _OptionFields, IntakeFields, EditForm):
         self.shown_options = [name for name, option in _OPTIONS.items() if {*option.formats} & {*formats}]
         for name in self.shown_options:
             self.fields[name].help_text = option_help(_OPTIONS[name], formats)
-        self.shown_intake = tuple(name for name in self.INTAKE if {*_formats_of(self.fields[name])} & {*formats})
+        formats_of = {name: self.fields[name].widget.attrs[FORMATS_OF_FIELD].split() for name in self.INTAKE}
+        self.shown_intake = tuple(name for name in self.INTAKE if {*formats_of[name]} & {*formats})
         set_choices(self, "format", [choice for choice in SourceDataset.Format.choices if choice[0] in formats])
 
     @classmethod

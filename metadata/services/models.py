@@ -23,8 +23,8 @@ from metadata.domain.models.statement import parse_model
 from metadata.models import TargetDataset
 from metadata.permissions import must_read_data
 from metadata.selectors.models import Readable, models_reading, readable_datasets, readable_now, relations
+from metadata.services.columns_around_changes import columns_around, renames
 from metadata.services.datasets.inputs import datasets_read
-from metadata.services.meanings import columns_around, renames
 from metadata.services.model_columns import Derivation
 from metadata.services.rows.checks import check_dataset_columns, check_target_dataset, with_place
 from metadata.services.rows.row_changes import store

@@ -68,7 +68,7 @@ INNER = {
     "elevata.audit.export_format": "elevata.rules",
     "elevata.audit.signatures": "elevata.rules",
     "elevata.audit.row_digests": "elevata.rules",
-    "elevata.comments.domain": "elevata.rules",
+    "elevata.comments.mentions": "elevata.rules",
 }
 
 

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser
 from typing import Any
 
-from architecture.domain.workflow import ACCEPTABLE
+from architecture.domain.decisions import ACCEPTABLE
 from architecture.management.report_commands import DecidingCommand
 from architecture.models import Approval
 from architecture.services.approvals import approve

@@ -5,7 +5,7 @@ from django.template.defaultfilters import linebreaksbr
 from django.utils.html import escape, format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from elevata.comments.domain import LINK, MENTION, Part, parts
+from elevata.comments.mentions import LINK, MENTION, Part, parts
 from elevata.comments.models import Comment
 
 register = template.Library()

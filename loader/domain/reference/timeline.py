@@ -3,9 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any
+from typing import Any, Protocol
 
-from elevata.core.ordering import Ordered
 from loader.domain.historization.history import CHANGED, DELETED, NEW
 from loader.domain.reference.values import canonical
 from metadata.domain.history.history_policy import TOMBSTONE, HistoryPolicy
@@ -15,14 +14,22 @@ from metadata.domain.history.history_policy import TOMBSTONE, HistoryPolicy
 # row may fall between such an event and the one that it repeats (rule 11). History depends on the set of events, not
 # on their order of arrival.
 
-
-# A datetime, a date or a whole number. All times of a table are of one type, so they can be compared.
-Time = Ordered
-
 VALUE, DELETE, ABSENT, RETURN = "value", "delete", "absent", "return"
 # Of several events at one time, the one of the highest rank takes effect. A delete outranks a value (rule 1), as does
 # an absence, because the gap after it is never filled. A return at the same time outranks both (rule 9).
 _RANK = {VALUE: 0, DELETE: 1, ABSENT: 1, RETURN: 2}
+
+
+class Time(Protocol):
+    """A datetime, a date or a whole number. All times of a table are of one type, so they can be compared."""
+
+    def __lt__(self, other: Any, /) -> bool: ...
+
+    def __le__(self, other: Any, /) -> bool: ...
+
+    def __gt__(self, other: Any, /) -> bool: ...
+
+    def __ge__(self, other: Any, /) -> bool: ...
 
 
 @dataclass(frozen=True)

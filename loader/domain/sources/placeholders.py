@@ -33,7 +33,8 @@ class Placeholder:
         encoded = base64.b64encode(content).decode()
         of_bytes = (encoded, base64.urlsafe_b64encode(content).decode(), content.hex())
         numbers = [byte - 256 if byte > 127 else byte for byte in content]  # Java's bytes have a sign
-        version_3 = str(uuid.UUID(bytes=_md5(content), version=3))
+        digest = hashlib.md5(content, usedforsecurity=False).digest()
+        version_3 = str(uuid.UUID(bytes=digest, version=3))
         documents = ([text], *([form] for form in of_bytes), numbers, [version_3], {text: text})
         texts = {text, version_3, *of_bytes, *map(_compact, documents)}
         points = (base64.b64encode(wkb).decode() for wkb in (_GEOMETRY, _GEOGRAPHY, _POINT))
@@ -42,7 +43,3 @@ class Placeholder:
 
 def _compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _md5(content: bytes) -> bytes:
-    return hashlib.md5(content, usedforsecurity=False).digest()

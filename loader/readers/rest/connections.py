@@ -15,7 +15,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.exceptions import NameResolutionError, NewConnectionError
 
-from elevata.core.resolver import AddressRefused, NotResolved, permitted_addresses
+from elevata.core.permitted_addresses import AddressRefused, NotResolved, permitted_addresses
 from loader.contract.refusals import Refusal
 from loader.domain.sources.hosts import SETTING, check_host, networks_of
 

@@ -11,9 +11,9 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.db import transaction
 
-from architecture.domain import workflow
+from architecture.domain import decisions
+from architecture.domain.decisions import Decided, Need
 from architecture.domain.refusals import Refused
-from architecture.domain.workflow import Decided, Need
 from architecture.models import Environment
 from architecture.permissions import (
     must_be_permitted,
@@ -54,7 +54,7 @@ def missing_approvals(run: LoadRun) -> int:
     need = needed_approvals(run.environment, run.kind)
     if not need.count:
         return 0
-    return workflow.approvals_missing(_decisions(run), fingerprint=_digest(run), need=need, authors=requesters(run))
+    return decisions.approvals_missing(_decisions(run), fingerprint=_digest(run), need=need, authors=requesters(run))
 
 
 def is_unapproved(run: LoadRun) -> bool:
@@ -139,9 +139,9 @@ def _decisions(run: LoadRun) -> tuple[Decided, ...]:
     """Return the approvals of a run that the chain proves."""
     entries = ChangeLogEntry.objects.filter(subject_kind=SUBJECT, subject_key=run.run_id, action=ACTION)
     rows = list(entries.exclude(user=None).select_related("user").order_by("pk"))
-    proven, decisions = chain.proven(*rows), []
+    proven, approvals = chain.proven(*rows), []
     for row in (row for row in rows if row.pk in proven):
         changes = json.loads(row.changes)
         request, roles = (changes.get(name, {}).get("after") for name in ("request", "roles"))
-        decisions.append(Decided(who_answers(row.user), workflow.YES, request or "", tuple(roles or ())))
-    return tuple(decisions)
+        approvals.append(Decided(who_answers(row.user), decisions.YES, request or "", tuple(roles or ())))
+    return tuple(approvals)

@@ -12,10 +12,11 @@ from elevata.core.errors import MetadataError
 from loader.contract.manifest.sources import ApiSpec, ClusterSpec, DatabaseSpec, DeliveredColumn, SourceSpec
 from loader.contract.refusals import Refusal
 from metadata.domain.sources.clusters import ClusterPlace, parse_cluster
-from metadata.domain.sources.database_locations import DatabasePlace, check_secret_name, parse_database
+from metadata.domain.sources.database_locations import DatabasePlace, parse_database
 from metadata.domain.sources.formats import FORMATS_OF_KIND
 from metadata.domain.sources.locations import Roots, dated, joined, parse_location
 from metadata.domain.sources.rest_addresses import check_endpoint, parse_api
+from metadata.domain.sources.secret_names import check_secret_name
 from metadata.domain.sources.system_options import check_system_options
 from metadata.domain.state import DatasetState
 from metadata.models import SourceColumn, SourceDataset, System

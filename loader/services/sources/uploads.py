@@ -203,7 +203,9 @@ def _check_replaced(source: SourceDataset, location: str, target: Path) -> None:
             hint="Upload the file when the load has ended.",
         )
     is_one_file = location == _location_now(source)
-    if is_one_file or not target.exists() or source.options.get("changed_files") == READ_AGAIN or not _is_feed(source):
+    if is_one_file or not target.exists() or source.options.get("changed_files") == READ_AGAIN:
+        return
+    if not _reads(source, "read_once"):
         return
     loaded = deliveries(source).filter(status=DatasetRun.Status.SUCCEEDED).first()
     if loaded is not None and (loaded.started_at or loaded.run.requested_at).timestamp() > target.stat().st_mtime:
@@ -213,14 +215,6 @@ def _check_replaced(source: SourceDataset, location: str, target: Path) -> None:
             file=target.name,
             hint="Upload corrections under another name. The source's option changed_files can read such files again.",
         )
-
-
-def _is_feed(source: SourceDataset) -> bool:
-    return _reads(source, "read_once")
-
-
-def _has_dated_rows(source: SourceDataset) -> bool:
-    return _reads(source, "many_per_key")
 
 
 def _reads(source: SourceDataset, way: str) -> bool:
@@ -265,7 +259,7 @@ def _delivered_rows(
         {column.name: values[column.name] for column in columns},
         source.options,
         {column.name: column.type for column in sample.columns} if sample.typed else {},
-        one_row_per_key=not _has_dated_rows(source),
+        one_row_per_key=not _reads(source, "many_per_key"),
         watermark=tuple(name for name in watermark if name in values),
     )
 

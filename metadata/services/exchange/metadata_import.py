@@ -17,6 +17,7 @@ from metadata.domain import naming, stable_keys
 from metadata.domain.models import reads_of
 from metadata.domain.types import STRING, DataType
 from metadata.models import SourceDataset, TargetColumn, TargetDataset, TargetSchema
+from metadata.services.columns_around_changes import keeping_meaning
 from metadata.services.datasets.generation import create_layer_schema, ensure_history
 from metadata.services.datasets.inputs import cycle_of, datasets_read, refuse_cycle
 from metadata.services.datasets.targets import KEEPING
@@ -46,7 +47,6 @@ from metadata.services.exchange.import_rows import (
     upsert,
 )
 from metadata.services.exchange.source_import import SourceImporter
-from metadata.services.meanings import keeping_meaning
 from metadata.services.models import derive, following, in_order, leaving
 from metadata.services.quality import check_dataset_checks
 from metadata.services.references import check_references

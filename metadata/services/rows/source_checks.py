@@ -11,7 +11,7 @@ from elevata.core.errors import MetadataError
 from metadata.domain import naming
 from metadata.domain.history.history_policy import CDC, HistoryPolicy
 from metadata.domain.sources.clusters import check_topic, parse_cluster
-from metadata.domain.sources.database_locations import check_database_location, check_secret_name
+from metadata.domain.sources.database_locations import check_database_location
 from metadata.domain.sources.formats import FORMATS_OF_KIND, OP, SEQUENCE, reads_changes
 from metadata.domain.sources.intake import Intake
 from metadata.domain.sources.locations import check_location
@@ -19,6 +19,7 @@ from metadata.domain.sources.option_kinds import names_of
 from metadata.domain.sources.queries import check_queries
 from metadata.domain.sources.reading_options import check_options
 from metadata.domain.sources.rest_addresses import check_endpoint, parse_api
+from metadata.domain.sources.secret_names import check_secret_name
 from metadata.domain.sources.system_options import check_system_options
 from metadata.models import SourceColumn, SourceDataset, System
 from metadata.services.rows.checks import (

@@ -7,9 +7,9 @@ import pytest
 
 from architecture.domain import operations as ops
 from architecture.domain.change_policy import FLAGS, RISKS, PolicyProblem, PolicySet, decide, risk_of
+from architecture.domain.decisions import Need
 from architecture.domain.operations import BASE, HISTORY, Operation
 from architecture.domain.policy_rules import ALLOW, APPROVE, BLOCK, RULES, rule_for
-from architecture.domain.workflow import Need
 
 
 def operation(op: str, side: str = BASE, **said: Any) -> Operation:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from architecture.domain import workflow
+from architecture.domain import decisions, report_states
+from architecture.domain.decisions import Decided, Need
 from architecture.domain.next_action import (
     ASKS,
     DECIDE,
@@ -21,7 +22,6 @@ from architecture.domain.next_action import (
     UserRights,
     asked_of,
 )
-from architecture.domain.workflow import Decided, Need
 from elevata.jobs import states
 
 ADA = UserRights(1, "ada", may_approve=False, may_execute=False)
@@ -32,14 +32,14 @@ EVERYBODY = (ADA, BOB, OLGA, VERA)
 PRINT = "a" * 64
 
 
-def facts(status: str = workflow.OPEN, need: int = 1, **said: Any) -> Facts:
+def facts(status: str = report_states.OPEN, need: int = 1, **said: Any) -> Facts:
     """A report of Ada's, who made it and wrote what it changes."""
     known = {"authors": frozenset({"ada"}), "made_by": ADA.pk} | said
     return Facts(status=status, fingerprint=PRINT, need=Need(need), **known)
 
 
 def yes(*names: str) -> tuple[Decided, ...]:
-    return tuple(Decided(name, workflow.YES, PRINT, ("approver",)) for name in names)
+    return tuple(Decided(name, decisions.YES, PRINT, ("approver",)) for name in names)
 
 
 def asks(of: Facts) -> dict[str, str]:
@@ -67,7 +67,7 @@ def test_approver_without_the_required_role_has_no_action():
 
 
 def test_an_approved_report_asks_those_who_may_execute_it():
-    assert asks(facts(workflow.APPROVED, decided=yes("bob"))) == {"olga": EXECUTE, "ada": OTHERS}
+    assert asks(facts(report_states.APPROVED, decided=yes("bob"))) == {"olga": EXECUTE, "ada": OTHERS}
 
 
 def test_report_that_needs_no_approval_asks_for_execution():
@@ -76,32 +76,32 @@ def test_report_that_needs_no_approval_asks_for_execution():
 
 def test_approver_is_not_asked_to_execute_if_the_policy_forbids_it():
     bob = replace(BOB, may_execute=True)
-    approved = facts(workflow.APPROVED, decided=yes("bob"))
+    approved = facts(report_states.APPROVED, decided=yes("bob"))
     assert asked_of(approved, bob) == EXECUTE
     assert asked_of(replace(approved, approver_may_execute=False), bob) == ""
 
 
 @pytest.mark.parametrize("state", sorted(states.RESTARTABLE))
 def test_stopped_execution_asks_operators_to_resume_it(state: str):
-    stopped = facts(workflow.APPROVED, decided=yes("bob"), execution=state)
+    stopped = facts(report_states.APPROVED, decided=yes("bob"), execution=state)
     assert asks(stopped) == {"olga": RESUME, "ada": OTHERS}
 
 
 def test_stopped_execution_of_an_outdated_report_asks_for_resuming():
-    stopped = facts(workflow.APPROVED, decided=yes("bob"), execution=states.FAILED, stale="TABLE_MOVED")
+    stopped = facts(report_states.APPROVED, decided=yes("bob"), execution=states.FAILED, stale="TABLE_MOVED")
     assert asked_of(stopped, OLGA) == RESUME
 
 
 def test_running_execution_asks_no_user():
-    assert asks(facts(workflow.APPROVED, decided=yes("bob"), execution=states.RUNNING)) == {"ada": OTHERS}
+    assert asks(facts(report_states.APPROVED, decided=yes("bob"), execution=states.RUNNING)) == {"ada": OTHERS}
 
 
 def test_a_blocked_report_asks_its_authors():
-    assert asks(facts(workflow.BLOCKED)) == {"ada": REPAIR}
+    assert asks(facts(report_states.BLOCKED)) == {"ada": REPAIR}
 
 
 def test_rejected_report_asks_its_authors_for_a_new_one():
-    assert asks(facts(workflow.REJECTED)) == {"ada": RENEW}
+    assert asks(facts(report_states.REJECTED)) == {"ada": RENEW}
 
 
 def test_outdated_report_asks_its_authors_for_a_new_one_and_no_user_to_approve():
@@ -109,18 +109,18 @@ def test_outdated_report_asks_its_authors_for_a_new_one_and_no_user_to_approve()
 
 
 def test_superseded_report_asks_its_creator_to_open_the_newer_one():
-    superseded = facts(workflow.SUPERSEDED, authors=frozenset({"ada", "bob"}))
+    superseded = facts(report_states.SUPERSEDED, authors=frozenset({"ada", "bob"}))
     assert asks(superseded) == {"ada": FOLLOW}
 
 
 def test_report_without_changes_asks_no_user():
-    assert asks(facts(workflow.NO_CHANGES)) == {}
+    assert asks(facts(report_states.NO_CHANGES)) == {}
 
 
 def reports() -> Iterator[Facts]:
     """Yield reports in all states that change what is asked."""
     for status, need, decided, execution, stale, approver_may_execute, authors in product(
-        sorted(workflow.REPORT_STEPS),
+        sorted(report_states.REPORT_STEPS),
         range(3),
         [(), yes("bob"), yes("bob", "eve")],
         ["", *sorted(states.STEPS)],
@@ -147,17 +147,17 @@ def test_next_action_is_never_one_that_the_workflow_refuses():
         if ask == DECIDE:
             assert may_approve
             assert not of.stale
-            workflow.refuse_decision(
+            decisions.refuse_decision(
                 status=of.status,
                 user=BOB.name,
-                decision=workflow.YES,
+                decision=decisions.YES,
                 authors=of.authors,
                 decided=of.decided,
                 needed=of.need.count,
             )
         if ask in (EXECUTE, RESUME):
             assert may_execute
-            workflow.refuse_execution(
+            decisions.refuse_execution(
                 status=of.status,
                 decisions=of.decided,
                 fingerprint=of.fingerprint,

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from architecture.domain.change_policy import REVIEW, SAFE, PolicySet
+from architecture.domain.decisions import Need
 from architecture.domain.policy_loosening import loosened
 from architecture.domain.policy_rules import ALLOW, APPROVE, BLOCK, RULES
 from architecture.domain.steps.features import OPEN
-from architecture.domain.workflow import Need
 
 DEFAULTS = PolicySet()
 

@@ -9,9 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from elevata.core import resolver
+from elevata.core import permitted_addresses
 from elevata.core.networks import networks
-from elevata.core.resolver import NotResolved, resolved
+from elevata.core.permitted_addresses import NotResolved, resolved
 from elevata.notifications import safe_http
 from elevata.notifications.safe_http import CannotCall, judged, post
 
@@ -132,7 +132,7 @@ def mute(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
         raise socket.gaierror(-2, "Name or service not known")
 
     monkeypatch.setattr(safe_http.socket, "getaddrinfo", getaddrinfo)
-    monkeypatch.setattr(resolver, "_slots", threading.BoundedSemaphore(2))
+    monkeypatch.setattr(permitted_addresses, "_slots", threading.BoundedSemaphore(2))
     yield speak
     speak.set()
     lookups_are_over()

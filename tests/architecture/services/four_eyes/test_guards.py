@@ -6,7 +6,7 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from architecture.domain import workflow
+from architecture.domain import decisions
 from architecture.domain.planning import logic, plan, row_rules
 from loader.services.loads import load_runs
 from loader.services.maintenance import approvals, runs
@@ -20,9 +20,9 @@ pytestmark = [pytest.mark.django_db, pytest.mark.embedded_only]
 
 def without_authors(patch: pytest.MonkeyPatch) -> None:
     """Let the authors of a change approve it."""
-    refuse, approvers = workflow.refuse_decision, workflow.approvers
-    patch.setattr(workflow, "refuse_decision", lambda **asked: refuse(**asked | {"authors": ()}))
-    patch.setattr(workflow, "approvers", lambda decisions, **asked: approvers(decisions, **asked | {"authors": ()}))
+    refuse, approvers = decisions.refuse_decision, decisions.approvers
+    patch.setattr(decisions, "refuse_decision", lambda **asked: refuse(**asked | {"authors": ()}))
+    patch.setattr(decisions, "approvers", lambda decided, **asked: approvers(decided, **asked | {"authors": ()}))
 
 
 def without_downstream(patch: pytest.MonkeyPatch) -> None:

@@ -3,13 +3,7 @@
 import pytest
 
 from elevata.core.errors import MetadataError
-from metadata.domain.sources.database_locations import (
-    check_database_location,
-    check_secret_name,
-    listed_secrets,
-    parse_database,
-    without_password,
-)
+from metadata.domain.sources.database_locations import check_database_location, parse_database, without_password
 
 
 @pytest.mark.parametrize(
@@ -75,28 +69,3 @@ def test_password_in_a_jdbc_url_is_refused_and_hidden(location: str):
 def test_jdbc_url_without_a_password_is_accepted_and_shown_unchanged(location: str):
     check_database_location(location)
     assert without_password(location) == location
-
-
-@pytest.mark.parametrize("name", ["", "ELEVATA_SOURCE_ERP", "ELEVATA_SOURCE_ERP_PASSWORD_2", "SHOP_PASSWORD", "KEY"])
-def test_secret_name_may_be_a_source_variable_or_a_listed_one(name: str):
-    check_secret_name(name, listed_secrets("SHOP_PASSWORD, KEY"))
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("PATH", "ELEVATA_SECRET_KEY", "DATABASE_URL", "ELEVATA_SOURCE_HOSTS", "ELEVATA_SOURCE_", "hunter2"),
-        *("ELEVATA_PASSWORD", "AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "shop_password", "SHOP_PASSWORD\n"),
-        *("HADOOP_CREDSTORE_PASSWORD", "GITHUB_TOKEN", "VAULT_TOKEN", "POSTGRES_PASSWORD", "API_KEY"),
-        "ELEVATA_SOURCE_SECRETS",
-    ],
-)
-def test_other_secret_name_is_refused(name: str):
-    with pytest.raises(MetadataError):
-        check_secret_name(name, ("SHOP_PASSWORD",))
-
-
-@pytest.mark.parametrize("name", ["ELEVATA_SECRET_KEY", "DATABASE_URL", "lower", "A B", "X-Y"])
-def test_reserved_or_invalid_variable_cannot_be_listed_as_a_secret(name: str):
-    with pytest.raises(MetadataError, match="is not a variable name, or is reserved for elevata; remove it"):
-        listed_secrets(f"ERP_PASSWORD, {name}")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elevata.comments.domain import Part, candidates, mentioned, parts
+from elevata.comments.mentions import Part, candidates, mentioned, parts
 
 
 @pytest.mark.parametrize(

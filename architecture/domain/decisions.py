@@ -1,28 +1,15 @@
-"""Report states, decisions, and the checks of workflow steps.
+"""Decisions on reports and runs, the approvals that they need, and the checks before a decision and an execution.
 
-Pages, REST and commands share these tables and checks. Services change a state by compare-and-set along the tables,
-so that only one of two concurrent steps succeeds.
+Pages, REST and commands share these checks.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from architecture.domain.refusals import Refused
+from architecture.domain.report_states import APPROVED, refuse_closed
 from elevata.accounts.roles import Role
 from elevata.core.words import counted
-
-OPEN, BLOCKED, NO_CHANGES = "open", "blocked", "no_changes"
-APPROVED, REJECTED, SUPERSEDED = "approved", "rejected", "superseded"
-
-REPORT_STEPS: Mapping[str, frozenset[str]] = {
-    OPEN: frozenset({APPROVED, REJECTED, SUPERSEDED}),
-    BLOCKED: frozenset(),
-    NO_CHANGES: frozenset(),
-    APPROVED: frozenset(),
-    REJECTED: frozenset(),
-    SUPERSEDED: frozenset(),
-}
-
 
 YES, NO = "approve", "reject"
 # Consequences of a report that an approval can accept.
@@ -97,18 +84,6 @@ def accepts_lost_readers(decisions: Iterable[Decided], fingerprint: str) -> bool
     approvals = [item for item in decisions if (item.decision, item.fingerprint) == (YES, fingerprint)]
     accepted = [approval.readers_lost for approval in approvals]
     return bool(accepted) and all(accepted)
-
-
-def refuse_closed(status: str) -> None:
-    """Raise Refused for a report in a final state."""
-    codes = {
-        BLOCKED: "REPORT_BLOCKED",
-        NO_CHANGES: "NO_CHANGES",
-        REJECTED: "REPORT_REJECTED",
-        SUPERSEDED: "REPORT_SUPERSEDED",
-    }
-    if status in codes:
-        raise Refused(codes[status])
 
 
 def refuse_execution(

@@ -1,10 +1,10 @@
-"""The states of reports and executions as tables, and who may decide and execute."""
+"""Tests of the states of reports, and of the checks before a decision and an execution."""
 
 import pytest
 
-from architecture.domain import refusals, workflow
+from architecture.domain import decisions, refusals, report_states
+from architecture.domain.decisions import Decided, Need
 from architecture.domain.refusals import Refused
-from architecture.domain.workflow import Decided, Need
 from architecture.models import ChangeReport
 from elevata.accounts.roles import Role
 
@@ -13,7 +13,7 @@ OTHER = "b" * 64
 
 
 def yes(person: str, *roles: str, fingerprint: str = PRINT) -> Decided:
-    return Decided(person, workflow.YES, fingerprint, roles)
+    return Decided(person, decisions.YES, fingerprint, roles)
 
 
 def code_of(refused: Refused) -> str:
@@ -23,7 +23,7 @@ def code_of(refused: Refused) -> str:
 
 
 def test_report_steps_permit_exactly_these_transitions():
-    assert {state: set(following) for state, following in workflow.REPORT_STEPS.items()} == {
+    assert {state: set(following) for state, following in report_states.REPORT_STEPS.items()} == {
         "open": {"approved", "rejected", "superseded"},
         "blocked": set(),
         "no_changes": set(),
@@ -34,7 +34,7 @@ def test_report_steps_permit_exactly_these_transitions():
 
 
 def test_report_steps_and_model_have_the_same_states():
-    steps = workflow.REPORT_STEPS
+    steps = report_states.REPORT_STEPS
     assert set(steps) == set(ChangeReport.Status.values)
     assert {target for following in steps.values() for target in following} <= set(steps)
 
@@ -52,25 +52,25 @@ def test_every_code_has_a_message_and_a_hint():
 
 
 @pytest.mark.parametrize(
-    ("decisions", "counted"),
+    ("decided", "counted"),
     [
         ([yes("bob")], ("bob",)),
         ([yes("bob"), yes("bob")], ("bob",)),
         ([yes("ada")], ()),
         ([yes("bob", fingerprint=OTHER)], ()),
-        ([Decided("bob", workflow.NO, PRINT)], ()),
+        ([Decided("bob", decisions.NO, PRINT)], ()),
         ([yes("eve"), yes("bob")], ("bob", "eve")),
     ],
     ids=["one", "nobody twice", "no author", "another fingerprint", "a no", "sorted"],
 )
-def test_approvers_are_distinct_users_who_approved_this_fingerprint_and_are_no_authors(decisions, counted):
-    approvers = workflow.approvers(decisions, fingerprint=PRINT, need=Need(1), authors={"ada"})
+def test_approvers_are_distinct_users_who_approved_this_fingerprint_and_are_no_authors(decided, counted):
+    approvers = decisions.approvers(decided, fingerprint=PRINT, need=Need(1), authors={"ada"})
     assert approvers == counted
 
 
 def test_approvers_have_the_required_role_or_a_higher_one():
-    decisions = [yes("bob", Role.APPROVER), yes("eve", Role.OPERATOR), yes("root", Role.ADMIN)]
-    approvers = workflow.approvers(decisions, fingerprint=PRINT, need=Need(2, "approver"), authors=())
+    decided = [yes("bob", Role.APPROVER), yes("eve", Role.OPERATOR), yes("root", Role.ADMIN)]
+    approvers = decisions.approvers(decided, fingerprint=PRINT, need=Need(2, "approver"), authors=())
     assert approvers == ("bob", "root")
 
 
@@ -86,23 +86,23 @@ def test_approvers_have_the_required_role_or_a_higher_one():
 )
 def test_decision_on_a_report_that_is_not_open_is_refused(status, code):
     with pytest.raises(Refused) as refused:
-        workflow.refuse_decision(status=status, user="bob", decision="approve", authors=(), decided=(), needed=1)
+        decisions.refuse_decision(status=status, user="bob", decision="approve", authors=(), decided=(), needed=1)
     assert code_of(refused.value) == code
 
 
 def test_author_cannot_approve_the_report():
     with pytest.raises(Refused) as refused:
-        workflow.refuse_decision(status="open", user="ada", decision="approve", authors={"ada"}, decided=(), needed=1)
+        decisions.refuse_decision(status="open", user="ada", decision="approve", authors={"ada"}, decided=(), needed=1)
     assert code_of(refused.value) == "OWN_CHANGE"
 
 
 def test_author_can_reject_the_report():
-    workflow.refuse_decision(status="open", user="ada", decision="reject", authors={"ada"}, decided=(), needed=1)
+    decisions.refuse_decision(status="open", user="ada", decision="reject", authors={"ada"}, decided=(), needed=1)
 
 
 def test_second_decision_of_a_user_is_refused():
     with pytest.raises(Refused) as refused:
-        workflow.refuse_decision(
+        decisions.refuse_decision(
             status="open", user="bob", decision="approve", authors=(), decided=[yes("bob")], needed=2
         )
     assert code_of(refused.value) == "ALREADY_DECIDED"
@@ -110,7 +110,7 @@ def test_second_decision_of_a_user_is_refused():
 
 def test_approval_of_a_report_that_needs_none_is_refused():
     with pytest.raises(Refused) as refused:
-        workflow.refuse_decision(status="open", user="bob", decision="approve", authors=(), decided=(), needed=0)
+        decisions.refuse_decision(status="open", user="bob", decision="approve", authors=(), decided=(), needed=0)
     assert code_of(refused.value) == "NO_APPROVAL_NEEDED"
 
 
@@ -129,7 +129,7 @@ def refuse(**changes: object) -> str:
         "approver_may_execute": True,
     }
     try:
-        workflow.refuse_execution(**asked | changes)
+        decisions.refuse_execution(**asked | changes)
     except Refused as refused:
         return code_of(refused)
     return ""
