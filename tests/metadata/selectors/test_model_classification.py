@@ -87,6 +87,14 @@ def test_a_hash_of_a_sensitive_key_is_sensitive(person, bizcore, select: str) ->
     assert sensitive(model) == {"k"}
 
 
+@pytest.mark.parametrize("table", ["person", "person_hist"])
+def test_row_hash_is_as_sensitive_as_a_column_that_was_retired(person, bizcore, table: str) -> None:
+    person.columns.exclude(name="salary").update(pii=False)
+    person.columns.filter(name="salary").update(active=False)
+    select = f"SELECT id, row_hash AS k FROM rawcore.{table}"
+    assert sensitive(targets.create_target_dataset(schema=bizcore, name="hashes", select=select)) == {"k"}
+
+
 @pytest.mark.parametrize(("used", "chosen"), [("person", {"ch"}), ("letter", set())])
 def test_foreign_key_is_made_of_the_columns_of_the_active_reference(person, letters, bizcore, used, chosen) -> None:
     orders = TargetDatasetFactory(name="orders")
