@@ -152,7 +152,8 @@ def test_editor_changes_what_technical_columns_are_made_of_beyond_sensitive_colu
     with acting_as(ensure_user(name="mia", roles=["editor"])):
         update(person, history_policy=DATED | {"late": "refuse", "profile": "dbt"})
         number, office = column_of(person, "number"), column_of(person, "office")
-        update_target_column(column=office, expected_version=office.version, nullable=False, role="business_key")
+        key = {"nullable": False, "role": "business_key", "key_ordinal": 3}
+        update_target_column(column=office, expected_version=office.version, **key)
         update_target_column(column=number, expected_version=number.version, role="attribute", key_ordinal=None)
         reference = reference_of(person, "office")
         retire_reference(reference=reference, expected_version=reference.version)
