@@ -17,11 +17,15 @@ _DATED = ("started_at", "ended_at", "updated_at")
 
 @dataclass(frozen=True)
 class Part(Generic[T]):
-    """Active column of a dataset that added columns may be made of; ``column`` is the caller's value for it."""
+    """Column of a dataset that added columns may be made of; ``column`` is the caller's value for it.
+
+    A retired one is in no key, but row hashes and times of versions that were loaded before are made of it.
+    """
 
     column: T
     name: str
     is_key: bool
+    is_active: bool = True
 
 
 def added_columns(
@@ -33,7 +37,7 @@ def added_columns(
     name of its foreign key. A history key is a hash of the entity key and the start of the version. A row hash counts
     as made of all columns: a version keeps its hash when the tracked columns or the business key change.
     """
-    key = tuple(part.column for part in parts if part.is_key)
+    key = tuple(part.column for part in parts if part.is_key and part.is_active)
     time = tuple(part.column for part in parts if part.name.lower() == (policy.time_column or "").lower())
     entity_key = naming.entity_key_name(dataset).lower()
     hashes = {

@@ -15,6 +15,7 @@ from typing import Any
 from django.db import models
 
 from elevata.core.errors import MetadataError
+from metadata.domain.history.history_policy import LOAD_TIME
 from metadata.domain.quality.unknown_parents import GHOST
 from metadata.domain.sensitivity import (
     SENSITIVE,
@@ -62,6 +63,18 @@ class Classification:
     other_names: frozenset[str] = frozenset()
     sensitive_read: frozenset[str] = frozenset()
     other_read: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, order=True)
+class TechnicalPart:
+    """Described column, by its stable key, that a technical column has values of, or hashes of values.
+
+    ``reference`` is the primary key of the reference of a foreign key, else 0.
+    """
+
+    purpose: str
+    reference: int
+    key: str
 
 
 @dataclass
@@ -146,6 +159,32 @@ def classifications(datasets: Collection[int], before: Before | None = None) -> 
     return {pk: found(pk) for pk in datasets}
 
 
+def technical_parts(datasets: Collection[int], before: Before | None = None) -> dict[int, frozenset[TechnicalPart]]:
+    """Return the columns that the technical columns of datasets are made of, by the dataset's primary key.
+
+    A history key is a hash of the entity key and the start of a version, so its parts are among them. A row hash is
+    made of all columns. ``before`` are before-images as for ``classifications``.
+    """
+    reader = _Reader(before or {})
+    policies = reader.rows(TargetDataset, "id", datasets, "history_policy")
+    times = {row["id"]: row["history_policy"].get("time", LOAD_TIME).lower() for row in policies}
+    columns = reader.rows(TargetColumn, "dataset_id", datasets, "key", "name", "role", "active")
+    keys = {row["id"]: str(row["key"]) for row in columns}
+    parts: dict[int, set[TechnicalPart]] = {pk: set() for pk in datasets}
+    for row in columns:
+        dataset, key = row["dataset_id"], str(row["key"])
+        if row["active"] and row["role"] == TargetColumn.Role.BUSINESS_KEY:
+            parts[dataset].add(TechnicalPart("entity key", 0, key))
+        if row["name"].lower() == times.get(dataset):
+            parts[dataset].add(TechnicalPart("times of versions", 0, key))
+    references = reader.rows(Reference, "child_id", datasets, "active")
+    children = {row["id"]: row["child_id"] for row in references if row["active"]}
+    for row in reader.rows(ReferencePair, "reference_id", list(children), "child_column_id"):
+        part = TechnicalPart("foreign key", row["reference_id"], keys[row["child_column_id"]])
+        parts[children[row["reference_id"]]].add(part)
+    return {pk: frozenset(own) for pk, own in parts.items()}
+
+
 def datasets_downstream(targets: Collection[int], sources: Collection[int], before: Before) -> set[int]:
     """Return these datasets and all whose classification depends on them or on these sources.
 
@@ -192,9 +231,9 @@ class _Reader:
         pending = set(datasets)
         while pending:
             reads |= {(_TARGET, pk): [] for pk in pending}
-            rows = self._rows(DatasetInput, "dataset_id", pending, "source_id", "upstream_id", "ordinal")
+            rows = self.rows(DatasetInput, "dataset_id", pending, "source_id", "upstream_id", "ordinal")
             upstream = {row["upstream_id"] for row in rows if row["upstream_id"]}
-            histories = self._rows(TargetDataset, "id", upstream, "history_of_id", "materialization")
+            histories = self.rows(TargetDataset, "id", upstream, "history_of_id", "materialization")
             views = TargetDataset.Materialization.VIEW
             self._views |= {(_TARGET, row["id"]) for row in histories if row["materialization"] == views}
             bases = {row["id"]: row["history_of_id"] or row["id"] for row in histories}
@@ -211,26 +250,26 @@ class _Reader:
         pending = set(datasets)
         while pending:
             reached |= pending
-            histories = {row["id"] for row in self._rows(TargetDataset, "history_of_id", pending)}
-            references = self._rows(Reference, "child_id", pending, "parent_id", "unknown_parent", "active")
+            histories = {row["id"] for row in self.rows(TargetDataset, "history_of_id", pending)}
+            references = self.rows(Reference, "child_id", pending, "parent_id", "unknown_parent", "active")
             parents = {row["parent_id"] for row in references if row["active"] and row["unknown_parent"] == GHOST}
             pending = (self.readers(pending | histories, "upstream_id") | parents) - reached
         return reached
 
     def readers(self, inputs: Collection[int], by: str) -> set[int]:
         """Return the datasets with an input among these, by the field that names it."""
-        return {row["dataset_id"] for row in self._rows(DatasetInput, by, inputs, "dataset_id")}
+        return {row["dataset_id"] for row in self.rows(DatasetInput, by, inputs, "dataset_id")}
 
     def _children_with_ghosts(self, parents: Collection[int]) -> set[int]:
         """Return the children for which these parents have ghost rows, and keep the columns that the rows are made of.
 
         They are kept as pairs: column of the parent's key, column of the child.
         """
-        references = self._rows(Reference, "parent_id", parents, "child_id", "unknown_parent", "active")
+        references = self.rows(Reference, "parent_id", parents, "child_id", "unknown_parent", "active")
         children = {
             row["id"]: row["child_id"] for row in references if row["active"] and row["unknown_parent"] == GHOST
         }
-        pairs = self._rows(ReferencePair, "reference_id", set(children), "parent_column_id", "child_column_id")
+        pairs = self.rows(ReferencePair, "reference_id", set(children), "parent_column_id", "child_column_id")
         self._ghosts += [((_TARGET, row["parent_column_id"]), (_TARGET, row["child_column_id"])) for row in pairs]
         return set(children.values())
 
@@ -246,19 +285,19 @@ class _Reader:
     def columns(self, inputs: Mapping[_Id, Collection[_Id]]) -> dict[_Id, _Column]:
         """Return the columns of these datasets and of the sources that they read."""
         targets = [pk for _, pk in inputs]
-        datasets = self._rows(TargetDataset, "id", targets, "sensitivity", *DATASET_FIELDS)
+        datasets = self.rows(TargetDataset, "id", targets, "sensitivity", *DATASET_FIELDS)
         levels = {row["id"]: row["sensitivity"] for row in datasets}
         fields = (*_FACTS, *COLUMN_FIELDS, "expression", "former_names")
-        rows = self._rows(TargetColumn, "dataset_id", targets, *fields)
+        rows = self.rows(TargetColumn, "dataset_id", targets, *fields)
         columns = {(_TARGET, row["id"]): _column(_TARGET, row, levels) for row in rows}
-        self._model_reads = ModelReads(self._rows, datasets, inputs, _TARGET)
+        self._model_reads = ModelReads(self.rows, datasets, inputs, _TARGET)
         self._model_reads.prepare(((_TARGET, row["id"]), row["dataset_id"], row["name"].lower(), row) for row in rows)
         self._models = {(_TARGET, pk) for pk in self._model_reads.models}
         sources = {pk for some in inputs.values() for kind, pk in some if kind == _SOURCE}
         return columns | self.source_columns(sources)
 
     def source_columns(self, sources: Collection[int]) -> dict[_Id, _Column]:
-        rows = self._rows(SourceColumn, "dataset_id", sources, *_FACTS)
+        rows = self.rows(SourceColumn, "dataset_id", sources, *_FACTS)
         return {(_SOURCE, row["id"]): _column(_SOURCE, row, {}) for row in rows}
 
     def column_reads(self, columns: dict[_Id, _Column], inputs: Mapping[_Id, Iterable[_Id]]) -> ColumnReads:
@@ -273,7 +312,7 @@ class _Reader:
     def _link(self, columns: dict[_Id, _Column], inputs: Mapping[_Id, Iterable[_Id]]) -> None:
         """Fill in the inputs of each column."""
         targets = [pk for kind, pk in columns if kind == _TARGET]
-        for row in self._rows(ColumnInput, "column_id", targets, "source_column_id", "upstream_column_id"):
+        for row in self.rows(ColumnInput, "column_id", targets, "source_column_id", "upstream_column_id"):
             source, upstream = row["source_column_id"], row["upstream_column_id"]
             columns[_TARGET, row["column_id"]].reads.append((_SOURCE, source) if source else (_TARGET, upstream))
         by_name: dict[_Id, dict[str, list[_Id]]] = {}
@@ -326,7 +365,7 @@ class _Reader:
             for column_id in own:
                 columns[column_id].choices += choices
 
-    def _rows(self, model: type[models.Model], by: str, values: Collection[int], *fields: str) -> list[Values]:
+    def rows(self, model: type[models.Model], by: str, values: Collection[int], *fields: str) -> list[Values]:
         """Return the rows whose field ``by`` is one of these values."""
         if not values:
             return []

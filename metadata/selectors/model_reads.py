@@ -123,8 +123,9 @@ class ModelReads:
             return
         own: dict[int, list[Part[Id]]] = {pk: [] for pk in self._datasets}
         for column_id, dataset, name, row in sorted(columns, key=_place):
-            if row["active"] and dataset in own:
-                own[dataset].append(Part(column_id, name, row["role"] == TargetColumn.Role.BUSINESS_KEY))
+            if dataset in own:
+                is_key = row["role"] == TargetColumn.Role.BUSINESS_KEY
+                own[dataset].append(Part(column_id, name, is_key, row["active"]))
         schemas = self._rows(TargetSchema, "id", {row["schema_id"] for row in self._datasets.values()}, "name", "layer")
         layers = {row["id"]: (row["name"], row["layer"]) for row in schemas}
         foreign = self._foreign_keys()
@@ -171,16 +172,16 @@ def _place(column: tuple[Id, int, str, Values]) -> tuple[bool, int, Id]:
     return row["role"] != TargetColumn.Role.BUSINESS_KEY, row["ordinal"], column_id
 
 
-def _table(row: Values, schema: str, layer: str, columns: list[Part[Id]], foreign: dict[str, list[Id]]) -> Table:
+def _table(row: Values, schema: str, layer: str, parts: list[Part[Id]], foreign: dict[str, list[Id]]) -> Table:
     policy = HistoryPolicy.from_dict(row["history_policy"])
-    added, added_to_history = added_columns(row["name"], policy, columns, foreign)
+    added, added_to_history = added_columns(row["name"], policy, parts, foreign)
     is_table = row["materialization"] == TargetDataset.Materialization.TABLE
     is_merged = layer not in (TargetSchema.Layer.RAW, TargetSchema.Layer.STAGE) and policy.input != APPEND
     return Table(
         row["id"],
         f"{schema}.{row['name']}".lower(),
         f"{schema}.{naming.history_name(row['name'])}".lower(),
-        columns,
+        [part for part in parts if part.is_active],
         added,
         added_to_history,
         tuple(added_to_history)[:2],

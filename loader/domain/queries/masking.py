@@ -20,7 +20,7 @@ from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.state import ColumnState
 
 # Purposes of columns with the time by which versions are dated.
-_DATED = ("started_at", "ended_at", "updated_at", "event_at")
+_DATED = ("started_at", "ended_at", "updated_at", "event_at", "event_own")
 # Codes of refusals with values of the named column as samples, and with names as samples.
 _SAMPLES_OF_COLUMN = ("VALUE_DOES_NOT_FIT", "CAST_FAILS", "WATERMARK_BACKWARDS")
 _SAMPLES_OF_NAMES = ("MISSING_COLUMN", "UNKNOWN_COLUMN", "DUPLICATE_COLUMN")
@@ -58,7 +58,8 @@ def masking_of(table: TableSpec, sensitive: Sensitive, policy: HistoryPolicy, se
     """Return the masking for a reader without the permission to read sensitive values."""
     described = table.of_purpose("business_key", "attribute")
     masked = {column.key for column in described if sensitive.has(column)}
-    row_hash = {column.key for column in table.of_purpose("row_hash")} if masked else set()
+    # Rows that were loaded before a column was retired have its values in their hash.
+    row_hash = {column.key for column in table.of_purpose("row_hash")} if masked or sensitive.keys else set()
     if _is_dated_by_sensitive(table, sensitive, policy):
         masked |= {column.key for column in table.of_purpose(*_DATED)}
     hashed = {column.key for column in table.columns if masked & {part for _, part in column.hash_of}}

@@ -2,7 +2,9 @@
 
 Raising a classification is always allowed. Lowering one, deleting a classified object, and disconnecting a column from
 the sensitive column that it reads need the permission ``read_sensitive``, because the tables still contain the values.
-All datasets are compared whose classification depended on a changed row, however far downstream.
+So does any change after which the times of versions, a key or a foreign key are no longer made of a sensitive column:
+rows that are loaded already have its values there, or hashes of them. All datasets are compared whose classification
+depended on a changed row, however far downstream.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,7 +26,13 @@ from metadata.models import (
     TargetDataset,
     TargetSchema,
 )
-from metadata.selectors.classification import classifications, datasets_downstream, has_classified_columns
+from metadata.selectors.classification import (
+    TechnicalPart,
+    classifications,
+    datasets_downstream,
+    has_classified_columns,
+    technical_parts,
+)
 from metadata.services.rows.subjects import Values, read
 
 # Before-images of changed rows by model and primary key, None for new rows.
@@ -48,6 +56,7 @@ _FIELDS: Mapping[Any, tuple[str, ...]] = {
     ReferencePair: ("reference_id", "child_column_id", "parent_column_id"),
 }
 _CLASSIFIED = (SourceColumn, TargetColumn, TargetDataset)
+_LOWERED = "its values are classified, and lowering that"
 
 
 def must_stay_classified(before: _Before) -> None:
@@ -61,12 +70,11 @@ def must_stay_classified(before: _Before) -> None:
         return
     if not any(before.get(model) for model in _FIELDS) or not _was_classified(before):
         return
-    for where, place in (*_sources(before), *_targets(before)):
+    for where, place, change in (*_sources(before), *_targets(before)):
         if not may(user, Permission.READ_SENSITIVE, on=place):
             raise MetadataError(
                 "not_permitted",
-                f"its values are classified, and lowering that takes the permission to read them, {user}; "
-                "a steward can do it",
+                f"{change} takes the permission to read them, {user}; a steward can do it",
                 "sensitivity",
                 where,
             )
@@ -80,21 +88,25 @@ def _was_classified(before: _Before) -> bool:
     )
 
 
-def _sources(before: _Before) -> Iterator[tuple[str, Place]]:
+def _sources(before: _Before) -> Iterator[tuple[str, Place, str]]:
     """Yield source columns that were sensitive and no longer are, or were deleted; they have no schema."""
     was = {pk: row for pk, row in before.get(SourceColumn, {}).items() if row is not None and _is_sensitive(row)}
     now = read(SourceColumn, was, "id", "pii", "sensitivity")
     for pk, row in was.items():
         if pk not in now or not _is_sensitive(now[pk]):
-            yield row["name"], Place()
+            yield row["name"], Place(), _LOWERED
 
 
 def _is_sensitive(row: Values) -> bool:
     return is_sensitive(personal=row["pii"], level=row["sensitivity"])
 
 
-def _targets(before: _Before) -> Iterator[tuple[str, Place]]:
-    """Yield the datasets of target columns that were sensitive and no longer are, or were deleted."""
+def _targets(before: _Before) -> Iterator[tuple[str, Place, str]]:
+    """Yield the datasets with lowered columns, each with its place and the change that needs the permission.
+
+    Lowered are columns that were sensitive and no longer are, or were deleted, and those that technical columns were
+    made of and no longer are.
+    """
     affected = _affected_datasets(before)
     if not affected:
         return
@@ -102,12 +114,25 @@ def _targets(before: _Before) -> Iterator[tuple[str, Place]]:
     if not was:
         return
     now = classifications(list(was))
+    parts_then, parts_now = technical_parts(list(was), before), technical_parts(list(was))
     rows = TargetDataset.objects.select_related("schema").in_bulk(list(was))
     for pk, then in was.items():
-        if then.sensitive - now[pk].sensitive:
+        lowered = then.sensitive - now[pk].sensitive
+        lost = sorted(part for part in parts_then[pk] - parts_now[pk] if part.key in then.sensitive)
+        if lowered or lost:
             row = rows.get(pk)
             place = Place() if row is None else Place(schemas=frozenset({(row.schema.name, row.schema.layer)}))
-            yield str(row or (before[TargetDataset][pk] or {})["name"]), place
+            change = _LOWERED if lowered else _disconnected(lost[0])
+            yield str(row or (before[TargetDataset][pk] or {})["name"]), place, change
+
+
+def _disconnected(part: TechnicalPart) -> str:
+    """Return the beginning of the refusal of a technical column that is no longer made of a sensitive column."""
+    name = TargetColumn.objects.filter(key=part.key).values_list("name", flat=True).first()
+    return (
+        f"{name} is classified, and rows loaded so far have its values, or hashes of them, as {part.purpose}; "
+        "changing what that is made of"
+    )
 
 
 def _affected_datasets(before: _Before) -> set[int]:

@@ -24,6 +24,13 @@ def test_history_key_is_made_of_the_key_and_the_time_column() -> None:
     assert dated_by_load["orders_hist_key"] == (1,)
 
 
+def test_row_hash_and_times_but_no_key_are_made_of_retired_columns() -> None:
+    retired = [Part(part.column, part.name, part.is_key, is_active=False) for part in PARTS]
+    _, history = added_columns("orders", DATED, retired, {})
+    assert (history["row_hash"], history["version_started_at"]) == ((1, 2, 3), (2,))
+    assert (history["orders_key"], history["orders_hist_key"]) == ((), (2,))
+
+
 @pytest.mark.parametrize(
     ("profile", "dated"),
     [

@@ -11,6 +11,7 @@ from metadata.models import TargetDataset
 from metadata.selectors.classification import classification
 from metadata.selectors.row_inputs import row_inputs
 from metadata.services.datasets import targets
+from metadata.services.lifecycle import retire_column
 from metadata.services.references import update_reference
 from tests.factories import (
     DatasetInputFactory,
@@ -85,6 +86,15 @@ def test_a_hash_of_a_sensitive_key_is_sensitive(person, bizcore, select: str) ->
     reference.pairs.create(child_column=buyer, parent_column=person.columns.get(name="email"))
     model = targets.create_target_dataset(schema=bizcore, name="hashes", select=select)
     assert sensitive(model) == {"k"}
+
+
+@pytest.mark.parametrize("table", ["person", "person_hist"])
+def test_row_hash_is_as_sensitive_as_a_column_that_was_retired(person, bizcore, table: str) -> None:
+    person.columns.exclude(name="salary").update(pii=False)
+    salary = person.columns.get(name="salary")
+    retire_column(column=salary, expected_version=salary.version)
+    select = f"SELECT id, row_hash AS k FROM rawcore.{table}"
+    assert sensitive(targets.create_target_dataset(schema=bizcore, name="hashes", select=select)) == {"k"}
 
 
 @pytest.mark.parametrize(("used", "chosen"), [("person", {"ch"}), ("letter", set())])

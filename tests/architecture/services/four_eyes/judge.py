@@ -74,6 +74,7 @@ class ChangePolicy:
 
     safe: int = 0
     review: int = 1
+    maintenance: int = 1
     drops: str = "block"
     retypes: str = "block"
     compares: str = "needs_approval"
@@ -151,11 +152,11 @@ class Judge:
                 ran, _ = self.followed.get((WAREHOUSE, fact), (seen.facts[fact], 0))
                 self._reach(history, fact, seen, ran)
 
-    def maintained(self, requester: str, approvers: Collection[str]) -> None:
-        """Judge a run that rewrote a table or a history, requested by one person and approved by others."""
-        others = {*approvers} - {requester}
-        if len(others) < self.policy.review:
-            raise Broken(f"{requester} rewrote a table: approved by {sorted(approvers)}, {self.policy.review} needed")
+    def maintained(self, requesters: Collection[str], approvers: Collection[str]) -> None:
+        """Judge a run that rewrote a table or a history, requested or repeated by some and approved since by others."""
+        needed = self.policy.maintenance
+        if len({*approvers} - {*requesters}) < needed:
+            raise Broken(f"{sorted(requesters)} rewrote a table: approved by {sorted(approvers)}, {needed} needed")
 
     def histories(self) -> set[str]:
         """Return the datasets whose history was loaded at least once."""

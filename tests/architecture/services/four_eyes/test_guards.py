@@ -8,6 +8,8 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from architecture.domain import decisions
 from architecture.domain.planning import logic, plan, row_rules
+from architecture.permissions import who_answers
+from architecture.services import executions
 from loader.services.loads import load_runs
 from loader.services.maintenance import approvals, runs
 from tests.architecture.services.four_eyes.judge import Broken
@@ -63,8 +65,34 @@ def without_requesters(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(approvals, "requesters", lambda run: frozenset())
 
 
+def without_repeaters(patch: pytest.MonkeyPatch) -> None:
+    """Let users approve the maintenance runs that they repeated."""
+    patch.setattr(approvals, "requesters", lambda run: frozenset({who_answers(run.requested_by)}))
+
+
+def without_repetitions(patch: pytest.MonkeyPatch) -> None:
+    """Let approvals of a maintenance run count when it is repeated after its end."""
+    patch.setattr(load_runs, "next_repetition", lambda run: {})
+
+
+def without_environment_of_reports(patch: pytest.MonkeyPatch) -> None:
+    """Let reports be executed in the installation of another environment."""
+    patch.setattr(executions, "refuse_elsewhere", lambda environment, subject: None)
+
+
+def without_environment_of_approvals(patch: pytest.MonkeyPatch) -> None:
+    """Let maintenance runs be approved in the installation of another environment."""
+    patch.setattr(approvals, "refuse_elsewhere", lambda environment, subject: None)
+
+
+def without_environment_of_runs(patch: pytest.MonkeyPatch) -> None:
+    """Let runs be repeated in the installation of another environment."""
+    patch.setattr(load_runs, "refuse_elsewhere", lambda environment, subject: None)
+
+
 GUARDS = [without_authors, without_downstream, without_comparison, without_checks, without_sources]
-GUARDS += [without_approvals, without_requesters]
+GUARDS += [without_approvals, without_requesters, without_repeaters, without_repetitions]
+GUARDS += [without_environment_of_reports, without_environment_of_approvals, without_environment_of_runs]
 
 
 @pytest.mark.nightly

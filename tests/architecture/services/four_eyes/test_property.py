@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from django.core.cache import cache
 from django.db import connection, transaction
+from django.test import override_settings
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, multiple, precondition, rule, run_state_machine_as_test
@@ -53,7 +54,7 @@ from metadata.services.datasets.targets import create_target_dataset, update_tar
 from metadata.services.sources import create_source_column, create_source_dataset, create_system
 from tests.architecture.services.four_eyes.edits import Change, changes
 from tests.architecture.services.four_eyes.facts import described
-from tests.architecture.services.four_eyes.judge import Judge, Seen
+from tests.architecture.services.four_eyes.judge import Broken, Judge, Seen
 from tests.architecture.services.four_eyes.warehouse import Runner
 from tests.architecture.world import Warehouse, make_world, person, put_policy_in_force
 
@@ -92,6 +93,9 @@ accounts, places = st.integers(0, MOST_ACCOUNTS - 1), st.integers(0, 3)
 approvers = st.none() | st.lists(accounts, max_size=3, unique=True)
 edits = st.lists(changes(), max_size=2)
 moments = st.none() | st.tuples(st.sampled_from(["observe", "execute"]), accounts, changes())
+RUNS = ["prune", "revert", "release", "drop"]
+# Account that requests a failed run again, and approvers as for the first request.
+repetitions = st.none() | st.tuples(accounts, approvers)
 scopes = st.sampled_from([(ALL, False), (SCHEMA, False), (DATASET, False), (DATASET, True)])
 
 
@@ -235,26 +239,47 @@ class FourEyes(RuleBasedStateMachine):
                 kept = {item.dataset: item.history is not None for item in manifest.rawcore}
                 self.judge.loaded(dict.fromkeys((item.dataset for item in manifest.raw), False) | kept, seen)
 
-    @rule(by=accounts, kind=st.sampled_from(["prune", "revert", "release", "drop"]), approvers=approvers, place=places)
-    def maintain(self, by: int, kind: str, approvers: list[int] | None, place: int) -> None:
-        """Request a prune, a revert or a decision on quarantined rows, have it approved, and let a worker try it."""
-        account, people, requested = self._account(by), set(), None
+    @rule(by=accounts, kind=st.sampled_from(RUNS), approvers=approvers, place=places, again=repetitions)
+    def maintain(self, by: int, kind: str, approvers: list[int] | None, place: int, again: Any) -> None:
+        """Request a prune, a revert or a decision on quarantined rows, have it approved, and let a worker try it.
+
+        With ``again``, the run fails, and somebody requests it again, has it approved again and lets a worker try it.
+        """
+        account, requested = self._account(by), None
         with self._acting(account):
             requested = self._maintenance(kind, _name(DATASET, place), account.user)
-        for approver in self._held_by(by) if approvers is None else approvers:
-            other = self._account(approver)
+        if requested is None:
+            return
+        chosen = self._held_by(by) if approvers is None else approvers
+        if self._perform(requested.run, {by}, chosen, fails=again is not None) and again is not None:
+            repeater, others = again
+            other = self._account(repeater)
             with self._acting(other):
-                if requested is not None:
-                    approve_maintenance(run=requested.run, user=other.user)
-                    people |= set() if other.is_program else {other.human}
+                request_load_run(run_id=requested.run.run_id, user=other.user, wake_worker=False)
+            self._perform(requested.run, {by, repeater}, self._held_by(repeater) if others is None else others)
+
+    @rule(by=accounts, approver=accounts, edits=edits, deed=st.sampled_from(["execute", "approve", "repeat"]))
+    def act_elsewhere(self, by: int, approver: int, edits: list[Change], deed: str) -> None:
+        """Act in the installation of another environment on a report or run of this one, which it refuses."""
+        account, other, requested = self._account(by), self._account(approver), None
+        if deed == "execute":
+            self.edit(by, edits)
+            report = self._report(by, (ALL, False), 0)
+            if report is not None:
+                self._approve(approver, report)
+                with self._acting(account):
+                    make_preview(report=ChangeReport.objects.get(pk=report), user=account.user)
+                with self._elsewhere(account):
+                    request_execution(report=ChangeReport.objects.get(pk=report), user=account.user)
+            return
+        with self._acting(account):
+            requested = self._maintenance("prune", _name(DATASET, 0), account.user)
         if requested is not None:
-            runner = self._runner(None)
-            with self._acting(account):
-                perform_load_run(run_pk=requested.run.pk, worker="w1", runner=runner)
-            requested.run.refresh_from_db()
-            assert (requested.run.error or {}).get("code") != "UNEXPECTED", requested.run.error
-            if runner.maintained:
-                self.judge.maintained(account.human, people)
+            with self._elsewhere(other):
+                if deed == "approve":
+                    approve_maintenance(run=requested.run, user=other.user)
+                else:
+                    request_load_run(run_id=requested.run.run_id, user=other.user, wake_worker=False)
 
     # --- doing it --------------------------------------------------------------------------
 
@@ -270,6 +295,23 @@ class FourEyes(RuleBasedStateMachine):
             return request_revert(of_run=str(loads.first()), run_id=new_run_id(), **common)
         return request_quarantine(decision=kind, run_id=new_run_id(), **common)
 
+    def _perform(self, run: LoadRun, requesters: set[int], approvers: list[int], *, fails: bool = False) -> bool:
+        """Have a maintenance run approved, and let a worker try it; return True if it reached the warehouse."""
+        people: set[str] = set()
+        for other in map(self._account, approvers):
+            with self._acting(other):
+                approve_maintenance(run=run, user=other.user)
+                people |= set() if other.is_program else {other.human}
+        runner = self._runner(None)
+        runner.maintenance_fails = fails
+        with self._acting(self._account(min(requesters))):
+            perform_load_run(run_pk=run.pk, worker="w1", runner=runner)
+        run.refresh_from_db()
+        assert (run.error or {}).get("code") != "UNEXPECTED", run.error
+        if runner.maintained:
+            self.judge.maintained({self._account(number).human for number in requesters}, people)
+        return bool(runner.maintained)
+
     def _held_by(self, number: int) -> list[int]:
         """Return every account of whoever holds this one."""
         human = self._account(number).human
@@ -284,6 +326,13 @@ class FourEyes(RuleBasedStateMachine):
         except REFUSALS:
             pass
         _seal()
+
+    @contextmanager
+    def _elsewhere(self, account: Account) -> Iterator[None]:
+        """Act in the installation of another environment, which must refuse it."""
+        with override_settings(ENVIRONMENT="elsewhere"), self._acting(account):
+            yield
+            raise Broken(f"{account.human} acted on another environment than that of the installation")
 
     def _edit(self, by: int, change: Change) -> None:
         account = self._account(by)

@@ -39,8 +39,8 @@ class Exchange:
 class Runner:
     """Does what it is asked at once. ``meanwhile`` is called once, when a request of that kind comes in.
 
-    ``fails_at`` is the step that fails; ``loads``, ``steps`` and the number ``maintained`` are what reached the
-    warehouse.
+    ``fails_at`` is the step that fails; with ``maintenance_fails``, runs of maintenance fail at their end. ``loads``,
+    ``steps`` and the number ``maintained`` are what reached the warehouse.
     """
 
     warehouse: Warehouse
@@ -49,6 +49,7 @@ class Runner:
     loads: list[LoadManifest] = field(default_factory=list)
     steps: list[Stepped] = field(default_factory=list)
     maintained: int = 0
+    maintenance_fails: bool = False
 
     def request(self, kind: str, manifest: Any) -> Exchange:
         answers = {
@@ -102,6 +103,9 @@ class Runner:
 
     def _maintain(self, asked: Any) -> Iterator[Event]:
         self.maintained += 1
+        if self.maintenance_fails:
+            yield {"event": "finished", "status": "failed", "error": {"code": "NOT_ARCHIVED", "message": "no room"}}
+            return
         yield {"event": "finished", "status": "succeeded", "answer": {}}
 
     def _load(self, asked: LoadManifest) -> Iterator[Event]:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from architecture.domain.tables import event_log_table
 from loader.contract.refusals import Refusal
 from loader.domain.queries.masking import Sensitive, masking_of, must_not_tell, without_examples, without_values
 from metadata.domain.history.history_policy import HistoryPolicy
@@ -33,6 +34,25 @@ def test_sensitive_attribute_and_the_row_hash_are_masked(kind: str):
     states = shown(*table_of("v", kind=kind))
     assert {name for name, state in states.items() if state == "masked"} == {"v", "row_hash"}
     assert "hashed" not in states.values()
+
+
+@pytest.mark.parametrize("kind", ["history_spec", "rawcore_spec"])
+def test_row_hash_is_masked_while_a_sensitive_column_is_retired(kind: str):
+    item = Dataset(None, None, columns={"id": "integer", "v": "string"})
+    retired, known = stable("item", "salary"), frozenset(stable("item", name) for name in ("id", "v", "salary"))
+    sensitive = Sensitive(frozenset({retired}), frozenset({"salary"}), known)
+    table = getattr(item, kind)
+    states = shown(table, masking_of(table, sensitive, HistoryPolicy.from_dict({}), "secret"))
+    assert {name for name, state in states.items() if state != "shown"} == {"row_hash"}
+
+
+def test_all_times_of_an_event_log_are_masked_if_a_sensitive_column_dates_its_events():
+    policy = {"input": "effective", "time": "at"}
+    item = Dataset(None, None, columns={"id": "integer", "v": "string", "at": "timestamp"}, policy=policy)
+    table, keys = event_log_table(item.state), {name: stable("item", name) for name in ("id", "v", "at")}
+    sensitive = Sensitive(frozenset({keys["at"]}), frozenset({"at"}), frozenset(keys.values()))
+    states = shown(table, masking_of(table, sensitive, HistoryPolicy.from_dict(policy), "secret"))
+    assert {name for name, state in states.items() if state != "shown"} == {"at", "event_at", "event_own"}
 
 
 def test_technical_keys_of_a_sensitive_business_key_are_hashed_again():
