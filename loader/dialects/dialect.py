@@ -1,0 +1,383 @@
+"""Base class of dialects: types, names, literals, canonical texts and statements in standard SQL.
+
+Every rule is written by hand; no statement is transpiled. A dialect overrides what differs. Canonical texts are those
+of ``loader.domain.historization.hashing``: the product's hashes, byte for byte.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
+
+from loader.dialects.refusals import NotRendered
+from loader.domain.historization.hashing import EXACT_INTEGERS_BELOW, MICROSECONDS_PER_DAY
+from loader.domain.historization.history import parse_instant
+from metadata.domain import types as data_types
+from metadata.domain.types import DataType, TypeProblem, parse
+
+# Names of placeholders that the caller of a load replaces; both stand inside of quotes.
+LOAD_TIMESTAMP, LOAD_RUN_ID = "{{ load_timestamp }}", "{{ load_run_id }}"
+IN_PLACE, NO_CHANGE, REBUILD = "in_place", "no_change", "rebuild"
+_MEASURES = re.compile(r"([a-z0-9_ ]+?)\s*(?:\(\s*([0-9]+|max)\s*(?:,\s*([0-9]+)\s*)?\))?(\s+with(?:out)? time zone)?")
+_CONTROL = re.compile("[\x00-\x1f\x7f]")
+
+
+class Dialect:
+    """Rules of one dialect.
+
+    ``parser`` is the dialect's name in sqlglot. ``executed``: the tests run its statements on the engine. ``atomic``
+    is the unit in which a load is written. ``longest_name`` is the limit of a name, in bytes if ``name_in_bytes``.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    parser: ClassVar[str]
+    executed: ClassVar[bool] = False
+    source: ClassVar[str] = ""
+    atomic: ClassVar[str] = "transaction"
+    longest_name: ClassVar[int] = 255
+    name_in_bytes: ClassVar[bool] = False
+    refused_in_names: ClassVar[str] = ""
+    # Physical type names by the canonical type that they hold, for the comparison of observed columns.
+    spellings: ClassVar[Mapping[str, str]] = {}
+    types: ClassVar[Mapping[str, str]] = {}
+
+    # --- types ------------------------------------------------------------------------------------
+
+    def type_of(self, data_type: DataType) -> str:
+        """Return the physical type. Time, uuid and json are text of a checked format, as in the product."""
+        stored = data_types.stored_type(data_type)
+        if stored.name == data_types.DECIMAL:
+            return self.decimal(stored.precision or 0, stored.scale or 0)
+        if stored.length is not None:
+            return self.limited_text(stored.length)
+        return self.types[stored.name]
+
+    def decimal(self, precision: int, scale: int) -> str:
+        return f"DECIMAL({precision},{scale})"
+
+    def limited_text(self, length: int) -> str:
+        return f"VARCHAR({length})"
+
+    def canonical_type(self, physical: str) -> DataType:
+        """Return the canonical type of a column's physical type, in the dialect's spelling and context.
+
+        Raise TypeProblem for a type that the product does not have.
+        """
+        text = re.sub(r"\s+", " ", physical.strip().lower())
+        match = _MEASURES.fullmatch(text)
+        spelling = f"{match[1]}{match[4] or ''}" if match else text
+        canonical = self.spellings.get(spelling.replace(" ", "_"))
+        if match is None:
+            raise TypeProblem(f"{physical[:100]!r} is not a type of {self.title}")
+        first, second = match[2], match[3]
+        if canonical is None:
+            measures = f"({first}{f',{second}' if second else ''})" if first and first != "max" else ""
+            return parse(spelling.replace(" ", "_") + measures)
+        if canonical == data_types.DECIMAL:
+            return self.observed_decimal(first, second)
+        limited = canonical == data_types.STRING and first and first != "max"
+        return DataType(canonical, length=int(first)) if limited else DataType(canonical)
+
+    def observed_decimal(self, precision: str | None, scale: str | None) -> DataType:
+        return DataType(data_types.DECIMAL, precision=int(precision or 38), scale=int(scale or 0))
+
+    def holds(self, physical: str, wanted: DataType) -> bool:
+        """Return True if a column's physical type is the one for ``wanted``: no drift."""
+        try:
+            return self.type_of(self.canonical_type(physical)) == self.type_of(wanted)
+        except TypeProblem:
+            return False
+
+    # --- names ------------------------------------------------------------------------------------
+
+    def identifier(self, name: str) -> str:
+        """Return a quoted name. Raise NotRendered for a name that the dialect would cut or refuse."""
+        length = len(name.encode()) if self.name_in_bytes else len(name)
+        if length > self.longest_name:
+            unit = "bytes" if self.name_in_bytes else "characters"
+            raise NotRendered(f"{name!r} has {length} {unit}; {self.title} takes {self.longest_name} in a name")
+        refused = _CONTROL.search(name) or next((c for c in name if c in self.refused_in_names), None)
+        if not name or refused:
+            raise NotRendered(f"{self.title} does not take the name {name!r}")
+        return self.quoted(name)
+
+    def quoted(self, name: str) -> str:
+        return '"' + name.replace('"', '""') + '"'
+
+    def table(self, qualified_name: str) -> str:
+        """Return ``schema.name``, quoted."""
+        schema, _, name = qualified_name.partition(".")
+        return f"{self.identifier(schema)}.{self.identifier(name)}"
+
+    # --- literals ---------------------------------------------------------------------------------
+
+    def text(self, value: str) -> str:
+        """Return a text literal. Raise NotRendered for control characters, which could end a line of the file."""
+        if _CONTROL.search(value):
+            raise NotRendered(f"the text {value!r} has a control character, which is not written into SQL files")
+        return self.text_literal(value)
+
+    def text_literal(self, value: str) -> str:
+        return "'" + value.replace("'", "''") + "'"
+
+    def boolean(self, value: bool) -> str:
+        return "TRUE" if value else "FALSE"
+
+    def timestamp(self, text: str) -> str:
+        """Return a literal of a UTC timestamp written as ``yyyy-mm-dd hh:mm:ss.ffffff``, or the placeholder."""
+        return f"TIMESTAMP '{text}+00:00'"
+
+    def instant(self, text: str) -> str:
+        """Return the literal of an ISO 8601 timestamp; without a zone it is UTC."""
+        return self.timestamp(parse_instant(text).strftime("%Y-%m-%d %H:%M:%S.%f"))
+
+    def null(self, type_text: str) -> str:
+        return f"CAST(NULL AS {self.type_of(parse(type_text))})"
+
+    @property
+    def now(self) -> str:
+        return "CURRENT_TIMESTAMP"
+
+    @property
+    def run_id(self) -> str:
+        return f"'{LOAD_RUN_ID}'"
+
+    @property
+    def load_timestamp(self) -> str:
+        return self.timestamp(LOAD_TIMESTAMP)
+
+    # --- canonical texts and hashes ---------------------------------------------------------------
+
+    def canonical(self, value: str, data_type: DataType) -> str:
+        """Return the canonical text of a value, not yet escaped; NULL stays NULL. Raise NotRendered for json."""
+        match data_type.name:
+            case data_types.STRING:
+                return value
+            case data_types.BOOLEAN:
+                return self.boolean_text(value)
+            case data_types.INTEGER | data_types.BIGINT:
+                return self.as_text(value)
+            case data_types.DECIMAL:
+                return self.decimal_text(value, data_type.scale or 0)
+            case data_types.FLOAT:
+                return self.float_text(value)
+            case data_types.TIMESTAMP:
+                return self.as_text(self.microseconds(value))
+            case data_types.DATE:
+                return self.as_text(f"({self.days(value)}) * {MICROSECONDS_PER_DAY}")
+            case data_types.BINARY:
+                return self.binary_text(value)
+            case data_types.UUID:
+                return f"lower({value})"
+            case data_types.TIME:
+                return self.time_text(value)
+        raise NotRendered(f"the canonical text of {data_type} is no expression of {self.title}; it is hashed by value")
+
+    def escaped(self, text: str, data_type: DataType) -> str:
+        """Return a canonical text with backslash, tilde and bar escaped; only texts can have them."""
+        if data_type.name != data_types.STRING:
+            return text
+        for character in ("\\", "~", "|"):
+            text = f"replace({text}, {self.text(character)}, {self.text(chr(92) + character)})"
+        return text
+
+    def as_text(self, value: str) -> str:
+        return f"CAST({value} AS VARCHAR)"
+
+    def boolean_text(self, value: str) -> str:
+        return f"CASE WHEN {value} THEN 'true' WHEN NOT {value} THEN 'false' END"
+
+    def decimal_text(self, value: str, scale: int) -> str:
+        text = self.as_text(value)
+        return text if scale == 0 else f"rtrim(rtrim({text}, '0'), '.')"
+
+    def float_text(self, value: str) -> str:
+        """Return plain digits of whole numbers below 2^53, else the hexadecimal form."""
+        return (
+            f"CASE WHEN abs({value}) < {EXACT_INTEGERS_BELOW} AND {self.is_whole(value)} "
+            f"THEN {self.whole_text(value)} ELSE {self.hexadecimal_float(value)} END"
+        )
+
+    def is_whole(self, value: str) -> str:
+        return f"{value} = trunc({value})"
+
+    def whole_text(self, value: str) -> str:
+        return self.as_text(f"CAST({value} AS BIGINT)")
+
+    def hexadecimal_float(self, value: str) -> str:
+        raise NotRendered(f"{self.title} has no function for the canonical text of a float")
+
+    def microseconds(self, value: str) -> str:
+        raise NotImplementedError
+
+    def days(self, value: str) -> str:
+        """Return the days of a date since 1970, as a number of 64 bits."""
+        raise NotImplementedError
+
+    def binary_text(self, value: str) -> str:
+        raise NotImplementedError
+
+    def time_text(self, value: str) -> str:
+        """Return a time of day with seconds, without zeros at the end of its fraction."""
+        return (
+            f"CASE WHEN {self.length(value)} = 5 THEN {self.concat(value, self.text(':00'))} "
+            f"WHEN {value} LIKE '%.%' THEN rtrim(rtrim({value}, '0'), '.') ELSE {value} END"
+        )
+
+    def length(self, value: str) -> str:
+        return f"length({value})"
+
+    def concat(self, *parts: str) -> str:
+        """Return the parts joined; NULL if one is NULL."""
+        return f"({' || '.join(parts)})"
+
+    def joined(self, parts: Sequence[str]) -> str:
+        """Return the parts that are not NULL, joined by bars; an empty text if there are none."""
+        raise NotImplementedError
+
+    def sha256(self, text: str) -> str:
+        """Return the SHA-256 of a text in UTF-8, as 64 lower-case hexadecimal digits."""
+        raise NotImplementedError
+
+    # --- statements -------------------------------------------------------------------------------
+
+    def refuse_if(self, code: str, message: str, violations: str) -> str:
+        """Return the statement that raises an error with the code if a query returns rows."""
+        raise NotImplementedError
+
+    def update(self, table: str, values: Mapping[str, str], where: Iterable[str]) -> str:
+        """Return an UPDATE; names and values are SQL."""
+        assignments = ",\n  ".join(f"{name} = {value}" for name, value in values.items())
+        return f"UPDATE {table}\nSET\n  {assignments}\n{conditions(where)}"
+
+    def update_from(
+        self, table: str, values: Mapping[str, str], source: str, on: str, where: Iterable[str]
+    ) -> str:
+        """Return an UPDATE of ``table AS h`` with values of the query ``source AS s``."""
+        assignments = ",\n  ".join(f"{name} = {value}" for name, value in values.items())
+        return (
+            f"UPDATE {table} AS h\nSET\n  {assignments}\nFROM (\n{indented(source)}\n) AS s\n{conditions([on, *where])}"
+        )
+
+    def delete(self, table: str, where: Iterable[str]) -> str:
+        return f"DELETE FROM {table}\n{conditions(where)}"
+
+    def insert(self, table: str, columns: Iterable[str], query: str) -> str:
+        return f"INSERT INTO {table} ({', '.join(map(self.identifier, columns))})\n{query}"
+
+    # --- definitions ------------------------------------------------------------------------------
+
+    def create_schema(self, schema: str) -> str:
+        return f"CREATE SCHEMA IF NOT EXISTS {self.identifier(schema)}"
+
+    def create_table(self, qualified_name: str, columns: Iterable[tuple[str, str]]) -> str:
+        """Return the statement that creates a table; columns are (name, canonical type)."""
+        return f"CREATE TABLE {self.table(qualified_name)} (\n  {lines(self.definitions(columns))}\n)"
+
+    def definitions(self, columns: Iterable[tuple[str, str]]) -> list[str]:
+        return [f"{self.identifier(name)} {self.type_of(parse(type_))}" for name, type_ in columns]
+
+    def rename_table(self, old: str, new: str) -> list[str]:
+        """Return the statements that rename a table; both names are ``schema.name``."""
+        old_schema, _, old_name = old.partition(".")
+        schema, _, name = new.partition(".")
+        statements = []
+        if old_name != name:
+            statements.append(f"ALTER TABLE {self.table(old)} RENAME TO {self.identifier(name)}")
+        if old_schema != schema:
+            statements.append(self.move_table(f"{old_schema}.{name}", schema))
+        return statements
+
+    def move_table(self, qualified_name: str, schema: str) -> str:
+        raise NotRendered(f"{self.title} has no statement that moves a table to another schema", where=qualified_name)
+
+    def rename_column(self, table: str, old: str, new: str) -> list[str]:
+        return [f"ALTER TABLE {self.table(table)} RENAME COLUMN {self.identifier(old)} TO {self.identifier(new)}"]
+
+    def add_column(self, table: str, name: str, type_text: str) -> str:
+        (definition,) = self.definitions([(name, type_text)])
+        return f"ALTER TABLE {self.table(table)} ADD COLUMN {definition}"
+
+    def drop_column(self, table: str, name: str) -> str:
+        return f"ALTER TABLE {self.table(table)} DROP COLUMN {self.identifier(name)}"
+
+    def drop_table(self, table: str) -> str:
+        return f"DROP TABLE {self.table(table)}"
+
+    # --- type changes -----------------------------------------------------------------------------
+
+    def widening(self, before: DataType, after: DataType) -> str:
+        """Return how a wider type is reached: ``in_place``, ``no_change`` or ``rebuild``."""
+        if self.type_of(before) == self.type_of(after):
+            return NO_CHANGE
+        return IN_PLACE if self.widens_in_place(before, after) else REBUILD
+
+    def widens_in_place(self, before: DataType, after: DataType) -> bool:
+        return False
+
+    def alter_type(self, table: str, name: str, before: DataType, after: DataType) -> str:
+        column, type_ = self.identifier(name), self.type_of(after)
+        return f"ALTER TABLE {self.table(table)} ALTER COLUMN {column} TYPE {type_}"
+
+    def cast(self, value: str, before: DataType, after: DataType) -> str:
+        """Return a checked cast, which fails for a value that does not fit; texts are the product's."""
+        after = data_types.stored_type(after)
+        if after.name == data_types.STRING:
+            return self.cast_to_text(value, data_types.stored_type(before))
+        if before.name == data_types.DATE and after.name == data_types.TIMESTAMP:
+            return self.midnight(value)
+        return f"CAST({value} AS {self.type_of(after)})"
+
+    def cast_to_text(self, value: str, before: DataType) -> str:
+        """Return the text that a rebuild writes for a value. Raise NotRendered if no expression gives it."""
+        match before.name:
+            case data_types.STRING:
+                return value
+            case data_types.INTEGER | data_types.BIGINT:
+                return self.as_text(value)
+            case data_types.BOOLEAN:
+                return self.boolean_text(value)
+            case data_types.DECIMAL:
+                return self.stored_decimal_text(value, before)
+            case data_types.DATE:
+                return self.date_text(value)
+            case data_types.TIMESTAMP:
+                return self.timestamp_text(value)
+        raise NotRendered(f"the text of a {before} has another form in {self.title} than in the product")
+
+    def stored_decimal_text(self, value: str, before: DataType) -> str:
+        return self.as_text(value)
+
+    def date_text(self, value: str) -> str:
+        return self.as_text(value)
+
+    def timestamp_text(self, value: str) -> str:
+        raise NotRendered(f"the text of a timestamp has another form in {self.title} than in the product")
+
+    def midnight(self, value: str) -> str:
+        return f"CAST({value} AS {self.types[data_types.TIMESTAMP]})"
+
+    def replace_table(self, table: str, columns: Sequence[tuple[str, str]], query: str, parked: str) -> list[str]:
+        """Return the statements that give a table new columns and the rows of a query over it.
+
+        ``parked`` is a free name in the schema for the new table until it takes the old one's place.
+        """
+        return [
+            self.create_table(parked, columns),
+            self.insert(self.table(parked), [name for name, _ in columns], query),
+            self.drop_table(table),
+            *self.rename_table(parked, table),
+        ]
+
+
+def conditions(where: Iterable[str]) -> str:
+    return "WHERE " + "\n  AND ".join(where)
+
+
+def lines(parts: Iterable[str]) -> str:
+    """Return the parts of a list, one on each line."""
+    return ",\n  ".join(parts)
+
+
+def indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.split("\n"))

@@ -1,0 +1,154 @@
+"""Steps of a report as statements of a dialect.
+
+Steps are those that the product executes (``architecture.domain.steps``): they have the order, the temporary names of
+swaps, and the shape of the table before them. A change without a statement in the dialect rebuilds the table from its
+old rows, with casts that fail for a value that does not fit. A table that is only published or tied to stable keys
+needs no statement outside of Delta.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from architecture.domain.steps import step as ops
+from architecture.domain.steps.step import Step, becomes
+from architecture.domain.type_changes import classify_types
+from loader.dialects.dialect import IN_PLACE, NO_CHANGE, Dialect, lines
+from loader.dialects.refusals import NotRendered
+from metadata.domain.types import parse
+
+_WITHOUT_STATEMENT = (ops.PUBLISH_TABLE, ops.STAMP_KEYS, ops.DROP_FEATURES)
+_PARKED = "__new"
+
+
+def statements_of(step: Step, dialect: Dialect) -> list[str]:
+    """Return the statements of a step; none if the dialect needs none. Raise NotRendered."""
+    if step.op in _WITHOUT_STATEMENT:
+        return []
+    table = step.assumes.qualified_name if step.assumes is not None else step.table.qualified_name
+    match step.op:
+        case ops.CREATE_TABLE:
+            columns = [(column.name, column.type) for column in step.table.columns]
+            return [dialect.create_schema(step.table.schema), dialect.create_table(table_name(step), columns)]
+        case ops.RENAME_TABLE:
+            schema = step.to_name.partition(".")[0]
+            creation = [dialect.create_schema(schema)] if schema != step.from_name.partition(".")[0] else []
+            return [*creation, *dialect.rename_table(step.from_name, step.to_name)]
+        case ops.DROP_TABLE:
+            return [dialect.drop_table(table)]
+        case ops.ADD_COLUMN if step.column is not None:
+            return [dialect.add_column(table, step.column.name, step.column.type)]
+        case ops.RENAME_COLUMN:
+            return _or_rebuild(step, dialect, lambda: dialect.rename_column(table, step.from_name, step.to_name))
+        case ops.DROP_COLUMN if step.column is not None:
+            name = step.column.name
+            return _or_rebuild(step, dialect, lambda: [dialect.drop_column(table, name)])
+        case ops.WIDEN_COLUMN | ops.REBUILD_TABLE | ops.RETYPE_COLUMN:
+            return _retyped(step, dialect)
+        case ops.CHECK_NOT_NULL if step.column is not None:
+            column = dialect.identifier(step.column.name)
+            query = f"SELECT 1 FROM {dialect.table(table)} AS v WHERE v.{column} IS NULL"
+            return [dialect.refuse_if("NULL_VALUES", f"{table}: {step.column.name} has rows without a value", query)]
+    raise NotRendered(f"{step.describe()} has no statement in {dialect.title}", where=step.dataset)
+
+
+def table_name(step: Step) -> str:
+    return step.table.qualified_name
+
+
+def _or_rebuild(step: Step, dialect: Dialect, own) -> list[str]:
+    """Return the dialect's own statements, or a rebuild if it has none."""
+    try:
+        return own()
+    except NotRendered:
+        if _names_are_fine(step, dialect):
+            return rebuild(step, dialect)
+        raise
+
+
+def _names_are_fine(step: Step, dialect: Dialect) -> bool:
+    try:
+        for name in (step.from_name, step.to_name):
+            if name:
+                dialect.identifier(name)
+    except NotRendered:
+        return False
+    return True
+
+
+def _retyped(step: Step, dialect: Dialect) -> list[str]:
+    """Return ALTER statements for columns that the dialect alters in place; otherwise one rebuild for all."""
+    if step.rehashed:
+        raise NotRendered(f"{step.describe()}: keys are computed anew, which has no statement", where=step.dataset)
+    pairs = [(item, parse(item.from_type), parse(item.to_type)) for item in step.retyped]
+    for item, before, after in pairs:
+        if not classify_types(before, after).widens and dialect.type_of(before) != dialect.type_of(after):
+            raise NotRendered(f"{item.name}: {before} → {after} can lose values", where=step.dataset)
+    assert step.assumes is not None
+    ways = {item.name: dialect.widening(before, after) for item, before, after in pairs}
+    if all(way in (IN_PLACE, NO_CHANGE) for way in ways.values()):
+        return [
+            dialect.alter_type(step.assumes.qualified_name, item.name, before, after)
+            for item, before, after in pairs
+            if ways[item.name] == IN_PLACE
+        ]
+    return rebuild(step, dialect)
+
+
+def rebuild(step: Step, dialect: Dialect) -> list[str]:
+    """Return the statements that write a table anew: create, copy with checked casts, compare, swap."""
+    before, after = step.assumes, becomes(step)
+    assert before is not None
+    assert after is not None
+    table, schema = before.qualified_name, before.qualified_name.partition(".")[0]
+    changes = {item.name: item for item in step.retyped}
+    dropped = step.column.name if step.op == ops.DROP_COLUMN and step.column else None
+    selected, columns = [], []
+    for column in before.columns:
+        if column.name == dropped:
+            continue
+        renamed = step.op == ops.RENAME_COLUMN and column.name == step.from_name
+        name, change = (step.to_name if renamed else column.name), changes.get(column.name)
+        value, type_ = f"v.{dialect.identifier(column.name)}", change.to_type if change else column.type
+        if change:
+            value = dialect.cast(value, parse(change.from_type), parse(change.to_type))
+        selected.append(f"{value} AS {dialect.identifier(name)}")
+        columns.append((name, type_))
+    parked = f"{schema}.{before.qualified_name.partition('.')[2]}{_PARKED}"
+    query = f"SELECT\n  {lines(selected)}\nFROM {dialect.table(table)} AS v"
+    return dialect.replace_table(table, columns, query, parked)
+
+
+@dataclass(frozen=True)
+class StepStatements:
+    """Statements of one step, or the reason why it has none."""
+
+    step: Step
+    statements: tuple[str, ...]
+    refusal: NotRendered | None = None
+
+
+def render_steps(steps: Iterable[Step], dialect: Dialect) -> list[StepStatements]:
+    """Return the statements of each step, in order."""
+    rendered = []
+    for step in steps:
+        try:
+            rendered.append(StepStatements(step, tuple(statements_of(step, dialect))))
+        except NotRendered as problem:
+            rendered.append(StepStatements(step, (), problem))
+    return rendered
+
+
+def count_check(dialect: Dialect, table: str, parked: str) -> str:
+    """Return the check that both tables have as many rows."""
+    counted = [f"(SELECT COUNT(*) FROM {dialect.table(name)})" for name in (table, parked)]
+    query = f"SELECT 1 WHERE {counted[0]} <> {counted[1]}"
+    return dialect.refuse_if("REBUILD_DIFFERS", f"{table}: the new table has another number of rows", query)
+
+
+def by_operation(rendered: Sequence[StepStatements]) -> Mapping[int, list[StepStatements]]:
+    """Return the rendered steps by the ordinal of the report's operation to which they belong."""
+    result: dict[int, list[StepStatements]] = {}
+    for item in rendered:
+        if item.step.operation is not None:
+            result.setdefault(item.step.operation, []).append(item)
+    return result
