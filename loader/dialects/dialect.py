@@ -25,7 +25,7 @@ class Dialect:
     """Rules of one dialect.
 
     ``parser`` is the dialect's name in sqlglot. ``executed``: the tests run its statements on the engine. ``atomic``
-    is the unit in which a load is written. ``longest_name`` is the limit of a name, in bytes if ``name_in_bytes``.
+    is the unit in which a load is written, ``ddl_in_transaction``: changes of tables can be undone, too. ``longest_name`` is the limit of a name, in bytes if ``name_in_bytes``.
     """
 
     name: ClassVar[str]
@@ -34,6 +34,7 @@ class Dialect:
     executed: ClassVar[bool] = False
     source: ClassVar[str] = ""
     atomic: ClassVar[str] = "transaction"
+    ddl_in_transaction: ClassVar[bool] = False
     longest_name: ClassVar[int] = 255
     name_in_bytes: ClassVar[bool] = False
     refused_in_names: ClassVar[str] = ""
@@ -327,6 +328,18 @@ class Dialect:
         if before.name == data_types.DATE and after.name == data_types.TIMESTAMP:
             return self.midnight(value)
         return f"CAST({value} AS {self.type_of(after)})"
+
+    def cast_back(self, value: str, before: DataType, after: DataType) -> str:
+        """Return a value cast to a narrower type and back; a cast out of range fails."""
+        narrow = f"CAST({value} AS {self.type_of(after)})"
+        if after.name == data_types.DATE:
+            narrow = f"CAST({self.utc(value)} AS DATE)"
+            return self.midnight(narrow)
+        return f"CAST({narrow} AS {self.type_of(before)})"
+
+    def utc(self, value: str) -> str:
+        """Return a timestamp as its date and time in UTC."""
+        return value
 
     def cast_to_text(self, value: str, before: DataType) -> str:
         """Return the text that a rebuild writes for a value. Raise NotRendered if no expression gives it."""

@@ -12,6 +12,7 @@ class DuckDb(Dialect):
 
     name, title, parser, executed = "duckdb", "DuckDB", "duckdb", True
     source = "tests/loader/dialects"
+    ddl_in_transaction = True
     longest_name = 1000
     types = {
         data_types.STRING: "VARCHAR",
@@ -82,8 +83,11 @@ class DuckDb(Dialect):
         value = self.cast(self.identifier(name), before, after)
         return f"{super().alter_type(table, name, before, after)} USING {value}"
 
+    def utc(self, value: str) -> str:
+        return f"({value} AT TIME ZONE 'UTC')"
+
     def timestamp_text(self, value: str) -> str:
-        return self.as_text(f"{value} AT TIME ZONE 'UTC'")
+        return self.as_text(self.utc(value))
 
     def midnight(self, value: str) -> str:
         return f"CAST({value} AS TIMESTAMP) AT TIME ZONE 'UTC'"

@@ -13,6 +13,7 @@ class Postgres(Dialect):
 
     name, title, parser, executed = "postgres", "PostgreSQL", "postgres", True
     source = "tests/loader/dialects"
+    ddl_in_transaction = True
     longest_name, name_in_bytes = 63, True
     types = {
         data_types.STRING: "TEXT",
@@ -93,8 +94,11 @@ class Postgres(Dialect):
         value = self.cast(self.identifier(name), before, after)
         return f"{super().alter_type(table, name, before, after)} USING {value}"
 
+    def utc(self, value: str) -> str:
+        return f"({value} AT TIME ZONE 'UTC')"
+
     def timestamp_text(self, value: str) -> str:
-        return self.as_text(f"{value} AT TIME ZONE 'UTC'")
+        return self.as_text(self.utc(value))
 
     def midnight(self, value: str) -> str:
         return f"CAST({value} AS TIMESTAMP) AT TIME ZONE 'UTC'"

@@ -13,11 +13,35 @@ from architecture.domain.steps import step as ops
 from architecture.domain.steps.step import Step, becomes
 from architecture.domain.type_changes import classify_types
 from loader.dialects.dialect import IN_PLACE, NO_CHANGE, Dialect, lines
+from loader.dialects.hashing import digest
 from loader.dialects.refusals import NotRendered
-from metadata.domain.types import parse
+from metadata.domain.types import (
+    BIGINT,
+    DATE,
+    DECIMAL,
+    FLOAT,
+    INTEGER,
+    STRING,
+    TIMESTAMP,
+    DataType,
+    parse,
+    stored_type,
+)
 
 _WITHOUT_STATEMENT = (ops.PUBLISH_TABLE, ops.STAMP_KEYS, ops.DROP_FEATURES)
 _PARKED = "__new"
+# Narrower types whose lost digits show when a value is cast back.
+_CAST_BACK = {
+    (BIGINT, INTEGER),
+    (DECIMAL, DECIMAL),
+    (DECIMAL, INTEGER),
+    (DECIMAL, BIGINT),
+    (TIMESTAMP, DATE),
+    (INTEGER, DECIMAL),
+    (BIGINT, DECIMAL),
+    (FLOAT, INTEGER),
+    (FLOAT, BIGINT),
+}
 
 
 def statements_of(step: Step, dialect: Dialect) -> list[str]:
@@ -76,22 +100,62 @@ def _names_are_fine(step: Step, dialect: Dialect) -> bool:
 
 
 def _retyped(step: Step, dialect: Dialect) -> list[str]:
-    """Return ALTER statements for columns that the dialect alters in place; otherwise one rebuild for all."""
-    if step.rehashed:
-        raise NotRendered(f"{step.describe()}: keys are computed anew, which has no statement", where=step.dataset)
-    pairs = [(item, parse(item.from_type), parse(item.to_type)) for item in step.retyped]
-    for item, before, after in pairs:
-        if not classify_types(before, after).widens and dialect.type_of(before) != dialect.type_of(after):
-            raise NotRendered(f"{item.name}: {before} → {after} can lose values", where=step.dataset)
+    """Return checks of values, the type changes (ALTER or one rebuild), and keys that are computed anew."""
     assert step.assumes is not None
+    table = step.assumes.qualified_name
+    if step.rehashed and not dialect.ddl_in_transaction:
+        message = f"{step.describe()}: keys are computed anew, and {dialect.title} changes no type in a transaction"
+        raise NotRendered(message, where=step.dataset)
+    pairs = [(item, parse(item.from_type), parse(item.to_type)) for item in step.retyped]
+    checks = [check for item, before, after in pairs if (check := fit_check(dialect, table, item.name, before, after))]
     ways = {item.name: dialect.widening(before, after) for item, before, after in pairs}
     if all(way in (IN_PLACE, NO_CHANGE) for way in ways.values()):
-        return [
-            dialect.alter_type(step.assumes.qualified_name, item.name, before, after)
+        altered = [
+            dialect.alter_type(table, item.name, before, after)
             for item, before, after in pairs
             if ways[item.name] == IN_PLACE
         ]
-    return rebuild(step, dialect)
+    else:
+        altered = rebuild(step, dialect)
+    return [*checks, *altered, *_rehashed(step, dialect)]
+
+
+def fit_check(dialect: Dialect, table: str, name: str, before: DataType, after: DataType) -> str:
+    """Return the check that every value survives a change of type; empty for a wider type.
+
+    Raise NotRendered for a change whose loss is not found by casting back.
+    """
+    column = f"v.{dialect.identifier(name)}"
+    if after.name == STRING and after.length is not None and before.name == STRING:
+        if before.length is not None and before.length <= after.length:
+            return ""
+        lost = f"{dialect.length(column)} > {after.length}"
+    elif classify_types(before, after).widens or stored_type(before) == stored_type(after):
+        return ""
+    elif (before.name, after.name) in _CAST_BACK:
+        lost = f"{dialect.cast_back(column, before, after)} <> {column}"
+    else:
+        raise NotRendered(f"{table}.{name}: {before} → {after} can lose values", where=table)
+    query = f"SELECT 1 FROM {dialect.table(table)} AS v WHERE {lost}"
+    return dialect.refuse_if("VALUE_DOES_NOT_FIT", f"{table}: values of {name} do not fit {after}", query)
+
+
+def _rehashed(step: Step, dialect: Dialect) -> list[str]:
+    """Return the statements that compute keys anew from their parts, dependent ones last."""
+    after = becomes(step)
+    assert after is not None
+    types = {column.name: parse(column.type) for column in after.columns}
+    statements = []
+    for item in step.rehashed:
+        known = types | {name: parse(type_) for name, type_ in item.types}
+        parts = [(part, dialect.identifier(name), known[name]) for part, name in item.parts]
+        value = digest(dialect, parts)
+        if item.absent:
+            present = " AND ".join(f"{column} IS NOT NULL" for _, column, _ in parts)
+            value = f"CASE WHEN {present} THEN {value} END"
+        name = dialect.identifier(item.name)
+        statements.append(dialect.update(dialect.table(after.qualified_name), {name: value}, [f"{name} IS NOT NULL"]))
+    return statements
 
 
 def rebuild(step: Step, dialect: Dialect) -> list[str]:

@@ -8,6 +8,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Protocol
 from uuid import NAMESPACE_URL, uuid5
 
@@ -93,7 +94,7 @@ def replay_sql(
     outcomes = []
     for number, case in enumerate(cases):
         try:
-            outcome = run_case(case, lambda header: SqlEngine(DIALECTS[engine], connection, header, str(number)))
+            outcome = run_case(case, partial(_engine, engine, connection, str(number)))
         except NotRendered as problem:
             outcome = Outcome(case.id, None, f"{NOT_RENDERED}: {problem.one_line()}", ())
         except Exception as failure:  # an error of the engine in one case must not end the others
@@ -102,6 +103,10 @@ def replay_sql(
         outcomes.append(outcome)
         tell(outcome)
     return outcomes
+
+
+def _engine(engine: str, connection: Connection, name: str, header: Header) -> "SqlEngine":
+    return SqlEngine(DIALECTS[engine], connection, header, name)
 
 
 class SqlEngine:
