@@ -25,7 +25,8 @@ class Dialect:
     """Rules of one dialect.
 
     ``parser`` is the dialect's name in sqlglot. ``executed``: the tests run its statements on the engine. ``atomic``
-    is the unit in which a load is written, ``ddl_in_transaction``: changes of tables can be undone, too. ``longest_name`` is the limit of a name, in bytes if ``name_in_bytes``.
+    is the unit in which a load is written; with ``ddl_in_transaction``, changes of tables can be undone, too.
+    ``longest_name`` is the limit of a name, in bytes if ``name_in_bytes``.
     """
 
     name: ClassVar[str]

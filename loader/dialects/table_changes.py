@@ -15,6 +15,8 @@ from architecture.domain.type_changes import classify_types
 from loader.dialects.dialect import IN_PLACE, NO_CHANGE, Dialect, lines
 from loader.dialects.hashing import digest
 from loader.dialects.refusals import NotRendered
+from metadata.domain import naming
+from metadata.domain.history.history_policy import AS_OF
 from metadata.domain.types import (
     BIGINT,
     DATE,
@@ -52,7 +54,7 @@ def statements_of(step: Step, dialect: Dialect) -> list[str]:
     match step.op:
         case ops.CREATE_TABLE:
             columns = [(column.name, column.type) for column in step.table.columns]
-            return [dialect.create_schema(step.table.schema), dialect.create_table(table_name(step), columns)]
+            return [dialect.create_schema(step.table.schema), dialect.create_table(step.table.qualified_name, columns)]
         case ops.RENAME_TABLE:
             schema = step.to_name.partition(".")[0]
             creation = [dialect.create_schema(schema)] if schema != step.from_name.partition(".")[0] else []
@@ -68,6 +70,8 @@ def statements_of(step: Step, dialect: Dialect) -> list[str]:
             return _or_rebuild(step, dialect, lambda: [dialect.drop_column(table, name)])
         case ops.WIDEN_COLUMN | ops.REBUILD_TABLE | ops.RETYPE_COLUMN:
             return _retyped(step, dialect)
+        case ops.DROP_VIEWS:
+            return _dropped_views(step.from_name, dialect)
         case ops.CHECK_NOT_NULL if step.column is not None:
             column = dialect.identifier(step.column.name)
             query = f"SELECT 1 FROM {dialect.table(table)} AS v WHERE v.{column} IS NULL"
@@ -75,8 +79,11 @@ def statements_of(step: Step, dialect: Dialect) -> list[str]:
     raise NotRendered(f"{step.describe()} has no statement in {dialect.title}", where=step.dataset)
 
 
-def table_name(step: Step) -> str:
-    return step.table.qualified_name
+def _dropped_views(history: str, dialect: Dialect) -> list[str]:
+    """Return the statements that drop the views over a history, which would keep it from being renamed."""
+    base = history.removesuffix(naming.HISTORY_SUFFIX)
+    views = [naming.view_name(base, view) for view in naming.VIEW_SUFFIXES if view != AS_OF]
+    return [f"DROP VIEW IF EXISTS {dialect.table(view)}" for view in views]
 
 
 def _or_rebuild(step: Step, dialect: Dialect, own) -> list[str]:

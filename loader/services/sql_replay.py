@@ -6,11 +6,14 @@ caller, inserted into raw, and loaded by the rendered statements in one transact
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Protocol
 from uuid import NAMESPACE_URL, uuid5
+
+import psycopg
 
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.tables import DELETED, OPEN, ObservedColumn, ObservedTable, TableSpec
@@ -21,13 +24,16 @@ from loader.dialects.dialect import LOAD_RUN_ID, LOAD_TIMESTAMP, Dialect
 from loader.dialects.loads import refuse_unsupported, render_load
 from loader.dialects.refusals import NOT_RENDERED, NotRendered
 from loader.dialects.table_changes import statements_of
+from loader.domain.extras import packages_of
 from loader.domain.historization.history import parse_instant
 from loader.domain.reference.batch import typed_columns
 from loader.domain.reference.cases import Case, Outcome, run_case
 from loader.domain.reference.table import Header
 from loader.domain.refusals import Refusal
+from loader.services.postgres_server import temporary_postgres
 from metadata.domain.types import TIMESTAMP, parse
 
+DUCKDB, POSTGRES = "duckdb", "postgres"
 log = logging.getLogger(__name__)
 
 _CODE = re.compile(r"\b(NOT_LATER|NULL_KEY|CONFLICTING_ROWS|EMPTY_SNAPSHOT|TOO_MANY_DELETES): ([^\n]*)")
@@ -69,10 +75,11 @@ class PostgresConnection:
     """Connection to a PostgreSQL database, by URL."""
 
     def __init__(self, url: str) -> None:
-        import psycopg
-
         self._own = psycopg.connect(url, autocommit=True)
         self._own.execute("SET TIME ZONE 'UTC'")
+
+    def close(self) -> None:
+        self._own.close()
 
     def run(self, sql: str) -> None:
         self._own.execute(sql.encode())
@@ -85,6 +92,24 @@ class PostgresConnection:
         statement = f"INSERT INTO {table} ({', '.join(columns).replace('%', '%%')}) VALUES ({marks})"
         for row in rows:
             self._own.execute(statement.encode(), row)
+
+
+@contextmanager
+def connected(engine: str, url: str | None) -> Iterator[Connection]:
+    """Yield a connection; PostgreSQL is a server of its own without a URL. Raise Refusal if it cannot be had."""
+    if engine == DUCKDB:
+        with packages_of("duckdb"):
+            connection = DuckDbConnection()
+        yield connection
+        return
+    with nullcontext(url) if url else temporary_postgres() as place:
+        try:
+            opened = PostgresConnection(place)
+        except psycopg.Error as problem:
+            hint = "Check the URL and that the server is running."
+            raise Refusal("NO_POSTGRES", f"PostgreSQL cannot be reached: {problem}", hint=hint) from problem
+        yield opened
+        opened.close()
 
 
 def replay_sql(
