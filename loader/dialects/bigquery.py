@@ -100,9 +100,9 @@ class BigQuery(Dialect):
         text = self.text(f"{code}: {message}")
         return f"SELECT IF(EXISTS (\n{indented(violations)}\n), ERROR({text}), NULL)"
 
-    def alter_type(self, table: str, name: str, before: DataType, after: DataType) -> str:
+    def alter_type(self, table: str, name: str, before: DataType, after: DataType) -> list[str]:
         column, type_ = self.identifier(name), self.type_of(after)
-        return f"ALTER TABLE {self.table(table)} ALTER COLUMN {column} SET DATA TYPE {type_}"
+        return [f"ALTER TABLE {self.table(table)} ALTER COLUMN {column} SET DATA TYPE {type_}"]
 
     def widens_in_place(self, before: DataType, after: DataType) -> bool:
         if before.name == after.name == data_types.DECIMAL:

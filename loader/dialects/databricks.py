@@ -94,6 +94,15 @@ class Databricks(Dialect):
         (definition,) = self.definitions([(name, type_text)])
         return f"ALTER TABLE {self.table(table)} ADD COLUMNS ({definition})"
 
+    def drop_column(self, table: str, name: str) -> list[str]:
+        return [self._property(table, "delta.columnMapping.mode", "name"), *super().drop_column(table, name)]
+
+    def alter_type(self, table: str, name: str, before: DataType, after: DataType) -> list[str]:
+        widening = super().alter_type(table, name, before, after)
+        if before.name == data_types.STRING:
+            return widening
+        return [self._property(table, "delta.enableTypeWidening", "true"), *widening]
+
     def _property(self, table: str, name: str, value: str) -> str:
         return f"ALTER TABLE {self.table(table)} SET TBLPROPERTIES ('{name}' = '{value}')"
 

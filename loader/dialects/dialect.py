@@ -287,11 +287,14 @@ class Dialect:
         if old_name != name:
             statements.append(f"ALTER TABLE {self.table(old)} RENAME TO {self.identifier(name)}")
         if old_schema != schema:
-            statements.append(self.move_table(f"{old_schema}.{name}", schema))
+            statements += self.move_table(f"{old_schema}.{name}", schema)
         return statements
 
-    def move_table(self, qualified_name: str, schema: str) -> str:
-        raise NotRendered(f"{self.title} has no statement that moves a table to another schema", where=qualified_name)
+    def move_table(self, qualified_name: str, schema: str) -> list[str]:
+        """Return the statements that move a table to another schema: a copy where there is none of its own."""
+        moved = f"{schema}.{qualified_name.partition('.')[2]}"
+        old = self.table(qualified_name)
+        return [f"CREATE TABLE {self.table(moved)} AS\nSELECT * FROM {old}", self.drop_table(qualified_name)]
 
     def rename_column(self, table: str, old: str, new: str) -> list[str]:
         return [f"ALTER TABLE {self.table(table)} RENAME COLUMN {self.identifier(old)} TO {self.identifier(new)}"]
@@ -300,8 +303,8 @@ class Dialect:
         (definition,) = self.definitions([(name, type_text)])
         return f"ALTER TABLE {self.table(table)} ADD COLUMN {definition}"
 
-    def drop_column(self, table: str, name: str) -> str:
-        return f"ALTER TABLE {self.table(table)} DROP COLUMN {self.identifier(name)}"
+    def drop_column(self, table: str, name: str) -> list[str]:
+        return [f"ALTER TABLE {self.table(table)} DROP COLUMN {self.identifier(name)}"]
 
     def drop_table(self, table: str) -> str:
         return f"DROP TABLE {self.table(table)}"
@@ -317,9 +320,9 @@ class Dialect:
     def widens_in_place(self, before: DataType, after: DataType) -> bool:
         return False
 
-    def alter_type(self, table: str, name: str, before: DataType, after: DataType) -> str:
+    def alter_type(self, table: str, name: str, before: DataType, after: DataType) -> list[str]:
         column, type_ = self.identifier(name), self.type_of(after)
-        return f"ALTER TABLE {self.table(table)} ALTER COLUMN {column} TYPE {type_}"
+        return [f"ALTER TABLE {self.table(table)} ALTER COLUMN {column} TYPE {type_}"]
 
     def cast(self, value: str, before: DataType, after: DataType) -> str:
         """Return a checked cast, which fails for a value that does not fit; texts are the product's."""
@@ -379,9 +382,16 @@ class Dialect:
         return [
             self.create_table(parked, columns),
             self.insert(self.table(parked), [name for name, _ in columns], query),
+            self.same_count(table, parked),
             self.drop_table(table),
             *self.rename_table(parked, table),
         ]
+
+    def same_count(self, table: str, parked: str) -> str:
+        """Return the check that both tables have as many rows."""
+        counts = [f"(SELECT COUNT(*) FROM {self.table(name)})" for name in (table, parked)]
+        message = f"{table}: the new table has another number of rows"
+        return self.refuse_if("REBUILD_DIFFERS", message, f"SELECT 1 WHERE {counts[0]} <> {counts[1]}")
 
 
 def conditions(where: Iterable[str]) -> str:

@@ -1,5 +1,6 @@
 """Fabric Warehouse: T-SQL with fewer statements. Columns cannot be altered; such changes rebuild the table."""
 
+from loader.dialects.dialect import Dialect
 from loader.dialects.mssql import SqlServer
 from loader.dialects.refusals import NotRendered
 from metadata.domain import types as data_types
@@ -16,16 +17,14 @@ class Fabric(SqlServer):
     def limited_text(self, length: int) -> str:
         return super().limited_text(length).partition(" COLLATE ")[0]
 
-    def rename_table(self, old: str, new: str) -> list[str]:
-        if old.partition(".")[0] != new.partition(".")[0]:
-            raise NotRendered("Fabric Warehouse has no statement that moves a table to another schema", where=old)
-        return super().rename_table(old, new)
+    def move_table(self, qualified_name: str, schema: str) -> list[str]:
+        return Dialect.move_table(self, qualified_name, schema)
 
     def rename_column(self, table: str, old: str, new: str) -> list[str]:
         """Raise NotRendered: ``sp_rename`` is documented for objects only; the caller rebuilds the table."""
         raise NotRendered("Fabric Warehouse renames no columns", where=table)
 
-    def drop_column(self, table: str, name: str) -> str:
+    def drop_column(self, table: str, name: str) -> list[str]:
         """Raise NotRendered: the statement is not documented; the caller rebuilds the table."""
         raise NotRendered("Fabric Warehouse drops no columns", where=table)
 

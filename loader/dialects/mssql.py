@@ -192,14 +192,13 @@ class SqlServer(Dialect):
     def rename_table(self, old: str, new: str) -> list[str]:
         old_schema, _, old_name = old.partition(".")
         schema, _, name = new.partition(".")
-        statements = []
-        if old_name != name:
-            statements.append(f"EXEC sp_rename {self._unicode(self.table(old))}, {self._unicode(name)}")
-        if old_schema != schema:
-            statements.append(
-                f"ALTER SCHEMA {self.identifier(schema)} TRANSFER {self.table(f'{old_schema}.{name}')}"
-            )
-        return statements
+        self.identifier(name)
+        rename = f"EXEC sp_rename {self._unicode(self.table(old))}, {self._unicode(name)}"
+        move = self.move_table(f"{old_schema}.{name}", schema) if old_schema != schema else []
+        return [*([rename] if old_name != name else []), *move]
+
+    def move_table(self, qualified_name: str, schema: str) -> list[str]:
+        return [f"ALTER SCHEMA {self.identifier(schema)} TRANSFER {self.table(qualified_name)}"]
 
     def rename_column(self, table: str, old: str, new: str) -> list[str]:
         self.identifier(new)
@@ -210,9 +209,9 @@ class SqlServer(Dialect):
         (definition,) = self.definitions([(name, type_text)])
         return f"ALTER TABLE {self.table(table)} ADD {definition}"
 
-    def alter_type(self, table: str, name: str, before: DataType, after: DataType) -> str:
+    def alter_type(self, table: str, name: str, before: DataType, after: DataType) -> list[str]:
         column, type_ = self.identifier(name), self.type_of(after)
-        return f"ALTER TABLE {self.table(table)} ALTER COLUMN {column} {type_} NULL"
+        return [f"ALTER TABLE {self.table(table)} ALTER COLUMN {column} {type_} NULL"]
 
     def widens_in_place(self, before: DataType, after: DataType) -> bool:
         return after.name in _WIDENS.get(before.name, set())

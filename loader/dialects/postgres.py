@@ -84,15 +84,16 @@ class Postgres(Dialect):
             f") THEN RAISE EXCEPTION {text}; END IF; END $check$"
         )
 
-    def move_table(self, qualified_name: str, schema: str) -> str:
-        return f"ALTER TABLE {self.table(qualified_name)} SET SCHEMA {self.identifier(schema)}"
+    def move_table(self, qualified_name: str, schema: str) -> list[str]:
+        return [f"ALTER TABLE {self.table(qualified_name)} SET SCHEMA {self.identifier(schema)}"]
 
     def widens_in_place(self, before: DataType, after: DataType) -> bool:
         return True
 
-    def alter_type(self, table: str, name: str, before: DataType, after: DataType) -> str:
+    def alter_type(self, table: str, name: str, before: DataType, after: DataType) -> list[str]:
         value = self.cast(self.identifier(name), before, after)
-        return f"{super().alter_type(table, name, before, after)} USING {value}"
+        (statement,) = super().alter_type(table, name, before, after)
+        return [f"{statement} USING {value}"]
 
     def utc(self, value: str) -> str:
         return f"({value} AT TIME ZONE 'UTC')"

@@ -86,9 +86,9 @@ class Snowflake(Dialect):
         """Return one statement, which may move the table to another schema, too."""
         return [f"ALTER TABLE {self.table(old)} RENAME TO {self.table(new)}"] if old != new else []
 
-    def alter_type(self, table: str, name: str, before: DataType, after: DataType) -> str:
+    def alter_type(self, table: str, name: str, before: DataType, after: DataType) -> list[str]:
         column, type_ = self.identifier(name), self.type_of(after)
-        return f"ALTER TABLE {self.table(table)} ALTER COLUMN {column} SET DATA TYPE {type_}"
+        return [f"ALTER TABLE {self.table(table)} ALTER COLUMN {column} SET DATA TYPE {type_}"]
 
     def widens_in_place(self, before: DataType, after: DataType) -> bool:
         """Return True for longer text and for more digits before the point: a scale cannot change."""
@@ -102,6 +102,7 @@ class Snowflake(Dialect):
         return [
             self.create_table(parked, columns),
             self.insert(self.table(parked), names, query),
+            self.same_count(table, parked),
             f"ALTER TABLE {self.table(table)} SWAP WITH {self.table(parked)}",
             self.drop_table(parked),
         ]

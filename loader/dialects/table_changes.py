@@ -6,7 +6,7 @@ old rows, with casts that fail for a value that does not fit. A table that is on
 needs no statement outside of Delta.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from architecture.domain.steps import step as ops
@@ -43,6 +43,9 @@ _CAST_BACK = {
     (BIGINT, DECIMAL),
     (FLOAT, INTEGER),
     (FLOAT, BIGINT),
+    (FLOAT, DECIMAL),
+    (DECIMAL, FLOAT),
+    (BIGINT, FLOAT),
 }
 
 
@@ -67,7 +70,7 @@ def statements_of(step: Step, dialect: Dialect) -> list[str]:
             return _or_rebuild(step, dialect, lambda: dialect.rename_column(table, step.from_name, step.to_name))
         case ops.DROP_COLUMN if step.column is not None:
             name = step.column.name
-            return _or_rebuild(step, dialect, lambda: [dialect.drop_column(table, name)])
+            return _or_rebuild(step, dialect, lambda: dialect.drop_column(table, name))
         case ops.WIDEN_COLUMN | ops.REBUILD_TABLE | ops.RETYPE_COLUMN:
             return _retyped(step, dialect)
         case ops.DROP_VIEWS:
@@ -86,7 +89,7 @@ def _dropped_views(history: str, dialect: Dialect) -> list[str]:
     return [f"DROP VIEW IF EXISTS {dialect.table(view)}" for view in views]
 
 
-def _or_rebuild(step: Step, dialect: Dialect, own) -> list[str]:
+def _or_rebuild(step: Step, dialect: Dialect, own: Callable[[], list[str]]) -> list[str]:
     """Return the dialect's own statements, or a rebuild if it has none."""
     try:
         return own()
@@ -118,9 +121,10 @@ def _retyped(step: Step, dialect: Dialect) -> list[str]:
     ways = {item.name: dialect.widening(before, after) for item, before, after in pairs}
     if all(way in (IN_PLACE, NO_CHANGE) for way in ways.values()):
         altered = [
-            dialect.alter_type(table, item.name, before, after)
+            statement
             for item, before, after in pairs
             if ways[item.name] == IN_PLACE
+            for statement in dialect.alter_type(table, item.name, before, after)
         ]
     else:
         altered = rebuild(step, dialect)
@@ -207,19 +211,3 @@ def render_steps(steps: Iterable[Step], dialect: Dialect) -> list[StepStatements
         except NotRendered as problem:
             rendered.append(StepStatements(step, (), problem))
     return rendered
-
-
-def count_check(dialect: Dialect, table: str, parked: str) -> str:
-    """Return the check that both tables have as many rows."""
-    counted = [f"(SELECT COUNT(*) FROM {dialect.table(name)})" for name in (table, parked)]
-    query = f"SELECT 1 WHERE {counted[0]} <> {counted[1]}"
-    return dialect.refuse_if("REBUILD_DIFFERS", f"{table}: the new table has another number of rows", query)
-
-
-def by_operation(rendered: Sequence[StepStatements]) -> Mapping[int, list[StepStatements]]:
-    """Return the rendered steps by the ordinal of the report's operation to which they belong."""
-    result: dict[int, list[StepStatements]] = {}
-    for item in rendered:
-        if item.step.operation is not None:
-            result.setdefault(item.step.operation, []).append(item)
-    return result

@@ -51,6 +51,7 @@ INNER = {
     "metadata.domain": "metadata.domain",
     "architecture.domain": "architecture.domain",
     "loader.domain": "loader.domain",
+    "loader.dialects": "loader.dialects",
     "loader.arrow": "loader.arrow",
     "loader.kafka": "loader.kafka",
     "loader.records": "loader.records",

@@ -5,7 +5,6 @@ from functools import lru_cache
 import pytest
 
 from loader.services.sql_replay import Connection, DuckDbConnection, PostgresConnection
-from tests.fixtures.source_database import server_place
 
 ENGINES = ["duckdb", pytest.param("postgres", marks=pytest.mark.services)]
 
@@ -15,5 +14,7 @@ def connection_to(engine: str) -> Connection:
     """Return the session's connection to an engine."""
     if engine == "duckdb":
         return DuckDbConnection()
+    from tests.fixtures.source_database import server_place
+
     place = server_place()
     return PostgresConnection(f"postgresql://{place.user}@{place.host}:{place.port}/{place.name}")

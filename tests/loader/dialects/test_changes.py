@@ -41,14 +41,15 @@ def planned(case: dict) -> tuple[dict[str, ObservedTable], tuple[Step, ...]]:
 
 @pytest.mark.parametrize("name", DIALECTS)
 def test_changes_of_every_planning_case_parse_or_are_refused(name):
-    dialect, refused = DIALECTS[name], set()
+    dialect, refused = DIALECTS[name], []
     for case in CASES:
         for item in render_steps(planned(case.values[0])[1], dialect):
             for statement in item.statements:
                 sqlglot.parse(statement, read=dialect.parser)
             if item.refusal is not None:
-                refused.add(item.step.op)
-    assert refused <= {"retype_column", "rebuild_table", "rename_table"}
+                refused.append(item.refusal.message)
+    expected = ("can lose values", "does not take the name", "in a name", "renames no columns", "in a transaction")
+    assert [message for message in refused if not any(part in message for part in expected)] == []
 
 
 def filled(connection: Connection, engine: str, start: dict[str, ObservedTable]) -> None:
