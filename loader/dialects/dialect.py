@@ -26,7 +26,8 @@ class Dialect:
 
     ``parser`` is the dialect's name in sqlglot. ``executed``: the tests run its statements on the engine. ``atomic``
     is the unit in which a load is written; with ``ddl_in_transaction``, changes of tables can be undone, too.
-    ``longest_name`` is the limit of a name, in bytes if ``name_in_bytes``.
+    ``longest_name`` is the limit of a name, in bytes if ``name_in_bytes``. With ``pads_texts``, blanks at the end do
+    not count when texts are compared.
     """
 
     name: ClassVar[str]
@@ -38,6 +39,7 @@ class Dialect:
     ddl_in_transaction: ClassVar[bool] = False
     longest_name: ClassVar[int] = 255
     name_in_bytes: ClassVar[bool] = False
+    pads_texts: ClassVar[bool] = False
     refused_in_names: ClassVar[str] = ""
     # Physical type names by the canonical type that they hold, for the comparison of observed columns.
     spellings: ClassVar[Mapping[str, str]] = {}

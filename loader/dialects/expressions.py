@@ -1,12 +1,12 @@
 """Translation of users' expressions from Spark SQL, for functions whose results are proven equal on an engine.
 
-sqlglot parses the expression and writes each function; everything that is not on the list is refused with line and
-column. Operators whose result depends on the engine (division, LIKE with escapes, comparisons of texts with numbers)
-are not on it.
+sqlglot parses the expression and this module writes it; everything that is not on the list is refused with line and
+column. Not on it are, among others, ``upper``, ``lower``, ``trim`` and ``length``, whose results for letters and blanks
+beyond ASCII differ between engines, division, LIKE, casts, the order of texts, and comparisons of different types.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import sqlglot
 from sqlglot import exp
@@ -14,28 +14,29 @@ from sqlglot.errors import SqlglotError
 
 from loader.dialects.dialect import LOAD_RUN_ID, LOAD_TIMESTAMP, Dialect
 from loader.dialects.refusals import NotRendered
+from metadata.domain import types as data_types
 from metadata.domain.types import DataType
 
 # Functions that ``tests/loader/dialects/test_expressions.py`` compares on DuckDB and PostgreSQL with known results.
-PROVEN = {
-    "coalesce": exp.Coalesce,
-    "upper": exp.Upper,
-    "lower": exp.Lower,
-    "nullif": exp.Nullif,
-    "length": exp.Length,
-    "replace": exp.Replace,
+PROVEN = ("coalesce", "nullif", "replace", "concat")
+TEXT, NUMBER, BOOLEAN, NULL = "text", "number", "boolean", "null"
+_KINDS = {
+    data_types.STRING: TEXT,
+    data_types.INTEGER: NUMBER,
+    data_types.BIGINT: NUMBER,
+    data_types.DECIMAL: NUMBER,
+    data_types.BOOLEAN: BOOLEAN,
+    data_types.DATE: data_types.DATE,
+    data_types.TIMESTAMP: data_types.TIMESTAMP,
 }
+_ORDERED = (NUMBER, data_types.DATE, data_types.TIMESTAMP)
 _LOGIC: dict[type[exp.Expression], str] = {exp.And: "AND", exp.Or: "OR"}
-_COMPARISONS: dict[type[exp.Expression], str] = {
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.GT: ">",
-    exp.GTE: ">=",
-    exp.LT: "<",
-    exp.LTE: "<=",
-}
+_EQUALITY: dict[type[exp.Expression], str] = {exp.EQ: "=", exp.NEQ: "<>"}
+_ORDER: dict[type[exp.Expression], str] = {exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<="}
 _PLACEHOLDER = re.compile(r"\{\{\s*(load_timestamp|load_run_id)\s*\}\}")
 _MARKERS = {"load_timestamp": "__load_timestamp__", "load_run_id": "__load_run_id__"}
+
+Written = tuple[str, str]  # SQL and its kind
 
 
 def translate(sql: str, dialect: Dialect, types: Mapping[str, DataType], *, where: str = "", alias: str = "r") -> str:
@@ -45,76 +46,136 @@ def translate(sql: str, dialect: Dialect, types: Mapping[str, DataType], *, wher
         tree = sqlglot.parse_one(text, read="spark")
     except SqlglotError:
         raise NotRendered(f"the expression {sql!r} cannot be parsed", where=where) from None
-    return _Translation(sql, dialect, {name.lower(): name for name in types}, where, alias).of(tree)
+    return _Translation(sql, dialect, types, where, alias).of(tree)[0]
 
 
 class _Translation:
     """Writer of one expression."""
 
-    def __init__(self, sql: str, dialect: Dialect, names: Mapping[str, str], where: str, alias: str) -> None:
-        self.sql, self.dialect, self.names, self.where, self.alias = sql, dialect, names, where, alias
+    def __init__(self, sql: str, dialect: Dialect, types: Mapping[str, DataType], where: str, alias: str) -> None:
+        self.sql, self.dialect, self.where, self.alias = sql, dialect, where, alias
+        self.columns = {name.lower(): (name, type_) for name, type_ in types.items()}
 
-    def of(self, node: exp.Expression) -> str:
-        match node:
-            case exp.Column():
-                return self._column(node)
-            case exp.Literal():
-                return self.dialect.text(node.this) if node.is_string else self._number(node)
-            case exp.Null():
-                return "NULL"
-            case exp.Paren():
-                return f"({self.of(node.this)})"
-            case exp.Not():
-                return f"NOT ({self.of(node.this)})"
-            case exp.Is() if isinstance(node.expression, exp.Null):
-                return f"{self.of(node.this)} IS NULL"
-            case exp.Case():
-                return self._case(node)
-            case exp.In() if node.expressions:
-                return f"{self.of(node.this)} IN ({', '.join(map(self.of, node.expressions))})"
-        for operators in (_LOGIC, _COMPARISONS):
-            if type(node) in operators:
-                return f"({self.of(node.this)} {operators[type(node)]} {self.of(node.expression)})"
-        return self._function(node)
-
-    def _function(self, node: exp.Expression) -> str:
-        name = next((name for name, kind in PROVEN.items() if type(node) is kind), None)
-        if name is None:
+    def of(self, node: exp.Expression) -> Written:
+        """Return the SQL and the kind of a node."""
+        writers: dict[type[exp.Expression], Callable[[exp.Expression], Written]] = {
+            exp.Column: self._column,
+            exp.Literal: self._literal,
+            exp.Null: lambda _: ("NULL", NULL),
+            exp.Paren: self._parenthesis,
+            exp.Not: lambda inner: (f"NOT ({self.of(inner.this)[0]})", BOOLEAN),
+            exp.Is: self._is_null,
+            exp.Case: self._case,
+            exp.In: self._in,
+            exp.Coalesce: self._coalesce,
+            exp.Nullif: self._nullif,
+            exp.Replace: self._replace,
+            exp.Concat: lambda inner: self._joined(inner, inner.expressions),
+            exp.DPipe: lambda inner: self._joined(inner, [inner.this, inner.expression]),
+        }
+        if type(node) in _LOGIC:
+            left, right = self.of(node.this)[0], self.of(node.expression)[0]
+            return f"({left} {_LOGIC[type(node)]} {right})", BOOLEAN
+        if type(node) in _EQUALITY or type(node) in _ORDER:
+            return self._comparison(node)
+        writer = writers.get(type(node))
+        if writer is None:
             raise self._refusal(node, f"{type(node).__name__.upper()} is not proven to be equal in this dialect")
-        arguments = [node.this, *(a for a in (node.args.get("expression"), *node.expressions) if a is not None)]
-        if name == "replace":
-            arguments.append(node.args["replacement"])
-        written = [self.of(argument) for argument in arguments]
-        return self.dialect.length(written[0]) if name == "length" else f"{name}({', '.join(written)})"
+        return writer(node)
 
-    def _column(self, node: exp.Column) -> str:
+    def _parenthesis(self, node: exp.Expression) -> Written:
+        text, kind = self.of(node.this)
+        return f"({text})", kind
+
+    def _same_kind(self, node: exp.Expression, parts: list[exp.Expression]) -> tuple[list[str], str]:
+        """Return the parts, which must be of one kind; NULL is of any."""
+        written = [self.of(part) for part in parts]
+        kinds = {kind for _, kind in written} - {NULL}
+        if len(kinds) != 1:
+            raise self._refusal(node, f"values of {len(kinds)} kinds are not compared alike in every dialect")
+        return [text for text, _ in written], kinds.pop()
+
+    def _comparison(self, node: exp.Expression) -> Written:
+        (left, right), kind = self._same_kind(node, [node.this, node.expression])
+        sign = _EQUALITY.get(type(node)) or _ORDER[type(node)]
+        if type(node) in _ORDER and kind not in _ORDERED:
+            raise self._refusal(node, f"the order of {kind} values depends on the database")
+        self._refuse_padded(node, kind)
+        return f"({left} {sign} {right})", BOOLEAN
+
+    def _refuse_padded(self, node: exp.Expression, kind: str) -> None:
+        """Refuse a comparison of texts where blanks at their end do not count."""
+        if kind == TEXT and self.dialect.pads_texts:
+            raise self._refusal(node, f"{self.dialect.title} ignores blanks at the end of compared texts")
+
+    def _is_null(self, node: exp.Expression) -> Written:
+        if not isinstance(node.expression, exp.Null):
+            raise self._refusal(node, "IS is translated with NULL only")
+        return f"{self.of(node.this)[0]} IS NULL", BOOLEAN
+
+    def _in(self, node: exp.Expression) -> Written:
+        if not node.expressions:
+            raise self._refusal(node, "IN is translated with a list only")
+        (value, *listed), kind = self._same_kind(node, [node.this, *node.expressions])
+        self._refuse_padded(node, kind)
+        return f"{value} IN ({', '.join(listed)})", BOOLEAN
+
+    def _coalesce(self, node: exp.Expression) -> Written:
+        parts, kind = self._same_kind(node, [node.this, *node.expressions])
+        return f"coalesce({', '.join(parts)})", kind
+
+    def _nullif(self, node: exp.Expression) -> Written:
+        parts, kind = self._same_kind(node, [node.this, node.expression])
+        self._refuse_padded(node, kind)
+        return f"nullif({', '.join(parts)})", kind
+
+    def _replace(self, node: exp.Expression) -> Written:
+        sought = node.expression
+        if not isinstance(sought, exp.Literal) or not sought.this or "replacement" not in node.args:
+            raise self._refusal(node, "replace is translated with a text to search for and its replacement")
+        parts, _ = self._same_kind(node, [node.this, sought, node.args["replacement"]])
+        return f"replace({', '.join(parts)})", TEXT
+
+    def _joined(self, node: exp.Expression, inner: list[exp.Expression]) -> Written:
+        parts, kind = self._same_kind(node, inner)
+        if kind != TEXT:
+            raise self._refusal(node, "only texts are joined alike in every dialect")
+        return self.dialect.concat(*parts), TEXT
+
+    def _column(self, node: exp.Expression) -> Written:
         if node.name == _MARKERS["load_timestamp"]:
-            return self.dialect.timestamp(LOAD_TIMESTAMP)
+            return self.dialect.timestamp(LOAD_TIMESTAMP), data_types.TIMESTAMP
         if node.name == _MARKERS["load_run_id"]:
-            return f"'{LOAD_RUN_ID}'"
-        if node.table or node.name.lower() not in self.names:
+            return f"'{LOAD_RUN_ID}'", TEXT
+        own = None if getattr(node, "table", "") else self.columns.get(node.name.lower())
+        if own is None:
             raise self._refusal(node, f"{node.sql('spark')} is no column of the input")
-        return f"{self.alias}.{self.dialect.identifier(self.names[node.name.lower()])}"
+        name, type_ = own
+        return f"{self.alias}.{self.dialect.identifier(name)}", _KINDS.get(type_.name, type_.name)
 
-    def _number(self, node: exp.Literal) -> str:
+    def _literal(self, node: exp.Expression) -> Written:
+        if node.is_string:
+            return self.dialect.text(node.this), TEXT
         if not re.fullmatch(r"[0-9]+(\.[0-9]+)?", node.this):
             raise self._refusal(node, f"the number {node.this} has another type in this dialect")
-        return node.this
+        return node.this, NUMBER
 
-    def _case(self, node: exp.Case) -> str:
+    def _case(self, node: exp.Expression) -> Written:
         if node.this is not None:
             raise self._refusal(node, "CASE with an operand is not translated; write conditions")
-        parts = [f"WHEN {self.of(branch.this)} THEN {self.of(branch.args['true'])}" for branch in node.args["ifs"]]
-        default = node.args.get("default")
+        branches, default = node.args["ifs"], node.args.get("default")
+        results = [branch.args["true"] for branch in branches] + ([default] if default is not None else [])
+        values, kind = self._same_kind(node, results)
+        pairs = zip(branches, values, strict=False)
+        parts = [f"WHEN {self.of(branch.this)[0]} THEN {value}" for branch, value in pairs]
         if default is not None:
-            parts.append(f"ELSE {self.of(default)}")
-        return f"CASE {' '.join(parts)} END"
+            parts.append(f"ELSE {values[-1]}")
+        return f"CASE {' '.join(parts)} END", kind
 
     def _refusal(self, node: exp.Expression, message: str) -> NotRendered:
         meta = next((part.meta for part in node.walk() if part.meta.get("line")), {})
-        word = node.sql("spark").split("(")[0]
+        word = node.sql("spark").split("(")[0].split(" ")[0]
         start = max(self.sql.lower().find(word.lower()), 0)
         before = self.sql[:start]
-        line = meta.get("line") or before.count("\n") + 1
-        column = start - (before.rfind("\n") + 1) + 1
-        return NotRendered(message, where=self.where, line=line, column=column)
+        line = before.count("\n") + 1 if start else meta.get("line") or 1
+        return NotRendered(message, where=self.where, line=line, column=start - (before.rfind("\n") + 1) + 1)
