@@ -67,12 +67,6 @@ class BigQuery(Dialect):
         text = self.as_text(value)
         return text if scale == 0 else f"IF({text} LIKE '%.%', rtrim(rtrim({text}, '0'), '.'), {text})"
 
-    def cast(self, value: str, before: DataType, after: DataType) -> str:
-        stored = data_types.stored_type(after)
-        if stored.name == data_types.DECIMAL:  # a cast takes no measures; the table's column checks them
-            return f"CAST({value} AS {self.type_of(stored).partition('(')[0]})"
-        return super().cast(value, before, after)
-
     def microseconds(self, value: str) -> str:
         return f"UNIX_MICROS({value})"
 
@@ -92,9 +86,9 @@ class BigQuery(Dialect):
     def now(self) -> str:
         return "CURRENT_TIMESTAMP()"
 
-    def null(self, type_text: str) -> str:
-        physical = self.type_of(data_types.parse(type_text)).partition("(")[0]
-        return f"CAST(NULL AS {physical})"
+    def cast_type(self, data_type: DataType) -> str:
+        """Return the type without its measures; the column into which a value goes checks them."""
+        return self.type_of(data_type).partition("(")[0]
 
     def refuse_if(self, code: str, message: str, violations: str) -> str:
         text = self.text(f"{code}: {message}")

@@ -136,7 +136,11 @@ class Dialect:
         return self.timestamp(parse_instant(text).strftime("%Y-%m-%d %H:%M:%S.%f"))
 
     def null(self, type_text: str) -> str:
-        return f"CAST(NULL AS {self.type_of(parse(type_text))})"
+        return f"CAST(NULL AS {self.cast_type(parse(type_text))})"
+
+    def cast_type(self, data_type: DataType) -> str:
+        """Return the physical type as a cast takes it."""
+        return self.type_of(data_type)
 
     @property
     def now(self) -> str:
@@ -333,15 +337,16 @@ class Dialect:
             return self.cast_to_text(value, data_types.stored_type(before))
         if before.name == data_types.DATE and after.name == data_types.TIMESTAMP:
             return self.midnight(value)
-        return f"CAST({value} AS {self.type_of(after)})"
+        if before.name == data_types.TIMESTAMP and after.name == data_types.DATE:
+            return f"CAST({self.utc(value)} AS DATE)"
+        return f"CAST({value} AS {self.cast_type(after)})"
 
     def cast_back(self, value: str, before: DataType, after: DataType) -> str:
         """Return a value cast to a narrower type and back; a cast out of range fails."""
-        narrow = f"CAST({value} AS {self.type_of(after)})"
+        narrow = self.cast(value, before, after)
         if after.name == data_types.DATE:
-            narrow = f"CAST({self.utc(value)} AS DATE)"
             return self.midnight(narrow)
-        return f"CAST({narrow} AS {self.type_of(before)})"
+        return f"CAST({narrow} AS {self.cast_type(before)})"
 
     def utc(self, value: str) -> str:
         """Return a timestamp as its date and time in UTC."""

@@ -2,14 +2,13 @@
 
 They are ordinary UPDATE, DELETE and INSERT statements in one transaction. Databricks, where statements have no common
 transaction, gets one MERGE for the history and one for rawcore (``merges``). A table of applied runs
-(``elevata_loads``) makes a repeated run a no-op and keeps runs in order (rules 2 and 3).
+(``elevata.loads``) makes a repeated run a no-op and keeps runs in order (rules 2 and 3).
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import sha256
 
-from architecture.domain.tables import ColumnSpec, TableSpec
 from loader.dialects import guards, histories, merges, runs
 from loader.dialects.dialect import Dialect
 from loader.dialects.refusals import NotRendered
@@ -38,7 +37,7 @@ def render_load(
     """Return the statements of a load. Raise NotRendered for a load that they would not do right."""
     refuse_unsupported(load)
     stage = Stage(dialect, load)
-    applied = runs.AppliedRuns(dialect, load.leading.qualified_name, runs.table_of(load.leading.schema), _hashed(stage))
+    applied = runs.AppliedRuns(dialect, load.leading.key, _hashed(stage))
     statements = list(guards.checks(stage, applied, allow_empty=allow_empty, allow_deletes=allow_deletes))
     writer = merges if dialect.atomic == "statement" else histories
     statements += _written(stage, applied, writer)
@@ -49,7 +48,7 @@ def render_load(
     return RenderedLoad(
         tuple(statements),
         tuple(dict.fromkeys(stage_input.table.qualified_name for stage_input in load.inputs)),
-        (*(table.qualified_name for table in tables), applied.table),
+        (*(table.qualified_name for table in tables), runs.TABLE),
         dialect.atomic,
     )
 
@@ -89,7 +88,3 @@ def _hashed(stage: Stage) -> str:
     types = {column.name: column.type for column in stage.load.leading.columns}
     pairs = [(part.key, types[part.column].partition("(")[0]) for part in stage.load.row_hash]
     return sha256(hashed_set(pairs).encode()).hexdigest()
-
-
-def written_columns(table: TableSpec) -> tuple[ColumnSpec, ...]:
-    return table.columns

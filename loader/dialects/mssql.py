@@ -72,6 +72,9 @@ class SqlServer(Dialect):
             return DataType(observed.name, length=max(1, observed.length // _BYTES_OF_CHARACTER))
         return observed
 
+    def cast_type(self, data_type: DataType) -> str:
+        return self.type_of(data_type).partition(" COLLATE ")[0]
+
     def quoted(self, name: str) -> str:
         return "[" + name.replace("]", "]]") + "]"
 

@@ -69,6 +69,9 @@ class Postgres(Dialect):
     def joined(self, parts: Sequence[str]) -> str:
         return f"array_to_string(ARRAY[{', '.join(parts)}], '|')" if parts else "''"
 
+    def timestamp(self, text: str) -> str:
+        return f"TIMESTAMP WITH TIME ZONE '{text}+00:00'"
+
     def sha256(self, text: str) -> str:
         return f"encode(sha256(convert_to({text}, 'UTF8')), 'hex')"
 

@@ -1,35 +1,32 @@
-"""Table of applied runs, one in each schema of leading tables: ``elevata_loads``."""
+"""Table of applied runs: the runs of every leading table, by its stable key, which a rename does not change."""
 
 from dataclasses import dataclass
 
 from loader.dialects.dialect import Dialect
 
-NAME = "elevata_loads"
+TABLE = "elevata.loads"
 COLUMNS = (
-    ("table_name", "string"),
+    ("table_key", "string"),
     ("load_run_id", "string"),
     ("load_timestamp", "timestamp"),
     ("hashed_columns", "string"),
 )
 
 
-def table_of(schema: str) -> str:
-    """Return the qualified name of a schema's table of applied runs."""
-    return f"{schema}.{NAME}"
-
-
 @dataclass(frozen=True)
 class AppliedRuns:
-    """Applied runs of one leading table. ``hashed`` is the digest of the columns that row hashes cover now."""
+    """Applied runs of the table with the key ``leading``.
+
+    ``hashed`` is the digest of the columns that row hashes cover now.
+    """
 
     dialect: Dialect
     leading: str
-    table: str
     hashed: str
 
     def _runs(self, *where: str) -> str:
-        condition = " AND ".join([f"l.{self._name('table_name')} = {self.dialect.text(self.leading)}", *where])
-        return f"FROM {self.dialect.table(self.table)} AS l WHERE {condition}"
+        condition = " AND ".join([f"l.{self._name('table_key')} = {self.dialect.text(self.leading)}", *where])
+        return f"FROM {self.dialect.table(TABLE)} AS l WHERE {condition}"
 
     def _name(self, name: str) -> str:
         return self.dialect.identifier(name)
@@ -57,7 +54,7 @@ class AppliedRuns:
         """Return the statement that records the run, the last one of a load."""
         values = [self.dialect.text(self.leading), self.dialect.run_id, self.dialect.load_timestamp, f"'{self.hashed}'"]
         return self.dialect.insert(
-            self.dialect.table(self.table), [name for name, _ in COLUMNS], f"SELECT {', '.join(values)}\n{self._if_new}"
+            self.dialect.table(TABLE), [name for name, _ in COLUMNS], f"SELECT {', '.join(values)}\n{self._if_new}"
         )
 
     @property

@@ -132,7 +132,7 @@ class Stage:
         where = f"{self.load.name}.{column.name}"
         if own is None:
             sql = translate(column.expression, self.dialect, types, where=where)
-            return f"CAST({sql} AS {self.dialect.type_of(parse(column.type))}) AS {name}"
+            return f"CAST({sql} AS {self.dialect.cast_type(parse(column.type))}) AS {name}"
         value, before, after = f"r.{self.dialect.identifier(own)}", types[own], parse(column.type)
         if stored_type(before) == stored_type(after):
             return f"{value} AS {name}"

@@ -27,7 +27,6 @@ from metadata.domain.types import (
     TIMESTAMP,
     DataType,
     parse,
-    stored_type,
 )
 
 _WITHOUT_STATEMENT = (ops.PUBLISH_TABLE, ops.STAMP_KEYS, ops.DROP_FEATURES)
@@ -141,7 +140,7 @@ def fit_check(dialect: Dialect, table: str, name: str, before: DataType, after: 
         if before.length is not None and before.length <= after.length:
             return ""
         lost = f"{dialect.length(column)} > {after.length}"
-    elif classify_types(before, after).widens or stored_type(before) == stored_type(after):
+    elif classify_types(before, after).widens or before == after:
         return ""
     elif (before.name, after.name) in _CAST_BACK:
         lost = f"{dialect.cast_back(column, before, after)} <> {column}"

@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Protocol
-from uuid import NAMESPACE_URL, uuid5
+from uuid import uuid4
 
 import psycopg
 
@@ -51,13 +51,13 @@ class Connection(Protocol):
 
 
 class DuckDbConnection:
-    """In-memory DuckDB, with time zone UTC."""
+    """In-memory DuckDB. Its time zone is not UTC, because no statement may depend on the session's zone."""
 
     def __init__(self) -> None:
         import duckdb
 
         self._own = duckdb.connect()
-        self._own.execute("SET TimeZone = 'UTC'")
+        self._own.execute("SET TimeZone = 'Asia/Tokyo'")
 
     def run(self, sql: str) -> None:
         self._own.execute(sql)
@@ -72,11 +72,11 @@ class DuckDbConnection:
 
 
 class PostgresConnection:
-    """Connection to a PostgreSQL database, by URL."""
+    """Connection to a PostgreSQL database, by URL, with another time zone than UTC as well."""
 
     def __init__(self, url: str) -> None:
         self._own = psycopg.connect(url, autocommit=True)
-        self._own.execute("SET TIME ZONE 'UTC'")
+        self._own.execute("SET TIME ZONE 'America/New_York'")
 
     def close(self) -> None:
         self._own.close()
@@ -117,29 +117,33 @@ def replay_sql(
 ) -> list[Outcome]:
     """Run the cases on an engine; a case that is not rendered has ``passed`` None and the code in its message."""
     outcomes = []
-    for number, case in enumerate(cases):
+    for case in cases:
+        opened: list[SqlEngine] = []
         try:
-            outcome = run_case(case, partial(_engine, engine, connection, str(number)))
+            outcome = run_case(case, partial(_engine, opened, engine, connection))
         except NotRendered as problem:
             outcome = Outcome(case.id, None, f"{NOT_RENDERED}: {problem.one_line()}", ())
         except Exception as failure:  # an error of the engine in one case must not end the others
             log.exception("case %s failed", case.id)
             outcome = Outcome(case.id, False, f"{type(failure).__name__}: {failure}", ())
+        for used in opened:
+            used.drop()
         outcomes.append(outcome)
         tell(outcome)
     return outcomes
 
 
-def _engine(engine: str, connection: Connection, name: str, header: Header) -> "SqlEngine":
-    return SqlEngine(DIALECTS[engine], connection, header, name)
+def _engine(opened: list["SqlEngine"], engine: str, connection: Connection, header: Header) -> "SqlEngine":
+    opened.append(SqlEngine(DIALECTS[engine], connection, header))
+    return opened[-1]
 
 
 class SqlEngine:
     """History of one case in a database, with the same methods ``apply`` and ``rows`` as the reference engine."""
 
-    def __init__(self, dialect: Dialect, connection: Connection, header: Header, name: str) -> None:
+    def __init__(self, dialect: Dialect, connection: Connection, header: Header) -> None:
         self.dialect, self.connection = dialect, connection
-        key = str(uuid5(NAMESPACE_URL, f"{header.id}/{name}"))
+        key = str(uuid4())
         self.tables = CaseTables(header, key, f"case_{key.replace('-', '')}")
         self._prepared = False
 
@@ -165,20 +169,25 @@ class SqlEngine:
             raise Refusal(code[1], code[2]) from problem
         self.connection.run("COMMIT")
 
+    def drop(self) -> None:
+        """Drop the tables of the case."""
+        if self.tables.columns.types:
+            for spec in (self.tables.raw, *self.tables.tables):
+                self.connection.run(f"DROP TABLE IF EXISTS {self.dialect.table(spec.qualified_name)}")
+
     def _prepare(self) -> None:
-        for schema in ("raw", SCHEMA):
+        for schema in ("raw", SCHEMA, runs.TABLE.partition(".")[0]):
             self.connection.run(self.dialect.create_schema(schema))
-        place = runs.table_of(SCHEMA)
-        creation = self.dialect.create_table(place, runs.COLUMNS)
+        creation = self.dialect.create_table(runs.TABLE, runs.COLUMNS)
         self.connection.run(creation.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS", 1))
         self._prepared = True
 
     def _is_applied(self, run_id: str) -> bool:
-        table, name = self.tables.tables[1].qualified_name if self.tables.columns.types else "", self.dialect.text
-        if not table:
+        if not self.tables.columns.types:
             return False
-        query = f"SELECT 1 FROM {self.dialect.table(runs.table_of(SCHEMA))}"
-        return bool(self.connection.rows(f"{query} WHERE table_name = {name(table)} AND load_run_id = {name(run_id)}"))
+        key, text = self.tables.tables[1].key, self.dialect.text
+        query = f"SELECT 1 FROM {self.dialect.table(runs.TABLE)}"
+        return bool(self.connection.rows(f"{query} WHERE table_key = {text(key)} AND load_run_id = {text(run_id)}"))
 
     def _change_tables(self, before: CaseTables, after: CaseTables) -> None:
         observed = {spec.key: _observed(spec) for spec in before.tables} if before.columns.types else {}

@@ -10,10 +10,6 @@ from metadata.domain.history.history_policy import DELTA, LOAD_TIME, SNAPSHOT
 from tests.loader.dialects.engines import ENGINES, connection_to
 
 FILES = sorted((Path(__file__).parents[1] / "reference" / "cases").glob("*.json"))
-# Cases of the rendered policies that have no statements, by the reason in the outcome.
-WITHOUT_STATEMENTS = {
-    "own-json-compared-by-value": "json",
-}
 
 
 def is_rendered(case) -> bool:

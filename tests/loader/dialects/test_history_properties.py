@@ -40,7 +40,7 @@ def test_rendered_loads_equal_the_reference_for_generated_batches(engine, name, 
     described = {"id": f"generated-{next(NUMBERS)}", "keys": ["id"], "columns": columns, "policy": policy}
     reference = ReferenceEngine(described)
     header = Header.from_dict(described)
-    rendered = SqlEngine(DIALECTS[engine], connection_to(engine), header, str(next(NUMBERS)))
+    rendered = SqlEngine(DIALECTS[engine], connection_to(engine), header)
     source = Source(columns)
     contents = st.tuples(st.lists(row_of, max_size=6), st.sampled_from(STEPS))
     for n, (records, step) in enumerate(data.draw(st.lists(contents, max_size=5))):
