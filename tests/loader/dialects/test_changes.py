@@ -24,10 +24,9 @@ VALUES = {
     "integer": "1",
     "bigint": "1",
     "decimal": "1",
-    "float": "1.5",
+    "float": "1",
     "boolean": "TRUE",
     "date": "DATE '2024-01-02'",
-    "timestamp": "TIMESTAMP '2024-01-02 00:00:00+00:00'",
     "binary": "'a'",
 }
 
@@ -58,8 +57,9 @@ def filled(connection: Connection, engine: str, start: dict[str, ObservedTable])
         connection.run(dialect.create_schema(table.qualified_name.partition(".")[0]))
         columns = [(column.name, column.type) for column in table.columns]
         connection.run(dialect.create_table(table.qualified_name, columns))
+        samples = VALUES | {"timestamp": dialect.instant("2024-01-02")}
         values = ", ".join(
-            f"CAST({VALUES[parse(type_).name]} AS {dialect.type_of(parse(type_))})" for _, type_ in columns
+            f"CAST({samples[parse(type_).name]} AS {dialect.type_of(parse(type_))})" for _, type_ in columns
         )
         for _ in range(ROWS):
             connection.run(f"INSERT INTO {dialect.table(table.qualified_name)} VALUES ({values})")
