@@ -169,7 +169,8 @@ class SqlServer(Dialect):
         return f"LOWER(CONVERT(CHAR(64), HASHBYTES('SHA2_256', {encoded}), 2))"
 
     def refuse_if(self, code: str, message: str, violations: str) -> str:
-        return f"IF EXISTS (\n{indented(violations)}\n) THROW 50000, {self._unicode(f'{code}: {message}')}, 1"
+        text = self._unicode(f"{code}: {message}")
+        return f"IF EXISTS (\n{indented(violations)}\n) BEGIN THROW 50000, {text}, 1; END"
 
     @staticmethod
     def _unicode(text: str) -> str:
@@ -187,7 +188,7 @@ class SqlServer(Dialect):
     def create_schema(self, schema: str) -> str:
         return (
             f"IF NOT EXISTS (SELECT 1 FROM sys.schemas WHERE name = {self._unicode(schema)}) "
-            f"EXEC({self._unicode(f'CREATE SCHEMA {self.identifier(schema)}')})"
+            f"BEGIN EXEC sp_executesql {self._unicode(f'CREATE SCHEMA {self.identifier(schema)}')}; END"
         )
 
     def definitions(self, columns: Iterable[tuple[str, str]]) -> list[str]:
