@@ -14,7 +14,8 @@ from elevata.core.registry import Provided
 class Renderer(Protocol):
     """Renderer of steps. ``names`` are the dialects."""
 
-    names: Sequence[str]
+    @property
+    def names(self) -> Sequence[str]: ...
 
     def statements(self, steps: Iterable[Step], dialect: str) -> Mapping[int, list[str]]:
         """Return the statements by the ordinal of their operation; a comment stands for a step without any."""

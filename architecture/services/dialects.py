@@ -4,7 +4,8 @@ from architecture.domain.dialect_statements import RENDERER
 from architecture.domain.operations import BLOCKED
 from architecture.domain.report import ChangeReport
 from architecture.domain.scope import Scope
-from architecture.services.reports import environment_or_own, gather
+from architecture.services.environments import environment_or_own
+from architecture.services.report_basis import gather
 
 
 def statements_of_warehouse(report: ChangeReport, scope: Scope, environment: str, dialect: str) -> list[list[str]]:

@@ -7,7 +7,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from architecture.domain.tables import ColumnSpec, TableSpec, history_table, rawcore_table
 from loader.contract.manifest.loads import RawcoreLoad, StageColumn, StageInput
-from loader.domain.historization.layers import entity_key_components, row_hash_components
+from loader.domain.historization.stage import entity_key_components, row_hash_components
 from loader.domain.reference.batch import Columns
 from loader.domain.reference.table import Header
 from metadata.domain import naming
@@ -117,5 +117,5 @@ class CaseTables:
             inputs=(StageInput(raw, columns),),
             entity_key=entity_key_components(state),
             row_hash=tuple(part for part in row_hash_components(state) if part.column in present),
-            policy=state.history_policy,
+            policy=state.history_choices,
         )

@@ -31,9 +31,9 @@ _KINDS = {
     data_types.TIMESTAMP: data_types.TIMESTAMP,
 }
 _ORDERED = (NUMBER, data_types.DATE, data_types.TIMESTAMP)
-_LOGIC: dict[type[exp.Expression], str] = {exp.And: "AND", exp.Or: "OR"}
-_EQUALITY: dict[type[exp.Expression], str] = {exp.EQ: "=", exp.NEQ: "<>"}
-_ORDER: dict[type[exp.Expression], str] = {exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<="}
+_LOGIC: dict[type[exp.Expr], str] = {exp.And: "AND", exp.Or: "OR"}
+_EQUALITY: dict[type[exp.Expr], str] = {exp.EQ: "=", exp.NEQ: "<>"}
+_ORDER: dict[type[exp.Expr], str] = {exp.GT: ">", exp.GTE: ">=", exp.LT: "<", exp.LTE: "<="}
 _PLACEHOLDER = re.compile(r"\{\{\s*(load_timestamp|load_run_id)\s*\}\}")
 _MARKERS = {"load_timestamp": "__load_timestamp__", "load_run_id": "__load_run_id__"}
 
@@ -57,9 +57,9 @@ class _Translation:
         self.sql, self.dialect, self.where, self.alias = sql, dialect, where, alias
         self.columns = {name.lower(): (name, type_) for name, type_ in types.items()}
 
-    def of(self, node: exp.Expression) -> Written:
+    def of(self, node: exp.Expr) -> Written:
         """Return the SQL and the kind of a node."""
-        writers: dict[type[exp.Expression], Callable[[exp.Expression], Written]] = {
+        writers: dict[type[exp.Expr], Callable[[exp.Expr], Written]] = {
             exp.Column: self._column,
             exp.Literal: self._literal,
             exp.Null: lambda _: ("NULL", NULL),
@@ -84,11 +84,11 @@ class _Translation:
             raise self._refusal(node, f"{type(node).__name__.upper()} is not proven to be equal in this dialect")
         return writer(node)
 
-    def _parenthesis(self, node: exp.Expression) -> Written:
+    def _parenthesis(self, node: exp.Expr) -> Written:
         text, kind = self.of(node.this)
         return f"({text})", kind
 
-    def _same_kind(self, node: exp.Expression, parts: list[exp.Expression]) -> tuple[list[str], str]:
+    def _same_kind(self, node: exp.Expr, parts: list[exp.Expr]) -> tuple[list[str], str]:
         """Return the parts, which must be of one kind; NULL is of any."""
         written = [self.of(part) for part in parts]
         kinds = {kind for _, kind in written} - {NULL}
@@ -96,7 +96,7 @@ class _Translation:
             raise self._refusal(node, f"values of {len(kinds)} kinds are not compared alike in every dialect")
         return [text for text, _ in written], kinds.pop()
 
-    def _comparison(self, node: exp.Expression) -> Written:
+    def _comparison(self, node: exp.Expr) -> Written:
         (left, right), kind = self._same_kind(node, [node.this, node.expression])
         sign = _EQUALITY.get(type(node)) or _ORDER[type(node)]
         if type(node) in _ORDER and kind not in _ORDERED:
@@ -104,46 +104,46 @@ class _Translation:
         self._refuse_padded(node, kind)
         return f"({left} {sign} {right})", BOOLEAN
 
-    def _refuse_padded(self, node: exp.Expression, kind: str) -> None:
+    def _refuse_padded(self, node: exp.Expr, kind: str) -> None:
         """Refuse a comparison of texts where blanks at their end do not count."""
         if kind == TEXT and self.dialect.pads_texts:
             raise self._refusal(node, f"{self.dialect.title} ignores blanks at the end of compared texts")
 
-    def _is_null(self, node: exp.Expression) -> Written:
+    def _is_null(self, node: exp.Expr) -> Written:
         if not isinstance(node.expression, exp.Null):
             raise self._refusal(node, "IS is translated with NULL only")
         return f"{self.of(node.this)[0]} IS NULL", BOOLEAN
 
-    def _in(self, node: exp.Expression) -> Written:
+    def _in(self, node: exp.Expr) -> Written:
         if not node.expressions:
             raise self._refusal(node, "IN is translated with a list only")
         (value, *listed), kind = self._same_kind(node, [node.this, *node.expressions])
         self._refuse_padded(node, kind)
         return f"{value} IN ({', '.join(listed)})", BOOLEAN
 
-    def _coalesce(self, node: exp.Expression) -> Written:
+    def _coalesce(self, node: exp.Expr) -> Written:
         parts, kind = self._same_kind(node, [node.this, *node.expressions])
         return f"coalesce({', '.join(parts)})", kind
 
-    def _nullif(self, node: exp.Expression) -> Written:
+    def _nullif(self, node: exp.Expr) -> Written:
         parts, kind = self._same_kind(node, [node.this, node.expression])
         self._refuse_padded(node, kind)
         return f"nullif({', '.join(parts)})", kind
 
-    def _replace(self, node: exp.Expression) -> Written:
+    def _replace(self, node: exp.Expr) -> Written:
         sought = node.expression
         if not isinstance(sought, exp.Literal) or not sought.this or "replacement" not in node.args:
             raise self._refusal(node, "replace is translated with a text to search for and its replacement")
         parts, _ = self._same_kind(node, [node.this, sought, node.args["replacement"]])
         return f"replace({', '.join(parts)})", TEXT
 
-    def _joined(self, node: exp.Expression, inner: list[exp.Expression]) -> Written:
+    def _joined(self, node: exp.Expr, inner: list[exp.Expr]) -> Written:
         parts, kind = self._same_kind(node, inner)
         if kind != TEXT:
             raise self._refusal(node, "only texts are joined alike in every dialect")
         return self.dialect.concat(*parts), TEXT
 
-    def _column(self, node: exp.Expression) -> Written:
+    def _column(self, node: exp.Expr) -> Written:
         if node.name == _MARKERS["load_timestamp"]:
             return self.dialect.timestamp(LOAD_TIMESTAMP), data_types.TIMESTAMP
         if node.name == _MARKERS["load_run_id"]:
@@ -154,14 +154,14 @@ class _Translation:
         name, type_ = own
         return f"{self.alias}.{self.dialect.identifier(name)}", _KINDS.get(type_.name, type_.name)
 
-    def _literal(self, node: exp.Expression) -> Written:
+    def _literal(self, node: exp.Expr) -> Written:
         if node.is_string:
             return self.dialect.text(node.this), TEXT
         if not re.fullmatch(r"[0-9]+(\.[0-9]+)?", node.this):
             raise self._refusal(node, f"the number {node.this} has another type in this dialect")
         return node.this, NUMBER
 
-    def _case(self, node: exp.Expression) -> Written:
+    def _case(self, node: exp.Expr) -> Written:
         if node.this is not None:
             raise self._refusal(node, "CASE with an operand is not translated; write conditions")
         branches, default = node.args["ifs"], node.args.get("default")
@@ -173,7 +173,7 @@ class _Translation:
             parts.append(f"ELSE {values[-1]}")
         return f"CASE {' '.join(parts)} END", kind
 
-    def _refusal(self, node: exp.Expression, message: str) -> NotRendered:
+    def _refusal(self, node: exp.Expr, message: str) -> NotRendered:
         meta = next((part.meta for part in node.walk() if part.meta.get("line")), {})
         word = node.sql("spark").split("(")[0].split(" ")[0]
         start = max(self.sql.lower().find(word.lower()), 0)

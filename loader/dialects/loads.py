@@ -14,7 +14,7 @@ from loader.dialects import guards, histories, merges, runs
 from loader.dialects.dialect import Dialect
 from loader.dialects.refusals import NotRendered
 from loader.dialects.stage import Stage
-from loader.domain.historization.hashing import hashed_set
+from loader.domain.historization.hash_coverage import hashed_set
 from metadata.domain.history.history_policy import APPEND, DELTA, LOAD_TIME, NONE, SNAPSHOT, HistoryPolicy
 
 NOT_EXECUTED = "-- not executed in tests"

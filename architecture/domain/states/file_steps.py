@@ -42,15 +42,16 @@ def _key(text: str) -> str:
 
 def _with_keys(operation: Operation) -> Operation:
     columns = tuple((_key(key), before, after) for key, before, after in operation.columns)
-    keys = {"dataset_key": _key(operation.dataset_key), "column_key": _key(operation.column_key)}
-    return replace(operation, columns=columns, **keys)
+    dataset_key, column_key = _key(operation.dataset_key), _key(operation.column_key)
+    return replace(operation, columns=columns, dataset_key=dataset_key, column_key=column_key)
 
 
 def _described(dataset: DatasetState) -> DatasetState:
     columns = tuple(_column(column) for column in dataset.columns if column.role != TECHNICAL)
-    key = _key(dataset.key)
-    layered = {"layer": "rawcore", "history_key": str(uuid5(UUID(key), "history"))} if dataset.historize else {}
-    return replace(dataset, key=key, columns=columns, inputs=tuple(map(_key, dataset.inputs)), **layered)
+    described = replace(dataset, key=_key(dataset.key), columns=columns, inputs=tuple(map(_key, dataset.inputs)))
+    if not dataset.historize:
+        return described
+    return replace(described, layer="rawcore", history_key=str(uuid5(UUID(described.key), "history")))
 
 
 def _column(column: ColumnState) -> ColumnState:

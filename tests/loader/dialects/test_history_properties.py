@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from loader.contract.refusals import Refusal
 from loader.dialects.catalog import DIALECTS
 from loader.domain.reference import ReferenceEngine
-from loader.domain.reference.cases import Comparison
+from loader.domain.reference.case_comparison import Comparison
 from loader.domain.reference.table import Header
 from loader.services.sql_replay import SqlEngine
 from tests.loader.dialects.engines import ENGINES, connection_to
