@@ -97,7 +97,8 @@ def test_rendered_keys_and_hashes_are_those_of_the_product(example, tmp_path):
     keys = {column.name: column.key for column in airport.columns}
     ((entity_key, row_hash),) = database.own.rows("SELECT rc_air_airport_key, row_hash FROM rawcore.rc_air_airport")
     assert entity_key == hashing.digest([(keys["icao"], "EDDF")])
-    assert row_hash == hashing.digest([(keys[name], value) for name, value in zip(COLUMNS[1:], FRANKFURT[1:], strict=True)])
+    values = zip(COLUMNS[1:], FRANKFURT[1:], strict=True)
+    assert row_hash == hashing.digest([(keys[name], value) for name, value in values])
     assert database.own.rows("SELECT origin_key FROM rawcore.rc_net_route") == [(entity_key,)]
 
 
