@@ -1,9 +1,10 @@
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from django.apps import AppConfig
 
 if TYPE_CHECKING:
+    from architecture.domain.steps.step import Step
     from elevata.notifications.models import Event
 
 
@@ -11,6 +12,7 @@ class LoaderConfig(AppConfig):
     name = "loader"
 
     def ready(self) -> None:
+        from architecture.domain.dialect_statements import RENDERER
         from architecture.selectors.health import CHECKS
         from architecture.services.refreshes import LOCAL_WORKER
         from architecture.services.undo_options import WRITING_RUNS
@@ -33,11 +35,23 @@ class LoaderConfig(AppConfig):
         KINDS.add(*search.KINDS)
         LOCAL_WORKER.provide(_perform_here)
         OPENLINEAGE_EVENTS.provide(_openlineage_events)
+        RENDERER.provide(_ReportStatements())
         SEALED_MODELS.add(*SEALED.items())
         WRITING_RUNS.provide(runs_that_wrote)
 
 
 # Modules that few processes need are imported when they are called.
+
+
+class _ReportStatements:
+    """Renderer of reports' steps in the dialects, which are imported when they are needed."""
+
+    names = ("bigquery", "databricks", "duckdb", "fabric", "mssql", "postgres", "snowflake")
+
+    def statements(self, steps: Iterable["Step"], dialect: str) -> Mapping[int, list[str]]:
+        from loader.dialects.report_statements import statements_by_operation
+
+        return statements_by_operation(steps, dialect)
 
 
 def _perform_here(job_pk: int) -> str:

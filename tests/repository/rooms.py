@@ -52,6 +52,7 @@ INNER = {
     "architecture.domain": "architecture.domain",
     "loader.contract": "loader.contract",
     "loader.domain": "loader.domain",
+    "loader.dialects": "loader.dialects",
     "loader.engine.arrow": "loader.engine.arrow",
     "loader.readers.kafka": "loader.readers.kafka",
     "loader.readers.records": "loader.readers.records",

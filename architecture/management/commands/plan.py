@@ -1,11 +1,12 @@
 """Command that creates a change report: of metadata against the warehouse, of two state files, or of one file."""
 
 from argparse import ArgumentParser
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from architecture.domain.change_policy import FLAGS, PolicySet
+from architecture.domain.dialect_statements import RENDERER, statements_of_files, with_statements
 from architecture.domain.report import STATUS_BLOCKED, STATUS_NO_CHANGES, ChangeReport, build_report
 from architecture.domain.report_text import as_markdown, as_text
 from architecture.domain.scope import ALL, DATASET, FILES, SCHEMA, Scope
@@ -49,6 +50,8 @@ class Command(ProductCommand):
         )
         files.add_argument("--source-label", metavar="L", default="", help="what A is called, such as dev")
         files.add_argument("--target-label", metavar="L", default="", help="what B is called, such as test")
+        names = RENDERER.get().names
+        parser.add_argument("--dialect", choices=names, help="print the statements of each operation in an SQL dialect")
         parser.add_argument("--format", choices=(TEXT, JSON, MARKDOWN), help="default: text; --json means json")
         parser.add_argument(
             "--fail-on",
@@ -65,16 +68,33 @@ class Command(ProductCommand):
             raise CommandExit(INVALID, f"--json and --format {options['format']} exclude each other", "usage")
         # A report of files is not stored, so it has no id for approve, preview and execute.
         report, kept = (self._of_files(options), "") if _means_files(options) else self._of_warehouse(options)
+        statements = self._statements(report, options) if options["dialect"] else None
         if self._as_json:
-            self.print_json(report.as_json() | ({"report": kept} if kept else {}))
+            described = report.as_json() if statements is None else with_statements(report.as_json(), statements)
+            self.print_json(described | ({"report": kept} if kept else {}))
         else:
             markdown = options["format"] == MARKDOWN
             self.say(as_markdown(report) if markdown else as_text(report))
+            for line in _printed(report, statements or [], markdown=markdown):
+                self.say(line)
             if kept:
                 self.say(f"\nReport `{kept}`" if markdown else f"report {kept}")
         code = exit_code(report, options["fail_on"])
         if code:
             raise CommandExit(code)
+
+    @staticmethod
+    def _statements(report: ChangeReport, options: dict[str, Any]) -> list[list[str]]:
+        """Return the statements of each operation in the dialect."""
+        if _means_files(options):
+            if options["previous_state"] is None or options["desired_state"] is None:
+                message = "--dialect with state files needs both, --previous-state and --desired-state"
+                raise CommandExit(INVALID, message, "usage")
+            previous, desired = (read_state(options[name]) for name in ("previous_state", "desired_state"))
+            return statements_of_files(previous, desired, report, options["dialect"])
+        from architecture.services.dialects import statements_of_warehouse
+
+        return statements_of_warehouse(report, _scope_of(options), options["environment"] or "", options["dialect"])
 
     @staticmethod
     def _of_files(options: dict[str, Any]) -> ChangeReport:
@@ -97,14 +117,26 @@ class Command(ProductCommand):
     def _of_warehouse(options: dict[str, Any]) -> tuple[ChangeReport, str]:
         from architecture.services.reports import plan_report
 
-        if options["schema"]:
-            scope = Scope(SCHEMA, options["schema"], options["target_only"])
-        elif options["dataset"]:
-            scope = Scope(DATASET, options["dataset"], options["target_only"])
-        else:
-            scope = Scope(ALL, target_only=options["target_only"])
-        report, kept = plan_report(scope=scope, environment=options["environment"] or "")
+        report, kept = plan_report(scope=_scope_of(options), environment=options["environment"] or "")
         return report, str(kept.report_id)
+
+
+def _scope_of(options: dict[str, Any]) -> Scope:
+    if options["schema"]:
+        return Scope(SCHEMA, options["schema"], options["target_only"])
+    if options["dataset"]:
+        return Scope(DATASET, options["dataset"], options["target_only"])
+    return Scope(ALL, target_only=options["target_only"])
+
+
+def _printed(report: ChangeReport, statements: Sequence[list[str]], *, markdown: bool) -> Iterator[str]:
+    """Yield the statements of each operation as text or Markdown."""
+    for operation, texts in zip(report.operations, statements, strict=False):
+        if texts:
+            yield f"\n### {operation.describe()}\n\n```sql" if markdown else f"\n-- {operation.describe()}"
+            yield "\n".join(texts)
+            if markdown:
+                yield "```"
 
 
 def _means_files(options: dict[str, Any]) -> bool:

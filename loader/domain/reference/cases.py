@@ -93,10 +93,13 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a case. ``message`` lists the differences, empty if there are none."""
+    """Result of a case. ``message`` lists the differences, empty if there are none.
+
+    ``passed`` is None if an engine does not apply the case's policy; ``message`` has the code.
+    """
 
     id: str
-    passed: bool
+    passed: bool | None
     message: str
     actual: tuple[Mapping[str, Any], ...]
 

@@ -1,0 +1,43 @@
+"""Statements of a report in an SQL dialect. The app above, which has the dialects, provides the renderer."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from architecture.domain.operations import Operation
+from architecture.domain.report import ChangeReport
+from architecture.domain.states.file_steps import steps_between
+from architecture.domain.states.state_files import ArchitectureState
+from architecture.domain.steps.step import Step
+from elevata.core.registry import Provided
+
+
+class Renderer(Protocol):
+    """Renderer of steps. ``names`` are the dialects."""
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
+    def statements(self, steps: Iterable[Step], dialect: str) -> Mapping[int, list[str]]:
+        """Return the statements by the ordinal of their operation; a comment stands for a step without any."""
+        ...
+
+
+RENDERER: Provided[Renderer] = Provided("statements of SQL dialects")
+
+
+def statements_of_files(
+    previous: ArchitectureState, desired: ArchitectureState, report: ChangeReport, dialect: str
+) -> list[list[str]]:
+    """Return the statements of each operation of a report on two state files."""
+    return _by_operation(steps_between(previous, desired, report.operations), report.operations, dialect)
+
+
+def _by_operation(steps: Iterable[Step], operations: Sequence[Operation], dialect: str) -> list[list[str]]:
+    rendered = RENDERER.get().statements(steps, dialect)
+    return [rendered.get(place, []) for place in range(len(operations))]
+
+
+def with_statements(described: dict[str, Any], statements: Sequence[list[str]]) -> dict[str, Any]:
+    """Return a report's JSON with the statements of each operation."""
+    pairs = zip(described["operations"], statements, strict=True)
+    return described | {"operations": [operation | {"statements": texts} for operation, texts in pairs]}

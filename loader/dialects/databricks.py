@@ -1,0 +1,114 @@
+"""Databricks SQL on Delta tables, in ANSI mode (the default there) and with the session's time zone UTC."""
+
+from collections.abc import Sequence
+
+from architecture.domain.type_changes import TypeChange, classify_types
+from loader.dialects.dialect import Dialect, indented
+from loader.domain.historization.hashing import MICROSECONDS_PER_DAY
+from metadata.domain import types as data_types
+from metadata.domain.types import DataType
+
+
+class Databricks(Dialect):
+    """Rules of Databricks. Each statement is a commit of its own; several have no common transaction."""
+
+    name, title, parser = "databricks", "Databricks", "databricks"
+    source = "https://docs.databricks.com/sql/language-manual"
+    atomic = "statement"
+    types = {
+        data_types.STRING: "STRING",
+        data_types.INTEGER: "INT",
+        data_types.BIGINT: "BIGINT",
+        data_types.FLOAT: "DOUBLE",
+        data_types.BOOLEAN: "BOOLEAN",
+        data_types.DATE: "DATE",
+        data_types.TIMESTAMP: "TIMESTAMP",
+        data_types.BINARY: "BINARY",
+    }
+    spellings = {"decimal": "decimal", "dec": "decimal", "numeric": "decimal"}
+
+    def quoted(self, name: str) -> str:
+        return "`" + name.replace("`", "``") + "`"
+
+    def text_literal(self, value: str) -> str:
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+    def as_text(self, value: str) -> str:
+        return f"CAST({value} AS STRING)"
+
+    def is_whole(self, value: str) -> str:
+        return f"rint({value}) = {value}"
+
+    def hexadecimal_float(self, value: str) -> str:
+        return f"CASE WHEN {value} IS NOT NULL THEN format_string('%a', {value}) END"
+
+    def decimal_text(self, value: str, scale: int) -> str:
+        text = self.as_text(value)
+        return text if scale == 0 else f"rtrim('.', rtrim('0', {text}))"
+
+    def time_text(self, value: str) -> str:
+        return (
+            f"CASE WHEN length({value}) = 5 THEN {value} || ':00' "
+            f"WHEN {value} LIKE '%.%' THEN rtrim('.', rtrim('0', {value})) ELSE {value} END"
+        )
+
+    def microseconds(self, value: str) -> str:
+        return f"unix_micros({value})"
+
+    def days(self, value: str) -> str:
+        return f"CAST(unix_date({value}) AS BIGINT)"
+
+    def canonical(self, value: str, data_type: DataType) -> str:
+        if data_type.name == data_types.DATE:
+            return self.as_text(f"{self.days(value)} * {MICROSECONDS_PER_DAY}L")
+        return super().canonical(value, data_type)
+
+    def binary_text(self, value: str) -> str:
+        return f"lower(hex({value}))"
+
+    def joined(self, parts: Sequence[str]) -> str:
+        return f"concat_ws('|', {', '.join(parts)})" if parts else "''"
+
+    def sha256(self, text: str) -> str:
+        return f"sha2({text}, 256)"
+
+    @property
+    def now(self) -> str:
+        return "current_timestamp()"
+
+    def refuse_if(self, code: str, message: str, violations: str) -> str:
+        text = self.text(f"{code}: {message}")
+        return f"SELECT CASE WHEN EXISTS (\n{indented(violations)}\n) THEN raise_error({text}) END"
+
+    def create_table(self, qualified_name: str, columns) -> str:
+        return f"{super().create_table(qualified_name, columns)} USING delta"
+
+    def rename_table(self, old: str, new: str) -> list[str]:
+        """Return one statement: both names are qualified."""
+        return [f"ALTER TABLE {self.table(old)} RENAME TO {self.table(new)}"] if old != new else []
+
+    def rename_column(self, table: str, old: str, new: str) -> list[str]:
+        return [self._property(table, "delta.columnMapping.mode", "name"), *super().rename_column(table, old, new)]
+
+    def add_column(self, table: str, name: str, type_text: str) -> str:
+        (definition,) = self.definitions([(name, type_text)])
+        return f"ALTER TABLE {self.table(table)} ADD COLUMNS ({definition})"
+
+    def drop_column(self, table: str, name: str) -> list[str]:
+        return [self._property(table, "delta.columnMapping.mode", "name"), *super().drop_column(table, name)]
+
+    def alter_type(self, table: str, name: str, before: DataType, after: DataType) -> list[str]:
+        widening = super().alter_type(table, name, before, after)
+        if before.name == data_types.STRING:
+            return widening
+        return [self._property(table, "delta.enableTypeWidening", "true"), *widening]
+
+    def _property(self, table: str, name: str, value: str) -> str:
+        return f"ALTER TABLE {self.table(table)} SET TBLPROPERTIES ('{name}' = '{value}')"
+
+    def widens_in_place(self, before: DataType, after: DataType) -> bool:
+        return classify_types(before, after) is TypeChange.ALTER
+
+    def replace_table(self, table: str, columns: Sequence[tuple[str, str]], query: str, parked: str) -> list[str]:
+        """Return one statement, which is one commit."""
+        return [f"CREATE OR REPLACE TABLE {self.table(table)} USING delta AS\n{query}"]

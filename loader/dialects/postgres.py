@@ -1,0 +1,108 @@
+"""PostgreSQL 15 and later. Needs a database in UTF-8; no extension."""
+
+from collections.abc import Sequence
+
+from loader.dialects.dialect import Dialect, indented
+from loader.dialects.refusals import NotRendered
+from metadata.domain import types as data_types
+from metadata.domain.types import DataType
+
+
+class Postgres(Dialect):
+    """Rules of PostgreSQL."""
+
+    name, title, parser, executed = "postgres", "PostgreSQL", "postgres", True
+    source = "tests/loader/dialects"
+    ddl_in_transaction = True
+    longest_name, name_in_bytes = 63, True
+    types = {
+        data_types.STRING: "TEXT",
+        data_types.INTEGER: "INTEGER",
+        data_types.BIGINT: "BIGINT",
+        data_types.FLOAT: "DOUBLE PRECISION",
+        data_types.BOOLEAN: "BOOLEAN",
+        data_types.DATE: "DATE",
+        data_types.TIMESTAMP: "TIMESTAMP WITH TIME ZONE",
+        data_types.BINARY: "BYTEA",
+    }
+    spellings = {
+        "int2": "integer",
+        "int8": "bigint",
+        "serial": "integer",
+        "bigserial": "bigint",
+        "numeric": "decimal",
+        "decimal": "decimal",
+        "bpchar": "string",
+        "time_without_time_zone": "time",
+        "timestamp_with_time_zone": "timestamp",
+        "timestamp_without_time_zone": "timestamp",
+    }
+
+    def decimal(self, precision: int, scale: int) -> str:
+        return f"NUMERIC({precision},{scale})"
+
+    def as_text(self, value: str) -> str:
+        return f"CAST({value} AS TEXT)"
+
+    def hexadecimal_float(self, value: str) -> str:
+        """Return the form of ``%a`` from the eight bytes of the number: sign and exponent, then 13 digits."""
+        digits = f"encode(float8send({value}), 'hex')"
+        head = f"CAST(CAST('x' || substr({digits}, 1, 3) AS BIT(12)) AS INTEGER)"
+        mantissa = f"coalesce(nullif(rtrim(substr({digits}, 4), '0'), ''), '0')"
+        sign = f"CASE WHEN {value} < 0 THEN '-' ELSE '' END"
+        return (
+            f"CASE WHEN {value} = 'NaN' THEN 'NaN' WHEN {value} = 'Infinity' THEN 'Infinity' "
+            f"WHEN {value} = '-Infinity' THEN '-Infinity' "
+            f"WHEN {head} & 2047 = 0 THEN {sign} || '0x0.' || {mantissa} || 'p-1022' "
+            f"WHEN {value} IS NOT NULL THEN {sign} || '0x1.' || {mantissa} || 'p' || ({head} & 2047) - 1023 END"
+        )
+
+    def microseconds(self, value: str) -> str:
+        return f"CAST(extract(epoch FROM {value}) * 1000000 AS BIGINT)"
+
+    def days(self, value: str) -> str:
+        return f"CAST({value} - DATE '1970-01-01' AS BIGINT)"
+
+    def binary_text(self, value: str) -> str:
+        return f"encode({value}, 'hex')"
+
+    def joined(self, parts: Sequence[str]) -> str:
+        return f"array_to_string(ARRAY[{', '.join(parts)}], '|')" if parts else "''"
+
+    def timestamp(self, text: str) -> str:
+        return f"TIMESTAMP WITH TIME ZONE '{text}+00:00'"
+
+    def sha256(self, text: str) -> str:
+        return f"encode(sha256(convert_to({text}, 'UTF8')), 'hex')"
+
+    def text_literal(self, value: str) -> str:
+        if "\x00" in value:
+            raise NotRendered("PostgreSQL takes no NUL character")
+        return super().text_literal(value)
+
+    def refuse_if(self, code: str, message: str, violations: str) -> str:
+        text = self.text(f"{code}: {message}".replace("%", "%%"))
+        return (
+            f"DO $check$ BEGIN IF EXISTS (\n{indented(violations)}\n"
+            f") THEN RAISE EXCEPTION {text}; END IF; END $check$"
+        )
+
+    def move_table(self, qualified_name: str, schema: str) -> list[str]:
+        return [f"ALTER TABLE {self.table(qualified_name)} SET SCHEMA {self.identifier(schema)}"]
+
+    def widens_in_place(self, before: DataType, after: DataType) -> bool:
+        return True
+
+    def alter_type(self, table: str, name: str, before: DataType, after: DataType) -> list[str]:
+        value = self.cast(self.identifier(name), before, after)
+        (statement,) = super().alter_type(table, name, before, after)
+        return [f"{statement} USING {value}"]
+
+    def utc(self, value: str) -> str:
+        return f"({value} AT TIME ZONE 'UTC')"
+
+    def timestamp_text(self, value: str) -> str:
+        return self.as_text(self.utc(value))
+
+    def midnight(self, value: str) -> str:
+        return f"CAST({value} AS TIMESTAMP) AT TIME ZONE 'UTC'"

@@ -1,0 +1,25 @@
+"""Renderer of a report's steps, which the app of reports cannot import."""
+
+from collections.abc import Iterable, Mapping
+
+from architecture.domain.steps.step import Step
+from loader.dialects.catalog import DIALECTS
+from loader.dialects.loads import NOT_EXECUTED
+from loader.dialects.refusals import NOT_RENDERED
+from loader.dialects.table_changes import render_steps
+
+
+def statements_by_operation(steps: Iterable[Step], dialect: str) -> Mapping[int, list[str]]:
+    """Return the statements by operation, each with its semicolon; a step without any is a comment."""
+    rules = DIALECTS[dialect]
+    result: dict[int, list[str]] = {}
+    for item in render_steps(steps, rules):
+        if item.step.operation is None:
+            continue
+        texts = [f"{statement};" for statement in item.statements]
+        if not rules.executed:
+            texts = [f"{NOT_EXECUTED}\n{text}" for text in texts]
+        if item.refusal is not None:
+            texts = [f"-- {NOT_RENDERED}: {item.refusal.one_line()}"]
+        result.setdefault(item.step.operation, []).extend(texts)
+    return result

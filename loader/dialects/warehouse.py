@@ -1,0 +1,158 @@
+"""Files of a warehouse in a dialect, in the format ``sql/v1``."""
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any
+
+from architecture.domain.operations import Operation
+from architecture.domain.tables import ColumnSpec, TableSpec
+from loader.contract.manifest.loads import RawcoreLoad
+from loader.dialects import runs
+from loader.dialects.dialect import Dialect
+from loader.dialects.loads import NOT_EXECUTED, RenderedLoad, render_load
+from loader.dialects.refusals import NOT_RENDERED, NotRendered
+
+FORMAT = "sql/v1"
+# Version of a dataset's hashes, as datasets have it; a dataset with another one is not rendered.
+HASH_VERSION = 1
+TABLES, VIEWS, CHANGES, MANIFEST = "tables.sql", "views.sql", "changes.sql", "manifest.json"
+# Columns of raw tables that the product fills from its own reading of files.
+_OF_READING = frozenset({"source_file", "source_row", "load_day"})
+
+
+@dataclass(frozen=True)
+class Unrendered:
+    """Dataset, or object over one, without statements, with the reason."""
+
+    dataset: str
+    code: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Warehouse:
+    """Tables in the order of their creation, and loads in the order in which they run.
+
+    ``state`` is a digest of all datasets. ``not_rendered`` are datasets without a load and objects that are no table.
+    ``changes`` are the operations of a report with their statements, None without a report.
+    """
+
+    state: str
+    tables: tuple[TableSpec, ...]
+    loads: tuple[RawcoreLoad, ...]
+    not_rendered: tuple[Unrendered, ...] = ()
+    changes: tuple[tuple[Operation, Sequence[str]], ...] | None = None
+
+
+def delivered_table(raw: TableSpec) -> TableSpec:
+    """Return a raw table as a caller fills it: the described columns, run and time, without those of file reading."""
+    return replace(raw, columns=tuple(column for column in raw.columns if column.purpose not in _OF_READING))
+
+
+def render_warehouse(warehouse: Warehouse, dialect: Dialect) -> dict[str, str]:
+    """Return the files by path. The same warehouse gives the same texts."""
+    tables, refused = _tables(warehouse.tables, dialect)
+    rendered, left_out = _loads(warehouse.loads, dialect, {item.dataset for item in refused})
+    files = {TABLES: _file(tables), VIEWS: _file(())}
+    files |= {_path(name): _file(load.statements) for name, load in rendered.items()}
+    if warehouse.changes is not None:
+        files[CHANGES] = _changes(warehouse.changes)
+    operations = [*(["create_table"] if tables else []), *(["load"] if rendered else [])]
+    operations += [operation.op for operation, texts in warehouse.changes or () if texts]
+    manifest: dict[str, Any] = {
+        "format": FORMAT,
+        "dialect": dialect.name,
+        "state": warehouse.state,
+        "hash_version": HASH_VERSION,
+        "loads": [_load_entry(name, load) for name, load in rendered.items()],
+        "not_rendered": [vars(item) for item in (*warehouse.not_rendered, *refused, *left_out)],
+        "rules": [_rule(name, dialect) for name in dict.fromkeys(operations)],
+        "files": {path: sha256(text.encode()).hexdigest() for path, text in sorted(files.items())},
+    }
+    return files | {MANIFEST: json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"}
+
+
+def differences(expected: Mapping[str, str], present: Mapping[str, str]) -> list[str]:
+    """Return the paths of files that are missing, differ, or are left from a former rendering."""
+    return sorted(path for path in {*expected, *present} if expected.get(path) != present.get(path))
+
+
+def _tables(specs: Iterable[TableSpec], dialect: Dialect) -> tuple[list[str], list[Unrendered]]:
+    """Return the statements that create schemas and tables, and the tables that the dialect cannot have."""
+    wanted = [(spec.qualified_name, _columns(spec.columns)) for spec in specs]
+    if wanted:
+        wanted.append((runs.TABLE, list(runs.COLUMNS)))
+    schemas: dict[str, str] = {}
+    creations, refused = [], []
+    for name, columns in wanted:
+        schema = name.partition(".")[0]
+        try:
+            creation = dialect.create_table(name, columns)
+            schemas.setdefault(schema, dialect.create_schema(schema))
+        except NotRendered as problem:
+            refused.append(Unrendered(name, problem.code, problem.one_line()))
+            continue
+        creations.append(creation)
+    return [_marked(statement, dialect) for statement in (*schemas.values(), *creations)], refused
+
+
+def _columns(columns: Iterable[ColumnSpec]) -> list[tuple[str, str]]:
+    return [(column.name, column.type) for column in columns]
+
+
+def _loads(
+    loads: Iterable[RawcoreLoad], dialect: Dialect, missing: Collection[str]
+) -> tuple[dict[str, RenderedLoad], list[Unrendered]]:
+    """Return the rendered loads by the dataset's name, in order, and those without statements."""
+    rendered: dict[str, RenderedLoad] = {}
+    left_out = []
+    for load in loads:
+        try:
+            result = render_load(dialect, load)
+            absent = [name for name in (*result.reads, *result.writes) if name in missing]
+            if absent:
+                raise NotRendered(f"the table {absent[0]} is not rendered", where=load.name)
+        except NotRendered as problem:
+            left_out.append(Unrendered(load.name, NOT_RENDERED, problem.one_line()))
+            continue
+        rendered[load.name] = result
+    return rendered, left_out
+
+
+def _load_entry(name: str, load: RenderedLoad) -> dict[str, Any]:
+    return {
+        "dataset": name,
+        "file": _path(name),
+        "reads": list(load.reads),
+        "writes": list(load.writes),
+        "atomic": load.atomic,
+    }
+
+
+def _path(dataset: str) -> str:
+    return f"loads/{dataset}.sql"
+
+
+def _rule(operation: str, dialect: Dialect) -> dict[str, str]:
+    evidence = "executed" if dialect.executed else "documented"
+    return {"operation": operation, "evidence": evidence, "source": dialect.source}
+
+
+def _marked(statement: str, dialect: Dialect) -> str:
+    return statement if dialect.executed else f"{NOT_EXECUTED}\n{statement}"
+
+
+def _file(statements: Iterable[str]) -> str:
+    """Return the text of a file: statements that end with a semicolon, separated by an empty line."""
+    return "\n".join(f"{statement};\n" for statement in statements) or "-- no statements\n"
+
+
+def _changes(changes: Iterable[tuple[Operation, Sequence[str]]]) -> str:
+    """Return the text of a report's statements, which end with their semicolon already."""
+    parts = [
+        "".join(f"{line}\n" for line in (f"-- {operation.describe()}", *(texts or ["-- no statements"])))
+        for operation, texts in changes
+    ]
+    return "\n".join(parts) or "-- no statements\n"

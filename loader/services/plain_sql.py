@@ -1,0 +1,153 @@
+"""Warehouse as SQL files: what the metadata describe, rendered for one dialect."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+from architecture.domain.states.state_files import ArchitectureState, dump_state
+from architecture.domain.tables import TableSpec, history_table, rawcore_table, tables_of
+from architecture.models import ChangeReport
+from architecture.services.dialects import statements_of_report
+from architecture.services.environments import current_environment
+from architecture.services.reports import operations_of
+from elevata.core.errors import ProductError
+from loader.contract.manifest.checks import CheckSpec
+from loader.contract.manifest.loads import RawcoreLoad
+from loader.dialects.catalog import DIALECTS
+from loader.dialects.refusals import NOT_RENDERED, NotRendered
+from loader.dialects.warehouse import (
+    HASH_VERSION,
+    MANIFEST,
+    Unrendered,
+    Warehouse,
+    delivered_table,
+    render_warehouse,
+)
+from loader.domain.dependencies import Scope, referring
+from loader.domain.historization.references import foreign_keys
+from loader.domain.historization.stage import entity_key_components, row_hash_components, stage_inputs
+from loader.services.loads.plans import LoadPlan, plan_load
+from loader.services.quality import check_specs
+from loader.services.sources.specs import source_datasets
+from metadata.domain.history.history_policy import HistoryPolicy
+from metadata.domain.naming import view_name
+from metadata.domain.state import DatasetState
+from metadata.selectors.dataset_states import dataset_states
+
+_CREATED = ("raw", "rawcore", "history", "model")
+
+
+def render_sql(dialect: str, scope: Scope, report: ChangeReport | None = None) -> dict[str, str]:
+    """Return the files of a scope of the metadata by path, with the statements of a report if there is one.
+
+    Raise Refusal for an unknown scope; Refused for a report that is outdated.
+    """
+    warehouse = described_warehouse(scope)
+    if report is not None:
+        statements = statements_of_report(report, dialect)
+        pairs = zip(operations_of(report), statements, strict=True)
+        warehouse = replace(warehouse, changes=tuple(pairs))
+    return render_warehouse(warehouse, DIALECTS[dialect])
+
+
+def described_warehouse(scope: Scope) -> Warehouse:
+    """Return tables and loads of a scope as the metadata describe them, whatever an environment has."""
+    states = dataset_states()
+    plan = plan_load(scope, states)
+    datasets = [*(step.dataset for step in plan.steps), *plan.left_out]
+    loads, left_out = _loads(plan)
+    return Warehouse(
+        sha256(dump_state(ArchitectureState(states)).encode()).hexdigest(),
+        tuple(_created(spec) for state in datasets for spec in tables_of(state) if spec.kind in _CREATED),
+        tuple(loads),
+        (*left_out, *_views(plan)),
+    )
+
+
+def _created(spec: TableSpec) -> TableSpec:
+    return delivered_table(spec) if spec.kind == "raw" else spec
+
+
+def _loads(plan: LoadPlan) -> tuple[list[RawcoreLoad], list[Unrendered]]:
+    """Return the loads that are plain statements, and the datasets with another one."""
+    filled = [step.dataset for step in plan.steps if step.dataset.layer != "raw"]
+    sources = source_datasets(plan.states.values())
+    options = {
+        state.key: dict(sources[key].options)
+        for state in plan.states.values()
+        if state.layer == "raw"
+        for key in state.inputs
+        if key in sources
+    }
+    checks = check_specs(filled, plan.states, environment=current_environment())
+    loads = []
+    left_out = [
+        Unrendered(state.qualified_name, NOT_RENDERED, "its history comes as batch files") for state in plan.left_out
+    ]
+    for dataset in filled:
+        try:
+            loads.append(_load(dataset, plan.states, options, checks.get(dataset.key, ())))
+        except ProductError as problem:
+            left_out.append(Unrendered(dataset.qualified_name, problem.code, problem.one_line()))
+    return loads, left_out
+
+
+def _load(
+    dataset: DatasetState,
+    states: Mapping[str, DatasetState],
+    options: Mapping[str, dict],
+    checks: tuple[CheckSpec, ...],
+) -> RawcoreLoad:
+    """Return the load of a dataset. Raise NotRendered for what is no load of raw rows; Refusal as a load run does."""
+    refusals = {
+        "a model is computed by its own SELECT": bool(dataset.select),
+        "it has rows for unknown parents of other datasets": any(True for _ in referring(dataset, states)),
+        f"its hashes have the version {dataset.hash_version}": dataset.hash_version != HASH_VERSION,
+    }
+    for message, applies in refusals.items():
+        if applies:
+            raise NotRendered(message, where=dataset.qualified_name)
+    inputs = stage_inputs(dataset, states, dict(options))
+    if any(stage_input.table.kind != "raw" for stage_input in inputs):
+        raise NotRendered("it reads a table that is not raw", where=dataset.qualified_name)
+    return RawcoreLoad(
+        dataset=dataset.key,
+        name=dataset.qualified_name,
+        table=rawcore_table(dataset),
+        history=history_table(dataset) if dataset.historize else None,
+        inputs=tuple(replace(stage_input, table=delivered_table(stage_input.table)) for stage_input in inputs),
+        entity_key=entity_key_components(dataset),
+        row_hash=row_hash_components(dataset),
+        foreign_keys=foreign_keys(dataset, states),
+        policy=dataset.history_choices,
+        quality=checks,
+    )
+
+
+def _views(plan: LoadPlan) -> list[Unrendered]:
+    """Return the views of the datasets in a plan, which have no statements yet."""
+    names = {plan.states[key].qualified_name for key in plan.described if plan.states[key].materialization == "view"}
+    names |= {view.qualified_name for view in plan.views}
+    for step in plan.steps:
+        if step.dataset.historize:
+            views = HistoryPolicy.from_dict(step.dataset.history_policy).views
+            names |= {f"{step.dataset.schema}.{view_name(step.dataset.name, view)}" for view in views}
+    return [Unrendered(name, NOT_RENDERED, "views have no statements yet") for name in sorted(names)]
+
+
+def read_files(folder: Path) -> dict[str, str]:
+    """Return the files that a former rendering wrote into a folder, by path; none without its manifest."""
+    if not (folder / MANIFEST).is_file():
+        return {}
+    paths = [MANIFEST, *(str(path.relative_to(folder)) for path in sorted(folder.rglob("*.sql")))]
+    return {path: (folder / path).read_bytes().decode("utf-8", "replace") for path in paths}
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> None:
+    """Write the files of a rendering, the manifest last, and delete those left from a former one."""
+    for path in read_files(folder).keys() - files.keys():
+        (folder / path).unlink()
+    for path, text in sorted(files.items(), key=lambda item: item[0] == MANIFEST):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(text.encode())

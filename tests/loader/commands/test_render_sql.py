@@ -1,0 +1,143 @@
+"""``manage.py render_sql``: files of the example, their execution on DuckDB, and the check of a folder."""
+
+import hashlib
+import json
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+
+from elevata.accounts.cli import CommandExit
+from loader.dialects.catalog import DIALECTS
+from loader.domain.historization import hashing
+from loader.services.sql_replay import DuckDbConnection
+from metadata.selectors.dataset_states import dataset_states
+
+AIRPORTS = Path(__file__).resolve().parents[3] / "examples" / "airports"
+COLUMNS = ("icao", "iata", "name", "city", "subd", "country", "elevation", "lat", "lon", "tz")
+FRANKFURT = ("EDDF", "FRA", "Frankfurt am Main", "Frankfurt", "Hesse", "DE", 364.0, 50.0264, 8.5431, "Europe/Berlin")
+HEATHROW = ("EGLL", "LHR", "London Heathrow", "London", "England", "GB", 83.0, 51.4706, -0.4619, "Europe/London")
+ROUTE = ("BA108", "Blue Atlas", "EDDF", "EGLL", 353, "1999-03-28", False)
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def example():
+    """Import the metadata of the example."""
+    call_command("import_metadata", str(AIRPORTS), stdout=StringIO())
+
+
+def run(*arguments: str) -> str:
+    out = StringIO()
+    call_command("render_sql", *arguments, stdout=out, stderr=StringIO())
+    return out.getvalue()
+
+
+def statements(text: str) -> list[str]:
+    return [statement for statement in text.split(";\n") if statement.strip()]
+
+
+class Database:
+    """DuckDB with the rendered tables."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.own = folder, DuckDbConnection()
+        self.manifest = json.loads((folder / "manifest.json").read_text())
+        for statement in statements((folder / "tables.sql").read_text()):
+            self.own.run(statement)
+
+    def deliver(self, table: str, columns: tuple[str, ...], rows: list[tuple], run: str, at: str) -> None:
+        values = [[*row, run, f"{at}+00:00"] for row in rows]
+        self.own.insert(table, [*columns, "load_run_id", "loaded_at"], values)
+
+    def load(self, dataset: str, run: str, at: str) -> None:
+        (entry,) = [item for item in self.manifest["loads"] if item["dataset"] == dataset]
+        text = (self.folder / entry["file"]).read_text()
+        self.own.run("BEGIN")
+        for statement in statements(text.replace("{{ load_run_id }}", run).replace("{{ load_timestamp }}", at)):
+            self.own.run(statement)
+        self.own.run("COMMIT")
+
+
+def test_rendered_loads_of_the_example_keep_its_history_on_duckdb(example, tmp_path):
+    run("--dialect", "duckdb", "--out", str(tmp_path))
+    database = Database(tmp_path / "duckdb")
+    loads = [item["dataset"] for item in database.manifest["loads"]]
+    assert loads == ["rawcore.rc_air_airport", "rawcore.rc_net_route"]
+    days = ("2026-11-28 00:00:00.000000", "2026-11-29 00:00:00.000000")
+    moved = (*HEATHROW[:3], "Hillingdon", *HEATHROW[4:])
+    for name, at, rows in (("r1", days[0], [FRANKFURT, HEATHROW]), ("r2", days[1], [moved])):
+        database.deliver("raw.raw_air_airport", COLUMNS, rows, name, at)
+        for _ in range(2):  # a repeated load changes nothing
+            database.load("rawcore.rc_air_airport", name, at)
+    versions = database.own.rows(
+        "SELECT icao, city, version_state, version_ended_at IS NULL FROM rawcore.rc_air_airport_hist ORDER BY 1, 2 DESC"
+    )
+    assert versions == [
+        ("EDDF", "Frankfurt", "deleted", False),
+        ("EGLL", "London", "changed", False),
+        ("EGLL", "Hillingdon", "changed", True),
+    ]
+    assert database.own.rows("SELECT icao, city, load_run_id FROM rawcore.rc_air_airport") == [
+        ("EGLL", "Hillingdon", "r2")
+    ]
+
+
+def test_rendered_keys_and_hashes_are_those_of_the_product(example, tmp_path):
+    run("--dialect", "duckdb", "--out", str(tmp_path))
+    database, at = Database(tmp_path / "duckdb"), "2026-11-28 00:00:00.000000"
+    columns = ("route_no", "airline", "origin_icao", "destination_icao", "distance_nm", "opened_on", "seasonal")
+    database.deliver("raw.raw_net_route", columns, [ROUTE], "r1", at)
+    database.deliver("raw.raw_air_airport", COLUMNS, [FRANKFURT], "r1", at)
+    database.load("rawcore.rc_air_airport", "r1", at)
+    database.load("rawcore.rc_net_route", "r1", at)
+    airport = next(state for state in dataset_states() if state.name == "rc_air_airport")
+    keys = {column.name: column.key for column in airport.columns}
+    ((entity_key, row_hash),) = database.own.rows("SELECT rc_air_airport_key, row_hash FROM rawcore.rc_air_airport")
+    assert entity_key == hashing.digest([(keys["icao"], "EDDF")])
+    values = zip(COLUMNS[1:], FRANKFURT[1:], strict=True)
+    assert row_hash == hashing.digest([(keys[name], value) for name, value in values])
+    assert database.own.rows("SELECT origin_key FROM rawcore.rc_net_route") == [(entity_key,)]
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_manifest_describes_every_file(example, tmp_path, name):
+    run("--dialect", name, "--all", "--out", str(tmp_path))
+    folder = tmp_path / name
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert (manifest["format"], manifest["dialect"], manifest["hash_version"]) == ("sql/v1", name, 1)
+    digests = {path: hashlib.sha256((folder / path).read_bytes()).hexdigest() for path in manifest["files"]}
+    assert digests == manifest["files"]
+    assert {item["dataset"] for item in manifest["loads"]} | {item["dataset"] for item in manifest["not_rendered"]} >= {
+        "rawcore.rc_air_airport",
+        "rawcore.rc_net_route",
+    }
+    assert {item["code"] for item in manifest["not_rendered"]} <= {"NOT_RENDERED"}
+
+
+def test_check_ends_with_1_only_if_files_differ(example, tmp_path):
+    arguments = ("--dialect", "postgres", "--out", str(tmp_path))
+    with pytest.raises(CommandExit) as end:
+        run(*arguments, "--check")
+    assert end.value.returncode == 1
+    assert not (tmp_path / "postgres").exists()
+    run(*arguments)
+    run(*arguments, "--check")
+    (tmp_path / "postgres" / "tables.sql").write_text("-- other\n")
+    with pytest.raises(CommandExit, match=r"1 files differ: tables\.sql"):
+        run(*arguments, "--check")
+
+
+def test_files_of_a_smaller_scope_replace_those_of_a_larger_one(example, tmp_path):
+    run("--dialect", "duckdb", "--out", str(tmp_path))
+    run("--dialect", "duckdb", "--dataset", "rawcore.rc_air_airport", "--out", str(tmp_path))
+    loads = [path.name for path in (tmp_path / "duckdb" / "loads").iterdir()]
+    assert loads == ["rawcore.rc_air_airport.sql"]
+
+
+def test_unknown_dataset_ends_with_4(example, tmp_path):
+    with pytest.raises(CommandExit) as end:
+        run("--dialect", "duckdb", "--dataset", "rawcore.rc_none", "--out", str(tmp_path))
+    assert end.value.returncode == 4
