@@ -15,7 +15,7 @@ from loader.spark.sources.files import (
     is_read_failure,
     unreadable,
 )
-from loader.spark.sources.formats.registry import FORMATS
+from loader.spark.sources.formats.registry import reader_of
 from loader.spark.sources.formats.text_lines import check_line_lengths
 from loader.spark.sources.opened import Delivered, FileFormat, Opened
 from metadata.domain.sources.formats import FOLDER_FORMATS
@@ -49,7 +49,7 @@ def open_delivery(
     Raise Refusal for errors of the whole delivery: see ``loader.spark.sources.deliveries``.
     """
     checked = checked_options(spark, name, format_name, options)
-    reader = reader or FORMATS[format_name]
+    reader = reader or reader_of(format_name, checked)
     files = files or reader.files(spark, location, roots)
     for file in files:
         check_ended(spark, file)

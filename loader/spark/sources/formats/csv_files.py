@@ -6,7 +6,6 @@ Spark drops a header without checking it. Files are grouped by the order of thei
 import csv
 from dataclasses import dataclass
 from io import StringIO
-from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -14,6 +13,7 @@ from pyspark.sql import types as T
 
 from elevata.core.words import counted
 from loader.domain.refusals import Refusal
+from loader.records.csv_records import dialect_of, is_ended_by_delimiter
 from loader.records.headers import header_names
 from loader.spark.sources.files import DeliveredFile, beginning
 from loader.spark.sources.formats.text_lines import encoding_hint
@@ -29,6 +29,7 @@ from loader.spark.sources.opened import (
     Rows,
     nulls_read,
 )
+from metadata.domain.sources.option_kinds import NUMBERED
 from metadata.domain.sources.reading_options import ReadingOptions
 
 # Column of malformed records while Spark reads; no delivered column has this name.
@@ -56,7 +57,7 @@ def _field_counts(opened: Opened, place: Place) -> str:
 class CsvFormat(FileFormat):
     """CSV in any dialect of the options."""
 
-    has_lines = spans_lines = is_decoded = True
+    has_lines = spans_lines = is_decoded = skips_empty = True
     is_split = False
     malformed = (
         MalformedRecord(
@@ -74,32 +75,46 @@ class CsvFormat(FileFormat):
         for file in delivered.files:
             begin = begins[file.path] = read_beginning(delivered.spark, file, options)
             if options.header:
-                names = header_names(file.shown, begin.fields)
+                names = header_names(file.shown, begin.fields, numbered=options.repeated_names == NUMBERED)
             else:
                 names = contract or tuple(f"column_{place}" for place, _ in enumerate(begin.fields, start=1))
-            layouts.setdefault((names, begin.separator), []).append(file)
-        groups = tuple(Group(tuple(files), names, separator) for (names, separator), files in layouts.items())
+            is_ended = is_ended_by_delimiter(begin.first_row, len(names))
+            layouts.setdefault((names, begin.separator, is_ended), []).append(file)
+        groups = tuple(
+            Group(tuple(files), names, separator, is_ended_by_delimiter=is_ended)
+            for (names, separator, is_ended), files in layouts.items()
+        )
         all_names = tuple(dict.fromkeys(name for group in groups for name in group.names))
         return Layout(
             all_names,
             tuple(T.StringType() for _ in all_names),
             groups,
-            _missing(groups, all_names),
+            files_lacking(groups, all_names),
             {path: begin.lines if options.header else 0 for path, begin in begins.items()},
         )
 
     def rows(self, opened: Opened, group: Group) -> Rows:
         # Named by position, since a header may contain any text.
-        fields = [f"f{place}" for place, _ in enumerate(group.names)]
+        fields = [f"f{place}" for place in range(len(group.names) + group.is_ended_by_delimiter)]
         schema = T.StructType([T.StructField(name, T.StringType()) for name in (*fields, RECORD)])
         reader = opened.spark.read.schema(schema).options(mode="PERMISSIVE", columnNameOfCorruptRecord=RECORD)
         frame = reader.options(**reading_options(opened.options, group.separator)).csv(group.patterns)
         frame, values = _values(frame, fields, group.separator)
+        malformed = F.col(RECORD)
+        if group.is_ended_by_delimiter:
+            *values, after = values
+            text = F.concat_ws(opened.options.delimiter, *(F.coalesce(F.col(field), F.lit("")) for field in fields))
+            malformed = F.coalesce(malformed, F.when(F.coalesce(after, F.lit("")) != "", text))
         values = [nulls_read(value, opened.options, empty=False) for value in values]
-        return Rows(frame, dict(zip(group.names, values, strict=True)), F.col(RECORD))
+        return Rows(frame, dict(zip(group.names, values, strict=True)), _with_values(malformed, opened.options))
 
 
-def _missing(groups: tuple[Group, ...], names: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+def _with_values(malformed: Column, options: ReadingOptions) -> Column:
+    """Return the text of a malformed record that is more than delimiters; without any value it is no row."""
+    return F.when(F.trim(malformed, F.lit(f"{options.delimiter}\r\n")) != "", malformed)
+
+
+def files_lacking(groups: tuple[Group, ...], names: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     """Return the files that lack a column, by column."""
     missing: dict[str, tuple[str, ...]] = {}
     for group in groups:
@@ -151,12 +166,14 @@ _USUAL_HEADER, _LONGEST_HEADER = 1 << 14, 1 << 20  # bytes
 class Beginning:
     """Beginning of a file: ``fields`` of the first record, number of ``lines`` to its end, separator for Spark.
 
-    ``separator`` is None if blank lines precede the first record: only Spark's own detection works then.
+    ``separator`` is None if blank lines precede the first record: only Spark's own detection works then. ``first_row``
+    are the fields of the first record with a value that is no header, if it ends in the bytes that are read for it.
     """
 
     fields: tuple[str, ...]
     lines: int
     separator: str | None
+    first_row: tuple[str, ...] = ()
 
 
 def read_beginning(spark: SparkSession, file: DeliveredFile, options: ReadingOptions) -> Beginning:
@@ -183,19 +200,25 @@ def read_beginning(spark: SparkSession, file: DeliveredFile, options: ReadingOpt
     blank_before = bool(lines) and not lines[0].strip("\r\n")
     ended_by_cr = bool(fields) and lines[taken - 1].endswith("\r")
     separator = None if blank_before else "\r" if ended_by_cr else "\n"
-    return Beginning(tuple(fields), taken, separator)
+    row = _first_row(lines[taken:] if options.header else lines, options, is_whole=len(raw) < size)
+    return Beginning(tuple(fields), taken, separator, row)
+
+
+def _first_row(lines: list[str], options: ReadingOptions, *, is_whole: bool) -> tuple[str, ...]:
+    """Return the fields of the first record with a value; empty if there is none that ends in these lines."""
+    reader = csv.reader(lines, **dialect_of(options))
+    try:
+        for fields in reader:
+            if any(fields):
+                return tuple(fields) if is_whole or reader.line_num < len(lines) else ()
+    except csv.Error:  # the checks of the quotes refuse it
+        pass
+    return ()
 
 
 def first_record(lines: list[str], options: ReadingOptions) -> tuple[list[str], int]:
     """Return the first record that is not blank, and the number of lines up to its end."""
-    dialect: dict[str, Any] = {"delimiter": options.delimiter, "strict": True}
-    if not options.quote:
-        dialect |= {"quoting": csv.QUOTE_NONE}
-    elif options.escape == options.quote:
-        dialect |= {"quotechar": options.quote}
-    else:
-        dialect |= {"quotechar": options.quote, "escapechar": options.escape or None, "doublequote": False}
-    reader = csv.reader(lines, **dialect)
+    reader = csv.reader(lines, **dialect_of(options))
     fields = next((record for record in reader if record), [])
     return fields, reader.line_num
 

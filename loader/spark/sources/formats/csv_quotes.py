@@ -24,9 +24,8 @@ from loader.domain.sources.csv_quotes import QuoteScanner
 from loader.records.content import UNREADABLE, unpacked
 from loader.records.readers import LOCAL
 from loader.spark.sources.files import JAVA_ERRORS, DeliveredFile, content_of, unreadable
-from loader.spark.sources.formats.csv_files import reading_options
+from loader.spark.sources.formats.csv_files import CsvFormat, reading_options
 from loader.spark.sources.opened import Group, Opened
-from metadata.domain.sources.formats import CSV
 from metadata.domain.sources.option_kinds import REFUSE
 
 _PIECE = 1 << 20  # bytes
@@ -45,7 +44,7 @@ def checked_quotes(opened: Opened) -> Iterator[list[str]]:
     Raise Refusal UNCLOSED_QUOTE, STRAY_QUOTE or UNREADABLE_FILE, also in place of the caller's exception,
     since swallowed rows cause further errors.
     """
-    if opened.format != CSV or not opened.options.quote:
+    if not isinstance(opened.reader, CsvFormat) or not opened.options.quote:
         yield []
         return
     warnings: list[str] = []
