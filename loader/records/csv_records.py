@@ -14,7 +14,8 @@ from itertools import islice
 from typing import Any
 
 from loader.domain.sources.csv_quotes import QuoteScanner
-from loader.records.headers import header_names, joined_names
+from loader.domain.sources.headers import joined_names
+from loader.records.headers import header_names
 from loader.records.values import Value
 from metadata.domain.sources.option_kinds import NUMBERED, REFUSE
 from metadata.domain.sources.reading_options import ReadingOptions

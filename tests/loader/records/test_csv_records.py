@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from loader.domain.refusals import Refusal
+from loader.domain.sources.headers import joined_names
 from loader.records.csv_reading import CsvReading
 from loader.records.csv_records import CsvTable, table_lines
-from loader.records.headers import header_names, joined_names
+from loader.records.headers import header_names
 from metadata.domain.sources.reading_options import ReadingOptions
 
 REPORT = "Export of 2026-11-28,,\nClient 17,,\nid,amount,amount\n1,10,11\n,,\n2,20,21\n,,\nRecords: 2,,\n"
