@@ -44,7 +44,7 @@ _BETWEEN_LETTERS = "’‘·"
 _DIFFERING = frozenset(b"\xa4\xa6\xa8\xb4\xb8\xbc\xbd\xbe")
 _HIGH = re.compile(rb"[\x80-\xff]")
 _WORD = re.compile(r"[^\W\d_]*[^\x00-\x7f][^\s]*")
-_CLOSE = 0.12
+_CLOSE, _PREFERENCE = 0.12, 0.04
 
 
 @dataclass(frozen=True)
@@ -73,28 +73,28 @@ def detect_character_set(content: bytes, *, is_whole: bool = True) -> CharacterS
     if right > 3 * wrong:
         reason = f"{right} characters are UTF-8, {wrong} are not: the file may be mixed or damaged"
         return CharacterSet(UTF8, Question("encoding", (UTF8, best), reason))
-    values = {byte[0] for byte in high}
-    if best == WESTERN and not any(value < 0xA0 for value in values):
-        return _western(content, values)
     others = tuple(name for score, name in ranked[1:4] if best_score - score < _CLOSE)
     others = tuple(name for name in others if _decoded(content, name) != _decoded(content, best))
+    values = {byte[0] for byte in high}
+    if best == WESTERN and not any(value < 0xA0 for value in values):
+        return _western(content, values, others)
     if not others:
         return CharacterSet(best)
     reason = f"the characters beyond ASCII make sense in {' and '.join((best, *others))}"
     return CharacterSet(best, Question("encoding", (best, *others), reason))
 
 
-def _western(content: bytes, values: set[int]) -> CharacterSet:
+def _western(content: bytes, values: set[int], others: tuple[str, ...]) -> CharacterSet:
     differing = values & _DIFFERING
     if not differing:
         reason = "no character of the file differs between them; they differ in €, Š, š, Ž, ž, Œ, œ and Ÿ"
-        return CharacterSet(WESTERN, Question("encoding", (WESTERN, WESTERN_EURO), reason))
+        return CharacterSet(WESTERN, Question("encoding", (WESTERN, WESTERN_EURO, *others), reason))
     shown = ", ".join(
         f"{bytes([value]).decode('cp1252')} or {bytes([value]).decode('iso-8859-15')}" for value in sorted(differing)
     )
     scores = {name: _score(content.decode(name, "replace"), name, WESTERN) for name in (WESTERN, WESTERN_EURO)}
     names = tuple(sorted(scores, key=lambda name: -scores[name]))
-    return CharacterSet(names[0], Question("encoding", names, f"the file has {shown}"))
+    return CharacterSet(names[0], Question("encoding", (*names, *others), f"the file has {shown}"))
 
 
 def _wide(content: bytes) -> str:
@@ -142,10 +142,13 @@ def _score(text: str, name: str, languages: str = "") -> float:
         return -1.0
     letters = {word[place].lower() for word, place in signs if word[place].isalpha()}
     language = max(_LANGUAGES[languages or name], key=lambda known: (len(letters & set(known)), -len(set(known))))
-    return sum(_plausibility(word, place, language) for word, place in signs) / len(signs)
+    others = "".join(_LANGUAGES[languages or name])
+    score = sum(_plausibility(word, place, language, others) for word, place in signs) / len(signs)
+    return score + _PREFERENCE * (name == WESTERN)
 
 
-def _plausibility(word: str, place: int, language: str) -> float:
+def _plausibility(word: str, place: int, language: str, others: str) -> float:
+    """Return how well a character suits its word; ``language`` has the letters of the text's likely one."""
     sign = word[place]
     before = word[place - 1] if place else ""
     after = word[place + 1] if place + 1 < len(word) else ""
@@ -154,7 +157,8 @@ def _plausibility(word: str, place: int, language: str) -> float:
             return -1.0
         if not (before.isalpha() or after.isalpha()):
             return 0.0
-        value = 1.0 if sign.lower() in language else 0.3
+        letter = sign.lower()
+        value = 1.0 if letter in language else 0.6 if letter in others else 0.3
         if any(letter in language for letter in "аα"):
             is_mixed = any("a" <= other.lower() <= "z" for other in (before, after) if other)
             value = -0.5 if is_mixed else value

@@ -212,7 +212,8 @@ class _Table:
             return False
         filled = [place for place, cell in enumerate(row.cells) if cell.strip()]
         has_gap = filled != list(range(len(filled)))
-        complements = any(cell.strip() and not low.strip() for cell, low in zip(row.cells, below.cells, strict=True))
+        pairs = [(cell.strip(), low.strip()) for cell, low in zip(row.cells, below.cells, strict=True)]
+        complements = any(cell and not low for cell, low in pairs) and all(cell or low for cell, low in pairs)
         return has_gap or (complements and len(filled) > 1)
 
     def _header_of(self, block: list[Row]) -> tuple[list[Row], list[Question]]:
@@ -342,11 +343,14 @@ def _footer_lines(table: _Table, rows: Sequence[Row]) -> tuple[int, list[Questio
         place -= 1
     if first == 0:
         return 0, []
+    while first < len(rows) and first > 0 and not rows[first - 1].cells:
+        first -= 1
     footer = rows[first:]
     lines = sum(row.lines for row in footer)
     if not lines or not is_unsure:
         return lines, []
-    reason = f"{_shown(footer[0]).partition(' ')[2].partition(' ')[2]} at the end may be a record or a remark"
+    remark = next(row for row in footer if row.cells)
+    reason = f"{_shown(remark).partition(' ')[2].partition(' ')[2]} at the end may be a record or a remark"
     return lines, [Question("footer_lines", (lines, 0), reason)]
 
 
