@@ -189,7 +189,8 @@ def plain_column_name(name: str, ordinal: int) -> str:
     """Return a name of lower-case ASCII letters, digits and _: ``Straße`` becomes ``strasse``."""
     spelled = "".join(_SPELLED.get(letter, letter) for letter in unicodedata.normalize("NFC", name))
     plain = unicodedata.normalize("NFKD", spelled).encode("ascii", "ignore").decode()
-    return safe_column_name(plain, ordinal).lower() if plain.strip() else safe_column_name(name, ordinal).lower()
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", plain if plain.strip() else name)
+    return safe_column_name(words, ordinal).lower()
 
 
 def target_names(columns: Sequence[tuple[str, str]], reserved: Iterable[str]) -> list[str]:
