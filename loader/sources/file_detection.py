@@ -1,26 +1,19 @@
 """Detection of how files are read: their bytes for CSV, and their first rows for other formats."""
 
-import io
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from loader.domain.refusals import Refusal
 from loader.domain.sources.file_detection.detect import described, detect_csv, target_names
 from loader.domain.sources.file_detection.file_names import dated_name
-from loader.domain.sources.file_detection.model import Detected, DetectedColumn, FileSample
+from loader.domain.sources.file_detection.model import Detected, DetectedColumn
 from loader.domain.sources.file_detection.personal_columns import personal_reason
-from loader.records.content import UNREADABLE, unpacked
+from loader.sources.file_bytes import ending_of_packed, sample_bytes
 from loader.sources.file_samples import sample_files
-from loader.sources.text_files import unreadable
 from metadata.domain import naming
-from metadata.domain.sources.formats import AVRO, CSV, JSON, JSONL, ORC, PACKED, PARQUET, XLSX, XML, format_of
+from metadata.domain.sources.formats import AVRO, CSV, JSON, JSONL, ORC, PARQUET, XLSX, XML, format_of
 from metadata.domain.sources.locations import Roots
 
-# Bytes of the beginning, and of each piece from the middle and the end; both are even, for UTF-16.
-_BEGINNING, _PIECE = 1 << 18, 1 << 16
-# Bytes of a compressed file that are unpacked to reach its middle and end.
-_MOST_UNPACKED = 1 << 28
 _MAGIC = (
     (b"PAR1", PARQUET),
     (b"ORC", ORC),
@@ -29,6 +22,8 @@ _MAGIC = (
     (b"\xd0\xcf\x11\xe0", XLSX),
     (b"<?xml", XML),
 )
+# Of other endings of CSV, like .txt, the first bytes may show another format.
+_CSV_ENDINGS = (".csv", ".tsv")
 
 
 def detect_file(path: Path, roots: Roots, *, name: str = "") -> Detected:
@@ -40,7 +35,7 @@ def detect_file(path: Path, roots: Roots, *, name: str = "") -> Detected:
     if not path.is_file():
         reason = "is a folder, not a file" if path.is_dir() else "is not there"
         raise Refusal("MISSING_FILE", f"{shown} {reason}", file=shown, hint="Correct the name.")
-    sample = _sample(path, shown)
+    sample = sample_bytes(path, shown)
     format_name = _format(path, sample.beginning)
     return detect_csv(sample) if format_name == CSV else _of_other_format(path, format_name, roots, shown)
 
@@ -51,41 +46,13 @@ def _format(path: Path, beginning: bytes) -> str:
     known = next((name for magic, name in _MAGIC if content.startswith(magic)), "")
     if known:
         return known
-    named = format_of(path.name)
-    if named and not (named == CSV and not path.name.lower().removesuffix(_packed(path)).endswith((".csv", ".tsv"))):
+    named, is_csv = format_of(path.name), path.name.removesuffix(ending_of_packed(path)).lower().endswith(_CSV_ENDINGS)
+    if named and (named != CSV or is_csv):
         return named
     if content.startswith(b"{"):
         lines = content.splitlines()
         return JSONL if len(lines) > 1 and lines[1].lstrip().startswith(b"{") else JSON
     return JSON if content.startswith(b"[{") else CSV
-
-
-def _packed(path: Path) -> str:
-    return next((ending for ending in PACKED if path.name.endswith(ending)), "")
-
-
-def _sample(path: Path, shown: str) -> FileSample:
-    """Return the beginning, the middle and the end of a file. Raise Refusal UNREADABLE_FILE."""
-    try:
-        with path.open("rb") as stored:
-            if not _packed(path):
-                return _sample_of(stored, os.fstat(stored.fileno()).st_size, shown)
-            content = unpacked(stored, path.name).read(_MOST_UNPACKED)
-            return _sample_of(io.BytesIO(content), len(content), shown)
-    except UNREADABLE as error:
-        raise unreadable(path, error) from error
-
-
-def _sample_of(stream: io.BufferedIOBase | io.BytesIO, size: int, shown: str) -> FileSample:
-    beginning = stream.read(_BEGINNING)
-    if size <= _BEGINNING:
-        return FileSample(shown, beginning)
-    pieces = []
-    for start in (size // 2, size - _PIECE):
-        start = max(start, _BEGINNING) // 4 * 4
-        stream.seek(start)
-        pieces.append(stream.read(_PIECE if start + _PIECE < size - 4 else -1))
-    return FileSample(shown, beginning, tuple(pieces))
 
 
 def _of_other_format(path: Path, format_name: str, roots: Roots, shown: str) -> Detected:

@@ -31,13 +31,6 @@ _DELIMITERS = (",", ";", "\t", "|")
 Rows = tuple[list[str], list[list[Value]], bool]
 
 
-def guess_delimiter(path: Path, encoding: str) -> str:
-    """Return the delimiter that is most frequent in the first line; a comma if there is none."""
-    with _open_text(path, encoding) as stream:
-        line = next(_lines(stream, path, encoding), "")
-    return max(_DELIMITERS, key=line.count) if any(sign in line for sign in _DELIMITERS) else ","
-
-
 def read_csv(path: Path, options: dict[str, Any], rows: int = ROWS) -> Rows:
     """Return column names, at most ``rows`` rows of text, and True if these are all. Raise Refusal as a load would."""
     reading = ReadingOptions.of(CSV, options)

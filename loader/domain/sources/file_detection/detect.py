@@ -3,6 +3,7 @@
 What the values leave open is a question; its likeliest answer is among the options.
 """
 
+import codecs
 import csv
 import io
 from collections.abc import Mapping, Sequence
@@ -109,9 +110,18 @@ def _table(sample: FileSample) -> _Table:
         )
     character_set = detect_character_set(content, is_whole=False)
     lines = _lines(sample.beginning, character_set.name, is_whole=sample.is_whole)
+    if any("\0" in line for line in lines[:100]):
+        raise Refusal(
+            "UNREADABLE_FILE",
+            f"{sample.name} cannot be read: it has NUL bytes, and is no text",
+            file=sample.name,
+            hint="Check that its ending names its format.",
+        )
     dialect, questions = detect_dialect(lines)
     rows = _rows(dialect, lines)
-    later = [_rows(dialect, _lines(piece, character_set.name, is_piece=True)) for piece in sample.pieces]
+    # A piece has no byte order mark.
+    of_pieces = "UTF-16BE" if content.startswith(codecs.BOM_UTF16_BE) else character_set.name
+    later = [_rows(dialect, _lines(piece, of_pieces, is_piece=True)) for piece in sample.pieces]
     structure = detect_structure(rows, later[-1] if later else None)
     names, options = _names(structure)
     asked = [character_set.question] if character_set.question is not None else []
