@@ -26,8 +26,8 @@ from metadata.domain import naming
 from metadata.domain.generation import RAWCORE
 from metadata.domain.sources.formats import CSV
 from metadata.domain.sources.option_kinds import NUMBERED
-from metadata.domain.sources.value_formats import ValueFormats
-from metadata.domain.types import BOOLEAN, DataType
+from metadata.domain.sources.value_formats import TimeFormat, ValueFormats
+from metadata.domain.types import BOOLEAN, DATE, INTEGER, DataType
 
 _USUAL = {"delimiter": ",", "quote": '"', "encoding": UTF8}
 
@@ -95,8 +95,15 @@ def _columns(
         type_, evidence = infer(present, len(present), formats)
         if name in truths:
             type_, evidence = DataType(BOOLEAN), "are words for true and false"
+        if type_.name == INTEGER and formats.dates is not None and _are_dates(texts, formats.dates):
+            type_, evidence = DataType(DATE), "are dates of eight digits"
         columns.append(DetectedColumn(name, type_, target, evidence, personal_reason(name, texts)))
     return tuple(columns)
+
+
+def _are_dates(texts: Sequence[str], dates: TimeFormat) -> bool:
+    """Return True if all texts are dates without separators."""
+    return "%Y%m%d" in dates.text and all(dates.read(text.strip()) is not None for text in texts if text.strip())
 
 
 def _table(sample: FileSample) -> _Table:

@@ -165,7 +165,10 @@ def _score(dialect: Dialect, lines: Sequence[str]) -> float:
     coverage = sum(row.lines for row in body) / max(sum(row.lines for row in rows), 1)
     cells = [cell for place in fitting[:400] for cell in rows[place].cells]
     sense = sum(_sense(cell, dialect.delimiter, dialect.quote) for cell in cells) / len(cells)
+    later = [cell for place in fitting[:400] for cell in rows[place].cells[1:]]
+    is_spaced = sum(cell.startswith(" ") for cell in later) > 0.8 * len(later)
     score = consistency**2 * coverage**0.5 * sense**3 * (1 - 1 / width) ** 0.5
+    score *= 0.8 if is_spaced else 1
     return score * (0.9 if dialect.quote == "'" else 1) * (0.97 if dialect.escape == "\\" else 1)
 
 
@@ -180,7 +183,8 @@ def _sense(cell: str, delimiter: str, quote: str) -> float:
         return 0.85
     if kind != TEXT:
         return 1.0
-    if any(sign in cell for sign in _USUAL if sign not in (",", delimiter)):
+    bare = cell.replace("; ", "")  # as between words
+    if any(sign in bare for sign in _USUAL if sign not in (",", delimiter)):
         return 0.2
     if '"' in cell:
         return 0.2 if cell.startswith('"') or cell.endswith('"') else 0.7
@@ -188,4 +192,4 @@ def _sense(cell: str, delimiter: str, quote: str) -> float:
         return 0.1
     if len(cell) > 1 and cell[0] == cell[-1] == "'" and quote != "'":
         return 0.5
-    return 0.7 if "," in cell else 0.95
+    return 0.7 if "," in cell or ";" in cell else 0.95

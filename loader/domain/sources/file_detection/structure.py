@@ -31,6 +31,7 @@ _SUMS = re.compile(
 )
 # Rows at each end that may have other kinds than those between, and the number of rows of which few do not matter.
 _MOST_UNLIKE, _MANY = 6, 200
+_YEAR = re.compile(r"(?:19|20|21)\d\d")
 _HAS_DIGIT = re.compile(r"\d")
 
 
@@ -113,7 +114,7 @@ class _Table:
             full[start : len(full) - end]
             for start in range(1, min(_MOST_UNLIKE, len(full)))
             for end in range(_MOST_UNLIKE)
-            if len(full) - end > start
+            if len(full) - end - start >= max(min(2, len(full) - 1), 0.35 * len(full))
         ]
         best: list[str] = [""] * self.width
         for body in bodies or [full]:
@@ -241,12 +242,16 @@ class _Table:
     def _without_names(self, first: int) -> tuple[_Start, list[Question]]:
         """Return the start of records without a header above; years and the like may be one."""
         row = self.rows[first]
-        numbers = [place for place in self.typed if self.kinds[place] == NUMBER and row.cells[place].strip().isdigit()]
-        years = [int(row.cells[place]) for place in numbers]
-        is_sequence = len(years) > 1 and all(b - a == 1 for a, b in zip(years, years[1:], strict=False))
-        if is_sequence and len(numbers) >= 0.5 * (self.width - 1):
-            question = Question("header", (True, False), f"{_shown(row)} may be names or values")
-            return self._start([row], first + 1), [question]
+        numbers = [place for place in self.typed if self.kinds[place] == NUMBER and row.cells[place].strip()]
+        names = [row.cells[place].strip() for place in numbers]
+        if len(numbers) == len(self.typed) and names and all(_YEAR.fullmatch(name) for name in names):
+            values = [other for other in self.rows[first + 1 :] if self.fits(other)]
+            years = sum(bool(_YEAR.fullmatch(other.cells[place].strip())) for other in values for place in numbers)
+            if years <= 0.2 * len(values) * len(numbers):
+                texts = [place for place in range(self.width) if place not in numbers]
+                questions = [Question("header", (True, False), f"{_shown(row)} may be names or values")]
+                is_clear = self._evidence(row, values, texts) >= 2
+                return self._start([row], first + 1), [] if is_clear else questions
         return self._start([], first), []
 
     def _text_start(self, leading: list[int]) -> tuple[_Start, list[Question]]:
@@ -276,13 +281,14 @@ class _Table:
         header = block if evidence >= 0 else []
         return self._start(header, first + len(header)), questions
 
-    def _evidence(self, row: Row, values: Sequence[Row]) -> int:
+    def _evidence(self, row: Row, values: Sequence[Row], places: Sequence[int] | None = None) -> int:
         """Return how much speaks for names in a row: at least 2 is clear, at most -2 clearly against."""
         evidence = 0
         names = [cell.strip() for cell in row.cells[: self.width]]
         if len(set(names)) < len([name for name in names if name]):
             evidence -= 1
-        for place, name in enumerate(names):
+        for place in places if places is not None else range(len(names)):
+            name = names[place]
             column = [other.cells[place].strip() for other in values[:300] if place < len(other.cells)]
             column = [value for value in column if value]
             if not name or not column:
