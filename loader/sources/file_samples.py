@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _Reader = Callable[[Path, dict[str, Any] | None, int], Sample]
 
+_DECLARED_BY_USERS = frozenset({"quotes_inside", "ignored_columns"})
 LARGEST_WHOLE = 32 << 20  # bytes of a file that is read into memory at once
 
 
@@ -104,7 +105,8 @@ def _csv(path: Path, options: dict[str, Any] | None, rows: int) -> Sample:
 def _detected(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return the options by which a CSV file is read, and notes on them and on what its values leave open."""
     detected = detect_csv(sample_bytes(path, path.name))
-    options = {name: value for name, value in detected.options.items() if name != "ignored_columns"}
+    # A quote inside of a value is refused until a user declares it, and a column without a name is shown.
+    options = {name: value for name, value in detected.options.items() if name not in _DECLARED_BY_USERS}
     notes = [f"Detected: {', '.join(sentences(detected))}."] if options else []
     for question in detected.questions:
         candidates = " or ".join("none" if value is None else str(value) for value in question.candidates)

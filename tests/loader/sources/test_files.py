@@ -125,16 +125,35 @@ def test_packed_files_are_unpacked(tmp_path: Path, ending: str, pack: Any):
     [
         ("", None, "EMPTY_FILE"),
         ("\n\n", None, "EMPTY_FILE"),
-        ("a,a\n", None, "DUPLICATE_COLUMN"),
-        ("a,b\0\n1,2\n", None, "UNREADABLE_HEADER"),
+        ("a,a\n", {}, "DUPLICATE_COLUMN"),
+        ("a,b\0\n1,2\n", {}, "UNREADABLE_HEADER"),
         ("a,b\n1\n", None, "RAGGED_ROW"),
         ('a\n"1', None, "UNREADABLE_ROW"),
-        (b"a\n\xff\n", None, "WRONG_ENCODING"),
+        (b"a\n\xff\n", {}, "WRONG_ENCODING"),
         ("a\n", {"encoding": "klingon"}, "BAD_OPTION"),
     ],
 )
 def test_a_broken_file_is_refused(tmp_path: Path, content: Any, options: dict | None, code: str):
     assert refusal(tmp_path / "a.csv", content, options=options).code == code
+
+
+def test_without_options_these_are_detected_and_noted(tmp_path: Path):
+    content = "Kundenliste\n\nNr;Umsatz €;Seit\n1;1,50;13.11.2026\n2;2,75;01.02.2026\n".encode("cp1252")
+    sample = sampled(tmp_path / "a.csv", content)
+    assert sample.options == {
+        "delimiter": ";",
+        "encoding": "windows-1252",
+        "skip_lines": 2,
+        "decimal_separator": ",",
+        "date_format": "%d.%m.%Y",
+    }
+    assert types(sample) == {"Nr": "integer", "Umsatz €": "decimal(18,2)", "Seit": "date"}
+    assert sample.notes[0].startswith("Detected: CSV, windows-1252, ;, 2 lines before the header, decimal comma")
+
+
+def test_options_that_the_values_leave_open_are_noted(tmp_path: Path):
+    sample = sampled(tmp_path / "a.csv", "id;seit\n1;01.02.2026\n2;03.04.2026\n")
+    assert any("date_format %d.%m.%Y or %m.%d.%Y" in note for note in sample.notes)
 
 
 def test_uncompressed_file_with_a_gz_ending_is_refused(tmp_path: Path):
