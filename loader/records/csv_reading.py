@@ -66,11 +66,17 @@ class CsvReading:
         try:
             yield from table
         except csv.Error as error:
-            is_open = "unexpected end" in str(error) or "field larger" in str(error)
+            if "unexpected end" not in str(error) and "field larger" not in str(error):
+                raise Refusal(
+                    "STRAY_QUOTE",
+                    f"{shown}, line {table.record_line}: text follows a quote that closes a field",
+                    file=shown,
+                    row=table.record_line,
+                    hint=_QUOTE_HINT,
+                ) from error
             raise Refusal(
-                "UNCLOSED_QUOTE" if is_open else "STRAY_QUOTE",
-                f"{shown}, line {table.record_line}: "
-                + ("a quote that opens in the record that begins here is never closed" if is_open else str(error)),
+                "UNCLOSED_QUOTE",
+                f"{shown}, line {table.record_line}: a quote that opens in the record that begins here is never closed",
                 file=shown,
                 row=table.record_line,
                 hint=_QUOTE_HINT,
