@@ -91,11 +91,15 @@ class FaultClass:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """Result of the row checks: number of rows, warnings about accepted values, and the faults with their counts."""
+    """Result of the row checks: number of rows, warnings about accepted values, and the faults with their counts.
+
+    ``empty`` counts the records without any value, which are no rows.
+    """
 
     rows: int
     warnings: tuple[str, ...]
     faults: tuple[tuple[FaultClass, int], ...] = ()
+    empty: int = 0
 
     @property
     def has_fault(self) -> Column:
@@ -133,6 +137,7 @@ def check_rows(opened: Opened, numbered: DataFrame, source: SourceSpec) -> Check
     with checked_quotes(opened) as quote_warnings:
         totals = row_of(numbered.agg(
             F.count(F.lit(1)).alias("rows"),
+            F.count_if(opened.is_empty_record).alias("empty"),
             F.count_if(any_of(replaced if opened.reader.is_decoded else [])).alias("replaced"),
             F.count_if(any_of(_has_c1_controls(opened, source))).alias("controls"),
             *(F.count_if(fault_class.condition).alias(f"fault_{i}") for i, fault_class in enumerate(fault_classes)),
@@ -157,7 +162,8 @@ def check_rows(opened: Opened, numbered: DataFrame, source: SourceSpec) -> Check
         if totals[f"cut_{i}"]
     )
     faults = ((fault_class, totals[f"fault_{i}"]) for i, fault_class in enumerate(fault_classes))
-    return CheckResult(totals["rows"], warnings, tuple((fault_class, count) for fault_class, count in faults if count))
+    counted_faults = tuple((fault_class, count) for fault_class, count in faults if count)
+    return CheckResult(totals["rows"] - totals["empty"], warnings, counted_faults, totals["empty"])
 
 
 def _has_c1_controls(opened: Opened, source: SourceSpec) -> list[Column]:
@@ -182,7 +188,7 @@ def refuse_faults(opened: Opened, numbered: DataFrame, source: SourceSpec) -> Ch
 
 def classes_of_faults(opened: Opened, source: SourceSpec) -> list[FaultClass]:
     """Return the classes of faults that rows of this source can have, those that could cause others first."""
-    is_record = F.col(MALFORMED).isNull()
+    is_record = F.col(MALFORMED).isNull() & ~opened.is_empty_record
     of_values = [*_repeated_headers(opened), *_undecoded_texts(opened, source.columns)]
     of_values += [_type_fault(opened, column, source.options) for column in source.columns]
     of_values += _missing_values(opened, source)
