@@ -49,7 +49,7 @@ def read_csv(path: Path, options: dict[str, Any], rows: int = ROWS) -> Rows:
                     continue
                 if record.malformed is not None:
                     raise _ragged_row(path, record, names, reading.delimiter)
-                if reading.header and repeats_header([value or "" for value in record.fields], names):
+                if reading.header and repeats_header(record.fields, table.header):
                     raise _repeated_header(path, record.line)
                 if len(result) == rows:
                     return names, result, False

@@ -72,8 +72,8 @@ class Group:
 
     ``paths`` are further columns: values inside objects, like ``a.b``. ``has_malformed_lines``: a line of JSON lines is
     malformed. ``by_tasks``: tasks in Python read the files of a typed format; ``types`` are those of the fields then,
-    and ``cut`` the fields in which digits below microseconds may be cut. ``is_ended_by_delimiter``: each record of CSV
-    has a further delimiter at its end.
+    and ``cut`` the fields in which digits below microseconds may be cut. ``header`` are the texts of the last
+    record of a header of CSV; ``is_ended_by_delimiter``: each record has a further delimiter at its end.
     """
 
     files: tuple[DeliveredFile, ...]
@@ -84,6 +84,7 @@ class Group:
     by_tasks: bool = False
     types: tuple[T.DataType, ...] = ()
     cut: tuple[str, ...] = ()
+    header: tuple[str, ...] = ()
     is_ended_by_delimiter: bool = False
 
     @property

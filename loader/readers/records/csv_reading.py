@@ -24,7 +24,7 @@ class CsvReading:
     contract: tuple[str, ...]
 
     def names(self, file: tuple[str, bytes | None]) -> dict[str, Any]:
-        """Return ``{"path", "names"}`` after reading the whole file, or ``{"refusal"}``."""
+        """Return ``{"path", "names", "header"}`` after reading the whole file, or ``{"refusal"}``."""
         try:
             with self._stored(file) as stored:
                 table = self._table(file, stored)
@@ -32,7 +32,7 @@ class CsvReading:
                     pass
         except Refusal as refusal:
             return {"refusal": refusal.as_json()}
-        return {"path": file[0], "names": table.names}
+        return {"path": file[0], "names": table.names, "header": table.header}
 
     def rows(self, file: tuple[str, bytes | None]) -> Iterator[tuple[str, int, list[str | None], str | None]]:
         """Yield (URI, line, fields, text of a malformed record) of each record. Raise Refusal."""

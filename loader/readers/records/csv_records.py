@@ -15,6 +15,7 @@ from typing import Any
 
 from loader.domain.sources.csv_quotes import QuoteScanner
 from loader.domain.sources.headers import joined_names
+from loader.domain.sources.repeated_headers import header_texts
 from loader.readers.records.headers import header_names
 from loader.readers.records.values import Value
 from metadata.domain.sources.option_kinds import NUMBERED, REFUSE
@@ -81,6 +82,7 @@ class CsvTable:
         self._reader = csv.reader(self._lines, **dialect_of(options))
         self._is_ended: bool | None = None
         self._first: tuple[int, list[str], str] | None = None
+        self.header: tuple[str, ...] = ()  # texts of the header's last record
         self.names = self._header() if options.header else self._numbered_columns(contract)
 
     @property
@@ -126,6 +128,7 @@ class CsvTable:
         lines = [fields for _, fields, _ in records]
         names = joined_names(lines) if len(lines) > 1 else next(iter(lines), [])
         row = records[0][0] if records else 1
+        self.header = header_texts([*lines[-1], *[""] * (len(names) - len(lines[-1]))]) if lines else ()
         return header_names(self._shown, names, row, numbered=self._options.repeated_names == NUMBERED)
 
     def _numbered_columns(self, contract: Sequence[str]) -> tuple[str, ...]:

@@ -157,6 +157,19 @@ def test_options_that_the_values_leave_open_are_noted(tmp_path: Path):
     assert any("date_format %d.%m.%Y or %m.%d.%Y" in note for note in sample.notes)
 
 
+@pytest.mark.parametrize(
+    ("content", "options"),
+    [
+        ("a,b,\n1,2,3\na,b,\n", {}),
+        ("a,a\n1,2\na,a\n", {"repeated_names": "number"}),
+        ("x,,y\na,b,c\n1,2,3\nx,,y\na,b,c\n1,2,3\n", {"header_lines": 2}),
+        ('a,"b\nc"\n1,2\na,"b\nc"\n', {}),
+    ],
+)
+def test_record_that_repeats_the_header_is_refused(tmp_path: Path, content: str, options: dict):
+    assert refusal(tmp_path / "a.csv", content, options=options).code == "REPEATED_HEADER"
+
+
 def test_uncompressed_file_with_a_gz_ending_is_refused(tmp_path: Path):
     assert refusal(tmp_path / "a.csv.gz", "n\n1\n").code == "UNREADABLE_FILE"
 

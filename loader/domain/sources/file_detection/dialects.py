@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import sqrt
+from typing import Any
 
 from loader.domain.sources.csv_quotes import QuoteScanner
 from loader.domain.sources.file_detection.cells import EMPTY, TEXT, kind_of
@@ -47,7 +49,7 @@ class Dialect:
 
     def rows(self, lines: Sequence[str]) -> list[Row]:
         """Return the records of lines, blank lines as records without fields. Raise csv.Error."""
-        arguments: dict = {"delimiter": self.delimiter}
+        arguments: dict[str, Any] = {"delimiter": self.delimiter}
         if not self.quote:
             arguments |= {"quoting": csv.QUOTE_NONE}
         elif self.escape == self.quote:
@@ -167,7 +169,7 @@ def _score(dialect: Dialect, lines: Sequence[str]) -> float:
     sense = sum(_sense(cell, dialect.delimiter, dialect.quote) for cell in cells) / len(cells)
     later = [cell for place in fitting[:400] for cell in rows[place].cells[1:]]
     is_spaced = sum(cell.startswith(" ") for cell in later) > 0.8 * len(later)
-    score = consistency**2 * coverage**0.5 * sense**3 * (1 - 1 / width) ** 0.5
+    score = consistency**2 * sqrt(coverage) * sense**3 * sqrt(1 - 1 / width)
     score *= 0.8 if is_spaced else 1
     return score * (0.9 if dialect.quote == "'" else 1) * (0.97 if dialect.escape == "\\" else 1)
 

@@ -35,7 +35,6 @@ from loader.engine.sources.formats.text_lines import encoding_hint, first_lines,
 from loader.engine.sources.opened import MALFORMED, Opened, Place
 from loader.engine.value_formats import standard_text
 from metadata.domain import types as data_types
-from metadata.domain.sources.formats import CSV
 from metadata.domain.sources.value_formats import ValueFormats
 from metadata.domain.text_formats import BLANKS
 
@@ -218,14 +217,23 @@ def _malformed_records(opened: Opened) -> list[FaultClass]:
 
 def _repeated_headers(opened: Opened) -> list[FaultClass]:
     """Return the class of records that repeat the header of CSV."""
-    names = [name for name in opened.names if name not in opened.folders][:_NAMES_COMPARED]
-    if opened.format != CSV or not opened.options.header or not may_be_repeated(names):
+    headers = {(group.names, group.header) for group in opened.groups if may_be_repeated(group.header)}
+    if not headers:
         return []
-    values = (F.trim(F.ltrim(opened.column(name), F.lit(BYTE_ORDER_MARK)), F.lit(BLANKS)) for name in names)
-    repeats = F.coalesce(all_of(value == name for value, name in zip(values, names, strict=True)), F.lit(False))
+    repeats = any_of(_has_texts(opened, names, header) for names, header in sorted(headers))
     summary = "that repeat the header"
-    text = F.concat_ws(opened.options.delimiter, *(opened.column(name) for name in names))
+    text = F.concat_ws(opened.options.delimiter, *(opened.column(name) for name in opened.names[:_NAMES_COMPARED]))
     return [FaultClass(REPEATED_HEADER, repeats, text, "the record repeats the header", summary, JOINED_HINT)]
+
+
+def _has_texts(opened: Opened, names: Sequence[str], header: Sequence[str]) -> Column:
+    """Return the condition that a record has the texts of a header; a field without text is NULL or empty."""
+    conditions = []
+    for name, text in list(zip(names, header, strict=True))[:_NAMES_COMPARED]:
+        value = F.trim(F.ltrim(opened.column(name), F.lit(BYTE_ORDER_MARK)), F.lit(BLANKS))
+        expected = opened.key_text(name, F.lit(text))
+        conditions.append(F.coalesce(value, F.lit("")) == F.coalesce(expected, F.lit("")))
+    return all_of(conditions)
 
 
 def _undecoded_texts(opened: Opened, columns: Sequence[DeliveredColumn]) -> Iterator[FaultClass]:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from elevata.core.words import counted
+from loader.domain.sources.repeated_headers import header_texts
 from loader.engine.sources.delivered_columns import nulls_read
 from loader.engine.sources.files import DeliveredFile
 from loader.engine.sources.formats.csv_headers import Beginning, first_record, read_beginning
@@ -75,11 +76,12 @@ class CsvFormat(FileFormat):
                 names = header_names(file.shown, begin.fields, numbered=options.repeated_names == NUMBERED)
             else:
                 names = contract or tuple(f"column_{place}" for place, _ in enumerate(begin.fields, start=1))
+            header = header_texts(begin.fields) if options.header else ()
             is_ended = is_ended_by_delimiter(begin.first_row, len(names))
-            layouts.setdefault((names, begin.separator, is_ended), []).append(file)
+            layouts.setdefault((names, header, begin.separator, is_ended), []).append(file)
         groups = tuple(
-            Group(tuple(files), names, separator, is_ended_by_delimiter=is_ended)
-            for (names, separator, is_ended), files in layouts.items()
+            Group(tuple(files), names, separator, header=header, is_ended_by_delimiter=is_ended)
+            for (names, header, separator, is_ended), files in layouts.items()
         )
         all_names = tuple(dict.fromkeys(name for group in groups for name in group.names))
         return Layout(

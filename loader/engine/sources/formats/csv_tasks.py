@@ -36,11 +36,11 @@ class CsvTaskFormat(FileFormat):
         results = contents_of(delivered, delivered.files).map(reading.names).collect()
         for refusal in (result["refusal"] for result in results if "refusal" in result):
             raise Refusal.from_json(refusal)
-        layouts: dict[tuple[str, ...], list[DeliveredFile]] = {}
-        names = {result["path"]: tuple(result["names"]) for result in results}
+        layouts: dict[tuple[tuple[str, ...], tuple[str, ...]], list[DeliveredFile]] = {}
+        headers = {result["path"]: (tuple(result["names"]), tuple(result["header"])) for result in results}
         for file in delivered.files:
-            layouts.setdefault(names[file.path], []).append(file)
-        groups = tuple(Group(tuple(files), each) for each, files in layouts.items())
+            layouts.setdefault(headers[file.path], []).append(file)
+        groups = tuple(Group(tuple(files), names, header=header) for (names, header), files in layouts.items())
         every = tuple(dict.fromkeys(name for group in groups for name in group.names))
         return Layout(every, tuple(T.StringType() for _ in every), groups, files_lacking(groups, every))
 

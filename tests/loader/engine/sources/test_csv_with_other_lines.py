@@ -78,12 +78,38 @@ def test_line_break_in_a_name_is_a_blank(spark, put):
         ({}, "id,name,n\na,x,1,\nb,y,2,3\n", "RAGGED_ROW", 3),
         ({}, "id,name,n\na,x,1\n,x,\n", "NULL_KEY", 3),
         ({}, "id,name,name\na,x,1\n", "DUPLICATE_COLUMN", 1),
+        ({"skip_lines": 1}, "t\nid,name,n\na,x,1\nid,name,n\nb,y,2\n", "REPEATED_HEADER", 4),
     ],
 )
 def test_faulty_file_is_refused_with_its_line(spark, put, options, content, code, row):
     refusal = refused(spark, put("a.csv", content), **options)
     assert refusal.code == code
     assert row is None or refusal.row == row
+
+
+TEXTS = tuple(DeliveredColumn(f"k-{name}", name, "string") for name in ("id", "id_2"))
+PARTS = tuple(DeliveredColumn(f"k-{name}", name, "string") for name in ("Sales North", "Sales South"))
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "content", "row"),
+    [
+        (TEXTS[:1], {}, "id,n,\na,x,1\nid,n,\nb,y,2\n", 3),
+        (TEXTS, {"repeated_names": "number"}, "id,id\na,x\nid,id\nb,y\n", 3),
+        (TEXTS, {"repeated_names": "number", "skip_lines": 1}, "t\nid,id\na,x\nid,id\n", 4),
+        (PARTS, {"header_lines": 2}, "Sales,\nNorth,South\n1,2\nSales,\nNorth,South\n3,4\n", 5),
+    ],
+)
+def test_record_that_repeats_the_header_is_refused(spark, put, columns, options, content, row):
+    refusal = refused(spark, put("a.csv", content), columns, **options)
+    assert (refusal.code, refusal.row, refusal.count) == ("REPEATED_HEADER", row, 1)
+
+
+def test_record_that_repeats_the_header_is_refused_beside_files_with_other_columns(spark, put):
+    put("d/a.csv", "id,name\na,x\nid,name\n")
+    put("d/b.csv", "id,name,n\nb,y,1\n")
+    refusal = refused(spark, put("d/c.csv", "name,id\nz,c\n").rpartition("/")[0], (TEXTS[0],))
+    assert (refusal.code, refusal.count) == ("REPEATED_HEADER", 1)
 
 
 def test_faulty_rows_are_rejected_with_their_lines(spark, put):

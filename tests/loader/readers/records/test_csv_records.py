@@ -83,6 +83,11 @@ def test_names_of_two_header_lines_are_joined_and_span_columns():
     )
 
 
+def test_header_of_two_lines_has_the_texts_of_its_last_record():
+    read = table("Id,Sales,,Returns\n, North,South\n1,2,3,4\n", header_lines=2)
+    assert (len(read.names), read.header) == (4, ("", "North", "South", ""))
+
+
 def test_name_without_one_below_does_not_span():
     assert joined_names([("id", "", "Sales", ""), ("", "name", "North", "South")]) == (
         "id",
@@ -148,7 +153,8 @@ def reading(**options) -> CsvReading:
 def test_task_returns_names_and_rows_with_their_lines():
     file = ("s3a://bucket/report.csv", REPORT.encode())
     tasks = reading(skip_lines=2, footer_lines=1, repeated_names="number")
-    assert tasks.names(file) == {"path": file[0], "names": ("id", "amount", "amount_2")}
+    names, header = ("id", "amount", "amount_2"), ("id", "amount", "amount")
+    assert tasks.names(file) == {"path": file[0], "names": names, "header": header}
     assert [row[1:3] for row in tasks.rows(file)] == [
         (4, ["1", "10", "11"]),
         (5, [None, None, None]),
