@@ -21,7 +21,8 @@ class Dialect(TypesAndNames):
 
     ``parser`` is the dialect's name in sqlglot. ``executed``: the tests run its statements on the engine. ``atomic``
     is the unit in which a load is written; with ``ddl_in_transaction``, changes of tables can be undone, too. With
-    ``pads_texts``, blanks at the end do not count when texts are compared.
+    ``pads_texts``, blanks at the end do not count when texts are compared. Without ``has_booleans``, a condition is no
+    value, and a column is no condition.
     """
 
     name: ClassVar[str]
@@ -31,6 +32,7 @@ class Dialect(TypesAndNames):
     atomic: ClassVar[str] = "transaction"
     ddl_in_transaction: ClassVar[bool] = False
     pads_texts: ClassVar[bool] = False
+    has_booleans: ClassVar[bool] = True
 
     # --- canonical texts and hashes ---------------------------------------------------------------
 

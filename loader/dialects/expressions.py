@@ -12,6 +12,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from architecture.domain.type_changes import classify_types
 from loader.dialects.dialect import Dialect
 from loader.dialects.refusals import NotRendered
 from loader.dialects.types_and_names import LOAD_RUN_ID, LOAD_TIMESTAMP
@@ -30,6 +31,7 @@ _KINDS = {
     data_types.DATE: data_types.DATE,
     data_types.TIMESTAMP: data_types.TIMESTAMP,
 }
+_EXACT_DIGITS = 15  # of a decimal number that a double has exactly in print
 _ORDERED = (NUMBER, data_types.DATE, data_types.TIMESTAMP)
 _LOGIC: dict[type[exp.Expr], str] = {exp.And: "AND", exp.Or: "OR"}
 _EQUALITY: dict[type[exp.Expr], str] = {exp.EQ: "=", exp.NEQ: "<>"}
@@ -42,12 +44,47 @@ Written = tuple[str, str]  # SQL and its kind
 
 def translate(sql: str, dialect: Dialect, types: Mapping[str, DataType], *, where: str = "", alias: str = "r") -> str:
     """Return an expression over columns of ``alias``. Raise NotRendered with the place of what is not proven."""
+    return _Translation(sql, dialect, types, where, alias).of(_parsed(sql, where))[0]
+
+
+def translate_condition(sql: str, dialect: Dialect, types: Mapping[str, DataType], *, where: str) -> str:
+    """Return a condition over columns of ``r``. Raise NotRendered, also for a value that is no condition."""
+    tree = _parsed(sql, where)
+    translation = _Translation(sql, dialect, types, where, "r")
+    text, kind = translation.of(tree)
+    if kind != BOOLEAN:
+        raise translation.refusal(tree, f"a {kind} value is no condition")
+    return text
+
+
+def translate_to(sql: str, dialect: Dialect, types: Mapping[str, DataType], target: DataType, *, where: str) -> str:
+    """Return an expression over columns of ``r`` as a value of a type.
+
+    Raise NotRendered if its cast could change a value: databases cut texts and round numbers that the product refuses.
+    """
+    tree = _parsed(sql, where)
+    translation = _Translation(sql, dialect, types, where, "r")
+    text, kind = translation.of(tree)
+    translation.check_fits(tree, kind, target)
+    return f"CAST({text} AS {dialect.cast_type(target)})"
+
+
+def _parsed(sql: str, where: str) -> exp.Expr:
     text = _PLACEHOLDER.sub(lambda match: _MARKERS[match[1]], sql)
     try:
-        tree = sqlglot.parse_one(text, read="spark")
+        return sqlglot.parse_one(text, read="spark")
     except SqlglotError:
         raise NotRendered(f"the expression {sql!r} cannot be parsed", where=where) from None
-    return _Translation(sql, dialect, types, where, alias).of(tree)[0]
+
+
+def _literal_fits(text: str, target: DataType) -> bool:
+    """Return True if a number, written in plain digits, is exactly a value of the type."""
+    whole, _, fraction = text.partition(".")
+    if target.name == data_types.DECIMAL:
+        return len(fraction) <= (target.scale or 0) and len(whole) <= (target.precision or 0) - (target.scale or 0)
+    if target.name == data_types.FLOAT:
+        return len(whole + fraction) <= _EXACT_DIGITS
+    return not fraction and int(whole) < (2**31 if target.name == data_types.INTEGER else 2**63)
 
 
 class _Translation:
@@ -81,8 +118,33 @@ class _Translation:
             return self._comparison(node)
         writer = writers.get(type(node))
         if writer is None:
-            raise self._refusal(node, f"{type(node).__name__.upper()} is not proven to be equal in this dialect")
+            raise self.refusal(node, f"{type(node).__name__.upper()} is not proven to be equal in this dialect")
         return writer(node)
+
+    def check_fits(self, root: exp.Expr, kind: str, target: DataType) -> None:
+        """Raise NotRendered unless every value of the expression is one of the type."""
+        if kind == NULL:
+            return
+        if kind != _KINDS.get(target.name, target.name):
+            raise self.refusal(root, f"a {kind} value is read as {target}, which can change or refuse values")
+        if target.length is not None:
+            raise self.refusal(root, f"a text longer than {target.length} characters is not refused by every database")
+        if kind == BOOLEAN and not self.dialect.has_booleans:
+            raise self.refusal(root, f"a condition is no value in {self.dialect.title}")
+        if kind != NUMBER:
+            return
+        for node in root.walk():
+            if isinstance(node, exp.Literal) and not node.is_string and not _literal_fits(node.this, target):
+                raise self.refusal(node, f"the number {node.this} is no value of {target}")
+            if isinstance(node, exp.Column) and not self._column_fits(node, target):
+                raise self.refusal(node, f"values of {node.name} can be rounded or refused as {target}")
+
+    def _column_fits(self, node: exp.Column, target: DataType) -> bool:
+        """Return True for a number whose type is the target or narrower, and for values of other kinds."""
+        _, type_ = self.columns.get(node.name.lower(), ("", None))
+        if type_ is None or _KINDS.get(type_.name) != NUMBER:
+            return True
+        return type_ == target or classify_types(type_, target).widens
 
     def _parenthesis(self, node: exp.Expr) -> Written:
         text, kind = self.of(node.this)
@@ -93,30 +155,30 @@ class _Translation:
         written = [self.of(part) for part in parts]
         kinds = {kind for _, kind in written} - {NULL}
         if len(kinds) != 1:
-            raise self._refusal(node, f"values of {len(kinds)} kinds are not compared alike in every dialect")
+            raise self.refusal(node, f"values of {len(kinds)} kinds are not compared alike in every dialect")
         return [text for text, _ in written], kinds.pop()
 
     def _comparison(self, node: exp.Expr) -> Written:
         (left, right), kind = self._same_kind(node, [node.this, node.expression])
         sign = _EQUALITY.get(type(node)) or _ORDER[type(node)]
         if type(node) in _ORDER and kind not in _ORDERED:
-            raise self._refusal(node, f"the order of {kind} values depends on the database")
+            raise self.refusal(node, f"the order of {kind} values depends on the database")
         self._refuse_padded(node, kind)
         return f"({left} {sign} {right})", BOOLEAN
 
     def _refuse_padded(self, node: exp.Expr, kind: str) -> None:
         """Refuse a comparison of texts where blanks at their end do not count."""
         if kind == TEXT and self.dialect.pads_texts:
-            raise self._refusal(node, f"{self.dialect.title} ignores blanks at the end of compared texts")
+            raise self.refusal(node, f"{self.dialect.title} ignores blanks at the end of compared texts")
 
     def _is_null(self, node: exp.Expr) -> Written:
         if not isinstance(node.expression, exp.Null):
-            raise self._refusal(node, "IS is translated with NULL only")
+            raise self.refusal(node, "IS is translated with NULL only")
         return f"{self.of(node.this)[0]} IS NULL", BOOLEAN
 
     def _in(self, node: exp.Expr) -> Written:
         if not node.expressions:
-            raise self._refusal(node, "IN is translated with a list only")
+            raise self.refusal(node, "IN is translated with a list only")
         (value, *listed), kind = self._same_kind(node, [node.this, *node.expressions])
         self._refuse_padded(node, kind)
         return f"{value} IN ({', '.join(listed)})", BOOLEAN
@@ -133,14 +195,14 @@ class _Translation:
     def _replace(self, node: exp.Expr) -> Written:
         sought = node.expression
         if not isinstance(sought, exp.Literal) or not sought.this or "replacement" not in node.args:
-            raise self._refusal(node, "replace is translated with a text to search for and its replacement")
+            raise self.refusal(node, "replace is translated with a text to search for and its replacement")
         parts, _ = self._same_kind(node, [node.this, sought, node.args["replacement"]])
         return f"replace({', '.join(parts)})", TEXT
 
     def _joined(self, node: exp.Expr, inner: list[exp.Expr]) -> Written:
         parts, kind = self._same_kind(node, inner)
         if kind != TEXT:
-            raise self._refusal(node, "only texts are joined alike in every dialect")
+            raise self.refusal(node, "only texts are joined alike in every dialect")
         return self.dialect.concat(*parts), TEXT
 
     def _column(self, node: exp.Expr) -> Written:
@@ -150,20 +212,22 @@ class _Translation:
             return f"'{LOAD_RUN_ID}'", TEXT
         own = None if getattr(node, "table", "") else self.columns.get(node.name.lower())
         if own is None:
-            raise self._refusal(node, f"{node.sql('spark')} is no column of the input")
+            raise self.refusal(node, f"{node.sql('spark')} is no column of the input")
         name, type_ = own
+        if type_.name == data_types.BOOLEAN and not self.dialect.has_booleans:
+            raise self.refusal(node, f"a boolean column is no condition in {self.dialect.title}")
         return f"{self.alias}.{self.dialect.identifier(name)}", _KINDS.get(type_.name, type_.name)
 
     def _literal(self, node: exp.Expr) -> Written:
         if node.is_string:
             return self.dialect.text(node.this), TEXT
         if not re.fullmatch(r"[0-9]+(\.[0-9]+)?", node.this):
-            raise self._refusal(node, f"the number {node.this} has another type in this dialect")
+            raise self.refusal(node, f"the number {node.this} has another type in this dialect")
         return node.this, NUMBER
 
     def _case(self, node: exp.Expr) -> Written:
         if node.this is not None:
-            raise self._refusal(node, "CASE with an operand is not translated; write conditions")
+            raise self.refusal(node, "CASE with an operand is not translated; write conditions")
         branches, default = node.args["ifs"], node.args.get("default")
         results = [branch.args["true"] for branch in branches] + ([default] if default is not None else [])
         values, kind = self._same_kind(node, results)
@@ -173,7 +237,7 @@ class _Translation:
             parts.append(f"ELSE {values[-1]}")
         return f"CASE {' '.join(parts)} END", kind
 
-    def _refusal(self, node: exp.Expr, message: str) -> NotRendered:
+    def refusal(self, node: exp.Expr, message: str) -> NotRendered:
         meta = next((part.meta for part in node.walk() if part.meta.get("line")), {})
         word = node.sql("spark").split("(")[0].split(" ")[0]
         start = max(self.sql.lower().find(word.lower()), 0)

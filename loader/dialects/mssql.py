@@ -24,7 +24,7 @@ class SqlServer(Dialect):
     name, title, parser = "mssql", "SQL Server", "tsql"
     source = "https://learn.microsoft.com/sql/t-sql/language-reference"
     ddl_in_transaction = True
-    pads_texts = True
+    pads_texts, has_booleans = True, False
     longest_name = 128
     types = {
         data_types.STRING: f"VARCHAR(MAX) COLLATE {COLLATION}",

@@ -7,7 +7,7 @@ from architecture.domain.tables import ColumnSpec
 from architecture.domain.type_changes import TypeChange, classify_types
 from loader.contract.manifest.loads import HashComponent, RawcoreLoad, StageColumn, StageInput
 from loader.dialects.dialect import Dialect, conditions, indented, lines
-from loader.dialects.expressions import translate
+from loader.dialects.expressions import translate_condition, translate_to
 from loader.dialects.hashing import Component, digest
 from loader.dialects.refusals import NotRendered
 from metadata.domain.history.history_policy import HistoryPolicy
@@ -120,7 +120,7 @@ class Stage:
         where = [f"r.{name(raw.column('run_id').name)} = {self.dialect.run_id}"]
         if stage_input.filter:
             types = {column.name: parse(column.type) for column in raw.columns}
-            where.append(f"({translate(stage_input.filter, self.dialect, types, where=raw.qualified_name)})")
+            where.append(f"({translate_condition(stage_input.filter, self.dialect, types, where=raw.qualified_name)})")
         table = self.dialect.table(raw.qualified_name)
         return f"SELECT\n  {lines(selected)}\nFROM {table} AS r\n{conditions(where)}"
 
@@ -131,8 +131,7 @@ class Stage:
         own = next((c for c in types if quote_identifier(c) == column.expression), None)
         where = f"{self.load.name}.{column.name}"
         if own is None:
-            sql = translate(column.expression, self.dialect, types, where=where)
-            return f"CAST({sql} AS {self.dialect.cast_type(parse(column.type))}) AS {name}"
+            return f"{translate_to(column.expression, self.dialect, types, parse(column.type), where=where)} AS {name}"
         value, before, after = f"r.{self.dialect.identifier(own)}", types[own], parse(column.type)
         if stored_type(before) == stored_type(after):
             return f"{value} AS {name}"

@@ -3,7 +3,7 @@
 import pytest
 
 from loader.dialects.catalog import DIALECTS
-from loader.dialects.expressions import PROVEN, translate
+from loader.dialects.expressions import PROVEN, translate, translate_condition, translate_to
 from loader.dialects.refusals import NotRendered
 from metadata.domain.types import parse
 from tests.loader.dialects.engines import ENGINES, connection_to
@@ -61,3 +61,50 @@ def test_unproven_expression_is_refused_with_its_place(name, expression, line, c
 def test_comparison_of_texts_is_refused_where_blanks_do_not_count(name):
     with pytest.raises(NotRendered, match="blanks"):
         translate("a = 'x'", DIALECTS[name], TYPES)
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize(
+    ("expression", "target"),
+    [
+        ("coalesce(a, 'none')", "string(3)"),
+        ("coalesce(a, '1')", "integer"),
+        ("coalesce(n, 1)", "string"),
+        ("coalesce(n, 1.5)", "integer"),
+        ("coalesce(n, 1.25)", "decimal(12,1)"),
+        ("coalesce(n, 1)", "decimal(8,0)"),
+        ("coalesce(n, 3000000000)", "integer"),
+        ("n = 1", "string"),
+    ],
+)
+def test_expression_whose_cast_could_change_a_value_is_refused(name, expression, target):
+    with pytest.raises(NotRendered):
+        translate_to(expression, DIALECTS[name], TYPES, parse(target), where="s.d.c")
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize(
+    ("expression", "target"),
+    [
+        ("coalesce(a, 'none')", "string"),
+        ("coalesce(n, 0)", "integer"),
+        ("coalesce(n, 1.5)", "decimal(12,2)"),
+        ("coalesce(n, 0.5)", "float"),
+        ("NULL", "string(3)"),
+        ("{{ load_timestamp }}", "timestamp"),
+    ],
+)
+def test_expression_of_values_that_fit_is_cast(name, expression, target):
+    assert translate_to(expression, DIALECTS[name], TYPES, parse(target), where="s.d.c").startswith("CAST(")
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_filter_that_is_no_condition_is_refused(name):
+    with pytest.raises(NotRendered, match="no condition"):
+        translate_condition("n", DIALECTS[name], TYPES, where="raw.d")
+
+
+@pytest.mark.parametrize("name", ["mssql", "fabric"])
+def test_boolean_column_is_refused_where_it_is_no_condition(name):
+    with pytest.raises(NotRendered, match="no condition"):
+        translate_condition("o", DIALECTS[name], {"o": parse("boolean")}, where="raw.d")
