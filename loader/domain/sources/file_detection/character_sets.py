@@ -22,7 +22,7 @@ _LANGUAGES = {
     "KOI8-R": ("абвгдежзийклмнопрстуфхцчшщъыьэюяё",),
     "IBM866": ("абвгдежзийклмнопрстуфхцчшщъыьэюяё",),
     "ISO-8859-5": ("абвгдежзийклмнопрстуфхцчшщъыьэюяё",),
-    "windows-1254": ("çğıöşü",),
+    "windows-1254": ("çğıöşüi̇",),
     "windows-1253": ("αβγδεζηθικλμνξοπρστυφχψωςάέήίόύώ",),
     "windows-1257": ("āčēģīķļņšūž", "ąčęėįšųūž", "õäöüšž"),
     "IBM850": ("äöüß", "éèêàâçîïôûëùæ", "ñíóáúéü", "åäöæøé"),
@@ -44,7 +44,7 @@ _BETWEEN_LETTERS = "’‘·"
 _DIFFERING = frozenset(b"\xa4\xa6\xa8\xb4\xb8\xbc\xbd\xbe")
 _HIGH = re.compile(rb"[\x80-\xff]")
 _WORD = re.compile(r"[^\W\d_]*[^\x00-\x7f][^\s]*")
-_CLOSE, _PREFERENCE = 0.12, 0.04
+_CLOSE, _PREFERENCE, _ONE_LANGUAGE = 0.12, 0.04, 0.15
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,10 @@ def _count_utf8(content: bytes, *, is_whole: bool) -> tuple[int, int]:
 
 
 def _ranked(content: bytes) -> list[tuple[float, str]]:
-    scores = [(_score(text, name), name) for name in _LANGUAGES if (text := _decoded(content, name)) is not None]
+    texts = {name: _decoded(content, name) for name in _LANGUAGES}
+    # A character set that gives the same text as the western one is none of its own.
+    texts = {name: text for name, text in texts.items() if name == WESTERN or text != texts[WESTERN]}
+    scores = [(_score(text, name), name) for name, text in texts.items() if text is not None]
     scores += [(_asian_score(content, name, codec), name) for name, codec in _ASIAN]
     order = [*_LANGUAGES, *(name for name, _ in _ASIAN)]
     return sorted(scores, key=lambda entry: (-round(entry[0], 3), order.index(entry[1])))
@@ -137,7 +140,10 @@ def _decoded(content: bytes, name: str) -> str | None:
 
 
 def _score(text: str, name: str, languages: str = "") -> float:
-    """Return how well the characters beyond ASCII make sense, at most 1; ``languages`` are those of another set."""
+    """Return how well the characters beyond ASCII make sense, better as letters of one language.
+
+    ``languages`` are those of another character set.
+    """
     words = [match[0] for match in _WORD.finditer(text)][:3000]
     signs = [(word, place) for word in words for place, sign in enumerate(word) if sign > "\x7f"]
     if not signs:
@@ -146,7 +152,8 @@ def _score(text: str, name: str, languages: str = "") -> float:
     language = max(_LANGUAGES[languages or name], key=lambda known: (len(letters & set(known)), -len(set(known))))
     others = "".join(_LANGUAGES[languages or name])
     score = sum(_plausibility(word, place, language, others) for word, place in signs) / len(signs)
-    return score + _PREFERENCE * (name == WESTERN)
+    is_one_language = bool(letters) and all(letter in language for letter in letters)
+    return score + _PREFERENCE * (name == WESTERN) + _ONE_LANGUAGE * is_one_language
 
 
 def _plausibility(word: str, place: int, language: str, others: str) -> float:

@@ -126,6 +126,8 @@ GERMAN = "Kunde;Straße\nMüller;Königsstraße\nJäger;Große Gasse\n"
         (GERMAN, "mac-roman", "MacRoman"),
         ("jméno;město\nJiří Dvořák;Plzeň\nŠárka;České Budějovice\n", "cp1250", "windows-1250"),
         ("imię;ulica\nŁukasz;Świętokrzyska\nŻółć;Gdańsk\n", "cp1250", "windows-1250"),
+        ("név;cím\nSzőke Árpád;Győr\nKovács Örs;Pécs\n", "cp1250", "windows-1250"),
+        ("ürün;şehir\nÇağrı;İstanbul\nGüneş;Muğla\n", "cp1254", "windows-1254"),
         ("имя;город\nИван Петров;Москва\nОльга;Тверь\n", "koi8-r", "KOI8-R"),
         ("名前;都市\n田中さん;東京\nカタカナ;テスト\n", "shift_jis", "Shift_JIS"),
         ("姓名;城市\n王伟;北京\n李娜;上海市浦东新区\n", "gb18030", "GB18030"),
