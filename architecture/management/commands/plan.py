@@ -87,9 +87,6 @@ class Command(ProductCommand):
     def _statements(report: ChangeReport, options: dict[str, Any]) -> list[list[str]]:
         """Return the statements of each operation in the dialect."""
         if _means_files(options):
-            if options["previous_state"] is None or options["desired_state"] is None:
-                message = "--dialect with state files needs both, --previous-state and --desired-state"
-                raise CommandExit(INVALID, message, "usage")
             previous, desired = (read_state(options[name]) for name in ("previous_state", "desired_state"))
             return statements_of_files(previous, desired, report, options["dialect"])
         from architecture.services.dialects import statements_of_warehouse
@@ -149,6 +146,9 @@ def _refuse_beside_files(options: dict[str, Any]) -> None:
     only_desired = options["previous_state"] is None and options["desired_state"] is not None
     if options["previous_state"] is None and not only_desired:
         message = "--allow and the labels go with --previous-state, --desired-state or both"
+        raise CommandExit(INVALID, message, "usage")
+    if options["dialect"] and (options["previous_state"] is None or options["desired_state"] is None):
+        message = "--dialect with state files needs both, --previous-state and --desired-state"
         raise CommandExit(INVALID, message, "usage")
     for name in ("all", "schema", "dataset", "target_only", *(() if only_desired else ("environment",))):
         if options[name]:

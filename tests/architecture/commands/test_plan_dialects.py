@@ -19,7 +19,7 @@ def test_json_has_the_statements_of_each_operation(files, capsys, dialect):
 
 
 def test_text_and_markdown_print_the_statements(files, capsys):
-    statement = 'ALTER TABLE "rawcore"."d1" RENAME COLUMN "a" TO "a2";'
+    statement = 'ALTER TABLE "rawcore"."rc_d1" RENAME COLUMN "a" TO "a2";'
     for format_ in ("text", "markdown"):
         assert run(*files(RENAMED), "--format", format_, "--dialect", "postgres") == 0
         assert statement in capsys.readouterr().out

@@ -279,6 +279,7 @@ TABLE: dict[str, dict[str, Needs]] = {
     "api-delivery-list": {"GET": WEBHOOKS},
     "api-delivery-replay": _sent(WEBHOOKS),
     "api-change-undo": _sent(CHANGE),
+    "api-detect-file-list": _sent(CHANGE),
     "api-drift-adopt": _sent(EXECUTE),
     "api-drift-check": _sent(EXECUTE),
     "api-environment-accept": _sent(POLICIES),

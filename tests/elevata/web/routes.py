@@ -445,6 +445,7 @@ RULES = {
     "api-change-detail": _api("change"),
     "api-change-export": API,
     "api-change-undo": _api_post("change", operator=200),
+    "api-detect-file-list": _api_post(operator=400),
     "api-drift-list": API,
     "api-drift-check": _api_post(operator=202),
     "api-drift-adopt": _api_post(operator=400),

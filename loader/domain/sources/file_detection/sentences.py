@@ -1,4 +1,4 @@
-"""What was detected in a file, in short sentences."""
+"""Short sentences about what was detected in a file."""
 
 from loader.domain.sources.file_detection.model import Detected
 from metadata.domain.sources.formats import CSV, label_of
