@@ -44,7 +44,7 @@ _BETWEEN_LETTERS = "’‘·"
 _DIFFERING = frozenset(b"\xa4\xa6\xa8\xb4\xb8\xbc\xbd\xbe")
 _HIGH = re.compile(rb"[\x80-\xff]")
 _WORD = re.compile(r"[^\W\d_]*[^\x00-\x7f][^\s]*")
-_CLOSE, _PREFERENCE, _ONE_LANGUAGE = 0.12, 0.04, 0.15
+_CLOSE, _PREFERENCE, _ONE_LANGUAGE, _MANY_LETTERS = 0.12, 0.04, 0.15, 5
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,8 @@ def _score(text: str, name: str, languages: str = "") -> float:
     language = max(_LANGUAGES[languages or name], key=lambda known: (len(letters & set(known)), -len(set(known))))
     others = "".join(_LANGUAGES[languages or name])
     score = sum(_plausibility(word, place, language, others) for word, place in signs) / len(signs)
-    is_one_language = bool(letters) and all(letter in language for letter in letters)
+    # Fewer letters are those of one language by chance.
+    is_one_language = len(letters) >= _MANY_LETTERS and all(letter in language for letter in letters)
     return score + _PREFERENCE * (name == WESTERN) + _ONE_LANGUAGE * is_one_language
 
 

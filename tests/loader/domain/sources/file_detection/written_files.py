@@ -58,8 +58,8 @@ def write(
             (
                 str(1000 + number),
                 chance.choice(_PEOPLE),
-                chance.choice(_PLACES),
-                _amount(chance.random() * 5_000 + 0.11, decimal, thousands, delimiter),
+                chance.choice(_PLACES) if number else _PLACES[0],
+                _amount(chance.random() * 4_000 + (1_000 if number == 0 else 0.11), decimal, thousands, delimiter),
                 (datetime.date(2020, 1, 28) + datetime.timedelta(days=chance.randrange(2_000))).strftime(dates),
                 chance.choice(("ja", "nein")) if number > 1 else ("ja", "nein")[number],
             )
