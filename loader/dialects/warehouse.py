@@ -152,7 +152,7 @@ def _file(statements: Iterable[str]) -> str:
 def _changes(changes: Iterable[tuple[Operation, Sequence[str]]]) -> str:
     """Return the text of a report's statements, which end with their semicolon already."""
     parts = [
-        "".join(f"{line}\n" for line in (f"-- {operation.describe()}", *(texts or ["-- no statements"])))
+        "".join(f"{line}\n" for line in (f"-- {' '.join(operation.describe().split())}", *(texts or ["-- no statements"])))
         for operation, texts in changes
     ]
     return "\n".join(parts) or "-- no statements\n"
