@@ -20,6 +20,6 @@ def statements_by_operation(steps: Iterable[Step], dialect: str) -> Mapping[int,
         if not rules.executed:
             texts = [f"{NOT_EXECUTED}\n{text}" for text in texts]
         if item.refusal is not None:
-            texts = [f"-- {NOT_RENDERED}: {item.refusal.one_line()}"]
+            texts = [f"-- {NOT_RENDERED}: {' '.join(item.refusal.one_line().split())}"]
         result.setdefault(item.step.operation, []).extend(texts)
     return result

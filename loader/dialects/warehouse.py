@@ -151,8 +151,8 @@ def _file(statements: Iterable[str]) -> str:
 
 def _changes(changes: Iterable[tuple[Operation, Sequence[str]]]) -> str:
     """Return the text of a report's statements, which end with their semicolon already."""
-    parts = [
-        "".join(f"{line}\n" for line in (f"-- {operation.describe()}", *(texts or ["-- no statements"])))
-        for operation, texts in changes
-    ]
+    parts = []
+    for operation, texts in changes:
+        described = f"-- {' '.join(operation.describe().split())}"
+        parts.append("".join(f"{line}\n" for line in (described, *(texts or ["-- no statements"]))))
     return "\n".join(parts) or "-- no statements\n"
