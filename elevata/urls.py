@@ -25,6 +25,7 @@ from elevata.lists.api import FavouriteViewSet, SavedFilterViewSet
 from elevata.notifications.api import DeliveryViewSet, NoticeViewSet, WebhookViewSet
 from elevata.ops import monitoring
 from elevata.web.search_page import SearchPage
+from loader.api.file_detection import FileDetectionViewSet
 from loader.api.load_runs import LoadRunViewSet, MaintenanceRecordViewSet
 from loader.api.maintenance import (
     AcceptViewSet,
@@ -65,6 +66,7 @@ router.register("systems", SystemViewSet, basename="api-system")
 router.register("source-datasets", SourceDatasetViewSet, basename="api-source-dataset")
 router.register("source-proposals", ProposalViewSet, basename="api-source-proposal")
 router.register("source-checks", SourceCheckViewSet, basename="api-source-check")
+router.register("detect-file", FileDetectionViewSet, basename="api-detect-file")
 router.register("source-columns", SourceColumnViewSet, basename="api-source-column")
 router.register("schemas", SchemaViewSet, basename="api-schema")
 router.register("datasets", DatasetViewSet, basename="api-dataset")

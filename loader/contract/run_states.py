@@ -61,6 +61,7 @@ FURTHER = {
     "unknown_parents": "with an unknown parent",
     "ghosts": "ghost rows",
     "superseded": "superseded by another row of their key",
+    "empty_records": "records without any value, left out",
     "skipped_deletes": "deletes skipped",
     "late": "late, put where they belong",
     "late_ignored": "late, ignored",

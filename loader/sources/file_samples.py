@@ -9,19 +9,21 @@ from typing import TYPE_CHECKING, Any
 from elevata.core.errors import MetadataError
 from loader.contract.refusals import Refusal
 from loader.domain.extras import packages_of
+from loader.domain.sources.file_detection.detect import detect_csv
+from loader.domain.sources.file_detection.sentences import sentences
 from loader.domain.sources.folders import shared_columns, values_in
 from loader.domain.sources.provenance import folder_of, name_below
 from loader.domain.sources.sampling import SampledColumn, infer
 from loader.readers.records.readers import LOCAL, READERS
 from loader.readers.records.values import Number, Value, text_of
 from loader.readers.records.xml_documents import without_rows
+from loader.sources.file_bytes import sample_bytes
 from loader.sources.files import files_at
 from loader.sources.limits import MAX_COLUMNS
 from loader.sources.results import Sample, sampled
 from loader.sources.text_files import (
     ROWS,
     empty,
-    guess_delimiter,
     nulls_of,
     read_csv,
     read_fixed_width,
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 _Reader = Callable[[Path, dict[str, Any] | None, int], Sample]
 
+_DECLARED_BY_USERS = frozenset({"quotes_inside", "ignored_columns"})
 LARGEST_WHOLE = 32 << 20  # bytes of a file that is read into memory at once
 
 
@@ -47,7 +50,7 @@ def sample_files(
 ) -> Sample:
     """Return a sample of the first file at ``path``: its columns and its first ``rows`` rows.
 
-    If ``options`` is None, the delimiter of CSV is guessed; the sample has the options used. Links must lead to files
+    If ``options`` is None, those of CSV are detected; the sample has the options used. Links must lead to files
     below ``roots``. Raise Refusal for errors in these rows for which a load would refuse the file.
     """
     files = files_at(path, roots)
@@ -91,17 +94,26 @@ def _check_options(format_name: str, options: dict[str, Any]) -> None:
 
 
 def _csv(path: Path, options: dict[str, Any] | None, rows: int) -> Sample:
-    csv_options = dict(options) if options is not None else {}
-    if options is None and (delimiter := guess_delimiter(path, "UTF-8")) != ",":
-        csv_options["delimiter"] = delimiter
+    csv_options, notes = (dict(options), ()) if options is not None else _detected(path)
     names, records, whole = read_csv(path, csv_options, rows)
     _check_width(path, names)
     values = [list(column) for column in zip(*records, strict=True)] or [[] for _ in names]
-    notes: tuple[str, ...] = ()
     if len(names) == 1 and any(sign in names[0] for sign in ";\t|,"):
-        notes = ("The file has one column only, and its name has a sign in it that may be the delimiter.",)
+        notes = (*notes, "The file has one column only, and its name has a sign in it that may be the delimiter.")
     columns = _columns_of_texts(names, values, csv_options)
     return sampled(columns, values, whole=whole, typed=False, where=path.name, notes=notes, options=csv_options)
+
+
+def _detected(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the options by which a CSV file is read, and notes on them and on what its values leave open."""
+    detected = detect_csv(sample_bytes(path, path.name))
+    # A quote inside of a value is refused until a user declares it, and a column without a name is shown.
+    options = {name: value for name, value in detected.options.items() if name not in _DECLARED_BY_USERS}
+    notes = [f"Detected: {', '.join(sentences(detected))}."] if options else []
+    for question in detected.questions:
+        candidates = " or ".join("none" if value is None else str(value) for value in question.candidates)
+        notes.append(f"To confirm: {question.option} {candidates}, because {question.reason}.")
+    return options, tuple(notes)
 
 
 def _json_lines(path: Path, options: dict[str, Any] | None, rows: int) -> Sample:

@@ -6,22 +6,21 @@ CSV is read by the standard library's reader, which preserves ``007``.
 import csv
 import io
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
 from elevata.core import strict_json
 from elevata.core.words import counted
 from loader.contract.refusals import Refusal
-from loader.domain.sources.csv_quotes import QuoteScanner
 from loader.domain.sources.fixed_width import EBCDIC_LINE_ENDS, HINT, check_encoding, problem_of
 from loader.domain.sources.repeated_headers import JOINED_HINT, REPEATED_HEADER, repeats_header
 from loader.domain.sources.sampling import Value
 from loader.readers.records import content
 from loader.readers.records.content import unpacked
-from loader.readers.records.headers import header_names
+from loader.readers.records.csv_records import CsvRecord, CsvTable
 from loader.readers.records.values import Number, text_of
-from metadata.domain.sources.option_kinds import REFUSE, columns_of
+from metadata.domain.sources.formats import CSV
+from metadata.domain.sources.option_kinds import columns_of
 from metadata.domain.sources.reading_options import ReadingOptions
 from metadata.domain.text_formats import BLANKS
 
@@ -33,69 +32,38 @@ _DELIMITERS = (",", ";", "\t", "|")
 Rows = tuple[list[str], list[list[Value]], bool]
 
 
-def guess_delimiter(path: Path, encoding: str) -> str:
-    """Return the delimiter that is most frequent in the first line; a comma if there is none."""
-    with _open_text(path, encoding) as stream:
-        line = next(_lines(stream, path, encoding), "")
-    return max(_DELIMITERS, key=line.count) if any(sign in line for sign in _DELIMITERS) else ","
-
-
 def read_csv(path: Path, options: dict[str, Any], rows: int = ROWS) -> Rows:
     """Return column names, at most ``rows`` rows of text, and True if these are all. Raise Refusal as a load would."""
-    encoding = options.get("encoding") or "UTF-8"
-    quote = options.get("quote", '"')
-    escape = options.get("escape", quote)
-    dialect: dict[str, Any] = {"delimiter": options.get("delimiter") or ",", "strict": True}
-    if not quote:
-        dialect |= {"quoting": csv.QUOTE_NONE}
-    elif escape == quote:
-        dialect |= {"quotechar": quote}
-    else:
-        dialect |= {"quotechar": quote, "escapechar": escape or None, "doublequote": False}
-    nulls = nulls_of(options, empty_is_null=True)
-    with _open_text(path, encoding) as stream:
+    reading = ReadingOptions.of(CSV, options)
+    result: list[list[Value]] = []
+    with _open_text(path, reading.encoding) as stream:
+        lines = _lines(stream, path, reading.encoding)
+        table = None
         try:
-            lines = _lines(stream, path, encoding)
-            if quote and options.get("quotes_inside", REFUSE) == REFUSE:
-                scanner = QuoteScanner(delimiter=dialect["delimiter"], quote=quote, escape=escape)
-                lines = _without_stray_quotes(lines, scanner, path)
-            reader = csv.reader(lines, **dialect)
-            records = (record for record in reader if record)
-            header = next(records, None)
-            if header is None:
+            table = CsvTable(lines, path.name, reading)
+            if not table.names:
                 raise empty(path)
-            has_header = options.get("header", True)
-            names = (
-                list(header_names(path.name, header))
-                if has_header
-                else [f"column_{n}" for n in range(1, len(header) + 1)]
-            )
-            result: list[list[Value]] = [] if has_header else [_values(header, nulls)]
-            for record in records:
-                if len(record) != len(names):
-                    raise _ragged_row(path, reader.line_num, record, names, dialect["delimiter"])
-                if has_header and repeats_header(record, names):
-                    raise _repeated_header(path, reader.line_num)
+            names = list(table.names)
+            for record in table:
+                if record.is_empty:
+                    continue
+                if record.malformed is not None:
+                    raise _ragged_row(path, record, names, reading.delimiter)
+                if reading.header and repeats_header(record.fields, table.header):
+                    raise _repeated_header(path, record.line)
                 if len(result) == rows:
                     return names, result, False
-                result.append(_values(record, nulls))
+                result.append(list(record.fields))
         except csv.Error as error:
+            line = table.line if table is not None else reading.skip_lines + 1
             raise Refusal(
                 "UNREADABLE_ROW",
-                f"{path.name}, line {reader.line_num}: {error}",
+                f"{path.name}, line {line}: {error}",
                 file=path.name,
-                row=reader.line_num,
+                row=line,
                 hint="A quote may not be closed, or another sign may be the quote: correct how the file is read.",
             ) from error
     return names, result, True
-
-
-def _without_stray_quotes(lines: Iterator[str], scanner: QuoteScanner, path: Path) -> Iterator[str]:
-    """Yield the lines. Raise Refusal STRAY_QUOTE for a quote inside of a field that does not begin with one."""
-    for number, line in enumerate(lines, start=1):
-        if (quote := scanner.feed(line)) is not None:
-            raise replace(quote, line=number).refusal(path.name)
-        yield line
 
 
 def read_fixed_width(path: Path, options: ReadingOptions, rows: int = ROWS) -> Rows:
@@ -195,10 +163,6 @@ def nulls_of(options: dict[str, Any], *, empty_is_null: bool) -> frozenset[str]:
     return frozenset([*empty, *([options["null_string"]] if options.get("null_string") else [])])
 
 
-def _values(record: list[str], nulls: frozenset[str]) -> list[Value]:
-    return [None if value in nulls else value for value in record]
-
-
 def empty(path: Path) -> Refusal:
     return Refusal(
         "EMPTY_FILE",
@@ -208,17 +172,17 @@ def empty(path: Path) -> Refusal:
     )
 
 
-def _ragged_row(path: Path, line: int, record: list[str], names: list[str], delimiter: str) -> Refusal:
+def _ragged_row(path: Path, record: CsvRecord, names: list[str], delimiter: str) -> Refusal:
     other = next((sign for sign in _DELIMITERS if sign != delimiter and len(names) == 1 and sign in names[0]), "")
     hint = "A field that holds the delimiter or a line end must be in quotes. Is the delimiter right?"
     if other:
         hint = f"The header has {other!r} in it: is that the delimiter?"
     return Refusal(
         "RAGGED_ROW",
-        f"{path.name}, line {line}: {counted(len(record), 'field')}, where the header has {len(names)}",
+        f"{path.name}, line {record.line}: {counted(len(record.fields), 'field')}, where the header has {len(names)}",
         file=path.name,
-        row=line,
-        samples=(delimiter.join(record)[:80],),
+        row=record.line,
+        samples=((record.malformed or "")[:80],),
         hint=hint,
     )
 
@@ -250,7 +214,3 @@ def _object(path: Path, number: int, line: str) -> dict[str, Any]:
         samples=(line.strip()[:80],),
         hint="JSON lines hold one object per line, from { to }.",
     )
-
-
-# The csv module refuses fields above 128 kB by default; a description may well be longer.
-csv.field_size_limit(MOST_CHARACTERS)

@@ -44,6 +44,7 @@ LOAD_DAY = "loaded_on"
 # Prefixes of the engine's temporary columns, and of some technical ones.
 ENGINE_PREFIX = "__"
 
+_SPELLED = {"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"}
 _TABLE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
 
 
@@ -179,6 +180,14 @@ def safe_column_name(name: str, ordinal: int) -> str:
     if not safe:
         return f"column_{ordinal}"
     return safe if re.match(r"[^\W\d]", safe) else f"c_{safe}"
+
+
+def plain_column_name(name: str, ordinal: int) -> str:
+    """Return a name of lower-case ASCII letters, digits and _: ``Straße`` becomes ``strasse``."""
+    spelled = "".join(_SPELLED.get(letter, letter) for letter in unicodedata.normalize("NFC", name))
+    plain = unicodedata.normalize("NFKD", spelled).encode("ascii", "ignore").decode()
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", plain if plain.strip() else name)
+    return safe_column_name(words, ordinal).lower()
 
 
 def target_names(columns: Sequence[tuple[str, str]], reserved: Iterable[str]) -> list[str]:

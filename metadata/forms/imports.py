@@ -18,7 +18,9 @@ from metadata.models import SourceDataset
 
 _OPTIONS = {option.name: option for option in OPTIONS}
 _PARSING_OPTIONS = (
-    *("delimiter", "encoding", "quote", "columns", "path", "row_tag", "sheet", "range"),
+    *("delimiter", "encoding", "quote", "escape", "quotes_inside"),
+    *("skip_lines", "header_lines", "footer_lines", "repeated_names"),
+    *("columns", "path", "row_tag", "sheet", "range"),
     *("date_format", "timestamp_format", "decimal_separator", "thousands_separator", "true_words", "false_words"),
 )
 _ENDPOINT_OPTIONS = options_of(REST)

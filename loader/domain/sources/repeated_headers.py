@@ -11,11 +11,16 @@ BYTE_ORDER_MARK = "\ufeff"
 _FEWEST_NAMES = 2
 
 
-def may_be_repeated(names: Sequence[str]) -> bool:
-    """Return True if a record with these values can only be a header."""
-    return len(names) >= _FEWEST_NAMES
+def header_texts(fields: Sequence[str]) -> tuple[str, ...]:
+    """Return the fields of a header without blanks and a byte order mark around them."""
+    return tuple(field.lstrip(BYTE_ORDER_MARK).strip(BLANKS) for field in fields)
 
 
-def repeats_header(record: Sequence[str], names: Sequence[str]) -> bool:
-    """Return True if a record is the header again, with blanks or a byte order mark around its names."""
-    return may_be_repeated(names) and [value.lstrip(BYTE_ORDER_MARK).strip(BLANKS) for value in record] == list(names)
+def may_be_repeated(header: Sequence[str]) -> bool:
+    """Return True if a record with these texts can only be a header."""
+    return len(list(filter(None, header))) >= _FEWEST_NAMES
+
+
+def repeats_header(record: Sequence[str | None], header: Sequence[str]) -> bool:
+    """Return True if a record has the texts of the header's last record (``header_texts``)."""
+    return may_be_repeated(header) and header_texts([value or "" for value in record]) == tuple(header)

@@ -107,6 +107,8 @@ def _csv_rows(delivery: Delivery, file: DeliveredFile, limit: int) -> pa.Table:
         raise NotPlain("a row has another number of fields, or there are too many rows")
     if any(repeats_header(row, header) for row in rows):
         raise NotPlain("a row repeats the header")
+    if not all(map(any, rows)):
+        raise NotPlain("a record has no value")
     fields = dict(zip(header, zip(*rows, strict=True) if rows else [()] * len(header), strict=True))
     return pa.table({column.name: _typed_array(fields[column.name], parse(column.type)) for column in delivery.columns})
 

@@ -121,6 +121,8 @@ def _record_delivery(outcome: Outcome, delivery: Delivery, feed: Feed | None) ->
     outcome.counts = {"rows": delivery.rows, "duplicates": delivery.duplicates}
     if delivery.superseded:
         outcome.counts["superseded"] = delivery.superseded
+    if delivery.empty:
+        outcome.counts["empty_records"] = delivery.empty
     if delivery.quarantined:
         outcome.counts["quarantined"], outcome.faults = delivery.quarantined, delivery.faults
     outcome.drift, outcome.schema = list(delivery.unknown), delivery.schema

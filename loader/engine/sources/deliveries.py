@@ -95,7 +95,8 @@ class Delivery:
     outside the contract; they are not in ``frame``. ``schema`` has all delivered columns
     (``loader.engine.sources.schemas``). ``window`` is the part of a source with a watermark that was read. ``faults``
     is the refusal that names the rows with faults, if these were quarantined; ``quarantined`` is their number.
-    ``doubt`` is the reason why rows may be missing, empty if the delivery is complete.
+    ``doubt`` is the reason why rows may be missing, empty if the delivery is complete. ``empty`` counts the records
+    without any value, which are left out.
     """
 
     rows_with_provenance: DataFrame
@@ -111,6 +112,7 @@ class Delivery:
     faults: Refusal | None = None
     quarantined: int = 0
     doubt: str = ""
+    empty: int = 0
 
     @property
     def frame(self) -> DataFrame:
@@ -179,6 +181,7 @@ def read_opened(
             if not is_read_again:  # the rows are cached now, perhaps of another file than was opened
                 opened.check_unchanged()
             accepted = frame.where(~result.has_fault) if result.faults else frame
+            accepted = accepted.where(~opened.is_empty_record) if result.empty else accepted
             rows_accepted = accepted.count() if result.faults else result.rows
             try:
                 keyed = check_keys(opened, accepted, source, rows_accepted)
@@ -190,7 +193,8 @@ def read_opened(
             quarantined = rejected.write(reject) if rejected is not None and reject is not None else 0
             if rejected is not None and (rejected.is_refused or reject is None):
                 raise rejected.refusal
-            unknown = unknown_columns(opened, frame, wanted)
+            rows_delivered = frame.where(~opened.is_empty_record) if result.empty else frame
+            unknown = unknown_columns(opened, rows_delivered, wanted)
             placed = with_provenance(opened, frame, keyed.frame)
         opened.check_places()
     except BaseException as error:
@@ -220,6 +224,7 @@ def read_opened(
         schema=delivered_schema(opened, source, unknown),
         faults=rejected.refusal if rejected is not None else None,
         quarantined=quarantined,
+        empty=result.empty,
     )
 
 

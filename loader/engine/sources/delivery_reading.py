@@ -11,7 +11,7 @@ from loader.domain.sources.options import check_source_options
 from loader.engine.java_errors import JAVA_ERRORS
 from loader.engine.pyspark_types import jvm_of
 from loader.engine.sources.files import DeliveredFile, check_ended, is_read_failure, unreadable
-from loader.engine.sources.formats.registry import FORMATS
+from loader.engine.sources.formats.registry import reader_of
 from loader.engine.sources.formats.text_lines import check_line_lengths
 from loader.engine.sources.opened import Delivered, FileFormat, Opened
 from metadata.domain.sources.formats import FOLDER_FORMATS
@@ -45,7 +45,7 @@ def open_delivery(
     Raise Refusal for errors of the whole delivery: see ``loader.engine.sources.deliveries``.
     """
     checked = checked_options(spark, name, format_name, options)
-    reader = reader or FORMATS[format_name]
+    reader = reader or reader_of(format_name, checked)
     files = files or reader.files(spark, location, roots)
     for file in files:
         check_ended(spark, file)

@@ -20,12 +20,13 @@ def discover(spark: SparkSession, location: str, format_name: str, options: dict
     cached = persisted(opened.frame(numbered=True), StorageLevel.MEMORY_AND_DISK_DESER)
     try:
         with opened.reading(again=False):
-            rows = refuse_faults(opened, cached, source).rows
-        columns = inferred_columns(opened, cached, opened.names)
+            checked = refuse_faults(opened, cached, source)
+        rows = cached.where(~opened.is_empty_record) if checked.empty else cached
+        columns = inferred_columns(opened, rows, opened.names)
     finally:
         cached.unpersist()
     return {
         "columns": [{"name": c["name"], "type": c["type"], "nullable": c["nullable_seen"]} for c in columns],
-        "rows": rows,
+        "rows": checked.rows,
         "files": len(opened.files),
     }

@@ -1,7 +1,8 @@
 """Opened delivery: its files, its columns, and the frame of its rows.
 
 In every format the frame has the columns ``d0`` … in the order of ``names``, and ``malformed``: the text of a malformed
-record, else NULL. Text formats give text, the others their own types.
+record, else NULL. Text formats give text, the others their own types. Of a format with records that have no value,
+``empty`` marks these.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from loader.domain.sources.marks import Window
-from loader.engine.expressions import united
+from loader.engine.expressions import all_of, united
 from loader.engine.java_errors import JAVA_ERRORS
 from loader.engine.sources.delivered_columns import folded_key, nulls_read, trimmed_key, type_name
 from loader.engine.sources.file_paths import folder_value
@@ -31,7 +32,7 @@ from metadata.domain import types as data_types
 from metadata.domain.sources.locations import Roots
 from metadata.domain.sources.reading_options import ReadingOptions
 
-FILE, BLOCK, ORDER, MALFORMED = "file", "block", "order", "malformed"
+FILE, BLOCK, ORDER, MALFORMED, EMPTY = "file", "block", "order", "malformed", "empty"
 _CUT = "cut"
 _SAMPLE_LENGTH = 80  # characters
 # Length to which the text of a place is cut.
@@ -71,7 +72,8 @@ class Group:
 
     ``paths`` are further columns: values inside objects, like ``a.b``. ``has_malformed_lines``: a line of JSON lines is
     malformed. ``by_tasks``: tasks in Python read the files of a typed format; ``types`` are those of the fields then,
-    and ``cut`` the fields in which digits below microseconds may be cut.
+    and ``cut`` the fields in which digits below microseconds may be cut. ``header`` are the texts of the last
+    record of a header of CSV; ``is_ended_by_delimiter``: each record has a further delimiter at its end.
     """
 
     files: tuple[DeliveredFile, ...]
@@ -82,6 +84,8 @@ class Group:
     by_tasks: bool = False
     types: tuple[T.DataType, ...] = ()
     cut: tuple[str, ...] = ()
+    header: tuple[str, ...] = ()
+    is_ended_by_delimiter: bool = False
 
     @property
     def patterns(self) -> list[str]:
@@ -185,6 +189,8 @@ class FileFormat:
     is_decoded: ClassVar[bool] = False
     # Spark takes bytes of the files for text without decoding them.
     may_have_undecoded_text: ClassVar[bool] = False
+    # A record without any value is left out and counted.
+    skips_empty: ClassVar[bool] = False
     # Unit of the row numbers of a format with its own: ``record``, ``line`` or the spreadsheet's ``row``; else empty.
     numbers: str = ""
     # The order of a row is its number in its file, from 1; else rows are counted.
@@ -286,6 +292,11 @@ class Opened(Delivered):
     def column(self, name: str) -> Column:
         return F.col(f"d{self.names.index(name)}")
 
+    @property
+    def is_empty_record(self) -> Column:
+        """Return the condition that a record has no value, and so is no row; never NULL itself."""
+        return F.col(EMPTY) if self.reader.skips_empty else F.lit(False)
+
     def key_text(self, name: str, value: Column) -> Column:
         """Return a value, trimmed and in one case if it is text of the business key and the options say so."""
         if name not in self.keys or not isinstance(self.type_of(name), T.StringType):
@@ -385,6 +396,9 @@ class Opened(Delivered):
             places = [file.alias(FILE), block.alias(BLOCK), order.alias(ORDER)]
         lost = [rows.cut.get(name, F.lit(False)).alias(f"{_CUT}{self.names.index(name)}") for name in cut]
         selected = rows.frame.select(*columns, malformed.alias(MALFORMED), *places, *lost)
+        if self.reader.skips_empty:
+            without = [F.col(f"d{place}").isNull() for place, name in enumerate(self.names) if name not in self.folders]
+            selected = selected.withColumn(EMPTY, F.col(MALFORMED).isNull() & all_of(without))
         return selected if self.condition is None else selected.where(self.condition)
 
 

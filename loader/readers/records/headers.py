@@ -4,11 +4,13 @@ from collections import Counter
 from collections.abc import Sequence
 
 from loader.contract.refusals import Refusal
+from loader.domain.sources.headers import column_names
 
 
-def header_names(shown: str, fields: Sequence[str], row: int = 1) -> tuple[str, ...]:
+def header_names(shown: str, fields: Sequence[str], row: int = 1, *, numbered: bool = False) -> tuple[str, ...]:
     """Return a header's names without surrounding blanks; a column without a name is named by its position.
 
+    A line break in a name is a blank. ``numbered``: a repeated name gets a number by its position.
     Raise Refusal EMPTY_FILE, UNREADABLE_HEADER or DUPLICATE_COLUMN.
     """
     if not fields:
@@ -27,7 +29,7 @@ def header_names(shown: str, fields: Sequence[str], row: int = 1) -> tuple[str, 
                 row=row,
                 hint="The file may be UTF-16 or no text: say its encoding in the source's options, or deliver another.",
             )
-    names = tuple(field.strip() or f"(column {place})" for place, field in enumerate(fields, start=1))
+    names = column_names(fields, numbered=numbered)
     repeated = tuple(dict.fromkeys(name for name in names if names.count(name) > 1))
     if repeated:
         raise Refusal(
@@ -38,7 +40,8 @@ def header_names(shown: str, fields: Sequence[str], row: int = 1) -> tuple[str, 
             column=repeated[0],
             count=len(repeated),
             samples=repeated[:5],
-            hint="Every column needs a name of its own: ask for another delivery, or say that the file has no header.",
+            hint="Every column needs a name of its own: ask for another delivery, let the option repeated_names of "
+            "CSV number them, or say that the file has no header.",
         )
     return names
 

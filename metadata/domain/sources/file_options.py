@@ -3,10 +3,13 @@
 from metadata.domain.sources.formats import CSV, FIXED, JSON, JSONL, KAFKA, REST, TEXT_FORMATS, XLSX, XML
 from metadata.domain.sources.option_kinds import (
     CHARACTER,
+    COUNT,
     DELIMITER,
     ENCODING,
     FLAG,
     KEEP,
+    NUMBER,
+    NUMBERED,
     PATH,
     POSITIONS,
     RANGE,
@@ -52,6 +55,44 @@ FILE_OPTIONS = (
         True,
         "`false`",
         "the first record has the names; if false, the fields are the contract's columns in their order",
+    ),
+    Option(
+        "skip_lines",
+        (CSV,),
+        NUMBER,
+        0,
+        "`2`",
+        "lines of each file before the header, or before the first record without one; blank lines count",
+        label="Lines before the header",
+    ),
+    Option(
+        "header_lines",
+        (CSV,),
+        COUNT,
+        1,
+        "`2`",
+        "records that have the names. The parts of a name are joined by a blank; a part without one beside it is that "
+        "of the column to its left",
+        label="Lines of the header",
+    ),
+    Option(
+        "footer_lines",
+        (CSV,),
+        NUMBER,
+        0,
+        "`1`",
+        "lines of each file after the last record; blank lines at the end of the file do not count",
+        label="Lines after the records",
+    ),
+    Option(
+        "repeated_names",
+        (CSV,),
+        one_of(REFUSE, NUMBERED),
+        REFUSE,
+        "`number`",
+        "effect of a name that the header has more than once: the delivery is refused, or the later columns get a "
+        "number by their position: `amount`, `amount_2`",
+        label="Repeated names",
     ),
     Option(
         "columns",

@@ -148,6 +148,8 @@ PROVEN, TRUSTED = "proven", "trusted"
 PLAIN, DEBEZIUM = "json", "debezium"
 LSN, TIME, OFFSET = "lsn", "time", "offset"
 REFUSE, EARLIEST, SKIP, KEEP = "refuse", "earliest", "skip", "keep"
+# Names that a header has more than once.
+NUMBERED = "number"
 # Rows that do not fit the contract, instead of a refusal of their delivery.
 QUARANTINE = "quarantine"
 MILLISECONDS, MICROSECONDS, NANOSECONDS = _TIME_UNITS = ("milliseconds", "microseconds", "nanoseconds")

@@ -35,6 +35,8 @@ def check_options(format_name: str, given: Any) -> None:
         raise bad_option("options.headers", f"{message} secret is in an environment variable")
     if given.get("paging") == "offset" and "page_size" not in given:
         raise bad_option("options.page_size", "is needed with paging offset")
+    if given.get("header", True) is False and given.get("header_lines", 1) > 1:
+        raise bad_option("options.header_lines", "needs header: true")
     for name, other in (("deduplicate", "order_by"), ("order_by", "deduplicate")):
         if name in given and other not in given:
             raise bad_option(f"options.{name}", f"needs {other}, too")
@@ -55,6 +57,10 @@ class ReadingOptions:
     quotes_inside: str
     encoding: str
     header: bool
+    skip_lines: int
+    header_lines: int
+    footer_lines: int
+    repeated_names: str
     columns: str | None
     short_lines: bool
     path: str | None
@@ -102,6 +108,11 @@ class ReadingOptions:
     def keeps_faulty_rows(self) -> bool:
         """Return True if rows with faults are quarantined, and the others loaded."""
         return self.faulty_rows == QUARANTINE
+
+    @property
+    def has_other_lines(self) -> bool:
+        """Return True for CSV with lines that are neither its records nor a header of one record."""
+        return self.skip_lines > 0 or self.footer_lines > 0 or self.header_lines > 1
 
     @property
     def is_utf8(self) -> bool:

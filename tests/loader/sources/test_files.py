@@ -66,10 +66,10 @@ def test_sample_reads_the_first_rows_and_states_their_number(tmp_path: Path):
 
 
 def test_empty_csv_fields_are_null_unless_empty_is_null_is_false(tmp_path: Path):
-    content = "a,b\n1,\n2,x\n"
-    assert [c.nulls for c in sampled(tmp_path / "a.csv", content).columns] == [0, 1]
+    content = 'a,b\n1,\n2,""\n3,x\n'
+    assert [c.nulls for c in sampled(tmp_path / "a.csv", content).columns] == [0, 2]
     kept = sampled(tmp_path / "a.csv", content, options={"empty_is_null": False})
-    assert [c.nulls for c in kept.columns] == [0, 0]
+    assert [c.nulls for c in kept.columns] == [0, 1]
 
 
 def test_quotes_can_be_switched_off(tmp_path: Path):
@@ -126,16 +126,48 @@ def test_packed_files_are_unpacked(tmp_path: Path, ending: str, pack: Any):
     [
         ("", None, "EMPTY_FILE"),
         ("\n\n", None, "EMPTY_FILE"),
-        ("a,a\n", None, "DUPLICATE_COLUMN"),
-        ("a,b\0\n1,2\n", None, "UNREADABLE_HEADER"),
+        ("a,a\n", {}, "DUPLICATE_COLUMN"),
+        ("a,b\0\n1,2\n", {}, "UNREADABLE_HEADER"),
         ("a,b\n1\n", None, "RAGGED_ROW"),
         ('a\n"1', None, "UNREADABLE_ROW"),
-        (b"a\n\xff\n", None, "WRONG_ENCODING"),
+        (b"a\n\xff\n", {}, "WRONG_ENCODING"),
         ("a\n", {"encoding": "klingon"}, "BAD_OPTION"),
     ],
 )
 def test_a_broken_file_is_refused(tmp_path: Path, content: Any, options: dict | None, code: str):
     assert refusal(tmp_path / "a.csv", content, options=options).code == code
+
+
+def test_without_options_these_are_detected_and_noted(tmp_path: Path):
+    content = "Kundenliste\n\nNr;Umsatz €;Seit\n1;1,50;13.11.2026\n2;2,75;01.02.2026\n".encode("cp1252")
+    sample = sampled(tmp_path / "a.csv", content)
+    assert sample.options == {
+        "delimiter": ";",
+        "encoding": "windows-1252",
+        "skip_lines": 2,
+        "decimal_separator": ",",
+        "date_format": "%d.%m.%Y",
+    }
+    assert types(sample) == {"Nr": "integer", "Umsatz €": "decimal(18,2)", "Seit": "date"}
+    assert sample.notes[0].startswith("Detected: CSV, windows-1252, ;, 2 lines before the header, decimal comma")
+
+
+def test_options_that_the_values_leave_open_are_noted(tmp_path: Path):
+    sample = sampled(tmp_path / "a.csv", "id;seit\n1;01.02.2026\n2;03.04.2026\n")
+    assert any("date_format %d.%m.%Y or %m.%d.%Y" in note for note in sample.notes)
+
+
+@pytest.mark.parametrize(
+    ("content", "options"),
+    [
+        ("a,b,\n1,2,3\na,b,\n", {}),
+        ("a,a\n1,2\na,a\n", {"repeated_names": "number"}),
+        ("x,,y\na,b,c\n1,2,3\nx,,y\na,b,c\n1,2,3\n", {"header_lines": 2}),
+        ('a,"b\nc"\n1,2\na,"b\nc"\n', {}),
+    ],
+)
+def test_record_that_repeats_the_header_is_refused(tmp_path: Path, content: str, options: dict):
+    assert refusal(tmp_path / "a.csv", content, options=options).code == "REPEATED_HEADER"
 
 
 def test_uncompressed_file_with_a_gz_ending_is_refused(tmp_path: Path):

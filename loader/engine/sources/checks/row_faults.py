@@ -35,7 +35,6 @@ from loader.engine.sources.formats.text_lines import encoding_hint, first_lines,
 from loader.engine.sources.opened import MALFORMED, Opened, Place
 from loader.engine.value_formats import standard_text
 from metadata.domain import types as data_types
-from metadata.domain.sources.formats import CSV
 from metadata.domain.sources.value_formats import ValueFormats
 from metadata.domain.text_formats import BLANKS
 
@@ -91,11 +90,15 @@ class FaultClass:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """Result of the row checks: number of rows, warnings about accepted values, and the faults with their counts."""
+    """Result of the row checks: number of rows, warnings about accepted values, and the faults with their counts.
+
+    ``empty`` counts the records without any value, which are no rows.
+    """
 
     rows: int
     warnings: tuple[str, ...]
     faults: tuple[tuple[FaultClass, int], ...] = ()
+    empty: int = 0
 
     @property
     def has_fault(self) -> Column:
@@ -133,6 +136,7 @@ def check_rows(opened: Opened, numbered: DataFrame, source: SourceSpec) -> Check
     with checked_quotes(opened) as quote_warnings:
         totals = row_of(numbered.agg(
             F.count(F.lit(1)).alias("rows"),
+            F.count_if(opened.is_empty_record).alias("empty"),
             F.count_if(any_of(replaced if opened.reader.is_decoded else [])).alias("replaced"),
             F.count_if(any_of(_has_c1_controls(opened, source))).alias("controls"),
             *(F.count_if(fault_class.condition).alias(f"fault_{i}") for i, fault_class in enumerate(fault_classes)),
@@ -157,7 +161,8 @@ def check_rows(opened: Opened, numbered: DataFrame, source: SourceSpec) -> Check
         if totals[f"cut_{i}"]
     )
     faults = ((fault_class, totals[f"fault_{i}"]) for i, fault_class in enumerate(fault_classes))
-    return CheckResult(totals["rows"], warnings, tuple((fault_class, count) for fault_class, count in faults if count))
+    counted_faults = tuple((fault_class, count) for fault_class, count in faults if count)
+    return CheckResult(totals["rows"] - totals["empty"], warnings, counted_faults, totals["empty"])
 
 
 def _has_c1_controls(opened: Opened, source: SourceSpec) -> list[Column]:
@@ -182,7 +187,7 @@ def refuse_faults(opened: Opened, numbered: DataFrame, source: SourceSpec) -> Ch
 
 def classes_of_faults(opened: Opened, source: SourceSpec) -> list[FaultClass]:
     """Return the classes of faults that rows of this source can have, those that could cause others first."""
-    is_record = F.col(MALFORMED).isNull()
+    is_record = F.col(MALFORMED).isNull() & ~opened.is_empty_record
     of_values = [*_repeated_headers(opened), *_undecoded_texts(opened, source.columns)]
     of_values += [_type_fault(opened, column, source.options) for column in source.columns]
     of_values += _missing_values(opened, source)
@@ -212,14 +217,23 @@ def _malformed_records(opened: Opened) -> list[FaultClass]:
 
 def _repeated_headers(opened: Opened) -> list[FaultClass]:
     """Return the class of records that repeat the header of CSV."""
-    names = [name for name in opened.names if name not in opened.folders][:_NAMES_COMPARED]
-    if opened.format != CSV or not opened.options.header or not may_be_repeated(names):
+    headers = {(group.names, group.header) for group in opened.groups if may_be_repeated(group.header)}
+    if not headers:
         return []
-    values = (F.trim(F.ltrim(opened.column(name), F.lit(BYTE_ORDER_MARK)), F.lit(BLANKS)) for name in names)
-    repeats = F.coalesce(all_of(value == name for value, name in zip(values, names, strict=True)), F.lit(False))
+    repeats = any_of(_has_texts(opened, names, header) for names, header in sorted(headers))
     summary = "that repeat the header"
-    text = F.concat_ws(opened.options.delimiter, *(opened.column(name) for name in names))
+    text = F.concat_ws(opened.options.delimiter, *(opened.column(name) for name in opened.names[:_NAMES_COMPARED]))
     return [FaultClass(REPEATED_HEADER, repeats, text, "the record repeats the header", summary, JOINED_HINT)]
+
+
+def _has_texts(opened: Opened, names: Sequence[str], header: Sequence[str]) -> Column:
+    """Return the condition that a record has the texts of a header; a field without text is NULL or empty."""
+    conditions = []
+    for name, text in list(zip(names, header, strict=True))[:_NAMES_COMPARED]:
+        value = F.trim(F.ltrim(opened.column(name), F.lit(BYTE_ORDER_MARK)), F.lit(BLANKS))
+        expected = opened.key_text(name, F.lit(text))
+        conditions.append(F.coalesce(value, F.lit("")) == F.coalesce(expected, F.lit("")))
+    return all_of(conditions)
 
 
 def _undecoded_texts(opened: Opened, columns: Sequence[DeliveredColumn]) -> Iterator[FaultClass]:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from elevata.core.words import counted
+from loader.domain.sources.repeated_headers import header_texts
 from loader.engine.sources.delivered_columns import nulls_read
 from loader.engine.sources.files import DeliveredFile
 from loader.engine.sources.formats.csv_headers import Beginning, first_record, read_beginning
@@ -26,15 +27,14 @@ from loader.engine.sources.opened import (
     Place,
     Rows,
 )
+from loader.readers.records.csv_records import LONGEST_FIELD, is_ended_by_delimiter
 from loader.readers.records.headers import header_names
+from metadata.domain.sources.option_kinds import NUMBERED
 from metadata.domain.sources.reading_options import ReadingOptions
 
 # Column of malformed records while Spark reads; no delivered column has this name.
 RECORD = "\ue000record"
 
-# A field this long means a quote that is never closed. Reading on would fill the memory.
-_LONGEST_FIELD = 16_000_000  # characters
-csv.field_size_limit(_LONGEST_FIELD)  # The csv module reads the first record; its own limit is 128 kB.
 # Replaces an empty field without quotes, to distinguish it from a quoted one; it occurs in no delivery.
 _ABSENT = "\ue000absent\ue000"
 
@@ -55,7 +55,7 @@ def _field_counts(opened: Opened, place: Place) -> str:
 class CsvFormat(FileFormat):
     """CSV in any dialect of the options."""
 
-    has_lines = spans_lines = is_decoded = True
+    has_lines = spans_lines = is_decoded = skips_empty = True
     is_split = False
     malformed = (
         MalformedRecord(
@@ -73,32 +73,47 @@ class CsvFormat(FileFormat):
         for file in delivered.files:
             begin = begins[file.path] = read_beginning(delivered.spark, file, options)
             if options.header:
-                names = header_names(file.shown, begin.fields)
+                names = header_names(file.shown, begin.fields, numbered=options.repeated_names == NUMBERED)
             else:
                 names = contract or tuple(f"column_{place}" for place, _ in enumerate(begin.fields, start=1))
-            layouts.setdefault((names, begin.separator), []).append(file)
-        groups = tuple(Group(tuple(files), names, separator) for (names, separator), files in layouts.items())
+            header = header_texts(begin.fields) if options.header else ()
+            is_ended = is_ended_by_delimiter(begin.first_row, len(names))
+            layouts.setdefault((names, header, begin.separator, is_ended), []).append(file)
+        groups = tuple(
+            Group(tuple(files), names, separator, header=header, is_ended_by_delimiter=is_ended)
+            for (names, header, separator, is_ended), files in layouts.items()
+        )
         all_names = tuple(dict.fromkeys(name for group in groups for name in group.names))
         return Layout(
             all_names,
             tuple(T.StringType() for _ in all_names),
             groups,
-            _missing(groups, all_names),
+            files_lacking(groups, all_names),
             {path: begin.lines if options.header else 0 for path, begin in begins.items()},
         )
 
     def rows(self, opened: Opened, group: Group) -> Rows:
         # Named by position, since a header may contain any text.
-        fields = [f"f{place}" for place, _ in enumerate(group.names)]
+        fields = [f"f{place}" for place in range(len(group.names) + group.is_ended_by_delimiter)]
         schema = T.StructType([T.StructField(name, T.StringType()) for name in (*fields, RECORD)])
         reader = opened.spark.read.schema(schema).options(mode="PERMISSIVE", columnNameOfCorruptRecord=RECORD)
         frame = reader.options(**reading_options(opened.options, group.separator)).csv(group.patterns)
         frame, values = _values(frame, fields, group.separator)
+        malformed = F.col(RECORD)
+        if group.is_ended_by_delimiter:
+            *values, after = values
+            text = F.concat_ws(opened.options.delimiter, *(F.coalesce(F.col(field), F.lit("")) for field in fields))
+            malformed = F.coalesce(malformed, F.when(F.coalesce(after, F.lit("")) != "", text))
         values = [nulls_read(value, opened.options, empty=False) for value in values]
-        return Rows(frame, dict(zip(group.names, values, strict=True)), F.col(RECORD))
+        return Rows(frame, dict(zip(group.names, values, strict=True)), _with_values(malformed, opened.options))
 
 
-def _missing(groups: tuple[Group, ...], names: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+def _with_values(malformed: Column, options: ReadingOptions) -> Column:
+    """Return the text of a malformed record that is more than delimiters; without any value it is no row."""
+    return F.when(F.trim(malformed, F.lit(f"{options.delimiter}\r\n")) != "", malformed)
+
+
+def files_lacking(groups: tuple[Group, ...], names: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     """Return the files that lack a column, by column."""
     missing: dict[str, tuple[str, ...]] = {}
     for group in groups:
@@ -134,7 +149,7 @@ def reading_options(options: ReadingOptions, separator: str | None) -> dict[str,
         "escape": options.escape or NO_QUOTE,
         "encoding": options.encoding,
         "multiLine": "true",
-        "maxCharsPerColumn": str(_LONGEST_FIELD),
+        "maxCharsPerColumn": str(LONGEST_FIELD),
         "nullValue": "" if options.empty_is_null else _ABSENT,
         "emptyValue": "",
     }

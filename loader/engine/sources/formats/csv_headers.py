@@ -3,13 +3,13 @@
 import csv
 from dataclasses import dataclass
 from io import StringIO
-from typing import Any
 
 from pyspark.sql import SparkSession
 
 from loader.contract.refusals import Refusal
 from loader.engine.sources.files import DeliveredFile, beginning
 from loader.engine.sources.formats.text_lines import encoding_hint
+from loader.readers.records.csv_records import dialect_of
 from metadata.domain.sources.reading_options import ReadingOptions
 
 _USUAL_HEADER, _LONGEST_HEADER = 1 << 14, 1 << 20  # bytes
@@ -19,12 +19,14 @@ _USUAL_HEADER, _LONGEST_HEADER = 1 << 14, 1 << 20  # bytes
 class Beginning:
     """Beginning of a file: ``fields`` of the first record, number of ``lines`` to its end, separator for Spark.
 
-    ``separator`` is None if blank lines precede the first record: only Spark's own detection works then.
+    ``separator`` is None if blank lines precede the first record: only Spark's own detection works then. ``first_row``
+    are the fields of the first record with a value that is no header, if it ends in the bytes that are read for it.
     """
 
     fields: tuple[str, ...]
     lines: int
     separator: str | None
+    first_row: tuple[str, ...] = ()
 
 
 def read_beginning(spark: SparkSession, file: DeliveredFile, options: ReadingOptions) -> Beginning:
@@ -51,19 +53,25 @@ def read_beginning(spark: SparkSession, file: DeliveredFile, options: ReadingOpt
     blank_before = bool(lines) and not lines[0].strip("\r\n")
     ended_by_cr = bool(fields) and lines[taken - 1].endswith("\r")
     separator = None if blank_before else "\r" if ended_by_cr else "\n"
-    return Beginning(tuple(fields), taken, separator)
+    row = _first_row(lines[taken:] if options.header else lines, options, is_whole=len(raw) < size)
+    return Beginning(tuple(fields), taken, separator, row)
+
+
+def _first_row(lines: list[str], options: ReadingOptions, *, is_whole: bool) -> tuple[str, ...]:
+    """Return the fields of the first record with a value; empty if there is none that ends in these lines."""
+    reader = csv.reader(lines, **dialect_of(options))
+    try:
+        for fields in reader:
+            if any(fields):
+                return tuple(fields) if is_whole or reader.line_num < len(lines) else ()
+    except csv.Error:  # the checks of the quotes refuse it
+        pass
+    return ()
 
 
 def first_record(lines: list[str], options: ReadingOptions) -> tuple[list[str], int]:
     """Return the first record that is not blank, and the number of lines up to its end."""
-    dialect: dict[str, Any] = {"delimiter": options.delimiter, "strict": True}
-    if not options.quote:
-        dialect |= {"quoting": csv.QUOTE_NONE}
-    elif options.escape == options.quote:
-        dialect |= {"quotechar": options.quote}
-    else:
-        dialect |= {"quotechar": options.quote, "escapechar": options.escape or None, "doublequote": False}
-    reader = csv.reader(lines, **dialect)
+    reader = csv.reader(lines, **dialect_of(options))
     fields = next((record for record in reader if record), [])
     return fields, reader.line_num
 

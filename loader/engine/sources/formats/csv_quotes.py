@@ -24,11 +24,10 @@ from loader.domain.sources.csv_quotes import QuoteScanner
 from loader.engine.java_errors import JAVA_ERRORS
 from loader.engine.pyspark_types import gateway_of, jvm_of
 from loader.engine.sources.files import DeliveredFile, content_of, unreadable
-from loader.engine.sources.formats.csv_files import reading_options
+from loader.engine.sources.formats.csv_files import CsvFormat, reading_options
 from loader.engine.sources.opened import Group, Opened
 from loader.readers.records.content import UNREADABLE, unpacked
 from loader.readers.records.readers import LOCAL
-from metadata.domain.sources.formats import CSV
 from metadata.domain.sources.option_kinds import REFUSE
 
 _PIECE = 1 << 20  # bytes
@@ -47,7 +46,7 @@ def checked_quotes(opened: Opened) -> Iterator[list[str]]:
     Raise Refusal UNCLOSED_QUOTE, STRAY_QUOTE or UNREADABLE_FILE, also in place of the caller's exception,
     since swallowed rows cause further errors.
     """
-    if opened.format != CSV or not opened.options.quote:
+    if not isinstance(opened.reader, CsvFormat) or not opened.options.quote:
         yield []
         return
     warnings: list[str] = []

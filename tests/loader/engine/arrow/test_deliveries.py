@@ -49,3 +49,14 @@ def test_small_load_refuses_a_page_with_a_wrong_checksum(tmp_path: Path):
     (tmp_path / "a.parquet").write_bytes(wrong)
     with pytest.raises((NotPlain, OSError)):
         read_delivery(delivery(tmp_path / "a.parquet", "bigint"), 100)
+
+
+@pytest.mark.parametrize("content", ["a,b\n1,2\n,\n", "a,b\n1,2,\n", 'a,"b\nc"\n1,2\n'])
+def test_small_load_leaves_empty_records_and_other_forms_to_the_general_load(tmp_path: Path, content: str):
+    path = tmp_path / "a.csv"
+    path.write_text(content)
+    status = path.stat()
+    file = DeliveredFile(str(path), status.st_size, status.st_mtime_ns // 1_000_000, path.name)
+    columns = (Column("a", "integer"), Column("b", "integer"))
+    with pytest.raises(NotPlain):
+        read_delivery(Delivery("csv", (file,), columns), 100)

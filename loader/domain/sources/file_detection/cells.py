@@ -1,0 +1,43 @@
+"""Kinds of texts in cells, whatever the separators and formats of a file."""
+
+import re
+
+EMPTY, NUMBER, DATE, TIME, CODE, TEXT = "empty", "number", "date", "time", "code", "text"
+TYPED = frozenset({NUMBER, DATE, TIME, CODE})
+
+_NUMBER = re.compile(
+    r"(?:[€$£¥] ?)?[-+(]?(?:\d{1,3}(?:[.,'’_ \u00a0\u202f]\d{3})+|\d+)?(?:[.,]\d+)?(?:[eE][-+]?\d+)?[-)]?"
+    r"(?: ?[%€$£¥]| ?(?:EUR|USD|CHF|GBP))?"
+)
+_MONTH = r"[A-Za-zÀ-ÿ]{3,9}\.?"
+_CLOCK = r"(?:[T ]+\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[AaPp]\.?[Mm]\.?)?(?: ?(?:Z|[+-]\d{2}:?\d{2}|UTC|GMT))?)?"
+_DATE = re.compile(
+    rf"(?:\d{{1,4}}([-/.])\d{{1,2}}\1\d{{1,4}}|\d{{1,2}}[-. ]{{1,2}}{_MONTH}[-. ]+\d{{2,4}}|"
+    rf"{_MONTH} \d{{1,2}},? \d{{4}}){_CLOCK}"
+)
+_TIME = re.compile(r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[AaPp][Mm])?")
+_CODE = re.compile(
+    r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[^@\s]+@[^@\s]+\.[^@\s]+|https?://\S+|"
+    r"\d{1,3}(?:\.\d{1,3}){3}"
+)
+_MISSING = frozenset({"-", "--", "n/a", "na", "nan", "null", "none", "\\n", "?", "k.a.", "#n/a", "."})
+
+
+def kind_of(text: str) -> str:
+    """Return the kind of a cell's text."""
+    stripped = text.strip()
+    if not stripped or stripped.lower() in _MISSING:
+        return EMPTY
+    first = stripped[0]
+    if first.isdigit() or first in "-+(.,€$£¥":
+        if _CODE.fullmatch(stripped):
+            return CODE
+        if _NUMBER.fullmatch(stripped) and any(sign.isdigit() for sign in stripped):
+            return NUMBER
+        if _TIME.fullmatch(stripped):
+            return TIME
+    if len(stripped) <= 40 and _DATE.fullmatch(stripped) and any(sign.isdigit() for sign in stripped):
+        return DATE
+    if _CODE.fullmatch(stripped):
+        return CODE
+    return TEXT

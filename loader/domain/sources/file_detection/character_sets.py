@@ -1,0 +1,211 @@
+"""Character set of a text, by its bytes and by the languages whose letters it has."""
+
+import codecs
+import re
+import unicodedata
+from dataclasses import dataclass
+from functools import lru_cache
+
+from loader.domain.sources.file_detection.model import Question
+
+UTF8 = "UTF-8"
+WESTERN, WESTERN_EURO = "windows-1252", "ISO-8859-15"
+_MARKS = ((codecs.BOM_UTF8, UTF8), (codecs.BOM_UTF16_LE, "UTF-16"), (codecs.BOM_UTF16_BE, "UTF-16"))
+# Letters of languages besides a to z, in lower case, by their character sets, the usual ones first.
+_LANGUAGES = {
+    WESTERN: (
+        "äöüß", "éèêàâçîïôûëœùæ", "ñíóáúéü", "ãõçáéíóúâêôà", "àèéìòùó", "åäöæøé", "ëïéèöü", "ðþæöáéíóúý",
+    ),
+    "windows-1250": ("ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áéíóöőúüű", "ăâîşţ", "čćžšđ", "áäčďéíĺľňóôŕšťúýž", "äöüß"),
+    "ISO-8859-2": ("ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áéíóöőúüű", "čćžšđ", "áäčďéíĺľňóôŕšťúýž"),
+    "windows-1251": ("абвгдежзийклмнопрстуфхцчшщъыьэюяё", "абвгдежзийклмнопрстуфхцчшщьюяєіїґ"),
+    "KOI8-R": ("абвгдежзийклмнопрстуфхцчшщъыьэюяё",),
+    "IBM866": ("абвгдежзийклмнопрстуфхцчшщъыьэюяё",),
+    "ISO-8859-5": ("абвгдежзийклмнопрстуфхцчшщъыьэюяё",),
+    "windows-1254": ("çğıöşü",),
+    "windows-1253": ("αβγδεζηθικλμνξοπρστυφχψωςάέήίόύώ",),
+    "windows-1257": ("āčēģīķļņšūž", "ąčęėįšųūž", "õäöüšž"),
+    "IBM850": ("äöüß", "éèêàâçîïôûëùæ", "ñíóáúéü", "åäöæøé"),
+    "IBM852": ("ąćęłńóśźż", "áčďéěíňóřšťúůýž"),
+    "MacRoman": ("äöüß", "éèêàâçîïôûëœùæ", "ñíóáúéü", "åäöæøé"),
+}  # fmt: skip
+_USUAL_CYRILLIC = "оеаинтсрвлкмдпу"
+# Several bytes a character: first bytes of the usual characters.
+_ASIAN = (
+    ("Shift_JIS", "shift_jis"),
+    ("EUC-JP", "euc_jp"),
+    ("GB18030", "gb18030"),
+    ("Big5", "big5"),
+    ("EUC-KR", "euc_kr"),
+)
+_SIGNS = "€£§°²³µ–—„“”‘’‚…«»·×®©™ªº½¼¾±•\u00a0"
+_BETWEEN_LETTERS = "’‘·"
+# Bytes at which windows-1252 and ISO-8859-15 differ.
+_DIFFERING = frozenset(b"\xa4\xa6\xa8\xb4\xb8\xbc\xbd\xbe")
+_HIGH = re.compile(rb"[\x80-\xff]")
+_WORD = re.compile(r"[^\W\d_]*[^\x00-\x7f][^\s]*")
+_CLOSE, _PREFERENCE = 0.12, 0.04
+
+
+@dataclass(frozen=True)
+class CharacterSet:
+    """Character set of a text, with the question if others are possible."""
+
+    name: str
+    question: Question | None = None
+
+
+def detect_character_set(content: bytes, *, is_whole: bool = True) -> CharacterSet:
+    """Return the character set of the bytes; ``is_whole`` False: they may end within a character."""
+    for mark, name in _MARKS:
+        if content.startswith(mark):
+            return CharacterSet(name)
+    if wide := _wide(content):
+        return CharacterSet(wide)
+    high = set(_HIGH.findall(content))
+    if not high:
+        return CharacterSet(UTF8)
+    wrong, right = _count_utf8(content, is_whole=is_whole)
+    if not wrong:
+        return CharacterSet(UTF8)
+    ranked = _ranked(content)
+    best_score, best = ranked[0]
+    if right > 3 * wrong:
+        reason = f"{right} characters are UTF-8, {wrong} are not: the file may be mixed or damaged"
+        return CharacterSet(UTF8, Question("encoding", (UTF8, best), reason))
+    others = tuple(name for score, name in ranked[1:4] if best_score - score < _CLOSE)
+    others = tuple(name for name in others if _decoded(content, name) != _decoded(content, best))
+    values = {byte[0] for byte in high}
+    if best == WESTERN and not any(value < 0xA0 for value in values):
+        return _western(content, values, others)
+    if not others:
+        return CharacterSet(best)
+    if WESTERN in others and not any(value < 0xA0 for value in values):
+        others = (*others, WESTERN_EURO)
+    reason = f"the characters beyond ASCII make sense in {' and '.join((best, *others))}"
+    return CharacterSet(best, Question("encoding", (best, *others), reason))
+
+
+def _western(content: bytes, values: set[int], others: tuple[str, ...]) -> CharacterSet:
+    differing = values & _DIFFERING
+    if not differing:
+        reason = "no character of the file differs between them; they differ in €, Š, š, Ž, ž, Œ, œ and Ÿ"
+        return CharacterSet(WESTERN, Question("encoding", (WESTERN, WESTERN_EURO, *others), reason))
+    shown = ", ".join(
+        f"{bytes([value]).decode('cp1252')} or {bytes([value]).decode('iso-8859-15')}" for value in sorted(differing)
+    )
+    scores = {name: _score(content.decode(name, "replace"), name, WESTERN) for name in (WESTERN, WESTERN_EURO)}
+    names = tuple(sorted(scores, key=lambda name: -scores[name]))
+    return CharacterSet(names[0], Question("encoding", (*names, *others), f"the file has {shown}"))
+
+
+def _wide(content: bytes) -> str:
+    """Return UTF-16 without a byte order mark by its NUL bytes; empty for another text."""
+    start = content[:4096]
+    half = len(start) // 2
+    if half < 4 or b"\0" not in start:
+        return ""
+    even, odd = start[0::2].count(0), start[1::2].count(0)
+    if odd > 0.4 * half and even < 0.1 * half:
+        return "UTF-16LE"
+    return "UTF-16BE" if even > 0.4 * half and odd < 0.1 * half else ""
+
+
+def _count_utf8(content: bytes, *, is_whole: bool) -> tuple[int, int]:
+    """Return the number of places that are not UTF-8, and of characters beyond ASCII that are."""
+    text = content.decode("utf-8", "replace")
+    wrong = text.count("\ufffd") - content.count("\ufffd".encode())
+    if not is_whole and wrong and text.endswith("\ufffd"):
+        wrong -= len(text) - len(text.rstrip("\ufffd"))
+    return max(wrong, 0), sum(1 for character in text if character > "\x7f" and character != "\ufffd")
+
+
+def _ranked(content: bytes) -> list[tuple[float, str]]:
+    scores = [(_score(text, name), name) for name in _LANGUAGES if (text := _decoded(content, name)) is not None]
+    scores += [(_asian_score(content, name, codec), name) for name, codec in _ASIAN]
+    order = [*_LANGUAGES, *(name for name, _ in _ASIAN)]
+    return sorted(scores, key=lambda entry: (-round(entry[0], 3), order.index(entry[1])))
+
+
+@lru_cache(maxsize=64)
+def _decoded(content: bytes, name: str) -> str | None:
+    """Return the text, with control characters where the character set has none; None if it is none at all."""
+    try:
+        return content.decode(name, "replace")
+    except LookupError:
+        return None
+
+
+def _score(text: str, name: str, languages: str = "") -> float:
+    """Return how well the characters beyond ASCII make sense, at most 1; ``languages`` are those of another set."""
+    words = [match[0] for match in _WORD.finditer(text)][:3000]
+    signs = [(word, place) for word in words for place, sign in enumerate(word) if sign > "\x7f"]
+    if not signs:
+        return -1.0
+    letters = {word[place].lower() for word, place in signs if word[place].isalpha()}
+    language = max(_LANGUAGES[languages or name], key=lambda known: (len(letters & set(known)), -len(set(known))))
+    others = "".join(_LANGUAGES[languages or name])
+    score = sum(_plausibility(word, place, language, others) for word, place in signs) / len(signs)
+    return score + _PREFERENCE * (name == WESTERN)
+
+
+def _plausibility(word: str, place: int, language: str, others: str) -> float:
+    """Return how well a character suits its word; ``language`` has the letters of the text's likely one."""
+    sign = word[place]
+    before = word[place - 1] if place else ""
+    after = word[place + 1] if place + 1 < len(word) else ""
+    if sign.isalpha():
+        if sign.isupper() and before.islower():
+            return -1.0
+        if not (before.isalpha() or after.isalpha()):
+            return 0.0
+        letter = sign.lower()
+        # Names of several western languages stand side by side more often than those of others.
+        elsewhere = 0.85 if "ñ" in others else 0.6
+        value = 1.0 if letter in language else elsewhere if letter in others else 0.3
+        if any(letter in language for letter in "аα"):
+            is_mixed = any("a" <= other.lower() <= "z" for other in (before, after) if other)
+            value = -0.5 if is_mixed else value
+        elif not any("a" <= other.lower() <= "z" for other in (before, after) if other):
+            value = 0.2  # words of such letters only are of another script
+        return value - 0.25 if "а" in language and sign not in _USUAL_CYRILLIC else value
+    if unicodedata.category(sign) in ("Cc", "Cn", "Co") or sign == "\ufffd" or "\u2500" <= sign <= "\u259f":
+        return -2.0
+    is_inside = before.isalpha() and after.isalpha()
+    if is_inside and sign not in _BETWEEN_LETTERS:
+        return -1.0
+    return 0.8 if sign in _SIGNS else -0.3
+
+
+def _asian_score(content: bytes, name: str, codec: str) -> float:
+    high = len(_HIGH.findall(content))
+    in_runs = sum(len(run) for run in re.findall(rb"[\x80-\xff]{2,}", content))
+    # Letters of European languages are alone among those of ASCII.
+    if name != "Shift_JIS" and in_runs < 0.8 * high:
+        return -1.0
+    text = content.decode(codec, "ignore")
+    if len(content.decode(codec, "replace")) - len(text) > 0.02 * len(text):
+        return -1.0
+    signs = [sign for sign in text if sign > "\x7f"]
+    usual = sum(_usual_asian(sign, name) for sign in signs)
+    return usual / max(len(signs), 1) * 0.95
+
+
+def _usual_asian(sign: str, name: str) -> float:
+    """Return 1 for a usual character of a language, less for one that others use as well, 0 for any other."""
+    is_punctuation = "\u3000" <= sign <= "\u3002" or "\uff01" <= sign <= "\uff5e"
+    if name in ("Shift_JIS", "EUC-JP"):
+        try:
+            first = sign.encode("euc_jp")[0]
+        except UnicodeEncodeError:
+            return 0.0
+        is_kana = "\u3041" <= sign <= "\u30ff"
+        return 1.0 if is_kana or is_punctuation else 0.7 if 0xB0 <= first <= 0xCF else 0.0
+    if name == "EUC-KR":
+        return float("\uac00" <= sign <= "\ud7a3" or is_punctuation)
+    try:
+        first = sign.encode("gb2312" if name == "GB18030" else "big5")[0]
+    except UnicodeEncodeError:
+        return 0.0
+    is_usual = 0xB0 <= first <= 0xD7 if name == "GB18030" else 0xA4 <= first <= 0xC6
+    return 1.0 if is_punctuation else 0.9 * is_usual

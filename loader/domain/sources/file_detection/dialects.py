@@ -1,0 +1,197 @@
+"""Delimiter and quotes of CSV: those by which most lines are records of one width, with cells that make sense."""
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import sqrt
+from typing import Any
+
+from loader.domain.sources.csv_quotes import QuoteScanner
+from loader.domain.sources.file_detection.cells import EMPTY, TEXT, kind_of
+from loader.domain.sources.file_detection.model import Question
+
+DELIMITERS = (",", ";", "\t", "|", "^", "~", "\x01", "\x1f", "¦", "§")
+_RARE_DELIMITERS = (":",)
+_USUAL = ",;\t|"
+_ROWS = 1_500
+_CLOSE = 0.95
+_QUOTED = r"(?:^|[{0}])'[^'\n]*[^'\n]'(?=[{0}\r\n]|$)"
+
+
+@dataclass(frozen=True)
+class Row:
+    """Record of a text: its first physical line, from 1, the number of its lines, and its fields."""
+
+    line: int
+    lines: int
+    cells: tuple[str, ...]
+
+    @property
+    def filled(self) -> int:
+        return sum(1 for cell in self.cells if cell.strip())
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(cell.strip() for cell in self.cells)
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """Delimiter, quote and escape; ``keeps_quotes``: quotes stand inside of fields that do not begin with one."""
+
+    delimiter: str = ","
+    quote: str = '"'
+    escape: str = '"'
+    keeps_quotes: bool = False
+
+    def rows(self, lines: Sequence[str]) -> list[Row]:
+        """Return the records of lines, blank lines as records without fields. Raise csv.Error."""
+        arguments: dict[str, Any] = {"delimiter": self.delimiter}
+        if not self.quote:
+            arguments |= {"quoting": csv.QUOTE_NONE}
+        elif self.escape == self.quote:
+            arguments |= {"quotechar": self.quote}
+        else:
+            arguments |= {"quotechar": self.quote, "escapechar": self.escape, "doublequote": False}
+        reader, rows, before = csv.reader(lines, **arguments), [], 0
+        for fields in reader:
+            rows.append(Row(before + 1, reader.line_num - before, tuple(fields)))
+            before = reader.line_num
+        return rows
+
+
+def width_of(rows: Sequence[Row]) -> int:
+    """Return the number of fields of most records, those of several fields first."""
+    counts = Counter(len(row.cells) for row in rows if not row.is_empty)
+    if not counts:
+        return 0
+    several = {width: count for width, count in counts.items() if width > 1}
+    if not several:
+        return 1
+    width = max(several, key=lambda width: (several[width] * (1 - 1 / (width + 1)), width))
+    records = [row for row in rows if len(row.cells) == width and not row.is_empty]
+    is_ended = all(not row.cells[-1].strip() for row in records)
+    # Records that end with a delimiter, under a header that does not.
+    first = next((place for place, row in enumerate(rows) if len(row.cells) == width), 0)
+    has_header = any(len(row.cells) == width - 1 and row.filled == width - 1 for row in rows[:first])
+    return width - 1 if is_ended and has_header and width > 2 else width
+
+
+def detect_dialect(lines: Sequence[str]) -> tuple[Dialect, list[Question]]:
+    """Return the dialect of a text, given by its lines, and the questions that it leaves open."""
+    text = "".join(lines[:_ROWS])
+    lines = lines[:_ROWS]
+    scores = [(score, dialect) for dialect in _candidates(text) if (score := _score(dialect, lines)) > 0]
+    if not scores:
+        rare = [Dialect(delimiter) for delimiter in _RARE_DELIMITERS if text.count(delimiter) >= 2 * len(lines)]
+        scores = [(score, dialect) for dialect in rare if (score := _score(dialect, lines)) > 0.4]
+    if not scores:
+        return _of_one_line(lines), []
+    best_score, best = max(scores, key=lambda entry: (entry[0], -_order(entry[1])))
+    close = {
+        dialect.delimiter: score
+        for score, dialect in scores
+        if score >= _CLOSE * best_score and dialect.delimiter != best.delimiter
+    }
+    if best.quote and not best.keeps_quotes and _has_stray_quote(best, lines):
+        best = replace(best, keeps_quotes=True)
+    questions = []
+    if close:
+        others = sorted(close, key=lambda delimiter: -close[delimiter])
+        questions.append(Question("delimiter", (best.delimiter, *others), "each of them gives records of one width"))
+    if best.keeps_quotes:
+        reason = "quotes stand inside of fields that do not begin with one; a delimiter before them may be missing"
+        questions.append(Question("quotes_inside", ("keep", "refuse"), reason))
+    return best, questions
+
+
+def _has_stray_quote(dialect: Dialect, lines: Sequence[str]) -> bool:
+    scanner = QuoteScanner(delimiter=dialect.delimiter, quote=dialect.quote, escape=dialect.escape)
+    return any(scanner.feed(line) is not None for line in lines)
+
+
+def _of_one_line(lines: Sequence[str]) -> Dialect:
+    """Return the dialect of a text that is a header only, or has one column."""
+    filled = [line for line in lines if line.strip()]
+    if len(filled) != 1:
+        return Dialect()
+    return Dialect(max(_USUAL, key=filled[0].count) if any(sign in filled[0] for sign in _USUAL) else ",")
+
+
+def _order(dialect: Dialect) -> int:
+    return DELIMITERS.index(dialect.delimiter) if dialect.delimiter in DELIMITERS else len(DELIMITERS)
+
+
+def _candidates(text: str) -> list[Dialect]:
+    dialects = []
+    for delimiter in DELIMITERS:
+        if delimiter not in text:
+            continue
+        if '"' in text:
+            dialects += _with_double_quotes(delimiter, text)
+        else:
+            dialects.append(Dialect(delimiter))
+        pattern = _QUOTED.format(re.escape(delimiter))
+        if len(re.findall(pattern, text, re.MULTILINE)) >= 2:
+            dialects.append(Dialect(delimiter, "'", "'"))
+    return dialects
+
+
+def _with_double_quotes(delimiter: str, text: str) -> list[Dialect]:
+    near = rf'(?:^|[{re.escape(delimiter)}])"'
+    if not re.search(near, text, re.MULTILINE):
+        return [Dialect(delimiter, keeps_quotes=True)]
+    dialects = [Dialect(delimiter)]
+    if '\\"' in text:
+        dialects.insert(0, Dialect(delimiter, escape="\\"))
+    return [*dialects, Dialect(delimiter, "", "")]
+
+
+def _score(dialect: Dialect, lines: Sequence[str]) -> float:
+    """Return how well the lines are records in a dialect, from 0 to 1."""
+    try:
+        rows = [row for row in dialect.rows(lines) if not row.is_empty]
+    except csv.Error:
+        return 0.0
+    width = width_of(rows)
+    if width < 2:
+        return 0.0
+    fitting = [place for place, row in enumerate(rows) if _fits(row, width)]
+    if not fitting or len(fitting) < 2 <= len(rows):
+        return 0.0
+    body = rows[fitting[0] : fitting[-1] + 1]
+    consistency = len(fitting) / len(body)
+    coverage = sum(row.lines for row in body) / max(sum(row.lines for row in rows), 1)
+    cells = [cell for place in fitting[:400] for cell in rows[place].cells]
+    sense = sum(_sense(cell, dialect.delimiter, dialect.quote) for cell in cells) / len(cells)
+    later = [cell for place in fitting[:400] for cell in rows[place].cells[1:]]
+    is_spaced = sum(cell.startswith(" ") for cell in later) > 0.8 * len(later)
+    score = consistency**2 * sqrt(coverage) * sense**3 * sqrt(1 - 1 / width)
+    score *= 0.8 if is_spaced else 1
+    return score * (0.9 if dialect.quote == "'" else 1) * (0.97 if dialect.escape == "\\" else 1)
+
+
+def _fits(row: Row, width: int) -> bool:
+    return len(row.cells) == width or (len(row.cells) == width + 1 and not row.cells[-1])
+
+
+@lru_cache(maxsize=50_000)
+def _sense(cell: str, delimiter: str, quote: str) -> float:
+    kind = kind_of(cell)
+    if kind == EMPTY:
+        return 0.85
+    if kind != TEXT:
+        return 1.0
+    bare = cell.replace("; ", "")  # as between words
+    if any(sign in bare for sign in _USUAL if sign not in (",", delimiter)):
+        return 0.2
+    if '"' in cell:
+        return 0.2 if cell.startswith('"') or cell.endswith('"') else 0.7
+    if "\n" in cell and len(cell) > 2_000:
+        return 0.1
+    if len(cell) > 1 and cell[0] == cell[-1] == "'" and quote != "'":
+        return 0.5
+    return 0.7 if "," in cell or ";" in cell else 0.95

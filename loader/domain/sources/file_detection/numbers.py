@@ -1,0 +1,141 @@
+"""Separators of numbers, by the values of all columns."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from loader.domain.sources.file_detection.cells import EMPTY, kind_of
+from loader.domain.sources.file_detection.model import Question
+
+_BLANKS = " \u00a0\u202f"
+_GROUPS = r"\d{1,3}(?P<group>[.,'’_ \u00a0\u202f])\d{3}(?:(?P=group)\d{3})*"
+_BOTH = re.compile(rf"[-+]?{_GROUPS}(?P<decimal>[.,])\d+")
+_SEVERAL = re.compile(r"[-+]?\d{1,3}(?P<group>[.,'’_ \u00a0\u202f])\d{3}(?:(?P=group)\d{3})+")
+_OTHER_GROUP = re.compile(r"[-+]?\d{1,3}(?P<group>['’_ \u00a0\u202f])\d{3}")
+_OPEN = re.compile(r"[-+]?[1-9]\d{0,2}(?P<sign>[.,])\d{3}")
+_DECIMAL = re.compile(r"[-+]?\d*(?P<decimal>[.,])\d+(?:[eE][-+]?\d+)?")
+_PLAIN = re.compile(r"[-+]?\d+(?:[eE][-+]?\d+)?")
+
+
+@dataclass
+class _Column:
+    """Numbers of a column: separators that they show, and the number of values that leave a separator open."""
+
+    name: str
+    decimals: Counter[str] = field(default_factory=Counter)
+    groups: Counter[str] = field(default_factory=Counter)
+    undecided: Counter[str] = field(default_factory=Counter)
+    short: int = 0
+    long: int = 0
+
+    def settle(self) -> None:
+        """Decide values like 1.234 by the numbers without separators beside them."""
+        for sign, count in list(self.undecided.items()):
+            if self.long or self.decimals[sign]:
+                self.decimals[sign] += count
+            elif self.groups[sign] or self.decimals[_other(sign)] or (count >= 10 and self.short >= 3):
+                self.groups[sign] += count
+            else:
+                continue
+            del self.undecided[sign]
+
+
+def detect_separators(
+    columns: Mapping[str, Sequence[str]], delimiter: str
+) -> tuple[dict[str, Any], list[Question]]:
+    """Return ``decimal_separator`` and ``thousands_separator`` unless they are the defaults, and what is open."""
+    read = [column for name, values in columns.items() if (column := _column(name, values)) is not None]
+    for column in read:
+        column.settle()
+    decimals = {sign: [column.name for column in read if column.decimals[sign]] for sign in ".,"}
+    groups = Counter(sign for column in read for sign in column.groups)
+    open_signs = Counter(sign for column in read for sign in column.undecided)
+    questions: list[Question] = []
+    decimal = _decimal(decimals, groups, questions)
+    if decimal is None and open_signs:
+        return _undecided(open_signs, [column.name for column in read if column.undecided], delimiter)
+    decimal = decimal or "."
+    if open_signs[_other(decimal)]:
+        groups[_other(decimal)] += 1
+    del groups[decimal]
+    group = groups.most_common(1)[0][0] if groups else ""
+    if len(groups) > 1:
+        candidates = tuple(sign for sign, _ in groups.most_common())
+        questions.append(Question("thousands_separator", candidates, "the columns have several of them"))
+    return _options(decimal, group), questions
+
+
+def _options(decimal: str, group: str) -> dict[str, Any]:
+    options: dict[str, Any] = {"decimal_separator": ","} if decimal == "," else {}
+    return options | ({"thousands_separator": group} if group else {})
+
+
+def _decimal(decimals: Mapping[str, list[str]], groups: Counter[str], questions: list[Question]) -> str | None:
+    """Return the decimal separator; None if no value shows it. Add a question if columns differ."""
+    point, comma = decimals["."], decimals[","]
+    if point and comma:
+        likely, other = (",", ".") if len(comma) > len(point) else (".", ",")
+        reason = f"{_names(decimals[likely])} has {likely!r} before the decimals, {_names(decimals[other])} {other!r}"
+        questions.append(Question("decimal_separator", (likely, other), reason))
+        return likely
+    if point or comma:
+        return "." if point else ","
+    if groups["."] and groups[","]:
+        questions.append(Question("decimal_separator", (".", ","), "both separate groups of three digits"))
+        return "."
+    return "," if groups["."] else "." if groups else None
+
+
+def _undecided(signs: Counter[str], names: Sequence[str], delimiter: str) -> tuple[dict[str, Any], list[Question]]:
+    """Return the likelier separators if every number is like 1.234, and the questions."""
+    sign = signs.most_common(1)[0][0]
+    is_group = (sign == ".") == (delimiter == ";")
+    decimal = _other(sign) if is_group else sign
+    example = f"1{sign}234"
+    reason = f"{example} in {_names(names)} may be 1234, or 1 and 234 thousandths"
+    decimals = (decimal, _other(decimal))
+    # The sign is one of both: of two readings, one has it before decimals, the other between groups of digits.
+    groups = (sign, None) if is_group else (None, sign)
+    questions = [Question("decimal_separator", decimals, reason), Question("thousands_separator", groups, reason)]
+    return _options(decimal, sign if is_group else ""), questions
+
+
+def _column(name: str, values: Sequence[str]) -> _Column | None:
+    """Return what the numbers of a column show; None if it has other values."""
+    column, count = _Column(name), 0
+    for text in values:
+        value = text.strip()
+        if kind_of(value) == EMPTY:
+            continue
+        count += 1
+        if match := _SEVERAL.fullmatch(value) or _OTHER_GROUP.fullmatch(value):
+            column.groups[_blank(match["group"])] += 1
+        elif (match := _BOTH.fullmatch(value)) and match["group"] != match["decimal"]:
+            column.groups[_blank(match["group"])] += 1
+            column.decimals[match["decimal"]] += 1
+        elif match := _OPEN.fullmatch(value):
+            column.undecided[match["sign"]] += 1
+        elif match := _DECIMAL.fullmatch(value):
+            column.decimals[match["decimal"]] += 1
+        elif _PLAIN.fullmatch(value):
+            digits = len(value.lstrip("+-"))
+            column.short, column.long = column.short + (digits <= 3), column.long + (digits > 3)
+        else:
+            count -= 1
+            column.groups["other"] += 1
+    others = column.groups.pop("other", 0)
+    return column if count and others <= 0.05 * (count + others) else None
+
+
+def _blank(sign: str) -> str:
+    return " " if sign in _BLANKS else sign
+
+
+def _other(sign: str) -> str:
+    return "," if sign == "." else "."
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (" …" if len(names) > 3 else "")

@@ -1,0 +1,189 @@
+"""Formats of dates and timestamps, by the values of all columns."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from loader.domain.sources.file_detection.cells import EMPTY, kind_of
+from loader.domain.sources.file_detection.model import Question
+from loader.domain.sources.sampling import holds
+from metadata.domain.sources.value_formats import TimeFormat
+from metadata.domain.types import DATE, TIMESTAMP, DataType
+
+_DIGITS = re.compile(r"(\d{1,4})([./-])(\d{1,2})\2(\d{1,4})(.*)", re.DOTALL)
+_COMPACT = re.compile(r"((?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))((?:[ T]?\d{2}:?\d{2}.*)?)")
+_DAY_FIRST = re.compile(r"(\d{1,2})([-. /]{1,2})([A-Za-z]{3,9})([-. /]{1,2})(\d{4})(.*)", re.DOTALL)
+_MONTH_FIRST = re.compile(r"([A-Za-z]{3,9}) (\d{1,2})(,? )(\d{4})(.*)", re.DOTALL)
+_CLOCK = re.compile(
+    r"(?P<gap>[ T]|, | {2})(?P<hour>\d{1,2}):\d{2}(?P<seconds>:\d{2})?(?:(?P<point>[.,])(?P<fraction>\d{1,9}))?"
+    r"(?P<half> ?(?:[aApP][mM]))?(?P<zone> ?(?:Z|[+-]\d{2}(?::?\d{2})?))?"
+)
+_SAMPLE = 2_000
+_DATE_WORDS = ("dat", "date", "datum", "day", "tag", "fecha", "jour", "giorno", "data", "birth", "geburt")
+
+
+@dataclass(frozen=True)
+class _Column:
+    """Column of dates or times of day with dates: the formats that all its values have."""
+
+    name: str
+    kind: str
+    formats: tuple[str, ...]
+    is_standard: bool = False
+
+
+def detect_time_formats(
+    columns: Mapping[str, Sequence[str]], *, is_american: bool
+) -> tuple[dict[str, Any], list[Question]]:
+    """Return ``date_format`` and ``timestamp_format`` unless all are written in the standard way, and what is open.
+
+    ``is_american``: of dates with slashes, the month comes likelier first.
+    """
+    read = [column for name, values in columns.items() if (column := _column(name, values)) is not None]
+    months_first = {_is_month_first(column.formats) for column in read if column.formats} - {None}
+    known = next(iter(months_first)) if len(months_first) == 1 else None
+    options: dict[str, Any] = {}
+    questions: list[Question] = []
+    for option, kind in (("date_format", DATE), ("timestamp_format", TIMESTAMP)):
+        of_kind = [column for column in read if column.kind == kind]
+        others = [column for column in of_kind if not column.is_standard]
+        if not others:
+            continue
+        formats = _formats(others, known, is_american)
+        standard = [column.name for column in of_kind if column.is_standard]
+        chosen = [column.name for column in others if formats[0] in column.formats]
+        likely: tuple[Any, ...] = tuple(formats)
+        if standard:
+            likely = (*formats, None) if len(chosen) >= len(standard) else (None, *formats)
+        if likely[0] is not None:
+            options[option] = likely[0]
+        if len(likely) > 1:
+            questions.append(Question(option, likely, _reason(others, standard, formats)))
+        elif _is_compact_number(formats[0], others):
+            questions.append(Question(option, (formats[0], None), f"{others[0].name} may be dates or numbers"))
+            if not _has_date_name(others):
+                del options[option]
+                questions[-1] = Question(option, (None, formats[0]), questions[-1].reason)
+    return options, questions
+
+
+def _reason(columns: Sequence[_Column], standard: Sequence[str], formats: Sequence[str]) -> str:
+    if standard:
+        return f"{standard[0]} is written in the standard way, {columns[0].name} is not; only one can be read"
+    names = ", ".join(column.name for column in columns[:3])
+    if len(formats) > 1 and not all(set(formats) <= set(column.formats) for column in columns):
+        return f"{names} are written in different formats; only one can be read"
+    return f"no value of {names} shows which number is the day"
+
+
+def _formats(columns: Sequence[_Column], month_first: bool | None, is_american: bool) -> list[str]:
+    """Return the format that most columns have, and others that the values leave open, the likeliest first."""
+    candidates = list(dict.fromkeys(text for column in columns for text in column.formats))
+    counts = {text: sum(text in column.formats for column in columns) for text in candidates}
+    most = max(counts.values())
+    best = [text for text in candidates if counts[text] == most]
+    if month_first is not None and len(best) > 1:
+        best = [text for text in best if _month_is_first(text) in (month_first, None)] or best
+    # A format without leading zeros has the others in it.
+    fewest = min(text.count("%-") for text in best)
+    best = [text for text in best if text.count("%-") == fewest]
+    best.sort(key=lambda text: (_month_is_first(text) is True) != ("/" in text and is_american))
+    if most < len(columns):
+        rest = next(column.formats[0] for column in columns if best[0] not in column.formats)
+        return [best[0], rest]
+    return best
+
+
+def _is_month_first(formats: Sequence[str]) -> bool | None:
+    """Return True if every format has the month before the day, False if none, None if the values leave it open."""
+    orders = {_month_is_first(text) for text in formats} - {None}
+    return next(iter(orders)) if len(orders) == 1 else None
+
+
+def _month_is_first(text: str) -> bool | None:
+    """Return True for a format like %m/%d/%Y, False for one like %d/%m/%Y, None for a format that begins otherwise."""
+    start = text.replace("-", "", 1) if text.startswith("%-") else text
+    return {"%m": True, "%d": False}.get(start[:2]) if "%b" not in text.lower() else None
+
+
+def _is_compact_number(text: str, columns: Sequence[_Column]) -> bool:
+    return text == "%Y%m%d" and bool(columns)
+
+
+def _has_date_name(columns: Sequence[_Column]) -> bool:
+    return any(word in column.name.lower() for column in columns for word in _DATE_WORDS)
+
+
+def _column(name: str, values: Sequence[str]) -> _Column | None:
+    """Return the formats of a column; None if it has no dates."""
+    present = [value.strip() for value in values if kind_of(value) != EMPTY][:_SAMPLE]
+    if not present:
+        return None
+    if len(present[0]) >= 8 and "-" in present[0][:5]:
+        for kind in (DATE, TIMESTAMP):
+            # A date is a timestamp, too, but of another kind of column.
+            is_date = kind == DATE
+            if all((len(value) == 10) == is_date and holds(DataType(kind), value) for value in present):
+                return _Column(name, kind, (), is_standard=True)
+    candidates = list(dict.fromkeys(text for value in _extremes(present) for text in _candidates(value)))
+    fitting = [text for text in candidates if _fits(text, present)]
+    if not fitting:
+        return None
+    kind = TIMESTAMP if "%H" in fitting[0] or "%I" in fitting[0] or "%-H" in fitting[0] or "%-I" in fitting[0] else DATE
+    return _Column(name, kind, tuple(fitting))
+
+
+def _extremes(values: Sequence[str]) -> list[str]:
+    """Return a few values from which formats are derived: the first, the shortest and the longest."""
+    return list(dict.fromkeys((values[0], min(values, key=len), max(values, key=len))))
+
+
+def _fits(text: str, values: Sequence[str]) -> bool:
+    shape = TimeFormat(text)
+    if shape.problem(with_time="%H" in text or "%I" in text or "%-H" in text or "%-I" in text) is not None:
+        return False
+    return all(shape.read(value) is not None for value in values)
+
+
+def _candidates(value: str) -> Iterator[str]:
+    """Yield the formats that a value may have."""
+    if match := _DIGITS.fullmatch(value):
+        first, sign, _, last, rest = match.groups()
+        dates = _of_digits(first, sign, last)
+    elif match := _COMPACT.fullmatch(value):
+        dates, rest = ["%Y%m%d"], match[2]
+    elif match := _DAY_FIRST.fullmatch(value):
+        _, before, _, after, _, rest = match.groups()
+        dates = [f"{day}{before}{month}{after}%Y" for day in ("%d", "%-d") for month in ("%b", "%B")]
+    elif match := _MONTH_FIRST.fullmatch(value):
+        _, _, between, _, rest = match.groups()
+        dates = [f"{month} {day}{between}%Y" for day in ("%d", "%-d") for month in ("%b", "%B")]
+    else:
+        return
+    yield from (date + clock for clock in _clocks(rest) for date in dates)
+
+
+def _of_digits(first: str, sign: str, last: str) -> list[str]:
+    if len(first) == 4:
+        return [f"%Y{sign}{order}" for order in (f"%m{sign}%d", f"%-m{sign}%-d")]
+    if len(last) != 4 or len(first) > 2:
+        return []
+    orders = (f"%d{sign}%m", f"%m{sign}%d", f"%-d{sign}%-m", f"%-m{sign}%-d")
+    return [f"{order}{sign}%Y" for order in orders]
+
+
+def _clocks(rest: str) -> Iterator[str]:
+    """Yield the formats of a time of day after a date; the empty one if there is none."""
+    if not rest:
+        yield ""
+        return
+    match = _CLOCK.fullmatch(rest)
+    if match is None:
+        return
+    seconds = ":%S" if match["seconds"] else ""
+    fraction = f"{match['point']}%f" if match["fraction"] else ""
+    zone = f"{' ' if match['zone'].startswith(' ') else ''}%z" if match["zone"] else ""
+    half = f"{' ' if match['half'].startswith(' ') else ''}%p" if match["half"] else ""
+    for hour in (("%I", "%-I") if half else ("%H", "%-H")):
+        yield f"{match['gap']}{hour}:%M{seconds}{fraction}{half}{zone}"

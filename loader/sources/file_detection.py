@@ -1,0 +1,86 @@
+"""Detection of how files are read: their bytes for CSV, and their first rows for other formats."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from loader.contract.refusals import Refusal
+from loader.domain.sources.file_detection.detect import described, detect_csv, target_names
+from loader.domain.sources.file_detection.file_names import dated_name
+from loader.domain.sources.file_detection.model import Detected, DetectedColumn
+from loader.domain.sources.file_detection.personal_columns import personal_reason
+from loader.sources.file_bytes import ending_of_packed, sample_bytes
+from loader.sources.file_samples import sample_files
+from metadata.domain import naming
+from metadata.domain.sources.formats import AVRO, CSV, JSON, JSONL, ORC, PARQUET, XLSX, XML, format_of
+from metadata.domain.sources.locations import Roots
+
+_MAGIC = (
+    (b"PAR1", PARQUET),
+    (b"ORC", ORC),
+    (b"Obj\x01", AVRO),
+    (b"PK\x03\x04", XLSX),
+    (b"\xd0\xcf\x11\xe0", XLSX),
+    (b"<?xml", XML),
+)
+# Of other endings of CSV, like .txt, the first bytes may show another format.
+_CSV_ENDINGS = (".csv", ".tsv")
+
+
+def detect_file(path: Path, roots: Roots, *, name: str = "") -> Detected:
+    """Return how a file is read; ``name`` is that in the answer, by default the file's path.
+
+    Raise Refusal for a file that is missing, empty or cannot be read.
+    """
+    shown = name or str(path)
+    if not path.is_file():
+        reason = "is a folder, not a file" if path.is_dir() else "is not there"
+        raise Refusal("MISSING_FILE", f"{shown} {reason}", file=shown, hint="Correct the name.")
+    sample = sample_bytes(path, shown)
+    format_name = _format(path, sample.beginning)
+    return detect_csv(sample) if format_name == CSV else _of_other_format(path, format_name, roots, shown)
+
+
+def _format(path: Path, beginning: bytes) -> str:
+    """Return the format that the ending indicates, or else the first bytes; CSV if neither does."""
+    content = beginning.removeprefix(b"\xef\xbb\xbf").lstrip()
+    known = next((name for magic, name in _MAGIC if content.startswith(magic)), "")
+    if known:
+        return known
+    named, is_csv = format_of(path.name), path.name.removesuffix(ending_of_packed(path)).lower().endswith(_CSV_ENDINGS)
+    if named and (named != CSV or is_csv):
+        return named
+    if content.startswith(b"{"):
+        lines = content.splitlines()
+        return JSONL if len(lines) > 1 and lines[1].lstrip().startswith(b"{") else JSON
+    return JSON if content.startswith(b"[{") else CSV
+
+
+def _of_other_format(path: Path, format_name: str, roots: Roots, shown: str) -> Detected:
+    sample = sample_files(path, format_name, None, roots=roots)
+    values = {
+        column.name: [value or "" for value in texts]
+        for column, texts in zip(sample.columns, sample.values, strict=True)
+    }
+    if not sample.typed and format_name != JSONL and format_name != JSON:
+        return described(shown, format_name, values, sample.options)
+    names = target_names([column.name for column in sample.columns])
+    pattern, short = dated_name(shown)
+    short_name = naming.safe_table_part(short)
+    columns = [
+        DetectedColumn(column.name, column.type, target, column.evidence, personal_reason(column.name, texts))
+        for column, target, texts in zip(sample.columns, names, values.values(), strict=True)
+    ]
+    return Detected(
+        shown, format_name, sample.options, tuple(columns), pattern=pattern, short_name=short_name
+    )
+
+
+def detect_files(files: Sequence[Path], roots: Roots) -> list[Detected | Refusal]:
+    """Return for each file how it is read, or the refusal of one that cannot be."""
+    results: list[Detected | Refusal] = []
+    for file in files:
+        try:
+            results.append(detect_file(file, roots))
+        except Refusal as refusal:
+            results.append(refusal)
+    return results

@@ -1,0 +1,270 @@
+"""Detection of single properties of files."""
+
+from pathlib import Path
+
+import pytest
+
+from loader.contract.refusals import Refusal
+from loader.domain.sources.file_detection.character_sets import detect_character_set
+from loader.domain.sources.file_detection.detect import detect_csv
+from loader.domain.sources.file_detection.file_names import dated_name
+from loader.domain.sources.file_detection.model import Detected, FileSample
+from loader.domain.sources.file_detection.numbers import detect_separators
+from loader.domain.sources.file_detection.personal_columns import personal_reason
+from loader.domain.sources.file_detection.sentences import sentences
+from loader.domain.sources.file_detection.times import detect_time_formats
+from loader.domain.sources.file_detection.truth_words import detect_truth_words
+
+
+def detected(text: str, name: str = "a.csv", encoding: str = "utf-8") -> Detected:
+    return detect_csv(FileSample(name, text.encode(encoding)))
+
+
+def asked(result: Detected) -> dict[str, tuple]:
+    return {question.option: question.candidates for question in result.questions}
+
+
+# --- files as they are found
+
+
+def test_report_with_lines_around_its_records():
+    result = detected("Export of 2026-11-28,,\nClient 17,,\nid,amount,amount\n1,10,11\n,,\n2,20,21\n,,\nRecords: 2,,\n")
+    assert result.options == {"skip_lines": 2, "footer_lines": 1, "repeated_names": "number"}
+    assert [(column.name, str(column.type)) for column in result.columns] == [
+        ("id", "integer"),
+        ("amount", "integer"),
+        ("amount_2", "integer"),
+    ]
+    assert not result.questions
+
+
+def test_header_of_two_lines():
+    result = detected("Sales,,Returns,\nNorth,South,North,South\n1,2,3,4\n5,6,7,8\n")
+    assert result.options == {"header_lines": 2}
+    assert [column.target_name for column in result.columns] == [
+        "sales_north", "sales_south", "returns_north", "returns_south",
+    ]  # fmt: skip
+
+
+def test_delimiter_at_the_end_of_records_is_no_column():
+    result = detected("id;name\n1;a;\n2;b;\n")
+    assert (result.options, [column.name for column in result.columns]) == ({"delimiter": ";"}, ["id", "name"])
+
+
+def test_delimiter_at_the_end_of_every_line_leaves_its_column_out():
+    result = detected("id;name;\n1;a;\n2;b;\n")
+    assert result.options == {"delimiter": ";", "ignored_columns": "(column 3)"}
+    assert [column.name for column in result.columns] == ["id", "name"]
+
+
+def test_line_break_in_a_name_is_a_blank():
+    assert [column.name for column in detected('id,"Name\nof customer"\n1,a\n2,b\n').columns] == [
+        "id",
+        "Name of customer",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("Report, printed\nby Ada\n\nid,amount\n1,10\n2,20\n\nTotal,30\n", {"skip_lines": 3, "footer_lines": 2}),
+        ("# made by x, y\n# z\nid,v\n1,2\n3,4\n", {"skip_lines": 2}),
+        ("sep=;\nid;x\n1;a\n2;b\n", {"skip_lines": 1, "delimiter": ";"}),
+        (";2025;;2026;\nName;Q1;Q2;Q1;Q2\nA;1;2;3;4\nB;2;3;4;5\n", {"delimiter": ";", "header_lines": 2}),
+        ("time,temp\n[s],[K]\n1,2\n2,3\n", {"header_lines": 2}),
+        ("1;Hans;12.5\n2;Franz;13.5\n", {"delimiter": ";", "header": False}),
+        ("id,a,b,c,d\n1,,,,x\n2,,,,\n3,a,b,,\n4,,,,\n", {}),
+        ('id,t\n1,"say \\"x\\", y"\n2,"b"\n', {"escape": "\\"}),
+        ("id;a;b\n'1';'x;y';'z'\n'2';'q;r';'t'\n", {"delimiter": ";", "quote": "'"}),
+        ("a;b\n1,50;2,75\n1,60;2,85\n", {"delimiter": ";", "decimal_separator": ","}),
+        ("id\n1\n2\n", {}),
+    ],
+)
+def test_lines_and_dialects(text: str, options: dict):
+    result = detected(text)
+    assert (result.options, result.questions) == (options, ())
+
+
+def test_every_reading_of_texts_without_a_clear_header_is_asked():
+    assert asked(detected("alpha;beta\ngamma;delta\nepsilon;zeta\n"))["header"] in ((True, False), (False, True))
+
+
+def test_sum_of_a_table_whose_first_column_has_texts_is_asked():
+    assert asked(detected("name;amount\na;1\nb;2\nSumme;3\n"))["footer_lines"] == (1, 0)
+
+
+def test_quotes_inside_of_values_are_asked():
+    assert asked(detected('id,size\n1,5" pipe\n2,6" pipe\n'))["quotes_inside"] == ("keep", "refuse")
+
+
+def test_empty_file_is_refused():
+    with pytest.raises(Refusal, match="is empty"):
+        detected("\n\n")
+
+
+def test_pieces_from_middle_and_end_are_read_without_their_first_line():
+    beginning = b"id;when\n" + b"1;01.02.2026\n" * 5 + b"2;0"
+    result = detect_csv(FileSample("a.csv", beginning, (b".2026\n3;25.12.2026\n", b"x\n4;01.01.2026\nSumme;\n")))
+    assert result.options == {"delimiter": ";", "date_format": "%d.%m.%Y", "footer_lines": 1}
+    assert not result.questions
+
+
+# --- character sets
+
+GERMAN = "Kunde;Straße\nMüller;Königsstraße\nJäger;Große Gasse\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "codec", "name"),
+    [
+        (GERMAN, "utf-8", "UTF-8"),
+        (GERMAN, "utf-8-sig", "UTF-8"),
+        (GERMAN, "utf-16", "UTF-16"),
+        (GERMAN, "utf-16-le", "UTF-16LE"),
+        (GERMAN + "5 €\n", "cp1252", "windows-1252"),
+        (GERMAN, "cp850", "IBM850"),
+        (GERMAN, "mac-roman", "MacRoman"),
+        ("jméno;město\nJiří Dvořák;Plzeň\nŠárka;České Budějovice\n", "cp1250", "windows-1250"),
+        ("imię;ulica\nŁukasz;Świętokrzyska\nŻółć;Gdańsk\n", "cp1250", "windows-1250"),
+        ("имя;город\nИван Петров;Москва\nОльга;Тверь\n", "koi8-r", "KOI8-R"),
+        ("名前;都市\n田中さん;東京\nカタカナ;テスト\n", "shift_jis", "Shift_JIS"),
+        ("姓名;城市\n王伟;北京\n李娜;上海市浦东新区\n", "gb18030", "GB18030"),
+    ],
+)
+def test_character_set_is_that_of_the_text(text: str, codec: str, name: str):
+    result = detect_character_set(text.encode(codec))
+    assert (result.name, result.question) == (name, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "codec", "names"),
+    [
+        (GERMAN, "cp1252", ("windows-1252", "ISO-8859-15")),
+        (GERMAN + "5 €\n", "iso-8859-15", ("ISO-8859-15", "windows-1252")),
+    ],
+)
+def test_windows_1252_or_iso_8859_15_is_asked(text: str, codec: str, names: tuple):
+    question = detect_character_set(text.encode(codec)).question
+    assert question is not None
+    assert question.candidates[:2] == names
+
+
+# --- numbers, dates, words
+
+
+@pytest.mark.parametrize(
+    ("values", "options"),
+    [
+        (["1.5", "0.123"], {}),
+        (["1,50", "2,75"], {"decimal_separator": ","}),
+        (["1.234,00", "5"], {"decimal_separator": ",", "thousands_separator": "."}),
+        (["1,234.50"], {"thousands_separator": ","}),
+        (["1 234,5"], {"decimal_separator": ",", "thousands_separator": " "}),
+        (["1'234.5"], {"thousands_separator": "'"}),
+        (["1.234.567"], {"decimal_separator": ",", "thousands_separator": "."}),
+        (["1,234,567"], {"thousands_separator": ","}),
+    ],
+)
+def test_separators_that_values_show(values: list[str], options: dict):
+    assert detect_separators({"a": values}, ";") == (options, [])
+
+
+def test_thousands_or_decimals_are_asked_if_no_value_shows_it():
+    options, questions = detect_separators({"a": ["1.234", "5.678"]}, ",")
+    assert options == {}
+    assert [(question.option, question.candidates) for question in questions] == [
+        ("decimal_separator", (".", ",")),
+        ("thousands_separator", (None, ".")),
+    ]
+
+
+def test_another_column_settles_the_separator():
+    columns = {"a": ["1.234"], "b": ["2,5"]}
+    assert detect_separators(columns, ";") == ({"decimal_separator": ",", "thousands_separator": "."}, [])
+
+
+@pytest.mark.parametrize(
+    ("values", "options"),
+    [
+        (["2026-01-31"], {}),
+        (["2026-01-31 10:00:00"], {}),
+        (["13.02.2026"], {"date_format": "%d.%m.%Y"}),
+        (["1.2.2026", "25.12.2026"], {"date_format": "%-d.%-m.%Y"}),
+        (["12/25/2026"], {"date_format": "%m/%d/%Y"}),
+        (["12-Jan-2026"], {"date_format": "%d-%b-%Y"}),
+        (["31.12.2026 23:59"], {"timestamp_format": "%d.%m.%Y %H:%M"}),
+        (["12/31/2026 11:59 PM"], {"timestamp_format": "%m/%d/%Y %I:%M %p"}),
+        (["31/12/26"], {}),
+    ],
+)
+def test_formats_of_dates_that_values_show(values: list[str], options: dict):
+    assert detect_time_formats({"a": values}, is_american=False) == (options, [])
+
+
+@pytest.mark.parametrize(
+    ("values", "is_american", "formats"),
+    [
+        (["01.02.2026"], False, ("%d.%m.%Y", "%m.%d.%Y")),
+        (["01/02/2026"], True, ("%m/%d/%Y", "%d/%m/%Y")),
+        (["01/02/2026"], False, ("%d/%m/%Y", "%m/%d/%Y")),
+    ],
+)
+def test_day_or_month_is_asked_if_no_value_shows_it(values: list[str], is_american: bool, formats: tuple):
+    options, questions = detect_time_formats({"a": values}, is_american=is_american)
+    assert (options, questions[0].candidates) == ({"date_format": formats[0]}, formats)
+
+
+def test_another_column_settles_the_order_of_day_and_month():
+    columns = {"a": ["01/02/2026"], "b": ["25/12/2026 10:00"]}
+    options, questions = detect_time_formats(columns, is_american=True)
+    assert (options, questions) == ({"date_format": "%d/%m/%Y", "timestamp_format": "%d/%m/%Y %H:%M"}, [])
+
+
+def test_truth_words_that_need_no_option_have_none():
+    assert detect_truth_words({"a": ["yes", "No"]}) == ({}, [], frozenset("a"))
+    assert detect_truth_words({"a": ["Ja", "nein"]})[0] == {"true_words": "ja", "false_words": "nein"}
+    assert detect_truth_words({"a": ["J", "N"], "b": ["true", "false"]})[0] == {
+        "true_words": "j, true",
+        "false_words": "n, false",
+    }
+
+
+# --- names
+
+
+@pytest.mark.parametrize(
+    ("name", "pattern", "short"),
+    [
+        ("kunden_2026-11-01.csv", "kunden_*.csv", "kunden"),
+        ("in/kunden_20261101.csv.gz", "in/kunden_*.csv.gz", "kunden"),
+        ("2026-11_sales.csv", "*_sales.csv", "sales"),
+        ("orders-2026-11-01T1200-full.csv", "orders-*-full.csv", "orders_full"),
+        ("orders_4711.csv", "", "orders_4711"),
+        ("kunden.csv", "", "kunden"),
+    ],
+)
+def test_dates_in_names_become_a_pattern(name: str, pattern: str, short: str):
+    assert dated_name(name) == (pattern, short)
+
+
+def test_names_of_columns_follow_one_rule():
+    result = detected("KundenNr;Name;Straße;Umsatz €;PLZ\n1;a;b;2;3\n2;c;d;4;5\n")
+    assert [column.target_name for column in result.columns] == ["kunden_nr", "name", "strasse", "umsatz", "plz"]
+
+
+def test_likely_personal_columns_have_a_reason():
+    assert "an e-mail address" in personal_reason("contact", ["ada@example.org", "bob@example.org"])
+    assert "a name of a person" in personal_reason("Vorname", [])
+    assert personal_reason("amount", ["1", "2"]) == ""
+
+
+def test_sentences_name_what_was_detected():
+    result = detected("Liste\nMandant 17\nNr;Wert;Tag\n1;1,5;13.11.2026\n2;2,5;14.11.2026\n", "k_2026-11-01.csv")
+    assert sentences(result) == [
+        "CSV", "UTF-8", ";", "2 lines before the header", "decimal comma", "DD.MM.YYYY", "dated name: k_*.csv",
+    ]  # fmt: skip
+
+
+def test_module_is_pure():
+    folder = Path(detect_csv.__code__.co_filename).parent
+    assert not [file.name for file in folder.glob("*.py") if "django" in file.read_text(encoding="utf-8")]
