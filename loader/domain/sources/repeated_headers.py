@@ -11,9 +11,10 @@ BYTE_ORDER_MARK = "\ufeff"
 _FEWEST_NAMES = 2
 
 
-def header_texts(fields: Sequence[str]) -> tuple[str, ...]:
-    """Return the fields of a header without blanks and a byte order mark around them."""
-    return tuple(field.lstrip(BYTE_ORDER_MARK).strip(BLANKS) for field in fields)
+def header_texts(fields: Sequence[str], null_string: str | None = None) -> tuple[str, ...]:
+    """Return the fields of a header without blanks and a byte order mark around them; the text of NULL is empty."""
+    texts = (field.lstrip(BYTE_ORDER_MARK).strip(BLANKS) for field in fields)
+    return tuple("" if text == null_string else text for text in texts)
 
 
 def may_be_repeated(header: Sequence[str]) -> bool:

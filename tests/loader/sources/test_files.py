@@ -164,6 +164,7 @@ def test_options_that_the_values_leave_open_are_noted(tmp_path: Path):
         ("a,a\n1,2\na,a\n", {"repeated_names": "number"}),
         ("x,,y\na,b,c\n1,2,3\nx,,y\na,b,c\n1,2,3\n", {"header_lines": 2}),
         ('a,"b\nc"\n1,2\na,"b\nc"\n', {}),
+        ("a,NA,b\n1,2,3\na,NA,b\n", {"null_string": "NA"}),
     ],
 )
 def test_record_that_repeats_the_header_is_refused(tmp_path: Path, content: str, options: dict):

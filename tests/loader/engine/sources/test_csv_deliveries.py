@@ -155,6 +155,19 @@ def test_quote_inside_of_an_unquoted_field_is_refused_with_line_and_field(spark,
     assert "quotes_inside" in refusal.hint
 
 
+@pytest.mark.parametrize(
+    ("options", "content"),
+    [
+        ({"quote": ""}, "id,name,n\na,x,1\nb,\uffffy,2\nc,z,3\n"),
+        ({"quote": "", "encoding": "UTF-16"}, "id,name,n\r\na,x,1\r\nb,\uffffy,2\r\n".encode("utf-16")),
+        ({"escape": ""}, 'id,name,n\na,x,1\nb,"y\uffff",2\nc,"z",3\n'),
+    ],
+)
+def test_noncharacter_that_stands_for_a_missing_quote_or_escape_is_refused(spark, put, options, content):
+    refusal = refused(spark, put("a.csv", content), **options)
+    assert (refusal.code, refusal.row) == ("UNREADABLE_ROW", 3)
+
+
 def test_quotes_that_a_source_keeps_are_named_by_a_warning(spark, put):
     delivery = read_delivery(spark, source_of(put("a.csv", 'id,name,n\na,x,1\nb,5" pipe,2\nc,7" pipe,3\n'), **KEPT))
     delivery.release()
@@ -192,6 +205,13 @@ def test_control_characters_of_a_wrong_encoding_are_loaded_with_a_warning(spark,
 def test_record_that_repeats_the_header_is_refused_with_its_line(spark, put, header):
     contract = (KEY, DeliveredColumn("k-name", "name", "string"))
     refusal = refused(spark, put("a.csv", f"\ufeffid,name,n\na,x,1\n{header}\nb,y,2\n"), contract)
+    assert (refusal.code, refusal.row, refusal.count) == ("REPEATED_HEADER", 3, 1)
+
+
+def test_record_that_repeats_a_header_with_the_null_text_and_a_folded_key_is_refused(spark, put):
+    put("day/1.csv", "id,NA,n\na,x,1\nid,NA,n\n")
+    put("day/2.csv", "id,NA,n,extra\na,x,1,2\n")
+    refusal = refused(spark, put("day/3.csv", "n,id\n1,b\n").rpartition("/")[0], (KEY,), null_string="NA", fold_keys="upper")
     assert (refusal.code, refusal.row, refusal.count) == ("REPEATED_HEADER", 3, 1)
 
 

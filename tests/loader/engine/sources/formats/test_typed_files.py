@@ -109,6 +109,12 @@ def test_key_that_is_not_utf_8_is_refused_also_if_keys_are_folded(spark, tmp_pat
     assert (refusal.code, refusal.column) == ("WRONG_ENCODING", "id")
 
 
+def test_discovery_of_a_text_that_is_not_utf_8_is_refused(spark, tmp_path):
+    with pytest.raises(Refusal) as raised:
+        discover(spark, str(stored(spark, tmp_path / "day", "orc", UNDECODED)), "orc")
+    assert (raised.value.code, raised.value.column, raised.value.count) == ("WRONG_ENCODING", "name", 1)
+
+
 def test_row_with_a_text_that_is_not_utf_8_is_quarantined(spark, tmp_path):
     path, rejected = stored(spark, tmp_path / "day", "parquet", UNDECODED.replace("'b'", "CAST(X'62FF' AS STRING)")), []
     source = source_of(path, TEXTS, "parquet", faulty_rows="quarantine")
