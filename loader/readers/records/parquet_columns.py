@@ -140,14 +140,19 @@ class ParquetReading:
 def read_columns(
     stored: BinaryIO, shown: str, names: Sequence[str], rows: int = _ROWS
 ) -> Iterator[tuple[list[PlainColumn], int]]:
-    """Yield the values of the wanted columns and the number of rows, batch by batch. Raise Refusal UNREADABLE_FILE."""
+    """Yield the values of the wanted columns and the number of rows, batch by batch. Raise Refusal UNREADABLE_FILE.
+
+    A name may differ in case from that in the file, as the names of a delivery's files may.
+    """
     try:
         with open_parquet(stored) as file:
             if _FORMER_CALENDAR in (file.metadata.metadata or {}):
                 raise unreadable(shown, "it has dates of the calendar before 1582 beside types that Spark cannot read")
             kinds = _kinds_of_leaves(file.metadata)
-            for batch in file.iter_batches(batch_size=rows, columns=list(names)):
-                yield [plain_column(batch.column(name), kinds.get(name)) for name in names], batch.num_rows
+            by_name = {name.lower(): name for name in file.schema_arrow.names}
+            own = [by_name[name.lower()] for name in names]
+            for batch in file.iter_batches(batch_size=rows, columns=own):
+                yield [plain_column(batch.column(name), kinds.get(name)) for name in own], batch.num_rows
     except ERRORS as error:
         raise unreadable(shown, str(error)) from error
 

@@ -8,7 +8,8 @@ open quote has swallowed it.
 
 The parser takes a quote inside of a field that does not begin with one as part of the value, so the text itself is
 scanned for these (``loader.domain.sources.csv_quotes``): they refuse the delivery, or are named by a warning if the
-source declares them. Without a quote or an escape, Spark's parser takes a noncharacter for it, which no file may contain.
+source declares them. Without a quote or an escape, Spark's parser takes a noncharacter for it, which no
+file may contain.
 """
 
 import codecs
@@ -43,8 +44,8 @@ _HINT = "A quote inside a quoted field must be escaped, and each quoted field be
 def checked_quotes(opened: Opened) -> Iterator[list[str]]:
     """Check the quotes of a CSV delivery while the caller reads it; the yielded list has the warnings afterwards.
 
-    Raise Refusal UNCLOSED_QUOTE, STRAY_QUOTE, UNREADABLE_ROW or UNREADABLE_FILE, also in place of the caller's exception,
-    since swallowed rows cause further errors.
+    Raise Refusal UNCLOSED_QUOTE, STRAY_QUOTE, UNREADABLE_ROW or UNREADABLE_FILE, also in place of the
+    caller's exception, since swallowed rows cause further errors.
     """
     if not isinstance(opened.reader, CsvFormat):
         yield []

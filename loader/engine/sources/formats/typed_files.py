@@ -18,7 +18,16 @@ from loader.readers.records.headers import check_typed_names
 _REPEATED = re.compile(r"COLUMN_ALREADY_EXISTS\].*?`(.*?)`", re.DOTALL)
 # Type of a column that cannot be read: it has no name in metadata, as any other type that no table has.
 NO_TABLE_HAS = T.CalendarIntervalType()
+_MERGED_TWICE = re.compile(r"Found duplicate field\(s\) \"?([^\":]*)")
 _OF_HIVE = "_col"
+
+
+def united_names(names: Iterable[str], spellings: dict[str, str]) -> tuple[str, ...]:
+    """Return names of a file as they are in the first file that has them: files may differ in case, as in Spark.
+
+    ``spellings`` has these by their lower case, and gets those of this file.
+    """
+    return tuple(spellings.setdefault(name.lower(), name) for name in names)
 
 
 class TypedFormat(FileFormat):
@@ -70,10 +79,25 @@ class TypedFormat(FileFormat):
         try:
             return self._read(delivered, [file.pattern for file in files]).schema
         except JAVA_ERRORS as error:
-            if match := _REPEATED.search(str(error)):
-                # Spark names it in lower case, whatever its case in the file is.
-                check_typed_names(files[0].shown, [match[1], match[1]])
+            self._check_names(delivered, files, error)
             raise unreadable(files[0].shown, error) from error
+
+    def read_failure(self, opened: Opened, error: Exception) -> Refusal:
+        try:
+            self._check_names(opened, opened.files, error)
+        except Refusal as refusal:
+            return refusal
+        return super().read_failure(opened, error)
+
+    def _check_names(self, delivered: Delivered, files: tuple[DeliveredFile, ...], error: Exception) -> None:
+        """Raise Refusal DUPLICATE_COLUMN for the file of which Spark's error says that it has a name twice."""
+        repeated = _REPEATED.search(str(error)) or _MERGED_TWICE.search(str(error))
+        if repeated is None:
+            return
+        for file in files if len(files) > 1 else ():
+            self._schema(delivered, (file,))
+        # Spark names it in lower case, whatever its case in the file is.
+        check_typed_names(files[0].shown if len(files) == 1 else delivered.shown, [repeated[1], repeated[1]])
 
     def _read(self, delivered: Delivered, paths: list[str]) -> DataFrame:
         merge = str(len(delivered.files) > 1).lower()
@@ -82,7 +106,7 @@ class TypedFormat(FileFormat):
 
 
 class OrcFormat(TypedFormat):
-    """ORC, of which Spark reads files by position whose columns all have the names of old Hive (``_col0``).
+    """ORC, of which Spark reads files by position whose names all begin as those of old Hive (``_col0``).
 
     Such files are read together with files of the same columns in the same order only.
     """
@@ -92,7 +116,7 @@ class OrcFormat(TypedFormat):
 
     def layout(self, delivered: Delivered, contract: tuple[str, ...]) -> Layout:
         types = {field.name: field.dataType for field in self._schema(delivered, delivered.files)}
-        if not any(name.startswith(_OF_HIVE) for name in types):
+        if len(delivered.files) == 1 or not any(name.startswith(_OF_HIVE) for name in types):
             return self._layout(types, [(tuple(types), delivered.files)], contract)
         groups: dict[tuple[str, ...], list[DeliveredFile]] = {}
         for file in delivered.files:

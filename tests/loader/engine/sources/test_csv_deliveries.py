@@ -211,7 +211,8 @@ def test_record_that_repeats_the_header_is_refused_with_its_line(spark, put, hea
 def test_record_that_repeats_a_header_with_the_null_text_and_a_folded_key_is_refused(spark, put):
     put("day/1.csv", "id,NA,n\na,x,1\nid,NA,n\n")
     put("day/2.csv", "id,NA,n,extra\na,x,1,2\n")
-    refusal = refused(spark, put("day/3.csv", "n,id\n1,b\n").rpartition("/")[0], (KEY,), null_string="NA", fold_keys="upper")
+    day = put("day/3.csv", "n,id\n1,b\n").rpartition("/")[0]
+    refusal = refused(spark, day, (KEY,), null_string="NA", fold_keys="upper")
     assert (refusal.code, refusal.row, refusal.count) == ("REPEATED_HEADER", 3, 1)
 
 

@@ -218,6 +218,33 @@ def test_avro_names_that_differ_by_case_only_are_refused(spark, tmp_path):
     assert refused(spark, path, (KEY,), format_name="avro").code in ("UNREADABLE_FILE", "DUPLICATE_COLUMN")
 
 
+def test_avro_files_whose_names_differ_in_case_are_united(spark, tmp_path):
+    price = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}
+    kinds = {"id": "string", "at": {"type": "long", "logicalType": "timestamp-nanos"}, "price": price}
+    fields = [{"name": name, "type": kind} for name, kind in kinds.items()]
+    upper = [part | {"name": part["name"].upper()} for part in fields]
+    avro(tmp_path / "day" / "1.avro", [{"id": "a", "at": 1_000, "price": Decimal("1.50")}], SCHEMA | {"fields": fields})
+    avro(tmp_path / "day" / "2.avro", [{"ID": "b", "AT": 2_001, "PRICE": Decimal("2.50")}], SCHEMA | {"fields": upper})
+    columns = (KEY, DeliveredColumn("k-price", "price", "decimal(10,2)"), DeliveredColumn("k-at", "at", "timestamp"))
+    delivery = read_delivery(spark, source_of(tmp_path / "day", columns, "avro"))
+    rows = sorted(tuple(row)[:2] for row in delivery.frame.select("id", "price").collect())
+    delivery.release()
+    assert rows == [("a", Decimal("1.50")), ("b", Decimal("2.50"))]
+    assert delivery.unknown == []
+    assert any("of at have digits below microseconds" in warning for warning in delivery.warnings)
+
+
+@pytest.mark.parametrize("first", [{"id": ["a"]}, {"id": ["a"], "ID": ["b"]}])
+def test_orc_file_with_a_repeated_name_is_refused_by_its_own_name(spark, tmp_path, first):
+    (tmp_path / "day").mkdir()
+    files = [first, {"id": ["a"], "ID": ["b"]}]
+    for number, columns in enumerate(files, start=1):
+        orc_files.write_table(pa.table(columns), str(tmp_path / "day" / f"{number}.orc"))
+    refusal = refused(spark, tmp_path / "day", (KEY,), format_name="orc")
+    assert (refusal.code, refusal.column) == ("DUPLICATE_COLUMN", "id")
+    assert refusal.file.endswith("1.orc" if len(first) > 1 else "2.orc")
+
+
 @pytest.mark.parametrize("format_name", ["orc", "avro"])
 def test_a_folder_without_files_is_refused(spark, tmp_path, format_name):
     (tmp_path / "day").mkdir()
