@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _Reader = Callable[[Path, dict[str, Any] | None, int], Sample]
 
-_DECLARED_BY_USERS = frozenset({"quotes_inside", "ignored_columns"})
+_DECLARED_BY_USERS = frozenset({"quotes_inside", "repeated_headers", "ignored_columns"})
 LARGEST_WHOLE = 32 << 20  # bytes of a file that is read into memory at once
 
 

@@ -5,7 +5,10 @@ from collections.abc import Sequence
 from metadata.domain.text_formats import BLANKS
 
 REPEATED_HEADER = "REPEATED_HEADER"
-JOINED_HINT = "Files may have been joined with their headers: deliver each by itself, or one header only."
+JOINED_HINT = (
+    "Files may have been joined with their headers: deliver each by itself, or one header only. If the record is a "
+    "row, set the option repeated_headers to keep."
+)
 BYTE_ORDER_MARK = "\ufeff"
 # One name may well be a value of its column.
 _FEWEST_NAMES = 2

@@ -171,6 +171,12 @@ def test_record_that_repeats_the_header_is_refused(tmp_path: Path, content: str,
     assert refusal(tmp_path / "a.csv", content, options=options).code == "REPEATED_HEADER"
 
 
+def test_record_that_repeats_the_header_is_a_row_if_the_source_keeps_it(tmp_path: Path):
+    content = "source,target\nsource,target\n"
+    sample = sampled(tmp_path / "a.csv", content, options={"repeated_headers": "keep"})
+    assert [tuple(values) for values in sample.values] == [("source",), ("target",)]
+
+
 def test_uncompressed_file_with_a_gz_ending_is_refused(tmp_path: Path):
     assert refusal(tmp_path / "a.csv.gz", "n\n1\n").code == "UNREADABLE_FILE"
 

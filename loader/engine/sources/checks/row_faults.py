@@ -35,6 +35,7 @@ from loader.engine.sources.formats.text_lines import encoding_hint, first_lines,
 from loader.engine.sources.opened import MALFORMED, Opened, Place
 from loader.engine.value_formats import standard_text
 from metadata.domain import types as data_types
+from metadata.domain.sources.option_kinds import REFUSE
 from metadata.domain.sources.value_formats import ValueFormats
 from metadata.domain.text_formats import BLANKS
 
@@ -218,7 +219,7 @@ def _malformed_records(opened: Opened) -> list[FaultClass]:
 def _repeated_headers(opened: Opened) -> list[FaultClass]:
     """Return the class of records that repeat the header of CSV."""
     headers = {(group.names, group.header) for group in opened.groups if may_be_repeated(group.header)}
-    if not headers:
+    if not headers or opened.options.repeated_headers != REFUSE:
         return []
     repeats = any_of(_has_texts(opened, names, header) for names, header in sorted(headers))
     summary = "that repeat the header"

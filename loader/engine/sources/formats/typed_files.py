@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from loader.contract.refusals import Refusal
-from loader.engine.java_errors import JAVA_ERRORS
+from loader.engine.java_errors import JAVA_ERRORS, thrown_by
 from loader.engine.sources.delivered_columns import attribute, attribute_at, only_parents, paths_within
 from loader.engine.sources.files import DeliveredFile, unreadable
 from loader.engine.sources.opened import Delivered, FileFormat, Group, Layout, Opened, Rows
@@ -91,7 +91,8 @@ class TypedFormat(FileFormat):
 
     def _check_names(self, delivered: Delivered, files: tuple[DeliveredFile, ...], error: Exception) -> None:
         """Raise Refusal DUPLICATE_COLUMN for the file of which Spark's error says that it has a name twice."""
-        repeated = _REPEATED.search(str(error)) or _MERGED_TWICE.search(str(error))
+        texts = "\n".join([str(error), *(thrown.message for thrown in thrown_by(error))])
+        repeated = _REPEATED.search(texts) or _MERGED_TWICE.search(texts)
         if repeated is None:
             return
         for file in files if len(files) > 1 else ():

@@ -216,6 +216,14 @@ def test_record_that_repeats_a_header_with_the_null_text_and_a_folded_key_is_ref
     assert (refusal.code, refusal.row, refusal.count) == ("REPEATED_HEADER", 3, 1)
 
 
+@pytest.mark.parametrize("before", ["", "Names of systems\n"])
+def test_record_that_repeats_the_header_is_a_row_if_the_source_keeps_it(spark, put, before):
+    contract = (KEY, DeliveredColumn("k-name", "name", "string"))
+    place = put("a.csv", f"{before}id,name\nid,name\n")
+    options = {"skip_lines": 1} if before else {}
+    assert rows_of(spark, place, contract, repeated_headers="keep", **options) == [("id", "name")]
+
+
 def test_values_like_names_of_columns_are_no_header(spark, put):
     contract = (KEY, DeliveredColumn("k-name", "name", "string"))
     assert rows_of(spark, put("a.csv", "id,name,n\nid,name,\nid2,name,n\n"), contract) == [

@@ -247,7 +247,8 @@ def test_files_of_spark_and_of_pyarrow_form_a_single_delivery(spark, tmp_path):
 def test_files_read_by_tasks_whose_names_differ_in_case_are_united(spark, tmp_path):
     (tmp_path / "day").mkdir()
     for number, (key, name) in enumerate([("id", "v"), ("ID", "V")], start=1):
-        table = pa.table({key: pa.array([number], pa.int32()), name: [f"x{number}"], "t": pa.array([1], pa.time64("us"))})
+        times = pa.array([1], pa.time64("us"))
+        table = pa.table({key: pa.array([number], pa.int32()), name: [f"x{number}"], "t": times})
         (tmp_path / "day" / f"{number}.parquet").write_bytes(written(table))
     assert loaded(spark, tmp_path / "day", contract("string"))[0] == [("x1",), ("x2",)]
 
