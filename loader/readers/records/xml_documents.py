@@ -31,6 +31,7 @@ _PREFIX_HINT = (
     "Names are read without their prefix, of attributes and elements alike. Have one of them delivered under another "
     "name, or leave the column out with the option ignored_columns."
 )
+ROW_TAG_HINT = "Correct the option row_tag: the case of names counts."
 _HINT = "An XML document has one root element, and each element is closed."
 
 
@@ -61,7 +62,7 @@ def without_rows(stored: BinaryIO, shown: str, row_tag: str) -> str:
             "NO_SUCH_PATH",
             f"{shown} has no element {row_tag}, which the option row_tag names, but {similar}",
             file=shown,
-            hint="Correct the option row_tag: the case of names counts.",
+            hint=ROW_TAG_HINT,
         )
     others = ", ".join(list(names)[:_NAMES_SHOWN])
     return f"{shown} has no element {row_tag}, so no row was read of it, but others: {others}." if names else ""
