@@ -73,8 +73,9 @@ class Group:
 
     ``paths`` are further columns: values inside objects, like ``a.b``. ``has_malformed_lines``: a line of JSON lines is
     malformed. ``by_tasks``: tasks in Python read the files of a typed format; ``types`` are those of the fields then,
-    and ``cut`` the fields in which digits below microseconds may be cut. ``header`` are the texts of the last
-    record of a header of CSV; ``is_ended_by_delimiter``: each record has a further delimiter at its end.
+    or in ORC with columns that cannot be read, and ``cut`` the fields in which digits below microseconds may be cut.
+    ``header`` are the texts of the last record of a header of CSV; ``is_ended_by_delimiter``: each record has a further
+    delimiter at its end.
     """
 
     files: tuple[DeliveredFile, ...]

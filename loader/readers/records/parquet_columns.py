@@ -18,7 +18,15 @@ import pyarrow.parquet as pq
 from loader.readers.records.content import unreadable
 from loader.readers.records.headers import check_typed_names
 from loader.readers.records.parquet_footers import ColumnPart, column_parts
-from loader.readers.records.plain_values import INT96, UUID_LEAF, PlainColumn, UnreadableType, plain_column, plain_type
+from loader.readers.records.plain_values import (
+    INT96,
+    UUID_LEAF,
+    PlainColumn,
+    RepeatedFields,
+    UnreadableType,
+    plain_column,
+    plain_type,
+)
 from loader.readers.records.readers import LOCAL
 
 # Logical types that Spark's reader supports, by the physical type.
@@ -98,6 +106,7 @@ def footer_of_end(end: bytes, shown: str) -> ParquetFooter:
             kind, problem = plain_type(field.type, kinds.get(field.name)), ""
         except UnreadableType as reason:
             kind, problem = None, str(reason)
+            is_read_by_spark = is_read_by_spark and not isinstance(reason, RepeatedFields)
         if any(leaf == field.name or leaf.startswith(f"{field.name}.") for leaf in encrypted):
             kind, problem = None, "encrypted"
         columns.append(ParquetColumn(field.name, str(field.type), kind, problem))

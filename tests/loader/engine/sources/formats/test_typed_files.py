@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import fastavro
 import pyarrow as pa
+import pyarrow.parquet as parquet_files
 import pytest
 from pyarrow import orc as orc_files
 
@@ -216,6 +217,26 @@ def test_avro_names_that_differ_by_case_only_are_refused(spark, tmp_path):
     fields = [{"name": name, "type": "string"} for name in ("id", "ID")]
     path = avro(tmp_path / "a.avro", [{"id": "a", "ID": "b"}], SCHEMA | {"fields": fields})
     assert refused(spark, path, (KEY,), format_name="avro").code in ("UNREADABLE_FILE", "DUPLICATE_COLUMN")
+
+
+@pytest.mark.parametrize("kind", ["orc", "avro", "parquet"])
+def test_struct_with_fields_that_differ_in_case_is_refused_only_if_the_contract_has_its_column(spark, tmp_path, kind):
+    path, row = tmp_path / f"a.{kind}", {"id": "a", "s": {"a": "x", "A": "y"}, "n": 7}
+    if kind == "avro":
+        inner = {"type": "record", "name": "s", "fields": [{"name": name, "type": "string"} for name in ("a", "A")]}
+        kinds = {"id": "string", "s": inner, "n": "int"}
+        avro(path, [row], SCHEMA | {"fields": [{"name": name, "type": of} for name, of in kinds.items()]})
+    else:
+        write = orc_files.write_table if kind == "orc" else parquet_files.write_table
+        write(pa.table({name: [value] for name, value in row.items()}), str(path))
+    number, struct = DeliveredColumn("k-n", "n", "bigint"), DeliveredColumn("k-s", "s", "json")
+    assert rows_of(spark, path, (KEY, number), kind) == [("a", 7)]
+    for column in (struct, replace(struct, name="s.a", type="string")):
+        refusal = refused(spark, path, (KEY, column), kind)
+        assert (refusal.code, refusal.column) == ("UNREADABLE_COLUMN", "s")
+        assert "a struct with the fields a and A" in refusal.message
+    sample = sample_files(path, kind, None, roots=Roots.of([str(tmp_path)], folder="/"))
+    assert [bool(column.problem) for column in sample.columns] == [False, True, False]
 
 
 def test_avro_files_whose_names_differ_in_case_are_united(spark, tmp_path):
