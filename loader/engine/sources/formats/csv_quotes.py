@@ -14,7 +14,7 @@ file may contain.
 
 import codecs
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -53,7 +53,8 @@ def checked_quotes(opened: Opened) -> Iterator[list[str]]:
     warnings: list[str] = []
     files = [(file, group.separator) for group in opened.groups for file in group.files]
     with ThreadPoolExecutor(min(SIDE_BY_SIDE, len(files)), thread_name_prefix="quotes") as pool:
-        checks, scans = [], []
+        checks: list[Future[None]] = []
+        scans: list[Future[str]] = []
         if has_no_quote(opened.options.quote, opened.options.escape):
             checks += [pool.submit(_check_characters, opened, file, separator) for file, separator in files]
         if opened.options.quote:
