@@ -64,7 +64,7 @@ class _Far(str):
 
 
 def read_avro(path: Path, rows: int = ROWS) -> TypedRows:
-    """Return the first rows of an Avro file. Raise Refusal UNREADABLE_FILE or NOT_RECORDS."""
+    """Return the first rows of an Avro file. Raise Refusal UNREADABLE_FILE, NOT_RECORDS or DUPLICATE_COLUMN."""
     try:
         with path.open("rb") as stored:
             reader = fastavro.reader(stored, handle_unicode_errors="surrogateescape")

@@ -16,7 +16,7 @@ from loader.domain.sources.provenance import folder_of, name_below
 from loader.domain.sources.sampling import SampledColumn, infer
 from loader.readers.records.readers import LOCAL, READERS
 from loader.readers.records.values import Number, Value, text_of
-from loader.readers.records.xml_documents import without_rows
+from loader.readers.records.xml_documents import ROW_TAG_HINT, without_rows
 from loader.sources.file_bytes import sample_bytes
 from loader.sources.files import files_at
 from loader.sources.limits import MAX_COLUMNS
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _Reader = Callable[[Path, dict[str, Any] | None, int], Sample]
 
-_DECLARED_BY_USERS = frozenset({"quotes_inside", "ignored_columns"})
+_DECLARED_BY_USERS = frozenset({"quotes_inside", "repeated_headers", "ignored_columns"})
 LARGEST_WHOLE = 32 << 20  # bytes of a file that is read into memory at once
 
 
@@ -175,8 +175,7 @@ def _without_records(path: Path, name: str, reading: ReadingOptions) -> Refusal:
         with path.open("rb") as stored:
             problem = without_rows(stored, path.name, reading.row_tag)
         if problem:
-            hint = "Correct the option row_tag, or describe the source in YAML."
-            return Refusal("NO_SUCH_PATH", problem, file=path.name, hint=hint)
+            return Refusal("NO_SUCH_PATH", problem, file=path.name, hint=ROW_TAG_HINT)
     return empty(path)
 
 

@@ -20,7 +20,7 @@ from loader.readers.records.content import unpacked
 from loader.readers.records.csv_records import CsvRecord, CsvTable
 from loader.readers.records.values import Number, text_of
 from metadata.domain.sources.formats import CSV
-from metadata.domain.sources.option_kinds import columns_of
+from metadata.domain.sources.option_kinds import REFUSE, columns_of
 from metadata.domain.sources.reading_options import ReadingOptions
 from metadata.domain.text_formats import BLANKS
 
@@ -35,6 +35,7 @@ Rows = tuple[list[str], list[list[Value]], bool]
 def read_csv(path: Path, options: dict[str, Any], rows: int = ROWS) -> Rows:
     """Return column names, at most ``rows`` rows of text, and True if these are all. Raise Refusal as a load would."""
     reading = ReadingOptions.of(CSV, options)
+    refuses_repeated = reading.header and reading.repeated_headers == REFUSE
     result: list[list[Value]] = []
     with _open_text(path, reading.encoding) as stream:
         lines = _lines(stream, path, reading.encoding)
@@ -49,7 +50,7 @@ def read_csv(path: Path, options: dict[str, Any], rows: int = ROWS) -> Rows:
                     continue
                 if record.malformed is not None:
                     raise _ragged_row(path, record, names, reading.delimiter)
-                if reading.header and repeats_header(record.fields, table.header):
+                if refuses_repeated and repeats_header(record.fields, table.header):
                     raise _repeated_header(path, record.line)
                 if len(result) == rows:
                     return names, result, False

@@ -18,7 +18,7 @@ from metadata.models import SourceDataset
 
 _OPTIONS = {option.name: option for option in OPTIONS}
 _PARSING_OPTIONS = (
-    *("delimiter", "encoding", "quote", "escape", "quotes_inside"),
+    *("delimiter", "encoding", "quote", "escape", "quotes_inside", "repeated_headers"),
     *("skip_lines", "header_lines", "footer_lines", "repeated_names"),
     *("columns", "path", "row_tag", "sheet", "range"),
     *("date_format", "timestamp_format", "decimal_separator", "thousands_separator", "true_words", "false_words"),

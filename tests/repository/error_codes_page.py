@@ -79,7 +79,6 @@ MEANINGS = {
     "QUALITY_STOPPED": "A quality check that stops loads has failed.",
     "RATE_LIMITED": "The API answers that it gets too many requests.",
     "RUN_FAILED": "The load run of a Fivetran write failed.",
-    "UNREADABLE_ROW": "A row of the file cannot be read.",
     "bad_cron": "The schedule is no valid cron line.",
     "bad_key": "The key columns of the source cannot be ordered so.",
     "bad_paste": "The pasted text cannot be read as a table.",

@@ -11,7 +11,25 @@ HINT = (
     'A delimiter before the quote may be missing. If quotes are part of such values, like 5" for inches, set the '
     "option quotes_inside to keep."
 )
+# Noncharacter that Spark's parser takes for the quote or the escape if a source has none.
+NO_QUOTE = "\uffff"
 _SAMPLE = 40  # characters before and after the quote
+
+
+def has_no_quote(quote: str, escape: str) -> bool:
+    """Return True if a noncharacter stands for the quote or the escape of a source."""
+    return not quote or not escape
+
+
+def reserved_character(shown: str, line: int) -> Refusal:
+    """Return the refusal of a file with the noncharacter that would be taken for a quote or an escape."""
+    return Refusal(
+        "UNREADABLE_ROW",
+        f"{shown}, line {line}: the character U+FFFF, which cannot be read without a quote and an escape",
+        file=shown,
+        row=line,
+        hint="U+FFFF is no character of a text: deliver the file without it, or set the options quote and escape.",
+    )
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,19 @@ from collections.abc import Sequence
 from metadata.domain.text_formats import BLANKS
 
 REPEATED_HEADER = "REPEATED_HEADER"
-JOINED_HINT = "Files may have been joined with their headers: deliver each by itself, or one header only."
+JOINED_HINT = (
+    "Files may have been joined with their headers: deliver each by itself, or one header only. If the record is a "
+    "row, set the option repeated_headers to keep."
+)
 BYTE_ORDER_MARK = "\ufeff"
 # One name may well be a value of its column.
 _FEWEST_NAMES = 2
 
 
-def header_texts(fields: Sequence[str]) -> tuple[str, ...]:
-    """Return the fields of a header without blanks and a byte order mark around them."""
-    return tuple(field.lstrip(BYTE_ORDER_MARK).strip(BLANKS) for field in fields)
+def header_texts(fields: Sequence[str], null_string: str | None = None) -> tuple[str, ...]:
+    """Return the fields of a header without blanks and a byte order mark around them; the text of NULL is empty."""
+    texts = (field.lstrip(BYTE_ORDER_MARK).strip(BLANKS) for field in fields)
+    return tuple("" if text == null_string else text for text in texts)
 
 
 def may_be_repeated(header: Sequence[str]) -> bool:

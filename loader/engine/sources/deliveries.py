@@ -33,6 +33,7 @@ TOO_LARGE              a document or workbook beyond the limits of its format
 UNCLOSED_QUOTE         a quoted CSV field that is open at the end of the file
 STRAY_QUOTE            text between the closing quote of a CSV field and the next delimiter, or a quote inside of a
                        field that does not begin with one
+UNREADABLE_ROW         CSV without a quote or an escape that has the noncharacter U+FFFF
 UNREADABLE_COLUMN      a column of the contract that is encrypted, or in a type that no reader reads
 NOT_RECORDS            an Avro file whose values are no records
 TYPES_DIFFER           files of one delivery whose types of a column differ

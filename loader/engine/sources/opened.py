@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from loader.contract.refusals import Refusal
 from loader.domain.sources.marks import Window
 from loader.engine.expressions import all_of, united
 from loader.engine.java_errors import JAVA_ERRORS
@@ -72,8 +73,9 @@ class Group:
 
     ``paths`` are further columns: values inside objects, like ``a.b``. ``has_malformed_lines``: a line of JSON lines is
     malformed. ``by_tasks``: tasks in Python read the files of a typed format; ``types`` are those of the fields then,
-    and ``cut`` the fields in which digits below microseconds may be cut. ``header`` are the texts of the last
-    record of a header of CSV; ``is_ended_by_delimiter``: each record has a further delimiter at its end.
+    or in ORC with columns that cannot be read, and ``cut`` the fields in which digits below microseconds may be cut.
+    ``header`` are the texts of the last record of a header of CSV; ``is_ended_by_delimiter``: each record has a further
+    delimiter at its end.
     """
 
     files: tuple[DeliveredFile, ...]
@@ -217,6 +219,10 @@ class FileFormat:
         """Return the rows of the files of one group."""
         raise NotImplementedError
 
+    def read_failure(self, opened: "Opened", error: Exception) -> Refusal:
+        """Return the refusal for an error of Spark for bytes that do not have the form of the format."""
+        return unreadable(opened.shown, error)
+
     def table_name(self, opened: "Opened") -> Column:
         """Return the name of a table in the provenance of each of its rows."""
         return F.lit(opened.location)
@@ -231,7 +237,8 @@ class Opened(Delivered):
     """Files and columns of an opened delivery, and the reader of its format. ``keys``: its business key.
 
     ``window`` is the part of a source with a watermark that is read, ``condition`` selects its rows. ``folders`` are
-    the columns whose values are in the names of folders.
+    the columns whose values are in the names of folders, ``unread`` those of which no value is read, and ``notes``
+    warnings about the files.
     """
 
     reader: FileFormat
@@ -268,7 +275,7 @@ class Opened(Delivered):
             if again or self.reader.numbers:
                 self.check_unchanged()
             if is_read_failure(error):
-                raise unreadable(self.shown, error) from error
+                raise self.reader.read_failure(self, error) from error
             raise
 
     def check_unchanged(self) -> None:

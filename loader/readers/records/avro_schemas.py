@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from loader.contract.refusals import Refusal
-from loader.readers.records.headers import check_typed_names
+from loader.readers.records.headers import check_typed_names, repeated_fields
 
 TIME_MILLIS, TIME_MICROS = "time-millis", "time-micros"
 TIMESTAMP_NANOS, LOCAL_NANOS = "timestamp-nanos", "local-timestamp-nanos"
@@ -88,10 +88,27 @@ class AvroSchema:
         """Return why values of a type cannot be read, as the end of a sentence; empty if they can."""
         if self.is_recursive(kind):
             return "of a type that contains values of the same type"
+        if repeated := self._repeated_fields(kind):
+            return repeated
         members = self.members(kind)
         if len(members) == 1 and logical_of(members[0]) == "decimal" and members[0]["precision"] > _PRECISION:
             return f"a number of {members[0]['precision']} digits; the most are {_PRECISION}"
         return ""
+
+    def _repeated_fields(self, kind: Any) -> str:
+        """Return why a type, which is not recursive, cannot be read if a record within it has fields twice."""
+        kind = self.resolved(kind)
+        inner: list[Any] = kind if isinstance(kind, list) else []
+        problem = ""
+        match kind_of(kind) if isinstance(kind, dict) else "":
+            case "record":
+                problem = repeated_fields([part["name"] for part in kind["fields"]])
+                inner = [part["type"] for part in kind["fields"]]
+            case "array":
+                inner = [kind["items"]]
+            case "map":
+                inner = [kind["values"]]
+        return problem or next(filter(None, map(self._repeated_fields, inner)), "")
 
     def is_time(self, kind: Any) -> bool:
         """Return True for times of day."""
@@ -100,9 +117,18 @@ class AvroSchema:
 
     @property
     def for_spark(self) -> str | None:
-        """Return the schema without the logical types that Spark does not know; None if it has none of them."""
+        """Return the schema without the logical types that Spark does not know; None if it has none of them.
+
+        It is also without the columns that repeat a field, for which Spark would read none.
+        """
         schema = json.loads(self.text)
-        return json.dumps(schema) if _stripped(schema) else None
+        readable = [part for part in schema["fields"] if not self._repeats_field(part["type"])]
+        is_changed = len(readable) < len(schema["fields"])
+        schema["fields"] = readable
+        return json.dumps(schema) if _stripped(schema) or is_changed else None
+
+    def _repeats_field(self, kind: Any) -> bool:
+        return not self.is_recursive(kind) and bool(self._repeated_fields(kind))
 
 
 def kind_of(kind: Any) -> str:

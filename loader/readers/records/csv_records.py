@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from loader.domain.sources.csv_quotes import QuoteScanner
+from loader.domain.sources.csv_quotes import NO_QUOTE, QuoteScanner, has_no_quote, reserved_character
 from loader.domain.sources.headers import joined_names
 from loader.domain.sources.repeated_headers import header_texts
 from loader.readers.records.headers import header_names
@@ -102,9 +102,14 @@ class CsvTable:
             record = self._next()
 
     def _checked(self, lines: Iterable[str]) -> Iterator[str]:
-        """Yield the lines of the table. Raise Refusal STRAY_QUOTE for a quote inside of a field without one."""
+        """Yield the lines of the table.
+
+        Raise Refusal STRAY_QUOTE for a quote inside of a field without one, UNREADABLE_ROW as a load by Spark would.
+        """
         options = self._options
         table = table_lines(lines, options.skip_lines, options.footer_lines)
+        if has_no_quote(options.quote, options.escape):
+            table = self._without_reserved(table)
         if not options.quote or options.quotes_inside != REFUSE:
             yield from table
             return
@@ -112,6 +117,12 @@ class CsvTable:
         for number, line in enumerate(table, start=options.skip_lines + 1):
             if (quote := scanner.feed(line)) is not None:
                 raise replace(quote, line=number).refusal(self._shown)
+            yield line
+
+    def _without_reserved(self, lines: Iterable[str]) -> Iterator[str]:
+        for number, line in enumerate(lines, start=self._options.skip_lines + 1):
+            if NO_QUOTE in line:
+                raise reserved_character(self._shown, number)
             yield line
 
     def _next(self) -> tuple[int, list[str], str] | None:
@@ -128,7 +139,8 @@ class CsvTable:
         lines = [fields for _, fields, _ in records]
         names = joined_names(lines) if len(lines) > 1 else next(iter(lines), [])
         row = records[0][0] if records else 1
-        self.header = header_texts([*lines[-1], *[""] * (len(names) - len(lines[-1]))]) if lines else ()
+        last = [*lines[-1], *[""] * (len(names) - len(lines[-1]))] if lines else []
+        self.header = header_texts(last, self._options.null_string)
         return header_names(self._shown, names, row, numbered=self._options.repeated_names == NUMBERED)
 
     def _numbered_columns(self, contract: Sequence[str]) -> tuple[str, ...]:

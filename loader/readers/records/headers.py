@@ -46,6 +46,13 @@ def header_names(shown: str, fields: Sequence[str], row: int = 1, *, numbered: b
     return names
 
 
+def repeated_fields(names: Sequence[str]) -> str:
+    """Return why Spark cannot read a struct with fields whose names differ in case only; empty if it has none."""
+    counts = Counter(map(str.lower, names))
+    repeated = [name for name in names if counts[name.lower()] > 1]
+    return f"a struct with the fields {' and '.join(repeated[:2])}, which differ in case at most" if repeated else ""
+
+
 def check_typed_names(shown: str, names: Sequence[str]) -> None:
     """Raise Refusal DUPLICATE_COLUMN if names of a typed file are equal, except for the case of their letters."""
     counts = Counter(map(str.lower, names))

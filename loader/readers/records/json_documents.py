@@ -75,7 +75,7 @@ class _Document:
                 "NO_SUCH_PATH",
                 f"{self._shown} has no {path[0]} where the option path looks for it",
                 file=self._shown,
-                hint="Correct the option path: names from the top, with dots between, like result.items.",
+                hint="Correct the option path: names from the top, joined by dots.",
             )
 
     def end(self) -> None:

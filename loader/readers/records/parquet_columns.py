@@ -18,7 +18,15 @@ import pyarrow.parquet as pq
 from loader.readers.records.content import unreadable
 from loader.readers.records.headers import check_typed_names
 from loader.readers.records.parquet_footers import ColumnPart, column_parts
-from loader.readers.records.plain_values import INT96, UUID_LEAF, PlainColumn, UnreadableType, plain_column, plain_type
+from loader.readers.records.plain_values import (
+    INT96,
+    UUID_LEAF,
+    PlainColumn,
+    RepeatedFields,
+    UnreadableType,
+    plain_column,
+    plain_type,
+)
 from loader.readers.records.readers import LOCAL
 
 # Logical types that Spark's reader supports, by the physical type.
@@ -98,6 +106,7 @@ def footer_of_end(end: bytes, shown: str) -> ParquetFooter:
             kind, problem = plain_type(field.type, kinds.get(field.name)), ""
         except UnreadableType as reason:
             kind, problem = None, str(reason)
+            is_read_by_spark = is_read_by_spark and not isinstance(reason, RepeatedFields)
         if any(leaf == field.name or leaf.startswith(f"{field.name}.") for leaf in encrypted):
             kind, problem = None, "encrypted"
         columns.append(ParquetColumn(field.name, str(field.type), kind, problem))
@@ -140,14 +149,19 @@ class ParquetReading:
 def read_columns(
     stored: BinaryIO, shown: str, names: Sequence[str], rows: int = _ROWS
 ) -> Iterator[tuple[list[PlainColumn], int]]:
-    """Yield the values of the wanted columns and the number of rows, batch by batch. Raise Refusal UNREADABLE_FILE."""
+    """Yield the values of the wanted columns and the number of rows, batch by batch. Raise Refusal UNREADABLE_FILE.
+
+    A name may differ in case from that in the file, as the names of a delivery's files may.
+    """
     try:
         with open_parquet(stored) as file:
             if _FORMER_CALENDAR in (file.metadata.metadata or {}):
                 raise unreadable(shown, "it has dates of the calendar before 1582 beside types that Spark cannot read")
             kinds = _kinds_of_leaves(file.metadata)
-            for batch in file.iter_batches(batch_size=rows, columns=list(names)):
-                yield [plain_column(batch.column(name), kinds.get(name)) for name in names], batch.num_rows
+            by_name = {name.lower(): name for name in file.schema_arrow.names}
+            own = [by_name[name.lower()] for name in names]
+            for batch in file.iter_batches(batch_size=rows, columns=own):
+                yield [plain_column(batch.column(name), kinds.get(name)) for name in own], batch.num_rows
     except ERRORS as error:
         raise unreadable(shown, str(error)) from error
 

@@ -11,6 +11,8 @@ from uuid import UUID
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from loader.readers.records.headers import repeated_fields
+
 # Kinds of leaves that Arrow's types do not tell: timestamps of 96 bits are instants, UUIDs are text.
 INT96, UUID_LEAF = "INT96", "UUID"
 _PRECISION = 38
@@ -47,6 +49,10 @@ _OTHERS: tuple[tuple[Callable[[pa.DataType], bool], pa.DataType], ...] = (
 
 class UnreadableType(Exception):
     """Error raised for a type of which there are no values in Spark; its text is the reason."""
+
+
+class RepeatedFields(UnreadableType):
+    """Error raised for a struct with fields whose names differ in case only."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +102,8 @@ def _nested_type(kind: pa.DataType) -> pa.DataType:
         raise UnreadableType("a structure without fields")
     if _is_variant({field.name: field.type for field in fields}):
         raise UnreadableType("a variant, which is read only of files that Spark reads as a whole")
+    if problem := repeated_fields([field.name for field in fields]):
+        raise RepeatedFields(problem)
     return pa.struct([(field.name, plain_type(field.type)) for field in fields])
 
 

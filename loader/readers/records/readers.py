@@ -6,6 +6,7 @@ from io import BytesIO
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
+from elevata.core.words import counted
 from loader.contract.refusals import Refusal
 from loader.domain.extras import packages_of
 from loader.readers.records.json_documents import read_json
@@ -76,6 +77,14 @@ class FileReading:
 
 def _shown(file: tuple[str, bytes | None]) -> str:
     return file[0].removeprefix(LOCAL)
+
+
+def united_warnings(warnings: Sequence[str]) -> tuple[str, ...]:
+    """Return the first warning of files, with the number of the others; an empty one is none."""
+    first, *others = list(filter(None, warnings)) or [""]
+    if not first:
+        return ()
+    return (f"{first} The same applies to {counted(len(others), 'other file')}." if others else first,)
 
 
 def check_kinds(

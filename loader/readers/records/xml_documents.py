@@ -23,6 +23,7 @@ LIMIT = 1 << 30  # bytes of the unpacked document
 DEEPEST = 100  # nested elements
 LARGEST_RECORD = 64 << 20  # characters
 _NAMES_SHOWN = 5
+_DEPTH_OF_ROWS = 2  # without the option row_tag
 TEXT = "#text"
 # Attribute xsi:nil under any prefix, and the values of a true boolean in XML Schema.
 _NIL, _TRUE = ":nil", ("true", "1")
@@ -30,6 +31,7 @@ _PREFIX_HINT = (
     "Names are read without their prefix, of attributes and elements alike. Have one of them delivered under another "
     "name, or leave the column out with the option ignored_columns."
 )
+ROW_TAG_HINT = "Correct the option row_tag: the case of names counts."
 _HINT = "An XML document has one root element, and each element is closed."
 
 
@@ -49,29 +51,46 @@ def read_xml(stored: BinaryIO, shown: str, options: ReadingOptions, wanted: Sequ
 def without_rows(stored: BinaryIO, shown: str, row_tag: str) -> str:
     """Return a warning about a document without an element ``row_tag``; empty if it has no element but its root.
 
-    Raise Refusal NO_SUCH_PATH if it has one whose name differs by case only.
+    Raise Refusal NO_SUCH_PATH if one that may be a row has a name that differs by case only: the root, an element in
+    it, or a deeper one with attributes or elements. A deeper text may be a value of something else.
     """
-    names = _element_names(stored, shown)
-    similar = next((name for name in names if row_tag.lower() in (name.lower(), local_name(name).lower())), None)
+    elements = _Elements(stored, shown)
+    names, rows = elements.names, elements.rows
+    similar = next((name for name in rows if row_tag.lower() in (name.lower(), local_name(name).lower())), None)
     if similar is not None:
         raise Refusal(
             "NO_SUCH_PATH",
             f"{shown} has no element {row_tag}, which the option row_tag names, but {similar}",
             file=shown,
-            hint="Correct the option row_tag: the case of names counts.",
+            hint=ROW_TAG_HINT,
         )
     others = ", ".join(list(names)[:_NAMES_SHOWN])
     return f"{shown} has no element {row_tag}, so no row was read of it, but others: {others}." if names else ""
 
 
-def _element_names(stored: BinaryIO, shown: str) -> dict[str, None]:
-    """Return the names of a document's elements without its root, in their order."""
-    names: dict[str, None] = {}
-    parser = expat.ParserCreate("utf-8")
-    parser.StartElementHandler = lambda name, _: names.setdefault(name)
-    for piece in decoded(chunks(stored, shown, LIMIT), shown):
-        parser.Parse(piece.encode(), False)
-    return dict.fromkeys(list(names)[1:])
+class _Elements:
+    """Names of a document's elements in their order, each once.
+
+    ``names`` are those within the root; ``rows`` those of elements that may be rows, the root included.
+    """
+
+    def __init__(self, stored: BinaryIO, shown: str):
+        self.names: dict[str, None] = {}
+        self.rows: dict[str, None] = {}
+        self._open: list[str] = []
+        parser = expat.ParserCreate("utf-8")
+        parser.StartElementHandler = self._start
+        parser.EndElementHandler = lambda _: self._open.pop()
+        for piece in decoded(chunks(stored, shown, LIMIT), shown):
+            parser.Parse(piece.encode(), False)
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        if self._open:
+            self.names.setdefault(name)
+            self.rows.setdefault(self._open[-1])
+        if len(self._open) < _DEPTH_OF_ROWS or any(not key.startswith("xmlns") for key in attributes):
+            self.rows.setdefault(name)
+        self._open.append(name)
 
 
 def _records(elements: list["_RowElement"], kinds: "_Kinds", shown: str, wanted: Sequence[str]) -> Iterator[Record]:
@@ -243,7 +262,7 @@ class _Document:
 
     def _is_record(self, name: str) -> bool:
         if self._row_tag is None:
-            return self._depth == 2
+            return self._depth == _DEPTH_OF_ROWS
         return self._row_tag in (name, local_name(name))
 
     def _end(self, name: str) -> None:

@@ -30,7 +30,7 @@ def records_of(document: Any, path: str | None) -> list[Any]:
     """Return the records of a page; null at the path is a page without any. Raise Refusal NO_SUCH_PATH."""
     is_there, value = value_at(document, path)
     if not is_there:
-        hint = "Correct the option path: names from the top, with dots between, like result.items."
+        hint = "Correct the option path: names from the top, joined by dots."
         raise Refusal("NO_SUCH_PATH", f"has no {path} where the option path looks for it", hint=hint)
     if value is None:
         return []

@@ -47,6 +47,16 @@ FILE_OPTIONS = (
         "before the quote may be missing, or the quote is part of the value",
         label="Quotes inside of values",
     ),
+    Option(
+        "repeated_headers",
+        (CSV,),
+        one_of(REFUSE, KEEP),
+        REFUSE,
+        "`keep`",
+        "effect of a record with the same texts as the header: the delivery is refused, since files may have been "
+        "joined with their headers, or the record is a row, as in a list of names that has the header's own",
+        label="Repeated headers",
+    ),
     Option("encoding", (CSV, FIXED), ENCODING, "UTF-8", "`windows-1252`", "character set of the file"),
     Option(
         "header",

@@ -55,6 +55,7 @@ class ReadingOptions:
     quote: str
     escape: str
     quotes_inside: str
+    repeated_headers: str
     encoding: str
     header: bool
     skip_lines: int

@@ -164,10 +164,17 @@ def test_options_that_the_values_leave_open_are_noted(tmp_path: Path):
         ("a,a\n1,2\na,a\n", {"repeated_names": "number"}),
         ("x,,y\na,b,c\n1,2,3\nx,,y\na,b,c\n1,2,3\n", {"header_lines": 2}),
         ('a,"b\nc"\n1,2\na,"b\nc"\n', {}),
+        ("a,NA,b\n1,2,3\na,NA,b\n", {"null_string": "NA"}),
     ],
 )
 def test_record_that_repeats_the_header_is_refused(tmp_path: Path, content: str, options: dict):
     assert refusal(tmp_path / "a.csv", content, options=options).code == "REPEATED_HEADER"
+
+
+def test_record_that_repeats_the_header_is_a_row_if_the_source_keeps_it(tmp_path: Path):
+    content = "source,target\nsource,target\n"
+    sample = sampled(tmp_path / "a.csv", content, options={"repeated_headers": "keep"})
+    assert [tuple(values) for values in sample.values] == [("source",), ("target",)]
 
 
 def test_uncompressed_file_with_a_gz_ending_is_refused(tmp_path: Path):

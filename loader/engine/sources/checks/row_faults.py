@@ -35,6 +35,7 @@ from loader.engine.sources.formats.text_lines import encoding_hint, first_lines,
 from loader.engine.sources.opened import MALFORMED, Opened, Place
 from loader.engine.value_formats import standard_text
 from metadata.domain import types as data_types
+from metadata.domain.sources.option_kinds import REFUSE
 from metadata.domain.sources.value_formats import ValueFormats
 from metadata.domain.text_formats import BLANKS
 
@@ -188,7 +189,7 @@ def refuse_faults(opened: Opened, numbered: DataFrame, source: SourceSpec) -> Ch
 def classes_of_faults(opened: Opened, source: SourceSpec) -> list[FaultClass]:
     """Return the classes of faults that rows of this source can have, those that could cause others first."""
     is_record = F.col(MALFORMED).isNull() & ~opened.is_empty_record
-    of_values = [*_repeated_headers(opened), *_undecoded_texts(opened, source.columns)]
+    of_values = [*_repeated_headers(opened), *_undecoded_texts(opened, source)]
     of_values += [_type_fault(opened, column, source.options) for column in source.columns]
     of_values += _missing_values(opened, source)
     return [
@@ -218,7 +219,7 @@ def _malformed_records(opened: Opened) -> list[FaultClass]:
 def _repeated_headers(opened: Opened) -> list[FaultClass]:
     """Return the class of records that repeat the header of CSV."""
     headers = {(group.names, group.header) for group in opened.groups if may_be_repeated(group.header)}
-    if not headers:
+    if not headers or opened.options.repeated_headers != REFUSE:
         return []
     repeats = any_of(_has_texts(opened, names, header) for names, header in sorted(headers))
     summary = "that repeat the header"
@@ -236,22 +237,25 @@ def _has_texts(opened: Opened, names: Sequence[str], header: Sequence[str]) -> C
     return all_of(conditions)
 
 
-def _undecoded_texts(opened: Opened, columns: Sequence[DeliveredColumn]) -> Iterator[FaultClass]:
-    """Yield the classes of texts that are not UTF-8 in typed files, whose bytes Spark takes for text as they are."""
+def _undecoded_texts(opened: Opened, source: SourceSpec) -> Iterator[FaultClass]:
+    """Yield the classes of texts that are not UTF-8 in typed files, whose bytes Spark takes for text as they are.
+
+    Without a contract every column that is read is checked.
+    """
     if not opened.reader.may_have_undecoded_text:
         return
-    for column in columns:
-        value = opened.column(column.name)
-        condition = has_undecoded_text(value, opened.type_of(column.name))
+    for name in [column.name for column in source.columns] or [n for n in opened.names if n not in opened.unread]:
+        value = opened.column(name)
+        condition = has_undecoded_text(value, opened.type_of(name))
         if condition is not None:
             yield FaultClass(
                 "WRONG_ENCODING",
                 condition,
                 F.make_valid_utf8(value.cast("string")),
-                f"a text of {column.name} is not UTF-8",
-                f"in {column.name} that are not UTF-8",
+                f"a text of {name} is not UTF-8",
+                f"in {name} that are not UTF-8",
                 "Have it written as UTF-8, as the format requires, or as bytes, in a column of the type binary.",
-                column=column.name,
+                column=name,
                 noun="value",
             )
 

@@ -10,7 +10,7 @@ from loader.engine.pyspark_types import jvm_of
 from loader.engine.sources.delivered_columns import attribute, attribute_at
 from loader.engine.sources.files import DeliveredFile, content_of, unreadable
 from loader.engine.sources.formats.avro_values import convert, is_cut
-from loader.engine.sources.formats.typed_files import NO_TABLE_HAS, TypedFormat, types_differ
+from loader.engine.sources.formats.typed_files import NO_TABLE_HAS, TypedFormat, types_differ, united_names
 from loader.engine.sources.opened import Delivered, Group, Layout, Opened, Rows
 from loader.readers.records.avro_schemas import AvroSchema
 
@@ -31,31 +31,34 @@ class AvroFormat(TypedFormat):
         types: dict[str, tuple[T.DataType, DeliveredFile]] = {}
         problems: dict[str, tuple[DeliveredFile, str]] = {}
         names: list[tuple[str, ...]] = []
+        spellings: dict[str, str] = {}
         for text, (file, *_) in files.items():
             schema = AvroSchema.of(text, file.shown)
             try:
                 frame = self._frame(delivered, schema, [file.pattern])
             except JAVA_ERRORS as error:
                 raise unreadable(file.shown, error) from error
-            names.append(tuple(part["name"] for part in schema.fields))
-            for part, read in zip(schema.fields, frame.schema, strict=False):  # the frame has marks, too
+            names.append(united_names((part["name"] for part in schema.fields), spellings))
+            # The frame has marks, too.
+            for part, read, name in zip(schema.fields, frame.schema, names[-1], strict=False):
                 kind = read.dataType
                 if problem := schema.problem(part["type"]):
-                    kind, problems[read.name] = NO_TABLE_HAS, (file, problem)
+                    kind, problems[name] = NO_TABLE_HAS, (file, problem)
                 elif schema.is_time(part["type"]):
                     kind = T.TimeType()
-                known, first = types.setdefault(read.name, (kind, file))
+                known, first = types.setdefault(name, (kind, file))
                 if known != kind:
-                    raise types_differ(read.name, kind, file, known, first)
+                    raise types_differ(name, kind, file, known, first)
         layouts = list(zip(names, files.values(), strict=True))
         return self._layout({name: kind for name, (kind, _) in types.items()}, layouts, contract, problems)
 
     def rows(self, opened: Opened, group: Group) -> Rows:
         schema = AvroSchema.of(_schema_text(opened, group.files[0]), group.files[0].shown)
         frame = self._frame(opened, schema, group.patterns)
-        values = {name: attribute(name) for name in group.names}
+        own = {name: part["name"] for name, part in zip(group.names, schema.fields, strict=True)}
+        values = {name: attribute(own[name]) for name in group.names}
         values |= {path: attribute_at(path) for path in group.paths}
-        marks = {name: _MARK + name.partition(".")[0] for name in values}
+        marks = {name: _MARK + own[name if name in own else name.partition(".")[0]] for name in values}
         return Rows(frame, values, cut={name: attribute(mark) for name, mark in marks.items() if mark in frame.columns})
 
     def _frame(self, delivered: Delivered, schema: AvroSchema, paths: list[str]) -> DataFrame:

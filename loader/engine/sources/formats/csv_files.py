@@ -11,11 +11,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from elevata.core.words import counted
+from loader.domain.sources.csv_quotes import NO_QUOTE
 from loader.domain.sources.repeated_headers import header_texts
 from loader.engine.sources.delivered_columns import nulls_read
 from loader.engine.sources.files import DeliveredFile
 from loader.engine.sources.formats.csv_headers import Beginning, first_record, read_beginning
-from loader.engine.sources.formats.text_lines import NO_QUOTE
 from loader.engine.sources.opened import (
     LONGEST_TEXT,
     Delivered,
@@ -76,7 +76,7 @@ class CsvFormat(FileFormat):
                 names = header_names(file.shown, begin.fields, numbered=options.repeated_names == NUMBERED)
             else:
                 names = contract or tuple(f"column_{place}" for place, _ in enumerate(begin.fields, start=1))
-            header = header_texts(begin.fields) if options.header else ()
+            header = header_texts(begin.fields, options.null_string) if options.header else ()
             is_ended = is_ended_by_delimiter(begin.first_row, len(names))
             layouts.setdefault((names, header, begin.separator, is_ended), []).append(file)
         groups = tuple(

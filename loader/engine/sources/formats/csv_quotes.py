@@ -8,19 +8,20 @@ open quote has swallowed it.
 
 The parser takes a quote inside of a field that does not begin with one as part of the value, so the text itself is
 scanned for these (``loader.domain.sources.csv_quotes``): they refuse the delivery, or are named by a warning if the
-source declares them.
+source declares them. Without a quote or an escape, Spark's parser takes a noncharacter for it, which no
+file may contain.
 """
 
 import codecs
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from loader.contract.refusals import Refusal
-from loader.domain.sources.csv_quotes import QuoteScanner
+from loader.domain.sources.csv_quotes import NO_QUOTE, QuoteScanner, has_no_quote, reserved_character
 from loader.engine.java_errors import JAVA_ERRORS
 from loader.engine.pyspark_types import gateway_of, jvm_of
 from loader.engine.sources.files import DeliveredFile, content_of, unreadable
@@ -43,17 +44,22 @@ _HINT = "A quote inside a quoted field must be escaped, and each quoted field be
 def checked_quotes(opened: Opened) -> Iterator[list[str]]:
     """Check the quotes of a CSV delivery while the caller reads it; the yielded list has the warnings afterwards.
 
-    Raise Refusal UNCLOSED_QUOTE, STRAY_QUOTE or UNREADABLE_FILE, also in place of the caller's exception,
-    since swallowed rows cause further errors.
+    Raise Refusal UNCLOSED_QUOTE, STRAY_QUOTE, UNREADABLE_ROW or UNREADABLE_FILE, also in place of the
+    caller's exception, since swallowed rows cause further errors.
     """
-    if not isinstance(opened.reader, CsvFormat) or not opened.options.quote:
+    if not isinstance(opened.reader, CsvFormat):
         yield []
         return
     warnings: list[str] = []
     files = [(file, group.separator) for group in opened.groups for file in group.files]
     with ThreadPoolExecutor(min(SIDE_BY_SIDE, len(files)), thread_name_prefix="quotes") as pool:
-        checks = [pool.submit(_check_file, opened, file, separator) for file, separator in files]
-        scans = [pool.submit(_scan_file, opened, file, group) for group in opened.groups for file in group.files]
+        checks: list[Future[None]] = []
+        scans: list[Future[str]] = []
+        if has_no_quote(opened.options.quote, opened.options.escape):
+            checks += [pool.submit(_check_characters, opened, file, separator) for file, separator in files]
+        if opened.options.quote:
+            checks += [pool.submit(_check_file, opened, file, separator) for file, separator in files]
+            scans += [pool.submit(_scan_file, opened, file, group) for group in opened.groups for file in group.files]
         try:
             yield warnings
         finally:
@@ -61,6 +67,15 @@ def checked_quotes(opened: Opened) -> Iterator[list[str]]:
                 check.result()
             results = [scan.result() for scan in scans]
             warnings += [warning for warning in results if warning][:1]
+
+
+def _check_characters(opened: Opened, file: DeliveredFile, separator: str | None) -> None:
+    """Raise Refusal UNREADABLE_ROW for the noncharacter that Spark's parser takes for a quote or an escape."""
+    line_end, lines = "\r" if separator == "\r" else "\n", 1
+    for text in _texts(opened, file):
+        if (place := text.find(NO_QUOTE)) >= 0:
+            raise reserved_character(file.shown, lines + text.count(line_end, 0, place))
+        lines += text.count(line_end)
 
 
 def _check_file(opened: Opened, file: DeliveredFile, separator: str | None) -> None:

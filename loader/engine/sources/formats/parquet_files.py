@@ -17,7 +17,7 @@ from pyspark.util import PythonEvalType
 from loader.contract.refusals import Refusal
 from loader.engine.sources.files import DeliveredFile, end_of
 from loader.engine.sources.formats.record_files import contents_of
-from loader.engine.sources.formats.typed_files import NO_TABLE_HAS, TypedFormat, types_differ
+from loader.engine.sources.formats.typed_files import NO_TABLE_HAS, TypedFormat, types_differ, united_names
 from loader.engine.sources.opened import Delivered, Group, Layout, Opened, Rows
 from loader.readers.records.parquet_columns import ParquetColumn, ParquetFooter, ParquetReading, footer_of_end
 
@@ -60,17 +60,20 @@ class ParquetFormat(TypedFormat):
         types: dict[str, tuple[T.DataType, DeliveredFile]] = {}
         problems: dict[str, tuple[DeliveredFile, str]] = {}
         groups: dict[tuple[str, ...], list[DeliveredFile]] = {}
+        spellings: dict[str, str] = {}
         for file, footer in footers.items():
-            for column in footer.columns:
+            united = united_names((column.name for column in footer.columns), spellings)
+            columns = dict(zip(united, footer.columns, strict=True))
+            for name, column in columns.items():
                 kind = _spark_type(column)
                 if column.problem:
-                    problems.setdefault(column.name, (file, column.problem))
-                known, first = types.setdefault(column.name, (kind, file))
+                    problems.setdefault(name, (file, column.problem))
+                known, first = types.setdefault(name, (kind, file))
                 if isinstance(known, T.NullType):
-                    types[column.name] = (kind, file)
+                    types[name] = (kind, file)
                 elif not isinstance(kind, T.NullType) and kind != known:
-                    raise types_differ(column.name, kind, file, known, first)
-            names = tuple(column.name for column in footer.columns if not isinstance(_spark_type(column), T.NullType))
+                    raise types_differ(name, kind, file, known, first)
+            names = tuple(name for name, column in columns.items() if not isinstance(_spark_type(column), T.NullType))
             groups.setdefault(names, []).append(file)
         layout = self._layout({name: kind for name, (kind, _) in types.items()}, groups.items(), contract, problems)
         read = (_task_group(group, layout, footers[group.files[0]]) for group in layout.groups)
@@ -80,9 +83,9 @@ class ParquetFormat(TypedFormat):
 def _task_group(group: Group, layout: Layout, footer: ParquetFooter) -> Group:
     """Return a group that tasks read, with the columns that are wanted, and what tasks deliver of them."""
     names = tuple(name for name in group.names if name not in layout.unread)
-    columns = {column.name: column for column in footer.columns}
-    types = tuple(_plain_type(columns[name]) for name in names)
-    cut = tuple(name for name in names if columns[name].may_be_cut)
+    columns = {column.name.lower(): column for column in footer.columns}
+    types = tuple(_plain_type(columns[name.lower()]) for name in names)
+    cut = tuple(name for name in names if columns[name.lower()].may_be_cut)
     return replace(group, names=names, by_tasks=True, types=types, cut=cut)
 
 

@@ -17,7 +17,7 @@ from loader.engine.sources.files import DeliveredFile
 from loader.engine.sources.opened import Delivered, FileFormat, Group, Layout, Opened, Rows
 from loader.engine.task_modules import ship_modules
 from loader.readers.records.content import too_large
-from loader.readers.records.readers import LOCAL, FileReading, check_kinds
+from loader.readers.records.readers import LOCAL, FileReading, check_kinds, united_warnings
 
 _SCHEMA = T.StructType(
     [
@@ -49,7 +49,7 @@ class RecordFormat(FileFormat):
         is_empty = not any(summary["rows"] for summary in summaries)
         first = tuple(name for name in contract if name in names or is_empty)
         layout = Layout.of_text((*first, *(name for name in names if name not in first)), delivered.files)
-        return replace(layout, notes=tuple(summary["warning"] for summary in summaries if summary["warning"]))
+        return replace(layout, notes=united_warnings([summary["warning"] for summary in summaries]))
 
     def rows(self, opened: Opened, group: Group) -> Rows:
         reading = FileReading(self._name, opened.options, opened.names)

@@ -7,6 +7,7 @@ from pyspark.sql import functions as F
 
 from elevata.core.words import counted
 from loader.contract.refusals import Refusal
+from loader.domain.sources.csv_quotes import NO_QUOTE
 from loader.engine.java_errors import JAVA_ERRORS
 from loader.engine.pyspark_types import jvm_of
 from loader.engine.sources.files import (
@@ -22,8 +23,8 @@ from loader.engine.sources.files import (
 
 # Spark holds whole lines in memory.
 LONGEST_LINE = 16_000_000  # characters
-# Noncharacters, so that the parser finds neither fields nor quotes in a line.
-_NO_DELIMITER, NO_QUOTE = "\ufffe", "\uffff"
+# Noncharacter, as NO_QUOTE, so that the parser finds neither fields nor quotes in a line.
+_NO_DELIMITER = "\ufffe"
 SAMPLES = 5
 _SAMPLE_LENGTH = 80  # characters
 

@@ -1,24 +1,33 @@
 """Files that have their own types, read by a data source of Spark."""
 
-import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from loader.contract.refusals import Refusal
-from loader.engine.java_errors import JAVA_ERRORS
+from loader.engine.java_errors import JAVA_ERRORS, thrown_by
 from loader.engine.sources.delivered_columns import attribute, attribute_at, only_parents, paths_within
 from loader.engine.sources.files import DeliveredFile, unreadable
 from loader.engine.sources.opened import Delivered, FileFormat, Group, Layout, Opened, Rows
-from loader.readers.records.headers import check_typed_names
+from loader.readers.records.headers import check_typed_names, repeated_fields
 
-_REPEATED = re.compile(r"COLUMN_ALREADY_EXISTS\].*?`(.*?)`", re.DOTALL)
+# Spark's errors for names that differ in case only: as it reads a schema, and as it reads rows.
+_REPEATED = ("COLUMN_ALREADY_EXISTS", "Found duplicate field(s)")
 # Type of a column that cannot be read: it has no name in metadata, as any other type that no table has.
 NO_TABLE_HAS = T.CalendarIntervalType()
 _OF_HIVE = "_col"
+
+
+def united_names(names: Iterable[str], spellings: dict[str, str]) -> tuple[str, ...]:
+    """Return names of a file as they are in the first file that has them: files may differ in case, as in Spark.
+
+    ``spellings`` has these by their lower case, and gets those of this file.
+    """
+    return tuple(spellings.setdefault(name.lower(), name) for name in names)
 
 
 class TypedFormat(FileFormat):
@@ -36,9 +45,7 @@ class TypedFormat(FileFormat):
 
     def rows(self, opened: Opened, group: Group) -> Rows:
         frame = self._read(opened, group.patterns)
-        values = {name: attribute(name) for name in group.names}
-        values |= {path: attribute_at(path) for path in group.paths}
-        return Rows(frame, values, order=F.col("_metadata.row_index") + 1 if self.has_row_numbers else None)
+        return Rows(frame, _values_of(group), order=F.col("_metadata.row_index") + 1 if self.has_row_numbers else None)
 
     def _layout(
         self,
@@ -70,10 +77,32 @@ class TypedFormat(FileFormat):
         try:
             return self._read(delivered, [file.pattern for file in files]).schema
         except JAVA_ERRORS as error:
-            if match := _REPEATED.search(str(error)):
-                # Spark names it in lower case, whatever its case in the file is.
-                check_typed_names(files[0].shown, [match[1], match[1]])
+            self._check_names(delivered, files, error)
             raise unreadable(files[0].shown, error) from error
+
+    def read_failure(self, opened: Opened, error: Exception) -> Refusal:
+        try:
+            self._check_names(opened, opened.files, error)
+        except Refusal as refusal:
+            return refusal
+        return super().read_failure(opened, error)
+
+    def _check_names(self, delivered: Delivered, files: tuple[DeliveredFile, ...], error: Exception) -> None:
+        """Raise Refusal DUPLICATE_COLUMN for the file of which Spark's error says that it has a name twice."""
+        texts = "\n".join([str(error), *(thrown.message for thrown in thrown_by(error))])
+        if not any(words in texts for words in _REPEATED):
+            return
+        for file in files:
+            check_typed_names(file.shown, self._own_schema(delivered, file).names)
+
+    def _own_schema(self, delivered: Delivered, file: DeliveredFile) -> T.StructType:
+        """Return the schema of one file, also if names in it differ in case only."""
+        session = SparkSession(delivered.spark.sparkContext, delivered.spark._jsparkSession.cloneSession())
+        session.conf.set("spark.sql.caseSensitive", "true")
+        try:
+            return session.read.format(self._source).options(**self._options).load(file.pattern).schema
+        except JAVA_ERRORS as error:
+            raise unreadable(file.shown, error) from error
 
     def _read(self, delivered: Delivered, paths: list[str]) -> DataFrame:
         merge = str(len(delivered.files) > 1).lower()
@@ -82,7 +111,7 @@ class TypedFormat(FileFormat):
 
 
 class OrcFormat(TypedFormat):
-    """ORC, of which Spark reads files by position whose columns all have the names of old Hive (``_col0``).
+    """ORC, of which Spark reads files by position whose names all begin as those of old Hive (``_col0``).
 
     Such files are read together with files of the same columns in the same order only.
     """
@@ -91,13 +120,69 @@ class OrcFormat(TypedFormat):
         super().__init__("orc")
 
     def layout(self, delivered: Delivered, contract: tuple[str, ...]) -> Layout:
-        types = {field.name: field.dataType for field in self._schema(delivered, delivered.files)}
-        if not any(name.startswith(_OF_HIVE) for name in types):
+        try:
+            types = {field.name: field.dataType for field in self._schema(delivered, delivered.files)}
+        except Refusal as refusal:
+            if not any(words in str(refusal.__cause__) for words in _REPEATED):
+                raise
+            return self._without_repeated_fields(delivered, contract)
+        if len(delivered.files) == 1 or not any(name.startswith(_OF_HIVE) for name in types):
             return self._layout(types, [(tuple(types), delivered.files)], contract)
         groups: dict[tuple[str, ...], list[DeliveredFile]] = {}
         for file in delivered.files:
             groups.setdefault(tuple(self._schema(delivered, (file,)).names), []).append(file)
         return self._layout(types, groups.items(), contract)
+
+    def rows(self, opened: Opened, group: Group) -> Rows:
+        if not group.types:
+            return super().rows(opened, group)
+        schema = T.StructType(list(map(T.StructField, group.names, group.types)))
+        frame = opened.spark.read.schema(schema).format(self._source).options(**self._options).load(group.patterns)
+        return Rows(frame, _values_of(group))
+
+    def _without_repeated_fields(self, delivered: Delivered, contract: tuple[str, ...]) -> Layout:
+        """Return the layout of files with columns that repeat a field, of which the others are read."""
+        types: dict[str, tuple[T.DataType, DeliveredFile]] = {}
+        problems: dict[str, tuple[DeliveredFile, str]] = {}
+        groups: dict[tuple[str, ...], list[DeliveredFile]] = {}
+        spellings: dict[str, str] = {}
+        for file in delivered.files:
+            schema = self._own_schema(delivered, file)
+            names = united_names(schema.names, spellings)
+            for name, kind in zip(names, (part.dataType for part in schema), strict=True):
+                if problem := _repeated_within(kind):
+                    problems.setdefault(name, (file, problem))
+                    if all(own.startswith(_OF_HIVE) for own in names):  # read by position, so none can be left out
+                        raise _unreadable_column(name, file, problem)
+                known, first = types.setdefault(name, (kind, file))
+                if name in problems:
+                    types[name] = (NO_TABLE_HAS, file)
+                elif known != kind:
+                    raise types_differ(name, kind, file, known, first)
+            groups.setdefault(names, []).append(file)
+        kinds = {name: kind for name, (kind, _) in types.items()}
+        readable = [(tuple(name for name in names if name not in problems), files) for names, files in groups.items()]
+        layout = self._layout(kinds, readable, contract, problems)
+        read = (replace(group, types=tuple(kinds[name] for name in group.names)) for group in layout.groups)
+        return replace(layout, groups=tuple(read))
+
+
+def _values_of(group: Group) -> dict[str, Column]:
+    """Return the columns of a group, and its paths into structs, as expressions."""
+    return {name: attribute(name) for name in group.names} | {path: attribute_at(path) for path in group.paths}
+
+
+def _repeated_within(kind: T.DataType) -> str:
+    """Return why Spark cannot read a type with fields that differ in case only; empty if it can."""
+    match kind:
+        case T.StructType():
+            inner = [part.dataType for part in kind]
+            return repeated_fields(kind.names) or next(filter(None, map(_repeated_within, inner)), "")
+        case T.ArrayType():
+            return _repeated_within(kind.elementType)
+        case T.MapType():
+            return _repeated_within(kind.keyType) or _repeated_within(kind.valueType)
+    return ""
 
 
 def _type_at(types: dict[str, T.DataType], path: str) -> T.DataType | None:

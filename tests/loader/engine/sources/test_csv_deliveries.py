@@ -155,6 +155,19 @@ def test_quote_inside_of_an_unquoted_field_is_refused_with_line_and_field(spark,
     assert "quotes_inside" in refusal.hint
 
 
+@pytest.mark.parametrize(
+    ("options", "content"),
+    [
+        ({"quote": ""}, "id,name,n\na,x,1\nb,\uffffy,2\nc,z,3\n"),
+        ({"quote": "", "encoding": "UTF-16"}, "id,name,n\r\na,x,1\r\nb,\uffffy,2\r\n".encode("utf-16")),
+        ({"escape": ""}, 'id,name,n\na,x,1\nb,"y\uffff",2\nc,"z",3\n'),
+    ],
+)
+def test_noncharacter_that_stands_for_a_missing_quote_or_escape_is_refused(spark, put, options, content):
+    refusal = refused(spark, put("a.csv", content), **options)
+    assert (refusal.code, refusal.row) == ("UNREADABLE_ROW", 3)
+
+
 def test_quotes_that_a_source_keeps_are_named_by_a_warning(spark, put):
     delivery = read_delivery(spark, source_of(put("a.csv", 'id,name,n\na,x,1\nb,5" pipe,2\nc,7" pipe,3\n'), **KEPT))
     delivery.release()
@@ -193,6 +206,22 @@ def test_record_that_repeats_the_header_is_refused_with_its_line(spark, put, hea
     contract = (KEY, DeliveredColumn("k-name", "name", "string"))
     refusal = refused(spark, put("a.csv", f"\ufeffid,name,n\na,x,1\n{header}\nb,y,2\n"), contract)
     assert (refusal.code, refusal.row, refusal.count) == ("REPEATED_HEADER", 3, 1)
+
+
+def test_record_that_repeats_a_header_with_the_null_text_and_a_folded_key_is_refused(spark, put):
+    put("day/1.csv", "id,NA,n\na,x,1\nid,NA,n\n")
+    put("day/2.csv", "id,NA,n,extra\na,x,1,2\n")
+    day = put("day/3.csv", "n,id\n1,b\n").rpartition("/")[0]
+    refusal = refused(spark, day, (KEY,), null_string="NA", fold_keys="upper")
+    assert (refusal.code, refusal.row, refusal.count) == ("REPEATED_HEADER", 3, 1)
+
+
+@pytest.mark.parametrize("before", ["", "Names of systems\n"])
+def test_record_that_repeats_the_header_is_a_row_if_the_source_keeps_it(spark, put, before):
+    contract = (KEY, DeliveredColumn("k-name", "name", "string"))
+    place = put("a.csv", f"{before}id,name\nid,name\n")
+    options = {"skip_lines": 1} if before else {}
+    assert rows_of(spark, place, contract, repeated_headers="keep", **options) == [("id", "name")]
 
 
 def test_values_like_names_of_columns_are_no_header(spark, put):

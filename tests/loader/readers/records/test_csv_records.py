@@ -50,6 +50,14 @@ def test_skipped_line_with_an_open_quote_is_not_parsed():
     assert rows('5" pipes\na,b\n1,2\n', skip_lines=1) == [("1", "2")]
 
 
+@pytest.mark.parametrize("options", [{"quote": ""}, {"escape": ""}])
+def test_noncharacter_that_stands_for_a_missing_quote_or_escape_is_refused_with_its_line(options):
+    with pytest.raises(Refusal) as refused:
+        rows("t\na,b\n1,2\n3,\uffff4\n5,6\n", skip_lines=1, **options)
+    assert (refused.value.code, refused.value.row) == ("UNREADABLE_ROW", 4)
+    assert rows("a,b\n1,\uffff2\n") == [("1", "\uffff2")]
+
+
 @given(st.lists(st.sampled_from(["a\n", "\n", "b\n"])), st.integers(0, 3), st.integers(0, 3))
 def test_lines_of_the_table_are_those_between(lines, skip, footer):
     expected = lines[skip:]

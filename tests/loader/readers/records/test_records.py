@@ -13,7 +13,7 @@ import pytest
 from loader.contract.refusals import Refusal
 from loader.readers.records import content, json_documents, workbooks, xml_documents
 from loader.readers.records.headers import header_names
-from loader.readers.records.readers import READERS, FileReading
+from loader.readers.records.readers import READERS, FileReading, united_warnings
 from metadata.domain.sources.reading_options import ReadingOptions
 from tests.loader.readers.records.workbook_files import workbook
 
@@ -292,6 +292,26 @@ def test_row_element_in_another_case_is_refused(name):
     refusal = summary_of(f"<r xmlns:y='u'><h/><{name}><n>1</n></{name}></r>", row_tag="order")["refusal"]
     assert (refusal["code"], refusal["file"]) == ("NO_SUCH_PATH", "a.xml")
     assert f"no element order, which the option row_tag names, but {name}" in refusal["message"]
+
+
+@pytest.mark.parametrize(
+    "text", ["<Order><n>1</n></Order>", "<r><l><Order><n>1</n></Order></l></r>", "<r><l><h/><Order n='1'/></l></r>"]
+)
+def test_root_and_deeper_elements_in_another_case_are_refused_if_they_may_be_rows(text):
+    assert summary_of(text, row_tag="order")["refusal"]["code"] == "NO_SUCH_PATH"
+
+
+def test_deeper_text_in_another_case_does_not_refuse_a_document_without_rows():
+    summary = summary_of("<Items><summary><Item>5</Item></summary></Items>", row_tag="item")
+    assert summary["warning"] == "a.xml has no element item, so no row was read of it, but others: summary, Item."
+
+
+def test_warnings_of_several_files_are_united_to_the_first_with_the_number_of_others():
+    assert united_warnings(["", "a.xml has no row."]) == ("a.xml has no row.",)
+    assert united_warnings(["a.xml has no row.", "", "b.xml has no row.", "c.xml has no row."]) == (
+        "a.xml has no row. The same applies to 2 other files.",
+    )
+    assert united_warnings(["", ""]) == ()
 
 
 def test_document_without_its_row_element_has_a_warning_unless_it_is_empty():

@@ -62,6 +62,7 @@ CASES = (
     ),
     Case("csv", "bytes that are no character in the encoding", b"id,v\n1,\xff\n", "WRONG_ENCODING"),
     Case("csv", "the header again, as in files that were joined", csv_of("1,a\nid,v\n2,b"), "REPEATED_HEADER"),
+    Case("csv", "the same with `repeated_headers: keep`", csv_of("id,v"), ("v",), {"repeated_headers": "keep"}),
     Case("fixed", "EBCDIC with the line end 0x25", "1 abc  \n".encode("cp500"), ("abc",), EBCDIC),
     Case("fixed", "EBCDIC with the line end 0x15", "1 abc  \x85".encode("cp500"), ("abc",), EBCDIC),
     Case("fixed", "text after the last column", "1 abc   more\n", "RAGGED_ROW", FIXED),

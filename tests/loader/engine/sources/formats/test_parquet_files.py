@@ -244,6 +244,15 @@ def test_files_of_spark_and_of_pyarrow_form_a_single_delivery(spark, tmp_path):
     assert (refusal.code, refusal.column, refusal.file[-9:]) == ("TYPES_DIFFER", "v", "3.parquet")
 
 
+def test_files_read_by_tasks_whose_names_differ_in_case_are_united(spark, tmp_path):
+    (tmp_path / "day").mkdir()
+    for number, (key, name) in enumerate([("id", "v"), ("ID", "V")], start=1):
+        times = pa.array([1], pa.time64("us"))
+        table = pa.table({key: pa.array([number], pa.int32()), name: [f"x{number}"], "t": times})
+        (tmp_path / "day" / f"{number}.parquet").write_bytes(written(table))
+    assert loaded(spark, tmp_path / "day", contract("string"))[0] == [("x1",), ("x2",)]
+
+
 def test_refusal_in_a_file_read_by_a_task_has_the_row_number(spark, tmp_path):
     table = pa.table({"id": IDS, "v": ["1", "2", "x"], "t": pa.array([1, 2, 3], pa.time64("us"))})
     (tmp_path / "a.parquet").write_bytes(written(table, row_group_size=2))

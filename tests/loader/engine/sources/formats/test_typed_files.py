@@ -6,6 +6,7 @@ from decimal import Decimal
 
 import fastavro
 import pyarrow as pa
+import pyarrow.parquet as parquet_files
 import pytest
 from pyarrow import orc as orc_files
 
@@ -109,6 +110,12 @@ def test_key_that_is_not_utf_8_is_refused_also_if_keys_are_folded(spark, tmp_pat
     assert (refusal.code, refusal.column) == ("WRONG_ENCODING", "id")
 
 
+def test_discovery_of_a_text_that_is_not_utf_8_is_refused(spark, tmp_path):
+    with pytest.raises(Refusal) as raised:
+        discover(spark, str(stored(spark, tmp_path / "day", "orc", UNDECODED)), "orc")
+    assert (raised.value.code, raised.value.column, raised.value.count) == ("WRONG_ENCODING", "name", 1)
+
+
 def test_row_with_a_text_that_is_not_utf_8_is_quarantined(spark, tmp_path):
     path, rejected = stored(spark, tmp_path / "day", "parquet", UNDECODED.replace("'b'", "CAST(X'62FF' AS STRING)")), []
     source = source_of(path, TEXTS, "parquet", faulty_rows="quarantine")
@@ -210,6 +217,53 @@ def test_avro_names_that_differ_by_case_only_are_refused(spark, tmp_path):
     fields = [{"name": name, "type": "string"} for name in ("id", "ID")]
     path = avro(tmp_path / "a.avro", [{"id": "a", "ID": "b"}], SCHEMA | {"fields": fields})
     assert refused(spark, path, (KEY,), format_name="avro").code in ("UNREADABLE_FILE", "DUPLICATE_COLUMN")
+
+
+@pytest.mark.parametrize("kind", ["orc", "avro", "parquet"])
+def test_struct_with_fields_that_differ_in_case_is_refused_only_if_the_contract_has_its_column(spark, tmp_path, kind):
+    path, row = tmp_path / f"a.{kind}", {"id": "a", "s": {"a": "x", "A": "y"}, "n": 7}
+    if kind == "avro":
+        inner = {"type": "record", "name": "s", "fields": [{"name": name, "type": "string"} for name in ("a", "A")]}
+        kinds = {"id": "string", "s": inner, "n": "int"}
+        avro(path, [row], SCHEMA | {"fields": [{"name": name, "type": of} for name, of in kinds.items()]})
+    else:
+        write = orc_files.write_table if kind == "orc" else parquet_files.write_table
+        write(pa.table({name: [value] for name, value in row.items()}), str(path))
+    number, struct = DeliveredColumn("k-n", "n", "bigint"), DeliveredColumn("k-s", "s", "json")
+    assert rows_of(spark, path, (KEY, number), kind) == [("a", 7)]
+    for column in (struct, replace(struct, name="s.a", type="string")):
+        refusal = refused(spark, path, (KEY, column), kind)
+        assert (refusal.code, refusal.column) == ("UNREADABLE_COLUMN", "s")
+        assert "a struct with the fields a and A" in refusal.message
+    sample = sample_files(path, kind, None, roots=Roots.of([str(tmp_path)], folder="/"))
+    assert [bool(column.problem) for column in sample.columns] == [False, True, False]
+
+
+def test_avro_files_whose_names_differ_in_case_are_united(spark, tmp_path):
+    price = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}
+    kinds = {"id": "string", "at": {"type": "long", "logicalType": "timestamp-nanos"}, "price": price}
+    fields = [{"name": name, "type": kind} for name, kind in kinds.items()]
+    upper = [part | {"name": part["name"].upper()} for part in fields]
+    avro(tmp_path / "day" / "1.avro", [{"id": "a", "at": 1_000, "price": Decimal("1.50")}], SCHEMA | {"fields": fields})
+    avro(tmp_path / "day" / "2.avro", [{"ID": "b", "AT": 2_001, "PRICE": Decimal("2.50")}], SCHEMA | {"fields": upper})
+    columns = (KEY, DeliveredColumn("k-price", "price", "decimal(10,2)"), DeliveredColumn("k-at", "at", "timestamp"))
+    delivery = read_delivery(spark, source_of(tmp_path / "day", columns, "avro"))
+    rows = sorted(tuple(row)[:2] for row in delivery.frame.select("id", "price").collect())
+    delivery.release()
+    assert rows == [("a", Decimal("1.50")), ("b", Decimal("2.50"))]
+    assert delivery.unknown == []
+    assert any("of at have digits below microseconds" in warning for warning in delivery.warnings)
+
+
+@pytest.mark.parametrize("first", [{"id": ["a"]}, {"id": ["a"], "ID": ["b"]}])
+def test_orc_file_with_a_repeated_name_is_refused_by_its_own_name(spark, tmp_path, first):
+    (tmp_path / "day").mkdir()
+    files = [first, {"id": ["a"], "ID": ["b"]}]
+    for number, columns in enumerate(files, start=1):
+        orc_files.write_table(pa.table(columns), str(tmp_path / "day" / f"{number}.orc"))
+    refusal = refused(spark, tmp_path / "day", (KEY,), format_name="orc")
+    assert (refusal.code, refusal.column) == ("DUPLICATE_COLUMN", "id")
+    assert refusal.file.endswith("1.orc" if len(first) > 1 else "2.orc")
 
 
 @pytest.mark.parametrize("format_name", ["orc", "avro"])
