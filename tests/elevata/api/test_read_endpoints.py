@@ -85,6 +85,7 @@ def test_api_root_names_the_collections(reader: Client):
     assert sorted(get(reader, "")) == sorted(
         [
             *LISTS,
+            "detect-file",
             "refreshes",
             "reports",
             "executions",

@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import re
+import shutil
 from io import StringIO
 from pathlib import Path
 
@@ -15,10 +17,12 @@ from loader.services.sql_replay import DuckDbConnection
 from metadata.selectors.dataset_states import dataset_states
 
 AIRPORTS = Path(__file__).resolve().parents[3] / "examples" / "airports"
+# Raw columns of a file are texts. Texts that are read as another type are not rendered.
+TYPES = re.compile(r"type: (float|integer|date|boolean)")
 COLUMNS = ("icao", "iata", "name", "city", "subd", "country", "elevation", "lat", "lon", "tz")
-FRANKFURT = ("EDDF", "FRA", "Frankfurt am Main", "Frankfurt", "Hesse", "DE", 364.0, 50.0264, 8.5431, "Europe/Berlin")
-HEATHROW = ("EGLL", "LHR", "London Heathrow", "London", "England", "GB", 83.0, 51.4706, -0.4619, "Europe/London")
-ROUTE = ("BA108", "Blue Atlas", "EDDF", "EGLL", 353, "1999-03-28", False)
+FRANKFURT = ("EDDF", "FRA", "Frankfurt am Main", "Frankfurt", "Hesse", "DE", "364", "50.0264", "8.5431", "Europe/Berlin")
+HEATHROW = ("EGLL", "LHR", "London Heathrow", "London", "England", "GB", "83", "51.4706", "-0.4619", "Europe/London")
+ROUTE = ("BA108", "Blue Atlas", "EDDF", "EGLL", "353", "1999-03-28", "no")
 
 pytestmark = pytest.mark.django_db
 
@@ -27,6 +31,15 @@ pytestmark = pytest.mark.django_db
 def example():
     """Import the metadata of the example."""
     call_command("import_metadata", str(AIRPORTS), stdout=StringIO())
+
+
+@pytest.fixture
+def texts(tmp_path):
+    """Import the metadata of the example, with texts in all columns."""
+    folder = shutil.copytree(AIRPORTS, tmp_path / "metadata")
+    for file in folder.rglob("*.yaml"):
+        file.write_text(TYPES.sub("type: string", file.read_text()))
+    call_command("import_metadata", str(folder), stdout=StringIO())
 
 
 def run(*arguments: str) -> str:
@@ -61,7 +74,7 @@ class Database:
         self.own.run("COMMIT")
 
 
-def test_rendered_loads_of_the_example_keep_its_history_on_duckdb(example, tmp_path):
+def test_rendered_loads_of_the_example_keep_its_history_on_duckdb(texts, tmp_path):
     run("--dialect", "duckdb", "--out", str(tmp_path))
     database = Database(tmp_path / "duckdb")
     loads = [item["dataset"] for item in database.manifest["loads"]]
@@ -85,7 +98,7 @@ def test_rendered_loads_of_the_example_keep_its_history_on_duckdb(example, tmp_p
     ]
 
 
-def test_rendered_keys_and_hashes_are_those_of_the_product(example, tmp_path):
+def test_rendered_keys_and_hashes_are_those_of_the_product(texts, tmp_path):
     run("--dialect", "duckdb", "--out", str(tmp_path))
     database, at = Database(tmp_path / "duckdb"), "2026-11-28 00:00:00.000000"
     columns = ("route_no", "airline", "origin_icao", "destination_icao", "distance_nm", "opened_on", "seasonal")
@@ -130,11 +143,20 @@ def test_check_ends_with_1_only_if_files_differ(example, tmp_path):
         run(*arguments, "--check")
 
 
-def test_files_of_a_smaller_scope_replace_those_of_a_larger_one(example, tmp_path):
+def test_files_of_a_smaller_scope_replace_those_of_a_larger_one(texts, tmp_path):
     run("--dialect", "duckdb", "--out", str(tmp_path))
     run("--dialect", "duckdb", "--dataset", "rawcore.rc_air_airport", "--out", str(tmp_path))
     loads = [path.name for path in (tmp_path / "duckdb" / "loads").iterdir()]
     assert loads == ["rawcore.rc_air_airport.sql"]
+
+
+def test_text_that_is_read_as_another_type_is_not_rendered(example, tmp_path):
+    run("--dialect", "duckdb", "--out", str(tmp_path))
+    manifest = json.loads((tmp_path / "duckdb" / "manifest.json").read_text())
+    reasons = {item["dataset"]: item["message"] for item in manifest["not_rendered"]}
+    assert reasons["rawcore.rc_air_airport"] == (
+        "rawcore.rc_air_airport.elevation: string is read as float, which can lose values"
+    )
 
 
 def test_unknown_dataset_ends_with_4(example, tmp_path):
