@@ -20,7 +20,7 @@ AIRPORTS = Path(__file__).resolve().parents[3] / "examples" / "airports"
 # Raw columns of a file are texts. Texts that are read as another type are not rendered.
 TYPES = re.compile(r"type: (float|integer|date|boolean)")
 COLUMNS = ("icao", "iata", "name", "city", "subd", "country", "elevation", "lat", "lon", "tz")
-FRANKFURT = ("EDDF", "FRA", "Frankfurt am Main", "Frankfurt", "Hesse", "DE", "364", "50.0264", "8.5431", "Europe/Berlin")
+FRANKFURT = ("EDDF", "FRA", "Frankfurt Main", "Frankfurt", "Hesse", "DE", "364", "50.0264", "8.5431", "Europe/Berlin")
 HEATHROW = ("EGLL", "LHR", "London Heathrow", "London", "England", "GB", "83", "51.4706", "-0.4619", "Europe/London")
 ROUTE = ("BA108", "Blue Atlas", "EDDF", "EGLL", "353", "1999-03-28", "no")
 

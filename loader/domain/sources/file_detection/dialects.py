@@ -105,6 +105,9 @@ def detect_dialect(lines: Sequence[str]) -> tuple[Dialect, list[Question]]:
     if best.keeps_quotes:
         reason = "quotes stand inside of fields that do not begin with one; a delimiter before them may be missing"
         questions.append(Question("quotes_inside", ("keep", "refuse"), reason))
+    if not best.quote:
+        reason = "a quote that begins a field is not closed, or is part of the value"
+        questions.append(Question("quote", ("", '"'), reason))
     return best, questions
 
 

@@ -223,9 +223,24 @@ def test_wrong_delimiter_is_reported_with_the_line(editor: Client, shop: System,
 )
 def test_unreadable_file_shows_its_error(editor: Client, shop: System, landing: Path, content: bytes, message: str):
     (landing / "orders.csv").write_bytes(content)
-    page = import_page(editor)
+    page = import_page(editor, format="csv", delimiter=",")
     assert message in words(page)
     assert "Import source dataset" not in page
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a,a\n1,2\n", "repeated names numbered"),
+        ("name\nK\xf6ln\n".encode("latin-1"), "no character of the file differs between them"),
+        (b'a,b\n"1,2\n', "a quote that begins a field is not closed"),
+    ],
+)
+def test_detected_reading_is_shown_with_what_the_file_leaves_open(
+    editor: Client, shop: System, landing: Path, content: bytes, message: str
+):
+    (landing / "orders.csv").write_bytes(content)
+    assert message in words(import_page(editor))
 
 
 def test_a_missing_file_is_named(editor: Client, shop: System):
@@ -249,7 +264,7 @@ def test_tampered_import_form_is_refused(editor: Client, shop: System, lines: st
 
 def test_columns_that_differ_only_by_case_cannot_both_be_taken(editor: Client, shop: System, landing: Path):
     (landing / "orders.csv").write_text("id,Id\n1,2\n")
-    assert "differs only by case from id" in words(import_page(editor))
+    assert "differs only by case from id" in words(import_page(editor, format="csv", delimiter=","))
 
 
 @pytest.mark.nightly

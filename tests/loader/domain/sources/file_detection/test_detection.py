@@ -93,6 +93,10 @@ def test_sum_of_a_table_whose_first_column_has_texts_is_asked():
     assert asked(detected("name;amount\na;1\nb;2\nSumme;3\n"))["footer_lines"] == (1, 0)
 
 
+def test_quote_that_is_not_closed_is_asked():
+    assert asked(detected('a,b\n1,"2\n3,4\n5,6\n'))["quote"] == ("", '"')
+
+
 def test_quotes_inside_of_values_are_asked():
     assert asked(detected('id,size\n1,5" pipe\n2,6" pipe\n'))["quotes_inside"] == ("keep", "refuse")
 
