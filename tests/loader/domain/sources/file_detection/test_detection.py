@@ -94,7 +94,7 @@ def test_sum_of_a_table_whose_first_column_has_texts_is_asked():
 
 
 def test_quote_that_is_not_closed_is_asked():
-    assert asked(detected('a,b\n1,"2\n3,4\n5,6\n'))["quote"] == ("", '"')
+    assert asked(detected('a,b\n1,"2\n3,4\n5,6\n7,8\n'))["quote"] == ("", '"')
 
 
 def test_quotes_inside_of_values_are_asked():
