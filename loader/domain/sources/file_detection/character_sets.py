@@ -44,6 +44,8 @@ _BETWEEN_LETTERS = "’‘·"
 _DIFFERING = frozenset(b"\xa4\xa6\xa8\xb4\xb8\xbc\xbd\xbe")
 _HIGH = re.compile(rb"[\x80-\xff]")
 _WORD = re.compile(r"[^\W\d_]*[^\x00-\x7f][^\s]*")
+# Ideographs of several character sets have the same bytes.
+_CLOSE_ASIAN = 0.4
 _CLOSE, _PREFERENCE, _ONE_LANGUAGE, _MANY_LETTERS = 0.12, 0.04, 0.15, 5
 
 
@@ -73,7 +75,7 @@ def detect_character_set(content: bytes, *, is_whole: bool = True) -> CharacterS
     if right > 3 * wrong:
         reason = f"{right} characters are UTF-8, {wrong} are not: the file may be mixed or damaged"
         return CharacterSet(UTF8, Question("encoding", (UTF8, best), reason))
-    others = tuple(name for score, name in ranked[1:4] if best_score - score < _CLOSE)
+    others = tuple(name for score, name in ranked[1:4] if best_score - score < _closeness(best, name))
     others = tuple(name for name in others if _decoded(content, name) != _decoded(content, best))
     values = {byte[0] for byte in high}
     if best == WESTERN and not any(value < 0xA0 for value in values):
@@ -84,6 +86,12 @@ def detect_character_set(content: bytes, *, is_whole: bool = True) -> CharacterS
         others = (*others, WESTERN_EURO)
     reason = f"the characters beyond ASCII make sense in {' and '.join((best, *others))}"
     return CharacterSet(best, Question("encoding", (best, *others), reason))
+
+
+def _closeness(best: str, other: str) -> float:
+    """Return the difference of scores up to which another character set is possible, too."""
+    asian = dict(_ASIAN)
+    return _CLOSE_ASIAN if best in asian and other in asian else _CLOSE
 
 
 def _western(content: bytes, values: set[int], others: tuple[str, ...]) -> CharacterSet:
