@@ -191,7 +191,11 @@ class Versions:
 
 
 def rawcore(stage: Stage, applied: AppliedRuns) -> Iterator[str]:
-    """Yield the statements that bring rawcore to the delivered rows: changed and absent rows go, missing ones come."""
+    """Yield the statements that bring rawcore to the delivered rows.
+
+    Changed and absent rows go, missing ones come. A row of which only untracked columns changed keeps the columns that
+    were not delivered, as its version does.
+    """
     dialect, table = stage.dialect, stage.load.table
     key, name = dialect.identifier(stage.entity_key), dialect.table(table.qualified_name)
     if stage.load.history is not None:
@@ -203,15 +207,37 @@ def rawcore(stage: Stage, applied: AppliedRuns) -> Iterator[str]:
         yield dialect.delete(name, [f"{key} NOT IN (\n{indented(stage.keys())}\n)", applied.is_new])
     changed = (
         f"SELECT v.{key}\n  FROM {name} AS v\n  INNER JOIN (\n{indented(indented(stage.rows()))}\n"
-        f"  ) AS s ON s.{key} = v.{key}\n  WHERE {differs(stage, 'v')}"
+        f"  ) AS s ON s.{key} = v.{key}\n  WHERE {_is_replaced(stage)}"
     )
     yield dialect.delete(name, [f"{key} IN (\n  {changed}\n)", applied.is_new])
+    if stage.load.history is not None and stage.untracked:
+        yield _update_in_place(stage, applied)
     query = (
         f"SELECT\n  {lines(current_values(stage))}\nFROM (\n{indented(stage.rows())}\n) AS s\n"
         f"LEFT JOIN (SELECT v.{key} FROM {name} AS v) AS o ON o.{key} = s.{key}\n"
         f"WHERE o.{key} IS NULL AND {applied.is_new}"
     )
     yield dialect.insert(name, [column.name for column in table.columns], query)
+
+
+def _is_replaced(stage: Stage) -> str:
+    """Return the condition that the stored row ``v`` goes for the delivered one ``s``."""
+    if stage.load.history is None:
+        return differs(stage, "v")
+    row_hash = stage.dialect.identifier(stage.row_hash)
+    return f"v.{row_hash} <> s.{row_hash}"
+
+
+def _update_in_place(stage: Stage, applied: AppliedRuns) -> str:
+    dialect, table = stage.dialect, stage.load.table
+    key = dialect.identifier(stage.entity_key)
+    values = {dialect.identifier(column.name): f"s.{dialect.identifier(column.name)}" for column in stage.untracked}
+    values[dialect.identifier(table.column("run_id").name)] = dialect.run_id
+    values[dialect.identifier(table.column("loaded_at").name)] = dialect.now
+    where = [f"{stage.content_of(stage.untracked, 'h')} <> {stage.content_of(stage.untracked, 's')}", applied.is_new]
+    return dialect.update_from(
+        dialect.table(table.qualified_name), values, stage.rows(), f"h.{key} = s.{key}", where
+    )
 
 
 def differs(stage: Stage, alias: str) -> str:

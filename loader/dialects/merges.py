@@ -154,6 +154,11 @@ def rawcore(stage: Stage, applied: AppliedRuns) -> Iterator[str]:
         rows += f"\nUNION ALL\n{_current(stage, stored, DELETED, 'q', keys, applied)}"
         gone = f"WHEN MATCHED AND s.{part} = '{DELETED}' THEN DELETE\n"
     updates = [f"r.{name(column)} = {value}" for column, value in values.items() if name(column) != key]
+    row_hash = name(stage.row_hash)
+    for column in table.of_purpose("attribute"):  # not delivered: kept where only untracked columns changed
+        if column.name not in values:
+            kept = f"CASE WHEN r.{row_hash} = s.{row_hash} THEN r.{name(column.name)} END"
+            updates.append(f"r.{name(column.name)} = {kept}")
     yield (
         f"MERGE INTO {target} AS r\nUSING (\n{indented(rows)}\n) AS s\nON r.{key} = s.{key}\n{gone}"
         f"WHEN MATCHED AND {differs(stage, 'r')} THEN UPDATE SET {', '.join(updates)}\n"

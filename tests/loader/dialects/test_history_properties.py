@@ -60,3 +60,16 @@ def test_rendered_loads_equal_the_reference_for_generated_batches(engine, name, 
             assert comparison.differences(wanted, rendered.rows()) == []
             current = [{name: row.get(name) for name in types} for row in reference.current()]
             assert comparison.differences(current, rendered.current()) == []
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_row_whose_untracked_columns_changed_keeps_a_column_that_is_not_delivered(engine):
+    columns = {"id": "integer", "a": "string", "b": "float", "t": "integer"}
+    policy = {"input": "snapshot", "track": ["a"]}
+    header = Header.from_dict({"id": f"kept-{engine}", "keys": ["id"], "columns": columns, "policy": policy})
+    rendered = SqlEngine(DIALECTS[engine], connection_to(engine), header)
+    row = {"id": 1, "a": "x", "b": 0.5, "t": 1}
+    rendered.apply(batch(0, {"columns": columns, "rows": [row]}, run_id="run-0"))
+    fewer = {name: type_ for name, type_ in columns.items() if name != "b"}
+    rendered.apply(batch(1, {"columns": fewer, "rows": [row | {"t": 2}]}, run_id="run-1"))
+    assert list(rendered.current()) == [row | {"t": 2}]
