@@ -1,5 +1,6 @@
 """Histories and current rows of generated batches: rendered SQL against the reference."""
 
+import os
 from itertools import count
 
 import pytest
@@ -16,6 +17,7 @@ from tests.loader.dialects.engines import ENGINES, connection_to
 from tests.loader.reference.test_properties import COLUMNS, INPUTS, Source, batch
 
 NUMBERS = count()
+EXAMPLES = 150 if os.environ.get("ELEVATA_EXAMPLES") == "night" else 12
 # Every step of a source but one: a float that becomes text has no statement.
 STEPS = tuple(step for step in Source.STEPS if step != "widen")
 
@@ -30,7 +32,8 @@ def refusal_of(engine, delivery) -> str:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", ["snapshot", "delta"])
-@settings(max_examples=40)
+@pytest.mark.takes(20)
+@settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_rendered_loads_equal_the_reference_for_generated_batches(engine, name, data):
     policy_of, row_of, time_type = INPUTS[name]
