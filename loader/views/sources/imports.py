@@ -16,6 +16,7 @@ from elevata.web.requests import htmx_of
 from elevata.web.views import REFUSED, RowPage
 from loader.contract.refusals import Refusal
 from loader.domain.sources.contract_comparison import SAME, Line, compare_contract, lines_as_text, lines_from_text
+from loader.domain.sources.file_detection.file_names import dated_name
 from loader.domain.sources.sampling import contradiction
 from loader.forms.imports import Row, all_valid, contract_changes, retyped, rows_of, with_current_contract
 from loader.forms.source_drafts import SourceDraft
@@ -139,7 +140,7 @@ def _sampled_part(request: HttpRequest, system: System, place: Place, known: Sou
         return {"refused": refusal.as_json()}
     is_path = place.format in (*FILE_FORMATS, REST)
     name = PurePosixPath(place.location).name if is_path else place.location
-    stem = name.partition(".")[0] or name if is_path else name
+    stem = dated_name(name)[1] if is_path else name  # The next delivery has another date.
     short = naming.safe_table_part(stem.removeprefix("public.") if place.format == TABLE else stem)
     rows = rows_of(_compared(result, [], masked), system=system.short_name, dataset=short)
     form = NewSourceForm(initial={"name": stem, "short_name": short})

@@ -243,6 +243,12 @@ def test_detected_reading_is_shown_with_what_the_file_leaves_open(
     assert message in words(import_page(editor))
 
 
+def test_source_of_a_dated_file_is_named_without_the_date(editor: Client, shop: System, landing: Path):
+    (landing / "customers_2026-11-01.csv").write_text("id,name\n1,Ann\n")
+    form = form_of(import_page(editor, "customers_2026-11-01.csv"), having="short_name")
+    assert (form["name"], form["short_name"]) == (["customers"], ["customers"])
+
+
 def test_a_missing_file_is_named(editor: Client, shop: System):
     assert "gone.csv is not there" in words(import_page(editor, "gone.csv"))
 
