@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from loader.dialects.refusals import NotRendered
-from loader.dialects.types_and_names import TypesAndNames
+from loader.dialects.text_values import TextValues
 from loader.domain.historization.hashing import EXACT_INTEGERS_BELOW, MICROSECONDS_PER_DAY
 from metadata.domain import types as data_types
 from metadata.domain.types import DataType, parse
@@ -16,7 +16,7 @@ from metadata.domain.types import DataType, parse
 IN_PLACE, NO_CHANGE, REBUILD = "in_place", "no_change", "rebuild"
 
 
-class Dialect(TypesAndNames):
+class Dialect(TextValues):
     """Rules of one dialect.
 
     ``parser`` is the dialect's name in sqlglot. ``executed``: the tests run its statements on the engine. ``atomic``
@@ -111,13 +111,6 @@ class Dialect(TypesAndNames):
             f"CASE WHEN {self.length(value)} = 5 THEN {self.concat(value, self.text(':00'))} "
             f"WHEN {value} LIKE '%.%' THEN rtrim(rtrim({value}, '0'), '.') ELSE {value} END"
         )
-
-    def length(self, value: str) -> str:
-        return f"length({value})"
-
-    def concat(self, *parts: str) -> str:
-        """Return the parts joined; NULL if one is NULL."""
-        return f"({' || '.join(parts)})"
 
     def joined(self, parts: Sequence[str]) -> str:
         """Return the parts that are not NULL, joined by bars; an empty text if there are none."""

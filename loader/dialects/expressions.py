@@ -57,6 +57,11 @@ def translate_condition(sql: str, dialect: Dialect, types: Mapping[str, DataType
     return text
 
 
+def translate_value(sql: str, dialect: Dialect, types: Mapping[str, DataType], *, where: str) -> Written:
+    """Return an expression over columns of ``r``, and its kind."""
+    return _Translation(sql, dialect, types, where, "r").of(_parsed(sql, where))
+
+
 def translate_to(sql: str, dialect: Dialect, types: Mapping[str, DataType], target: DataType, *, where: str) -> str:
     """Return an expression over columns of ``r`` as a value of a type.
 
