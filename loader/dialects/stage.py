@@ -8,28 +8,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from architecture.domain.tables import ColumnSpec
-from architecture.domain.type_changes import TypeChange, classify_types
-from loader.contract.manifest.loads import HashComponent, RawcoreLoad, StageColumn, StageInput
-from loader.dialects.dialect import Dialect, conditions, indented, lines
-from loader.dialects.expressions import TEXT, translate_condition, translate_to, translate_value
+from loader.contract.manifest.loads import HashComponent, RawcoreLoad
+from loader.dialects.dialect import Dialect, indented, lines
 from loader.dialects.hashing import Component, digest
+from loader.dialects.inputs import Input
 from loader.dialects.refusals import NotRendered
 from metadata.domain.history.history_policy import HistoryPolicy
-from metadata.domain.sources.value_formats import ValueFormats
-from metadata.domain.sql import quote_identifier
-from metadata.domain.types import STRING, TIMESTAMP, DataType, parse, stored_type
+from metadata.domain.types import DataType, parse
 
 CONTENT, PLACE = "__content", "__place"
-UTC = "UTC"
-
-
-@dataclass(frozen=True)
-class Value:
-    """Value of a column of the stage as SQL, and the text that it is read from; None if no value can be lost."""
-
-    column: str
-    sql: str
-    text: str | None = None
 
 
 @dataclass(frozen=True)
@@ -92,7 +79,7 @@ class Stage:
 
     def typed(self) -> str:
         """Return the query of the run's rows with the names and types of the dataset."""
-        return "\nUNION ALL\n".join(self._input(stage_input) for stage_input in self.load.inputs)
+        return "\nUNION ALL\n".join(each.query([self._of_run(each)]) for each in self._inputs)
 
     def has_rows(self) -> str:
         """Return the condition that the run delivered a row."""
@@ -134,69 +121,21 @@ class Stage:
         """Return the columns that are read from texts, and the query of rows with a text that does not fit."""
         names: dict[str, None] = {}
         queries = []
-        for stage_input in self.load.inputs:
-            read = [value for value in self._values(stage_input) if value.text is not None]
+        for stage_input in self._inputs:
+            read = [value for value in stage_input.values if value.text is not None]
             names |= dict.fromkeys(value.column for value in read)
             wrong = " OR ".join(f"({value.text} IS NOT NULL AND {value.sql} IS NULL)" for value in read)
             if read:
-                queries.append(f"SELECT 1 AS misfit\n{self._rows_of(stage_input, f'({wrong})')}")
+                queries.append(f"SELECT 1 AS misfit\n{stage_input.source([self._of_run(stage_input), f'({wrong})'])}")
         return list(names), "\nUNION ALL\n".join(queries)
 
-    def _input(self, stage_input: StageInput) -> str:
-        name = self.dialect.identifier
-        selected = [f"{value.sql} AS {name(value.column)}" for value in self._values(stage_input)]
-        return f"SELECT\n  {lines(selected)}\n{self._rows_of(stage_input)}"
+    @cached_property
+    def _inputs(self) -> tuple[Input, ...]:
+        return tuple(Input(self.dialect, self.load.name, stage_input) for stage_input in self.load.inputs)
 
-    def _rows_of(self, stage_input: StageInput, *conditions_of_rows: str) -> str:
-        """Return FROM and WHERE of the rows that the run delivered, under more conditions."""
-        name, raw = self.dialect.identifier, stage_input.table
-        where = [f"r.{name(raw.column('run_id').name)} = {self.dialect.run_id}"]
-        if stage_input.filter:
-            types = {column.name: parse(column.type) for column in raw.columns}
-            where.append(f"({translate_condition(stage_input.filter, self.dialect, types, where=raw.qualified_name)})")
-        table = self.dialect.table(raw.qualified_name)
-        return f"FROM {table} AS r\n{conditions([*where, *conditions_of_rows])}"
-
-    def _values(self, stage_input: StageInput) -> list[Value]:
-        """Return the columns of an input. Raise NotRendered with the name of a column that cannot be read."""
-        values = []
-        for column in stage_input.columns:
-            where = f"{self.load.name}.{column.name}"
-            try:
-                values.append(self._value(column, stage_input, where))
-            except NotRendered as problem:
-                if problem.where:
-                    raise
-                raise NotRendered(problem.message, where=where) from problem
-        return values
-
-    def _value(self, column: StageColumn, stage_input: StageInput, where: str) -> Value:
-        """Return a column of the input: as it is, read from a text, widened, or a translated expression."""
-        types = {c.name: parse(c.type) for c in stage_input.table.columns}
-        after = parse(column.type)
-        own = next((c for c in types if quote_identifier(c) == column.expression), None)
-        zone, is_instant = stage_input.options.get("timezone") or UTC, own is not None and types[own].name == TIMESTAMP
-        if after.name == TIMESTAMP and zone != UTC and not is_instant:
-            raise NotRendered(f"local times of the zone {zone} are not converted", where=where)
-        if own is None:
-            text, kind = translate_value(column.expression, self.dialect, types, where=where)
-            if kind == TEXT and after != DataType(STRING):
-                return self._read(column.name, text, after, stage_input)
-            return Value(column.name, translate_to(column.expression, self.dialect, types, after, where=where))
-        value, before = f"r.{self.dialect.identifier(own)}", types[own]
-        if stored_type(before).name == STRING:
-            fits = before == after or after == DataType(STRING) or classify_types(before, after).widens
-            return Value(column.name, value) if fits else self._read(column.name, value, after, stage_input)
-        if stored_type(before) == stored_type(after):
-            return Value(column.name, value)
-        change = classify_types(stored_type(before), stored_type(after))
-        if not change.widens and change is not TypeChange.EQUIVALENT:
-            raise NotRendered(f"{before} is read as {after}, which can lose values", where=where)
-        return Value(column.name, self.dialect.cast(value, before, after))
-
-    def _read(self, name: str, text: str, after: DataType, stage_input: StageInput) -> Value:
-        formats = ValueFormats.of(stage_input.options)
-        return Value(name, self.dialect.text_value(text, after, formats), text)
+    def _of_run(self, stage_input: Input) -> str:
+        """Return the condition that the run delivered a row."""
+        return f"r.{self.dialect.identifier(stage_input.table.column('run_id').name)} = {self.dialect.run_id}"
 
     def _foreign_key(self, column: str) -> str:
         """Return a foreign key: the hash of its parts, NULL if one of them is NULL."""
