@@ -155,6 +155,10 @@ class Dialect(TextValues):
         """Return the statement that creates a table; columns are (name, canonical type)."""
         return f"CREATE TABLE {self.table(qualified_name)} (\n  {lines(self.definitions(columns))}\n)"
 
+    def create_view(self, qualified_name: str, query: str) -> str:
+        """Return the statement that creates a view, or gives the one of this name another query."""
+        return f"CREATE OR REPLACE VIEW {self.table(qualified_name)} AS\n{query}"
+
     def definitions(self, columns: Iterable[tuple[str, str]]) -> list[str]:
         return [f"{self.identifier(name)} {self.type_of(parse(type_))}" for name, type_ in columns]
 

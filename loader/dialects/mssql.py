@@ -226,6 +226,9 @@ class SqlServer(Dialect):
             f"BEGIN EXEC sp_executesql {self._unicode(f'CREATE SCHEMA {self.identifier(schema)}')}; END"
         )
 
+    def create_view(self, qualified_name: str, query: str) -> str:
+        return f"CREATE OR ALTER VIEW {self.table(qualified_name)} AS\n{query}"
+
     def definitions(self, columns: Iterable[tuple[str, str]]) -> list[str]:
         return [f"{definition} NULL" for definition in super().definitions(columns)]
 

@@ -43,13 +43,14 @@ def statements(text: str) -> list[str]:
 
 
 class Database:
-    """DuckDB with the rendered tables."""
+    """DuckDB with the rendered tables and views."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.own = folder, DuckDbConnection()
         self.manifest = json.loads((folder / "manifest.json").read_text())
-        for statement in statements((folder / "tables.sql").read_text()):
-            self.own.run(statement)
+        for file in ("tables.sql", "views.sql"):
+            for statement in statements((folder / file).read_text()):
+                self.own.run(statement)
 
     def deliver(self, table: str, columns: tuple[str, ...], rows: list[tuple], run: str, at: str) -> None:
         values = [[*row, run, f"{at}+00:00"] for row in rows]
@@ -105,6 +106,15 @@ def test_rendered_keys_and_hashes_are_those_of_the_product(example, tmp_path):
     assert row_hash == hashing.digest([(keys[name], typed(value, types[name])) for name, value in values])
     route = "SELECT origin_key, distance_nm, opened_on, seasonal FROM rawcore.rc_net_route"
     assert database.own.rows(route) == [(entity_key, 353, date(1999, 3, 28), False)]
+
+
+def test_rendered_view_of_stage_has_the_typed_rows_of_the_newest_delivery(example, tmp_path):
+    run("--dialect", "duckdb", "--out", str(tmp_path))
+    database = Database(tmp_path / "duckdb")
+    assert database.manifest["not_rendered"] == []
+    for name, row in (("r1", FRANKFURT), ("r2", HEATHROW)):
+        database.deliver("raw.raw_air_airport", COLUMNS, [row], name, f"2026-11-2{name[1]} 00:00:00")
+    assert database.own.rows("SELECT icao, elevation, lat FROM stage.stg_air_airport") == [("EGLL", 83.0, 51.4706)]
 
 
 def test_rendered_load_refuses_a_text_that_does_not_fit_and_writes_nothing(example, tmp_path):
