@@ -131,12 +131,13 @@ def _views(
 ) -> tuple[list[str], list[Unrendered]]:
     """Return the statements that create the views, with schemas that have no table, and the views without a query."""
     schemas = {spec.schema for spec in warehouse.tables}
+    rendered = {spec.qualified_name for spec in warehouse.tables}.difference(missing)
     statements: list[str] = []
     left_out = []
     for view in warehouse.views:
         schema = view.name.partition(".")[0]
         try:
-            absent = [name for name in view.reads if name in missing]
+            absent = [name for name in view.reads if name not in rendered]
             if absent:
                 raise NotRendered(f"the table {absent[0]} is not rendered", where=view.name)
             creation = dialect.create_view(view.name, view.query(dialect))

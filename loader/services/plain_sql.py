@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from architecture.domain.states.state_files import ArchitectureState, dump_state
-from architecture.domain.tables import TableSpec, history_table, rawcore_table, tables_of
+from architecture.domain.tables import TableSpec, current_table, history_table, rawcore_table, tables_of
 from architecture.models import ChangeReport
 from architecture.services.dialects import statements_of_report
 from architecture.services.environments import current_environment
@@ -17,6 +17,7 @@ from loader.contract.manifest.checks import CheckSpec
 from loader.contract.manifest.loads import RawcoreLoad, StageInput
 from loader.dialects.catalog import DIALECTS
 from loader.dialects.refusals import NOT_RENDERED, NotRendered
+from loader.dialects.selects import ModelView
 from loader.dialects.views import DescribedView, View, views_of
 from loader.dialects.warehouse import (
     HASH_VERSION,
@@ -147,7 +148,7 @@ def _views(plan: LoadPlan, options: Mapping[str, dict[str, Any]]) -> tuple[list[
     wanted |= {state.key: state for state in plan.views}
     for state in sorted(wanted.values(), key=lambda state: state.qualified_name):
         try:
-            views.append(_described_view(state, plan.states, options))
+            views.append(_view(state, plan.states, options))
         except ProductError as problem:
             left_out.append(Unrendered(state.qualified_name, problem.code, problem.one_line()))
     for step in plan.steps:
@@ -156,15 +157,27 @@ def _views(plan: LoadPlan, options: Mapping[str, dict[str, Any]]) -> tuple[list[
     return views, left_out
 
 
-def _described_view(
+def _view(
     view: DatasetState, states: Mapping[str, DatasetState], options: Mapping[str, dict[str, Any]]
-) -> DescribedView:
+) -> View:
+    """Return a view. Raise NotRendered for one without inputs; Refusal UNKNOWN_INPUT."""
     if view.select:
-        raise NotRendered("the SELECT of a model is not translated", where=view.qualified_name)
+        columns = tuple((column.name, column.type) for column in view.active_columns)
+        return ModelView(view.qualified_name, view.select, _tables_read(view, states), columns)
     inputs = view_inputs(view, states, options)
     if not inputs:
         raise NotRendered("it has no input", where=view.qualified_name)
     return DescribedView(view.qualified_name, tuple(_delivered(stage_input) for stage_input in inputs))
+
+
+def _tables_read(model: DatasetState, states: Mapping[str, DatasetState]) -> dict[str, TableSpec]:
+    """Return the tables of a model's inputs by the names in its SELECT, in lower case: no raw ones, no views."""
+    tables = []
+    for upstream in (states[key] for key in model.inputs if key in states):
+        if upstream.materialization != "view" and upstream.layer != "raw":
+            tables.append(current_table(upstream))
+            tables += [history_table(upstream)] if upstream.historize and upstream.history_key else []
+    return {table.qualified_name.lower(): table for table in tables}
 
 
 def _delivered(stage_input: StageInput) -> StageInput:
