@@ -131,7 +131,8 @@ class Translation:
         """Raise NotRendered unless every value of the expression is one of the type."""
         if kind == NULL:
             return
-        if kind != _KINDS.get(target.name, target.name):
+        is_double = kind == NUMBER and target.name == data_types.FLOAT
+        if kind != _KINDS.get(target.name, target.name) and not is_double:
             raise self.refusal(root, f"a {kind} value is read as {target}, which can change or refuse values")
         if target.length is not None:
             raise self.refusal(root, f"a text longer than {target.length} characters is not refused by every database")
