@@ -7,14 +7,14 @@ from functools import cached_property
 from architecture.domain.tables import TableSpec
 from architecture.domain.type_changes import TypeChange, classify_types
 from loader.contract.manifest.loads import StageColumn, StageInput
-from loader.dialects.dialect import Dialect, conditions, lines
+from loader.dialects.dialect import Dialect, conditions, indented, lines
 from loader.dialects.expressions import TEXT, translate_condition, translate_to, translate_value
 from loader.dialects.refusals import NotRendered
 from metadata.domain.sources.value_formats import ValueFormats
 from metadata.domain.sql import quote_identifier
 from metadata.domain.types import STRING, TIMESTAMP, DataType, parse, stored_type
 
-UTC = "UTC"
+UTC, RAW = "UTC", "raw"
 
 
 @dataclass(frozen=True)
@@ -56,11 +56,34 @@ class Input:
     def source(self, where: Iterable[str] = ()) -> str:
         """Return FROM and WHERE."""
         dialect, filter_ = self.dialect, self.stage_input.filter
+        rows = dialect.table(self.table.qualified_name)
+        if any(null is not None for null in self._nulls):
+            rows = f"(\n{indented(self._with_nulls(rows))}\n)"
         wanted = list(where)
         if filter_:
             wanted.append(f"({translate_condition(filter_, dialect, self.types, where=self.table.qualified_name)})")
-        source = f"FROM {dialect.table(self.table.qualified_name)} AS r"
+        source = f"FROM {rows} AS r"
         return f"{source}\n{conditions(wanted)}" if wanted else source
+
+    @property
+    def _nulls(self) -> tuple[str | None, str | None]:
+        """Return the texts that stand for NULL in a raw table, by the options of its source."""
+        options = self.stage_input.options if self.table.kind == RAW else {}
+        return "" if options.get("empty_is_null") else None, options.get("null_string")
+
+    def _with_nulls(self, rows: str) -> str:
+        """Return the query of a raw table with NULL in place of the texts that stand for it.
+
+        Files are read into raw by this rule, so it changes nothing in rows that were.
+        """
+        selected = []
+        for column in self.table.columns:
+            name = value = self.dialect.identifier(column.name)
+            for text in self._nulls:
+                if text is not None and column.purpose == "attribute" and self.types[column.name].name == STRING:
+                    value = self.dialect.null_if(value, text)
+            selected.append(value if value == name else f"{value} AS {name}")
+        return f"SELECT\n  {lines(selected)}\nFROM {rows}"
 
     def _named(self, column: StageColumn) -> Value:
         where = f"{self.name}.{column.name}"

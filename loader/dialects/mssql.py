@@ -146,6 +146,11 @@ class SqlServer(Dialect):
     def part(self, text: str, start: int, width: int | None = None) -> str:
         return f"SUBSTRING({text}, {start}, {_LONGEST_TEXT if width is None else width})"
 
+    def null_if(self, value: str, text: str) -> str:
+        """Return the value, NULL if it is the text; blanks at the end count in the length of the bytes only."""
+        other = self.text(text)
+        return f"CASE WHEN DATALENGTH({value}) <> DATALENGTH({other}) OR {value} <> {other} THEN {value} END"
+
     def limited(self, text: str, length: int) -> str:
         """Raise NotRendered: LEN counts neither blanks at the end nor characters beyond 16 bits."""
         raise NotRendered(f"{self.title} does not count the characters of a text as the product does")

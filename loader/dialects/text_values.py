@@ -87,6 +87,10 @@ class TextValues(TypesAndNames):
         """Return the parts joined; NULL if one is NULL."""
         return f"({' || '.join(parts)})"
 
+    def null_if(self, value: str, text: str) -> str:
+        """Return the value, NULL if it is exactly the text."""
+        return f"NULLIF({value}, {self.text(text)})"
+
     def limited(self, text: str, length: int) -> str:
         """Return the text if it has no more characters."""
         return when([f"{self.length(text)} <= {length}"], text)

@@ -10,7 +10,7 @@ from typing import Protocol
 from architecture.domain.tables import OPEN, TableSpec, history_table, version_time_type
 from loader.contract.manifest.loads import StageInput
 from loader.dialects.dialect import Dialect, conditions, indented, lines
-from loader.dialects.inputs import Input
+from loader.dialects.inputs import RAW, Input
 from loader.dialects.refusals import NotRendered
 from metadata.domain import naming
 from metadata.domain.history.history_columns import (
@@ -27,7 +27,6 @@ from metadata.domain.state import DatasetState
 from metadata.domain.types import TIMESTAMP
 
 _HIGH_TIMESTAMP = "9999-12-31T23:59:59.999Z"
-_RAW = "raw"
 # End of a version after which its key has no version.
 _GOES = "__ended"
 
@@ -66,7 +65,7 @@ class DescribedView:
 
 def _newest(dialect: Dialect, table: TableSpec) -> list[str]:
     """Return the condition for the newest delivery of a raw table; none for another table."""
-    if table.kind != _RAW:
+    if table.kind != RAW:
         return []
     run_id, loaded_at = (dialect.identifier(table.column(purpose).name) for purpose in ("run_id", "loaded_at"))
     name = dialect.table(table.qualified_name)

@@ -38,9 +38,12 @@ from loader.domain.historization.stage import (
 from loader.services.loads.plans import LoadPlan, plan_load
 from loader.services.quality import check_specs
 from loader.services.sources.specs import source_datasets
+from metadata.domain.sources.reading_options import options_of
 from metadata.domain.state import DatasetState
+from metadata.models import SourceDataset
 from metadata.selectors.dataset_states import dataset_states
 
+_NULL_OPTIONS = ("empty_is_null", "null_string")
 _CREATED = ("raw", "rawcore", "history", "model")
 
 
@@ -79,15 +82,21 @@ def _created(spec: TableSpec) -> TableSpec:
 
 
 def _reading_options(plan: LoadPlan) -> dict[str, dict[str, Any]]:
-    """Return the reading options of the sources of raw datasets, by the dataset's key."""
+    """Return the reading options of the sources of raw datasets, by the key of the raw dataset."""
     sources = source_datasets(plan.states.values())
     return {
-        state.key: dict(sources[key].options)
+        state.key: _with_null_rules(sources[key])
         for state in plan.states.values()
         if state.layer == "raw"
         for key in state.inputs
         if key in sources
     }
+
+
+def _with_null_rules(source: SourceDataset) -> dict[str, Any]:
+    """Return the options of a source, with the defaults of its format for texts that stand for NULL."""
+    known = options_of(source.format)
+    return {name: known[name].default_of(source.format) for name in _NULL_OPTIONS if name in known} | source.options
 
 
 def _loads(

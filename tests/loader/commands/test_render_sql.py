@@ -112,9 +112,11 @@ def test_rendered_view_of_stage_has_the_typed_rows_of_the_newest_delivery(exampl
     run("--dialect", "duckdb", "--out", str(tmp_path))
     database = Database(tmp_path / "duckdb")
     assert database.manifest["not_rendered"] == []
-    for name, row in (("r1", FRANKFURT), ("r2", HEATHROW)):
+    without_code = (HEATHROW[0], "", *HEATHROW[2:])  # an empty text of CSV is NULL
+    for name, row in (("r1", FRANKFURT), ("r2", without_code)):
         database.deliver("raw.raw_air_airport", COLUMNS, [row], name, f"2026-11-2{name[1]} 00:00:00")
-    assert database.own.rows("SELECT icao, elevation, lat FROM stage.stg_air_airport") == [("EGLL", 83.0, 51.4706)]
+    rows = database.own.rows("SELECT icao, iata, elevation, lat FROM stage.stg_air_airport")
+    assert rows == [("EGLL", None, 83.0, 51.4706)]
 
 
 def test_rendered_load_refuses_a_text_that_does_not_fit_and_writes_nothing(example, tmp_path):

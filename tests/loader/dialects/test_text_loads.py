@@ -87,6 +87,31 @@ def test_texts_of_expressions_and_declared_formats_are_read(engine):
     assert rows_of(engine, stage.misfits[1]) == []
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_texts_that_stand_for_null_are_null_in_columns_expressions_and_filters(engine):
+    options = {"empty_is_null": True, "null_string": "N/A"}
+    load = load_of({"id": "string", "s": "string", "n": "integer"}, options, s="coalesce(s, 'none')")
+    (stage_input,) = load.inputs
+    load = replace(load, inputs=(replace(stage_input, filter="n IS NOT NULL OR s IS NULL"),))
+    rows = [["a", "", "N/A"], ["b", "N/A", ""], ["c", "x", "1"], ["d", "y", ""], ["e", " ", " 2"]]
+    stage = deliver(engine, load, rows)
+    assert rows_of(engine, f"SELECT id, s, n FROM (\n{stage.typed()}\n) AS t ORDER BY id") == [
+        ("a", "none", None),
+        ("b", "none", None),
+        ("c", "x", 1),
+        ("e", " ", 2),
+    ]
+    assert rows_of(engine, stage.misfits[1]) == []
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_queries_with_texts_that_stand_for_null_parse(name):
+    dialect, load = DIALECTS[name], load_of(COLUMNS, {"empty_is_null": True, "null_string": "N/A"})
+    query = Stage(dialect, load).typed()
+    sqlglot.parse_one(query, read=dialect.parser)
+    assert ("DATALENGTH" if name in ("mssql", "fabric") else "NULLIF") in query
+
+
 @pytest.mark.parametrize("name", DIALECTS)
 def test_values_are_checked_before_anything_is_written(name):
     dialect = DIALECTS[name]
