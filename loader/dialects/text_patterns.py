@@ -87,7 +87,8 @@ class TimePattern:
     def __init__(self, declared: TimeFormat) -> None:
         self.places: dict[str, tuple[int, int]] = {}
         self.with_fraction = declared.tokens[-1] == _FRACTION
-        parts, place = [], 1
+        parts: list[str] = []
+        place = 1
         for token in declared.tokens[:-1] if self.with_fraction else declared.tokens:
             if token.startswith("%") and token not in _WIDTHS:
                 raise NotRendered(f"the format {declared.text!r} has {token}, whose text is not rearranged")
