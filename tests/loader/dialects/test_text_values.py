@@ -55,6 +55,8 @@ CASES = {
 DECLARED = {
     "German numbers": ({"decimal_separator": ",", "thousands_separator": "."}, ["float", "decimal(10,2)", "integer"],
                        ["1.234,5", "1.234", "1234,5", "1,5", "1.23,4", ",5", "5,", "1.234.567", "NaN", "1,2,3", ""]),
+    "decimal commas": ({"decimal_separator": ","}, ["float", "decimal(10,2)"],
+                       ["1,5", ",5", "5,", "1.5", "1234,5", "-,25", "1,5e3", "Infinity", ",", ""]),
     "numbers with blanks": ({"thousands_separator": " "}, ["bigint", "decimal(10,2)"],
                             ["1 234", "1\u00a0234", "1\u202f234.5", "12 34", "1234", "1,234"]),
     "words": ({"true_words": "ja, ähm", "false_words": "nein, a.b"}, ["boolean"], WORDS),
