@@ -67,6 +67,15 @@ class BigQuery(Dialect):
         text = self.as_text(value)
         return text if scale == 0 else f"IF({text} LIKE '%.%', rtrim(rtrim({text}, '0'), '.'), {text})"
 
+    def matches(self, text: str, pattern: str) -> str:
+        return f"REGEXP_CONTAINS({text}, {self.text(f'^({pattern})$')})"
+
+    def try_cast(self, value: str, data_type: DataType) -> str:
+        return f"SAFE_CAST({value} AS {self.cast_type(data_type)})"
+
+    def bytes_of(self, text: str) -> str:
+        return f"FROM_HEX({text})"
+
     def microseconds(self, value: str) -> str:
         return f"UNIX_MICROS({value})"
 

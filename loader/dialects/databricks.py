@@ -4,9 +4,14 @@ from collections.abc import Sequence
 
 from architecture.domain.type_changes import TypeChange, classify_types
 from loader.dialects.dialect import Dialect, indented
+from loader.dialects.text_patterns import FLOAT, ODD_FLOAT
+from loader.dialects.text_values import either, when
 from loader.domain.historization.hashing import MICROSECONDS_PER_DAY
 from metadata.domain import types as data_types
 from metadata.domain.types import DataType
+
+# The end of a text. A dollar would match before a line end, too.
+_END = "\\z"
 
 
 class Databricks(Dialect):
@@ -51,6 +56,24 @@ class Databricks(Dialect):
             f"CASE WHEN length({value}) = 5 THEN {value} || ':00' "
             f"WHEN {value} LIKE '%.%' THEN rtrim('.', rtrim('0', {value})) ELSE {value} END"
         )
+
+    def trimmed(self, text: str) -> str:
+        return f"trim(BOTH {self.blanks} FROM {text})"
+
+    @property
+    def blanks(self) -> str:
+        return "concat(' ', chr(9), chr(10), chr(13))"
+
+    def matches(self, text: str, pattern: str) -> str:
+        return f"{text} RLIKE {self.text(f'^({pattern})' + _END)}"
+
+    def rewritten(self, text: str, pattern: str, replacement: str) -> str:
+        return super().rewritten(text, pattern, replacement.replace("\\", "$"))
+
+    def double(self, text: str) -> str:
+        value = self.try_cast(text, DataType(data_types.FLOAT))
+        number = when([f"abs({value}) < CAST('Infinity' AS DOUBLE)"], value)
+        return either(self.matches(text, ODD_FLOAT), value, self.matches(text, FLOAT), number)
 
     def microseconds(self, value: str) -> str:
         return f"unix_micros({value})"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from loader.dialects.refusals import NotRendered
-from loader.dialects.types_and_names import TypesAndNames
+from loader.dialects.text_values import TextValues
 from loader.domain.historization.hashing import EXACT_INTEGERS_BELOW, MICROSECONDS_PER_DAY
 from metadata.domain import types as data_types
 from metadata.domain.types import DataType, parse
@@ -16,7 +16,7 @@ from metadata.domain.types import DataType, parse
 IN_PLACE, NO_CHANGE, REBUILD = "in_place", "no_change", "rebuild"
 
 
-class Dialect(TypesAndNames):
+class Dialect(TextValues):
     """Rules of one dialect.
 
     ``parser`` is the dialect's name in sqlglot. ``executed``: the tests run its statements on the engine. ``atomic``
@@ -112,13 +112,6 @@ class Dialect(TypesAndNames):
             f"WHEN {value} LIKE '%.%' THEN rtrim(rtrim({value}, '0'), '.') ELSE {value} END"
         )
 
-    def length(self, value: str) -> str:
-        return f"length({value})"
-
-    def concat(self, *parts: str) -> str:
-        """Return the parts joined; NULL if one is NULL."""
-        return f"({' || '.join(parts)})"
-
     def joined(self, parts: Sequence[str]) -> str:
         """Return the parts that are not NULL, joined by bars; an empty text if there are none."""
         raise NotImplementedError
@@ -161,6 +154,10 @@ class Dialect(TypesAndNames):
     def create_table(self, qualified_name: str, columns: Iterable[tuple[str, str]]) -> str:
         """Return the statement that creates a table; columns are (name, canonical type)."""
         return f"CREATE TABLE {self.table(qualified_name)} (\n  {lines(self.definitions(columns))}\n)"
+
+    def create_view(self, qualified_name: str, query: str) -> str:
+        """Return the statement that creates a view, or gives the one of this name another query."""
+        return f"CREATE OR REPLACE VIEW {self.table(qualified_name)} AS\n{query}"
 
     def definitions(self, columns: Iterable[tuple[str, str]]) -> list[str]:
         return [f"{self.identifier(name)} {self.type_of(parse(type_))}" for name, type_ in columns]

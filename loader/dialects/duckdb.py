@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 
 from loader.dialects.dialect import Dialect, indented
+from loader.dialects.text_patterns import FLOAT, ODD_FLOAT
+from loader.dialects.text_values import either, when
 from metadata.domain import types as data_types
 from metadata.domain.types import DataType
 
@@ -53,6 +55,14 @@ class DuckDb(Dialect):
             f"CASE WHEN isnan({value}) THEN 'NaN' WHEN {value} = 'Infinity' THEN 'Infinity' "
             f"WHEN {value} = '-Infinity' THEN '-Infinity' ELSE {pointed} || 'p' || {exponent} END"
         )
+
+    def matches(self, text: str, pattern: str) -> str:
+        return f"regexp_full_match({text}, {self.text(pattern)})"
+
+    def double(self, text: str) -> str:
+        value = self.try_cast(text, DataType(data_types.FLOAT))
+        number = when([f"isfinite({value})"], value)
+        return either(self.matches(text, ODD_FLOAT), value, self.matches(text, FLOAT), number)
 
     def microseconds(self, value: str) -> str:
         return f"epoch_us({value})"

@@ -40,21 +40,27 @@ _PLACEHOLDER = re.compile(r"\{\{\s*(load_timestamp|load_run_id)\s*\}\}")
 _MARKERS = {"load_timestamp": "__load_timestamp__", "load_run_id": "__load_run_id__"}
 
 Written = tuple[str, str]  # SQL and its kind
+ColumnOf = tuple[str, str, DataType]  # alias as SQL, name and type
 
 
 def translate(sql: str, dialect: Dialect, types: Mapping[str, DataType], *, where: str = "", alias: str = "r") -> str:
     """Return an expression over columns of ``alias``. Raise NotRendered with the place of what is not proven."""
-    return _Translation(sql, dialect, types, where, alias).of(_parsed(sql, where))[0]
+    return Translation(sql, dialect, types, where, alias).of(_parsed(sql, where))[0]
 
 
 def translate_condition(sql: str, dialect: Dialect, types: Mapping[str, DataType], *, where: str) -> str:
     """Return a condition over columns of ``r``. Raise NotRendered, also for a value that is no condition."""
     tree = _parsed(sql, where)
-    translation = _Translation(sql, dialect, types, where, "r")
+    translation = Translation(sql, dialect, types, where, "r")
     text, kind = translation.of(tree)
     if kind != BOOLEAN:
         raise translation.refusal(tree, f"a {kind} value is no condition")
     return text
+
+
+def translate_value(sql: str, dialect: Dialect, types: Mapping[str, DataType], *, where: str) -> Written:
+    """Return an expression over columns of ``r``, and its kind."""
+    return Translation(sql, dialect, types, where, "r").of(_parsed(sql, where))
 
 
 def translate_to(sql: str, dialect: Dialect, types: Mapping[str, DataType], target: DataType, *, where: str) -> str:
@@ -63,7 +69,7 @@ def translate_to(sql: str, dialect: Dialect, types: Mapping[str, DataType], targ
     Raise NotRendered if its cast could change a value: databases cut texts and round numbers that the product refuses.
     """
     tree = _parsed(sql, where)
-    translation = _Translation(sql, dialect, types, where, "r")
+    translation = Translation(sql, dialect, types, where, "r")
     text, kind = translation.of(tree)
     translation.check_fits(tree, kind, target)
     return f"CAST({text} AS {dialect.cast_type(target)})"
@@ -87,8 +93,8 @@ def _literal_fits(text: str, target: DataType) -> bool:
     return not fraction and int(whole) < (2**31 if target.name == data_types.INTEGER else 2**63)
 
 
-class _Translation:
-    """Writer of one expression."""
+class Translation:
+    """Writer of expressions over the columns of one table."""
 
     def __init__(self, sql: str, dialect: Dialect, types: Mapping[str, DataType], where: str, alias: str) -> None:
         self.sql, self.dialect, self.where, self.alias = sql, dialect, where, alias
@@ -125,8 +131,8 @@ class _Translation:
         """Raise NotRendered unless every value of the expression is one of the type."""
         if kind == NULL:
             return
-        is_number_as_float = kind == NUMBER and target.name == data_types.FLOAT
-        if kind != _KINDS.get(target.name, target.name) and not is_number_as_float:
+        is_double = kind == NUMBER and target.name == data_types.FLOAT
+        if kind != _KINDS.get(target.name, target.name) and not is_double:
             raise self.refusal(root, f"a {kind} value is read as {target}, which can change or refuse values")
         if target.length is not None:
             raise self.refusal(root, f"a text longer than {target.length} characters is not refused by every database")
@@ -140,11 +146,17 @@ class _Translation:
             if isinstance(node, exp.Column) and not self._column_fits(node, target):
                 raise self.refusal(node, f"values of {node.name} can be rounded or refused as {target}")
 
+    def column_of(self, node: exp.Column) -> ColumnOf | None:
+        """Return the alias, name and type of a column; None if there is none of its name."""
+        own = None if node.table else self.columns.get(node.name.lower())
+        return None if own is None else (self.alias, *own)
+
     def _column_fits(self, node: exp.Column, target: DataType) -> bool:
         """Return True for a number whose type is the target or narrower, and for values of other kinds."""
-        _, type_ = self.columns.get(node.name.lower(), ("", None))
-        if type_ is None or _KINDS.get(type_.name) != NUMBER:
+        own = self.column_of(node)
+        if own is None or _KINDS.get(own[2].name) != NUMBER:
             return True
+        type_ = own[2]
         return type_ == target or classify_types(type_, target).widens
 
     def _parenthesis(self, node: exp.Expr) -> Written:
@@ -211,13 +223,13 @@ class _Translation:
             return self.dialect.timestamp(LOAD_TIMESTAMP), data_types.TIMESTAMP
         if node.name == _MARKERS["load_run_id"]:
             return f"'{LOAD_RUN_ID}'", TEXT
-        own = None if getattr(node, "table", "") else self.columns.get(node.name.lower())
+        own = self.column_of(node)
         if own is None:
             raise self.refusal(node, f"{node.sql('spark')} is no column of the input")
-        name, type_ = own
+        alias, name, type_ = own
         if type_.name == data_types.BOOLEAN and not self.dialect.has_booleans:
             raise self.refusal(node, f"a boolean column is no condition in {self.dialect.title}")
-        return f"{self.alias}.{self.dialect.identifier(name)}", _KINDS.get(type_.name, type_.name)
+        return f"{alias}.{self.dialect.identifier(name)}", _KINDS.get(type_.name, type_.name)
 
     def _literal(self, node: exp.Expr) -> Written:
         if node.is_string:

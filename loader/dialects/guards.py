@@ -6,9 +6,12 @@ from loader.dialects.dialect import indented
 from loader.dialects.runs import AppliedRuns
 from loader.dialects.stage import CONTENT, Stage
 from loader.domain.historization.load_guards import EMPTY_SNAPSHOT, TOO_MANY_DELETES, DeleteGuard
+from loader.domain.sources.schema_changes import VALUE_DOES_NOT_FIT
 from metadata.domain.history.history_policy import APPEND
 
 NOT_LATER, NULL_KEY, CONFLICTING_ROWS = "NOT_LATER", "NULL_KEY", "CONFLICTING_ROWS"
+# Characters of a message, of which no database shows more.
+_LONGEST_LIST = 1000
 
 
 def checks(stage: Stage, applied: AppliedRuns, *, allow_empty: bool, allow_deletes: bool) -> Iterator[str]:
@@ -17,6 +20,11 @@ def checks(stage: Stage, applied: AppliedRuns, *, allow_empty: bool, allow_delet
     if stage.policy.input != APPEND:
         query = f"{applied.later} AND {new}"
         yield dialect.refuse_if(NOT_LATER, f"{name}: the run is not later than the newest applied one", query)
+    columns, misfits = stage.misfits
+    if misfits:
+        message = f"{name}: values do not fit the types of {', '.join(columns)[:_LONGEST_LIST]}"
+        query = f"SELECT 1 FROM (\n{indented(misfits)}\n) AS t\nWHERE {new}"
+        yield dialect.refuse_if(VALUE_DOES_NOT_FIT, message, query)
     if not stage.load.entity_key:
         return
     parts = " OR ".join(f"t.{dialect.identifier(part.column)} IS NULL" for part in stage.load.entity_key)

@@ -76,7 +76,6 @@ def refuse_unsupported(load: RawcoreLoad) -> None:
         "the dataset has rows for unknown parents of others": bool(load.children),
         "its checks can stop or quarantine rows": any(check.severity != "warn" for check in load.quality),
         "it has no input": not load.inputs,
-        "several inputs with reading options": any(item.options.get("timezone") for item in load.inputs),
     }
     for message, applies in problems.items():
         if applies:

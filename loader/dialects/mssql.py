@@ -9,7 +9,7 @@ from metadata.domain import types as data_types
 from metadata.domain.types import DataType
 
 COLLATION = "Latin1_General_100_BIN2_UTF8"
-_LONGEST_TEXT, _BYTES_OF_CHARACTER, _MOST_PARTS = 8000, 4, 250
+_LONGEST_TEXT, _BYTES_OF_CHARACTER, _MOST_PARTS, _LONGEST_NUMBER = 8000, 4, 250, 1000
 _WIDENS = {
     data_types.INTEGER: {data_types.BIGINT, data_types.FLOAT, data_types.DECIMAL},
     data_types.BIGINT: {data_types.DECIMAL},
@@ -137,6 +137,46 @@ class SqlServer(Dialect):
             f"THEN {self.as_text(f'CAST({value} AS BIGINT)')} ELSE {self.hexadecimal_float(value)} END"
         )
 
+    def trimmed(self, text: str) -> str:
+        return f"TRIM(CONCAT(' ', CHAR(9), CHAR(10), CHAR(13)) FROM {text})"
+
+    def is_one_of(self, text: str, patterns: Sequence[str]) -> str:
+        return f"({' OR '.join(f'{text} LIKE {self.text(pattern)}' for pattern in patterns)})"
+
+    def part(self, text: str, start: int, width: int | None = None) -> str:
+        return f"SUBSTRING({text}, {start}, {_LONGEST_TEXT if width is None else width})"
+
+    def null_if(self, value: str, text: str) -> str:
+        """Return the value, NULL if it is the text; blanks at the end count in the length of the bytes only."""
+        other = self.text(text)
+        return f"CASE WHEN DATALENGTH({value}) <> DATALENGTH({other}) OR {value} <> {other} THEN {value} END"
+
+    def limited(self, text: str, length: int) -> str:
+        """Raise NotRendered: LEN counts neither blanks at the end nor characters beyond 16 bits."""
+        raise NotRendered(f"{self.title} does not count the characters of a text as the product does")
+
+    def is_decimal(self, text: str, precision: int, scale: int) -> str:
+        """Return the condition on sign, digits and zeros beyond the scale; a cast is NULL for a number out of range."""
+        beyond = f"SUBSTRING({text}, CHARINDEX('.', {text}) + {scale + 1}, {_LONGEST_TEXT})"
+        conditions = [
+            f"LEN({text}) <= {_LONGEST_NUMBER}",
+            f"{text} LIKE '[-+.0-9]%'",
+            f"{self.part(text, 2)} NOT LIKE '%[^.0-9]%'",
+            f"{text} LIKE '%[0-9]%'",
+            f"{text} NOT LIKE '%.%.%'",
+            f"({text} NOT LIKE '%.%' OR {beyond} NOT LIKE '%[^0]%')",
+        ]
+        return " AND ".join(conditions)
+
+    def is_date(self, text: str) -> str:
+        return f"{text} LIKE '{'-'.join('[0-9]' * width for width in (4, 2, 2))}'"
+
+    def date_of(self, text: str) -> str:
+        return f"TRY_CONVERT(DATE, {text}, 23)"
+
+    def truth_value(self, conditions: tuple[str, str]) -> str:
+        return f"CAST({super().truth_value(conditions)} AS BIT)"
+
     def microseconds(self, value: str) -> str:
         return f"DATEDIFF_BIG(MICROSECOND, CAST('1970-01-01' AS DATETIME2(6)), {value})"
 
@@ -190,6 +230,9 @@ class SqlServer(Dialect):
             f"IF NOT EXISTS (SELECT 1 FROM sys.schemas WHERE name = {self._unicode(schema)}) "
             f"BEGIN EXEC sp_executesql {self._unicode(f'CREATE SCHEMA {self.identifier(schema)}')}; END"
         )
+
+    def create_view(self, qualified_name: str, query: str) -> str:
+        return f"CREATE OR ALTER VIEW {self.table(qualified_name)} AS\n{query}"
 
     def definitions(self, columns: Iterable[tuple[str, str]]) -> list[str]:
         return [f"{definition} NULL" for definition in super().definitions(columns)]

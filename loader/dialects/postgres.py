@@ -4,8 +4,13 @@ from collections.abc import Sequence
 
 from loader.dialects.dialect import Dialect, indented
 from loader.dialects.refusals import NotRendered
+from loader.dialects.text_patterns import FLOAT, ODD_FLOAT
+from loader.dialects.text_values import either, when
 from metadata.domain import types as data_types
 from metadata.domain.types import DataType
+
+# Limits within which no text of a number overflows, becomes zero, or has more digits than NUMERIC takes.
+_LEAST_DOUBLE, _LARGEST_DOUBLE, _LONGEST_NUMBER = "4.94e-324", "1.7976931348623157e308", 1000
 
 
 class Postgres(Dialect):
@@ -56,6 +61,26 @@ class Postgres(Dialect):
             f"WHEN {head} & 2047 = 0 THEN {sign} || '0x0.' || {mantissa} || 'p-1022' "
             f"WHEN {value} IS NOT NULL THEN {sign} || '0x1.' || {mantissa} || 'p' || ({head} & 2047) - 1023 END"
         )
+
+    def trimmed(self, text: str) -> str:
+        return f"btrim({text}, {self.blanks})"
+
+    def matches(self, text: str, pattern: str) -> str:
+        return f"{text} ~ {self.text(f'^({pattern})$')}"
+
+    def try_cast(self, value: str, data_type: DataType) -> str:
+        """Return a cast, which fails for other texts: PostgreSQL 15 has no cast that does not."""
+        return f"CAST({value} AS {self.cast_type(data_type)})"
+
+    def double(self, text: str) -> str:
+        """Return the double of a number; its size is compared as NUMERIC, because a cast fails beyond the limits."""
+        value, number = self.try_cast(text, DataType(data_types.FLOAT)), f"CAST({text} AS NUMERIC)"
+        fits = f"{number} = 0 OR abs({number}) BETWEEN {_LEAST_DOUBLE} AND {_LARGEST_DOUBLE}"
+        is_short = f"{self.matches(text, FLOAT)} AND {self.length(text)} <= {_LONGEST_NUMBER}"
+        return either(self.matches(text, ODD_FLOAT), value, is_short, when([fits], value))
+
+    def bytes_of(self, text: str) -> str:
+        return f"decode({text}, 'hex')"
 
     def microseconds(self, value: str) -> str:
         return f"CAST(extract(epoch FROM {value}) * 1000000 AS BIGINT)"

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from loader.dialects.dialect import Dialect, indented
+from loader.dialects.refusals import NotRendered
 from metadata.domain import types as data_types
 from metadata.domain.types import DataType
 
@@ -59,6 +60,18 @@ class Snowflake(Dialect):
     @property
     def now(self) -> str:
         return "SYSDATE()"
+
+    def matches(self, text: str, pattern: str) -> str:
+        return f"REGEXP_LIKE({text}, {self.text(pattern)})"
+
+    def date_of(self, text: str) -> str:
+        return f"TRY_TO_DATE({text}, 'YYYY-MM-DD')"
+
+    def instant_of(self, text: str) -> str:
+        raise NotRendered("texts that are read as timestamp have no format of Snowflake that covers all of them")
+
+    def bytes_of(self, text: str) -> str:
+        return f"TRY_HEX_DECODE_BINARY({text})"
 
     def microseconds(self, value: str) -> str:
         return f"DATE_PART(EPOCH_MICROSECOND, {value})"

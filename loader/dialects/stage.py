@@ -1,18 +1,20 @@
-"""Queries of the rows that a load reads: typed, with entity key and row hash, one row per key."""
+"""Queries of the rows that a load reads: typed, with entity key and row hash, one row per key.
+
+A text that is read as another type is converted as in a load of the product; one that does not fit is NULL in the
+queries, and a check refuses it before anything is written (``misfits``).
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
 
 from architecture.domain.tables import ColumnSpec
-from architecture.domain.type_changes import TypeChange, classify_types
-from loader.contract.manifest.loads import HashComponent, RawcoreLoad, StageColumn, StageInput
-from loader.dialects.dialect import Dialect, conditions, indented, lines
-from loader.dialects.expressions import translate_condition, translate_to
+from loader.contract.manifest.loads import HashComponent, RawcoreLoad
+from loader.dialects.dialect import Dialect, indented, lines
 from loader.dialects.hashing import Component, digest
+from loader.dialects.inputs import Input
 from loader.dialects.refusals import NotRendered
 from metadata.domain.history.history_policy import HistoryPolicy
-from metadata.domain.sql import quote_identifier
-from metadata.domain.types import DataType, parse, stored_type
+from metadata.domain.types import DataType, parse
 
 CONTENT, PLACE = "__content", "__place"
 
@@ -77,7 +79,7 @@ class Stage:
 
     def typed(self) -> str:
         """Return the query of the run's rows with the names and types of the dataset."""
-        return "\nUNION ALL\n".join(self._input(stage_input) for stage_input in self.load.inputs)
+        return "\nUNION ALL\n".join(each.query([self._of_run(each)]) for each in self._inputs)
 
     def has_rows(self) -> str:
         """Return the condition that the run delivered a row."""
@@ -114,31 +116,26 @@ class Stage:
         key = self.hash_of(self.load.entity_key, "t")
         return f"SELECT DISTINCT {key} AS {name}\nFROM (\n{indented(self.typed())}\n) AS t"
 
-    def _input(self, stage_input: StageInput) -> str:
-        name, raw = self.dialect.identifier, stage_input.table
-        selected = [self._column(column, stage_input) for column in stage_input.columns]
-        where = [f"r.{name(raw.column('run_id').name)} = {self.dialect.run_id}"]
-        if stage_input.filter:
-            types = {column.name: parse(column.type) for column in raw.columns}
-            where.append(f"({translate_condition(stage_input.filter, self.dialect, types, where=raw.qualified_name)})")
-        table = self.dialect.table(raw.qualified_name)
-        return f"SELECT\n  {lines(selected)}\nFROM {table} AS r\n{conditions(where)}"
+    @cached_property
+    def misfits(self) -> tuple[list[str], str]:
+        """Return the columns that are read from texts, and the query of rows with a text that does not fit."""
+        names: dict[str, None] = {}
+        queries = []
+        for stage_input in self._inputs:
+            read = [value for value in stage_input.values if value.text is not None]
+            names |= dict.fromkeys(value.column for value in read)
+            wrong = " OR ".join(f"({value.text} IS NOT NULL AND {value.sql} IS NULL)" for value in read)
+            if read:
+                queries.append(f"SELECT 1 AS misfit\n{stage_input.source([self._of_run(stage_input), f'({wrong})'])}")
+        return list(names), "\nUNION ALL\n".join(queries)
 
-    def _column(self, column: StageColumn, stage_input: StageInput) -> str:
-        """Return a column of the input: as it is, widened, or a translated expression."""
-        name, raw = self.dialect.identifier(column.name), stage_input.table
-        types = {c.name: parse(c.type) for c in raw.columns}
-        own = next((c for c in types if quote_identifier(c) == column.expression), None)
-        where = f"{self.load.name}.{column.name}"
-        if own is None:
-            return f"{translate_to(column.expression, self.dialect, types, parse(column.type), where=where)} AS {name}"
-        value, before, after = f"r.{self.dialect.identifier(own)}", types[own], parse(column.type)
-        if stored_type(before) == stored_type(after):
-            return f"{value} AS {name}"
-        change = classify_types(stored_type(before), stored_type(after))
-        if not change.widens and change is not TypeChange.EQUIVALENT:
-            raise NotRendered(f"{before} is read as {after}, which can lose values", where=where)
-        return f"{self.dialect.cast(value, before, after)} AS {name}"
+    @cached_property
+    def _inputs(self) -> tuple[Input, ...]:
+        return tuple(Input(self.dialect, self.load.name, stage_input) for stage_input in self.load.inputs)
+
+    def _of_run(self, stage_input: Input) -> str:
+        """Return the condition that the run delivered a row."""
+        return f"r.{self.dialect.identifier(stage_input.table.column('run_id').name)} = {self.dialect.run_id}"
 
     def _foreign_key(self, column: str) -> str:
         """Return a foreign key: the hash of its parts, NULL if one of them is NULL."""

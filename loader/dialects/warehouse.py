@@ -13,6 +13,7 @@ from loader.dialects import runs
 from loader.dialects.dialect import Dialect
 from loader.dialects.loads import NOT_EXECUTED, RenderedLoad, render_load
 from loader.dialects.refusals import NOT_RENDERED, NotRendered
+from loader.dialects.views import View
 
 FORMAT = "sql/v1"
 # Version of a dataset's hashes, as datasets have it; a dataset with another one is not rendered.
@@ -33,15 +34,16 @@ class Unrendered:
 
 @dataclass(frozen=True)
 class Warehouse:
-    """Tables in the order of their creation, and loads in the order in which they run.
+    """Tables in the order of their creation, views over them, and loads in the order in which they run.
 
-    ``state`` is a digest of all datasets. ``not_rendered`` are datasets without a load and objects that are no table.
+    ``state`` is a digest of all datasets. ``not_rendered`` are datasets without a load and views without a query.
     ``changes`` are the operations of a report with their statements, None without a report.
     """
 
     state: str
     tables: tuple[TableSpec, ...]
     loads: tuple[RawcoreLoad, ...]
+    views: tuple[View, ...] = ()
     not_rendered: tuple[Unrendered, ...] = ()
     changes: tuple[tuple[Operation, Sequence[str]], ...] | None = None
 
@@ -54,12 +56,15 @@ def delivered_table(raw: TableSpec) -> TableSpec:
 def render_warehouse(warehouse: Warehouse, dialect: Dialect) -> dict[str, str]:
     """Return the files by path. The same warehouse gives the same texts."""
     tables, refused = _tables(warehouse.tables, dialect)
-    rendered, left_out = _loads(warehouse.loads, dialect, {item.dataset for item in refused})
-    files = {TABLES: _file(tables), VIEWS: _file(())}
+    missing = {item.dataset for item in refused}
+    rendered, left_out = _loads(warehouse.loads, dialect, missing)
+    views, without_query = _views(warehouse, dialect, missing)
+    files = {TABLES: _file(tables), VIEWS: _file(views)}
     files |= {_path(name): _file(load.statements) for name, load in rendered.items()}
     if warehouse.changes is not None:
         files[CHANGES] = _changes(warehouse.changes)
-    operations = [*(["create_table"] if tables else []), *(["load"] if rendered else [])]
+    written = {"create_table": tables, "create_view": views, "load": rendered}
+    operations = [operation for operation, statements in written.items() if statements]
     operations += [operation.op for operation, texts in warehouse.changes or () if texts]
     manifest: dict[str, Any] = {
         "format": FORMAT,
@@ -67,7 +72,7 @@ def render_warehouse(warehouse: Warehouse, dialect: Dialect) -> dict[str, str]:
         "state": warehouse.state,
         "hash_version": HASH_VERSION,
         "loads": [_load_entry(name, load) for name, load in rendered.items()],
-        "not_rendered": [vars(item) for item in (*warehouse.not_rendered, *refused, *left_out)],
+        "not_rendered": [vars(item) for item in (*warehouse.not_rendered, *refused, *left_out, *without_query)],
         "rules": [_rule(name, dialect) for name in dict.fromkeys(operations)],
         "files": {path: sha256(text.encode()).hexdigest() for path, text in sorted(files.items())},
     }
@@ -119,6 +124,30 @@ def _loads(
             continue
         rendered[load.name] = result
     return rendered, left_out
+
+
+def _views(
+    warehouse: Warehouse, dialect: Dialect, missing: Collection[str]
+) -> tuple[list[str], list[Unrendered]]:
+    """Return the statements that create the views, with schemas that have no table, and the views without a query."""
+    schemas = {spec.schema for spec in warehouse.tables}
+    rendered = {spec.qualified_name for spec in warehouse.tables}.difference(missing)
+    statements: list[str] = []
+    left_out = []
+    for view in warehouse.views:
+        schema = view.name.partition(".")[0]
+        try:
+            absent = [name for name in view.reads if name not in rendered]
+            if absent:
+                raise NotRendered(f"the table {absent[0]} is not rendered", where=view.name)
+            creation = dialect.create_view(view.name, view.query(dialect))
+        except NotRendered as problem:
+            left_out.append(Unrendered(view.name, NOT_RENDERED, problem.one_line()))
+            continue
+        statements += [] if schema in schemas else [dialect.create_schema(schema)]
+        schemas.add(schema)
+        statements.append(creation)
+    return [_marked(statement, dialect) for statement in statements], left_out
 
 
 def _load_entry(name: str, load: RenderedLoad) -> dict[str, Any]:

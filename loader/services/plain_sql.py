@@ -4,18 +4,21 @@ from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from architecture.domain.states.state_files import ArchitectureState, dump_state
-from architecture.domain.tables import TableSpec, history_table, rawcore_table, tables_of
+from architecture.domain.tables import TableSpec, current_table, history_table, rawcore_table, tables_of
 from architecture.models import ChangeReport
 from architecture.services.dialects import statements_of_report
 from architecture.services.environments import current_environment
 from architecture.services.reports import operations_of
 from elevata.core.errors import ProductError
 from loader.contract.manifest.checks import CheckSpec
-from loader.contract.manifest.loads import RawcoreLoad
+from loader.contract.manifest.loads import RawcoreLoad, StageInput
 from loader.dialects.catalog import DIALECTS
 from loader.dialects.refusals import NOT_RENDERED, NotRendered
+from loader.dialects.selects import ModelView
+from loader.dialects.views import DescribedView, View, views_of
 from loader.dialects.warehouse import (
     HASH_VERSION,
     MANIFEST,
@@ -26,15 +29,21 @@ from loader.dialects.warehouse import (
 )
 from loader.domain.dependencies import Scope, referring
 from loader.domain.historization.references import foreign_keys
-from loader.domain.historization.stage import entity_key_components, row_hash_components, stage_inputs
+from loader.domain.historization.stage import (
+    entity_key_components,
+    row_hash_components,
+    stage_inputs,
+    view_inputs,
+)
 from loader.services.loads.plans import LoadPlan, plan_load
 from loader.services.quality import check_specs
 from loader.services.sources.specs import source_datasets
-from metadata.domain.history.history_policy import HistoryPolicy
-from metadata.domain.naming import view_name
+from metadata.domain.sources.reading_options import options_of
 from metadata.domain.state import DatasetState
+from metadata.models import SourceDataset
 from metadata.selectors.dataset_states import dataset_states
 
+_NULL_OPTIONS = ("empty_is_null", "null_string")
 _CREATED = ("raw", "rawcore", "history", "model")
 
 
@@ -56,12 +65,15 @@ def described_warehouse(scope: Scope) -> Warehouse:
     states = dataset_states()
     plan = plan_load(scope, states)
     datasets = [*(step.dataset for step in plan.steps), *plan.left_out]
-    loads, left_out = _loads(plan)
+    options = _reading_options(plan)
+    loads, left_out = _loads(plan, options)
+    views, without_query = _views(plan, options)
     return Warehouse(
         sha256(dump_state(ArchitectureState(states)).encode()).hexdigest(),
         tuple(_created(spec) for state in datasets for spec in tables_of(state) if spec.kind in _CREATED),
         tuple(loads),
-        (*left_out, *_views(plan)),
+        tuple(sorted(views, key=lambda view: view.name)),
+        (*left_out, *without_query),
     )
 
 
@@ -69,17 +81,29 @@ def _created(spec: TableSpec) -> TableSpec:
     return delivered_table(spec) if spec.kind == "raw" else spec
 
 
-def _loads(plan: LoadPlan) -> tuple[list[RawcoreLoad], list[Unrendered]]:
-    """Return the loads that are plain statements, and the datasets with another one."""
-    filled = [step.dataset for step in plan.steps if step.dataset.layer != "raw"]
+def _reading_options(plan: LoadPlan) -> dict[str, dict[str, Any]]:
+    """Return the reading options of the sources of raw datasets, by the key of the raw dataset."""
     sources = source_datasets(plan.states.values())
-    options = {
-        state.key: dict(sources[key].options)
+    return {
+        state.key: _with_null_rules(sources[key])
         for state in plan.states.values()
         if state.layer == "raw"
         for key in state.inputs
         if key in sources
     }
+
+
+def _with_null_rules(source: SourceDataset) -> dict[str, Any]:
+    """Return the options of a source, with the defaults of its format for texts that stand for NULL."""
+    known = options_of(source.format)
+    return {name: known[name].default_of(source.format) for name in _NULL_OPTIONS if name in known} | source.options
+
+
+def _loads(
+    plan: LoadPlan, options: Mapping[str, dict[str, Any]]
+) -> tuple[list[RawcoreLoad], list[Unrendered]]:
+    """Return the loads that are plain statements, and the datasets with another one."""
+    filled = [step.dataset for step in plan.steps if step.dataset.layer != "raw"]
     checks = check_specs(filled, plan.states, environment=current_environment())
     loads = []
     left_out = [
@@ -116,7 +140,7 @@ def _load(
         name=dataset.qualified_name,
         table=rawcore_table(dataset),
         history=history_table(dataset) if dataset.historize else None,
-        inputs=tuple(replace(stage_input, table=delivered_table(stage_input.table)) for stage_input in inputs),
+        inputs=tuple(_delivered(stage_input) for stage_input in inputs),
         entity_key=entity_key_components(dataset),
         row_hash=row_hash_components(dataset),
         foreign_keys=foreign_keys(dataset, states),
@@ -125,15 +149,49 @@ def _load(
     )
 
 
-def _views(plan: LoadPlan) -> list[Unrendered]:
-    """Return the views of the datasets in a plan, which have no statements yet."""
-    names = {plan.states[key].qualified_name for key in plan.described if plan.states[key].materialization == "view"}
-    names |= {view.qualified_name for view in plan.views}
+def _views(plan: LoadPlan, options: Mapping[str, dict[str, Any]]) -> tuple[list[View], list[Unrendered]]:
+    """Return the views of the datasets in a plan, and those without a query."""
+    views: list[View] = []
+    left_out = []
+    wanted = {key: plan.states[key] for key in plan.described if plan.states[key].materialization == "view"}
+    wanted |= {state.key: state for state in plan.views}
+    for state in sorted(wanted.values(), key=lambda state: state.qualified_name):
+        try:
+            views.append(_view(state, plan.states, options))
+        except ProductError as problem:
+            left_out.append(Unrendered(state.qualified_name, problem.code, problem.one_line()))
     for step in plan.steps:
         if step.dataset.historize:
-            views = HistoryPolicy.from_dict(step.dataset.history_policy).views
-            names |= {f"{step.dataset.schema}.{view_name(step.dataset.name, view)}" for view in views}
-    return [Unrendered(name, NOT_RENDERED, "views have no statements yet") for name in sorted(names)]
+            views += views_of(step.dataset)
+    return views, left_out
+
+
+def _view(
+    view: DatasetState, states: Mapping[str, DatasetState], options: Mapping[str, dict[str, Any]]
+) -> View:
+    """Return a view. Raise NotRendered for one without inputs; Refusal UNKNOWN_INPUT."""
+    if view.select:
+        columns = tuple((column.name, column.type) for column in view.active_columns)
+        return ModelView(view.qualified_name, view.select, _tables_read(view, states), columns)
+    inputs = view_inputs(view, states, options)
+    if not inputs:
+        raise NotRendered("it has no input", where=view.qualified_name)
+    return DescribedView(view.qualified_name, tuple(_delivered(stage_input) for stage_input in inputs))
+
+
+def _tables_read(model: DatasetState, states: Mapping[str, DatasetState]) -> dict[str, TableSpec]:
+    """Return the tables of a model's inputs by the names in its SELECT, in lower case: no raw ones, no views."""
+    tables = []
+    for upstream in (states[key] for key in model.inputs if key in states):
+        if upstream.materialization != "view" and upstream.layer != "raw":
+            tables.append(current_table(upstream))
+            tables += [history_table(upstream)] if upstream.historize and upstream.history_key else []
+    return {table.qualified_name.lower(): table for table in tables}
+
+
+def _delivered(stage_input: StageInput) -> StageInput:
+    """Return the input with its raw table as a caller fills it."""
+    return replace(stage_input, table=_created(stage_input.table))
 
 
 def read_files(folder: Path) -> dict[str, str]:

@@ -56,6 +56,12 @@ def page() -> str:
             "",
             _table("type", [(name, lambda d, n=name: _hashed(d, n)) for name in NAMES]),
             "",
+            "## Values of texts",
+            "",
+            "Whether a text is read as a type: raw columns of files are texts.",
+            "",
+            _table("type", [(name, lambda d, n=name: _read(d, n)) for name in NAMES]),
+            "",
             "## Tables and columns",
             "",
             _table("operation", list(_OPERATIONS.items())),
@@ -120,6 +126,11 @@ _OPERATIONS: dict[str, Callable[[Dialect], str]] = {
 
 def _hashed(dialect: Dialect, name: str) -> str:
     dialect.canonical("v", parse(_MEASURED.get(name, name)))
+    return "yes"
+
+
+def _read(dialect: Dialect, name: str) -> str:
+    dialect.text_value("v", parse(_MEASURED.get(name, name)))
     return "yes"
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from architecture.domain.tables import TableSpec, raw_table, rawcore_table
+from architecture.domain.tables import TableSpec, current_table, raw_table, rawcore_table
 from architecture.domain.views import Branch, view_branches
 from elevata.core.errors import MetadataError
 from loader.contract.manifest.loads import HashComponent, StageColumn, StageInput
@@ -31,6 +31,21 @@ def stage_inputs(
             hint="give it an input in the metadata, or retire it",
         )
     return inputs
+
+
+def view_inputs(
+    view: DatasetState, by_key: Mapping[str, DatasetState], options: Mapping[str, dict[str, Any]]
+) -> tuple[StageInput, ...]:
+    """Return the tables that a view with described columns reads, with its columns. Raise Refusal UNKNOWN_INPUT."""
+    return tuple(
+        StageInput(
+            current_table(branch.table),
+            tuple(StageColumn(column.name, column.type, branch.columns[column.key]) for column in view.active_columns),
+            _all_of(branch.conditions),
+            options.get(branch.table.key, {}),
+        )
+        for branch in branches_of(view, by_key)
+    )
 
 
 def raw_names(raw: DatasetState, columns: Sequence[DeliveredColumn]) -> dict[str, DeliveredColumn]:

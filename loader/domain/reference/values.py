@@ -28,7 +28,7 @@ _INFINITE = re.compile(r"[+-]?inf(inity)?", re.IGNORECASE)
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _TIME = re.compile(r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6}0*)?)?", re.ASCII)
 _TIMESTAMP = re.compile(
-    r"(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2})?)(?:\.(\d{1,6})0*)? ?(Z|UTC|[+-]\d{2}(?::?[0-5]\d)?)?)?",
+    r"(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.(\d{1,6})0*)?)?) ?(Z|UTC|[+-]\d{2}(?::?[0-5]\d)?)?)?",
     re.ASCII,
 )
 _BEYOND_MICROSECONDS = re.compile(f"({TO_MICROSECONDS})[0-9]+")
@@ -168,7 +168,7 @@ def _time(text: str, type_: DataType) -> str:
 
 def _timestamp(text: str, type_: DataType) -> datetime:
     day, clock, fraction, zone = _match(_TIMESTAMP, text.strip(BLANKS)).groups()
-    at = datetime.combine(date.fromisoformat(day), time.fromisoformat(clock or "00:00"), UTC)
+    at = datetime.combine(date.fromisoformat(day), time.fromisoformat((clock or "00:00").partition(".")[0]), UTC)
     at += timedelta(microseconds=int((fraction or "").ljust(6, "0")))
     return at - _offset(zone or "Z")
 

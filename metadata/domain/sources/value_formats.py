@@ -48,7 +48,7 @@ _PARTS = {
 _TOKEN = re.compile(r"%-?.|[^%]", re.DOTALL)
 DECIMAL_SEPARATORS = ".,"
 # Blank, no-break space and narrow no-break space, of which each stands for all.
-_BLANKS = " \u00a0\u202f"
+BLANKS = " \u00a0\u202f"
 THOUSANDS_SEPARATORS = ".,' _\u00a0\u202f’"
 
 
@@ -59,8 +59,13 @@ class TimeFormat:
     text: str
 
     @cached_property
+    def tokens(self) -> tuple[str, ...]:
+        """Return the directives and the characters between them."""
+        return tuple(_TOKEN.findall(self.text))
+
+    @cached_property
     def directives(self) -> tuple[str, ...]:
-        return tuple(token for token in _TOKEN.findall(self.text) if token.startswith("%"))
+        return tuple(token for token in self.tokens if token.startswith("%"))
 
     @property
     def has_zone(self) -> bool:
@@ -69,7 +74,7 @@ class TimeFormat:
     @cached_property
     def pattern(self) -> str:
         """Return the regular expression of a whole text, for Python and Java alike."""
-        return "^" + "".join(_expression(token) for token in _TOKEN.findall(self.text)) + "$"
+        return "^" + "".join(map(_expression, self.tokens)) + "$"
 
     @property
     def parts(self) -> str:
@@ -130,7 +135,7 @@ class TimeFormat:
 def _expression(token: str) -> str:
     if token in _DIRECTIVES:
         return f"({_DIRECTIVES[token][0]})"
-    return f"[{_BLANKS}]" if token in _BLANKS else re.escape(token)
+    return f"[{BLANKS}]" if token in BLANKS else re.escape(token)
 
 
 @lru_cache(maxsize=256)
@@ -173,7 +178,7 @@ class NumberFormat:
     @property
     def separators(self) -> str:
         """Return the characters that may stand between groups of digits."""
-        return _BLANKS if self.thousands and self.thousands in _BLANKS else self.thousands
+        return BLANKS if self.thousands and self.thousands in BLANKS else self.thousands
 
     @cached_property
     def pattern(self) -> str:

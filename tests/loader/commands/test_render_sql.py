@@ -2,8 +2,7 @@
 
 import hashlib
 import json
-import re
-import shutil
+from datetime import date
 from io import StringIO
 from pathlib import Path
 
@@ -13,12 +12,12 @@ from django.core.management import call_command
 from elevata.accounts.cli import CommandExit
 from loader.dialects.catalog import DIALECTS
 from loader.domain.historization import hashing
+from loader.domain.reference.values import typed
 from loader.services.sql_replay import DuckDbConnection
+from metadata.domain.types import parse
 from metadata.selectors.dataset_states import dataset_states
 
 AIRPORTS = Path(__file__).resolve().parents[3] / "examples" / "airports"
-# Raw columns of a file are texts. Texts that are read as another type are not rendered.
-TYPES = re.compile(r"type: (float|integer|date|boolean)")
 COLUMNS = ("icao", "iata", "name", "city", "subd", "country", "elevation", "lat", "lon", "tz")
 FRANKFURT = ("EDDF", "FRA", "Frankfurt Main", "Frankfurt", "Hesse", "DE", "364", "50.0264", "8.5431", "Europe/Berlin")
 HEATHROW = ("EGLL", "LHR", "London Heathrow", "London", "England", "GB", "83", "51.4706", "-0.4619", "Europe/London")
@@ -33,15 +32,6 @@ def example():
     call_command("import_metadata", str(AIRPORTS), stdout=StringIO())
 
 
-@pytest.fixture
-def texts(tmp_path):
-    """Import the metadata of the example, with texts in all columns."""
-    folder = shutil.copytree(AIRPORTS, tmp_path / "metadata")
-    for file in folder.rglob("*.yaml"):
-        file.write_text(TYPES.sub("type: string", file.read_text()))
-    call_command("import_metadata", str(folder), stdout=StringIO())
-
-
 def run(*arguments: str) -> str:
     out = StringIO()
     call_command("render_sql", *arguments, stdout=out, stderr=StringIO())
@@ -53,13 +43,14 @@ def statements(text: str) -> list[str]:
 
 
 class Database:
-    """DuckDB with the rendered tables."""
+    """DuckDB with the rendered tables and views."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.own = folder, DuckDbConnection()
         self.manifest = json.loads((folder / "manifest.json").read_text())
-        for statement in statements((folder / "tables.sql").read_text()):
-            self.own.run(statement)
+        for file in ("tables.sql", "views.sql"):
+            for statement in statements((folder / file).read_text()):
+                self.own.run(statement)
 
     def deliver(self, table: str, columns: tuple[str, ...], rows: list[tuple], run: str, at: str) -> None:
         values = [[*row, run, f"{at}+00:00"] for row in rows]
@@ -74,13 +65,14 @@ class Database:
         self.own.run("COMMIT")
 
 
-def test_rendered_loads_of_the_example_keep_its_history_on_duckdb(texts, tmp_path):
+def test_rendered_loads_of_the_example_keep_its_history_on_duckdb(example, tmp_path):
     run("--dialect", "duckdb", "--out", str(tmp_path))
     database = Database(tmp_path / "duckdb")
     loads = [item["dataset"] for item in database.manifest["loads"]]
     assert loads == ["rawcore.rc_air_airport", "rawcore.rc_net_route"]
     days = ("2026-11-28 00:00:00.000000", "2026-11-29 00:00:00.000000")
-    moved = (*HEATHROW[:3], "Hillingdon", *HEATHROW[4:])
+    # Another text of the same number is no change.
+    moved = (*HEATHROW[:3], "Hillingdon", *HEATHROW[4:6], " 83.0", *HEATHROW[7:])
     for name, at, rows in (("r1", days[0], [FRANKFURT, HEATHROW]), ("r2", days[1], [moved])):
         database.deliver("raw.raw_air_airport", COLUMNS, rows, name, at)
         for _ in range(2):  # a repeated load changes nothing
@@ -93,12 +85,11 @@ def test_rendered_loads_of_the_example_keep_its_history_on_duckdb(texts, tmp_pat
         ("EGLL", "London", "changed", False),
         ("EGLL", "Hillingdon", "changed", True),
     ]
-    assert database.own.rows("SELECT icao, city, load_run_id FROM rawcore.rc_air_airport") == [
-        ("EGLL", "Hillingdon", "r2")
-    ]
+    current = database.own.rows("SELECT icao, city, elevation, lon, load_run_id FROM rawcore.rc_air_airport")
+    assert current == [("EGLL", "Hillingdon", 83.0, -0.4619, "r2")]
 
 
-def test_rendered_keys_and_hashes_are_those_of_the_product(texts, tmp_path):
+def test_rendered_keys_and_hashes_are_those_of_the_product(example, tmp_path):
     run("--dialect", "duckdb", "--out", str(tmp_path))
     database, at = Database(tmp_path / "duckdb"), "2026-11-28 00:00:00.000000"
     columns = ("route_no", "airline", "origin_icao", "destination_icao", "distance_nm", "opened_on", "seasonal")
@@ -110,9 +101,33 @@ def test_rendered_keys_and_hashes_are_those_of_the_product(texts, tmp_path):
     keys = {column.name: column.key for column in airport.columns}
     ((entity_key, row_hash),) = database.own.rows("SELECT rc_air_airport_key, row_hash FROM rawcore.rc_air_airport")
     assert entity_key == hashing.digest([(keys["icao"], "EDDF")])
+    types = {column.name: parse(column.type) for column in airport.columns}
     values = zip(COLUMNS[1:], FRANKFURT[1:], strict=True)
-    assert row_hash == hashing.digest([(keys[name], value) for name, value in values])
-    assert database.own.rows("SELECT origin_key FROM rawcore.rc_net_route") == [(entity_key,)]
+    assert row_hash == hashing.digest([(keys[name], typed(value, types[name])) for name, value in values])
+    route = "SELECT origin_key, distance_nm, opened_on, seasonal FROM rawcore.rc_net_route"
+    assert database.own.rows(route) == [(entity_key, 353, date(1999, 3, 28), False)]
+
+
+def test_rendered_view_of_stage_has_the_typed_rows_of_the_newest_delivery(example, tmp_path):
+    run("--dialect", "duckdb", "--out", str(tmp_path))
+    database = Database(tmp_path / "duckdb")
+    assert database.manifest["not_rendered"] == []
+    without_code = (HEATHROW[0], "", *HEATHROW[2:])  # an empty text of CSV is NULL
+    for name, row in (("r1", FRANKFURT), ("r2", without_code)):
+        database.deliver("raw.raw_air_airport", COLUMNS, [row], name, f"2026-11-2{name[1]} 00:00:00")
+    rows = database.own.rows("SELECT icao, iata, elevation, lat FROM stage.stg_air_airport")
+    assert rows == [("EGLL", None, 83.0, 51.4706)]
+
+
+def test_rendered_load_refuses_a_text_that_does_not_fit_and_writes_nothing(example, tmp_path):
+    run("--dialect", "duckdb", "--out", str(tmp_path))
+    database, at = Database(tmp_path / "duckdb"), "2026-11-28 00:00:00.000000"
+    wrong = (*HEATHROW[:6], "83 ft", *HEATHROW[7:])
+    database.deliver("raw.raw_air_airport", COLUMNS, [FRANKFURT, wrong], "r1", at)
+    with pytest.raises(Exception, match="VALUE_DOES_NOT_FIT: rawcore.rc_air_airport: .* elevation, lat, lon"):
+        database.load("rawcore.rc_air_airport", "r1", at)
+    database.own.run("ROLLBACK")
+    assert database.own.rows("SELECT * FROM rawcore.rc_air_airport_hist") == []
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -143,20 +158,22 @@ def test_check_ends_with_1_only_if_files_differ(example, tmp_path):
         run(*arguments, "--check")
 
 
-def test_files_of_a_smaller_scope_replace_those_of_a_larger_one(texts, tmp_path):
+def test_files_of_a_smaller_scope_replace_those_of_a_larger_one(example, tmp_path):
     run("--dialect", "duckdb", "--out", str(tmp_path))
     run("--dialect", "duckdb", "--dataset", "rawcore.rc_air_airport", "--out", str(tmp_path))
     loads = [path.name for path in (tmp_path / "duckdb" / "loads").iterdir()]
     assert loads == ["rawcore.rc_air_airport.sql"]
 
 
-def test_text_that_is_read_as_another_type_is_not_rendered(example, tmp_path):
-    run("--dialect", "duckdb", "--out", str(tmp_path))
-    manifest = json.loads((tmp_path / "duckdb" / "manifest.json").read_text())
+def test_text_that_is_read_as_a_type_without_a_rule_is_not_rendered(example, tmp_path):
+    run("--dialect", "mssql", "--out", str(tmp_path))
+    manifest = json.loads((tmp_path / "mssql" / "manifest.json").read_text())
     reasons = {item["dataset"]: item["message"] for item in manifest["not_rendered"]}
     assert reasons["rawcore.rc_air_airport"] == (
-        "rawcore.rc_air_airport.elevation: string is read as float, which can lose values"
+        "rawcore.rc_air_airport.elevation: SQL Server does not document that the text of a float becomes the nearest "
+        "double"
     )
+    assert [item["dataset"] for item in manifest["loads"]] == ["rawcore.rc_net_route"]
 
 
 def test_unknown_dataset_ends_with_4(example, tmp_path):

@@ -1,0 +1,112 @@
+"""Views: those over a history after rendered loads, and those with described columns over raw texts."""
+
+from itertools import count
+
+import pytest
+import sqlglot
+
+from loader.dialects.catalog import DIALECTS
+from loader.dialects.refusals import NotRendered
+from loader.dialects.views import DescribedView, HistoryView, views_of
+from loader.domain.reference.table import Header
+from loader.services.sql_replay import SqlEngine
+from metadata.domain.history.history_policy import VIEWS
+from tests.loader.dialects.engines import ENGINES, connection_to
+from tests.loader.dialects.test_text_loads import ROWS, deliver, load_of
+
+NUMBERS = count()
+DAYS = ["2026-11-01T00:00:00Z", "2026-11-02T00:00:00Z", "2026-11-03T00:00:00Z"]
+DELIVERIES = [[("a", "1"), ("b", "1")], [("a", "2")], [("a", "2"), ("b", "1")]]
+POLICIES = {
+    "plain": {},
+    "tombstones": {"deletes": "tombstone"},
+    "dbt with an open end": {"profile": "dbt", "open_end": "9999-12-31"},
+    "scd2": {"profile": "scd2"},
+}
+
+
+def loaded(engine: str, policy: dict) -> SqlEngine:
+    """Return an engine with the history of three deliveries: a changes, b is deleted and returns."""
+    described = {"id": f"views-{next(NUMBERS)}", "keys": ["id"], "columns": {"id": "string", "v": "string"}}
+    header = Header.from_dict(described | {"policy": {"input": "snapshot", "views": list(VIEWS)} | policy})
+    rendered = SqlEngine(DIALECTS[engine], connection_to(engine), header)
+    for number, (at, rows) in enumerate(zip(DAYS, DELIVERIES, strict=True)):
+        delivered = [{"id": key, "v": value} for key, value in rows]
+        batch = {"run_id": f"run-{number}", "at": at, "rows": delivered, "allow_deletes": True}
+        rendered.apply(batch)
+    return rendered
+
+
+def rows_of(rendered: SqlEngine, kind: str, *selected: str) -> list[tuple]:
+    """Create a view and return its rows; a name with a colon is a time, as microseconds."""
+    dialect, connection = rendered.dialect, rendered.connection
+    (view,) = [view for view in views_of(rendered.tables.state) if view.kind == kind]
+    connection.run(dialect.create_view(view.name, view.query(dialect)))
+    names = [dialect.microseconds(dialect.identifier(name[1:])) if name[0] == ":" else name for name in selected]
+    return sorted(connection.rows(f"SELECT {', '.join(names)} FROM {dialect.table(view.name)}"), key=str)
+
+
+def day(number: int) -> int:
+    """Return the microseconds of a delivery since 1970."""
+    return 1_793_491_200_000_000 + number * 86_400_000_000
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+def test_views_over_a_history_show_its_versions(engine, policy):
+    rendered = loaded(engine, policy)
+    assert rows_of(rendered, "current", "id", "v") == [("a", "2"), ("b", "1")]
+    assert rows_of(rendered, "periods", "id", "v", ":__valid_from", ":__valid_to") == [
+        ("a", "1", day(0), day(1)),
+        ("a", "2", day(1), None),
+        ("b", "1", day(0), day(1)),
+        ("b", "1", day(2), None),
+    ]
+    assert rows_of(rendered, "changes", "id", "v", "__change", "__run_id", ":__changed_at") == [
+        ("a", "1", "I", "run-0", day(0)),
+        ("a", "2", "U", "run-1", day(1)),
+        ("b", "1", "D", "run-1", day(1)),
+        ("b", "1", "I", "run-0", day(0)),
+        ("b", "1", "I", "run-2", day(2)),
+    ]
+    ends = rows_of(rendered, "high_end_date", f":{rendered.tables.tables[1].column('ended_at').name}")
+    assert sum(end > day(10) for (end,) in ends) == 2
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_described_view_has_the_typed_rows_of_the_newest_delivery(engine):
+    load = load_of({"id": "string", "n": "integer", "m": "decimal(10,2)", "d": "date", "o": "boolean"})
+    deliver(engine, load, ROWS)
+    connection, dialect, raw = connection_to(engine), DIALECTS[engine], load.inputs[0].table
+    newer = ["z", "12", "x", None, "yes", "r2", "2026-11-29 00:00:00+00:00"]
+    connection.insert(dialect.table(raw.qualified_name), [column.name for column in raw.columns], [newer])
+    view = DescribedView("raw.stg_texts", load.inputs)
+    connection.run(dialect.create_view(view.name, view.query(dialect)))
+    assert connection.rows("SELECT id, n, m, d, o FROM raw.stg_texts") == [("z", 12, None, None, True)]
+    connection.run("DROP VIEW raw.stg_texts")
+    assert view.reads == ("raw.rc_texts",)
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+def test_views_of_every_dialect_parse(name, policy):
+    dialect = DIALECTS[name]
+    described = {"id": "views", "keys": ["id"], "columns": {"id": "string"}}
+    header = Header.from_dict(described | {"policy": {"input": "snapshot", "views": list(VIEWS)} | policy})
+    views = {view.kind: view for view in views_of(_state(header))}
+    with pytest.raises(NotRendered, match="periods"):
+        views.pop("as_of").query(dialect)
+    assert sorted(views) == ["changes", "current", "high_end_date", "periods"]
+    for view in views.values():
+        sqlglot.parse_one(dialect.create_view(view.name, view.query(dialect)), read=dialect.parser)
+
+
+def test_views_over_versions_with_times_of_their_own_are_not_rendered():
+    described = {"id": "views", "keys": ["id"], "columns": {"id": "string", "t": "date"}}
+    header = Header.from_dict(described | {"policy": {"input": "effective", "time": "t", "views": ["current"]}})
+    with pytest.raises(NotRendered, match="not dated by loads"):
+        HistoryView(_state(header), "current").query(DIALECTS["postgres"])
+
+
+def _state(header: Header):
+    return SqlEngine(DIALECTS["duckdb"], connection_to("duckdb"), header).tables.evolved({}).state
