@@ -32,7 +32,7 @@ def refusal_of(engine, delivery) -> str:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", ["snapshot", "delta"])
-@pytest.mark.takes(20)
+@pytest.mark.takes(seconds=20)
 @settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_rendered_loads_equal_the_reference_for_generated_batches(engine, name, data):
