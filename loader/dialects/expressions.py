@@ -7,6 +7,7 @@ beyond ASCII differ between engines, division, LIKE, casts, the order of texts, 
 
 import re
 from collections.abc import Callable, Mapping
+from typing import cast
 
 import sqlglot
 from sqlglot import exp
@@ -223,7 +224,7 @@ class Translation:
             return self.dialect.timestamp(LOAD_TIMESTAMP), data_types.TIMESTAMP
         if node.name == _MARKERS["load_run_id"]:
             return f"'{LOAD_RUN_ID}'", TEXT
-        own = self.column_of(node)
+        own = self.column_of(cast("exp.Column", node))
         if own is None:
             raise self.refusal(node, f"{node.sql('spark')} is no column of the input")
         alias, name, type_ = own
