@@ -115,7 +115,8 @@ def is_narrower(text: str, data_type: DataType) -> bool:
     if data_type.name in ("integer", "bigint", "decimal"):
         return "e" in bare.lower()
     if data_type.name == "float":
-        return bare == "1e-400"
+        exponent = re.search(r"[eE]-(\d+)$", bare)
+        return exponent is not None and int(exponent[1]) > 300  # PostgreSQL refuses what it would round to 0.
     return data_type.name == TIMESTAMP and bool(re.search(r"[+-](1[6-9]|[2-9]\d)(:?\d\d)?$", bare[10:]))
 
 
