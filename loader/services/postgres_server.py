@@ -7,20 +7,21 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from glob import glob
 from pathlib import Path
 
+from elevata.bootstrap.programs import postgres_bin
 from loader.contract.refusals import Refusal
 
 _USER = "postgres"  # PostgreSQL does not run as root; packages create this user
-_PROGRAMS = ("/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/opt/homebrew/opt/postgresql@*/bin")
 _SECONDS = 600  # initdb takes a second, or minutes on a busy machine
 
 
 @contextmanager
 def temporary_postgres() -> Iterator[str]:
     """Yield the URL of an empty database. Raise Refusal NO_POSTGRES if the programs are missing or do not start."""
-    programs = _programs()
+    programs = postgres_bin()
+    if programs is None:
+        raise _refusal("PostgreSQL is not installed")
     folder = Path(tempfile.mkdtemp(prefix="replay-postgres-"))
     user = _USER if os.geteuid() == 0 else None
     try:
@@ -37,14 +38,6 @@ def temporary_postgres() -> Iterator[str]:
             _call([programs / "pg_ctl", "-D", data, "-m", "immediate", "stop"], user)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _programs() -> Path:
-    folders = [path for pattern in _PROGRAMS for path in sorted(glob(pattern), reverse=True)]
-    found = shutil.which("initdb", path=os.pathsep.join([*folders, os.environ.get("PATH", "")]))
-    if found is None:
-        raise _refusal("PostgreSQL is not installed")
-    return Path(found).resolve().parent
 
 
 def _check_user(user: str) -> None:
