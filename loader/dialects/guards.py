@@ -10,6 +10,7 @@ from loader.domain.sources.schema_changes import VALUE_DOES_NOT_FIT
 from metadata.domain.history.history_policy import APPEND
 
 NOT_LATER, NULL_KEY, CONFLICTING_ROWS = "NOT_LATER", "NULL_KEY", "CONFLICTING_ROWS"
+CODES = (NOT_LATER, VALUE_DOES_NOT_FIT, NULL_KEY, CONFLICTING_ROWS, EMPTY_SNAPSHOT, TOO_MANY_DELETES)
 # Characters of a message, of which no database shows more.
 _LONGEST_LIST = 1000
 

@@ -6,7 +6,7 @@ opens versions of new, changed and returning keys alike: a key that was deleted 
 
 from collections.abc import Iterator, Mapping
 
-from architecture.domain.tables import CLOSED, DELETED, OPEN
+from architecture.domain.tables import CLOSED, DELETED, OPEN, TableSpec
 from loader.dialects.dialect import indented, lines
 from loader.dialects.hashing import digest
 from loader.dialects.runs import AppliedRuns
@@ -28,7 +28,7 @@ def history(stage: Stage, applied: AppliedRuns) -> Iterator[str]:
         yield versions.close_absent()
     if versions.tombstones:
         yield versions.close_tombstones()
-    if versions.in_place:
+    if stage.in_place:
         yield versions.update_in_place()
     yield versions.open_versions()
     if versions.tombstones and stage.policy.closes_absent:
@@ -46,9 +46,6 @@ class Versions:
         self.names = {c.purpose: self.dialect.identifier(c.name) for c in self.spec.columns}
         self.key, self.row_hash = self.names["entity_key"], self.names["row_hash"]
         self.table = self.dialect.table(self.spec.qualified_name)
-        # Foreign keys follow their columns, so they are updated in place, too.
-        foreign = tuple(c for c in stage.columns if c.purpose == "foreign_key") if stage.untracked else ()
-        self.in_place = (*stage.untracked, *foreign)
 
     def refresh(self) -> str:
         """Return the statement that computes hashes anew that cover other columns (rule 16)."""
@@ -92,12 +89,7 @@ class Versions:
 
     def update_in_place(self) -> str:
         """Return the statement that updates untracked columns of the versions in force (rule 13)."""
-        differs = f"{self.stage.content_of(self.in_place, 'h')} <> {self.stage.content_of(self.in_place, 's')}"
-        values = {self.dialect.identifier(c.name): f"s.{self.dialect.identifier(c.name)}" for c in self.in_place}
-        where = [f"h.{self.names['segment']} = '{OPEN}'", differs, self.applied.is_new]
-        return self.dialect.update_from(
-            self.table, values, self.stage.rows(), f"h.{self.key} = s.{self.key}", where
-        )
+        return _update_in_place(self.stage, self.spec, {}, f"h.{self.names['segment']} = '{OPEN}'", self.applied.is_new)
 
     def open_versions(self) -> str:
         """Return the statement that opens versions for delivered keys without an open one."""
@@ -110,8 +102,9 @@ class Versions:
         new, changed = (self.label(state) for state in (NEW, CHANGED))
         state = f"CASE WHEN c.{self.key} IS NULL THEN {new} ELSE {changed} END"
         values = self.opening(self.label(LIVE) if self.tombstones else state, OPEN, "s")
+        selected = _selected(self.stage, self.spec, values, "s", {column.name for column in self.stage.columns})
         query = (
-            f"SELECT\n  {lines(self.selected(values, 's', {c.name for c in self.stage.columns}))}\n"
+            f"SELECT\n  {lines(selected)}\n"
             f"FROM (\n{indented(self.stage.rows())}\n) AS s\n"
             f"LEFT JOIN (\n  {still_open}\n) AS o ON o.{self.key} = s.{self.key}\n"
             f"LEFT JOIN (\n  {closed}\n) AS c ON c.{self.key} = s.{self.key}\n"
@@ -122,8 +115,9 @@ class Versions:
     def open_tombstones(self) -> str:
         """Return the statement that opens tombstones, with the last values, for keys that this run deleted."""
         described = {c.name for c in self.spec.of_purpose("business_key", "attribute", "foreign_key")}
+        selected = _selected(self.stage, self.spec, self.opening(self.label(DELETED), DELETED, "v"), "v", described)
         query = (
-            f"SELECT\n  {lines(self.selected(self.opening(self.label(DELETED), DELETED, 'v'), 'v', described))}\n"
+            f"SELECT\n  {lines(selected)}\n"
             f"FROM {self.table} AS v\n"
             f"WHERE v.{self.names['closed_by']} = {self.dialect.run_id}\n"
             f"  AND v.{self.key} NOT IN (\n{indented(self.stage.keys())}\n)\n  AND {self.applied.is_new}"
@@ -173,19 +167,6 @@ class Versions:
             "segment": f"'{segment}'",
         }
 
-    def selected(self, values: Mapping[str, str], alias: str, present: set[str]) -> list[str]:
-        """Return the select list of new versions: a column that rows lack is NULL (rule 16)."""
-        selected = []
-        for column in self.spec.columns:
-            name = self.dialect.identifier(column.name)
-            if column.purpose in values:
-                selected.append(f"{values[column.purpose]} AS {name}")
-            elif column.purpose in ("entity_key", "row_hash") or column.name in present:
-                selected.append(f"{alias}.{name}")
-            else:
-                selected.append(f"{self.dialect.null(column.type)} AS {name}")
-        return selected
-
 
 # Rawcore: the current rows, one per key.
 
@@ -211,7 +192,8 @@ def rawcore(stage: Stage, applied: AppliedRuns) -> Iterator[str]:
     )
     yield dialect.delete(name, [f"{key} IN (\n  {changed}\n)", applied.is_new])
     if stage.load.history is not None and stage.untracked:
-        yield _update_in_place(stage, applied)
+        stamps = {table.column(purpose).name: value for purpose, value in _stamps(stage).items()}
+        yield _update_in_place(stage, table, stamps, applied.is_new)
     query = (
         f"SELECT\n  {lines(current_values(stage))}\nFROM (\n{indented(stage.rows())}\n) AS s\n"
         f"LEFT JOIN (SELECT v.{key} FROM {name} AS v) AS o ON o.{key} = s.{key}\n"
@@ -228,15 +210,18 @@ def _is_replaced(stage: Stage) -> str:
     return f"v.{row_hash} <> s.{row_hash}"
 
 
-def _update_in_place(stage: Stage, applied: AppliedRuns) -> str:
-    dialect, table = stage.dialect, stage.load.table
+def _update_in_place(stage: Stage, table: TableSpec, further: Mapping[str, str], *where: str) -> str:
+    """Return the statement that gives the stored rows ``h`` the delivered values, and further ones by column."""
+    dialect, columns = stage.dialect, stage.in_place
     key = dialect.identifier(stage.entity_key)
-    values = {dialect.identifier(column.name): f"s.{dialect.identifier(column.name)}" for column in stage.untracked}
-    values[dialect.identifier(table.column("run_id").name)] = dialect.run_id
-    values[dialect.identifier(table.column("loaded_at").name)] = dialect.now
-    where = [f"{stage.content_of(stage.untracked, 'h')} <> {stage.content_of(stage.untracked, 's')}", applied.is_new]
+    values = {column.name: f"s.{dialect.identifier(column.name)}" for column in columns} | dict(further)
+    differ = f"{stage.content_of(columns, 'h')} <> {stage.content_of(columns, 's')}"
     return dialect.update_from(
-        dialect.table(table.qualified_name), values, stage.rows(), f"h.{key} = s.{key}", where
+        dialect.table(table.qualified_name),
+        {dialect.identifier(name): value for name, value in values.items()},
+        stage.rows(),
+        f"h.{key} = s.{key}",
+        [differ, *where],
     )
 
 
@@ -263,15 +248,22 @@ def append(stage: Stage, applied: AppliedRuns) -> str:
 
 def current_values(stage: Stage) -> list[str]:
     """Return the select list of a row of rawcore."""
-    dialect, present = stage.dialect, {column.name for column in stage.columns}
-    values = {"run_id": dialect.run_id, "loaded_at": dialect.now}
-    selected = []
-    for column in stage.load.table.columns:
+    return _selected(stage, stage.load.table, _stamps(stage), "s", {column.name for column in stage.columns})
+
+
+def _stamps(stage: Stage) -> dict[str, str]:
+    return {"run_id": stage.dialect.run_id, "loaded_at": stage.dialect.now}
+
+
+def _selected(stage: Stage, table: TableSpec, values: Mapping[str, str], alias: str, present: set[str]) -> list[str]:
+    """Return the select list of rows of a table, with values by purpose; a column that rows lack is NULL (rule 16)."""
+    dialect, selected = stage.dialect, []
+    for column in table.columns:
         name = dialect.identifier(column.name)
         if column.purpose in values:
             selected.append(f"{values[column.purpose]} AS {name}")
         elif column.purpose in ("entity_key", "row_hash") or column.name in present:
-            selected.append(f"s.{name}")
+            selected.append(f"{alias}.{name}")
         else:
             selected.append(f"{dialect.null(column.type)} AS {name}")
     return selected

@@ -58,7 +58,7 @@ class _Changes:
         closing = versions.closing(CHANGED, CLOSED) | {self.names["state"]: state}
         closing[self.names["segment"]] = f"CASE WHEN {part} = '{_CLOSE}' THEN '{CLOSED}' ELSE '{DELETED}' END"
         closed = ", ".join(f"h.{column} = {value}" for column, value in closing.items())
-        in_place = [f"h.{name(c.name)} = d.{name(c.name)}" for c in versions.in_place]
+        in_place = [f"h.{name(c.name)} = d.{name(c.name)}" for c in self.stage.in_place]
         matched = f"WHEN MATCHED AND {part} = '{_UPDATE}' THEN UPDATE SET {', '.join(in_place)}\n" if in_place else ""
         return (
             f"MERGE INTO {versions.table} AS h\nUSING (\n{indented(self.rows())}\n) AS d\n"
@@ -82,8 +82,8 @@ class _Changes:
             parts.append(self._matched(_CLOSE, versions.label(DELETED), [returned]))
             if self.stage.policy.closes_absent:
                 parts.append(self._absent(_INSERT, versions.label(DELETED), target=False))
-        if versions.in_place:
-            content = (self.stage.content_of(versions.in_place, alias) for alias in "hs")
+        if self.stage.in_place:
+            content = (self.stage.content_of(self.stage.in_place, alias) for alias in "hs")
             parts.append(self._matched(_UPDATE, "NULL", [is_open, f"NOT ({differ})", " <> ".join(content)]))
         parts.append(self._opened(live, is_open, differ))
         return "\nUNION ALL\n".join(parts)

@@ -48,11 +48,17 @@ class Stage:
 
     @cached_property
     def untracked(self) -> tuple[ColumnSpec, ...]:
-        """Return the columns that are updated in place: untracked attributes and, in a history, foreign keys."""
+        """Return the attributes whose changes open no version."""
         policy, hashed = self.policy, {part.column for part in self.load.row_hash}
         if policy.track is None or policy.untracked == "keep":
             return ()
         return tuple(c for c in self.attributes if c.name not in hashed and c.name not in policy.uncompared)
+
+    @property
+    def in_place(self) -> tuple[ColumnSpec, ...]:
+        """Return the columns that are updated in place: untracked attributes, and foreign keys, which follow theirs."""
+        foreign_keys = tuple(column for column in self.columns if column.purpose == "foreign_key")
+        return (*self.untracked, *foreign_keys) if self.untracked else ()
 
     @cached_property
     def entity_key(self) -> str:

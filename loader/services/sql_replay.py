@@ -18,7 +18,7 @@ import psycopg
 from architecture.domain.steps.report_steps import plan_steps
 from architecture.domain.tables import DELETED, OPEN, ObservedColumn, ObservedTable, TableSpec
 from loader.contract.refusals import Refusal
-from loader.dialects import runs
+from loader.dialects import guards, runs
 from loader.dialects.case_tables import SCHEMA, CaseTables
 from loader.dialects.catalog import DIALECTS
 from loader.dialects.dialect import Dialect
@@ -37,7 +37,7 @@ from metadata.domain.types import TIMESTAMP, parse
 DUCKDB, POSTGRES = "duckdb", "postgres"
 log = logging.getLogger(__name__)
 
-_CODE = re.compile(r"\b(NOT_LATER|NULL_KEY|CONFLICTING_ROWS|EMPTY_SNAPSHOT|TOO_MANY_DELETES): ([^\n]*)")
+_CODE = re.compile(rf"\b({'|'.join(guards.CODES)}): ([^\n]*)")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

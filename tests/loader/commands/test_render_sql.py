@@ -15,6 +15,7 @@ from loader.domain.historization import hashing
 from loader.domain.reference.values import typed
 from loader.services.sql_replay import DuckDbConnection
 from metadata.domain.types import parse
+from metadata.models import TargetDataset
 from metadata.selectors.dataset_states import dataset_states
 
 AIRPORTS = Path(__file__).resolve().parents[3] / "examples" / "airports"
@@ -106,6 +107,22 @@ def test_rendered_keys_and_hashes_are_those_of_the_product(example, tmp_path):
     assert row_hash == hashing.digest([(keys[name], typed(value, types[name])) for name, value in values])
     route = "SELECT origin_key, distance_nm, opened_on, seasonal FROM rawcore.rc_net_route"
     assert database.own.rows(route) == [(entity_key, 353, date(1999, 3, 28), False)]
+
+
+def test_foreign_key_of_a_rendered_load_follows_its_untracked_column(example, tmp_path):
+    TargetDataset.objects.filter(name="rc_net_route").update(history_policy={"track": ["airline"]})
+    run("--dialect", "duckdb", "--out", str(tmp_path))
+    database, at = Database(tmp_path / "duckdb"), "2026-11-2{} 00:00:00.000000"
+    database.deliver("raw.raw_air_airport", COLUMNS, [FRANKFURT, HEATHROW], "r1", at.format(1))
+    database.load("rawcore.rc_air_airport", "r1", at.format(1))
+    columns = ("route_no", "airline", "origin_icao", "destination_icao", "distance_nm", "opened_on", "seasonal")
+    for name, origin in (("r1", "EDDF"), ("r2", "EGLL")):
+        day = at.format(name[1])
+        database.deliver("raw.raw_net_route", columns, [(*ROUTE[:2], origin, *ROUTE[3:])], name, day)
+        database.load("rawcore.rc_net_route", name, day)
+    for table in ("rawcore.rc_net_route", "rawcore.rc_net_route_hist"):
+        parents = "JOIN rawcore.rc_air_airport AS a ON a.rc_air_airport_key = r.origin_key"
+        assert database.own.rows(f"SELECT a.icao FROM {table} AS r {parents}") == [("EGLL",)]
 
 
 def test_rendered_view_of_stage_has_the_typed_rows_of_the_newest_delivery(example, tmp_path):

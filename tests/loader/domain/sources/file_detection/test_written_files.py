@@ -61,7 +61,7 @@ def test_written_options_are_detected_or_asked(
     assert wrong(written) == {}
 
 
-def test_of_sixty_files_at_least_58_have_every_option_right_but_the_open_encoding():
+def test_sixty_written_files_are_detected_or_asked_in_every_option():
     every = list(itertools.product(DELIMITERS, SEPARATORS, DATES, (0, 1, 2), BEFORE, AFTER))
     right, faults = 0, []
     files = every[:: len(every) // 60]
