@@ -1,9 +1,11 @@
 """Values that the binary workbook formats (``.xls``, ``.xlsb``) store in the same way."""
 
+import re
 import struct
 
 from loader.readers.records.workbook_cells import ERROR, NUMBER, UNCALCULATED, Stored
 
+_NO_CODES = re.compile(r'"[^"]*"|\[(?!h+\]|m+\]|s+\])[^\]]*\]|[\\_*].', re.IGNORECASE)
 _ERRORS = {
     0x00: "#NULL!",
     0x07: "#DIV/0!",
@@ -35,3 +37,8 @@ def rk_number(packed: bytes) -> float:
     else:
         (number,) = struct.unpack("<d", b"\0\0\0\0" + struct.pack("<I", bits & 0xFFFFFFFC))
     return number / 100 if bits & 1 else number
+
+
+def shows_dates(number_format: str) -> bool:
+    """Return True for a format with days, months, years, hours or seconds outside of quotes, colours and escapes."""
+    return bool(re.search("[dmyhs]", _NO_CODES.sub("", number_format.partition(";")[0]).lower()))

@@ -10,13 +10,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from math import isinf
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from loader.readers.records.values import Value
 
 # Kinds of stored cells. PLAIN are texts and truth values as the library gives them.
 NUMBER, DATE, DURATION, ERROR, TEXT, PLAIN = "number", "date", "duration", "error", "text", ""
-UNCALCULATED, UNREAD_DATE = "uncalculated", "unread date"  # a formula without a result, a date that is not read as one
+UNCALCULATED = "uncalculated"  # a formula without a result
+UNREAD_DATE, NO_DATE = "unread date", "no date"  # numbers that the library may read as the other of the two
 
 
 class Stored(NamedTuple):
@@ -68,20 +70,28 @@ FILLED = Stored(PLAIN)
 class SheetsOfCells(ABC):
     """Sheets of a workbook that stores cells one after another; a subclass reads them."""
 
+    def __init__(self) -> None:
+        self._unordered: set[str] = set()
+
     @abstractmethod
     def _cells(self, sheet: str) -> Iterator[tuple[int, int, Stored]]:
         """Yield row, column and content of each filled cell of a sheet."""
 
     def bounds(self, sheet: str) -> Bounds | None:
         """Return the bounds of the filled cells."""
-        filled = BoundsSoFar()
+        filled, before = BoundsSoFar(), 0
         for row, column, _ in self._cells(sheet):
             filled.add(row, column)
+            if row < before:
+                self._unordered.add(sheet)
+            before = row
         return filled.bounds()
 
     def rows(self, sheet: str) -> StoredRows:
-        """Yield number and filled cells, by column from 1, of each row."""
-        return _rows_of(self._cells(sheet))
+        """Yield number and filled cells, by column from 1, of each row, in the order of their numbers."""
+        cells = self._cells(sheet)
+        # Cells are sorted in memory only where the pass for the bounds has found it necessary.
+        return _rows_of(iter(sorted(cells, key=itemgetter(0))) if sheet in self._unordered else cells)
 
 
 def _rows_of(cells: Iterator[tuple[int, int, Stored]]) -> StoredRows:
@@ -113,7 +123,7 @@ _CORRECT_ERROR = (
 )
 _AS_TEXT = "Deliver such numbers as text: a number in a workbook has fifteen certain digits."
 _NOT_WHOLE = "Save the workbook in a spreadsheet program and deliver it again."
-_NO_DATE = "Correct the cell, or deliver the date as text."
+_CORRECT_DATE = "Correct the cell, or deliver the date as text."
 
 _WHOLE_NUMBER = re.compile(r"-?[0-9]+")
 _DIGIT = re.compile(r"[0-9]")
@@ -140,21 +150,29 @@ def text_of_cell(value: Any, stored: Stored | None) -> Value | CellFault:
             case str() | None if stored is not None or not value:
                 return value or None
         return CellFault(str(value), "has a value that its file does not store there", _NOT_WHOLE)
+    return _of_stored(value, stored)
+
+
+def _of_stored(value: Any, stored: Stored) -> Value | CellFault:
+    text = stored.text
     match stored.kind:
         case "number":
-            return _of_number(value, stored.text)
-        case "text":
-            return stored.text
-        case "date":
-            text = stored.text.replace("T", " ", 1)
-            return text.removesuffix(" 00:00:00")
-        case "duration":
-            return _of_iso_duration(stored.text)
+            return _of_number(value, text)
+        case "no date":
+            return number_text(float(text), text)
+        case "unread date" if isinstance(value, date | time | timedelta):
+            return _of_number(value, text)
         case "unread date":
-            return CellFault(stored.text, "holds a date in a form that is not read", "Save the workbook as .xlsx.")
+            return CellFault(text, "holds a date in a form that is not read", "Save the workbook as .xlsx.")
+        case "text":
+            return text or None
+        case "date":
+            return text.replace("T", " ", 1).removesuffix(" 00:00:00")
+        case "duration":
+            return _of_iso_duration(text)
         case "error":
-            return CellFault(stored.text, f"holds the error {stored.text}", _CORRECT_ERROR)
-    return CellFault(stored.text, "has a formula without a stored result", _RECALCULATE)
+            return CellFault(text, f"holds the error {text}", _CORRECT_ERROR)
+    return CellFault(text, "has a formula without a stored result", _RECALCULATE)
 
 
 def _of_number(value: Any, digits: str) -> Value | CellFault:
@@ -204,7 +222,7 @@ def _significant(number: str) -> int:
 def _of_moment(value: date | datetime | time, number: float, digits: str) -> Value | CellFault:
     """Return date and time of a number of days, of which ``value`` is the rounded reading."""
     if number < 0:
-        return CellFault(digits, f"holds {digits} as a date, which no spreadsheet program shows", _NO_DATE)
+        return CellFault(digits, f"holds {digits} as a date, which no spreadsheet program shows", _CORRECT_DATE)
     moment = _microseconds(number)
     if isinstance(value, time):
         return (datetime.min + timedelta(microseconds=moment % _DAY)).time().isoformat()
@@ -213,7 +231,7 @@ def _of_moment(value: date | datetime | time, number: float, digits: str) -> Val
         exact = epoch + timedelta(microseconds=moment)
         if abs(exact - read) < timedelta(seconds=1):
             return exact.date().isoformat() if exact.time() == time() else exact.isoformat(sep=" ")
-    return CellFault(digits, f"holds day {digits}, 29 February 1900, a date that does not exist", _NO_DATE)
+    return CellFault(digits, f"holds day {digits}, 29 February 1900, a date that does not exist", _CORRECT_DATE)
 
 
 def _microseconds(days: float) -> int:
@@ -236,7 +254,7 @@ _ISO_DURATION = re.compile(r"(-?)P(?:([0-9]+)D)?T?(?:([0-9]+)H)?(?:([0-9]+)M)?(?
 def _of_iso_duration(text: str) -> str | CellFault:
     match = _ISO_DURATION.fullmatch(text)
     if match is None:
-        return CellFault(text, f"holds {text}, which is no duration in days, hours, minutes and seconds", _NO_DATE)
+        return CellFault(text, f"holds {text}, which is no duration in days, hours, minutes and seconds", _CORRECT_DATE)
     days, hours, minutes, seconds = (int(match[place] or 0) for place in range(2, 6))
     fraction = int((match[6] or "").ljust(6, "0")[:6])
     total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds

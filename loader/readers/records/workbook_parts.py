@@ -6,6 +6,7 @@ sizes of the parts are checked first. Declared sizes and checksums may be false:
 
 import posixpath
 import zipfile
+from collections import Counter
 from collections.abc import Callable
 from xml.parsers import expat
 
@@ -27,7 +28,14 @@ class EncryptedWorkbook(Exception):
 
 
 def check_sizes(packed: zipfile.ZipFile, shown: str) -> None:
-    """Raise Refusal TOO_LARGE for a workbook that would need too much memory; BadZipFile for one that is broken."""
+    """Raise Refusal TOO_LARGE if a workbook would need too much memory, PartMissing or BadZipFile if it is broken.
+
+    Programs differ in which of two parts with one name they read, so such a workbook is broken.
+    """
+    names = Counter(_normal(name) for name in packed.namelist())
+    for name, count in names.items():
+        if count > 1:
+            raise PartMissing(f"it has {count} parts with the name {name}")
     total = 0
     for part in packed.infolist():
         total += part.file_size
@@ -45,11 +53,15 @@ def check_sizes(packed: zipfile.ZipFile, shown: str) -> None:
 
 def part_named(packed: zipfile.ZipFile, *paths: str) -> str:
     """Return the first of these parts that exists, in whatever case. Raise PartMissing."""
-    parts = {posixpath.normpath(name.replace("\\", "/")).lower(): name for name in packed.namelist()}
+    parts = {_normal(name): name for name in packed.namelist()}
     for path in paths:
         if path.lower() in parts:
             return parts[path.lower()]
     raise PartMissing(f"it has no part {paths[0]}")
+
+
+def _normal(name: str) -> str:
+    return posixpath.normpath(name.replace("\\", "/")).lower()
 
 
 def has_part(packed: zipfile.ZipFile, path: str) -> bool:

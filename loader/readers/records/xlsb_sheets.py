@@ -1,11 +1,10 @@
 """Sheets of binary Excel workbooks (``.xlsb``, MS-XLSB): their bounds, and their cells as they are stored."""
 
-import re
 import struct
 import zipfile
 from collections.abc import Iterator
 
-from loader.readers.records.binary_cells import error_cell, number_cell, rk_number
+from loader.readers.records.binary_cells import error_cell, number_cell, rk_number, shows_dates
 from loader.readers.records.workbook_cells import FILLED, UNREAD_DATE, SheetsOfCells, Stored
 from loader.readers.records.workbook_parts import PartMissing, has_part, part_named, related_parts
 
@@ -13,7 +12,6 @@ _SHEET, _SHEET_DATA, _SHEET_DATA_END, _ROW = 0x9C, 0x91, 0x92, 0x00
 _OTHERS = (0x04, 0x06, 0x07, 0x08, 0x0A)  # truth values and texts, of formulas or not
 _FORMAT, _STYLE, _CELL_STYLES, _CELL_STYLES_END = 0x2C, 0x2F, 0x269, 0x26A
 _DATE_FORMATS = (*range(14, 23), *range(45, 48))  # numbers of formats that each workbook has
-_NO_CODES = re.compile(r'"[^"]*"|\[(?!h+\]|m+\]|s+\])[^\]]*\]|[\\_*].', re.IGNORECASE)
 _NO_TEXT = 0xFFFFFFFF
 _WAITS = 0x02  # of the flags of a formula: it is calculated when the workbook is opened
 
@@ -22,6 +20,7 @@ class XlsbSheets(SheetsOfCells):
     """Sheets of one workbook by name."""
 
     def __init__(self, packed: zipfile.ZipFile):
+        super().__init__()
         self._packed = packed
         targets = related_parts(packed, "xl", "workbook.bin")
         self._paths: dict[str, str] = {}
@@ -38,7 +37,7 @@ class XlsbSheets(SheetsOfCells):
             return frozenset()
         formats, styles, is_cells = set(_DATE_FORMATS), [], False
         for kind, content in self._records(part_named(self._packed, "xl/styles.bin")):
-            if kind == _FORMAT and _shows_dates(_wide_text(content, 2)[0]):
+            if kind == _FORMAT and shows_dates(_wide_text(content, 2)[0]):
                 formats.add(struct.unpack_from("<H", content)[0])
             elif kind in (_CELL_STYLES, _CELL_STYLES_END):
                 is_cells = kind == _CELL_STYLES
@@ -83,11 +82,6 @@ def _is_whole_rk(kind: int, content: bytes) -> bool:
 
 def _style(content: bytes) -> int:
     return int.from_bytes(content[4:7], "little")
-
-
-def _shows_dates(number_format: str) -> bool:
-    """Return True for a format with days, months, years, hours or seconds outside of quotes, colours and escapes."""
-    return bool(re.search("[dmyhs]", _NO_CODES.sub("", number_format.partition(";")[0]).lower()))
 
 
 def _number(content: bytes, at: int, longest: int) -> tuple[int, int]:

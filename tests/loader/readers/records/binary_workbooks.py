@@ -7,8 +7,9 @@ import datetime as dt
 import io
 import struct
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
@@ -47,18 +48,35 @@ def cells_of(rows: Rows) -> Iterator[tuple[int, int, Any]]:
 # .xls
 
 
-def xls(rows: Rows, *, is_protected: bool = False) -> bytes:
-    """Return an Excel 97 workbook with the sheet ``Data``."""
-    version = struct.pack("<HHHII", 0x600, 0x05, 0, 0, 0) + b"\0\0"
-    formats = [_record(0xE0, struct.pack("<HH16x", 0, number)) for number in (0, 14)]
+def xls(
+    rows: Rows,
+    *records: tuple[int, bytes],
+    is_protected: bool = False,
+    formats: Mapping[int, str] = MappingProxyType({}),
+    version: int = 0x600,
+    code_page: int = 1200,
+) -> bytes:
+    """Return an Excel workbook with the sheet ``Data``: the rows, then the records (kind, content).
+
+    ``formats`` are declared by number. Cell style 0 has no format, style 1 is a date, the others have these formats.
+    """
+    declared = [
+        _record(0x41E, struct.pack("<HHB", number, len(code), 0) + code.encode()) for number, code in formats.items()
+    ]
+    styles = [_record(0xE0, struct.pack("<HH16x", 0, number)) for number in (0, 14, *formats)]
     protection = [_record(0x2F, struct.pack("<HHH", 1, 1, 1))] if is_protected else []
-    before = [_record(0x809, version), *protection, _record(0x42, struct.pack("<H", 1200)), *formats]
-    name = b"Data"
-    size = len(b"".join(before)) + 4 + 8 + len(name) + 4
-    listed = _record(0x85, struct.pack("<IHBB", size, 0, len(name), 0) + name)
-    beginning = _record(0x809, struct.pack("<HHHII", 0x600, 0x10, 0, 0, 0) + b"\0\0")
-    cells = [_xls_cell(*cell) for cell in cells_of(rows)]
-    return compound_file("Workbook", b"".join([*before, listed, _record(0x0A), beginning, *cells, _record(0x0A)]))
+    before = [_beginning(version, 0x05), *protection, _record(0x42, struct.pack("<H", code_page)), *declared, *styles]
+    name = b"Data" if version < 0x600 else b"\0Data"
+    size = len(b"".join(before)) + 4 + 7 + len(name) + 4
+    listed = _record(0x85, struct.pack("<IHB", size, 0, 4) + name)
+    cells = [*(_xls_cell(*cell) for cell in cells_of(rows)), *(_record(*each) for each in records)]
+    sheet = [_beginning(version, 0x10), *cells, _record(0x0A)]
+    stream = "Workbook" if version == 0x600 else "Book"
+    return compound_file(stream, b"".join([*before, listed, _record(0x0A), *sheet]))
+
+
+def _beginning(version: int, content: int) -> bytes:
+    return _record(0x809, struct.pack("<HHHII", version, content, 0, 0, 0) + b"\0\0")
 
 
 def _record(kind: int, content: bytes = b"") -> bytes:

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import io
+import struct
 import zipfile
 from collections.abc import Callable
 from typing import Any
@@ -252,6 +253,63 @@ def test_xls_xlsb_or_ods_workbook_with_too_many_cells_is_refused(write: Callable
 def test_whole_date_of_a_binary_workbook_that_is_read_as_a_number_is_refused():
     refusal = refusal_of(xlsb([["d"], [dt.datetime(2026, 1, 2)]]))
     assert (refusal.code, refusal.row, refusal.samples) == ("UNREADABLE_CELL", 2, ("46024.0",))
+
+
+def xls_number(row: int, style: int, number: float, kind: int = 0x203) -> tuple[int, bytes]:
+    """Return the record of a number in the first column, or the beginning of a formula's."""
+    return kind, struct.pack("<HHHd", row, 0, style, number)
+
+
+@pytest.mark.parametrize("number_format", ["#,##0.00_);-#,##0.00", '0" d"', "[Red]0"])
+def test_number_of_an_xls_workbook_is_no_date_if_its_declared_format_is_none(number_format: str):
+    content = xls([["v"]], xls_number(1, 2, 21333.0), formats={52: number_format})
+    assert values_of(content) == ["21333"]
+
+
+def test_date_of_an_xls_workbook_whose_format_the_library_ignores_is_refused():
+    refusal = refusal_of(xls([["v"]], xls_number(1, 2, 38352.0), formats={59: "mmm d, yyyy"}))
+    assert (refusal.code, refusal.row, refusal.samples) == ("UNREADABLE_CELL", 2, ("38352.0",))
+
+
+def test_date_of_an_xls_workbook_with_a_declared_format_that_the_library_knows_is_read():
+    assert values_of(xls([["v"]], xls_number(1, 2, 38352.0), formats={14: "m/d/yy"})) == ["2004-12-31"]
+
+
+@pytest.mark.parametrize("kind", [0x206, 0x406])
+def test_formula_in_a_record_of_an_older_version_is_not_read_as_null(kind: int):
+    formula, content = xls_number(1, 0, 3.0, kind)
+    refusal = refusal_of(xls([["v"]], (formula, content + bytes(8))))
+    assert (refusal.code, refusal.row, refusal.samples) == ("UNREADABLE_CELL", 2, ("3.0",))
+
+
+def test_long_text_of_a_formula_in_an_xls_workbook_is_read_whole():
+    result = bytes([0, 0, 0, 0, 0, 0, 0xFF, 0xFF])
+    formula = (0x06, struct.pack("<HHH", 1, 0, 0) + result + struct.pack("<HIH", 0, 0, 0))
+    first, second = "a" * 8000, "é☃" * 100
+    text = (0x207, struct.pack("<HB", len(first + second), 0) + first.encode())
+    more = (0x3C, b"\1" + second.encode("utf-16-le"))
+    assert values_of(xls([["v"]], formula, text, more)) == [first + second]
+
+
+def test_rows_of_an_xls_workbook_are_read_in_the_order_of_their_numbers():
+    content = xls([["v"]], *(xls_number(row, 0, float(row)) for row in (3, 1, 2)))
+    assert values_of(content) == ["1", "2", "3"]
+
+
+def test_texts_of_an_excel_95_workbook_are_read_by_its_code_page():
+    label = struct.pack("<HHHH", 1, 0, 0, 6) + "Жёлтый".encode("cp1251")
+    header = (0x204, struct.pack("<HHHH", 0, 0, 0, 1) + b"v")
+    assert values_of(xls([], header, (0x204, label), version=0x500, code_page=1251)) == ["Жёлтый"]
+
+
+def test_workbook_with_two_parts_of_one_name_is_refused():
+    content = workbook({"S": [["v"], ["1"]]})
+    packed = io.BytesIO(content)
+    with zipfile.ZipFile(packed, "a") as parts:
+        parts.writestr("XL/worksheets/Sheet1.xml", parts.read(SHEET_PART))
+    refusal = refused("xlsx", packed.getvalue())
+    assert refusal.code == "UNREADABLE_FILE"
+    assert "2 parts with the name xl/worksheets/sheet1.xml" in refusal.message
 
 
 def test_opendocument_sheet_returns_repeated_rows_and_durations():
