@@ -12,7 +12,7 @@ import pytest
 
 from loader.contract.refusals import Refusal
 from loader.readers.records import content, json_documents, workbooks, xml_documents
-from loader.readers.records.headers import header_names
+from loader.readers.records.headers import check_typed_names, header_names, repeated_fields
 from loader.readers.records.readers import READERS, FileReading, united_warnings
 from metadata.domain.sources.reading_options import ReadingOptions
 from tests.loader.readers.records.workbook_files import workbook
@@ -508,3 +508,20 @@ def test_a_header_with_a_nul_byte_is_refused_with_its_place():
         header_names("a.csv", ["id", "na\0me"])
     assert (caught.value.code, caught.value.file, caught.value.row) == ("UNREADABLE_HEADER", "a.csv", 1)
     assert "UTF-16" in caught.value.hint
+
+
+def test_repeated_fields_names_two_fields_that_differ_in_case():
+    assert repeated_fields(["a", "b", "A", "B"]).startswith("a struct with the fields a and A, ")
+    assert repeated_fields(["a", "b"]) == ""
+
+
+def test_refusal_of_names_that_differ_in_case_lists_equal_ones_together():
+    with pytest.raises(Refusal, match="several columns a, A, b, B, which") as caught:
+        check_typed_names("a.avro", ["a", "b", "A", "B", "c"])
+    assert caught.value.samples == ("a", "A", "b", "B")
+
+
+def test_refusal_of_a_repeated_header_name_lists_it_once():
+    with pytest.raises(Refusal, match="the header names b, a more than once") as caught:
+        header_names("a.csv", ["b", "a", "b", "a", "b", "A"])
+    assert (caught.value.column, caught.value.count) == ("b", 2)
