@@ -88,11 +88,8 @@ class TypedFormat(FileFormat):
         return super().read_failure(opened, error)
 
     def _check_names(self, delivered: Delivered, files: tuple[DeliveredFile, ...], error: Exception) -> None:
-        """Raise Refusal DUPLICATE_COLUMN for the file of which Spark's error says that it has a name twice."""
-        texts = "\n".join([str(error), *(thrown.message for thrown in thrown_by(error))])
-        if not any(words in texts for words in _REPEATED):
-            return
-        for file in files:
+        """Raise Refusal DUPLICATE_COLUMN for the first file with a repeated name, if Spark's error is about one."""
+        for file in files if _is_repetition(error) else ():
             check_typed_names(file.shown, self._own_schema(delivered, file).names)
 
     def _own_schema(self, delivered: Delivered, file: DeliveredFile) -> T.StructType:
@@ -123,7 +120,7 @@ class OrcFormat(TypedFormat):
         try:
             types = {field.name: field.dataType for field in self._schema(delivered, delivered.files)}
         except Refusal as refusal:
-            if not any(words in str(refusal.__cause__) for words in _REPEATED):
+            if not _is_repetition(refusal.__cause__):
                 raise
             return self._without_repeated_fields(delivered, contract)
         if len(delivered.files) == 1 or not any(name.startswith(_OF_HIVE) for name in types):
@@ -134,7 +131,7 @@ class OrcFormat(TypedFormat):
         return self._layout(types, groups.items(), contract)
 
     def rows(self, opened: Opened, group: Group) -> Rows:
-        if not group.types:
+        if not group.by_types:
             return super().rows(opened, group)
         schema = T.StructType(list(map(T.StructField, group.names, group.types)))
         frame = opened.spark.read.schema(schema).format(self._source).options(**self._options).load(group.patterns)
@@ -163,8 +160,17 @@ class OrcFormat(TypedFormat):
         kinds = {name: kind for name, (kind, _) in types.items()}
         readable = [(tuple(name for name in names if name not in problems), files) for names, files in groups.items()]
         layout = self._layout(kinds, readable, contract, problems)
-        read = (replace(group, types=tuple(kinds[name] for name in group.names)) for group in layout.groups)
-        return replace(layout, groups=tuple(read))
+        types = (tuple(kinds[name] for name in group.names) for group in layout.groups)
+        groups = (replace(group, by_types=True, types=own) for group, own in zip(layout.groups, types, strict=True))
+        return replace(layout, groups=tuple(groups))
+
+
+def _is_repetition(error: BaseException | None) -> bool:
+    """Return True for an error of Spark about names that differ in case only."""
+    if error is None:
+        return False
+    texts = [str(error), *(thrown.message for thrown in thrown_by(error))]
+    return any(words in text for text in texts for words in _REPEATED)
 
 
 def _values_of(group: Group) -> dict[str, Column]:
