@@ -27,6 +27,7 @@ _GLOB = "{}[]*?\\"
 _TEMPORARY = "_temporary"
 _BZIP2, _BZIP2_END = ".bz2", 11  # bytes of the end: marker 6, checksum 4, padding 1
 _BZIP2_MARKER, _BZIP2_MASK = 0x177245385090, (1 << 48) - 1
+_LONGEST_PADDING = 1 << 20  # bytes of the end that are looked through for NUL bytes after a bzip2 stream
 _ZSTANDARD = ".zst"
 _READ_FAILURES = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER", "MALFORMED_CSV_RECORD")
 # Message of the refusal that a task in Python raises (``loader.readers.records.content.unreadable``).
@@ -245,15 +246,19 @@ def is_compressed(spark: SparkSession, file: DeliveredFile) -> bool:
 
 
 def check_ended(spark: SparkSession, file: DeliveredFile) -> None:
-    """Raise Refusal TRUNCATED_FILE for a bzip2 file without its end marker.
+    """Raise Refusal UNREADABLE_FILE for a compressed file of 0 bytes, TRUNCATED_FILE for bzip2 without its end marker.
 
-    Hadoop's codec accepts a file that stops between two blocks; the other codecs with an end marker report a
-    missing one themselves.
+    Hadoop's codecs take 0 bytes for no content, and the one of bzip2 accepts a file that stops between two blocks; the
+    other codecs with an end marker report a missing one themselves.
     """
+    if not file.size and is_compressed(spark, file):
+        raise content.unreadable(file.shown, content.EMPTY)
     if not file.path.endswith(_BZIP2):
         return
     end = end_of(spark, file, _BZIP2_END)
-    if not _ends_bzip2(end):
+    if end.endswith(b"\0"):
+        end = end_of(spark, file, _LONGEST_PADDING)
+    if not ends_bzip2(end):
         raise Refusal(
             "TRUNCATED_FILE",
             f"{file.shown} ends before its bzip2 stream does",
@@ -280,10 +285,15 @@ def end_of(spark: SparkSession, file: DeliveredFile, size: int) -> bytes:
         raise unreadable(file.shown, error) from error
 
 
-def _ends_bzip2(end: bytes) -> bool:
-    """Return True if these last bytes are bzip2's end marker, a 32-bit checksum, and padding."""
-    number = int.from_bytes(end, "big")
-    return any(number >> (32 + filled) & _BZIP2_MASK == _BZIP2_MARKER for filled in range(8))
+def ends_bzip2(end: bytes) -> bool:
+    """Return True if these last bytes are bzip2's end marker, a 32-bit checksum, and padding of bits and NUL bytes."""
+    stream = end.rstrip(b"\0")
+    # The checksum may itself end with NUL bytes.
+    for size in range(len(stream), min(len(end), len(stream) + _BZIP2_END) + 1):
+        number = int.from_bytes(end[max(0, size - _BZIP2_END) : size], "big")
+        if any(number >> (32 + filled) & _BZIP2_MASK == _BZIP2_MARKER for filled in range(8)):
+            return True
+    return False
 
 
 @contextmanager

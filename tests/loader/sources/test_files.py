@@ -121,6 +121,17 @@ def test_packed_files_are_unpacked(tmp_path: Path, ending: str, pack: Any):
     assert types(sampled(tmp_path / f"a{ending}", pack(b"n\n1\n"))) == {"n": "integer"}
 
 
+@pytest.mark.parametrize("ending", ["gz", "bz2", "zst"])
+@pytest.mark.parametrize(("kind", "options"), [("csv", None), ("csv", {}), ("jsonl", {}), ("fixed", {"columns": "a:1-2"})])
+def test_packed_file_of_0_bytes_is_refused(tmp_path: Path, kind: str, options: dict | None, ending: str):
+    refused = refusal(tmp_path / f"a.{kind}.{ending}", b"", kind, options)
+    assert (refused.code, "0 bytes" in refused.message) == ("UNREADABLE_FILE", True)
+
+
+def test_nul_bytes_after_a_bzip2_stream_are_padding(tmp_path: Path):
+    assert sampled(tmp_path / "a.csv.bz2", bz2.compress(b"n\n1\n") + bytes(512)).values == (("1",),)
+
+
 @pytest.mark.parametrize(
     ("content", "options", "code"),
     [
