@@ -160,8 +160,12 @@ def read_columns(
             kinds = _kinds_of_leaves(file.metadata)
             by_name = {name.lower(): name for name in file.schema_arrow.names}
             own = [by_name[name.lower()] for name in names]
+            read = 0
             for batch in file.iter_batches(batch_size=rows, columns=own):
                 yield [plain_column(batch.column(name), kinds.get(name)) for name in own], batch.num_rows
+                read += batch.num_rows
+            if read != file.metadata.num_rows:  # pyarrow leaves out rows of nested columns with certain empty pages
+                raise unreadable(shown, f"its footer declares {file.metadata.num_rows:,} rows, but {read:,} were read")
     except ERRORS as error:
         raise unreadable(shown, str(error)) from error
 

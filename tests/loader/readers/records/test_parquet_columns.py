@@ -1,9 +1,11 @@
 """Parquet files of other writers, read for pages: encrypted, broken, with texts that are not UTF-8."""
 
 import json
+from io import BytesIO
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
@@ -12,7 +14,7 @@ from loader.engine.arrow import deliveries
 from loader.engine.arrow.deliveries import Column, DeliveredFile, Delivery
 from loader.engine.arrow.parquet_files import NotPlain
 from loader.readers.records.avro_schemas import AvroSchema
-from loader.readers.records.parquet_columns import footer_of_end
+from loader.readers.records.parquet_columns import footer_of_end, read_columns
 from loader.readers.records.parquet_footers import column_parts
 from loader.sources.file_samples import sample_files
 from loader.sources.results import Sample
@@ -112,6 +114,14 @@ def test_text_that_is_not_utf_8_is_a_problem_of_its_column(tmp_path: Path, value
     assert problems(sample) == {"id": "", "v": "row 2 has a text that is not UTF-8"}
     assert sample.values[0] == ("1", "2")
     assert (sample.values[1][0] is None, sample.values[1][1]) == (False, None)
+
+
+def test_file_of_which_pyarrow_reads_fewer_rows_than_its_footer_declares_is_refused():
+    content = written(pa.table({"v": [[1], [2]]}), row_group_size=1, data_page_size=1)
+    assert not any(batch.num_rows for batch in pq.ParquetFile(BytesIO(content)).iter_batches())
+    with pytest.raises(Refusal, match="declares 2 rows, but 0 were read") as caught:
+        list(read_columns(BytesIO(content), "a.parquet", ["v"]))
+    assert caught.value.code == "UNREADABLE_FILE"
 
 
 def test_text_of_orc_that_is_not_utf_8_is_a_problem_of_its_column(tmp_path: Path):
