@@ -229,7 +229,7 @@ def beginning(spark: SparkSession, file: DeliveredFile, size: int) -> bytes:
 def content_of(spark: SparkSession, file: DeliveredFile) -> Iterator[Any]:
     """Yield the uncompressed content as a Java stream."""
     path = jvm_of(spark).org.apache.hadoop.fs.Path(file.path)
-    configuration = _configuration(spark)
+    configuration = hadoop_configuration(spark)
     with _closing(path.getFileSystem(configuration).open(path)) as stream:
         if file.path.endswith(_ZSTANDARD):  # Hadoop's codec needs a native library, Spark's reader has its own
             yield jvm_of(spark).com.github.luben.zstd.ZstdInputStream(stream)
@@ -241,7 +241,7 @@ def content_of(spark: SparkSession, file: DeliveredFile) -> Iterator[Any]:
 def is_compressed(spark: SparkSession, file: DeliveredFile) -> bool:
     """Return True if the file's ending names a compression."""
     path = jvm_of(spark).org.apache.hadoop.fs.Path(file.path)
-    codecs = jvm_of(spark).org.apache.hadoop.io.compress.CompressionCodecFactory(_configuration(spark))
+    codecs = jvm_of(spark).org.apache.hadoop.io.compress.CompressionCodecFactory(hadoop_configuration(spark))
     return codecs.getCodec(path) is not None
 
 
@@ -276,7 +276,7 @@ def end_of(spark: SparkSession, file: DeliveredFile, size: int) -> bytes:
                 stored.seek(start)
                 return stored.read()
         path = jvm_of(spark).org.apache.hadoop.fs.Path(file.path)
-        with _closing(path.getFileSystem(_configuration(spark)).open(path)) as stream:
+        with _closing(path.getFileSystem(hadoop_configuration(spark)).open(path)) as stream:
             stream.seek(start)
             return bytes(stream.readNBytes(size))
     except OSError as error:
@@ -354,7 +354,7 @@ def unreadable(file: str, error: Exception) -> Refusal:
 def _statuses(spark: SparkSession, location: str):
     """Yield Hadoop's status of every file at ``location``; a name is a pattern only if no file has it."""
     path = jvm_of(spark).org.apache.hadoop.fs.Path(location)
-    system = path.getFileSystem(_configuration(spark))
+    system = path.getFileSystem(hadoop_configuration(spark))
     statuses = [system.getFileStatus(path)] if system.exists(path) else system.globStatus(path) or []
     for status in statuses:
         if status.isFile():
@@ -386,7 +386,7 @@ def is_one_file(spark: SparkSession, location: str) -> bool:
     """Return True if the location is a single file, not a folder or pattern."""
     try:
         path = jvm_of(spark).org.apache.hadoop.fs.Path(location)
-        system = path.getFileSystem(_configuration(spark))
+        system = path.getFileSystem(hadoop_configuration(spark))
         return system.exists(path) and system.getFileStatus(path).isFile()
     except JAVA_ERRORS as error:
         raise unreadable(location, error) from error
@@ -403,5 +403,6 @@ def _path_of(status) -> str:
     return "file:" + "/" + path[5:].lstrip("/") if path.startswith("file:") else path
 
 
-def _configuration(spark: SparkSession):
+def hadoop_configuration(spark: SparkSession) -> Any:
+    """Return the configuration of Hadoop's file systems in a session."""
     return spark._jsparkSession.sessionState().newHadoopConf()

@@ -72,9 +72,9 @@ class Group:
     """Files with the same layout; ``names`` are the delivery's names of their fields, in order.
 
     ``paths`` are further columns: values inside objects, like ``a.b``. ``has_malformed_lines``: a line of JSON lines is
-    malformed. ``by_tasks``: tasks in Python read the files of a typed format; ``by_types``: Spark reads them without the
-    columns that it cannot read. ``types`` are those of the fields then, and ``cut`` the fields in which tasks may cut
-    digits below microseconds.
+    malformed. ``by_tasks``: tasks in Python read the files of a typed format; ``by_types``: Spark reads them without
+    the columns that it cannot read. ``types`` are those of the fields then, and ``cut`` the fields in which tasks may
+    cut digits below microseconds. ``is_gregorian``: files of ORC that do not name their calendar have the Gregorian one.
     ``header`` are the texts of the last record of a header of CSV; ``is_ended_by_delimiter``: each record has a further
     delimiter at its end.
     """
@@ -86,6 +86,7 @@ class Group:
     has_malformed_lines: bool = False
     by_tasks: bool = False
     by_types: bool = False
+    is_gregorian: bool = False
     types: tuple[T.DataType, ...] = ()
     cut: tuple[str, ...] = ()
     header: tuple[str, ...] = ()
