@@ -74,7 +74,7 @@ class Group:
     ``paths`` are further columns: values inside objects, like ``a.b``. ``has_malformed_lines``: a line of JSON lines is
     malformed. ``by_tasks``: tasks in Python read the files of a typed format; ``by_types``: Spark reads them without
     the columns that it cannot read. ``types`` are those of the fields then, and ``cut`` the fields in which tasks may
-    cut digits below microseconds. ``is_gregorian``: files of ORC that do not name their calendar have the Gregorian one.
+    cut digits below microseconds. ``is_gregorian``: dates of ORC files that do not name their calendar are Gregorian.
     ``header`` are the texts of the last record of a header of CSV; ``is_ended_by_delimiter``: each record has a further
     delimiter at its end.
     """
