@@ -27,7 +27,7 @@ _GLOB = "{}[]*?\\"
 _TEMPORARY = "_temporary"
 _BZIP2, _BZIP2_END = ".bz2", 11  # bytes of the end: marker 6, checksum 4, padding 1
 _BZIP2_MARKER, _BZIP2_MASK = 0x177245385090, (1 << 48) - 1
-_LONGEST_PADDING = 1 << 20  # bytes of the end that are looked through for NUL bytes after a bzip2 stream
+_LONGEST_PADDING = 1 << 20  # bytes of the end that are searched for a bzip2 stream before NUL bytes
 _ZSTANDARD = ".zst"
 _READ_FAILURES = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER", "MALFORMED_CSV_RECORD")
 # Message of the refusal that a task in Python raises (``loader.readers.records.content.unreadable``).

@@ -107,9 +107,9 @@ class TypedFormat(FileFormat):
         except JAVA_ERRORS as error:
             raise unreadable(file.shown, error) from error
 
-    def _read(self, delivered: Delivered, paths: list[str], **more: str) -> DataFrame:
+    def _read(self, delivered: Delivered, paths: list[str]) -> DataFrame:
         merge = str(len(delivered.files) > 1).lower()
-        options = self._options | {"mergeSchema": merge} | more
+        options = self._options | {"mergeSchema": merge}
         return delivered.spark.read.format(self._source).options(**options).load(paths)
 
 
@@ -153,12 +153,12 @@ class OrcFormat(TypedFormat):
         return [(united_names(names, spellings), files) for names, files in schemas]
 
     def rows(self, opened: Opened, group: Group) -> Rows:
-        options = {_GREGORIAN: "true"} if group.is_gregorian else {}
+        options = self._options | ({_GREGORIAN: "true"} if group.is_gregorian else {})
         if not group.by_types:
-            return Rows(self._read(opened, group.patterns, **options), _values_of(group))
+            return TypedFormat(self._source, options).rows(opened, group)
         schema = T.StructType(list(map(T.StructField, group.names, group.types)))
-        reader = opened.spark.read.schema(schema).format(self._source).options(**self._options | options)
-        return Rows(reader.load(group.patterns), _values_of(group))
+        frame = opened.spark.read.schema(schema).format(self._source).options(**options).load(group.patterns)
+        return Rows(frame, _values_of(group))
 
     def _without_repeated_fields(self, delivered: Delivered, contract: tuple[str, ...]) -> Layout:
         """Return the layout of files with columns that repeat a field, of which the others are read."""
@@ -186,9 +186,10 @@ class OrcFormat(TypedFormat):
             (tuple(name for name in names if name not in problems), files) for (names, _), files in groups.items()
         ]
         layout = _with_calendars(self._layout(kinds, readable, contract, problems), calendars)
-        types = (tuple(kinds[name] for name in group.names) for group in layout.groups)
-        groups = (replace(group, by_types=True, types=own) for group, own in zip(layout.groups, types, strict=True))
-        return replace(layout, groups=tuple(groups))
+        read = (
+            replace(group, by_types=True, types=tuple(kinds[name] for name in group.names)) for group in layout.groups
+        )
+        return replace(layout, groups=tuple(read))
 
 
 def _with_calendars(layout: Layout, calendars: Mapping[str, bool]) -> Layout:
