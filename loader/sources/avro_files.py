@@ -125,8 +125,8 @@ def _parts(value: Any) -> Iterator[Any]:
         yield from _parts(part)
 
 
-# Readers of values and blocks that fastavro lacks: it has no dates beyond Python's, no nanoseconds, and needs further
-# packages for some compressions.
+# Readers of values and blocks that fastavro lacks: it has no dates beyond Python's, no nanoseconds, changes the text of
+# UUIDs, and needs further packages for some compressions.
 def _date(days: int, *_: Any) -> date | _Far:
     try:
         return date.fromordinal(_FIRST_DAY + days)
@@ -176,7 +176,7 @@ def _ended() -> bytes:
 
 fastavro_read.BLOCK_READERS.update({"snappy": _snappy, "zstandard": _zstandard})
 fastavro.read.LOGICAL_READERS.update(
-    {"int-date": _date}
+    {"int-date": _date, "string-uuid": lambda text, *_: text}
     | {f"long-timestamp-{unit}": _timestamp(unit, is_local=False) for unit in _PER_SECOND}
     | {f"long-local-timestamp-{unit}": _timestamp(unit, is_local=True) for unit in _PER_SECOND}
 )

@@ -19,10 +19,10 @@ def value_of(text: str) -> str | None:
     return None if text == _NULL else unquote(text)
 
 
-def texts_of(column: str, names: Iterable[str]) -> tuple[str, set[str]]:
-    """Return the spelling of a column's name in folders, and the texts of its values there."""
+def texts_of(column: str, names: Iterable[str]) -> tuple[set[str], set[str]]:
+    """Return the spellings of a column's name in folders, and the texts of its values there."""
     pairs = [(key, value) for name in names for key, value in _pairs(name) if unquote(key) == column]
-    return pairs[0][0], {value for _, value in pairs}
+    return {key for key, _ in pairs}, {value for _, value in pairs}
 
 
 def shared_columns(names: Iterable[str]) -> tuple[str, ...]:

@@ -20,8 +20,9 @@ def decoded_path(uri: Column, files: Sequence[DeliveredFile]) -> Column:
 
 def folder_value(uri: Column, column: str, files: Sequence[DeliveredFile]) -> Column:
     """Return the value of a column in the names of the folders of a file."""
-    spelling, texts = texts_of(column, (file.name for file in files))
-    text = F.regexp_extract(decoded_path(uri, files), f".*/{re.escape(spelling)}=([^/]*)/", 1)
+    spellings, texts = texts_of(column, (file.name for file in files))
+    spelled = "|".join(map(re.escape, sorted(spellings)))
+    text = F.regexp_extract(decoded_path(uri, files), f".*/(?:{spelled})=([^/]*)/", 1)
     changed = {text: value_of(text) for text in texts if value_of(text) != text}
     if not changed:
         return text

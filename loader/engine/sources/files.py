@@ -27,6 +27,7 @@ _GLOB = "{}[]*?\\"
 _TEMPORARY = "_temporary"
 _BZIP2, _BZIP2_END = ".bz2", 11  # bytes of the end: marker 6, checksum 4, padding 1
 _BZIP2_MARKER, _BZIP2_MASK = 0x177245385090, (1 << 48) - 1
+_LONGEST_PADDING = 1 << 20  # bytes of the end that are searched for a bzip2 stream before NUL bytes
 _ZSTANDARD = ".zst"
 _READ_FAILURES = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER", "MALFORMED_CSV_RECORD")
 # Message of the refusal that a task in Python raises (``loader.readers.records.content.unreadable``).
@@ -228,7 +229,7 @@ def beginning(spark: SparkSession, file: DeliveredFile, size: int) -> bytes:
 def content_of(spark: SparkSession, file: DeliveredFile) -> Iterator[Any]:
     """Yield the uncompressed content as a Java stream."""
     path = jvm_of(spark).org.apache.hadoop.fs.Path(file.path)
-    configuration = _configuration(spark)
+    configuration = hadoop_configuration(spark)
     with _closing(path.getFileSystem(configuration).open(path)) as stream:
         if file.path.endswith(_ZSTANDARD):  # Hadoop's codec needs a native library, Spark's reader has its own
             yield jvm_of(spark).com.github.luben.zstd.ZstdInputStream(stream)
@@ -240,20 +241,24 @@ def content_of(spark: SparkSession, file: DeliveredFile) -> Iterator[Any]:
 def is_compressed(spark: SparkSession, file: DeliveredFile) -> bool:
     """Return True if the file's ending names a compression."""
     path = jvm_of(spark).org.apache.hadoop.fs.Path(file.path)
-    codecs = jvm_of(spark).org.apache.hadoop.io.compress.CompressionCodecFactory(_configuration(spark))
+    codecs = jvm_of(spark).org.apache.hadoop.io.compress.CompressionCodecFactory(hadoop_configuration(spark))
     return codecs.getCodec(path) is not None
 
 
 def check_ended(spark: SparkSession, file: DeliveredFile) -> None:
-    """Raise Refusal TRUNCATED_FILE for a bzip2 file without its end marker.
+    """Raise Refusal UNREADABLE_FILE for a compressed file of 0 bytes, TRUNCATED_FILE for bzip2 without its end marker.
 
-    Hadoop's codec accepts a file that stops between two blocks; the other codecs with an end marker report a
-    missing one themselves.
+    Hadoop's codecs take 0 bytes for no content, and the one of bzip2 accepts a file that stops between two blocks; the
+    other codecs with an end marker report a missing one themselves.
     """
+    if not file.size and is_compressed(spark, file):
+        raise content.unreadable(file.shown, content.EMPTY)
     if not file.path.endswith(_BZIP2):
         return
     end = end_of(spark, file, _BZIP2_END)
-    if not _ends_bzip2(end):
+    if end.endswith(b"\0"):
+        end = end_of(spark, file, _LONGEST_PADDING)
+    if not ends_bzip2(end):
         raise Refusal(
             "TRUNCATED_FILE",
             f"{file.shown} ends before its bzip2 stream does",
@@ -271,7 +276,7 @@ def end_of(spark: SparkSession, file: DeliveredFile, size: int) -> bytes:
                 stored.seek(start)
                 return stored.read()
         path = jvm_of(spark).org.apache.hadoop.fs.Path(file.path)
-        with _closing(path.getFileSystem(_configuration(spark)).open(path)) as stream:
+        with _closing(path.getFileSystem(hadoop_configuration(spark)).open(path)) as stream:
             stream.seek(start)
             return bytes(stream.readNBytes(size))
     except OSError as error:
@@ -280,10 +285,15 @@ def end_of(spark: SparkSession, file: DeliveredFile, size: int) -> bytes:
         raise unreadable(file.shown, error) from error
 
 
-def _ends_bzip2(end: bytes) -> bool:
-    """Return True if these last bytes are bzip2's end marker, a 32-bit checksum, and padding."""
-    number = int.from_bytes(end, "big")
-    return any(number >> (32 + filled) & _BZIP2_MASK == _BZIP2_MARKER for filled in range(8))
+def ends_bzip2(end: bytes) -> bool:
+    """Return True if these last bytes are bzip2's end marker, a 32-bit checksum, and padding of bits and NUL bytes."""
+    stream = end.rstrip(b"\0")
+    # The checksum may itself end with NUL bytes.
+    for size in range(len(stream), min(len(end), len(stream) + _BZIP2_END) + 1):
+        number = int.from_bytes(end[max(0, size - _BZIP2_END) : size], "big")
+        if any(number >> (32 + filled) & _BZIP2_MASK == _BZIP2_MARKER for filled in range(8)):
+            return True
+    return False
 
 
 @contextmanager
@@ -344,7 +354,7 @@ def unreadable(file: str, error: Exception) -> Refusal:
 def _statuses(spark: SparkSession, location: str):
     """Yield Hadoop's status of every file at ``location``; a name is a pattern only if no file has it."""
     path = jvm_of(spark).org.apache.hadoop.fs.Path(location)
-    system = path.getFileSystem(_configuration(spark))
+    system = path.getFileSystem(hadoop_configuration(spark))
     statuses = [system.getFileStatus(path)] if system.exists(path) else system.globStatus(path) or []
     for status in statuses:
         if status.isFile():
@@ -376,7 +386,7 @@ def is_one_file(spark: SparkSession, location: str) -> bool:
     """Return True if the location is a single file, not a folder or pattern."""
     try:
         path = jvm_of(spark).org.apache.hadoop.fs.Path(location)
-        system = path.getFileSystem(_configuration(spark))
+        system = path.getFileSystem(hadoop_configuration(spark))
         return system.exists(path) and system.getFileStatus(path).isFile()
     except JAVA_ERRORS as error:
         raise unreadable(location, error) from error
@@ -393,5 +403,6 @@ def _path_of(status) -> str:
     return "file:" + "/" + path[5:].lstrip("/") if path.startswith("file:") else path
 
 
-def _configuration(spark: SparkSession):
+def hadoop_configuration(spark: SparkSession) -> Any:
+    """Return the configuration of Hadoop's file systems in a session."""
     return spark._jsparkSession.sessionState().newHadoopConf()

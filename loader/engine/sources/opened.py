@@ -72,8 +72,9 @@ class Group:
     """Files with the same layout; ``names`` are the delivery's names of their fields, in order.
 
     ``paths`` are further columns: values inside objects, like ``a.b``. ``has_malformed_lines``: a line of JSON lines is
-    malformed. ``by_tasks``: tasks in Python read the files of a typed format; ``types`` are those of the fields then,
-    or in ORC with columns that cannot be read, and ``cut`` the fields in which digits below microseconds may be cut.
+    malformed. ``by_tasks``: tasks in Python read the files of a typed format; ``by_types``: Spark reads them without
+    the columns that it cannot read. ``types`` are those of the fields then, and ``cut`` the fields in which tasks may
+    cut digits below microseconds. ``is_gregorian``: dates of ORC files that do not name their calendar are Gregorian.
     ``header`` are the texts of the last record of a header of CSV; ``is_ended_by_delimiter``: each record has a further
     delimiter at its end.
     """
@@ -84,6 +85,8 @@ class Group:
     paths: tuple[str, ...] = ()
     has_malformed_lines: bool = False
     by_tasks: bool = False
+    by_types: bool = False
+    is_gregorian: bool = False
     types: tuple[T.DataType, ...] = ()
     cut: tuple[str, ...] = ()
     header: tuple[str, ...] = ()

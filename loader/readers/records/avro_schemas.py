@@ -20,16 +20,15 @@ CONVERTED = {TIME_MILLIS: "int", TIME_MICROS: "long", TIMESTAMP_NANOS: "long", L
 _PRECISION = 38
 # Unions that Spark widens to one type.
 _WIDENED = {frozenset({"int", "long"}): "long", frozenset({"float", "double"}): "double"}
-_COMPLEX = ("record", "enum", "fixed", "array", "map")
 _NAMED = ("record", "enum", "fixed")
+_BUILT_IN = (*_NAMED, "array", "map", "null", "boolean", "int", "long", "float", "double", "bytes", "string")
 
 
 @dataclass(frozen=True)
 class AvroSchema:
-    """Schema of a file: its fields, and the definitions of its named types."""
+    """Schema of a file as a record with full names of types, and the definitions of its named types by these."""
 
-    text: str
-    fields: tuple[dict[str, Any], ...]
+    record: Mapping[str, Any]
     named: Mapping[str, Any] = field(repr=False)
 
     @classmethod
@@ -46,21 +45,19 @@ class AvroSchema:
             )
         check_typed_names(shown, [part["name"] for part in schema["fields"]])
         named: dict[str, Any] = {}
-        for definition, space in _definitions(schema, ""):
-            name = definition["name"]
-            named[name if "." in name or not space else f"{space}.{name}"] = definition
-            named.setdefault(name.rpartition(".")[2], definition)
-        return cls(text, tuple(schema["fields"]), named)
+        return cls(_with_full_names(schema, "", named), named)
+
+    @property
+    def fields(self) -> tuple[dict[str, Any], ...]:
+        return tuple(self.record["fields"])
 
     def resolved(self, kind: Any) -> Any:
         """Return the definition of a type that is given by its name, any other type as it is."""
-        while isinstance(kind, str) and kind in self.named:
-            kind = self.named[kind]
+        if isinstance(kind, str):
+            return self.named[kind] if kind not in _BUILT_IN and kind in self.named else kind
         inner = kind["type"] if isinstance(kind, dict) else ""
-        is_name = isinstance(inner, str) and inner not in _COMPLEX and inner in self.named
-        if is_name or isinstance(inner, (dict, list)):
-            return self.resolved(inner)
-        return kind
+        is_wrapped = isinstance(inner, (dict, list)) or (inner not in _BUILT_IN and inner in self.named)
+        return self.resolved(inner) if is_wrapped else kind
 
     def members(self, kind: Any) -> list[Any]:
         """Return the types of a union without null, the type itself if it is none."""
@@ -68,7 +65,8 @@ class AvroSchema:
         if not isinstance(kind, list):
             return [kind]
         members = [self.resolved(member) for member in kind if member != "null"]
-        return [_WIDENED.get(frozenset(map(kind_of, members)), members[0])] if _is_widened(members) else members
+        widened = _widened(members)
+        return [widened] if widened else members
 
     def is_recursive(self, kind: Any, above: tuple[str, ...] = ()) -> bool:
         """Return True if values of a type contain values of the same type."""
@@ -88,27 +86,23 @@ class AvroSchema:
         """Return why values of a type cannot be read, as the end of a sentence; empty if they can."""
         if self.is_recursive(kind):
             return "of a type that contains values of the same type"
-        if repeated := self._repeated_fields(kind):
-            return repeated
-        members = self.members(kind)
-        if len(members) == 1 and logical_of(members[0]) == "decimal" and members[0]["precision"] > _PRECISION:
-            return f"a number of {members[0]['precision']} digits; the most are {_PRECISION}"
-        return ""
+        return next(filter(None, map(_own_problem, self._with_inner(kind))), "")
 
-    def _repeated_fields(self, kind: Any) -> str:
-        """Return why a type, which is not recursive, cannot be read if a record within it has fields twice."""
+    def _with_inner(self, kind: Any, above: frozenset[str] = frozenset()) -> Iterator[Any]:
+        """Yield a type and all types inside of it, without those inside of a record of ``above``."""
         kind = self.resolved(kind)
+        yield kind
         inner: list[Any] = kind if isinstance(kind, list) else []
-        problem = ""
         match kind_of(kind) if isinstance(kind, dict) else "":
-            case "record":
-                problem = repeated_fields([part["name"] for part in kind["fields"]])
+            case "record" if kind["name"] not in above:
+                above |= {kind["name"]}
                 inner = [part["type"] for part in kind["fields"]]
             case "array":
                 inner = [kind["items"]]
             case "map":
                 inner = [kind["values"]]
-        return problem or next(filter(None, map(self._repeated_fields, inner)), "")
+        for part in inner:
+            yield from self._with_inner(part, above)
 
     def is_time(self, kind: Any) -> bool:
         """Return True for times of day."""
@@ -121,14 +115,46 @@ class AvroSchema:
 
         It is also without the columns that repeat a field, for which Spark would read none.
         """
-        schema = json.loads(self.text)
-        readable = [part for part in schema["fields"] if not self._repeats_field(part["type"])]
-        is_changed = len(readable) < len(schema["fields"])
-        schema["fields"] = readable
-        return json.dumps(schema) if _stripped(schema) or is_changed else None
+        readable = [part for part in self.fields if not any(map(_repeated_fields, self._with_inner(part["type"])))]
+        given = self._for_spark(dict(self.record) | {"fields": readable}, set())
+        return None if given == self.record else json.dumps(given)
 
-    def _repeats_field(self, kind: Any) -> bool:
-        return not self.is_recursive(kind) and bool(self._repeated_fields(kind))
+    def _for_spark(self, kind: Any, defined: set[str]) -> Any:
+        """Return a type for Spark; its first use has its definition, others are a name in ``defined``.
+
+        Without aliases, which would rename columns: the schema has the names of the file.
+        """
+        if isinstance(kind, list):
+            return [self._for_spark(member, defined) for member in kind]
+        if isinstance(kind, str):
+            is_first = kind not in _BUILT_IN and kind in self.named and kind not in defined
+            return self._for_spark(self.named[kind], defined) if is_first else kind
+        if kind["type"] in _NAMED:
+            if kind["name"] in defined:
+                return kind["name"]
+            defined.add(kind["name"])
+        unread = {"aliases"} if _is_read_by_spark(kind) else {"aliases", "logicalType"}
+        given = {name: value for name, value in kind.items() if name not in unread}
+        if kind["type"] == "record":
+            return given | {"fields": [self._for_spark(part, defined) for part in kind["fields"]]}
+        inner = _attribute_of_inner(kind)
+        return given | {inner: self._for_spark(kind[inner], defined)}
+
+
+def _repeated_fields(kind: Any) -> str:
+    """Return why a type cannot be read if it is a record with fields twice; empty if it is not."""
+    is_record = isinstance(kind, dict) and kind_of(kind) == "record"
+    return repeated_fields([part["name"] for part in kind["fields"]]) if is_record else ""
+
+
+def _own_problem(kind: Any) -> str:
+    """Return why values of a type cannot be read, apart from the types inside of it; empty if they can."""
+    if logical_of(kind) == "decimal" and kind["precision"] > _PRECISION:
+        return f"a number of {kind['precision']} digits; the most are {_PRECISION}"
+    if isinstance(kind, list) and _widened(kind) and any(isinstance(member, dict) for member in kind):
+        shown = " and ".join(logical_of(member) or kind_of(member) for member in kind if member != "null")
+        return f"a union of {shown}, which Spark reads as one type of number"
+    return _repeated_fields(kind)
 
 
 def kind_of(kind: Any) -> str:
@@ -151,34 +177,43 @@ def _is_decimal(kind: dict[str, Any]) -> bool:
     return isinstance(precision, int) and isinstance(scale, int) and 0 <= scale <= precision and precision > 0
 
 
-def _is_widened(members: list[Any]) -> bool:
-    plain = [member for member in members if isinstance(member, str)]
-    return len(plain) == len(members) and frozenset(plain) in _WIDENED
+def _widened(members: list[Any]) -> str:
+    """Return the type to which Spark widens a union, whatever the logical types of its members; empty if to none."""
+    return _WIDENED.get(frozenset(kind_of(member) for member in members if member != "null"), "")
 
 
-def _definitions(kind: Any, space: str) -> Iterator[tuple[dict[str, Any], str]]:
+def _is_read_by_spark(kind: dict[str, Any]) -> bool:
+    logical = logical_of(kind)
+    return logical not in CONVERTED and not (logical == "decimal" and kind["precision"] > _PRECISION)
+
+
+def _with_full_names(kind: Any, space: str, named: dict[str, Any]) -> Any:
+    """Return a type in which types have their full names, and add the definitions inside of it to ``named``."""
     if isinstance(kind, list):
-        for member in kind:
-            yield from _definitions(member, space)
-    elif isinstance(kind, dict):
-        if kind.get("type") in _NAMED:
-            space = kind.get("namespace", kind["name"].rpartition(".")[0] or space)
-            yield kind, space
-        for part in kind.get("fields", ()):
-            yield from _definitions(part["type"], space)
-        for inner in ("type", "items", "values"):
-            yield from _definitions(kind.get(inner), space)
+        return [_with_full_names(member, space, named) for member in kind]
+    if isinstance(kind, str):
+        full = f"{space}.{kind}"
+        return full if "." not in kind and kind not in _BUILT_IN and full in named else kind
+    result = dict(kind)
+    if kind["type"] in _NAMED:
+        name = kind["name"]
+        space = name.rpartition(".")[0] if "." in name else kind.get("namespace", space) or ""
+        full = name if "." in name or not space else f"{space}.{name}"
+        result |= {"name": full, "namespace": space}
+        named[full] = result  # before its fields, which may have values of the same type
+    if kind["type"] == "record":
+        result["fields"] = [_with_full_names(part, space, named) for part in kind["fields"]]
+    else:
+        inner = _attribute_of_inner(kind)
+        result[inner] = _with_full_names(kind[inner], space, named)
+    return result
 
 
-def _stripped(kind: Any) -> bool:
-    """Take the logical types that Spark does not know out of a schema; return True if there was one."""
-    if isinstance(kind, list):
-        return any(list(map(_stripped, kind)))
-    if not isinstance(kind, dict):
-        return False
-    is_unknown = kind.get("logicalType") in CONVERTED
-    is_unknown |= kind.get("logicalType") == "decimal" and kind.get("precision", 0) > _PRECISION
-    if is_unknown:
-        del kind["logicalType"]
-    inner = [*map(kind.get, ("type", "items", "values")), *kind.get("fields", ())]
-    return any(list(map(_stripped, inner))) or is_unknown
+def _attribute_of_inner(kind: dict[str, Any]) -> str:
+    """Return the attribute of a type that is no record, or of a field, that has the type inside of it or its name."""
+    match kind["type"]:
+        case "array":
+            return "items"
+        case "map":
+            return "values"
+    return "type"

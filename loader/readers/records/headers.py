@@ -1,7 +1,6 @@
 """Names of columns in the header of a delivery."""
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from loader.contract.refusals import Refusal
 from loader.domain.sources.headers import column_names
@@ -30,8 +29,7 @@ def header_names(shown: str, fields: Sequence[str], row: int = 1, *, numbered: b
                 hint="The file may be UTF-16 or no text: say its encoding in the source's options, or deliver another.",
             )
     names = column_names(fields, numbered=numbered)
-    repeated = tuple(dict.fromkeys(name for name in names if names.count(name) > 1))
-    if repeated:
+    if repeated := tuple(name for name, *_ in _repeated(names)):
         raise Refusal(
             "DUPLICATE_COLUMN",
             f"{shown}: the header names {', '.join(repeated[:5])} more than once",
@@ -46,18 +44,23 @@ def header_names(shown: str, fields: Sequence[str], row: int = 1, *, numbered: b
     return names
 
 
+def _repeated(names: Sequence[str], key: Callable[[str], str] = str) -> list[list[str]]:
+    """Return the names that are equal by ``key``, those of each key together, in the order of their first ones."""
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(key(name), []).append(name)
+    return [group for group in groups.values() if len(group) > 1]
+
+
 def repeated_fields(names: Sequence[str]) -> str:
     """Return why Spark cannot read a struct with fields whose names differ in case only; empty if it has none."""
-    counts = Counter(map(str.lower, names))
-    repeated = [name for name in names if counts[name.lower()] > 1]
-    return f"a struct with the fields {' and '.join(repeated[:2])}, which differ in case at most" if repeated else ""
+    first = next(iter(_repeated(names, str.lower)), [])
+    return f"a struct with the fields {' and '.join(first[:2])}, which differ in case at most" if first else ""
 
 
 def check_typed_names(shown: str, names: Sequence[str]) -> None:
     """Raise Refusal DUPLICATE_COLUMN if names of a typed file are equal, except for the case of their letters."""
-    counts = Counter(map(str.lower, names))
-    repeated = tuple(dict.fromkeys(name for name in names if counts[name.lower()] > 1))
-    if repeated:
+    if repeated := tuple(dict.fromkeys(name for group in _repeated(names, str.lower) for name in group)):
         raise Refusal(
             "DUPLICATE_COLUMN",
             f"{shown}: the file has several columns {', '.join(repeated[:5])}, which differ in case at most",

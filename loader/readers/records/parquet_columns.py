@@ -6,9 +6,10 @@ types that both readers have in common: geometries and unknown logical types are
 unsigned numbers are wider signed ones, times of day are text, and timestamps have microseconds.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import islice
 from typing import Any, BinaryIO
 from urllib.parse import quote
 
@@ -24,6 +25,7 @@ from loader.readers.records.plain_values import (
     PlainColumn,
     RepeatedFields,
     UnreadableType,
+    leaf_count,
     plain_column,
     plain_type,
 )
@@ -96,14 +98,14 @@ def footer_of_end(end: bytes, shown: str) -> ParquetFooter:
         parts = column_parts(end)
         fields = list(metadata.schema.to_arrow_schema())
         is_read_by_spark = _is_read_by_spark(metadata, parts)
-        kinds, encrypted = _kinds_of_leaves(metadata), _encrypted_leaves(metadata, parts)
+        kinds, encrypted = _kinds_of_leaves(metadata, fields), _encrypted_leaves(metadata, parts)
     except ERRORS as error:
         raise unreadable(shown, str(error)) from error
     check_typed_names(shown, [field.name for field in fields])
     columns = []
     for field in fields:
         try:
-            kind, problem = plain_type(field.type, kinds.get(field.name)), ""
+            kind, problem = plain_type(field.type, kinds[field.name]), ""
         except UnreadableType as reason:
             kind, problem = None, str(reason)
             is_read_by_spark = is_read_by_spark and not isinstance(reason, RepeatedFields)
@@ -157,20 +159,32 @@ def read_columns(
         with open_parquet(stored) as file:
             if _FORMER_CALENDAR in (file.metadata.metadata or {}):
                 raise unreadable(shown, "it has dates of the calendar before 1582 beside types that Spark cannot read")
-            kinds = _kinds_of_leaves(file.metadata)
+            kinds = _kinds_of_leaves(file.metadata, file.schema_arrow)
             by_name = {name.lower(): name for name in file.schema_arrow.names}
             own = [by_name[name.lower()] for name in names]
+            read = 0
             for batch in file.iter_batches(batch_size=rows, columns=own):
-                yield [plain_column(batch.column(name), kinds.get(name)) for name in own], batch.num_rows
+                yield [plain_column(batch.column(name), kinds[name]) for name in own], batch.num_rows
+                read += batch.num_rows
+            if read != file.metadata.num_rows:  # pyarrow leaves out rows of nested columns with certain empty pages
+                raise unreadable(shown, f"its footer declares {file.metadata.num_rows:,} rows, but {read:,} were read")
     except ERRORS as error:
         raise unreadable(shown, str(error)) from error
 
 
-def _kinds_of_leaves(metadata: pq.FileMetaData) -> dict[str, str]:
-    """Return the kinds of columns that Arrow's types do not tell, by name."""
-    leaves = [metadata.schema.column(place) for place in range(len(metadata.schema))]
-    kinds = {leaf.path: INT96 for leaf in leaves if leaf.physical_type == INT96}
-    return kinds | {leaf.path: UUID_LEAF for leaf in leaves if leaf.logical_type.type == UUID_LEAF}
+def _kinds_of_leaves(metadata: pq.FileMetaData, fields: Iterable[pa.Field]) -> dict[str, tuple[str, ...]]:
+    """Return by column the kinds of its leaves, in their order: INT96 or UUID_LEAF, which Arrow's types lack, or empty.
+
+    ``fields`` are all columns of the file.
+    """
+    leaves = (metadata.schema.column(place) for place in range(len(metadata.schema)))
+    return {field.name: tuple(map(_kind_of_leaf, islice(leaves, leaf_count(field.type)))) for field in fields}
+
+
+def _kind_of_leaf(leaf: Any) -> str:
+    if leaf.physical_type == INT96:
+        return INT96
+    return UUID_LEAF if leaf.logical_type.type == UUID_LEAF else ""
 
 
 def _encrypted_leaves(metadata: pq.FileMetaData, groups: list[list[ColumnPart]]) -> set[str]:

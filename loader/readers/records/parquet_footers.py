@@ -160,7 +160,7 @@ def _skipped(content: bytes, at: int, kind: int, depth: int = 0) -> int:
         return _skipped_map(content, at, depth)
     if kind not in _FIXED:
         raise ValueError(f"its footer has a value of the unknown kind {kind}")
-    content[at]  # A list may say any number of values.
+    content[at]  # Raise IndexError at the end: a list may declare more values than it has.
     return at + _FIXED[kind]
 
 

@@ -4,7 +4,7 @@ Times of day become text like ``10:30:00.5``, and UUIDs their text. Timestamps a
 their last digits were deleted; the rows in which digits other than zero are lost are marked.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -63,25 +63,55 @@ class PlainColumn:
     cut: pa.Array
 
 
-def plain_type(kind: pa.DataType, leaf: str | None = None) -> pa.DataType:
-    """Return the type in which values of an Arrow type are delivered; ``leaf`` is INT96, UUID_LEAF or another kind.
+def plain_type(kind: pa.DataType, leaves: Sequence[str] = ()) -> pa.DataType:
+    """Return the type in which values of an Arrow type are delivered. Raise UnreadableType.
 
-    Raise UnreadableType.
+    ``leaves`` are the kinds of its leaves in their order: INT96, UUID_LEAF or another text.
     """
-    if leaf == UUID_LEAF:
-        return pa.string()
     if pa.types.is_dictionary(kind):
-        return plain_type(kind.value_type)
+        return plain_type(kind.value_type, leaves)
     if isinstance(kind, pa.BaseExtensionType):
-        return plain_type(kind.storage_type)
+        return plain_type(kind.storage_type, leaves)
+    if pa.types.is_nested(kind):
+        return _nested_type(kind, leaves)
+    if UUID_LEAF in leaves:
+        return pa.string()
     if pa.types.is_timestamp(kind):
-        return pa.timestamp("us", "UTC" if kind.tz or leaf == INT96 else None)
+        return pa.timestamp("us", "UTC" if kind.tz or INT96 in leaves else None)
     if pa.types.is_decimal(kind):
         return _decimal_type(kind)
     if any(is_kind(kind) for is_kind in _SAME):
         return kind
     plain = next((plain for is_kind, plain in _OTHERS if is_kind(kind)), None)
-    return _nested_type(kind) if plain is None else plain
+    if plain is None:
+        raise _no_type()
+    return plain
+
+
+def leaf_count(kind: pa.DataType) -> int:
+    """Return the number of leaves of a type, each of which is a column of its own in Parquet."""
+    if pa.types.is_dictionary(kind):
+        return leaf_count(kind.value_type)
+    if isinstance(kind, pa.BaseExtensionType):
+        return leaf_count(kind.storage_type)
+    if pa.types.is_map(kind):
+        return leaf_count(kind.key_type) + leaf_count(kind.item_type)
+    if not pa.types.is_nested(kind):
+        return 1
+    return sum(leaf_count(kind.field(place).type) for place in range(kind.num_fields))
+
+
+def _divided(leaves: Sequence[str], kinds: Iterable[pa.DataType]) -> Iterator[Sequence[str]]:
+    """Yield the kinds of the leaves of each of several types."""
+    start = 0
+    for kind in kinds:
+        end = start + leaf_count(kind)
+        yield leaves[start:end]
+        start = end
+
+
+def _no_type() -> UnreadableType:
+    return UnreadableType("of a type that tables do not have")
 
 
 def _decimal_type(kind: pa.DataType) -> pa.DataType:
@@ -90,13 +120,14 @@ def _decimal_type(kind: pa.DataType) -> pa.DataType:
     return pa.decimal128(kind.precision, kind.scale)
 
 
-def _nested_type(kind: pa.DataType) -> pa.DataType:
+def _nested_type(kind: pa.DataType, leaves: Sequence[str]) -> pa.DataType:
     if pa.types.is_map(kind):
-        return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
+        kinds = (kind.key_type, kind.item_type)
+        return pa.map_(*map(plain_type, kinds, _divided(leaves, kinds)))
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        return pa.list_(plain_type(kind.value_type))
+        return pa.list_(plain_type(kind.value_type, leaves))
     if not pa.types.is_struct(kind):
-        raise UnreadableType("of a type that tables do not have")
+        raise _no_type()
     fields = [kind.field(place) for place in range(kind.num_fields)]
     if not fields:
         raise UnreadableType("a structure without fields")
@@ -104,7 +135,8 @@ def _nested_type(kind: pa.DataType) -> pa.DataType:
         raise UnreadableType("a variant, which is read only of files that Spark reads as a whole")
     if problem := repeated_fields([field.name for field in fields]):
         raise RepeatedFields(problem)
-    return pa.struct([(field.name, plain_type(field.type)) for field in fields])
+    divided = _divided(leaves, (field.type for field in fields))
+    return pa.struct([(field.name, plain_type(field.type, own)) for field, own in zip(fields, divided, strict=True)])
 
 
 def _is_variant(kinds: dict[str, pa.DataType]) -> bool:
@@ -112,10 +144,10 @@ def _is_variant(kinds: dict[str, pa.DataType]) -> bool:
     return has_value and kinds.keys() <= _VARIANT and kinds.get("metadata") in (pa.binary(), pa.large_binary())
 
 
-def plain_column(values: pa.Array, leaf: str | None = None) -> PlainColumn:
+def plain_column(values: pa.Array, leaves: Sequence[str] = ()) -> PlainColumn:
     """Return the values in their plain type, and the rows in which digits were cut. Raise UnreadableType."""
-    wanted = plain_type(values.type, leaf)
-    return PlainColumn(_plain(values, wanted, leaf), _rows_with(values, _is_cut))
+    wanted = plain_type(values.type, leaves)
+    return PlainColumn(_plain(values, wanted, leaves), _rows_with(values, _is_cut))
 
 
 def far_rows(values: pa.Array) -> pa.Array:
@@ -128,29 +160,33 @@ def undecoded_rows(values: pa.Array) -> pa.Array:
     return _rows_with(values, _is_undecoded)
 
 
-def _plain(values: pa.Array, wanted: pa.DataType, leaf: str | None = None) -> pa.Array:
+def _plain(values: pa.Array, wanted: pa.DataType, leaves: Sequence[str]) -> pa.Array:
     kind = values.type
     if pa.types.is_dictionary(kind):
-        return _plain(values.dictionary_decode(), wanted, leaf)
+        return _plain(values.dictionary_decode(), wanted, leaves)
     if isinstance(kind, pa.BaseExtensionType):
-        return _plain(values.storage, wanted, leaf)
+        return _plain(values.storage, wanted, leaves)
     if kind == wanted:
         return values
-    if leaf == UUID_LEAF:
+    if UUID_LEAF in leaves and not pa.types.is_nested(kind):
         return pa.array([None if value is None else str(UUID(bytes=value)) for value in values.to_pylist()], wanted)
     if pa.types.is_timestamp(kind):
         return _microseconds(values, wanted)
     if pa.types.is_time(kind):
         return _time_text(values)
     if pa.types.is_map(kind):
-        pairs = _plain(_pairs(values), pa.list_(pa.struct([("key", wanted.key_type), ("value", wanted.item_type)])))
+        inner = pa.struct([("key", wanted.key_type), ("value", wanted.item_type)])
+        pairs = _plain(_pairs(values), pa.list_(inner), leaves)
         key, value = pairs.values.flatten()
         return pa.MapArray.from_arrays(pairs.offsets, key, value, type=wanted, mask=pairs.is_null())
     if pa.types.is_struct(kind):
-        parts = [_plain(part, wanted.field(place).type) for place, part in enumerate(values.flatten())]
+        children = values.flatten()
+        divided = _divided(leaves, (child.type for child in children))
+        parts = [_plain(child, field.type, own) for child, field, own in zip(children, wanted, divided, strict=True)]
         return pa.StructArray.from_arrays(parts, fields=list(wanted), mask=values.is_null())
     if pa.types.is_list(wanted):
-        parts, lengths = _plain(values.flatten(), wanted.value_type), pc.list_value_length(values).cast(pa.int32())
+        parts = _plain(values.flatten(), wanted.value_type, leaves)
+        lengths = pc.list_value_length(values).cast(pa.int32())
         ends = pc.cumulative_sum(pc.fill_null(lengths, 0))
         offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
         return pa.ListArray.from_arrays(offsets, parts, type=wanted, mask=values.is_null())

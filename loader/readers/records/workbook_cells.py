@@ -123,6 +123,7 @@ _CORRECT_ERROR = (
 )
 _AS_TEXT = "Deliver such numbers as text: a number in a workbook has fifteen certain digits."
 _NOT_WHOLE = "Save the workbook in a spreadsheet program and deliver it again."
+_AS_XLSX = "Save the workbook as .xlsx in a spreadsheet program and deliver that file."
 _CORRECT_DATE = "Correct the cell, or deliver the date as text."
 
 _WHOLE_NUMBER = re.compile(r"-?[0-9]+")
@@ -145,11 +146,12 @@ def text_of_cell(value: Any, stored: Stored | None) -> Value | CellFault:
         match value:
             case bool():
                 return "true" if value else "false"
-            case str() if "\0" in value:  # The library took UTF-16 for another encoding: no text has NUL.
-                return CellFault(value.replace("\0", ""), "holds a text in an encoding that is not read", _NOT_WHOLE)
+            case str() if "\0" in value:  # No text has NUL: the library read UTF-16 in another encoding.
+                text = value.replace("\0", "")
+                return CellFault(text, "has a text in UTF-16 that was read in another encoding", _AS_XLSX)
             case str() | None if stored is not None or not value:
                 return value or None
-        return CellFault(str(value), "has a value that its file does not store there", _NOT_WHOLE)
+        return CellFault(str(value), "has a value that the file does not store in this cell", _NOT_WHOLE)
     return _of_stored(value, stored)
 
 
@@ -163,7 +165,7 @@ def _of_stored(value: Any, stored: Stored) -> Value | CellFault:
         case "unread date" if isinstance(value, date | time | timedelta):
             return _of_number(value, text)
         case "unread date":
-            return CellFault(text, "holds a date in a form that is not read", "Save the workbook as .xlsx.")
+            return CellFault(text, f"has {text} in the format of a date, which is read as a number", _AS_XLSX)
         case "text":
             return text or None
         case "date":
@@ -171,14 +173,14 @@ def _of_stored(value: Any, stored: Stored) -> Value | CellFault:
         case "duration":
             return _of_iso_duration(text)
         case "error":
-            return CellFault(text, f"holds the error {text}", _CORRECT_ERROR)
+            return CellFault(text, f"has the error {text}", _CORRECT_ERROR)
     return CellFault(text, "has a formula without a stored result", _RECALCULATE)
 
 
 def _of_number(value: Any, digits: str) -> Value | CellFault:
     match value:
         case bool() | str() | None:
-            return CellFault(digits, f"stores {digits}, which is read in another way", _NOT_WHOLE)
+            return CellFault(digits, f"has the number {digits}, which is not read as a number", _NOT_WHOLE)
         case float() | int():
             return number_text(float(value), digits)
         case timedelta():
@@ -205,7 +207,7 @@ def number_text(value: float, digits: str) -> str | CellFault:
         if abs(value) < _EXACT:
             return f"{value:.0f}"
         if _significant(repr(value)) > _SHOWN_DIGITS:
-            return CellFault(digits, f"holds {digits}, a number of more digits than it can hold exactly", _AS_TEXT)
+            return CellFault(digits, f"has {digits}, a number of more digits than it can hold exactly", _AS_TEXT)
         return f"{value:.15g}"
     shown = f"{value:.15g}"
     is_noise = _significant(shown) <= _SHOWN_DIGITS - _NOISE_FROM
@@ -222,7 +224,7 @@ def _significant(number: str) -> int:
 def _of_moment(value: date | datetime | time, number: float, digits: str) -> Value | CellFault:
     """Return date and time of a number of days, of which ``value`` is the rounded reading."""
     if number < 0:
-        return CellFault(digits, f"holds {digits} as a date, which no spreadsheet program shows", _CORRECT_DATE)
+        return CellFault(digits, f"has {digits} as a date, which no spreadsheet program shows", _CORRECT_DATE)
     moment = _microseconds(number)
     if isinstance(value, time):
         return (datetime.min + timedelta(microseconds=moment % _DAY)).time().isoformat()
@@ -231,7 +233,7 @@ def _of_moment(value: date | datetime | time, number: float, digits: str) -> Val
         exact = epoch + timedelta(microseconds=moment)
         if abs(exact - read) < timedelta(seconds=1):
             return exact.date().isoformat() if exact.time() == time() else exact.isoformat(sep=" ")
-    return CellFault(digits, f"holds day {digits}, 29 February 1900, a date that does not exist", _CORRECT_DATE)
+    return CellFault(digits, f"has day {digits}, 29 February 1900, a date that does not exist", _CORRECT_DATE)
 
 
 def _microseconds(days: float) -> int:
@@ -254,7 +256,7 @@ _ISO_DURATION = re.compile(r"(-?)P(?:([0-9]+)D)?T?(?:([0-9]+)H)?(?:([0-9]+)M)?(?
 def _of_iso_duration(text: str) -> str | CellFault:
     match = _ISO_DURATION.fullmatch(text)
     if match is None:
-        return CellFault(text, f"holds {text}, which is no duration in days, hours, minutes and seconds", _CORRECT_DATE)
+        return CellFault(text, f"has {text}, which is no duration in days, hours, minutes and seconds", _CORRECT_DATE)
     days, hours, minutes, seconds = (int(match[place] or 0) for place in range(2, 6))
     fraction = int((match[6] or "").ljust(6, "0")[:6])
     total = ((days * 24 + hours) * 60 + minutes) * 60 + seconds

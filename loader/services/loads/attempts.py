@@ -20,7 +20,6 @@ from elevata.audit.services import chain
 from elevata.core.database import retried
 from elevata.jobs import services as jobs
 from elevata.jobs import states
-from elevata.jobs.services import Attempt, Fenced
 from loader.contract import run_states
 from loader.contract.refusals import Refusal
 from loader.contract.run_states import BRINGING, HISTORY_BATCH, LOAD
@@ -112,7 +111,7 @@ def holder_of(run: LoadRun) -> Holder:
 
 
 @dataclass(frozen=True)
-class LoadAttempt(Attempt):
+class LoadAttempt(jobs.Attempt):
     """Attempt of a load run, with its leases. Its writes are retried while the control database is unavailable."""
 
     leases: Held | None = None
@@ -125,7 +124,7 @@ class LoadAttempt(Attempt):
 
         def write() -> str:
             if self.leases is not None and not self.leases.renew():
-                raise Fenced
+                raise jobs.Fenced
             return super(LoadAttempt, self).heartbeat()
 
         return retried(write)
@@ -144,7 +143,7 @@ class LoadAttempt(Attempt):
         @transaction.atomic
         def write() -> None:
             if not self.own_job().exists():
-                raise Fenced
+                raise jobs.Fenced
             name = ""
             if dataset_key is not None:
                 names = self._rows().filter(dataset_key=dataset_key).values_list("qualified_name", flat=True)
@@ -184,7 +183,7 @@ class LoadAttempt(Attempt):
         # The target state is permitted, because an event may be repeated.
         rows = self._rows().filter(dataset_key=key, status__in=(*from_states, target))
         if not retried(lambda: rows.update(status=target, **fields)) and not self._rows().exists():
-            raise Fenced
+            raise jobs.Fenced
 
     def prepare(
         self, *, steps: Iterable[LoadStep], numbered: bool = True, comes_last: bool = False

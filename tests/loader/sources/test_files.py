@@ -121,6 +121,19 @@ def test_packed_files_are_unpacked(tmp_path: Path, ending: str, pack: Any):
     assert types(sampled(tmp_path / f"a{ending}", pack(b"n\n1\n"))) == {"n": "integer"}
 
 
+@pytest.mark.parametrize("ending", ["gz", "bz2", "zst"])
+@pytest.mark.parametrize(
+    ("kind", "options"), [("csv", None), ("csv", {}), ("jsonl", {}), ("fixed", {"columns": "a:1-2"})]
+)
+def test_packed_file_of_0_bytes_is_refused(tmp_path: Path, kind: str, options: dict | None, ending: str):
+    refused = refusal(tmp_path / f"a.{kind}.{ending}", b"", kind, options)
+    assert (refused.code, "0 bytes" in refused.message) == ("UNREADABLE_FILE", True)
+
+
+def test_nul_bytes_after_a_bzip2_stream_are_padding(tmp_path: Path):
+    assert sampled(tmp_path / "a.csv.bz2", bz2.compress(b"n\n1\n") + bytes(512)).values == (("1",),)
+
+
 @pytest.mark.parametrize(
     ("content", "options", "code"),
     [
@@ -266,6 +279,15 @@ def test_text_of_avro_that_is_not_utf_8_is_a_problem_of_its_column(tmp_path: Pat
     sample = sample_files(path, "avro", None, roots=Roots.of([str(tmp_path)], folder="/"))
     assert [column.problem for column in sample.columns] == ["", "row 2 has a text that is not UTF-8"]
     assert sample.values == (("1", "2"), ("a", None))
+
+
+def test_uuid_of_avro_is_shown_as_it_is_written(tmp_path: Path):
+    fields = [{"name": "u", "type": {"type": "string", "logicalType": "uuid"}}]
+    texts = ["00010203-0405-0607-0809-0A0B0C0D0E0F", "no UUID"]
+    with (tmp_path / "a.avro").open("wb") as file:
+        fastavro.writer(file, {"type": "record", "name": "row", "fields": fields}, [{"u": text} for text in texts])
+    sample = sample_files(tmp_path / "a.avro", "avro", None, roots=roots(tmp_path))
+    assert (sample.values, types(sample)) == ((tuple(texts),), {"u": "string"})
 
 
 def test_orc_and_avro_samples_take_types_from_the_file(tmp_path: Path):

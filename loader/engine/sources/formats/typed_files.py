@@ -1,8 +1,10 @@
 """Files that have their own types, read by a data source of Spark."""
 
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -10,8 +12,9 @@ from pyspark.sql import types as T
 
 from loader.contract.refusals import Refusal
 from loader.engine.java_errors import JAVA_ERRORS, thrown_by
+from loader.engine.pyspark_types import jvm_of
 from loader.engine.sources.delivered_columns import attribute, attribute_at, only_parents, paths_within
-from loader.engine.sources.files import DeliveredFile, unreadable
+from loader.engine.sources.files import DeliveredFile, hadoop_configuration, unreadable
 from loader.engine.sources.opened import Delivered, FileFormat, Group, Layout, Opened, Rows
 from loader.readers.records.headers import check_typed_names, repeated_fields
 
@@ -20,6 +23,9 @@ _REPEATED = ("COLUMN_ALREADY_EXISTS", "Found duplicate field(s)")
 # Type of a column that cannot be read: it has no name in metadata, as any other type that no table has.
 NO_TABLE_HAS = T.CalendarIntervalType()
 _OF_HIVE = "_col"
+# Option of ORC's reader, and the library whose files it concerns unless they name their calendar.
+_GREGORIAN, _JAVA = "orc.proleptic.gregorian.default", "ORC_JAVA"
+_FOOTERS_AT_ONCE = 16
 
 
 def united_names(names: Iterable[str], spellings: dict[str, str]) -> tuple[str, ...]:
@@ -88,11 +94,8 @@ class TypedFormat(FileFormat):
         return super().read_failure(opened, error)
 
     def _check_names(self, delivered: Delivered, files: tuple[DeliveredFile, ...], error: Exception) -> None:
-        """Raise Refusal DUPLICATE_COLUMN for the file of which Spark's error says that it has a name twice."""
-        texts = "\n".join([str(error), *(thrown.message for thrown in thrown_by(error))])
-        if not any(words in texts for words in _REPEATED):
-            return
-        for file in files:
+        """Raise Refusal DUPLICATE_COLUMN for the first file with a repeated name, if Spark's error is about one."""
+        for file in files if _is_repetition(error) else ():
             check_typed_names(file.shown, self._own_schema(delivered, file).names)
 
     def _own_schema(self, delivered: Delivered, file: DeliveredFile) -> T.StructType:
@@ -114,6 +117,9 @@ class OrcFormat(TypedFormat):
     """ORC, of which Spark reads files by position whose names all begin as those of old Hive (``_col0``).
 
     Such files are read together with files of the same columns in the same order only.
+
+    Spark takes dates before 1582 of files that do not name their calendar for Julian ones, as old Hive wrote them.
+    Other libraries than ORC's of Java name none, too, but write Gregorian dates.
     """
 
     def __init__(self) -> None:
@@ -123,29 +129,44 @@ class OrcFormat(TypedFormat):
         try:
             types = {field.name: field.dataType for field in self._schema(delivered, delivered.files)}
         except Refusal as refusal:
-            if not any(words in str(refusal.__cause__) for words in _REPEATED):
+            if not _is_repetition(refusal.__cause__):
                 raise
             return self._without_repeated_fields(delivered, contract)
-        if len(delivered.files) == 1 or not any(name.startswith(_OF_HIVE) for name in types):
-            return self._layout(types, [(tuple(types), delivered.files)], contract)
-        groups: dict[tuple[str, ...], list[DeliveredFile]] = {}
+        calendars = _calendars(delivered, types.values())
+        by_position = any(name.startswith(_OF_HIVE) for name in types)
+        if len(delivered.files) == 1 or not by_position and len(set(calendars.values())) == 1:
+            groups = [(tuple(types), delivered.files)]
+        else:
+            groups = self._groups(delivered, types, calendars, by_position=by_position)
+        return _with_calendars(self._layout(types, groups, contract), calendars)
+
+    def _groups(
+        self, delivered: Delivered, types: Iterable[str], calendars: Mapping[str, bool], *, by_position: bool
+    ) -> list[tuple[tuple[str, ...], tuple[DeliveredFile, ...]]]:
+        """Return the columns of files that are read together, of one calendar each, and these files."""
+        spellings = {name.lower(): name for name in types}
+        parts: dict[Any, list[DeliveredFile]] = {}
         for file in delivered.files:
-            groups.setdefault(tuple(self._schema(delivered, (file,)).names), []).append(file)
-        return self._layout(types, groups.items(), contract)
+            names = self._schema(delivered, (file,)).names if by_position else ()
+            parts.setdefault((calendars[file.path], *names), []).append(file)
+        schemas = ((self._schema(delivered, tuple(files)).names, tuple(files)) for files in parts.values())
+        return [(united_names(names, spellings), files) for names, files in schemas]
 
     def rows(self, opened: Opened, group: Group) -> Rows:
-        if not group.types:
-            return super().rows(opened, group)
+        options = self._options | ({_GREGORIAN: "true"} if group.is_gregorian else {})
+        if not group.by_types:
+            return TypedFormat(self._source, options).rows(opened, group)
         schema = T.StructType(list(map(T.StructField, group.names, group.types)))
-        frame = opened.spark.read.schema(schema).format(self._source).options(**self._options).load(group.patterns)
+        frame = opened.spark.read.schema(schema).format(self._source).options(**options).load(group.patterns)
         return Rows(frame, _values_of(group))
 
     def _without_repeated_fields(self, delivered: Delivered, contract: tuple[str, ...]) -> Layout:
         """Return the layout of files with columns that repeat a field, of which the others are read."""
         types: dict[str, tuple[T.DataType, DeliveredFile]] = {}
         problems: dict[str, tuple[DeliveredFile, str]] = {}
-        groups: dict[tuple[str, ...], list[DeliveredFile]] = {}
+        groups: dict[tuple[tuple[str, ...], bool], list[DeliveredFile]] = {}
         spellings: dict[str, str] = {}
+        calendars = _calendars(delivered)
         for file in delivered.files:
             schema = self._own_schema(delivered, file)
             names = united_names(schema.names, spellings)
@@ -159,12 +180,56 @@ class OrcFormat(TypedFormat):
                     types[name] = (NO_TABLE_HAS, file)
                 elif known != kind:
                     raise types_differ(name, kind, file, known, first)
-            groups.setdefault(names, []).append(file)
+            groups.setdefault((names, calendars[file.path]), []).append(file)
         kinds = {name: kind for name, (kind, _) in types.items()}
-        readable = [(tuple(name for name in names if name not in problems), files) for names, files in groups.items()]
-        layout = self._layout(kinds, readable, contract, problems)
-        read = (replace(group, types=tuple(kinds[name] for name in group.names)) for group in layout.groups)
+        readable = [
+            (tuple(name for name in names if name not in problems), files) for (names, _), files in groups.items()
+        ]
+        layout = _with_calendars(self._layout(kinds, readable, contract, problems), calendars)
+        read = (
+            replace(group, by_types=True, types=tuple(kinds[name] for name in group.names)) for group in layout.groups
+        )
         return replace(layout, groups=tuple(read))
+
+
+def _with_calendars(layout: Layout, calendars: Mapping[str, bool]) -> Layout:
+    groups = (replace(group, is_gregorian=calendars[group.files[0].path]) for group in layout.groups)
+    return replace(layout, groups=tuple(groups))
+
+
+def _calendars(delivered: Delivered, types: Iterable[T.DataType] = ()) -> dict[str, bool]:
+    """Return for the path of each file of ORC if it is of a library that writes Gregorian dates without naming them so.
+
+    Files without dates and timestamps among their ``types`` are not read for it.
+    """
+    shown = [kind.simpleString() for kind in types]
+    if shown and not any(word in text for text in shown for word in ("date", "timestamp")):
+        return dict.fromkeys((file.path for file in delivered.files), False)
+    with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
+        gregorian = pool.map(lambda file: _is_of_other_library(delivered.spark, file), delivered.files)
+        return dict(zip((file.path for file in delivered.files), gregorian, strict=True))
+
+
+def _is_of_other_library(spark: SparkSession, file: DeliveredFile) -> bool:
+    """Return True for a file that ORC's library of Java did not write. Raise Refusal UNREADABLE_FILE."""
+    jvm = jvm_of(spark)
+    try:
+        options = jvm.org.apache.orc.OrcFile.readerOptions(hadoop_configuration(spark))
+        reader = jvm.org.apache.orc.OrcFile.createReader(jvm.org.apache.hadoop.fs.Path(file.path), options)
+        try:
+            return reader.getWriterVersion().getWriterImplementation().toString() != _JAVA
+        finally:
+            reader.close()
+    except JAVA_ERRORS as error:
+        raise unreadable(file.shown, error) from error
+
+
+def _is_repetition(error: BaseException | None) -> bool:
+    """Return True for an error of Spark about names that differ in case only."""
+    if error is None:
+        return False
+    texts = [str(error), *(thrown.message for thrown in thrown_by(error))]
+    return any(words in text for text in texts for words in _REPEATED)
 
 
 def _values_of(group: Group) -> dict[str, Column]:

@@ -19,7 +19,8 @@ def test_folder_columns_are_those_shared_by_all_files():
 
 
 def test_folder_texts_keep_their_url_encoding():
-    assert texts_of("a b", ["a%20b=1/x.csv", "a%20b=%31/x.csv"]) == ("a%20b", {"1", "%31"})
+    assert texts_of("a b", ["a%20b=1/x.csv", "a%20b=%31/x.csv"]) == ({"a%20b"}, {"1", "%31"})
+    assert texts_of("a b", ["a%20b=1/x.csv", "a b=2/x.csv"]) == ({"a%20b", "a b"}, {"1", "2"})
 
 
 def test_a_delivery_is_the_folder_above_those_with_values():

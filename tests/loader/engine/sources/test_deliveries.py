@@ -59,6 +59,10 @@ def bzip2_cut_after(block):
         ("a.csv.gz", gzip.compress(MANY)[:-4], "UNREADABLE_FILE"),
         ("a.csv.gz", gzip.compress(MANY)[:-10_000], "UNREADABLE_FILE"),
         ("a.csv.zst", b"\x28\xb5\x2f\xfd", "UNREADABLE_FILE"),
+        ("a.csv.gz", b"", "UNREADABLE_FILE"),
+        ("a.csv.bz2", b"", "UNREADABLE_FILE"),
+        ("a.csv.zst", b"", "UNREADABLE_FILE"),
+        ("a.csv.bz2", bz2.compress(MANY)[:-10] + bytes(512), "TRUNCATED_FILE"),
     ],
 )
 def test_a_packed_file_that_was_cut_is_refused(spark, put, name, content, code):
@@ -72,8 +76,9 @@ def test_a_packed_file_that_was_cut_is_refused(spark, put, name, content, code):
         (bz2.compress(MANY), 30_000),
         (bz2.compress(MANY, 1), 30_000),
         (bz2.compress(MANY) + bz2.compress(b"a,x,1\n" * 30_000), 60_000),
+        (bz2.compress(MANY) + bytes(512), 30_000),
     ],
-    ids=["one stream", "small blocks", "two streams"],
+    ids=["one stream", "small blocks", "two streams", "padded with NUL bytes"],
 )
 def test_complete_bzip2_file_is_read_regardless_of_its_final_bit(spark, put, content, rows):
     contract = (DeliveredColumn("k-name", "name", "string"),)

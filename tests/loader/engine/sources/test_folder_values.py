@@ -51,6 +51,15 @@ def test_folder_names_provide_column_values(spark, tmp_path, kind):
 
 
 @pytest.mark.spark
+def test_folder_name_that_writers_spell_in_different_ways_is_one_column(spark, tmp_path):
+    for key, name in {"a": "order%20day=1%2F2", "b": "order day=2", "c": "order%20day=x"}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.csv").write_text(f"id\n{key}\n")
+    columns = (KEY, DeliveredColumn("k-day", "order day", "string"))
+    assert loaded(spark, source_of(tmp_path, columns, "csv")) == [("a", "1/2"), ("b", "2"), ("c", "x")]
+
+
+@pytest.mark.spark
 def test_headerless_files_provide_the_columns_missing_from_folder_names(spark, tmp_path):
     folder = put_folders(tmp_path, "csv", lambda key: f"{key}\n".encode())
     source = source_of(folder, (KEY, CITY, DAY), "csv", header=False)

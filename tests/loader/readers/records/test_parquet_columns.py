@@ -1,9 +1,13 @@
 """Parquet files of other writers, read for pages: encrypted, broken, with texts that are not UTF-8."""
 
 import json
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 
@@ -12,7 +16,7 @@ from loader.engine.arrow import deliveries
 from loader.engine.arrow.deliveries import Column, DeliveredFile, Delivery
 from loader.engine.arrow.parquet_files import NotPlain
 from loader.readers.records.avro_schemas import AvroSchema
-from loader.readers.records.parquet_columns import footer_of_end
+from loader.readers.records.parquet_columns import footer_of_end, read_columns
 from loader.readers.records.parquet_footers import column_parts
 from loader.sources.file_samples import sample_files
 from loader.sources.results import Sample
@@ -112,6 +116,47 @@ def test_text_that_is_not_utf_8_is_a_problem_of_its_column(tmp_path: Path, value
     assert problems(sample) == {"id": "", "v": "row 2 has a text that is not UTF-8"}
     assert sample.values[0] == ("1", "2")
     assert (sample.values[1][0] is None, sample.values[1][1]) == (False, None)
+
+
+UUIDS = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([bytes(range(16)), None], pa.binary(16)))
+UUID_TEXT = "00010203-0405-0607-0809-0a0b0c0d0e0f"
+BYTES = pa.array([b"x" * 16, None], pa.binary(16))
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (
+            pa.StructArray.from_arrays([BYTES, UUIDS, BYTES], ["b", "u", "c"]),
+            {"b": b"x" * 16, "u": UUID_TEXT, "c": b"x" * 16},
+        ),
+        (pa.ListArray.from_arrays(pa.array([0, 2, 2], pa.int32()), UUIDS), [UUID_TEXT, None]),
+        (pa.MapArray.from_arrays(pa.array([0, 1, 1], pa.int32()), UUIDS[:1], BYTES[:1]), [(UUID_TEXT, b"x" * 16)]),
+    ],
+    ids=["struct", "list", "map"],
+)
+def test_uuid_inside_of_a_nested_value_is_a_text(values: pa.Array, expected: Any):
+    content = written(pa.table({"id": BYTES, "v": values}))
+    ((_, plain), _) = next(read_columns(BytesIO(content), "a.parquet", ["id", "v"]))
+    assert plain.values[0].as_py() == expected
+    assert plain.values.type == footer_of_end(content, "a.parquet").columns[1].type
+
+
+def test_timestamp_of_96_bits_inside_of_a_nested_value_is_an_instant():
+    table = pa.table({"v": pa.array([[1_000_000], None], pa.list_(pa.timestamp("ns")))})
+    for is_instant in (True, False):
+        content = written(table, use_deprecated_int96_timestamps=is_instant)
+        ((plain,), _) = next(read_columns(BytesIO(content), "a.parquet", ["v"]))
+        assert plain.values.type.value_type == pa.timestamp("us", "UTC" if is_instant else None)
+        assert pc.list_flatten(plain.values).cast(pa.int64()).to_pylist() == [1_000]
+
+
+def test_file_of_which_pyarrow_reads_fewer_rows_than_its_footer_declares_is_refused():
+    content = written(pa.table({"v": [[1], [2]]}), row_group_size=1, data_page_size=1)
+    assert not any(batch.num_rows for batch in pq.ParquetFile(BytesIO(content)).iter_batches())
+    with pytest.raises(Refusal, match="declares 2 rows, but 0 were read") as caught:
+        list(read_columns(BytesIO(content), "a.parquet", ["v"]))
+    assert caught.value.code == "UNREADABLE_FILE"
 
 
 def test_text_of_orc_that_is_not_utf_8_is_a_problem_of_its_column(tmp_path: Path):

@@ -12,7 +12,7 @@ import pytest
 
 from loader.contract.refusals import Refusal
 from loader.readers.records import content, json_documents, workbooks, xml_documents
-from loader.readers.records.headers import header_names
+from loader.readers.records.headers import check_typed_names, header_names, repeated_fields
 from loader.readers.records.readers import READERS, FileReading, united_warnings
 from metadata.domain.sources.reading_options import ReadingOptions
 from tests.loader.readers.records.workbook_files import workbook
@@ -480,6 +480,32 @@ def test_packed_file_of_several_streams_is_read_whole_or_refused(ending, pack):
     assert refused("json", whole + damaged, name=f"a.json.{ending}").code == "UNREADABLE_FILE"
 
 
+@pytest.mark.parametrize(("ending", "pack"), [("gz", gzip.compress), ("bz2", bz2.compress)])
+@pytest.mark.parametrize("padding", [1, 512, 1 << 19])
+def test_nul_bytes_after_a_packed_stream_are_padding(ending, pack, padding):
+    first, second = pack(b'[{"id": "a"},'), pack(b'{"id": "b"}]')
+    expected = [(1, {"id": "a"}), (2, {"id": "b"})]
+    content = first + b"\0" * padding + second + b"\0" * padding
+    assert records("json", content, name=f"a.json.{ending}") == expected
+    assert refused("json", content + b"x", name=f"a.json.{ending}").code == "UNREADABLE_FILE"
+    assert refused("json", b"\0" + content, name=f"a.json.{ending}").code == "UNREADABLE_FILE"
+    assert refused("json", first[:-6] + b"\0" * padding, name=f"a.json.{ending}").code == "UNREADABLE_FILE"
+
+
+@pytest.mark.parametrize("ending", ["gz", "bz2", "zst"])
+@pytest.mark.parametrize("kind", ["json", "xml", "xlsx"])
+def test_packed_file_of_0_bytes_is_refused(kind, ending):
+    refusal = refused(kind, b"", name=f"a.{kind}.{ending}")
+    assert (refusal.code, "0 bytes" in refusal.message) == ("UNREADABLE_FILE", True)
+
+
+def test_bzip2_content_is_unpacked_in_pieces_of_any_size():
+    packed = bz2.compress(bytes(3 << 20)) + bz2.compress(b"end")
+    stream = content.unpacked(io.BytesIO(packed), "a.bz2")
+    assert len(stream.read((1 << 20) + 7)) == (1 << 20) + 7
+    assert stream.read()[-4:] == b"\0end"
+
+
 @pytest.mark.parametrize(("kind", "module"), [("json", json_documents), ("xml", xml_documents), ("xlsx", workbooks)])
 def test_refusal_of_a_file_over_the_size_limit_states_the_limit(monkeypatch, kind, module):
     monkeypatch.setattr(module, "LIMIT", 1 << 20)
@@ -508,3 +534,20 @@ def test_a_header_with_a_nul_byte_is_refused_with_its_place():
         header_names("a.csv", ["id", "na\0me"])
     assert (caught.value.code, caught.value.file, caught.value.row) == ("UNREADABLE_HEADER", "a.csv", 1)
     assert "UTF-16" in caught.value.hint
+
+
+def test_repeated_fields_names_two_fields_that_differ_in_case():
+    assert repeated_fields(["a", "b", "A", "B"]).startswith("a struct with the fields a and A, ")
+    assert repeated_fields(["a", "b"]) == ""
+
+
+def test_refusal_of_names_that_differ_in_case_lists_equal_ones_together():
+    with pytest.raises(Refusal, match="several columns a, A, b, B, which") as caught:
+        check_typed_names("a.avro", ["a", "b", "A", "B", "c"])
+    assert caught.value.samples == ("a", "A", "b", "B")
+
+
+def test_refusal_of_a_repeated_header_name_lists_it_once():
+    with pytest.raises(Refusal, match="the header names b, a more than once") as caught:
+        header_names("a.csv", ["b", "a", "b", "a", "b", "A"])
+    assert (caught.value.column, caught.value.count) == ("b", 2)

@@ -53,7 +53,8 @@ def refusal_of(content: bytes, wanted: tuple[str, ...] = (), **options: Any) -> 
 def test_text_that_the_library_decodes_wrongly_is_refused():
     fault = text_of_cell("m\0p\0g\0", FILLED)
     assert isinstance(fault, CellFault)
-    assert (fault.text, fault.problem) == ("mpg", "holds a text in an encoding that is not read")
+    assert "as .xlsx" in fault.hint
+    assert (fault.text, fault.problem) == ("mpg", "has a text in UTF-16 that was read in another encoding")
 
 
 # --- numbers

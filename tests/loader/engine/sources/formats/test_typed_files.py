@@ -162,6 +162,51 @@ def test_orc_files_with_the_names_of_old_hive_are_united_by_name(spark, tmp_path
     assert rows_of(spark, tmp_path / "day", contract, "orc") == [("a", "1"), ("b", "2")]
 
 
+OLD = [dt.date(1, 1, 1), dt.date(1582, 10, 4)]
+
+
+def test_old_dates_of_orc_are_those_of_the_library_that_wrote_them(spark, tmp_path):
+    times = pa.array([dt.datetime(1400, 1, 1), dt.datetime(1500, 2, 28, 12)], pa.timestamp("us"))
+    orc_files.write_table(pa.table({"id": ["a", "b"], "d": OLD, "t": times}), str(tmp_path / "1.orc"))
+    rows = "VALUES ('c', DATE'0001-01-01', TIMESTAMP'1500-02-28 12:00:00', 5) AS v(id, D, t, more)"
+    orc(spark, tmp_path / "spark", f"SELECT * FROM {rows}")
+    columns = (KEY, DeliveredColumn("k-d", "d", "date"), DeliveredColumn("k-t", "t", "timestamp"))
+    expected = [("a", OLD[0], dt.datetime(1400, 1, 1)), ("b", OLD[1], dt.datetime(1500, 2, 28, 12))]
+    assert rows_of(spark, tmp_path / "1.orc", columns, "orc") == expected
+    (tmp_path / "spark").rename(tmp_path / "day")
+    (tmp_path / "1.orc").rename(tmp_path / "day" / "1.orc")
+    third = ("c", OLD[0], dt.datetime(1500, 2, 28, 12))
+    assert rows_of(spark, tmp_path / "day", columns, "orc") == [*expected, third]
+
+
+def test_old_dates_of_orc_beside_a_struct_that_cannot_be_read_are_those_of_its_library(spark, tmp_path):
+    orc_files.write_table(pa.table({"id": ["a"], "d": OLD[:1], "s": [{"a": 1, "A": 2}]}), str(tmp_path / "1.orc"))
+    columns = (KEY, DeliveredColumn("k-d", "d", "date"))
+    assert rows_of(spark, tmp_path / "1.orc", columns, "orc") == [("a", OLD[0])]
+
+
+def test_orc_file_without_a_column_that_can_be_read_gives_rows_without_values(spark, tmp_path):
+    orc_files.write_table(pa.table({"s": [{"a": 1, "A": 2}]}), str(tmp_path / "1.orc"))
+    orc_files.write_table(pa.table({"n": [7]}), str(tmp_path / "2.orc"))
+    assert rows_of(spark, tmp_path, (DeliveredColumn("k-n", "n", "bigint"),), "orc") == [(7,), (None,)]
+
+
+def test_avro_type_that_an_unreadable_column_defines_is_read_in_other_columns(spark, tmp_path):
+    colour = {"type": "enum", "name": "colour", "symbols": ["red", "blue"]}
+    fields = [{"name": "c", "type": colour}, *({"name": name, "type": "int"} for name in ("x", "X"))]
+    types = {"s": {"type": "record", "name": "inner", "fields": fields}, "c": ["null", "colour"]}
+    path = avro_of(tmp_path / "a.avro", types, [{"id": "a", "s": {"c": "red", "x": 1, "X": 2}, "c": "blue"}])
+    assert avro_rows(spark, path, DeliveredColumn("k-c", "c", "string"))[0] == [("blue",)]
+
+
+def test_avro_union_that_spark_widens_is_refused_only_if_the_contract_has_its_column(spark, tmp_path):
+    types = {"u": [logical("int", "date"), "long"], "n": "int"}
+    path = avro_of(tmp_path / "a.avro", types, [{"id": "a", "u": 5, "n": 7}])
+    assert avro_rows(spark, path, DeliveredColumn("k-n", "n", "integer"))[0] == [(7,)]
+    refusal = refused(spark, path, (KEY, DeliveredColumn("k-u", "u", "json")), "avro")
+    assert (refusal.code, refusal.column) == ("UNREADABLE_COLUMN", "u")
+
+
 def test_avro_files_whose_types_differ_are_refused(spark, tmp_path):
     avro(tmp_path / "day" / "1.avro", [record()])
     fields = [field | ({"type": "string"} if field["name"] == "n" else {}) for field in SCHEMA["fields"]]
