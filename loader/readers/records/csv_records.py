@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
+from loader.domain.sources.csv_lines import is_blank, reader_arguments
 from loader.domain.sources.csv_quotes import NO_QUOTE, QuoteScanner, has_no_quote, reserved_character
 from loader.domain.sources.headers import joined_names
 from loader.domain.sources.repeated_headers import header_texts
@@ -21,19 +22,10 @@ from loader.readers.records.values import Value
 from metadata.domain.sources.option_kinds import NUMBERED, REFUSE
 from metadata.domain.sources.reading_options import ReadingOptions
 
-# A field this long means a quote that is never closed. Reading on would fill the memory.
-LONGEST_FIELD = 16_000_000  # characters
-csv.field_size_limit(LONGEST_FIELD)  # of all readers; the limit of the csv module itself is 128 kB
-
 
 def dialect_of(options: ReadingOptions) -> dict[str, Any]:
     """Return the arguments of ``csv.reader``."""
-    dialect: dict[str, Any] = {"delimiter": options.delimiter, "strict": True}
-    if not options.quote:
-        return dialect | {"quoting": csv.QUOTE_NONE}
-    if options.escape == options.quote:
-        return dialect | {"quotechar": options.quote}
-    return dialect | {"quotechar": options.quote, "escapechar": options.escape or None, "doublequote": False}
+    return reader_arguments(options.delimiter, options.quote, options.escape) | {"strict": True}
 
 
 def table_lines(lines: Iterable[str], skip: int, footer: int) -> Iterator[str]:
@@ -44,7 +36,7 @@ def table_lines(lines: Iterable[str], skip: int, footer: int) -> Iterator[str]:
             yield line
             continue
         held.append(line)
-        while len(held) > footer and line.strip(" \r\n"):
+        while len(held) > footer and not is_blank(line):
             yield held.popleft()
 
 
