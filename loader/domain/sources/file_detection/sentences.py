@@ -17,7 +17,7 @@ def sentences(detected: Detected) -> list[str]:
     if detected.format == CSV:
         delimiter = options.get("delimiter", ",")
         lines += [options.get("encoding", "UTF-8"), _SIGNS.get(delimiter, delimiter)]
-        if options.get("quote", "\"") != "\"":
+        if options.get("quote", '"') != '"':
             lines.append(f"quote {_SIGNS.get(options['quote'], options['quote'])}")
         lines += _of_lines(detected)
     if "decimal_separator" in options:
