@@ -146,8 +146,8 @@ class CsvTable:
         if self._is_ended and len(fields) == width + 1 and not fields[-1]:
             fields = fields[:-1]
         elif len(fields) != width or self._is_ended:
-            # A record without any value is none, whatever the number of its delimiters.
-            is_empty = not any(fields)
+            # A record of delimiters only is none, whatever their number.
+            is_empty = not text.strip(f"{self._options.delimiter}\r\n")
             return CsvRecord(line, (None,) * width) if is_empty else CsvRecord(line, tuple(fields), text)
         return CsvRecord(line, self._values(fields, text))
 

@@ -202,8 +202,13 @@ def _rows_of_piece(dialect: Dialect, lines: Sequence[str], width: int, *, is_las
         return []
     if dialect.quote and any(dialect.quote in line for line in lines):
         within = _rows(dialect, [dialect.quote + lines[0], *lines[1:]])[1:]
-        rows = max(rows, within, key=lambda each: sum(1 if len(row.cells) == width else -1 for row in each))
+        rows = max(rows, within, key=lambda each: _fitness(each, dialect.quote, width))
     return rows if is_last or lines[-1].endswith(("\r", "\n")) else rows[:-1]
+
+
+def _fitness(rows: Sequence[Row], quote: str, width: int) -> int:
+    """Return by how much rows of a width without a quote in a value outnumber the others."""
+    return sum(1 if len(row.cells) == width and not any(quote in cell for cell in row.cells) else -1 for row in rows)
 
 
 def _names(structure: Structure) -> tuple[list[str], dict[str, Any]]:

@@ -95,7 +95,7 @@ def detect_dialect(lines: Sequence[str]) -> tuple[Dialect, list[Question]]:
         rare = [Dialect(delimiter) for delimiter in _RARE_DELIMITERS if text.count(delimiter) >= len(lines)]
         scores = [(score, dialect) for dialect in rare if (score := _score(dialect, lines)) > 0.4]
     if not scores:
-        return _of_one_line(lines), []
+        return _of_few_lines(lines)
     best_score, best = max(scores, key=lambda entry: (entry[0], -_order(entry[1])))
     close = {
         dialect.delimiter: score
@@ -105,8 +105,8 @@ def detect_dialect(lines: Sequence[str]) -> tuple[Dialect, list[Question]]:
     if best.quote and not best.keeps_quotes and _has_stray_quote(best, lines):
         best = replace(best, keeps_quotes=True)
     questions = []
-    if best.delimiter in _RARE_DELIMITERS and "," not in close:
-        close[","] = 0.0
+    if best.delimiter in _RARE_DELIMITERS:
+        close |= {sign: 0.0 for sign in _USUAL if (sign in text or sign == ",") and sign not in close}
     if close:
         others = sorted(close, key=lambda delimiter: -close[delimiter])
         reason = "each of them gives records of one width, or the text has one column"
@@ -144,12 +144,14 @@ def _has_stray_quote(dialect: Dialect, lines: Sequence[str]) -> bool:
     return any(scanner.feed(line) is not None for line in lines)
 
 
-def _of_one_line(lines: Sequence[str]) -> Dialect:
-    """Return the dialect of a text that is a header only, or has one column."""
+def _of_few_lines(lines: Sequence[str]) -> tuple[Dialect, list[Question]]:
+    """Return the dialect of a text that has one column, or one line of several ones, and what it leaves open."""
     filled = [line for line in lines if line.strip()]
-    if len(filled) != 1:
-        return Dialect()
-    return Dialect(max(_USUAL, key=filled[0].count) if any(sign in filled[0] for sign in _USUAL) else ",")
+    sign = max(_USUAL, key=lambda sign: max((line.count(sign) for line in filled), default=0))
+    if len(filled) <= 1 or sign == "," or not any(sign in line for line in filled):
+        return Dialect(sign if any(sign in line for line in filled) else ","), []
+    reason = "only one line has it, or the text has one column"
+    return Dialect(sign), [Question("delimiter", (sign, ","), reason)]
 
 
 def _order(dialect: Dialect) -> int:

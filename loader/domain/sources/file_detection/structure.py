@@ -260,10 +260,12 @@ class _Table:
         if evidence < _CLEAR or is_narrow or len(silent) > 1:
             likely = (True, False) if evidence >= 0 and not is_narrow else (False, True)
             questions.append(Question("header", likely, f"{_shown(row)} may be names or values"))
-        before = [other for other in silent if other < place]
-        if before:
-            reason = f"{_shown(self.rows[before[0]])} may be a record or a title"
-            questions.append(Question("skip_lines", (row.line - 1, self.rows[before[0]].line - 1), reason))
+        skips = [self.rows[other].line - 1 for other in silent if other < place]
+        if is_narrow:  # titles have values on the left only, too
+            skips = [other.line - 1 for other in self.rows[place + 1 :] if not other.is_empty][:_MOST_HEADER_LINES]
+        if skips:
+            reason = f"{_shown(self.rows[silent[0]])} may be a record or a title"
+            questions.append(Question("skip_lines", (row.line - 1, *skips), reason))
         header = [] if questions and questions[0].candidates[0] is False else [row]
         return self._start(header, place + len(header)), questions
 
@@ -354,16 +356,17 @@ class _Table:
     def _text_start(self) -> tuple[_Start, list[Question]]:
         """Return the start of a table without a column of numbers, dates or codes."""
         rows = [(place, row) for place, row in enumerate(self.rows) if not row.is_empty]
+        fitting = [place for place, row in rows if self.fits(row)] or [place for place, _ in rows]
         first = next((place for place, row in rows if not self.is_narrow(row)), None)
         if first is None:
-            return self._start([], rows[0][0] if rows else 0), []
+            return self._narrow_start(fitting)
         row = self.rows[first]
         following = next((place for place, other in rows if place > first), None)
         if following is None:
-            return self._start([row], first + 1), []
+            return self._last_start(row, first, fitting)
         if self._is_group(row, self.rows[following]) and row.filled < self.rows[following].filled:
             reason = f"the names in {_shown(row)} may span several columns"
-            questions = [Question("header_lines", (2, 1), reason)]
+            questions = [Question("header_lines", (2, 1), reason), Question("header", (True, False), reason)]
             return self._start([row, self.rows[following]], following + 1), questions
         values = [other for place, other in rows if place > first and self.fits(other)]
         evidence, questions = self._evidence(row, values), []
@@ -378,6 +381,32 @@ class _Table:
         header = [row] if evidence >= 0 else []
         return self._start(header, first + len(header)), questions
 
+    def _narrow_start(self, fitting: list[int]) -> tuple[_Start, list[Question]]:
+        """Return the start of a table whose rows all have values on the left only."""
+        if not fitting:
+            return self._start([], 0), []
+        row = self.rows[fitting[0]]
+        reason = f"{_shown(row)} may be names, values or a title"
+        questions = [Question("header", (False, True), reason)]
+        if skips := tuple(self.rows[place].line - 1 for place in fitting[:_MOST_HEADER_LINES]):
+            questions += [Question("skip_lines", skips, reason)] if len(skips) > 1 else []
+        return self._start([], fitting[0]), questions
+
+    def _last_start(self, row: Row, place: int, fitting: list[int]) -> tuple[_Start, list[Question]]:
+        """Return the start of a table whose only row with values in most columns is its last one."""
+        words = [_words(cell) for cell in row.cells if cell.strip()]
+        questions = []
+        known = sum(bool(each) and each <= _NAMES for each in words)
+        if known < 0.5 * len(words) or place > fitting[0]:
+            reason = f"{_shown(row)} may be names or values"
+            questions.append(Question("header", (True, False), reason))
+        if place > fitting[0]:
+            skips = (row.line - 1, self.rows[fitting[0]].line - 1)
+            questions.append(
+                Question("skip_lines", skips, f"{_shown(self.rows[fitting[0]])} may be a record or a title")
+            )
+        return self._start([row], place + 1), questions
+
     def _evidence(self, row: Row, values: Sequence[Row], places: Sequence[int] | None = None) -> int:
         """Return how much speaks for names in a row: at least ``_CLEAR`` is clear, below zero is against."""
         evidence = 0
@@ -390,7 +419,7 @@ class _Table:
             column = [value for value in column if value]
             if not name or not column:
                 continue
-            words = set(re.split(r"[\W_\d]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name[:_LONGEST]).lower())) - {""}
+            words = _words(name)
             # A value may have such a word in it, as the name of a city.
             evidence += _CLEAR if words and words <= _NAMES else bool(words & _NAMES)
             evidence += _against(name, column) + _difference(name, column)
@@ -405,9 +434,20 @@ def _count_typed(kinds: Sequence[str]) -> int:
     return sum(kind in TYPED for kind in kinds)
 
 
+def _words(name: str) -> set[str]:
+    return set(re.split(r"[\W_\d]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name[:_LONGEST]).lower())) - {""}
+
+
 def _against(name: str, column: Sequence[str]) -> int:
-    """Return a negative number if a value stands in its own column again."""
-    return -2 if name in column else 0
+    """Return a negative number if a value stands in its own column again, or one with digits has the form of all."""
+    if name in column:
+        return -2
+    shapes = {_shape(value) for value in column} if _HAS_DIGIT.search(name) else set()
+    return -_CLEAR if len(shapes) == 1 and _shape(name) in shapes else 0
+
+
+def _shape(text: str) -> str:
+    return re.sub(r"[^\W\d_]", "a", re.sub(r"\d", "9", text[:_LONGEST]))
 
 
 def _difference(name: str, column: Sequence[str]) -> int:
@@ -448,14 +488,13 @@ def _footer_lines(table: _Table, rows: Sequence[Row]) -> tuple[int, list[Questio
         row = rows[place]
         if row.is_empty:
             continue
-        is_after, is_clear = _is_after(table, row, rows[place - 1] if place else None)
+        if place == 0 and table.fits(row):
+            break
+        is_after, is_clear = _is_after(table, row)
         if not is_after:
             break
         starts.append(place)
         clear = place if is_clear else clear
-    if clear == 0 or starts[-1] == 0:
-        # Nothing would be left of a piece of the file, or of a table.
-        starts, clear = [len(rows)], len(rows)
     counts = {start: _count_lines(rows, start) for start in starts if start <= clear}
     if len(counts) == 1:
         return counts[clear], []
@@ -474,7 +513,7 @@ def _count_lines(rows: Sequence[Row], start: int) -> int:
     return sum(row.lines for row in rows[start:])
 
 
-def _is_after(table: _Table, row: Row, before: Row | None) -> tuple[bool, bool]:
+def _is_after(table: _Table, row: Row) -> tuple[bool, bool]:
     """Return True for a line that may be after the records, and True if it is certainly no record."""
     first = next((cell for cell in row.cells if cell.strip()), "").strip()
     is_total = _TOTALS.match(first[:_LONGEST]) is not None

@@ -136,6 +136,11 @@ def test_record_without_any_value_is_empty_whatever_its_delimiters():
     assert [record.is_empty for record in records] == [True, True, False]
 
 
+def test_quoted_empty_texts_of_another_number_are_malformed():
+    (record,) = table('a,b\n"","",""\n')
+    assert (record.malformed, record.is_empty) == ('"","",""', False)
+
+
 def test_quoted_empty_text_is_a_value_if_empty_is_not_null():
     read = table('a,b,c\n"",,"x,"",y"\n,"",1\n', empty_is_null=False)
     assert [record.fields for record in read] == [("", None, 'x,",y'), (None, "", "1")]
