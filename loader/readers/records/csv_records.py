@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any
 
 from loader.domain.sources.csv_lines import is_blank, reader_arguments
-from loader.domain.sources.csv_quotes import NO_QUOTE, QuoteScanner, has_no_quote, reserved_character
+from loader.domain.sources.csv_quotes import NO_QUOTE, QuoteScanner, StrayQuote, has_no_quote, reserved_character
 from loader.domain.sources.headers import joined_names
 from loader.domain.sources.repeated_headers import header_texts
 from loader.readers.records.headers import header_names
@@ -70,6 +70,7 @@ class CsvTable:
 
     def __init__(self, lines: Iterable[str], shown: str, options: ReadingOptions, contract: Sequence[str] = ()):
         self._shown, self._options = shown, options
+        self.stray_quote: StrayQuote | None = None  # the first one so far, if the source keeps them
         self._lines = _NumberedLines(self._checked(lines), options.skip_lines)
         self._reader = csv.reader(self._lines, **dialect_of(options))
         self._is_ended: bool | None = None
@@ -102,13 +103,15 @@ class CsvTable:
         table = table_lines(lines, options.skip_lines, options.footer_lines)
         if has_no_quote(options.quote, options.escape):
             table = self._without_reserved(table)
-        if not options.quote or options.quotes_inside != REFUSE:
+        if not options.quote:
             yield from table
             return
         scanner = QuoteScanner(delimiter=options.delimiter, quote=options.quote, escape=options.escape)
         for number, line in enumerate(table, start=options.skip_lines + 1):
-            if (quote := scanner.feed(line)) is not None:
-                raise replace(quote, line=number).refusal(self._shown)
+            if self.stray_quote is None and (quote := scanner.feed(line)) is not None:
+                self.stray_quote = replace(quote, line=number)
+                if options.quotes_inside == REFUSE:
+                    raise self.stray_quote.refusal(self._shown)
             yield line
 
     def _without_reserved(self, lines: Iterable[str]) -> Iterator[str]:

@@ -33,12 +33,19 @@ _LANGUAGES = {
     "IBM866": ("абвгдежзийклмнопрстуфхцчшщъыьэюяё",),
     "ISO-8859-5": ("абвгдежзийклмнопрстуфхцчшщъыьэюяё",),
     "windows-1254": ("çğıöşüi̇",),
+    "windows-1255": ("אבגדהוזחטיךכלםמןנסעףפץצקרשת",),
+    "windows-1256": ("ءآأؤإئابةتثجحخدذرزسشصضطظعغفقكلمنهوىي",),
+    "TIS-620": ("".join(map(chr, (*range(0xE01, 0xE3B), *range(0xE40, 0xE4F)))),),
     "windows-1253": ("αβγδεζηθικλμνξοπρστυφχψωςάέήίόύώ",),
     "windows-1257": ("āčēģīķļņšūž", "ąčęėįšųūž", "õäöüšž"),
     "IBM850": ("äöüß", "éèêàâçîïôûëùæ", "ñíóáúéü", "åäöæøé"),
     "IBM852": ("ąćęłńóśźż", "áčďéěíňóřšťúůýž"),
     "MacRoman": ("äöüß", "éèêàâçîïôûëœùæ", "ñíóáúéü", "åäöæøé"),
 }  # fmt: skip
+# Character sets in which nearly every byte beyond ASCII is a letter of one language, so that any text makes sense.
+# The numbers are the differences of scores up to which they are asked.
+_DENSE = {"windows-1255": 0.45, "windows-1256": 0.45, "TIS-620": 0.3}
+_DENSE_CHANCE = 0.3
 _USUAL_CYRILLIC = "оеаинтсрвлкмдпу"
 # Several bytes a character: first bytes of the usual characters.
 _ASIAN = (
@@ -49,6 +56,7 @@ _ASIAN = (
     ("EUC-KR", "euc_kr"),
 )
 _SIGNS = "€£§°²³µ–—„“”‘’‚…«»·×®©™ªº½¼¾±•\u00a0"
+_LAST_LATIN = "\u036f"  # with the marks that are combined with letters
 _BETWEEN_LETTERS = "’‘·"
 # Bytes at which windows-1252 and ISO-8859-15 differ.
 _DIFFERING = frozenset(b"\xa4\xa6\xa8\xb4\xb8\xbc\xbd\xbe")
@@ -93,7 +101,7 @@ def detect_character_set(content: bytes, *, is_whole: bool = True) -> CharacterS
         reason = f"{right} characters are UTF-8, {wrong} are not: the file may be mixed or damaged"
         return CharacterSet(UTF8, Question("encoding", (UTF8, best), reason))
     values = {byte[0] for byte in signs}
-    is_few = best not in dict(_ASIAN) and (len(values) <= _FEW_KINDS or len(signs) < _FEW)
+    is_few = len(signs) < _FEW or (best not in dict(_ASIAN) and len(values) <= _FEW_KINDS)
     others = _others(content, ranked, texts, is_few=is_few)
     if best == WESTERN and not any(value < 0xA0 for value in values):
         return _western(content, values, others)
@@ -119,13 +127,15 @@ def _others(
     others = [name for name in close if (texts[name] if name in texts else _decoded(content, name)) != text]
     # A file of the next day may have a letter that differs.
     usual = [name for name in (WESTERN, _CENTRAL) if is_few and name != best]
-    return tuple(dict.fromkeys((*others, *usual)))
+    return tuple(dict.fromkeys((*sorted(others, key=lambda name: name in _DENSE), *usual)))
 
 
 def _closeness(best: str, other: str) -> float:
     """Return the difference of scores up to which another character set is possible, too."""
     asian = dict(_ASIAN)
-    return _CLOSE_ASIAN if best in asian and other in asian else _CLOSE
+    if other in _DENSE:
+        return _DENSE[other]
+    return _CLOSE_ASIAN if other in asian and best in (*asian, *_DENSE) else _CLOSE
 
 
 def _western(content: bytes, values: set[int], others: tuple[str, ...]) -> CharacterSet:
@@ -195,7 +205,8 @@ def _score(text: str, name: str, languages: str = "") -> float:
     score = sum(_plausibility(text, place, language, others) for place in places) / len(places)
     # Fewer letters are those of one language by chance.
     is_one_language = len(letters) >= _MANY_LETTERS and all(letter in language for letter in letters)
-    return score + _PREFERENCE * (name == WESTERN) + _ONE_LANGUAGE * is_one_language
+    score += _PREFERENCE * (name == WESTERN) + _ONE_LANGUAGE * is_one_language
+    return score - _DENSE_CHANCE * (name in _DENSE)
 
 
 def _plausibility(text: str, place: int, language: str, others: str) -> float:
@@ -203,16 +214,16 @@ def _plausibility(text: str, place: int, language: str, others: str) -> float:
     sign = text[place]
     before = text[place - 1 : place].strip()
     after = text[place + 1 : place + 2].strip()
-    if sign.isalpha():
+    if sign.isalpha() or sign in language:
         if sign.isupper() and before.islower():
             return -1.0
-        if not (before.isalpha() or after.isalpha()):
+        if not (before.isalpha() or after.isalpha() or before in language or after in language):
             return 0.0
         letter = sign.lower()
         # Names of several western languages stand side by side more often than those of others.
         elsewhere = 0.85 if "ñ" in others else 0.6
         value = 1.0 if letter in language else elsewhere if letter in others else 0.3
-        if any(letter in language for letter in "аα"):
+        if any(letter > _LAST_LATIN for letter in language):
             is_mixed = any("a" <= other.lower() <= "z" for other in (before, after) if other)
             value = -0.5 if is_mixed else value
         elif not any("a" <= other.lower() <= "z" for other in (before, after) if other):
@@ -230,7 +241,7 @@ def _asian_score(content: bytes, name: str, codec: str) -> float:
     high = len(_HIGH.findall(content))
     in_runs = sum(len(run) for run in re.findall(rb"[\x80-\xff]{2,}", content))
     # Letters of European languages are alone among those of ASCII.
-    if name != "Shift_JIS" and in_runs < 0.8 * high:
+    if name not in ("Shift_JIS", "Big5") and in_runs < 0.8 * high:
         return -1.0
     text = content.decode(codec, "ignore")
     if len(content.decode(codec, "replace")) - len(text) > 0.02 * len(text):

@@ -66,6 +66,7 @@ def detect_separators(columns: Mapping[str, Sequence[str]], delimiter: str) -> t
         groups[_other(decimal)] += 1
     del groups[decimal]
     group = groups.most_common(1)[0][0] if groups else ""
+    candidates: tuple[str | None, ...]
     if len(groups) > 1:
         candidates = tuple(sign for sign, _ in groups.most_common())
         questions.append(Question("thousands_separator", candidates, "the columns have several of them"))
