@@ -42,6 +42,8 @@ def _of_lines(detected: Detected) -> list[str]:
         lines.append(f"header of {header} lines")
     if "repeated_names" in options:
         lines.append("repeated names numbered")
+    if ignored := options.get("ignored_columns"):
+        lines.append(f"without a name and values: {ignored}")
     if after := options.get("footer_lines"):
         lines.append(f"{_counted(after)} after the records")
     return lines

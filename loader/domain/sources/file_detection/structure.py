@@ -478,7 +478,7 @@ def _others(questions: Sequence[Question], option: str) -> list[Question]:
 def _footer_lines(table: _Table, rows: Sequence[Row]) -> tuple[int, list[Question]]:
     """Return the number of lines after the records, without blank lines at the end, and what they leave open.
 
-    Lines that may be records are among the candidates only: a record that is left out is not missed by anybody.
+    Lines that may be records are among the candidates only: a record that is left out would be lost without notice.
     """
     rows = list(rows)
     while rows and rows[-1].is_blank:

@@ -63,7 +63,7 @@ def detect_time_formats(
         if likely[0] is not None:
             options[option] = likely[0]
         if likely[0] in COMPACT and None not in likely:
-            # A column of numbers is not one of dates before somebody says so.
+            # A column of numbers is one of dates only if a user confirms it.
             likely = (*likely, None) if _has_date_name(others) else (None, *likely)
             options = {name: value for name, value in options.items() if name != option or likely[0] is not None}
             questions.append(Question(option, likely, f"{others[0].name} may have dates or numbers"))
