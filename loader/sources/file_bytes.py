@@ -2,6 +2,7 @@
 
 import io
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from loader.domain.sources.file_detection.model import FileSample
@@ -26,16 +27,18 @@ def sample_bytes(path: Path, shown: str) -> FileSample:
         with path.open("rb") as stored:
             if not ending_of_packed(path):
                 return _sample_of(stored, os.fstat(stored.fileno()).st_size, shown)
-            content = unpacked(stored, path.name).read(_MOST_UNPACKED)
-            return _sample_of(io.BytesIO(content), len(content), shown)
+            stream = unpacked(stored, path.name)
+            content = stream.read(_MOST_UNPACKED)
+            is_cut = len(content) == _MOST_UNPACKED and bool(stream.read(1))
+            return replace(_sample_of(io.BytesIO(content), len(content), shown), is_cut=is_cut)
     except UNREADABLE as error:
         raise unreadable(path, error) from error
 
 
 def _sample_of(stream: io.BufferedIOBase | io.BytesIO, size: int, shown: str) -> FileSample:
     beginning = stream.read(_BEGINNING)
-    if size <= _BEGINNING:
-        return FileSample(shown, beginning)
+    if size <= _BEGINNING + 2 * _PIECE:
+        return FileSample(shown, beginning + stream.read())
     pieces = []
     for start in (size // 2, size - _PIECE):
         start = max(start, _BEGINNING) // 4 * 4

@@ -1,5 +1,6 @@
 """Detection of how files are read: their bytes for CSV, and their first rows for other formats."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,16 +15,22 @@ from metadata.domain import naming
 from metadata.domain.sources.formats import AVRO, CSV, JSON, JSONL, ORC, PARQUET, XLSX, XML, format_of
 from metadata.domain.sources.locations import Roots
 
-_MAGIC = (
+# Names of formats that begin their files; a text may begin with the same letters.
+_BINARY = (
     (b"PAR1", PARQUET),
     (b"ORC", ORC),
     (b"Obj\x01", AVRO),
     (b"PK\x03\x04", XLSX),
     (b"\xd0\xcf\x11\xe0", XLSX),
-    (b"<?xml", XML),
 )
+# Control characters that no text has; \x01 and \x1f may be delimiters.
+_CONTROL = re.compile(rb"[\x00\x02-\x08\x0e-\x1a\x1c-\x1e]")
+_DOCUMENT = re.compile(rb"<\?xml\s|<[A-Za-z_][\w:.-]*(?:\s[^<>]{0,2000})?>\s*<[A-Za-z_!]")
+_PAGE = re.compile(rb"<(?:!doctype\s+html|html|head|body|table|meta)[\s>]", re.IGNORECASE)
+_OBJECT = re.compile(rb"(?:\[\s*)?\{\s*(?:\"[^\"\r\n]{0,1000}\"\s*:|\}\s*$)")
 # Of other endings of CSV, like .txt, the first bytes may show another format.
 _CSV_ENDINGS = (".csv", ".tsv")
+_READ = 1 << 14  # bytes that show a format
 
 
 def detect_file(path: Path, roots: Roots, *, name: str = "") -> Detected:
@@ -41,18 +48,32 @@ def detect_file(path: Path, roots: Roots, *, name: str = "") -> Detected:
 
 
 def _format(path: Path, beginning: bytes) -> str:
-    """Return the format that the ending indicates, or else the first bytes; CSV if neither does."""
-    content = beginning.removeprefix(b"\xef\xbb\xbf").lstrip()
-    known = next((name for magic, name in _MAGIC if content.startswith(magic)), "")
-    if known:
+    """Return the format that the ending indicates, or else the first bytes; CSV if neither does.
+
+    Raise Refusal UNREADABLE_FILE for a page of HTML, which programs save as a table of a spreadsheet.
+    """
+    content = beginning[:_READ].removeprefix(b"\xef\xbb\xbf").lstrip()
+    known = next((name for magic, name in _BINARY if content.startswith(magic)), "")
+    if known and _CONTROL.search(content):
         return known
+    if _PAGE.match(content):
+        raise Refusal(
+            "UNREADABLE_FILE",
+            f"{path.name} cannot be read: it is a page of HTML, whatever its ending",
+            file=path.name,
+            hint="Save its table as CSV or as a workbook.",
+        )
+    if content.startswith(b"<?xml"):
+        return XML
     named, is_csv = format_of(path.name), path.name.removesuffix(ending_of_packed(path)).lower().endswith(_CSV_ENDINGS)
     if named and (named != CSV or is_csv):
         return named
-    if content.startswith(b"{"):
-        lines = content.splitlines()
-        return JSONL if len(lines) > 1 and lines[1].lstrip().startswith(b"{") else JSON
-    return JSON if content.startswith(b"[{") else CSV
+    if _DOCUMENT.match(content):
+        return XML
+    if not _OBJECT.match(content):
+        return CSV
+    lines = content.splitlines()
+    return JSONL if len(lines) > 1 and content.startswith(b"{") and lines[1].lstrip().startswith(b"{") else JSON
 
 
 def _of_other_format(path: Path, format_name: str, roots: Roots, shown: str) -> Detected:
@@ -67,12 +88,10 @@ def _of_other_format(path: Path, format_name: str, roots: Roots, shown: str) -> 
     pattern, short = dated_name(shown)
     short_name = naming.safe_table_part(short)
     columns = [
-        DetectedColumn(column.name, column.type, target, column.evidence, personal_reason(column.name, texts))
+        DetectedColumn(column.name, column.type, target, personal_reason(column.name, texts))
         for column, target, texts in zip(sample.columns, names, values.values(), strict=True)
     ]
-    return Detected(
-        shown, format_name, sample.options, tuple(columns), pattern=pattern, short_name=short_name
-    )
+    return Detected(shown, format_name, sample.options, tuple(columns), pattern=pattern, short_name=short_name)
 
 
 def detect_files(files: Sequence[Path], roots: Roots) -> list[Detected | Refusal]:

@@ -18,3 +18,8 @@ def c1_warning(counted_rows: str) -> str:
         "windows-1252 that was read in another encoding. Set the option encoding to windows-1252, or let the text be "
         "corrected where it was converted."
     )
+
+
+def encoding_hint(encoding: str) -> str:
+    """Return what to do about bytes that are invalid in a source's encoding."""
+    return f"Set the option encoding of the source to the file's encoding, or deliver the file in {encoding}."

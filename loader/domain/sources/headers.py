@@ -3,8 +3,8 @@
 import re
 from collections.abc import Sequence
 
-# Line breaks, tabs and what else is a control character in a name.
-_BREAK = re.compile("[ \t]*[\t-\r\x1c-\x1f\x85\u2028\u2029]+[ \t]*")
+# Line breaks, tabs and what else is a control character in a name, with the blanks around it.
+_GAP = re.compile("[ \t-\r\x1c-\x1f\x85\u2028\u2029]+")
 
 
 def column_names(fields: Sequence[str], *, numbered: bool = False) -> tuple[str, ...]:
@@ -12,10 +12,13 @@ def column_names(fields: Sequence[str], *, numbered: bool = False) -> tuple[str,
 
     A line break in a name is a blank. ``numbered``: a repeated name gets a number by its position.
     """
-    names = tuple(
-        _BREAK.sub(" ", field.strip()) or f"(column {place})" for place, field in enumerate(fields, start=1)
-    )
+    names = tuple(_GAP.sub(_blank, field.strip()) or f"(column {place})" for place, field in enumerate(fields, start=1))
     return _numbered(names) if numbered else names
+
+
+def _blank(gap: re.Match[str]) -> str:
+    """Return a blank for a gap with a control character, and a gap of blanks as it is."""
+    return " " if gap[0].strip(" ") else gap[0]
 
 
 def joined_names(lines: Sequence[Sequence[str]]) -> tuple[str, ...]:
@@ -40,14 +43,13 @@ def joined_names(lines: Sequence[Sequence[str]]) -> tuple[str, ...]:
 def _numbered(names: Sequence[str]) -> tuple[str, ...]:
     """Return the names; one that is there before, in any case, gets the first number from 2 that is free."""
     taken, result = {name.lower() for name in names}, list[str]()
-    seen: set[str] = set()
+    numbers: dict[str, int] = {}
     for name in names:
-        numbered, number = name, 1
-        if name.lower() in seen:
-            while numbered.lower() in taken:
-                number += 1
-                numbered = f"{name}_{number}"
-            taken.add(numbered.lower())
-        seen.add(name.lower())
+        numbered, number = name, numbers.get(name.lower(), 0)
+        while number and numbered.lower() in taken:
+            number += 1
+            numbered = f"{name}_{number}"
+        taken.add(numbered.lower())
+        numbers[name.lower()] = max(number, 1)
         result.append(numbered)
     return tuple(result)

@@ -176,9 +176,15 @@ def _unknown(opened: Opened, column: dict) -> dict:
 def _sampled_unknown(opened: Opened, wanted: tuple[str, ...]) -> list[dict]:
     """Return the columns outside the contract, without types if these cannot be determined: the refusal stays."""
     try:
-        return unknown_columns(opened, opened.frame().limit(SAMPLED_ROWS), wanted)
+        return unknown_columns(opened, _records(opened).limit(SAMPLED_ROWS), wanted)
     except JAVA_ERRORS:
         return [{"name": name} for name in opened.names if name not in {*wanted, *opened.options.ignored}]
+
+
+def _records(opened: Opened) -> DataFrame:
+    """Return the rows of a delivery without records that have no value."""
+    frame = opened.frame()
+    return frame.where(~opened.is_empty_record) if opened.reader.skips_empty else frame
 
 
 def _same_values(opened: Opened, source: SourceSpec, new: list[str], stored: StoredRows | None) -> dict[str, dict]:
@@ -207,7 +213,7 @@ def _paired_values(
     opened: Opened, before: DataFrame, keys: list[str], missing: list[str], new: list[str]
 ) -> DataFrame:
     """Return the values of missing and new columns as text, for the keys that both deliveries have."""
-    delivered = opened.frame().select(
+    delivered = _records(opened).select(
         *(opened.column(name).cast("string").alias(f"k{place}") for place, name in enumerate(keys)),
         *(opened.column(name).cast("string").alias(f"n{place}") for place, name in enumerate(new)),
     )

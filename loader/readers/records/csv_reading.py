@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from loader.contract.refusals import Refusal
+from loader.domain.sources.encodings import encoding_hint
 from loader.readers.records.content import UNREADABLE, unpacked, unreadable
 from loader.readers.records.csv_records import CsvRecord, CsvTable
 from loader.readers.records.readers import LOCAL
@@ -24,7 +25,7 @@ class CsvReading:
     contract: tuple[str, ...]
 
     def names(self, file: tuple[str, bytes | None]) -> dict[str, Any]:
-        """Return ``{"path", "names", "header"}`` after reading the whole file, or ``{"refusal"}``."""
+        """Return ``{"path", "names", "header", "warning"}`` after reading the whole file, or ``{"refusal"}``."""
         try:
             with self._stored(file) as stored:
                 table = self._table(file, stored)
@@ -32,7 +33,9 @@ class CsvReading:
                     pass
         except Refusal as refusal:
             return {"refusal": refusal.as_json()}
-        return {"path": file[0], "names": table.names, "header": table.header}
+        quote, shown = table.stray_quote, file[0].removeprefix(LOCAL)
+        warning = "" if quote is None else quote.warning(shown, table.names)
+        return {"path": file[0], "names": table.names, "header": table.header, "warning": warning}
 
     def rows(self, file: tuple[str, bytes | None]) -> Iterator[tuple[str, int, list[str | None], str | None]]:
         """Yield (URI, line, fields, text of a malformed record) of each record. Raise Refusal."""
@@ -96,8 +99,7 @@ def _lines(stored: Any, shown: str, options: ReadingOptions) -> Iterator[str]:
             file=shown,
             row=number + 1,
             samples=(repr(error.object[error.start : error.start + 40]),),
-            hint="Set the option encoding of the source to the file's encoding, or deliver the file in "
-            f"{options.encoding}.",
+            hint=encoding_hint(options.encoding),
         ) from error
     except UNREADABLE as error:
         raise unreadable(shown, str(error)) from error

@@ -13,7 +13,8 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from loader.domain.sources.csv_quotes import NO_QUOTE, QuoteScanner, has_no_quote, reserved_character
+from loader.domain.sources.csv_lines import is_blank, reader_arguments
+from loader.domain.sources.csv_quotes import NO_QUOTE, QuoteScanner, StrayQuote, has_no_quote, reserved_character
 from loader.domain.sources.headers import joined_names
 from loader.domain.sources.repeated_headers import header_texts
 from loader.readers.records.headers import header_names
@@ -21,19 +22,10 @@ from loader.readers.records.values import Value
 from metadata.domain.sources.option_kinds import NUMBERED, REFUSE
 from metadata.domain.sources.reading_options import ReadingOptions
 
-# A field this long means a quote that is never closed. Reading on would fill the memory.
-LONGEST_FIELD = 16_000_000  # characters
-csv.field_size_limit(LONGEST_FIELD)  # of all readers; the limit of the csv module itself is 128 kB
-
 
 def dialect_of(options: ReadingOptions) -> dict[str, Any]:
     """Return the arguments of ``csv.reader``."""
-    dialect: dict[str, Any] = {"delimiter": options.delimiter, "strict": True}
-    if not options.quote:
-        return dialect | {"quoting": csv.QUOTE_NONE}
-    if options.escape == options.quote:
-        return dialect | {"quotechar": options.quote}
-    return dialect | {"quotechar": options.quote, "escapechar": options.escape or None, "doublequote": False}
+    return reader_arguments(options.delimiter, options.quote, options.escape) | {"strict": True}
 
 
 def table_lines(lines: Iterable[str], skip: int, footer: int) -> Iterator[str]:
@@ -44,7 +36,7 @@ def table_lines(lines: Iterable[str], skip: int, footer: int) -> Iterator[str]:
             yield line
             continue
         held.append(line)
-        while len(held) > footer and line.strip(" \r\n"):
+        while len(held) > footer and not is_blank(line):
             yield held.popleft()
 
 
@@ -78,6 +70,7 @@ class CsvTable:
 
     def __init__(self, lines: Iterable[str], shown: str, options: ReadingOptions, contract: Sequence[str] = ()):
         self._shown, self._options = shown, options
+        self.stray_quote: StrayQuote | None = None  # the first one so far, if the source keeps them
         self._lines = _NumberedLines(self._checked(lines), options.skip_lines)
         self._reader = csv.reader(self._lines, **dialect_of(options))
         self._is_ended: bool | None = None
@@ -110,13 +103,15 @@ class CsvTable:
         table = table_lines(lines, options.skip_lines, options.footer_lines)
         if has_no_quote(options.quote, options.escape):
             table = self._without_reserved(table)
-        if not options.quote or options.quotes_inside != REFUSE:
+        if not options.quote:
             yield from table
             return
         scanner = QuoteScanner(delimiter=options.delimiter, quote=options.quote, escape=options.escape)
         for number, line in enumerate(table, start=options.skip_lines + 1):
-            if (quote := scanner.feed(line)) is not None:
-                raise replace(quote, line=number).refusal(self._shown)
+            if self.stray_quote is None and (quote := scanner.feed(line)) is not None:
+                self.stray_quote = replace(quote, line=number)
+                if options.quotes_inside == REFUSE:
+                    raise self.stray_quote.refusal(self._shown)
             yield line
 
     def _without_reserved(self, lines: Iterable[str]) -> Iterator[str]:
@@ -154,8 +149,8 @@ class CsvTable:
         if self._is_ended and len(fields) == width + 1 and not fields[-1]:
             fields = fields[:-1]
         elif len(fields) != width or self._is_ended:
-            # A record without any value is none, whatever the number of its delimiters.
-            is_empty = not any(fields)
+            # A record of delimiters only is none, whatever their number.
+            is_empty = not text.strip(f"{self._options.delimiter}\r\n")
             return CsvRecord(line, (None,) * width) if is_empty else CsvRecord(line, tuple(fields), text)
         return CsvRecord(line, self._values(fields, text))
 

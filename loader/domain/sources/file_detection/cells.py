@@ -10,9 +10,12 @@ _NUMBER = re.compile(
     r"(?: ?[%€$£¥]| ?(?:EUR|USD|CHF|GBP))?"
 )
 _MONTH = r"[A-Za-zÀ-ÿ]{3,9}\.?"
-_CLOCK = r"(?:[T ]+\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[AaPp]\.?[Mm]\.?)?(?: ?(?:Z|[+-]\d{2}:?\d{2}|UTC|GMT))?)?"
+_CLOCK = (
+    r"(?:[T: ]{1,3}\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[AaPp]\.?[Mm]\.?)?(?: ?(?:Z|[+-]\d{2}:?\d{2}|UTC|GMT))?)?"
+)
+_JOINED = r"\d{1,2}(?i:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)\d{4}"
 _DATE = re.compile(
-    rf"(?:\d{{1,4}}([-/.])\d{{1,2}}\1\d{{1,4}}|\d{{1,2}}[-. ]{{1,2}}{_MONTH}[-. ]+\d{{2,4}}|"
+    rf"(?:\d{{1,4}}([-/.])\d{{1,2}}\1\d{{1,4}}|\d{{1,2}}[-. ]{{1,2}}{_MONTH}[-. ]{{1,2}}\d{{2,4}}|{_JOINED}|"
     rf"{_MONTH} \d{{1,2}},? \d{{4}}){_CLOCK}"
 )
 _TIME = re.compile(r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[AaPp][Mm])?")
@@ -20,12 +23,35 @@ _CODE = re.compile(
     r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[^@\s]+@[^@\s]+\.[^@\s]+|https?://\S+|"
     r"\d{1,3}(?:\.\d{1,3}){3}"
 )
-_MISSING = frozenset({"-", "--", "n/a", "na", "nan", "null", "none", "\\n", "?", "k.a.", "#n/a", "."})
+# Characters of a number, an address or another code.
+LONGEST = 320
+_MISSING = frozenset(
+    (
+        "-",
+        "--",
+        "n/a",
+        "na",
+        "nan",
+        "null",
+        "none",
+        "\\n",
+        "?",
+        "k.a.",
+        "k. a.",
+        "#n/a",
+        ".",
+        "n.v.",
+        "unknown",
+        "unbekannt",
+    )
+)
 
 
 def kind_of(text: str) -> str:
     """Return the kind of a cell's text."""
     stripped = text.strip()
+    if len(stripped) > LONGEST:
+        return TEXT
     if not stripped or stripped.lower() in _MISSING:
         return EMPTY
     first = stripped[0]

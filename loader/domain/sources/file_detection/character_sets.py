@@ -3,14 +3,24 @@
 import codecs
 import re
 import unicodedata
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from itertools import islice
 
 from loader.domain.sources.file_detection.model import Question
 
 UTF8 = "UTF-8"
 WESTERN, WESTERN_EURO = "windows-1252", "ISO-8859-15"
-_MARKS = ((codecs.BOM_UTF8, UTF8), (codecs.BOM_UTF16_LE, "UTF-16"), (codecs.BOM_UTF16_BE, "UTF-16"))
+_MARKS = (
+    (codecs.BOM_UTF8, UTF8),
+    # Its beginning is the mark of UTF-16, too.
+    (codecs.BOM_UTF32_LE, "UTF-32"),
+    (codecs.BOM_UTF32_BE, "UTF-32"),
+    (codecs.BOM_UTF16_LE, "UTF-16"),
+    (codecs.BOM_UTF16_BE, "UTF-16"),
+)
+# Sequences that change the character set within a Japanese text of ASCII bytes.
+_SHIFTS = re.compile(rb"\x1b\$[@B]")
 # Letters of languages besides a to z, in lower case, by their character sets, the usual ones first.
 _LANGUAGES = {
     WESTERN: (
@@ -23,12 +33,19 @@ _LANGUAGES = {
     "IBM866": ("абвгдежзийклмнопрстуфхцчшщъыьэюяё",),
     "ISO-8859-5": ("абвгдежзийклмнопрстуфхцчшщъыьэюяё",),
     "windows-1254": ("çğıöşüi̇",),
+    "windows-1255": ("אבגדהוזחטיךכלםמןנסעףפץצקרשת",),
+    "windows-1256": ("ءآأؤإئابةتثجحخدذرزسشصضطظعغفقكلمنهوىي",),
+    "TIS-620": ("".join(map(chr, (*range(0xE01, 0xE3B), *range(0xE40, 0xE4F)))),),
     "windows-1253": ("αβγδεζηθικλμνξοπρστυφχψωςάέήίόύώ",),
     "windows-1257": ("āčēģīķļņšūž", "ąčęėįšųūž", "õäöüšž"),
     "IBM850": ("äöüß", "éèêàâçîïôûëùæ", "ñíóáúéü", "åäöæøé"),
     "IBM852": ("ąćęłńóśźż", "áčďéěíňóřšťúůýž"),
     "MacRoman": ("äöüß", "éèêàâçîïôûëœùæ", "ñíóáúéü", "åäöæøé"),
 }  # fmt: skip
+# Character sets in which nearly every byte beyond ASCII is a letter of one language, so that any text makes sense.
+# The numbers are the differences of scores up to which they are asked.
+_DENSE = {"windows-1255": 0.45, "windows-1256": 0.45, "TIS-620": 0.3}
+_DENSE_CHANCE = 0.3
 _USUAL_CYRILLIC = "оеаинтсрвлкмдпу"
 # Several bytes a character: first bytes of the usual characters.
 _ASIAN = (
@@ -39,14 +56,21 @@ _ASIAN = (
     ("EUC-KR", "euc_kr"),
 )
 _SIGNS = "€£§°²³µ–—„“”‘’‚…«»·×®©™ªº½¼¾±•\u00a0"
+_LAST_LATIN = "\u036f"  # with the marks that are combined with letters
 _BETWEEN_LETTERS = "’‘·"
 # Bytes at which windows-1252 and ISO-8859-15 differ.
 _DIFFERING = frozenset(b"\xa4\xa6\xa8\xb4\xb8\xbc\xbd\xbe")
 _HIGH = re.compile(rb"[\x80-\xff]")
-_WORD = re.compile(r"[^\W\d_]*[^\x00-\x7f][^\s]*")
+_HIGH_SIGN = re.compile(r"[^\x00-\x7f]")
+# Characters beyond ASCII of which the plausibility is measured.
+_MOST_SIGNS = 10_000
 # Ideographs of several character sets have the same bytes.
 _CLOSE_ASIAN = 0.4
 _CLOSE, _PREFERENCE, _ONE_LANGUAGE, _MANY_LETTERS = 0.12, 0.04, 0.15, 5
+# Few characters may make sense in another character set by chance.
+_FEW_KINDS, _FEW, _CLOSE_OF_FEW = 4, 10, 0.4
+# Character sets of which a text with few letters may always be: they have most letters in common.
+_CENTRAL = "windows-1250"
 
 
 @dataclass(frozen=True)
@@ -64,20 +88,21 @@ def detect_character_set(content: bytes, *, is_whole: bool = True) -> CharacterS
             return CharacterSet(name)
     if wide := _wide(content):
         return CharacterSet(wide)
-    high = set(_HIGH.findall(content))
-    if not high:
-        return CharacterSet(UTF8)
+    signs = _HIGH.findall(content)
+    if not signs:
+        return CharacterSet("ISO-2022-JP" if _SHIFTS.search(content) else UTF8)
     wrong, right = _count_utf8(content, is_whole=is_whole)
     if not wrong:
         return CharacterSet(UTF8)
-    ranked = _ranked(content)
+    texts = {name: _decoded(content, name) for name in _LANGUAGES}
+    ranked = _ranked(content, texts)
     best_score, best = ranked[0]
     if right > 3 * wrong:
         reason = f"{right} characters are UTF-8, {wrong} are not: the file may be mixed or damaged"
         return CharacterSet(UTF8, Question("encoding", (UTF8, best), reason))
-    others = tuple(name for score, name in ranked[1:4] if best_score - score < _closeness(best, name))
-    others = tuple(name for name in others if _decoded(content, name) != _decoded(content, best))
-    values = {byte[0] for byte in high}
+    values = {byte[0] for byte in signs}
+    is_few = len(signs) < _FEW or (best not in dict(_ASIAN) and len(values) <= _FEW_KINDS)
+    others = _others(content, ranked, texts, is_few=is_few)
     if best == WESTERN and not any(value < 0xA0 for value in values):
         return _western(content, values, others)
     if not others:
@@ -88,10 +113,29 @@ def detect_character_set(content: bytes, *, is_whole: bool = True) -> CharacterS
     return CharacterSet(best, Question("encoding", (best, *others), reason))
 
 
+def _others(
+    content: bytes, ranked: Sequence[tuple[float, str]], texts: Mapping[str, str], *, is_few: bool
+) -> tuple[str, ...]:
+    """Return the other possible character sets, the likeliest first."""
+    best_score, best = ranked[0]
+    text = texts[best] if best in texts else _decoded(content, best)
+    close = [
+        name
+        for score, name in ranked[1 : 7 if is_few else 4]
+        if best_score - score < (_CLOSE_OF_FEW if is_few else _closeness(best, name))
+    ]
+    others = [name for name in close if (texts[name] if name in texts else _decoded(content, name)) != text]
+    # A file of the next day may have a letter that differs.
+    usual = [name for name in (WESTERN, _CENTRAL) if is_few and name != best]
+    return tuple(dict.fromkeys((*sorted(others, key=lambda name: name in _DENSE), *usual)))
+
+
 def _closeness(best: str, other: str) -> float:
     """Return the difference of scores up to which another character set is possible, too."""
     asian = dict(_ASIAN)
-    return _CLOSE_ASIAN if best in asian and other in asian else _CLOSE
+    if other in _DENSE:
+        return _DENSE[other]
+    return _CLOSE_ASIAN if other in asian and best in (*asian, *_DENSE) else _CLOSE
 
 
 def _western(content: bytes, values: set[int], others: tuple[str, ...]) -> CharacterSet:
@@ -116,7 +160,13 @@ def _wide(content: bytes) -> str:
     even, odd = start[0::2].count(0), start[1::2].count(0)
     if odd > 0.4 * half and even < 0.1 * half:
         return "UTF-16LE"
-    return "UTF-16BE" if even > 0.4 * half and odd < 0.1 * half else ""
+    if even > 0.4 * half and odd < 0.1 * half:
+        return "UTF-16BE"
+    # Letters of other scripts have no NUL bytes, but line ends and delimiters have.
+    pairs = [start[place : place + 2] for place in range(0, 2 * half, 2)]
+    little, big = pairs.count(b"\n\0"), pairs.count(b"\0\n")
+    name = "UTF-16LE" if little > 0 == big else "UTF-16BE" if big > 0 == little else ""
+    return name if name and "\ufffd" not in start[: 2 * half - 2].decode(name, "replace") else ""
 
 
 def _count_utf8(content: bytes, *, is_whole: bool) -> tuple[int, int]:
@@ -128,23 +178,17 @@ def _count_utf8(content: bytes, *, is_whole: bool) -> tuple[int, int]:
     return max(wrong, 0), sum(1 for character in text if character > "\x7f" and character != "\ufffd")
 
 
-def _ranked(content: bytes) -> list[tuple[float, str]]:
-    texts = {name: _decoded(content, name) for name in _LANGUAGES}
+def _ranked(content: bytes, texts: Mapping[str, str]) -> list[tuple[float, str]]:
     # A character set that gives the same text as the western one is none of its own.
-    texts = {name: text for name, text in texts.items() if name == WESTERN or text != texts[WESTERN]}
-    scores = [(_score(text, name), name) for name, text in texts.items() if text is not None]
+    scores = [(_score(text, name), name) for name, text in texts.items() if name == WESTERN or text != texts[WESTERN]]
     scores += [(_asian_score(content, name, codec), name) for name, codec in _ASIAN]
     order = [*_LANGUAGES, *(name for name, _ in _ASIAN)]
     return sorted(scores, key=lambda entry: (-round(entry[0], 3), order.index(entry[1])))
 
 
-@lru_cache(maxsize=64)
-def _decoded(content: bytes, name: str) -> str | None:
-    """Return the text, with control characters where the character set has none; None if it is none at all."""
-    try:
-        return content.decode(name, "replace")
-    except LookupError:
-        return None
+def _decoded(content: bytes, name: str) -> str:
+    """Return the text, with control characters where the character set has none."""
+    return content.decode(name, "replace")
 
 
 def _score(text: str, name: str, languages: str = "") -> float:
@@ -152,34 +196,34 @@ def _score(text: str, name: str, languages: str = "") -> float:
 
     ``languages`` are those of another character set.
     """
-    words = [match[0] for match in _WORD.finditer(text)][:3000]
-    signs = [(word, place) for word in words for place, sign in enumerate(word) if sign > "\x7f"]
-    if not signs:
+    places = [match.start() for match in islice(_HIGH_SIGN.finditer(text), _MOST_SIGNS)]
+    if not places:
         return -1.0
-    letters = {word[place].lower() for word, place in signs if word[place].isalpha()}
+    letters = {text[place].lower() for place in places if text[place].isalpha()}
     language = max(_LANGUAGES[languages or name], key=lambda known: (len(letters & set(known)), -len(set(known))))
     others = "".join(_LANGUAGES[languages or name])
-    score = sum(_plausibility(word, place, language, others) for word, place in signs) / len(signs)
+    score = sum(_plausibility(text, place, language, others) for place in places) / len(places)
     # Fewer letters are those of one language by chance.
     is_one_language = len(letters) >= _MANY_LETTERS and all(letter in language for letter in letters)
-    return score + _PREFERENCE * (name == WESTERN) + _ONE_LANGUAGE * is_one_language
+    score += _PREFERENCE * (name == WESTERN) + _ONE_LANGUAGE * is_one_language
+    return score - _DENSE_CHANCE * (name in _DENSE)
 
 
-def _plausibility(word: str, place: int, language: str, others: str) -> float:
+def _plausibility(text: str, place: int, language: str, others: str) -> float:
     """Return how well a character suits its word; ``language`` has the letters of the text's likely one."""
-    sign = word[place]
-    before = word[place - 1] if place else ""
-    after = word[place + 1] if place + 1 < len(word) else ""
-    if sign.isalpha():
+    sign = text[place]
+    before = text[place - 1 : place].strip()
+    after = text[place + 1 : place + 2].strip()
+    if sign.isalpha() or sign in language:
         if sign.isupper() and before.islower():
             return -1.0
-        if not (before.isalpha() or after.isalpha()):
+        if not (before.isalpha() or after.isalpha() or before in language or after in language):
             return 0.0
         letter = sign.lower()
         # Names of several western languages stand side by side more often than those of others.
         elsewhere = 0.85 if "ñ" in others else 0.6
         value = 1.0 if letter in language else elsewhere if letter in others else 0.3
-        if any(letter in language for letter in "аα"):
+        if any(letter > _LAST_LATIN for letter in language):
             is_mixed = any("a" <= other.lower() <= "z" for other in (before, after) if other)
             value = -0.5 if is_mixed else value
         elif not any("a" <= other.lower() <= "z" for other in (before, after) if other):
@@ -197,12 +241,12 @@ def _asian_score(content: bytes, name: str, codec: str) -> float:
     high = len(_HIGH.findall(content))
     in_runs = sum(len(run) for run in re.findall(rb"[\x80-\xff]{2,}", content))
     # Letters of European languages are alone among those of ASCII.
-    if name != "Shift_JIS" and in_runs < 0.8 * high:
+    if name not in ("Shift_JIS", "Big5") and in_runs < 0.8 * high:
         return -1.0
     text = content.decode(codec, "ignore")
     if len(content.decode(codec, "replace")) - len(text) > 0.02 * len(text):
         return -1.0
-    signs = [sign for sign in text if sign > "\x7f"]
+    signs = list(islice((sign for sign in text if sign > "\x7f"), _MOST_SIGNS))
     usual = sum(_usual_asian(sign, name) for sign in signs)
     return usual / max(len(signs), 1) * 0.95
 

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from loader.contract.refusals import Refusal
-from loader.domain.sources.file_detection.character_sets import UTF8, detect_character_set
-from loader.domain.sources.file_detection.dialects import Dialect, Row, detect_dialect
+from loader.domain.sources.file_detection.character_sets import detect_character_set
+from loader.domain.sources.file_detection.dialects import Dialect, Row, detect_dialect, width_of
 from loader.domain.sources.file_detection.file_names import dated_name
 from loader.domain.sources.file_detection.model import Detected, DetectedColumn, FileSample, Question
 from loader.domain.sources.file_detection.numbers import detect_separators
 from loader.domain.sources.file_detection.personal_columns import personal_reason
-from loader.domain.sources.file_detection.structure import Structure, detect_structure
-from loader.domain.sources.file_detection.times import detect_time_formats
+from loader.domain.sources.file_detection.structure import Structure, detect_structure, without_footer
+from loader.domain.sources.file_detection.times import COMPACT, detect_time_formats
 from loader.domain.sources.file_detection.truth_words import detect_truth_words
 from loader.domain.sources.headers import column_names, joined_names
 from loader.domain.sources.sampling import infer
@@ -26,10 +26,13 @@ from metadata.domain import naming
 from metadata.domain.generation import RAWCORE
 from metadata.domain.sources.formats import CSV
 from metadata.domain.sources.option_kinds import NUMBERED
+from metadata.domain.sources.reading_options import options_of
 from metadata.domain.sources.value_formats import TimeFormat, ValueFormats
-from metadata.domain.types import BOOLEAN, DATE, INTEGER, DataType
+from metadata.domain.types import BOOLEAN, DATE, DataType
 
-_USUAL = {"delimiter": ",", "quote": '"', "encoding": UTF8}
+_OPTIONS = options_of(CSV)
+MOST_COLUMNS = 2_000
+_WITHOUT_MARK = {codecs.BOM_UTF16_BE: "UTF-16BE", codecs.BOM_UTF16_LE: "UTF-16LE"}
 
 
 @dataclass(frozen=True)
@@ -80,9 +83,12 @@ def value_options(
     return numbers | times | words, [*questions, *asked, *of_words], truths
 
 
-def target_names(names: Sequence[str]) -> list[str]:
-    """Return the names in the warehouse by one rule for all columns: lower case, words joined by underscores."""
-    reserved = naming.reserved_column_names(RAWCORE, "")
+def target_names(names: Sequence[str], table: str = "") -> list[str]:
+    """Return the names in the warehouse by one rule for all columns: lower case, words joined by underscores.
+
+    ``table`` is the name of the rawcore table, whose technical columns have names of their own.
+    """
+    reserved = naming.reserved_column_names(RAWCORE, table)
     return naming.target_names([("", naming.plain_column_name(name, n)) for n, name in enumerate(names, 1)], reserved)
 
 
@@ -92,22 +98,23 @@ def _columns(
     columns = []
     for (name, texts), target in zip(values.items(), target_names(list(values)), strict=True):
         present = [text or None for text in texts]
-        type_, evidence = infer(present, len(present), formats)
+        type_, _ = infer(present, len(present), formats)
         if name in truths:
-            type_, evidence = DataType(BOOLEAN), "are words for true and false"
-        if type_.name == INTEGER and formats.dates is not None and _are_dates(texts, formats.dates):
-            type_, evidence = DataType(DATE), "are dates of eight digits"
-        columns.append(DetectedColumn(name, type_, target, evidence, personal_reason(name, texts)))
+            type_ = DataType(BOOLEAN)
+        if formats.dates is not None and _are_dates(texts, formats.dates):
+            type_ = DataType(DATE)
+        columns.append(DetectedColumn(name, type_, target, personal_reason(name, texts)))
     return tuple(columns)
 
 
 def _are_dates(texts: Sequence[str], dates: TimeFormat) -> bool:
     """Return True if all texts are dates without separators."""
-    return "%Y%m%d" in dates.text and all(dates.read(text.strip()) is not None for text in texts if text.strip())
+    is_compact = dates.text in COMPACT and any(text.strip() for text in texts)
+    return is_compact and all(dates.read(text.strip()) is not None for text in texts if text.strip())
 
 
 def _table(sample: FileSample) -> _Table:
-    content = b"".join((sample.beginning, *sample.pieces))
+    content = sample.whole_lines()
     if not content.strip(b"\r\n \t\0\xef\xbb\xbf\xff\xfe"):
         raise Refusal(
             "EMPTY_FILE",
@@ -115,8 +122,9 @@ def _table(sample: FileSample) -> _Table:
             file=sample.name,
             hint="A delivery without rows still names its columns in its first line.",
         )
-    character_set = detect_character_set(content, is_whole=False)
-    lines = _lines(sample.beginning, character_set.name, is_whole=sample.is_whole)
+    has_end = sample.is_whole or content.endswith((b"\r", b"\n"))
+    character_set = detect_character_set(content, is_whole=has_end)
+    lines = _lines(sample.beginning, character_set.name, has_end=sample.is_whole)
     if any("\0" in line for line in lines[:100]):
         raise Refusal(
             "UNREADABLE_FILE",
@@ -126,31 +134,58 @@ def _table(sample: FileSample) -> _Table:
         )
     dialect, questions = detect_dialect(lines)
     rows = _rows(dialect, lines)
+    width = width_of(rows)
+    if not width or width > MOST_COLUMNS:
+        raise _unreadable(sample, width)
     # A piece has no byte order mark.
-    of_pieces = "UTF-16BE" if content.startswith(codecs.BOM_UTF16_BE) else character_set.name
-    later = [_rows(dialect, _lines(piece, of_pieces, is_piece=True)) for piece in sample.pieces]
-    structure = detect_structure(rows, later[-1] if later else None)
+    of_pieces = _WITHOUT_MARK.get(content[:2], character_set.name) if sample.pieces else ""
+    last_place = len(sample.pieces) - 1
+    later = [
+        _rows_of_piece(dialect, _lines(piece, of_pieces), width, is_last=place == last_place)
+        for place, piece in enumerate(sample.pieces)
+    ]
+    structure = detect_structure(rows, later[-1] if later else None, has_end=not sample.is_cut)
     names, options = _names(structure)
     asked = [character_set.question] if character_set.question is not None else []
     read = {"delimiter": dialect.delimiter, "quote": dialect.quote, "encoding": character_set.name}
-    read = {name: value for name, value in read.items() if value != _USUAL[name]}
+    read = {name: value for name, value in read.items() if value != _OPTIONS[name].default_of(CSV)}
     read |= {"escape": dialect.escape} if dialect.escape != dialect.quote else {}
     read |= {"quotes_inside": "keep"} if dialect.keeps_quotes else {}
+    if later:
+        later[-1] = list(without_footer(later[-1], structure.footer_lines))
     values = _values(names, structure, [row for piece in later for row in piece])
     nameless = [name for place, name in enumerate(names, 1) if name == f"(column {place})" and not any(values[name])]
     if nameless:
         options |= {"ignored_columns": ", ".join(nameless)}
+    unnamed_at_end = nameless == names[-1:] and sample.is_whole
+    if nameless and not unnamed_at_end:
+        reason = "no record of the sample has a value there, and the header no name"
+        asked.append(Question("ignored_columns", (options["ignored_columns"], None), reason))
     values = {name: texts for name, texts in values.items() if name not in nameless}
     return _Table(read | options, (*asked, *questions, *structure.questions), values)
 
 
-def _lines(content: bytes, encoding: str, *, is_whole: bool = False, is_piece: bool = False) -> list[str]:
-    """Return the whole lines of bytes; of a piece without its first one, which may have begun before it."""
+def _unreadable(sample: FileSample, width: int) -> Refusal:
+    """Return the refusal of a file without records, or with more columns than detection reads."""
+    if width:
+        return Refusal(
+            "TOO_MANY_COLUMNS",
+            f"{sample.name} has {width:,} columns; detection reads {MOST_COLUMNS:,} at most",
+            hint="Describe the source in YAML.",
+        )
+    return Refusal(
+        "UNREADABLE_FILE",
+        f"{sample.name} cannot be read: it has no records",
+        file=sample.name,
+        hint="Check that its ending names its format.",
+    )
+
+
+def _lines(content: bytes, encoding: str, *, has_end: bool = True) -> list[str]:
+    """Return the lines of bytes, without the last one if it may end after them."""
     text = content.decode(encoding, "replace").removeprefix("\ufeff")
     lines = list(io.StringIO(text, newline=""))
-    if is_piece:
-        return lines[1:]
-    return lines if is_whole or len(lines) < 2 else lines[:-1]
+    return lines if has_end or len(lines) < 2 else lines[:-1]
 
 
 def _rows(dialect: Dialect, lines: Sequence[str]) -> list[Row]:
@@ -158,6 +193,22 @@ def _rows(dialect: Dialect, lines: Sequence[str]) -> list[Row]:
         return dialect.rows(lines)
     except csv.Error:
         return []
+
+
+def _rows_of_piece(dialect: Dialect, lines: Sequence[str], width: int, *, is_last: bool) -> list[Row]:
+    """Return the records of a piece that may begin within a quoted field, without those that are not whole."""
+    rows = _rows(dialect, lines[1:])
+    if not rows:
+        return []
+    if dialect.quote and any(dialect.quote in line for line in lines):
+        within = _rows(dialect, [dialect.quote + lines[0], *lines[1:]])[1:]
+        rows = max(rows, within, key=lambda each: _fitness(each, dialect.quote, width))
+    return rows if is_last or lines[-1].endswith(("\r", "\n")) else rows[:-1]
+
+
+def _fitness(rows: Sequence[Row], quote: str, width: int) -> int:
+    """Return by how much rows of a width without a quote in a value outnumber the others."""
+    return sum(1 if len(row.cells) == width and not any(quote in cell for cell in row.cells) else -1 for row in rows)
 
 
 def _names(structure: Structure) -> tuple[list[str], dict[str, Any]]:

@@ -3,21 +3,20 @@
 import csv
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from math import sqrt
-from typing import Any
 
+from loader.domain.sources.csv_lines import is_blank, reader_arguments
 from loader.domain.sources.csv_quotes import QuoteScanner
 from loader.domain.sources.file_detection.cells import EMPTY, TEXT, kind_of
 from loader.domain.sources.file_detection.model import Question
 
 DELIMITERS = (",", ";", "\t", "|", "^", "~", "\x01", "\x1f", "¦", "§")
-_RARE_DELIMITERS = (":",)
+_RARE_DELIMITERS = (":", " ")
 _USUAL = ",;\t|"
 _ROWS = 1_500
-_CLOSE = 0.95
+_CLOSE, _SIMILAR = 0.95, 0.85
 _QUOTED = r"(?:^|[{0}])'[^'\n]*[^'\n]'(?=[{0}\r\n]|$)"
 
 
@@ -28,6 +27,7 @@ class Row:
     line: int
     lines: int
     cells: tuple[str, ...]
+    is_blank: bool = False
 
     @property
     def filled(self) -> int:
@@ -49,16 +49,10 @@ class Dialect:
 
     def rows(self, lines: Sequence[str]) -> list[Row]:
         """Return the records of lines, blank lines as records without fields. Raise csv.Error."""
-        arguments: dict[str, Any] = {"delimiter": self.delimiter}
-        if not self.quote:
-            arguments |= {"quoting": csv.QUOTE_NONE}
-        elif self.escape == self.quote:
-            arguments |= {"quotechar": self.quote}
-        else:
-            arguments |= {"quotechar": self.quote, "escapechar": self.escape, "doublequote": False}
-        reader, rows, before = csv.reader(lines, **arguments), [], 0
+        reader = csv.reader(lines, **reader_arguments(self.delimiter, self.quote, self.escape))
+        rows, before = [], 0
         for fields in reader:
-            rows.append(Row(before + 1, reader.line_num - before, tuple(fields)))
+            rows.append(Row(before + 1, reader.line_num - before, tuple(fields), is_blank(lines[before])))
             before = reader.line_num
         return rows
 
@@ -72,6 +66,7 @@ def width_of(rows: Sequence[Row]) -> int:
     if not several:
         return 1
     width = max(several, key=lambda width: (several[width] * (1 - 1 / (width + 1)), width))
+    width = _width_of_block(rows, several, width)
     records = [row for row in rows if len(row.cells) == width and not row.is_empty]
     is_ended = all(not row.cells[-1].strip() for row in records)
     # Records that end with a delimiter, under a header that does not.
@@ -80,16 +75,27 @@ def width_of(rows: Sequence[Row]) -> int:
     return width - 1 if is_ended and has_header and width > 2 else width
 
 
+def _width_of_block(rows: Sequence[Row], counts: Mapping[int, int], usual: int) -> int:
+    """Return the width of wider rows that have none of the usual width between them: those are lines around a table."""
+    for width in sorted(counts, reverse=True):
+        if width <= usual or counts[width] < max(2, 0.5 * counts[usual]):
+            continue
+        places = [place for place, row in enumerate(rows) if len(row.cells) == width]
+        if not any(len(row.cells) == usual and row.filled for row in rows[places[0] : places[-1]]):
+            return width
+    return usual
+
+
 def detect_dialect(lines: Sequence[str]) -> tuple[Dialect, list[Question]]:
     """Return the dialect of a text, given by its lines, and the questions that it leaves open."""
     text = "".join(lines[:_ROWS])
     lines = lines[:_ROWS]
-    scores = [(score, dialect) for dialect in _candidates(text) if (score := _score(dialect, lines)) > 0]
+    scores = [(score, dialect) for dialect in _candidates(text, lines) if (score := _score(dialect, lines)) > 0]
     if not scores:
-        rare = [Dialect(delimiter) for delimiter in _RARE_DELIMITERS if text.count(delimiter) >= 2 * len(lines)]
+        rare = [Dialect(delimiter) for delimiter in _RARE_DELIMITERS if text.count(delimiter) >= len(lines)]
         scores = [(score, dialect) for dialect in rare if (score := _score(dialect, lines)) > 0.4]
     if not scores:
-        return _of_one_line(lines), []
+        return _of_few_lines(lines)
     best_score, best = max(scores, key=lambda entry: (entry[0], -_order(entry[1])))
     close = {
         dialect.delimiter: score
@@ -99,9 +105,13 @@ def detect_dialect(lines: Sequence[str]) -> tuple[Dialect, list[Question]]:
     if best.quote and not best.keeps_quotes and _has_stray_quote(best, lines):
         best = replace(best, keeps_quotes=True)
     questions = []
+    if best.delimiter in _RARE_DELIMITERS:
+        close |= {sign: 0.0 for sign in _USUAL if (sign in text or sign == ",") and sign not in close}
     if close:
         others = sorted(close, key=lambda delimiter: -close[delimiter])
-        questions.append(Question("delimiter", (best.delimiter, *others), "each of them gives records of one width"))
+        reason = "each of them gives records of one width, or the text has one column"
+        questions.append(Question("delimiter", (best.delimiter, *others), reason))
+    questions += _open_quotes(best, [dialect for score, dialect in scores if score >= _SIMILAR * best_score], lines)
     if best.keeps_quotes:
         reason = "quotes stand inside of fields that do not begin with one; a delimiter before them may be missing"
         questions.append(Question("quotes_inside", ("keep", "refuse"), reason))
@@ -111,25 +121,47 @@ def detect_dialect(lines: Sequence[str]) -> tuple[Dialect, list[Question]]:
     return best, questions
 
 
+def _open_quotes(best: Dialect, others: Sequence[Dialect], lines: Sequence[str]) -> list[Question]:
+    """Return the questions for quote and escape if others make sense, and give other records."""
+    if not best.quote:
+        return []
+    rows = best.rows(lines)
+    differing = [
+        other for other in others if other.delimiter == best.delimiter and other.quote and other.rows(lines) != rows
+    ]
+    reason = "each of them gives records of one width"
+    questions = []
+    for option in ("quote", "escape"):
+        values = tuple(dict.fromkeys(getattr(dialect, option) for dialect in (best, *differing)))
+        is_other_quote = option == "escape" and len({dialect.quote for dialect in (best, *differing)}) > 1
+        if len(values) > 1 and not is_other_quote:
+            questions.append(Question(option, values, reason))
+    return questions
+
+
 def _has_stray_quote(dialect: Dialect, lines: Sequence[str]) -> bool:
     scanner = QuoteScanner(delimiter=dialect.delimiter, quote=dialect.quote, escape=dialect.escape)
     return any(scanner.feed(line) is not None for line in lines)
 
 
-def _of_one_line(lines: Sequence[str]) -> Dialect:
-    """Return the dialect of a text that is a header only, or has one column."""
+def _of_few_lines(lines: Sequence[str]) -> tuple[Dialect, list[Question]]:
+    """Return the dialect of a text that has one column, or one line of several ones, and what it leaves open."""
     filled = [line for line in lines if line.strip()]
-    if len(filled) != 1:
-        return Dialect()
-    return Dialect(max(_USUAL, key=filled[0].count) if any(sign in filled[0] for sign in _USUAL) else ",")
+    sign = max(_USUAL, key=lambda sign: max((line.count(sign) for line in filled), default=0))
+    if len(filled) <= 1 or sign == "," or not any(sign in line for line in filled):
+        return Dialect(sign if any(sign in line for line in filled) else ","), []
+    reason = "only one line has it, or the text has one column"
+    return Dialect(sign), [Question("delimiter", (sign, ","), reason)]
 
 
 def _order(dialect: Dialect) -> int:
     return DELIMITERS.index(dialect.delimiter) if dialect.delimiter in DELIMITERS else len(DELIMITERS)
 
 
-def _candidates(text: str) -> list[Dialect]:
-    dialects = []
+def _candidates(text: str, lines: Sequence[str]) -> list[Dialect]:
+    blanks = {line.strip().count(" ") for line in lines if line.strip()}
+    # Numbers with a comma before the decimals may have blanks between them.
+    dialects = [Dialect(" ")] if len(blanks) == 1 and 0 not in blanks and '"' not in text else []
     for delimiter in DELIMITERS:
         if delimiter not in text:
             continue
@@ -169,7 +201,8 @@ def _score(dialect: Dialect, lines: Sequence[str]) -> float:
     consistency = len(fitting) / len(body)
     coverage = sum(row.lines for row in body) / max(sum(row.lines for row in rows), 1)
     cells = [cell for place in fitting[:400] for cell in rows[place].cells]
-    sense = sum(_sense(cell, dialect.delimiter, dialect.quote) for cell in cells) / len(cells)
+    counts = Counter(cells)
+    sense = sum(_sense(cell, dialect.delimiter, dialect.quote) * count for cell, count in counts.items()) / len(cells)
     later = [cell for place in fitting[:400] for cell in rows[place].cells[1:]]
     is_spaced = sum(cell.startswith(" ") for cell in later) > 0.8 * len(later)
     score = consistency**2 * sqrt(coverage) * sense**3 * sqrt(1 - 1 / width)
@@ -181,7 +214,6 @@ def _fits(row: Row, width: int) -> bool:
     return len(row.cells) == width or (len(row.cells) == width + 1 and not row.cells[-1])
 
 
-@lru_cache(maxsize=50_000)
 def _sense(cell: str, delimiter: str, quote: str) -> float:
     kind = kind_of(cell)
     if kind == EMPTY:
@@ -197,4 +229,6 @@ def _sense(cell: str, delimiter: str, quote: str) -> float:
         return 0.1
     if len(cell) > 1 and cell[0] == cell[-1] == "'" and quote != "'":
         return 0.5
+    if quote != "'" and cell.strip()[:1] == "'" != cell.strip()[-1:]:
+        return 0.5  # the first part of a value in apostrophes
     return 0.7 if "," in cell or ";" in cell else 0.95

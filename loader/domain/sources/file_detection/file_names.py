@@ -17,12 +17,12 @@ def dated_name(name: str) -> tuple[str, str]:
     The pattern is empty for a name without a date.
     """
     folder, _, file = name.rpartition("/")
-    stem, ending = file.partition(".")[0] or file, ""
+    stem = file.partition(".")[0] or file
     match = _DATE.search(file)
     if match is None:
         return "", stem
     pattern = f"{file[: match.start()]}*{file[match.end() :]}"
-    ending = file[match.end() :]
-    rest = ending.partition(".")[0] if "." in ending else ""
+    after = file[match.end() :]
+    rest = after.partition(".")[0] if "." in after else ""
     short = re.sub(r"[-_. ]{2,}", "_", f"{file[: match.start()].rstrip('-_. ')}_{rest.lstrip('-_. ')}").strip("-_. ")
     return (f"{folder}/{pattern}" if folder else pattern), short or stem

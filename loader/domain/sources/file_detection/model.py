@@ -1,26 +1,47 @@
 """Sample of a file, and what detection returns: options, columns, and questions that the values leave open."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from metadata.domain.types import DataType
 
+_LINE_END = re.compile(rb"[\r\n]+")
+
 
 @dataclass(frozen=True)
 class FileSample:
     """Bytes of a file: from its beginning, and pieces from its middle and end, which begin anywhere in a line.
 
-    Without pieces, the beginning is the whole file.
+    Without pieces, the beginning is the whole file. ``is_cut``: the last piece is not the end of the file.
     """
 
     name: str
     beginning: bytes
     pieces: tuple[bytes, ...] = ()
+    is_cut: bool = False
 
     @property
     def is_whole(self) -> bool:
         return not self.pieces
+
+    def whole_lines(self) -> bytes:
+        """Return the bytes of all parts, each without a line that begins or ends outside of it."""
+        if self.is_whole:
+            return self.beginning
+        parts = [self.beginning[: _end_of_lines(self.beginning)]]
+        for number, piece in enumerate(self.pieces, 1):
+            is_end = number == len(self.pieces) and not self.is_cut
+            first = _LINE_END.search(piece)
+            if first is not None:
+                parts.append(piece[first.end() : None if is_end else _end_of_lines(piece)])
+        return b"".join(parts)
+
+
+def _end_of_lines(content: bytes) -> int:
+    """Return the length of the whole lines of bytes; of all bytes if there are none."""
+    return max(content.rfind(b"\n"), content.rfind(b"\r")) + 1 or len(content)
 
 
 @dataclass(frozen=True)
@@ -42,7 +63,6 @@ class DetectedColumn:
     name: str
     type: DataType
     target_name: str
-    evidence: str = ""
     personal: str = ""
 
     def as_json(self) -> dict[str, Any]:

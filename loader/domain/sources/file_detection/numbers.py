@@ -15,55 +15,64 @@ _BOTH = re.compile(rf"[-+]?{_GROUPS}(?P<decimal>[.,])\d+")
 _SEVERAL = re.compile(r"[-+]?\d{1,3}(?P<group>[.,'’_ \u00a0\u202f])\d{3}(?:(?P=group)\d{3})+")
 _OTHER_GROUP = re.compile(r"[-+]?\d{1,3}(?P<group>['’_ \u00a0\u202f])\d{3}")
 _OPEN = re.compile(r"[-+]?[1-9]\d{0,2}(?P<sign>[.,])\d{3}")
-_DECIMAL = re.compile(r"[-+]?\d*(?P<decimal>[.,])\d+(?:[eE][-+]?\d+)?")
+# A number does not begin with a zero before other digits; codes like 01.11 do.
+_DECIMAL = re.compile(r"[-+]?(?:0|[1-9]\d*)?(?P<decimal>[.,])\d+(?:[eE][-+]?\d+)?")
 _PLAIN = re.compile(r"[-+]?\d+(?:[eE][-+]?\d+)?")
 
 
 @dataclass
 class _Column:
-    """Numbers of a column: separators that they show, and the number of values that leave a separator open."""
+    """Numbers of a column: separators that they show, and the number of values that leave a separator open.
+
+    ``long`` is the number of those with more than three digits and no separator.
+    """
 
     name: str
     decimals: Counter[str] = field(default_factory=Counter)
     groups: Counter[str] = field(default_factory=Counter)
     undecided: Counter[str] = field(default_factory=Counter)
-    short: int = 0
     long: int = 0
 
     def settle(self) -> None:
-        """Decide values like 1.234 by the numbers without separators beside them."""
+        """Decide values like 1.234 by those beside them that have one reading only."""
         for sign, count in list(self.undecided.items()):
-            if self.long or self.decimals[sign]:
+            other_groups = any(self.groups[group] for group in self.groups if group != sign)
+            if self.decimals[sign]:
                 self.decimals[sign] += count
-            elif self.groups[sign] or self.decimals[_other(sign)] or (count >= 10 and self.short >= 3):
+            elif self.groups[sign] or self.decimals[_other(sign)]:
                 self.groups[sign] += count
+            elif other_groups:
+                self.decimals[sign] += count
             else:
                 continue
             del self.undecided[sign]
 
 
-def detect_separators(
-    columns: Mapping[str, Sequence[str]], delimiter: str
-) -> tuple[dict[str, Any], list[Question]]:
+def detect_separators(columns: Mapping[str, Sequence[str]], delimiter: str) -> tuple[dict[str, Any], list[Question]]:
     """Return ``decimal_separator`` and ``thousands_separator`` unless they are the defaults, and what is open."""
     read = [column for name, values in columns.items() if (column := _column(name, values)) is not None]
     for column in read:
         column.settle()
     decimals = {sign: [column.name for column in read if column.decimals[sign]] for sign in ".,"}
-    groups = Counter(sign for column in read for sign in column.groups)
-    open_signs = Counter(sign for column in read for sign in column.undecided)
+    groups = Counter(sign for column in read for sign in column.groups if column.groups[sign])
     questions: list[Question] = []
     decimal = _decimal(decimals, groups, questions)
-    if decimal is None and open_signs:
-        return _undecided(open_signs, [column.name for column in read if column.undecided], delimiter)
+    # Where the decimals have the same sign in another column, a number of this one may still be a whole one.
+    undecided = [column for column in read if column.undecided and (decimal is None or column.undecided[decimal])]
+    if undecided and not questions:
+        return _undecided(undecided, decimal, groups, delimiter)
     decimal = decimal or "."
-    if open_signs[_other(decimal)]:
+    if any(column.undecided[_other(decimal)] for column in read):
         groups[_other(decimal)] += 1
     del groups[decimal]
     group = groups.most_common(1)[0][0] if groups else ""
+    candidates: tuple[str | None, ...]
     if len(groups) > 1:
         candidates = tuple(sign for sign, _ in groups.most_common())
         questions.append(Question("thousands_separator", candidates, "the columns have several of them"))
+    elif questions:
+        candidates = tuple(dict.fromkeys((group or None, None, *(sign for sign in ".," if sign != decimal))))
+        questions.append(Question("thousands_separator", candidates, "it depends on the decimal separator"))
     return _options(decimal, group), questions
 
 
@@ -85,21 +94,29 @@ def _decimal(decimals: Mapping[str, list[str]], groups: Counter[str], questions:
     if groups["."] and groups[","]:
         questions.append(Question("decimal_separator", (".", ","), "both separate groups of three digits"))
         return "."
-    return "," if groups["."] else "." if groups else None
+    return "," if groups["."] else "." if groups[","] else None
 
 
-def _undecided(signs: Counter[str], names: Sequence[str], delimiter: str) -> tuple[dict[str, Any], list[Question]]:
-    """Return the likelier separators if every number is like 1.234, and the questions."""
+def _undecided(
+    columns: Sequence[_Column], known: str | None, groups: Counter[str], delimiter: str
+) -> tuple[dict[str, Any], list[Question]]:
+    """Return the likelier separators for numbers like 1.234, and the questions.
+
+    ``known`` is the decimal separator of another column, ``groups`` are the signs between digits of other columns.
+    """
+    signs = sum((column.undecided for column in columns), Counter[str]())
     sign = signs.most_common(1)[0][0]
-    is_group = (sign == ".") == (delimiter == ";")
+    # Among numbers of four digits and more without a sign, or beside another separator, it has decimals after it.
+    is_decimal = known == sign or bool(groups) or all(column.long for column in columns)
+    is_group = not is_decimal and ((sign == ".") == (delimiter == ";") or len(signs) > 1)
+    group = next(iter(groups), sign if is_group else "")
     decimal = _other(sign) if is_group else sign
-    example = f"1{sign}234"
-    reason = f"{example} in {_names(names)} may be 1234, or 1 and 234 thousandths"
+    reason = f"1{sign}234 in {_names([column.name for column in columns])} may be 1234, or 1 and 234 thousandths"
     decimals = (decimal, _other(decimal))
     # The sign is one of both: of two readings, one has it before decimals, the other between groups of digits.
-    groups = (sign, None) if is_group else (None, sign)
-    questions = [Question("decimal_separator", decimals, reason), Question("thousands_separator", groups, reason)]
-    return _options(decimal, sign if is_group else ""), questions
+    candidates = tuple(dict.fromkeys((group or None, sign, *(_other(each) for each in signs if len(signs) > 1), None)))
+    questions = [Question("decimal_separator", decimals, reason), Question("thousands_separator", candidates, reason)]
+    return _options(decimal, group), questions
 
 
 def _column(name: str, values: Sequence[str]) -> _Column | None:
@@ -120,8 +137,7 @@ def _column(name: str, values: Sequence[str]) -> _Column | None:
         elif match := _DECIMAL.fullmatch(value):
             column.decimals[match["decimal"]] += 1
         elif _PLAIN.fullmatch(value):
-            digits = len(value.lstrip("+-"))
-            column.short, column.long = column.short + (digits <= 3), column.long + (digits > 3)
+            column.long += len(value.lstrip("+-")) > 3
         else:
             count -= 1
             column.groups["other"] += 1

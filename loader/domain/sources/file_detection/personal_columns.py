@@ -22,6 +22,7 @@ _IBAN = re.compile(r"[A-Z]{2}\d{2} ?(?:[A-Z0-9]{4} ?){2,7}[A-Z0-9]{0,4}")
 _PHONE = re.compile(r"\+\d{1,3}[ (/-]?[\d ()/-]{6,16}")
 _VALUES = ((_EMAIL, "an e-mail address"), (_IBAN, "an account or identity number"), (_PHONE, "a phone number"))
 _SHARE = 0.7
+_LONGEST = 320  # characters of an e-mail address
 
 
 def personal_reason(name: str, values: Sequence[str]) -> str:
@@ -31,7 +32,7 @@ def personal_reason(name: str, values: Sequence[str]) -> str:
     for word in (*pairs, *words):
         if word in _REASONS:
             return f"its name is that of {_REASONS[word]}"
-    present = [value.strip() for value in values if value.strip()]
+    present = [value.strip()[:_LONGEST] for value in values if value.strip()]
     for pattern, reason in _VALUES:
         if present and sum(pattern.fullmatch(value) is not None for value in present) >= _SHARE * len(present):
             return f"its values look like {reason}"

@@ -17,7 +17,7 @@ def sentences(detected: Detected) -> list[str]:
     if detected.format == CSV:
         delimiter = options.get("delimiter", ",")
         lines += [options.get("encoding", "UTF-8"), _SIGNS.get(delimiter, delimiter)]
-        if options.get("quote", "\"") != "\"":
+        if options.get("quote", '"') != '"':
             lines.append(f"quote {_SIGNS.get(options['quote'], options['quote'])}")
         lines += _of_lines(detected)
     if "decimal_separator" in options:
@@ -42,6 +42,8 @@ def _of_lines(detected: Detected) -> list[str]:
         lines.append(f"header of {header} lines")
     if "repeated_names" in options:
         lines.append("repeated names numbered")
+    if ignored := options.get("ignored_columns"):
+        lines.append(f"without a name and values: {ignored}")
     if after := options.get("footer_lines"):
         lines.append(f"{_counted(after)} after the records")
     return lines

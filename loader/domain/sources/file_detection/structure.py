@@ -10,11 +10,14 @@ from loader.domain.sources.file_detection.cells import EMPTY, NUMBER, TYPED, kin
 from loader.domain.sources.file_detection.dialects import Row, width_of
 from loader.domain.sources.file_detection.model import Question
 
-_MOST_BEFORE, _MOST_AFTER, _MOST_HEADER_LINES = 60, 30, 4
+_MOST_BEFORE, _MOST_AFTER, _MOST_HEADER_LINES = 200, 300, 4
+_COMMENTS = ("#", "//", "--", "%", "*", "!")
+# Characters of a line that are compared with the words of remarks.
+_LONGEST = 200
 _TOTALS = re.compile(
-    r"\W*(?:(?:grand |sub)?total|totals?|sum|summe|gesamt\w*|zwischensumme|insgesamt|somme|totaal|suma|totale|records?|"
-    r"rows?|row count|count|anzahl|ende|end of \w+|eof|source|quelle|fonte|note|notes|hinweis\w*|stand|erstellt\w*|"
-    r"generated|created|printed|\(?\d+ (?:rows?|records?|zeilen|sätze|datensätze)\b.*)\b.*",
+    r"\W{0,10}(?:(?:grand |sub)?totals?|sum|summe|gesamt\w{0,30}|zwischensumme|insgesamt|somme|totaal|suma|"
+    r"totale|records?|rows?|row count|count|anzahl|ende|end of \w|eof|source|quelle|fonte|note|notes|hinweis\w{0,30}|"
+    r"stand|erstellt\w{0,30}|generated|created|printed|\(?\d{1,12} (?:rows?|records?|zeilen|sätze|datensätze))\b",
     re.IGNORECASE,
 )
 _WORDS = """
@@ -26,11 +29,10 @@ _WORDS = """
     gender age sex species label class index time timestamp created updated
 """
 _NAMES = frozenset(_WORDS.split())
-_SUMS = re.compile(
-    r"(?:(?:grand |sub)?total|sum|summe|gesamt(?:summe)?|zwischensumme|somme|suma|totale|totaal)\W*", re.IGNORECASE
-)
 # Rows at each end that may have other kinds than those between, and the number of rows of which few do not matter.
 _MOST_UNLIKE, _MANY = 6, 200
+# Evidence for names from which a header is not asked.
+_CLEAR = 3
 _YEAR = re.compile(r"(?:19|20|21)\d\d")
 _HAS_DIGIT = re.compile(r"\d")
 
@@ -51,28 +53,34 @@ class Structure:
     questions: tuple[Question, ...] = ()
 
 
-def detect_structure(rows: Sequence[Row], last: Sequence[Row] | None = None) -> Structure:
-    """Return the structure of a table by its first records, and its ``last`` ones if the first are not all."""
+def detect_structure(rows: Sequence[Row], last: Sequence[Row] | None = None, *, has_end: bool = True) -> Structure:
+    """Return the structure of a table by its first records, and its ``last`` ones if the first are not all.
+
+    ``has_end``: the end of the table is among them.
+    """
     width = width_of(rows)
     if width == 0:
         return Structure(rows=tuple(rows), width=0)
     table = _Table(tuple(rows), width)
     start, questions = table.header_start()
-    footer, asked = _footer_lines(table, last if last is not None else rows[start.first_record :])
+    footer, asked = _footer_lines(table, rows[start.first_record :] if last is None else last)
+    if not has_end or last is not None and not last:
+        footer, asked = 0, [Question("footer_lines", (0,), "the end of the file was not read")]
     return Structure(
         start.skip,
         start.header_lines,
         footer,
         width,
         tuple(row.cells for row in start.header),
-        _without_footer(rows[start.first_record :], footer if last is None else 0),
+        without_footer(rows[start.first_record :], footer if last is None else 0),
         (*questions, *asked),
     )
 
 
-def _without_footer(rows: Sequence[Row], footer: int) -> tuple[Row, ...]:
+def without_footer(rows: Sequence[Row], footer: int) -> tuple[Row, ...]:
+    """Return the rows without those of the last ``footer`` lines, and without blank lines at the end."""
     kept = list(rows)
-    while kept and not kept[-1].cells:
+    while kept and kept[-1].is_blank:
         kept.pop()
     while kept and footer > 0:
         footer -= kept.pop().lines
@@ -156,8 +164,8 @@ class _Table:
     def violations(self, row: Row) -> tuple[int, int]:
         """Return how many filled cells are of another kind than their column, and how many columns have one."""
         cells = [(row.cells[place], self.kinds[place]) for place in self.typed if place < len(row.cells)]
-        kinds = [(kind_of(cell), kind) for cell, kind in cells if cell.strip()]
-        return sum(own not in (kind, EMPTY) for own, kind in kinds), len(kinds)
+        kinds = [(own, kind) for cell, kind in cells if (own := kind_of(cell)) != EMPTY]
+        return sum(own != kind for own, kind in kinds), len(kinds)
 
     def is_data(self, row: Row) -> bool:
         """Return True for a record whose cells are of the kinds of their columns, with one that shows it."""
@@ -169,47 +177,111 @@ class _Table:
         return known > 0 and wrong > 0.5 * known
 
     def header_start(self) -> tuple[_Start, list[Question]]:
-        before, place = self._leading()
-        if self.typed and place is not None:
-            return self._typed_start(before, place)
-        return self._text_start(before)
+        first = self._first_data() if self.typed else None
+        if first is None:
+            return self._text_start()
+        names = next((place for place in reversed(range(first)) if self._has_names(self.rows[place])), None)
+        if names is not None:
+            return self._named_start(names, first)
+        silent = [place for place in range(first) if self._may_be_record(self.rows[place])]
+        if silent:
+            return self._silent_start(silent)
+        below = [
+            place for place in range(first + 1, min(first + 4, len(self.rows))) if self._has_names(self.rows[place])
+        ]
+        if below and self.violations(self.rows[below[0]])[0] > 1:
+            return self._start_below(first, below[0])
+        return self._without_names(first)
 
-    def _leading(self) -> tuple[list[int], int | None]:
-        """Return the places of leading rows that are no data, and the place of the first record, if kinds show it."""
-        leading: list[int] = []
+    def _start_below(self, first: int, names: int) -> tuple[_Start, list[Question]]:
+        """Return the start of a table with names below lines that look like its records."""
+        row = self.rows[names]
+        reason = f"{_shown(self.rows[first])} is before {_shown(row)}, which may have the names"
+        skips = (row.line - 1, self.rows[first].line - 1)
+        questions = [Question("header", (True, False), reason), Question("skip_lines", skips, reason)]
+        return self._start([row], names + 1), questions
+
+    def _first_data(self) -> int | None:
+        """Return the place of the first row whose cells are of the kinds of their columns; None if there is none."""
         for place, row in enumerate(self.rows[:_MOST_BEFORE]):
-            if self.typed and not row.is_empty and not self.is_narrow(row) and self.is_data(row):
-                below = next((other for other in self.rows[place + 1 :] if not other.is_empty), None)
-                # Years may span several columns whose names are below.
-                if row.filled >= 0.6 * self.usual_fill or below is None or not self.is_names(below):
-                    return leading, place
-            leading.append(place)
-        return leading, None
+            if row.is_empty or self.is_narrow(row) or not self.is_data(row):
+                continue
+            below = next((other for other in self.rows[place + 1 :] if not other.is_empty), None)
+            # Years may span several columns whose names are below.
+            if row.filled >= 0.6 * self.usual_fill or below is None or not self.is_names(below):
+                return place
+        return None
 
-    def _typed_start(self, leading: list[int], first: int) -> tuple[_Start, list[Question]]:
-        block = self._block_before(first)
-        if not block:
-            return self._without_names(first)
+    def _has_names(self, row: Row) -> bool:
+        return self.is_names(row) and not self.is_narrow(row)
+
+    def _may_be_record(self, row: Row) -> bool:
+        """Return True for a record as far as the kinds of its cells show: none of them is of another kind."""
+        return self.fits(row) and not row.is_empty and not self.violations(row)[0] and self.width > 1
+
+    def _named_start(self, names: int, first: int) -> tuple[_Start, list[Question]]:
+        """Return the start of a table with names above its first data; rows between them are records."""
+        block = self._block_to(names)
         header, questions = self._header_of(block)
-        return self._start(header, first), questions
+        if lines := self._full_rows_above(names - len(header) + 1):
+            skip = header[0].line - 1
+            reason = f"{_shown(lines[-1])} is before the header, and may have names or values"
+            questions = [*_others(questions, "skip_lines"), Question("skip_lines", (skip, lines[-1].line - 1), reason)]
+        between = [row for row in self.rows[names + 1 : first] if not row.is_empty]
+        if between and not questions and not self._is_plain_record(between[0]):
+            lines_of_header = len(header)
+            reason = f"{_shown(between[0])} may be a record, or a part of the header"
+            questions = [Question("header_lines", (lines_of_header, lines_of_header + 1), reason)]
+        return self._start(header, names + 1), questions
 
-    def _block_before(self, first: int) -> list[Row]:
-        """Return the rows directly above a place that may be the header, without empty rows between."""
-        place = first - 1
-        while place >= 0 and self.rows[place].is_empty:
-            place -= 1
+    def _is_plain_record(self, row: Row) -> bool:
+        """Return True for a row that is neither one of units nor a line drawn below the names."""
+        is_line = not "".join(row.cells).strip("-=_+ ")
+        return self.fits(row) and not is_line and not self._are_units(row)
+
+    def _full_rows_above(self, place: int) -> list[Row]:
+        """Return the rows directly above a place that have values in most columns and are no comments."""
+        lines: list[Row] = []
+        for row in reversed(self.rows[:place]):
+            is_comment = row.cells[:1] and row.cells[0].startswith(_COMMENTS)
+            if self.width == 1 or is_comment or not self.fits(row) or row.filled < 0.8 * self.width:
+                break
+            lines.append(row)
+        return lines
+
+    def _silent_start(self, silent: list[int]) -> tuple[_Start, list[Question]]:
+        """Return the start of a table whose first rows have nothing in the columns that would show a header."""
+        place = next((place for place in silent if not self.is_narrow(self.rows[place])), silent[0])
+        row = self.rows[place]
+        values = [other for other in self.rows[place + 1 :] if self.fits(other)]
+        evidence = self._evidence(row, values)
+        is_narrow = self.is_narrow(row)
+        questions = []
+        if evidence < _CLEAR or is_narrow or len(silent) > 1:
+            likely = (True, False) if evidence >= 0 and not is_narrow else (False, True)
+            questions.append(Question("header", likely, f"{_shown(row)} may be names or values"))
+        skips = [self.rows[other].line - 1 for other in silent if other < place]
+        if is_narrow:  # titles have values on the left only, too
+            skips = [other.line - 1 for other in self.rows[place + 1 :] if not other.is_empty][:_MOST_HEADER_LINES]
+        if skips:
+            reason = f"{_shown(self.rows[silent[0]])} may be a record or a title"
+            questions.append(Question("skip_lines", (row.line - 1, *skips), reason))
+        header = [] if questions and questions[0].candidates[0] is False else [row]
+        return self._start(header, place + len(header)), questions
+
+    def _block_to(self, last: int) -> list[Row]:
+        """Return the rows that end at a place and may be the header together, without empty rows between."""
         block: list[Row] = []
-        while place >= 0 and len(block) < _MOST_HEADER_LINES:
-            row = self.rows[place]
-            if row.is_empty or (self.is_narrow(row) and not (block and self._is_group(row, block[0]))):
+        for row in reversed(self.rows[: last + 1]):
+            is_spanning = block and self._is_group(row, block[0])
+            if row.is_empty or len(block) == _MOST_HEADER_LINES or (self.is_narrow(row) and not is_spanning):
                 break
             block.insert(0, row)
-            place -= 1
         return block
 
     def _is_group(self, row: Row, below: Row) -> bool:
         """Return True for names that each span several columns below: they have gaps, or stand in later columns."""
-        if len(row.cells) != len(below.cells):
+        if len(row.cells) != len(below.cells) or row.filled == len(row.cells):
             return False
         filled = [place for place, cell in enumerate(row.cells) if cell.strip()]
         has_gap = filled != list(range(len(filled)))
@@ -219,18 +291,22 @@ class _Table:
 
     def _header_of(self, block: list[Row]) -> tuple[list[Row], list[Question]]:
         """Return those rows of a block of rows without data that are the header."""
-        header, questions = [block[-1]], []
+        header, reason = [block[-1]], ""
         for row in reversed(block[:-1]):
             below = header[0]
-            if self._is_group(row, below) or self._are_units(below):
+            wrong, known = self.violations(below)
+            if self._are_units(below) or (self._is_group(row, below) and known == wrong > 1):
                 header.insert(0, row)
-            elif row.filled >= 0.8 * self.width and self.fits(row):
-                reason = f"{_shown(row)} and {_shown(below)} both may have the names"
+            elif self._is_group(row, below) or (row.filled >= 0.8 * self.width and self.fits(row)):
+                reason = reason or f"{_shown(row)} and {_shown(below)} both may have the names"
                 header.insert(0, row)
-                questions = [Question("header_lines", (len(header), 1), reason)]
             else:
                 break
-        return header, questions
+        if not reason:
+            return header, []
+        counts = tuple(range(len(header), 0, -1))
+        starts = tuple(dict.fromkeys(row.line - 1 for row in header))
+        return header, [Question("header_lines", counts, reason), Question("skip_lines", starts, reason)]
 
     @staticmethod
     def _are_units(row: Row) -> bool:
@@ -240,49 +316,99 @@ class _Table:
         return bool(cells) and (marked > 0.5 * len(cells) or (len(cells) < len(row.cells) and short == len(cells)))
 
     def _without_names(self, first: int) -> tuple[_Start, list[Question]]:
-        """Return the start of records without a header above; years and the like may be one."""
+        """Return the start of records without names of texts above; years and the like may be names."""
         row = self.rows[first]
-        numbers = [place for place in self.typed if self.kinds[place] == NUMBER and row.cells[place].strip()]
-        names = [row.cells[place].strip() for place in numbers]
-        if len(numbers) == len(self.typed) and names and all(_YEAR.fullmatch(name) for name in names):
-            values = [other for other in self.rows[first + 1 :] if self.fits(other)]
-            years = sum(bool(_YEAR.fullmatch(other.cells[place].strip())) for other in values for place in numbers)
-            if years <= 0.2 * len(values) * len(numbers):
-                texts = [place for place in range(self.width) if place not in numbers]
-                questions = [Question("header", (True, False), f"{_shown(row)} may be names or values")]
-                is_clear = self._evidence(row, values, texts) >= 2
-                return self._start([row], first + 1), [] if is_clear else questions
-        return self._start([], first), []
+        wrong, known = self.violations(row)
+        texts = [place for place in range(self.width) if place not in self.typed or self.is_wrong(row, place)]
+        values = [other for other in self.rows[first + 1 :] if self.fits(other)]
+        evidence = self._evidence(row, values, texts) + 2 * wrong
+        numbers = [place for place in self.typed if kind_of(row.cells[place]) == self.kinds[place] == NUMBER]
+        is_series = len(numbers) == known - wrong and self._is_series(row, values, numbers)
+        if not wrong and not is_series and evidence < _CLEAR:
+            return self._start([], first), []
+        if is_series and evidence >= _CLEAR:
+            return self._start([row], first + 1), []
+        likely = (True, False) if is_series else (False, True)
+        questions = [Question("header", likely, f"{_shown(row)} may be names or values")]
+        header = [row] if is_series else []
+        return self._start(header, first + len(header)), questions
 
-    def _text_start(self, leading: list[int]) -> tuple[_Start, list[Question]]:
+    def is_wrong(self, row: Row, place: int) -> bool:
+        """Return True for a cell of another kind than those of its column."""
+        return self.kinds[place] in TYPED and kind_of(row.cells[place]) not in (EMPTY, self.kinds[place])
+
+    @staticmethod
+    def _is_series(row: Row, values: Sequence[Row], numbers: Sequence[int]) -> bool:
+        """Return True for years or numbers in steps that the values below them are not."""
+        names = [row.cells[place].strip() for place in numbers]
+        if not names or not all(name.isascii() and name.isdigit() for name in names):
+            return False
+        steps = {int(after) - int(before) for before, after in zip(names, names[1:], strict=False)}
+        are_years = all(_YEAR.fullmatch(name) for name in names)
+        if not are_years and (len(names) < 3 or len(steps) != 1 or steps == {0}):
+            return False
+        below = [
+            (name, other.cells[place].strip()) for other in values for name, place in zip(names, numbers, strict=True)
+        ]
+        same = sum(bool(_YEAR.fullmatch(cell)) if are_years else cell == name for name, cell in below)
+        return same <= 0.2 * len(below)
+
+    def _text_start(self) -> tuple[_Start, list[Question]]:
         """Return the start of a table without a column of numbers, dates or codes."""
         rows = [(place, row) for place, row in enumerate(self.rows) if not row.is_empty]
+        fitting = [place for place, row in rows if self.fits(row)] or [place for place, _ in rows]
         first = next((place for place, row in rows if not self.is_narrow(row)), None)
         if first is None:
-            return self._start([], rows[0][0] if rows else 0), []
+            return self._narrow_start(fitting)
         row = self.rows[first]
         following = next((place for place, other in rows if place > first), None)
         if following is None:
-            return self._start([row], first + 1), []
-        block = [row]
-        questions: list[Question] = []
+            return self._last_start(row, first, fitting)
         if self._is_group(row, self.rows[following]) and row.filled < self.rows[following].filled:
-            block.append(self.rows[following])
             reason = f"the names in {_shown(row)} may span several columns"
-            questions.append(Question("header_lines", (2, 1), reason))
-            return self._start(block, following + 1), questions
+            questions = [Question("header_lines", (2, 1), reason), Question("header", (True, False), reason)]
+            return self._start([row, self.rows[following]], following + 1), questions
         values = [other for place, other in rows if place > first and self.fits(other)]
-        evidence = self._evidence(row, values)
-        if evidence <= -2:
-            return self._start([], first), []
-        if evidence < 2:
+        evidence, questions = self._evidence(row, values), []
+        # A header may be repeated where files were joined.
+        if evidence < _CLEAR and (evidence > -4 or any(other.cells == row.cells for other in values)):
             likely = (True, False) if evidence >= 0 else (False, True)
             questions.append(Question("header", likely, f"{_shown(row)} may be names or values"))
-        header = block if evidence >= 0 else []
+        before = [other for place, other in rows if place < first and self.fits(other) and self.width > 1]
+        if before:
+            reason = f"{_shown(before[0])} may be a record or a title"
+            questions.append(Question("skip_lines", (row.line - 1, before[0].line - 1), reason))
+        header = [row] if evidence >= 0 else []
         return self._start(header, first + len(header)), questions
 
+    def _narrow_start(self, fitting: list[int]) -> tuple[_Start, list[Question]]:
+        """Return the start of a table whose rows all have values on the left only."""
+        if not fitting:
+            return self._start([], 0), []
+        row = self.rows[fitting[0]]
+        reason = f"{_shown(row)} may be names, values or a title"
+        questions = [Question("header", (False, True), reason)]
+        if skips := tuple(self.rows[place].line - 1 for place in fitting[:_MOST_HEADER_LINES]):
+            questions += [Question("skip_lines", skips, reason)] if len(skips) > 1 else []
+        return self._start([], fitting[0]), questions
+
+    def _last_start(self, row: Row, place: int, fitting: list[int]) -> tuple[_Start, list[Question]]:
+        """Return the start of a table whose only row with values in most columns is its last one."""
+        words = [_words(cell) for cell in row.cells if cell.strip()]
+        questions = []
+        known = sum(bool(each) and each <= _NAMES for each in words)
+        if known < 0.5 * len(words) or place > fitting[0]:
+            reason = f"{_shown(row)} may be names or values"
+            questions.append(Question("header", (True, False), reason))
+        if place > fitting[0]:
+            skips = (row.line - 1, self.rows[fitting[0]].line - 1)
+            questions.append(
+                Question("skip_lines", skips, f"{_shown(self.rows[fitting[0]])} may be a record or a title")
+            )
+        return self._start([row], place + 1), questions
+
     def _evidence(self, row: Row, values: Sequence[Row], places: Sequence[int] | None = None) -> int:
-        """Return how much speaks for names in a row: at least 2 is clear, at most -2 clearly against."""
+        """Return how much speaks for names in a row: at least ``_CLEAR`` is clear, below zero is against."""
         evidence = 0
         names = [cell.strip() for cell in row.cells[: self.width]]
         if len(set(names)) < len([name for name in names if name]):
@@ -293,8 +419,9 @@ class _Table:
             column = [value for value in column if value]
             if not name or not column:
                 continue
-            words = set(re.split(r"[\W_\d]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()))
-            evidence += 2 * bool(words & _NAMES)
+            words = _words(name)
+            # A value may have such a word in it, as the name of a city.
+            evidence += _CLEAR if words and words <= _NAMES else bool(words & _NAMES)
             evidence += _against(name, column) + _difference(name, column)
         return evidence
 
@@ -307,9 +434,20 @@ def _count_typed(kinds: Sequence[str]) -> int:
     return sum(kind in TYPED for kind in kinds)
 
 
+def _words(name: str) -> set[str]:
+    return set(re.split(r"[\W_\d]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name[:_LONGEST]).lower())) - {""}
+
+
 def _against(name: str, column: Sequence[str]) -> int:
-    """Return a negative number if a value stands in its own column again."""
-    return -2 if name in column else 0
+    """Return a negative number if a value stands in its own column again, or one with digits has the form of all."""
+    if name in column:
+        return -2
+    shapes = {_shape(value) for value in column} if _HAS_DIGIT.search(name) else set()
+    return -_CLEAR if len(shapes) == 1 and _shape(name) in shapes else 0
+
+
+def _shape(text: str) -> str:
+    return re.sub(r"[^\W\d_]", "a", re.sub(r"\d", "9", text[:_LONGEST]))
 
 
 def _difference(name: str, column: Sequence[str]) -> int:
@@ -333,44 +471,61 @@ def _shown(row: Row) -> str:
     return f"line {row.line} ({', '.join(cells)})"
 
 
+def _others(questions: Sequence[Question], option: str) -> list[Question]:
+    return [question for question in questions if question.option != option]
+
+
 def _footer_lines(table: _Table, rows: Sequence[Row]) -> tuple[int, list[Question]]:
-    """Return the number of lines after the records, without blank lines at the end, and what they leave open."""
+    """Return the number of lines after the records, without blank lines at the end, and what they leave open.
+
+    Lines that may be records are among the candidates only: a record that is left out would be lost without notice.
+    """
     rows = list(rows)
-    while rows and not rows[-1].cells:
+    while rows and rows[-1].is_blank:
         rows.pop()
-    first, place, is_unsure = len(rows), len(rows), False
-    while place > 0 and len(rows) - place < _MOST_AFTER:
-        row = rows[place - 1]
-        if not row.is_empty:
-            is_after, is_asked = _is_after(table, row, rows[place - 2] if place > 1 else None)
-            if not is_after:
-                break
-            first, is_unsure = place - 1, is_unsure or is_asked
-        place -= 1
-    if first == 0:
-        return 0, []
-    while first < len(rows) and first > 0 and not rows[first - 1].cells:
-        first -= 1
-    footer = rows[first:]
-    lines = sum(row.lines for row in footer)
-    if not lines or not is_unsure:
-        return lines, []
-    remark = next(row for row in footer if row.cells)
-    reason = f"{_shown(remark).partition(' ')[2].partition(' ')[2]} at the end may be a record or a remark"
-    return lines, [Question("footer_lines", (lines, 0), reason)]
+    starts, clear = [len(rows)], len(rows)
+    for place in range(len(rows) - 1, max(len(rows) - 1 - _MOST_AFTER, -1), -1):
+        row = rows[place]
+        if row.is_empty:
+            continue
+        if place == 0 and table.fits(row):
+            break
+        is_after, is_clear = _is_after(table, row)
+        if not is_after:
+            break
+        starts.append(place)
+        clear = place if is_clear else clear
+    counts = {start: _count_lines(rows, start) for start in starts if start <= clear}
+    if len(counts) == 1:
+        return counts[clear], []
+    remark = rows[next(start for start in starts if start < clear)]
+    shown = ", ".join(cell.strip()[:20] for cell in remark.cells if cell.strip())[:60]
+    reason = f"({shown}) at the end may be a record or a remark"
+    return counts[clear], [Question("footer_lines", tuple(sorted(counts.values())), reason)]
 
 
-def _is_after(table: _Table, row: Row, before: Row | None) -> tuple[bool, bool]:
-    """Return True for a line after the records, and True if it may be a record."""
-    first = next((cell for cell in row.cells if cell.strip()), "")
-    is_total = _TOTALS.fullmatch(first.strip()) is not None
-    if table.width == 1:
-        return (is_total and table.is_names(row)), False
-    if not table.fits(row):
-        return row.filled < 0.5 * table.usual_fill or is_total, False
+def _count_lines(rows: Sequence[Row], start: int) -> int:
+    """Return the number of lines from a place on, with the blank ones before it."""
+    if start == len(rows):
+        return 0
+    while start > 0 and rows[start - 1].is_blank:
+        start -= 1
+    return sum(row.lines for row in rows[start:])
+
+
+def _is_after(table: _Table, row: Row) -> tuple[bool, bool]:
+    """Return True for a line that may be after the records, and True if it is certainly no record."""
+    first = next((cell for cell in row.cells if cell.strip()), "").strip()
+    is_total = _TOTALS.match(first[:_LONGEST]) is not None
     wrong, known = table.violations(row)
+    if table.width == 1:
+        return is_total, is_total and wrong > 0
+    if not table.fits(row):
+        # A record that is cut, or has a delimiter too much, is refused by a load.
+        is_remark = row.filled < max(0.5 * table.usual_fill, 1.01) and (wrong > 0 or not known)
+        is_short = row.filled < 0.5 * table.usual_fill
+        return is_remark or is_total, (is_remark and (is_short or is_total)) or wrong > 0
+    is_wrong = wrong > 0 and (wrong > 0.5 * known or row.filled < table.usual_fill)
     if table.is_narrow(row):
-        is_clear = is_total or wrong > 0 or before is None or before.is_empty
-        return True, not is_clear
-    is_clear = is_total and (row.filled < table.usual_fill or wrong > 0)
-    return is_clear or _SUMS.fullmatch(first.strip()) is not None, not is_clear
+        return True, is_wrong
+    return is_total, is_total and (is_wrong or table.is_wrong(row, row.cells.index(next(filter(str.strip, row.cells)))))

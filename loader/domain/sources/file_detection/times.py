@@ -13,10 +13,14 @@ from metadata.domain.types import DATE, TIMESTAMP, DataType
 
 _DIGITS = re.compile(r"(\d{1,4})([./-])(\d{1,2})\2(\d{1,4})(.*)", re.DOTALL)
 _COMPACT = re.compile(r"((?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01]))((?:[ T]?\d{2}:?\d{2}.*)?)")
+_COMPACT_AT_END = re.compile(r"[0-3]\d[0-3]\d(?:19|20)\d{2}")
+# Formats of dates that may be numbers.
+COMPACT = ("%Y%m%d", "%d%m%Y", "%m%d%Y")
 _DAY_FIRST = re.compile(r"(\d{1,2})([-. /]{1,2})([A-Za-z]{3,9})([-. /]{1,2})(\d{4})(.*)", re.DOTALL)
 _MONTH_FIRST = re.compile(r"([A-Za-z]{3,9}) (\d{1,2})(,? )(\d{4})(.*)", re.DOTALL)
+_JOINED = re.compile(r"\d{1,2}[A-Za-z]{3,9}\d{4}(.*)", re.DOTALL)
 _CLOCK = re.compile(
-    r"(?P<gap>[ T]|, | {2})(?P<hour>\d{1,2}):\d{2}(?P<seconds>:\d{2})?(?:(?P<point>[.,])(?P<fraction>\d{1,9}))?"
+    r"(?P<gap>[ T:]|, | {2})(?P<hour>\d{1,2}):\d{2}(?P<seconds>:\d{2})?(?:(?P<point>[.,])(?P<fraction>\d{1,9}))?"
     r"(?P<half> ?(?:[aApP][mM]))?(?P<zone> ?(?:Z|[+-]\d{2}(?::?\d{2})?))?"
 )
 _SAMPLE = 2_000
@@ -58,13 +62,13 @@ def detect_time_formats(
             likely = (*formats, None) if len(chosen) >= len(standard) else (None, *formats)
         if likely[0] is not None:
             options[option] = likely[0]
-        if len(likely) > 1:
+        if likely[0] in COMPACT and None not in likely:
+            # A column of numbers is one of dates only if a user confirms it.
+            likely = (*likely, None) if _has_date_name(others) else (None, *likely)
+            options = {name: value for name, value in options.items() if name != option or likely[0] is not None}
+            questions.append(Question(option, likely, f"{others[0].name} may have dates or numbers"))
+        elif len(likely) > 1:
             questions.append(Question(option, likely, _reason(others, standard, formats)))
-        elif _is_compact_number(formats[0], others):
-            questions.append(Question(option, (formats[0], None), f"{others[0].name} may be dates or numbers"))
-            if not _has_date_name(others):
-                del options[option]
-                questions[-1] = Question(option, (None, formats[0]), questions[-1].reason)
     return options, questions
 
 
@@ -85,14 +89,16 @@ def _formats(columns: Sequence[_Column], month_first: bool | None, is_american: 
     best = [text for text in candidates if counts[text] == most]
     if month_first is not None and len(best) > 1:
         best = [text for text in best if _month_is_first(text) in (month_first, None)] or best
-    # A format without leading zeros has the others in it.
-    fewest = min(text.count("%-") for text in best)
-    best = [text for text in best if text.count("%-") == fewest]
+    best = _without_shorter(best)
     best.sort(key=lambda text: (_month_is_first(text) is True) != ("/" in text and is_american))
-    if most < len(columns):
-        rest = next(column.formats[0] for column in columns if best[0] not in column.formats)
-        return [best[0], rest]
-    return best
+    others = [text for column in columns if best[0] not in column.formats for text in _without_shorter(column.formats)]
+    return list(dict.fromkeys((*best, *others)))
+
+
+def _without_shorter(formats: Sequence[str]) -> list[str]:
+    """Return the formats without those that differ by leading zeros that may be missing."""
+    fewest = min(text.count("%-") for text in formats)
+    return [text for text in formats if text.count("%-") == fewest]
 
 
 def _is_month_first(formats: Sequence[str]) -> bool | None:
@@ -105,10 +111,6 @@ def _month_is_first(text: str) -> bool | None:
     """Return True for a format like %m/%d/%Y, False for one like %d/%m/%Y, None for a format that begins otherwise."""
     start = text.replace("-", "", 1) if text.startswith("%-") else text
     return {"%m": True, "%d": False}.get(start[:2]) if "%b" not in text.lower() else None
-
-
-def _is_compact_number(text: str, columns: Sequence[_Column]) -> bool:
-    return text == "%Y%m%d" and bool(columns)
 
 
 def _has_date_name(columns: Sequence[_Column]) -> bool:
@@ -152,10 +154,14 @@ def _candidates(value: str) -> Iterator[str]:
         first, sign, _, last, rest = match.groups()
         dates = _of_digits(first, sign, last)
     elif match := _COMPACT.fullmatch(value):
-        dates, rest = ["%Y%m%d"], match[2]
+        dates, rest = list(COMPACT), match[2]
+    elif _COMPACT_AT_END.fullmatch(value):
+        dates, rest = list(COMPACT), ""
     elif match := _DAY_FIRST.fullmatch(value):
         _, before, _, after, _, rest = match.groups()
         dates = [f"{day}{before}{month}{after}%Y" for day in ("%d", "%-d") for month in ("%b", "%B")]
+    elif match := _JOINED.fullmatch(value):
+        dates, rest = [f"{day}{month}%Y" for day in ("%d", "%-d") for month in ("%b", "%B")], match[1]
     elif match := _MONTH_FIRST.fullmatch(value):
         _, _, between, _, rest = match.groups()
         dates = [f"{month} {day}{between}%Y" for day in ("%d", "%-d") for month in ("%b", "%B")]
@@ -185,5 +191,5 @@ def _clocks(rest: str) -> Iterator[str]:
     fraction = f"{match['point']}%f" if match["fraction"] else ""
     zone = f"{' ' if match['zone'].startswith(' ') else ''}%z" if match["zone"] else ""
     half = f"{' ' if match['half'].startswith(' ') else ''}%p" if match["half"] else ""
-    for hour in (("%I", "%-I") if half else ("%H", "%-H")):
+    for hour in ("%I", "%-I") if half else ("%H", "%-H"):
         yield f"{match['gap']}{hour}:%M{seconds}{fraction}{half}{zone}"

@@ -13,6 +13,13 @@ _PAIRS = (
     ("vero", "falso"), ("waar", "onwaar"), ("ja", "nee"), ("ja", "nej"), ("tak", "nie"), ("prawda", "fałsz"),
     ("ano", "ne"), ("igen", "nem"), ("evet", "hayır"), ("да", "нет"), ("истина", "ложь"), ("on", "off"),
 )  # fmt: skip
+# Pairs that are nothing else. Letters may be codes (N and S of north and south), and so may other short words.
+_CLEAR = (
+    *STANDARD[:2], ("ja", "nein"), ("wahr", "falsch"), ("oui", "non"), ("vrai", "faux"), ("sí", "no"), ("sì", "no"),
+    ("verdadero", "falso"), ("sim", "não"), ("sim", "nao"), ("vero", "falso"), ("waar", "onwaar"), ("ja", "nee"),
+    ("ja", "nej"), ("tak", "nie"), ("prawda", "fałsz"), ("igen", "nem"), ("evet", "hayır"), ("да", "нет"),
+    ("истина", "ложь"),
+)  # fmt: skip
 
 
 def detect_truth_words(
@@ -28,18 +35,33 @@ def detect_truth_words(
             pairs[name] = pair
         elif len(words) == 1 and (word := next(iter(words))) in {word for pair in _PAIRS[:3] for word in pair}:
             alone[name] = word
-    special = [pair for pair in dict.fromkeys(pairs.values()) if pair not in STANDARD]
-    questions: list[Question] = []
-    if not special:
-        return {}, questions, frozenset(pairs)
+    open_names = [name for name, pair in pairs.items() if pair not in _CLEAR]
     used = list(dict.fromkeys(pairs.values()))
+    if all(pair in STANDARD for pair in used) and not open_names:
+        return {}, [], frozenset(pairs)
     true_words = list(dict.fromkeys(pair[0] for pair in used))
     false_words = list(dict.fromkeys(pair[1] for pair in used))
+    reason = f"{', '.join(open_names[:3])} may have words for true and false, or codes"
+    clear = [pair for pair in used if pair in _CLEAR]
     if set(true_words) & set(false_words):
-        used = special[:1]
-        true_words, false_words = [used[0][0]], [used[0][1]]
-        questions.append(Question("true_words", (true_words[0],), "a word is for true in one column, false in another"))
+        used = clear or used[:1]
+        reason = "a word is for true in one column, and for false in another"
+        true_words = list(dict.fromkeys(pair[0] for pair in used))
+        false_words = list(dict.fromkeys(pair[1] for pair in used))
+        open_names = open_names or list(pairs)
     options = {"true_words": ", ".join(true_words), "false_words": ", ".join(false_words)}
+    questions = _questions(options, clear, reason) if open_names else []
     truths = {name for name, pair in pairs.items() if pair in used}
     truths |= {name for name, word in alone.items() if word in true_words or word in false_words}
     return options, questions, frozenset(truths)
+
+
+def _questions(options: Mapping[str, str], clear: Sequence[tuple[str, str]], reason: str) -> list[Question]:
+    """Return the questions whether words are for true and false; without those that are open, the others stay."""
+    questions = []
+    for place, option in enumerate(("true_words", "false_words")):
+        words = ", ".join(dict.fromkeys(pair[place] for pair in clear))
+        needs_option = any(pair not in STANDARD for pair in clear)
+        candidates = (options[option], words if needs_option else None, None)
+        questions.append(Question(option, tuple(dict.fromkeys(candidates)), reason))
+    return questions

@@ -114,9 +114,10 @@ class _Reader:
         frame = persisted(opened.frame(numbered=True), StorageLevel.MEMORY_AND_DISK_DESER)
         self.resources.callback(frame.unpersist)
         try:
-            refuse_faults(opened, frame, SourceSpec(name, location, self.files.format, (), options))
+            checked = refuse_faults(opened, frame, SourceSpec(name, location, self.files.format, (), options))
         except JAVA_ERRORS as error:
             raise unreadable(opened.shown, error) from error
+        frame = frame.where(~opened.is_empty_record) if checked.empty else frame
         columns = (self._marked_text(opened, frame, name).alias(self._name(name)) for name in opened.names)
         return frame.select(*columns, *(() if self._has_time(opened) else (dated,)))
 

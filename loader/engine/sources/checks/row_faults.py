@@ -16,7 +16,7 @@ from pyspark.sql import types as T
 from elevata.core.words import counted
 from loader.contract.manifest.sources import DeliveredColumn, SourceSpec
 from loader.contract.refusals import Refusal
-from loader.domain.sources.encodings import c1_warning
+from loader.domain.sources.encodings import c1_warning, encoding_hint
 from loader.domain.sources.marks import NULL_WATERMARK
 from loader.domain.sources.repeated_headers import (
     BYTE_ORDER_MARK,
@@ -31,7 +31,7 @@ from loader.engine.nested_values import has_undecoded_text
 from loader.engine.pyspark_types import row_of
 from loader.engine.sources.checks.places import first_places
 from loader.engine.sources.formats.csv_quotes import checked_quotes
-from loader.engine.sources.formats.text_lines import encoding_hint, first_lines, text_lines, wrong_encoding
+from loader.engine.sources.formats.text_lines import first_lines, text_lines, wrong_encoding
 from loader.engine.sources.opened import MALFORMED, Opened, Place
 from loader.engine.value_formats import standard_text
 from metadata.domain import types as data_types

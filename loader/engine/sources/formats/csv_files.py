@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from elevata.core.words import counted
+from loader.domain.sources.csv_lines import LONGEST_FIELD
 from loader.domain.sources.csv_quotes import NO_QUOTE
 from loader.domain.sources.repeated_headers import header_texts
 from loader.engine.sources.delivered_columns import nulls_read
@@ -27,7 +28,7 @@ from loader.engine.sources.opened import (
     Place,
     Rows,
 )
-from loader.readers.records.csv_records import LONGEST_FIELD, is_ended_by_delimiter
+from loader.readers.records.csv_records import is_ended_by_delimiter
 from loader.readers.records.headers import header_names
 from metadata.domain.sources.option_kinds import NUMBERED
 from metadata.domain.sources.reading_options import ReadingOptions

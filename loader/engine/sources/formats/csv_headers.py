@@ -7,8 +7,8 @@ from io import StringIO
 from pyspark.sql import SparkSession
 
 from loader.contract.refusals import Refusal
+from loader.domain.sources.encodings import encoding_hint
 from loader.engine.sources.files import DeliveredFile, beginning
-from loader.engine.sources.formats.text_lines import encoding_hint
 from loader.readers.records.csv_records import dialect_of
 from metadata.domain.sources.reading_options import ReadingOptions
 

@@ -42,7 +42,9 @@ class CsvTaskFormat(FileFormat):
             layouts.setdefault(headers[file.path], []).append(file)
         groups = tuple(Group(tuple(files), names, header=header) for (names, header), files in layouts.items())
         every = tuple(dict.fromkeys(name for group in groups for name in group.names))
-        return Layout(every, tuple(T.StringType() for _ in every), groups, files_lacking(groups, every))
+        warnings = tuple(result["warning"] for result in results if result["warning"])
+        types = tuple(T.StringType() for _ in every)
+        return Layout(every, types, groups, files_lacking(groups, every), notes=warnings)
 
     def rows(self, opened: Opened, group: Group) -> Rows:
         reading = CsvReading(opened.options, () if opened.options.header else group.names)

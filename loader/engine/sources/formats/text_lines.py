@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from elevata.core.words import counted
 from loader.contract.refusals import Refusal
 from loader.domain.sources.csv_quotes import NO_QUOTE
+from loader.domain.sources.encodings import encoding_hint
 from loader.engine.java_errors import JAVA_ERRORS
 from loader.engine.pyspark_types import jvm_of
 from loader.engine.sources.files import (
@@ -109,8 +110,3 @@ def wrong_encoding(
         samples=samples,
         hint=hint or encoding_hint(encoding),
     )
-
-
-def encoding_hint(encoding: str) -> str:
-    """Return what to do about bytes that are invalid in a source's encoding."""
-    return f"Set the option encoding of the source to the file's encoding, or deliver the file in {encoding}."

@@ -46,6 +46,7 @@ def first(item, packed: bool = False):
         HEADER,
         f'1,"a, ""b""\nc",1.50,{T1},{OPEN},true,{T1}',
         f"2,<null>,<null>,{T1},{OPEN},true,{T1}",
+        ",,,,,,",  # a record without any value is no row
         f'3,"",3,{T1},{OPEN},true,{T1}',
         packed=packed,
     )

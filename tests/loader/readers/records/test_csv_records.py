@@ -136,6 +136,17 @@ def test_record_without_any_value_is_empty_whatever_its_delimiters():
     assert [record.is_empty for record in records] == [True, True, False]
 
 
+def test_first_quote_inside_of_a_value_is_known_after_the_lines_before_the_header():
+    content = b'Report\nid,size\n1,5\n2,6" pipe\n3,7" pipe\n'
+    options = ReadingOptions.of("csv", {"skip_lines": 1, "quotes_inside": "keep"})
+    assert "a.csv, line 4, field 2 (size)" in CsvReading(options, ()).names(("a.csv", content))["warning"]
+
+
+def test_quoted_empty_texts_of_another_number_are_malformed():
+    (record,) = table('a,b\n"","",""\n')
+    assert (record.malformed, record.is_empty) == ('"","",""', False)
+
+
 def test_quoted_empty_text_is_a_value_if_empty_is_not_null():
     read = table('a,b,c\n"",,"x,"",y"\n,"",1\n', empty_is_null=False)
     assert [record.fields for record in read] == [("", None, 'x,",y'), (None, "", "1")]
@@ -162,7 +173,7 @@ def test_task_returns_names_and_rows_with_their_lines():
     file = ("s3a://bucket/report.csv", REPORT.encode())
     tasks = reading(skip_lines=2, footer_lines=1, repeated_names="number")
     names, header = ("id", "amount", "amount_2"), ("id", "amount", "amount")
-    assert tasks.names(file) == {"path": file[0], "names": names, "header": header}
+    assert tasks.names(file) == {"path": file[0], "names": names, "header": header, "warning": ""}
     assert [row[1:3] for row in tasks.rows(file)] == [
         (4, ["1", "10", "11"]),
         (5, [None, None, None]),

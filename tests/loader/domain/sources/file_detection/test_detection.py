@@ -90,7 +90,7 @@ def test_every_reading_of_texts_without_a_clear_header_is_asked():
 
 
 def test_sum_of_a_table_whose_first_column_has_texts_is_asked():
-    assert asked(detected("name;amount\na;1\nb;2\nSumme;3\n"))["footer_lines"] == (1, 0)
+    assert asked(detected("name;amount\na;1\nb;2\nSumme;3\n"))["footer_lines"] == (0, 1)
 
 
 def test_quote_that_is_not_closed_is_asked():
@@ -99,6 +99,67 @@ def test_quote_that_is_not_closed_is_asked():
 
 def test_quotes_inside_of_values_are_asked():
     assert asked(detected('id,size\n1,5" pipe\n2,6" pipe\n'))["quotes_inside"] == ("keep", "refuse")
+
+
+def test_header_above_records_without_numbers_is_found():
+    result = detected("name,city,left\n" + "Hans,Berlin,\n" * 8 + "Kai,Bonn,2024-01-01\n")
+    assert (result.options, result.questions) == ({}, ())
+
+
+def test_header_of_names_alone_is_asked_unless_its_words_are_names():
+    assert asked(detected("Kansas City;Bob\n"))["header"] == (True, False)
+    assert not detected("id;name\n").questions
+
+
+def test_lines_after_the_records_of_which_the_end_was_not_read_are_asked():
+    sample = FileSample("a.csv", b"id,v\n1,2\n3,4\n", (b"5,6\n7,8\nTot",), is_cut=True)
+    assert asked(detect_csv(sample)) == {"footer_lines": (0,)}
+
+
+def test_piece_that_begins_within_quotes_is_read_by_its_records():
+    beginning = b"id;note;n\n" + b'1;"a\nb";2\n' * 5
+    result = detect_csv(FileSample("a.csv", beginning, (b'x;1\nc;2";3\n4;"d\ne";5\nSumme;;8\n',)))
+    assert result.options == {"delimiter": ";", "footer_lines": 1}
+    assert [str(column.type) for column in result.columns] == ["integer", "string", "integer"]
+
+
+def test_value_that_is_cut_by_a_piece_does_not_count():
+    beginning = b"id;when\n" + b"1;13.02.2026\n" * 5
+    result = detect_csv(FileSample("a.csv", beginning, (b"6\n2;14.02.2026\n3;15.0", b"1.2026\n4;16.02.2026\n")))
+    assert result.options == {"delimiter": ";", "date_format": "%d.%m.%Y"}
+    assert str(result.columns[1].type) == "date"
+
+
+def test_character_that_is_cut_by_a_piece_does_not_count():
+    text = "id;ort\n1;Köln\n2;Düren\n".encode()
+    cut = text.index("ü".encode()) + 1
+    assert detect_csv(FileSample("a.csv", text[:cut], (text[cut:] + text[7:],))).options == {"delimiter": ";"}
+
+
+def test_total_of_the_last_piece_is_no_value():
+    sample = FileSample("a.csv", b"id,v\n1,2\n3,4\n", (b"5,6\n7,8\nTotal,20\n",))
+    result = detect_csv(sample)
+    assert (result.options, str(result.columns[0].type)) == ({"footer_lines": 1}, "integer")
+
+
+def test_more_columns_than_detection_reads_are_refused():
+    with pytest.raises(Refusal, match="3,000 columns"):
+        detected(",".join(["x"] * 3_000) + "\n" + ",".join(["1"] * 3_000) + "\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "id,m\n1,a@" + ".a" * 150_000 + "!\n2,b\n",
+        "a" + " " * 300_000 + "b,c\n1,2\n",
+        "a" * 300_000,
+        "a,b\n1,2\n5 rows " + "a " * 150_000 + "\n",
+        "x;y\n" + "ä" * 300_000 + ";1\n",
+    ],
+    ids=["address", "blanks", "letters", "remark", "umlauts"],
+)
+def test_long_texts_are_read_in_one_pass(text: str):
+    assert detected(text, encoding="cp1252").format == "csv"
 
 
 def test_empty_file_is_refused():
@@ -116,6 +177,7 @@ def test_pieces_from_middle_and_end_are_read_without_their_first_line():
 # --- character sets
 
 GERMAN = "Kunde;Straße\nMüller;Königsstraße\nJäger;Große Gasse\n"
+LONG = GERMAN + "Übel;Äußere Straße\nÖhler;Mühlgässchen\n"
 
 
 @pytest.mark.parametrize(
@@ -125,12 +187,12 @@ GERMAN = "Kunde;Straße\nMüller;Königsstraße\nJäger;Große Gasse\n"
         (GERMAN, "utf-8-sig", "UTF-8"),
         (GERMAN, "utf-16", "UTF-16"),
         (GERMAN, "utf-16-le", "UTF-16LE"),
-        (GERMAN + "5 €\n", "cp1252", "windows-1252"),
-        (GERMAN, "cp850", "IBM850"),
-        (GERMAN, "mac-roman", "MacRoman"),
+        (LONG + "5 €\n", "cp1252", "windows-1252"),
+        (LONG, "cp850", "IBM850"),
+        (LONG, "mac-roman", "MacRoman"),
         ("jméno;město\nJiří Dvořák;Plzeň\nŠárka;České Budějovice\n", "cp1250", "windows-1250"),
-        ("imię;ulica\nŁukasz;Świętokrzyska\nŻółć;Gdańsk\n", "cp1250", "windows-1250"),
-        ("név;cím\nSzőke Árpád;Győr\nKovács Örs;Pécs\n", "cp1250", "windows-1250"),
+        ("imię;ulica\nŁukasz;Świętokrzyska\nŻółć;Gdańsk\nMałgorzata;Łódź\n", "cp1250", "windows-1250"),
+        ("név;cím\nSzőke Árpád;Győr\nKovács Örs;Pécs\nTóth Ürge;Hódmezővásárhely\n", "cp1250", "windows-1250"),
         ("ürün;şehir\nÇağrı;İstanbul\nGüneş;Muğla\n", "cp1254", "windows-1254"),
         ("имя;город\nИван Петров;Москва\nОльга;Тверь\n", "koi8-r", "KOI8-R"),
         ("名前;都市\n田中さん;東京\nカタカナ;テスト\n", "shift_jis", "Shift_JIS"),
@@ -184,6 +246,34 @@ def test_thousands_or_decimals_are_asked_if_no_value_shows_it():
     ]
 
 
+@pytest.mark.parametrize(
+    ("columns", "decimals"),
+    [
+        ({"a": ["1.234", "12345"]}, (".", ",")),
+        ({"a": ["1.234", "5", "17", "999"] * 10}, (",", ".")),
+        ({"a": ["1.234"], "latitude": ["48.5"]}, (".", ",")),
+        ({"a": ["1,234"], "b": ["1 234"]}, (",", ".")),
+    ],
+)
+def test_number_like_1234_thousandths_is_asked_whatever_is_likelier(columns: dict, decimals: tuple):
+    _, questions = detect_separators(columns, ";")
+    assert {question.option: question.candidates for question in questions}["decimal_separator"] == decimals
+
+
+@pytest.mark.parametrize(
+    ("values", "options"),
+    [
+        (["1.234", "1.5"], {}),
+        (["1.234", "1.234.567"], {"decimal_separator": ",", "thousands_separator": "."}),
+        (["1.234", "5,5"], {"decimal_separator": ",", "thousands_separator": "."}),
+        (["1,234", "0.5"], {"thousands_separator": ","}),
+        (["1,234", "1 234"], {"decimal_separator": ",", "thousands_separator": " "}),
+    ],
+)
+def test_values_of_the_same_column_settle_the_separator(values: list[str], options: dict):
+    assert detect_separators({"a": values}, ",") == (options, [])
+
+
 def test_another_column_settles_the_separator():
     columns = {"a": ["1.234"], "b": ["2,5"]}
     assert detect_separators(columns, ";") == ({"decimal_separator": ",", "thousands_separator": "."}, [])
@@ -235,6 +325,24 @@ def test_truth_words_that_need_no_option_have_none():
     }
 
 
+@pytest.mark.parametrize(
+    "values", [["N", "S"], ["si", "no"], ["ON", "OFF"], ["J", "N"], ["Y", "N"], ["t", "f"], ["o", "n"]]
+)
+def test_words_that_may_be_codes_are_asked(values: list[str]):
+    options, questions, truths = detect_truth_words({"a": values})
+    assert {question.option: question.candidates for question in questions} == {
+        "true_words": (options["true_words"], None),
+        "false_words": (options["false_words"], None),
+    }
+    assert truths == frozenset("a")
+
+
+def test_words_of_two_languages_that_contradict_each_other_are_asked():
+    options, questions, _ = detect_truth_words({"a": ["ja", "nein"], "b": ["n", "o"], "c": ["s", "n"]})
+    assert options["true_words"].startswith("ja")
+    assert [question.option for question in questions] == ["true_words", "false_words"]
+
+
 # --- names
 
 
@@ -271,6 +379,7 @@ def test_sentences_name_what_was_detected():
     ]  # fmt: skip
 
 
-def test_module_is_pure():
+def test_module_is_pure_and_keeps_no_values():
     folder = Path(detect_csv.__code__.co_filename).parent
-    assert not [file.name for file in folder.glob("*.py") if "django" in file.read_text(encoding="utf-8")]
+    texts = {file.name: file.read_text(encoding="utf-8") for file in folder.glob("*.py")}
+    assert not [name for name, text in texts.items() if "django" in text or "cache" in text]

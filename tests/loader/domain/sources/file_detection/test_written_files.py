@@ -1,13 +1,15 @@
-"""Files written by options are detected as these options, or the option is asked."""
+"""Files written by options, or as programs write them, are detected as these options, or the option is asked."""
 
 import itertools
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from loader.domain.sources.file_detection.detect import detect_csv
 from loader.domain.sources.file_detection.model import FileSample
 from metadata.domain.sources.reading_options import check_options
+from tests.loader.domain.sources.file_detection.found_files import FILES, Found
 from tests.loader.domain.sources.file_detection.written_files import AFTER, BEFORE, Written, write
 
 ENCODINGS = ("UTF-8", "windows-1252", "ISO-8859-15", "UTF-16")
@@ -81,3 +83,8 @@ def test_sixty_written_files_are_detected_or_asked_in_every_option():
         faults += [fault] if (fault := wrong(written)) else []
         right += {**detected.options, "encoding": ""} == {**written.options, "encoding": ""}
     assert (faults, right >= 58) == ([], True)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_found_file_is_detected_or_asked_in_every_option(file: Found):
+    assert file.wrong() == []

@@ -1,0 +1,43 @@
+"""Character sets of names and places of many languages: right, or asked."""
+
+import random
+
+import pytest
+
+from loader.domain.sources.file_detection.character_sets import detect_character_set
+
+_WORDS = {
+    "Müller Größe Straße Köln Österreich Übung Bäcker Zürich Äpfel": ("cp1252", "iso-8859-15", "cp850", "mac-roman"),
+    "Hélène François Noël Évry Île Besançon Mâcon Théâtre Cœur Où": ("cp1252", "iso-8859-15"),
+    "Muñoz Málaga Cádiz España José Ángel Córdoba Año": ("cp1252", "iso-8859-15", "cp850"),
+    "São Conceição Março Coração Brasília Évora Guimarães": ("cp1252", "iso-8859-15"),
+    "Malmö Göteborg Åsa Växjö Örebro Källa Ångström": ("cp1252", "iso-8859-15"),
+    "Łódź Gdańsk Świętokrzyska Żółć Wałęsa Częstochowa": ("cp1250", "iso-8859-2", "cp852"),
+    "Dvořák Plzeň Budějovice Šárka Žižka Říčany Ústí": ("cp1250", "iso-8859-2", "cp852"),
+    "Győr Pécs Szőke Árpád Kovács Örs Tűz Üllő": ("cp1250", "iso-8859-2"),
+    "Čakovec Šibenik Đurđica Ćosić Požega": ("cp1250", "iso-8859-2"),
+    "Москва Иван Петров Тверь Щукин Юлия": ("cp1251", "koi8-r", "cp866", "iso-8859-5"),
+    "Αθήνα Γιώργος Παπαδόπουλος Μαρία Νίκος": ("cp1253",),
+    "Çağrı İstanbul Güneş Muğla Şahin Işık": ("cp1254",),
+    "Šiauliai Žemaitė Panevėžys Ąžuolas Ūla Kęstutis": ("cp1257",),
+    "القاهرة محمد أحمد الرياض": ("cp1256",),
+    "ירושלים דוד משה": ("cp1255",),
+    "กรุงเทพ สมชาย เชียงใหม่": ("tis-620",),
+    "東京 大阪 田中さくら 鈴木ひろし カタカナ": ("shift_jis", "euc_jp"),
+    "北京 上海市浦东新区 王伟 广州 深圳市": ("gb18030",),
+    "台北市 高雄市 王小明 李小華 臺灣": ("big5",),
+    "서울 부산광역시 김철수 이영희": ("euc_kr",),
+}
+
+
+@pytest.mark.parametrize("count", [4, 40])
+@pytest.mark.parametrize("words", _WORDS, ids=lambda words: words.split()[0])
+def test_text_is_read_rightly_in_the_character_set_or_in_one_that_is_asked(words: str, count: int):
+    chance = random.Random(count)
+    places = [chance.choice(words.split()) for _ in range(count)]
+    text = "id;name\n" + "".join(f"{number};{place}\n" for number, place in enumerate(places))
+    for codec in _WORDS[words]:
+        content = text.encode(codec)
+        result = detect_character_set(content)
+        candidates = (result.name, *(result.question.candidates if result.question else ()))
+        assert text in [content.decode(name, "replace") for name in candidates], codec
