@@ -14,8 +14,18 @@ from elevata.lists.selectors import FavouriteOnly
 from elevata.web.paging import StableOrdering, YesNoFilter, is_there
 from loader.contract.run_states import BRINGING, MAINTENANCE
 from loader.models import DatasetRun, LoadRun, MaintenanceRecord, SavedQuery, Schedule, SourceProposal
-from metadata.filtersets import DATASET_ORDERS, DATASETS_RANKED, DatasetFilter, is_dataset
-from metadata.models import SourceDataset
+from loader.selectors.quality_results import failing_columns
+from metadata.domain import types
+from metadata.filtersets import (
+    COLUMN_ORDERS,
+    COLUMNS_RANKED,
+    DATASET_ORDERS,
+    DATASETS_RANKED,
+    ColumnFilter,
+    DatasetFilter,
+    is_dataset,
+)
+from metadata.models import SourceDataset, TargetColumn
 
 
 class LoadRunFilter(filters.FilterSet):
@@ -119,6 +129,26 @@ class DatasetListFilter(DatasetFilter):
     """Filter of the page of datasets, which is also sorted by the last loads."""
 
     ordering = StableOrdering(fields=DATASET_ORDERS, computed=DATASETS_RANKED | {"last_load": _last_load()})
+
+
+class ColumnListFilter(ColumnFilter):
+    """Filter of the page of columns, which also knows the last results of their checks."""
+
+    type = filters.ChoiceFilter(field_name="data_type", choices=[(name, name) for name in types.NAMES], label="Type")
+    failing = YesNoFilter(method="of_checks", label="Failing")
+    ordering = StableOrdering(
+        fields=COLUMN_ORDERS,
+        computed=COLUMNS_RANKED,
+        default=("dataset__schema__ordinal", "dataset__schema__name", "dataset__name", "ordinal"),
+    )
+
+    class Meta:
+        model = TargetColumn
+        fields = ()
+
+    def of_checks(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
+        failing = Q(pk__among=list(failing_columns()))
+        return queryset.filter(failing if value == "true" else ~failing)
 
 
 # URL path converters.

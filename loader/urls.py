@@ -4,7 +4,7 @@ from django.urls import path, register_converter
 
 from loader.filtersets import RunIdConverter
 from loader.schedules import views as schedules
-from loader.views.datasets import datasets, history, policies, quality, reads
+from loader.views.datasets import columns, datasets, history, policies, quality, reads
 from loader.views.queries import model_trials, queries
 from loader.views.runs import leases, load_runs, maintenance_runs
 from loader.views.sources import (
@@ -52,6 +52,7 @@ urlpatterns = [
     ),
     path("sources/<uuid:key>/edit/", systems.SourceEdit.as_view(), name="source_edit"),
     path("datasets/", datasets.DatasetList.as_view(), name="dataset_list"),
+    path("columns/", columns.ColumnList.as_view(), name="column_list"),
     path("import-metadata/", metadata_import.MetadataImport.as_view(), name="metadata_import"),
     path("datasets/selected/load/", load_runs.DatasetsLoad.as_view(), name="datasets_load"),
     path("lineage/columns.openlineage.json", datasets.column_lineage_events, name="column_lineage_events"),

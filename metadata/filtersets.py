@@ -182,18 +182,41 @@ def _with_column(text: str) -> QuerySet:
     return TargetColumn.objects.filter(called(text)).order_by().values("dataset")
 
 
+COLUMN_ORDERS = (
+    "name",
+    "ordinal",
+    ("dataset__schema__layer", "layer"),
+    ("data_type", "type"),
+    "role",
+    ("pii", "personal"),
+    "owner",
+    "description",
+    "active",
+    "updated_at",
+)
+COLUMNS_RANKED = {"sensitivity": ranked("sensitivity", LEVELS)}
+
+
 class ColumnFilter(filters.FilterSet):
     q = filters.CharFilter(method="search", label="Text")
     dataset = filters.UUIDFilter(field_name="dataset__key", label="Dataset")
     layer = filters.ChoiceFilter(field_name="dataset__schema__layer", choices=TargetSchema.Layer.choices, label="Layer")
+    schema = filters.CharFilter(field_name="dataset__schema__name", label="Schema")
     role = filters.ChoiceFilter(choices=TargetColumn.Role.choices)
     type = filters.CharFilter(field_name="data_type", label="Type", help_text="Without length or precision.")
     pii = YesNoFilter(field_name="pii", label="Personal")
     sensitivity = filters.ChoiceFilter(choices=TargetColumn.Sensitivity.choices)
+    owner = filters.CharFilter(lookup_expr="icontains", label="Owner")
+    tag = filters.CharFilter(method="of_tag", label="Tag")
+    described = YesNoFilter(method="of_description", label="Described")
     active = YesNoFilter(field_name="active", label="Active")
-    ordering = StableOrdering(fields=("name", "ordinal", "updated_at"))
+    ordering = StableOrdering(fields=COLUMN_ORDERS, computed=COLUMNS_RANKED)
 
-    known: ClassVar = {"dataset": is_there(TargetDataset, "key"), "type": types.NAMES.__contains__}
+    known: ClassVar = {
+        "dataset": is_there(TargetDataset, "key"),
+        "schema": is_there(TargetSchema, "name"),
+        "type": types.NAMES.__contains__,
+    }
 
     class Meta:
         model = TargetColumn
@@ -202,6 +225,13 @@ class ColumnFilter(filters.FilterSet):
     def search(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
         """Filter by names, former names and descriptions."""
         return queryset.filter(called(value) | Q(description__icontains=value))
+
+    def of_tag(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
+        """Filter by the beginning of a tag."""
+        return queryset.filter(list_contains("tags", f'"{value}'))
+
+    def of_description(self, queryset: QuerySet, name: str, value: str) -> QuerySet:
+        return queryset.exclude(description="") if value == "true" else queryset.filter(description="")
 
 
 class ReferenceFilter(filters.FilterSet):

@@ -47,6 +47,7 @@ urlpatterns = [
     path("datasets/<uuid:key>/columns/edit/", bulk_edits.ColumnsEdit.as_view(), name="columns_edit"),
     path("datasets/<uuid:key>/columns/new/", column_forms.ColumnCreate.as_view(), name="column_create"),
     path("datasets/<uuid:key>/columns/paste/", columns.columns_paste, name="columns_paste"),
+    path("columns/selected/edit/", bulk_edits.ListedColumnsEdit.as_view(), name="listed_columns_edit"),
     path("columns/<uuid:key>/edit/", column_forms.ColumnEdit.as_view(), name="column_edit"),
     path("columns/<uuid:key>/impact/", column_forms.ColumnImpact.as_view(), name="column_impact"),
     path("source-columns/<uuid:key>/impact/", column_forms.SourceColumnImpact.as_view(), name="source_column_impact"),

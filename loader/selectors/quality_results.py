@@ -63,12 +63,29 @@ def results_of_run(run_pk: int, keys: Collection[str], user: Any) -> dict[str, l
     return by_dataset
 
 
-def newest_problems(datasets: Iterable[int], environment: Environment) -> QuerySet[CheckResult]:
+def newest_problems(datasets: Iterable[int] | QuerySet, environment: Environment) -> QuerySet[CheckResult]:
     """Return the failed results among the newest ones of the active checks of these datasets, in loads."""
-    checks = QualityCheck.objects.filter(dataset__in=list(datasets), active=True).values("key")
+    chosen = datasets if isinstance(datasets, QuerySet) else list(datasets)
+    checks = QualityCheck.objects.filter(dataset__in=chosen, active=True).values("key")
     results = CheckResult.objects.filter(check_key__in=checks, environment=environment, run__isnull=False)
     newest = results.order_by().values("check_key").annotate(newest=Max("pk")).values("newest")
     return CheckResult.objects.filter(pk__in=newest, outcome__in=PROBLEMS).order_by("dataset_name", "check_name")
+
+
+def failing_columns(datasets: Collection[int] | None = None) -> dict[int, list[str]]:
+    """Return the names of the failed checks of each column that such a check names, by primary key.
+
+    A check counts by its newest result in loads of this environment. ``datasets`` limits them; None means all.
+    """
+    of = TargetDataset.objects.all() if datasets is None else TargetDataset.objects.filter(pk__in=list(datasets))
+    failed = newest_problems(of.order_by().values("pk"), current_environment()).values("check_key")
+    checks = list(QualityCheck.objects.filter(key__in=failed.order_by()).order_by("name"))
+    columns = TargetColumn.objects.filter(dataset__in={check.dataset_id for check in checks}, active=True)
+    names: dict[int, list[str]] = {}
+    for pk, dataset, name in columns.order_by().values_list("pk", "dataset_id", "name"):
+        if failing := [check.name for check in checks if check.dataset_id == dataset and check.rule.names_column(name)]:
+            names[pk] = failing
+    return names
 
 
 @dataclass(frozen=True)

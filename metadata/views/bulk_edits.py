@@ -177,6 +177,16 @@ class SourcesEdit(SelectedEdit):
         return source_datasets().filter(key__in=keys).order_by("system__short_name", "name")
 
 
+class ListedColumnsEdit(SelectedEdit):
+    """Tag, assign or classify the columns, of any datasets, that are selected in their list."""
+
+    noun, list_page, list_label, actions = "column", "column_list", "Columns", COLUMN_ACTIONS
+
+    def rows_of(self, keys: list[UUID]) -> QuerySet[TargetColumn]:
+        rows = TargetColumn.objects.select_related("dataset__schema").filter(key__in=keys, active=True)
+        return rows.order_by("dataset__schema__name", "dataset__name", "ordinal")
+
+
 class ColumnsEdit(SelectedEdit, BaseDatasetPage):
     """Columns of a dataset to select from, and their tags, owner and classification."""
 

@@ -1,6 +1,7 @@
 """Load runs, reads and workers for tests, as the loader would have left them."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import factory
 from django.conf import settings
@@ -9,8 +10,8 @@ from factory.django import DjangoModelFactory
 
 from architecture.models import Environment, Execution, ExecutionOperation
 from elevata.jobs.models import Worker
-from loader.models import DatasetRun, LoadRun, ReadRequest, RunEvent
-from metadata.models import TargetDataset
+from loader.models import CheckResult, DatasetRun, LoadRun, ReadRequest, RunEvent
+from metadata.models import QualityCheck, TargetDataset
 
 STARTED = datetime(2026, 11, 21, 8, 0, tzinfo=UTC)
 COUNTS = {
@@ -142,3 +143,27 @@ def loaded(*datasets: TargetDataset, **run: object) -> LoadRun:
     execution = ExecutionFactory(reason=f"load run {made.run_id}")
     ExecutionOperationFactory(execution=execution)
     return made
+
+
+def check_result(check: QualityCheck, outcome: str = "warned", **values: Any) -> CheckResult:
+    """Return a stored result of a check, in a run of its own unless one is given."""
+    dataset = check.dataset
+    return CheckResult.objects.create(
+        **{
+            "run": values.get("run") or LoadRunFactory(),
+            "environment": EnvironmentFactory(),
+            "dataset": dataset,
+            "dataset_key": dataset.key,
+            "dataset_name": str(dataset),
+            "check_key": check.key,
+            "check_name": check.name,
+            "kind": check.kind,
+            "severity": check.severity,
+            "outcome": outcome,
+            "failed": 2,
+            "total": 9,
+            "samples": ["icao=KJFK"],
+            "at": timezone.now(),
+            **values,
+        }
+    )

@@ -112,6 +112,7 @@ TABLE: dict[str, dict[str, Needs]] = {
     "column_retire": _form(CHANGE),
     "columns_edit": _form(CHANGE),
     "columns_paste": _form(CHANGE),
+    "listed_columns_edit": _form(CHANGE),
     "sources_edit": _form(CHANGE),
     "change_undo": _form(CHANGE),
     "dataset_access": _sent(PEOPLE),

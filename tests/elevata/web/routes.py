@@ -75,6 +75,8 @@ RULES = {
     "user_page": Rule(reader=REFUSED, values=("person_name",)),
     "sign_out": Rule("post", reader="/sign-in/", operator="/sign-in/", page=False),
     "dataset_list": Rule(),
+    "column_list": Rule(),
+    "listed_columns_edit": Rule(reader=REFUSED, operator="/columns/", page=False),
     "columns_edit": Rule(reader=REFUSED, values=("key",)),
     "sources_edit": Rule(reader=REFUSED, operator="/sources/", page=False),
     "datasets_edit": Rule(reader=REFUSED, operator="/datasets/", page=False),

@@ -109,6 +109,7 @@ UNLISTED = {
     },
     "sent by a button": {
         *("sign_out", "notices_read", "filter_save", "columns_choose", "favourite", "datasets_edit", "sources_edit"),
+        "listed_columns_edit",
         *("datasets_report", "datasets_load", "report_build", "drift_refresh", "drift_adopt", "trial_run", "sql_run"),
         "saved_query_save",
     },

@@ -16,7 +16,7 @@ from metadata.services.quality import create_check
 from tests.architecture.world import person as someone
 from tests.elevata.web.html import text_of
 from tests.elevata.web.pages import words
-from tests.loader.factories import EnvironmentFactory, LoadRunFactory, ReadRequestFactory
+from tests.loader.factories import EnvironmentFactory, LoadRunFactory, ReadRequestFactory, check_result
 
 pytestmark = pytest.mark.django_db
 
@@ -27,26 +27,7 @@ def check(warehouse: TargetDataset) -> QualityCheck:
 
 
 def add_result(check: QualityCheck, outcome: str = "warned", run: str = "good", **values) -> CheckResult:
-    dataset = check.dataset
-    return CheckResult.objects.create(
-        **{
-            "run": LoadRun.objects.get(run_id=run),
-            "environment": EnvironmentFactory(),
-            "dataset": dataset,
-            "dataset_key": dataset.key,
-            "dataset_name": str(dataset),
-            "check_key": check.key,
-            "check_name": check.name,
-            "kind": check.kind,
-            "severity": check.severity,
-            "outcome": outcome,
-            "failed": 2,
-            "total": 9,
-            "samples": ["icao=KJFK"],
-            "at": timezone.now(),
-            **values,
-        }
-    )
+    return check_result(check, outcome, run=LoadRun.objects.get(run_id=run), **values)
 
 
 def page_of(dataset: TargetDataset, part: str = "quality/") -> str:

@@ -1,0 +1,93 @@
+"""List of columns: filters, failed checks, CSV, and edits of columns of several datasets."""
+
+import csv
+import io
+import re
+
+import pytest
+from django.test import Client
+
+from metadata.models import TargetColumn, TargetDataset
+from metadata.services.quality import create_check
+from tests.elevata.web.html import html_of, text_of
+from tests.factories import TargetColumnFactory, TargetDatasetFactory
+from tests.loader.factories import check_result
+
+pytestmark = pytest.mark.django_db
+
+EDIT = "/columns/selected/edit/"
+
+
+@pytest.fixture
+def people() -> TargetDataset:
+    dataset = TargetDatasetFactory(name="person")
+    TargetColumnFactory(dataset=dataset, name="email", pii=True, owner="hr", tags=["contact"])
+    money = {"data_type": "decimal", "precision": 9, "scale": 2}
+    TargetColumnFactory(dataset=dataset, name="salary", description="A year.", **money)
+    return dataset
+
+
+def listed(client: Client, query: str) -> list[str]:
+    """Return the names of the columns that the list has."""
+    rows = html_of(client.get(f"/columns/?{query}"))
+    return re.findall(r'#column-[^"]+">([^<]+)</a>', rows)
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("", ["email", "salary"]),
+        ("q=mail", ["email"]),
+        ("pii=true", ["email"]),
+        ("pii=false", ["salary"]),
+        ("type=decimal", ["salary"]),
+        ("owner=HR", ["email"]),
+        ("tag=contact", ["email"]),
+        ("tag=tact", []),
+        ("described=true", ["salary"]),
+        ("described=false", ["email"]),
+        ("schema=rawcore", ["email", "salary"]),
+        ("layer=raw", []),
+        ("ordering=-name", ["salary", "email"]),
+    ],
+)
+def test_columns_of_all_datasets_are_filtered(reader: Client, people: TargetDataset, query: str, names: list[str]):
+    assert listed(reader, query) == names
+
+
+def test_column_named_by_a_check_whose_newest_result_failed_is_failing(reader: Client, people: TargetDataset):
+    check = create_check(
+        dataset=people, name="salary is there", kind="not_null", arguments={"columns": ["salary"]}
+    )
+    assert listed(reader, "failing=true") == []
+    check_result(check, "warned")
+    assert listed(reader, "failing=true") == ["salary"]
+    assert listed(reader, "failing=false") == ["email"]
+    assert "salary is there" in text_of(reader, "/columns/?failing=true")
+    check_result(check, "passed")
+    assert listed(reader, "failing=true") == []
+
+
+def test_file_of_the_list_has_every_filtered_column(reader: Client, people: TargetDataset):
+    answer = reader.get("/columns/?format=csv&pii=true")
+    rows = list(csv.DictReader(io.StringIO(b"".join(answer.streaming_content).decode(), newline="")))
+    assert [(row["column"], row["dataset"], row["personal"], row["tags"]) for row in rows] == [
+        ("email", "rawcore.person", "yes", "contact")
+    ]
+
+
+def test_columns_of_several_datasets_are_tagged_together(editor: Client, people: TargetDataset):
+    other = TargetColumnFactory(dataset=TargetDatasetFactory(name="office"), name="phone")
+    keys = [str(other.key), str(people.columns.get(name="email").key)]
+    preview = html_of(editor.post(EDIT, {"do": "add_tags", "key": keys, "tags": "gdpr", "preview": "yes"}))
+    seen = re.findall(r'name="seen" value="([^"]+)"', preview)
+    answer = editor.post(EDIT, {"do": "add_tags", "seen": seen, "tags": "gdpr", "save": "yes", "filters": "q=m"})
+    assert (answer.status_code, answer["Location"]) == (302, "/columns/?q=m")
+    assert [row.tags for row in TargetColumn.objects.filter(key__in=keys).order_by("name")] == [
+        ["contact", "gdpr"],
+        ["gdpr"],
+    ]
+
+
+def test_reader_selects_no_columns(reader: Client, people: TargetDataset):
+    assert "data-selection" not in html_of(reader.get("/columns/"))
