@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from loader.domain.sources.contract_comparison import CHANGED, DECIDED, GONE, NEW, RETURNING, Line
+from loader.domain.sources.file_detection.detect import target_names
 from loader.selectors.source_state import known_columns
 from metadata.domain import naming
 from metadata.domain.generation import RAWCORE
@@ -44,7 +45,8 @@ def rows_of(lines: list[Line], *, system: str, dataset: str, data: Any = None) -
     """Return the lines with forms: as they were sent (``data``), or filled with proposals."""
     if data is not None:
         return [Row(line, _sent(line, f"c{place}", data)) for place, line in enumerate(lines)]
-    names = iter(_plain_names([line.name for line in lines if line.status == NEW], system, dataset))
+    delivered = [line.name for line in lines if line.status == NEW]
+    names = iter(target_names(delivered, naming.generated_name(RAWCORE, system, dataset)))
     rows = []
     for place, line in enumerate(lines):
         form = None
@@ -64,13 +66,6 @@ def _sent(line: Line, prefix: str, data: Any) -> ColumnChoiceForm | None:
 def _proposed_names(delivered: list[str], system: str, dataset: str) -> list[str]:
     reserved = naming.reserved_column_names(RAWCORE, naming.generated_name(RAWCORE, system, dataset))
     return naming.target_names([(name, "") for name in delivered], reserved)
-
-
-def _plain_names(delivered: list[str], system: str, dataset: str) -> list[str]:
-    """Return names by one rule for all columns: lower case, without accents and signs that other engines quote."""
-    reserved = naming.reserved_column_names(RAWCORE, naming.generated_name(RAWCORE, system, dataset))
-    plain = [("", naming.plain_column_name(name, number)) for number, name in enumerate(delivered, start=1)]
-    return naming.target_names(plain, reserved)
 
 
 def _initial(line: Line, name: str) -> dict[str, Any]:

@@ -122,12 +122,17 @@ def _check_roots(place: str, shown: str) -> Location:
     try:
         return roots.check(parse_location(place, folder="/"))
     except MetadataError:
-        raise Refusal(
-            "OUTSIDE_ROOTS",
-            f"{shown} is outside of the folders that sources may stand in",
-            hint=f"Allowed are {', '.join(map(str, roots.places))}. "
-            "An administrator sets them in ELEVATA_SOURCE_ROOTS.",
-        ) from None
+        raise outside_roots(shown) from None
+
+
+def outside_roots(shown: str) -> Refusal:
+    """Return the refusal of a location, or of a link in it, that leads outside of the roots."""
+    return Refusal(
+        "OUTSIDE_ROOTS",
+        f"{shown} is outside of the folders that sources may stand in",
+        hint=f"Allowed are {', '.join(map(str, source_roots().places))}. "
+        "An administrator sets them in ELEVATA_SOURCE_ROOTS.",
+    )
 
 
 def database_of(system: System, kinds: Collection[str] = ("postgresql",)) -> DatabasePlace:

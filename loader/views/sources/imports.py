@@ -17,6 +17,7 @@ from elevata.web.views import REFUSED, RowPage
 from loader.contract.refusals import Refusal
 from loader.domain.sources.contract_comparison import SAME, Line, compare_contract, lines_as_text, lines_from_text
 from loader.domain.sources.file_detection.file_names import dated_name
+from loader.domain.sources.file_detection.questions import AskedQuestion, asked_questions
 from loader.domain.sources.sampling import contradiction
 from loader.forms.imports import Row, all_valid, contract_changes, retyped, rows_of, with_current_contract
 from loader.forms.source_drafts import SourceDraft
@@ -28,7 +29,7 @@ from loader.views.sources.systems import SystemPage
 from metadata.domain import naming
 from metadata.domain.sources.formats import FILE_FORMATS, KAFKA, REST, TABLE, format_of
 from metadata.domain.sources.value_formats import ValueFormats
-from metadata.forms.imports import ColumnChoiceForm, EndpointForm, ReadingForm
+from metadata.forms.imports import ColumnChoiceForm, EndpointForm, ReadingForm, answered_options
 from metadata.forms.sources import NewSourceForm
 from metadata.models import SourceDataset, System
 from metadata.services.datasets.generation_preview import preview_import
@@ -36,6 +37,8 @@ from metadata.services.source_contracts import ContractChanges, change_contract
 from metadata.views.base import SourceEditing
 
 STALE = 409
+# Beginning of the names of fields that answer a question about a file.
+_ANSWER = "answer-"
 
 
 class SourceImport(SourceEditing, SystemPage):
@@ -106,6 +109,12 @@ def _place(request: HttpRequest, system: System) -> tuple[Place, ReadingForm | E
     kind = request.GET.get("format", "")
     if kind not in FILE_FORMATS:
         kind = format_of(location) or "csv"
+    if "options" in request.GET:
+        answers = [text for name, text in request.GET.items() if name.startswith(_ANSWER)]
+        try:
+            return Place(location, kind, answered_options(kind, request.GET["options"], answers)), None
+        except ValueError:
+            raise BadRequest("The form is invalid. Reload the page.") from None
     return Place(location, kind, form.options() if form is not None else None), form
 
 
@@ -149,8 +158,15 @@ def _sampled_part(request: HttpRequest, system: System, place: Place, known: Sou
         "form": form,
         "reading": reading,
         "options": json.dumps(result.options),
+        "questions": [_question(asked) for asked in asked_questions(result.questions) if len(asked.choices) > 1],
         **_lines_part(rows, _facts(result)),
     }
+
+
+def _question(asked: AskedQuestion) -> dict[str, Any]:
+    """Return a question with its choices, each with the value that the form sends."""
+    choices = [(json.dumps(dict(choice.options)), choice) for choice in asked.choices]
+    return {"name": f"{_ANSWER}{asked.option}", "text": asked.text, "reason": as_sentence(asked.reason), "choices": choices}
 
 
 def _compared(result: Sample, known: list, masked: Collection[str]) -> list[Line]:

@@ -25,11 +25,15 @@ class FileSample:
 
 @dataclass(frozen=True)
 class Question:
-    """Option that the values leave open: possible values, the likeliest first, and the reason in words."""
+    """Option that the values leave open: possible values, the likeliest first, and the reason in words.
+
+    ``examples`` have a text of the file as each candidate reads it; empty without one.
+    """
 
     option: str
     candidates: tuple[Any, ...]
     reason: str
+    examples: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         return {"option": self.option, "candidates": list(self.candidates), "reason": self.reason}

@@ -17,29 +17,23 @@ _PAIRS = (
 
 def detect_truth_words(
     columns: Mapping[str, Sequence[str]],
-) -> tuple[dict[str, Any], list[Question], frozenset[str]]:
-    """Return ``true_words`` and ``false_words`` if they are needed, what is open, and the columns of truth values."""
-    pairs: dict[str, tuple[str, str]] = {}
-    alone: dict[str, str] = {}
-    for name, values in columns.items():
+) -> tuple[dict[str, Any], list[Question]]:
+    """Return ``true_words`` and ``false_words`` if they are needed, and what is open."""
+    pairs: list[tuple[str, str]] = []
+    for values in columns.values():
         words = {value.strip().lower() for value in values} - {""}
         pair = next((pair for pair in (*STANDARD, *_PAIRS) if words == set(pair)), None)
         if pair is not None:
-            pairs[name] = pair
-        elif len(words) == 1 and (word := next(iter(words))) in {word for pair in _PAIRS[:3] for word in pair}:
-            alone[name] = word
-    special = [pair for pair in dict.fromkeys(pairs.values()) if pair not in STANDARD]
+            pairs.append(pair)
+    special = [pair for pair in dict.fromkeys(pairs) if pair not in STANDARD]
     questions: list[Question] = []
     if not special:
-        return {}, questions, frozenset(pairs)
-    used = list(dict.fromkeys(pairs.values()))
+        return {}, questions
+    used = list(dict.fromkeys(pairs))
     true_words = list(dict.fromkeys(pair[0] for pair in used))
     false_words = list(dict.fromkeys(pair[1] for pair in used))
     if set(true_words) & set(false_words):
-        used = special[:1]
-        true_words, false_words = [used[0][0]], [used[0][1]]
+        true_words, false_words = [special[0][0]], [special[0][1]]
         questions.append(Question("true_words", (true_words[0],), "a word is for true in one column, false in another"))
     options = {"true_words": ", ".join(true_words), "false_words": ", ".join(false_words)}
-    truths = {name for name, pair in pairs.items() if pair in used}
-    truths |= {name for name, word in alone.items() if word in true_words or word in false_words}
-    return options, questions, frozenset(truths)
+    return options, questions
