@@ -4,6 +4,7 @@ import errno
 import stat
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from elevata.core.errors import MetadataError
 from loader.contract.refusals import Refusal
@@ -110,3 +111,8 @@ def detect_files(files: Sequence[str], roots: Roots) -> list[Detected | Refusal]
         except Refusal as refusal:
             results.append(refusal)
     return results
+
+
+def detection_json(file: str, result: Detected | Refusal) -> dict[str, Any]:
+    """Return how a file is read, or its refusal, as documents name it."""
+    return {"file": file, "error": result.as_json()} if isinstance(result, Refusal) else result.as_json()

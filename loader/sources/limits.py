@@ -49,12 +49,17 @@ def within(seconds: float, what: str, work: Callable[[], T]) -> T:
     if errors:
         raise errors[0]
     if not results:
-        raise Refusal(
-            "TOO_SLOW",
-            f"{what} gave no answer within {seconds:.0f} seconds",
-            hint="Try again, or contact the administrator of that system.",
-        )
+        raise too_slow(what, seconds)
     return results[0]
+
+
+def too_slow(what: str, seconds: float) -> Refusal:
+    """Return the refusal of work that took longer than ``seconds``."""
+    return Refusal(
+        "TOO_SLOW",
+        f"{what} gave no answer within {seconds:.0f} seconds",
+        hint="Try again, or contact the administrator of that system.",
+    )
 
 
 def folder_of(system: System) -> Path:

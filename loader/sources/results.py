@@ -133,6 +133,6 @@ def sampled(
         for place, (column, column_values) in enumerate(zip(columns, values, strict=True))
     ]
     part = f"all {rows:,} rows" if whole else f"the first {rows:,} rows"
-    return Sample(
-        tuple(described), rows, whole, typed, f"{part} of {where}", tuple(map(tuple, values)), tuple(notes), options or {}
-    )
+    texts = tuple(map(tuple, values))
+    said = f"{part} of {where}"
+    return Sample(tuple(described), rows, whole, typed, said, texts, tuple(notes), options or {})

@@ -12,7 +12,7 @@ from loader.contract.refusals import Refusal
 from loader.domain.sources.file_detection.model import Detected
 from loader.domain.sources.file_detection.questions import asked_questions
 from loader.domain.sources.file_detection.sentences import description
-from loader.sources.file_detection import detect_files
+from loader.sources.file_detection import detect_files, detection_json
 from metadata.domain.sources.locations import Roots
 
 
@@ -32,7 +32,7 @@ class Command(ProductCommand):
 
     def run(self, *, files: list[str], **_: Any) -> None:
         results = detect_files(files, Roots.of(("/",), folder=str(Path.cwd())))
-        self.print_json([_document(file, result) for file, result in zip(files, results, strict=True)])
+        self.print_json([detection_json(file, result) for file, result in zip(files, results, strict=True)])
         failed = [result for result in results if isinstance(result, Refusal)]
         for file, result in zip(files, results, strict=True):
             if isinstance(result, Detected):
@@ -65,7 +65,3 @@ class Command(ProductCommand):
 
 def _shown(value: Any) -> str:
     return "default" if value is None else json.dumps(value, ensure_ascii=False)
-
-
-def _document(file: str, result: Detected | Refusal) -> dict[str, Any]:
-    return {"file": file, "error": result.as_json()} if isinstance(result, Refusal) else result.as_json()

@@ -61,15 +61,13 @@ class SourceImport(SourceEditing, SystemPage):
         if reading is not None and reading.errors:
             context |= {"reading": reading, "misread": True}
         elif htmx_of(request) or "show" in request.GET:
-            context |= _sampled_part(request, system, place, context["known"])
+            context |= _sampled_part(request, system, place)
         return self.render(**context)
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         """Check the decisions as if the dataset were created now, and keep them for the next steps."""
         draft = SourceDraft.sent(self.row, request.POST)
-        if not draft.is_valid or _contradicted(
-            request, self.row, draft.place, _known(self.row, draft.place.location), draft.rows
-        ):
+        if not draft.is_valid or _contradicted(request, self.row, draft.place, draft.rows):
             return self.show(draft, wrong=True)
         before = SourceDraft.of(request.session, self.row, draft.place.location)
         try:
@@ -141,10 +139,10 @@ def _filled(place: Place, options: dict[str, Any]) -> ReadingForm | EndpointForm
     return kind.filled(place.location, place.format, options)
 
 
-def _sampled_part(request: HttpRequest, system: System, place: Place, known: SourceDataset | None) -> dict[str, Any]:
+def _sampled_part(request: HttpRequest, system: System, place: Place) -> dict[str, Any]:
     """Return the sample, with a form filled with proposals; or the refusal if nothing could be read."""
     try:
-        result, masked = readable_sample(request.user, system, place, known)
+        result, masked = readable_sample(request.user, system, place)
     except Refusal as refusal:
         return {"refused": refusal.as_json()}
     is_path = place.format in (*FILE_FORMATS, REST)
@@ -166,7 +164,8 @@ def _sampled_part(request: HttpRequest, system: System, place: Place, known: Sou
 def _question(asked: AskedQuestion) -> dict[str, Any]:
     """Return a question with its choices, each with the value that the form sends."""
     choices = [(json.dumps(dict(choice.options)), choice) for choice in asked.choices]
-    return {"name": f"{_ANSWER}{asked.option}", "text": asked.text, "reason": as_sentence(asked.reason), "choices": choices}
+    name, reason = f"{_ANSWER}{asked.option}", as_sentence(asked.reason)
+    return {"name": name, "text": asked.text, "reason": reason, "choices": choices}
 
 
 def _compared(result: Sample, known: list, masked: Collection[str]) -> list[Line]:
@@ -175,9 +174,7 @@ def _compared(result: Sample, known: list, masked: Collection[str]) -> list[Line
     return compare_contract(known, result.columns, values, typed=result.typed, masked=masked, formats=formats)
 
 
-def _contradicted(
-    request: HttpRequest, system: System, place: Place, source: SourceDataset | None, rows: list[Row]
-) -> bool:
+def _contradicted(request: HttpRequest, system: System, place: Place, rows: list[Row]) -> bool:
     """Add an error to each row with a type that does not hold all sampled values; return True if there is one.
 
     The sample is read again if a type was changed, because pages do not send its values.
@@ -186,7 +183,7 @@ def _contradicted(
     if not changed:
         return False
     try:
-        result, masked = readable_sample(request.user, system, place, source)
+        result, masked = readable_sample(request.user, system, place)
     except Refusal as refusal:
         for row in changed:
             _add_type_error(row, f"The sample cannot be read to check this type: {refusal.one_line()}")
@@ -250,7 +247,7 @@ class SourceColumns(SourceEditing, RowPage):
         source, names, problem = self.row, _names(self.row), ""
         rows = rows_of(lines, **names, data=request.POST)
         place = Place(source.location, source.format, dict(source.options))
-        if all_valid(rows) and not _contradicted(request, source.system, place, source, rows):
+        if all_valid(rows) and not _contradicted(request, source.system, place, rows):
             changes = contract_changes(rows, **names)
             try:
                 change_contract(source_dataset=source, changes=changes)
@@ -268,7 +265,7 @@ class SourceColumns(SourceEditing, RowPage):
 def _compared_part(request: HttpRequest, source: SourceDataset) -> dict[str, Any]:
     try:
         place = Place(source.location, source.format, dict(source.options))
-        result, masked = readable_sample(request.user, source.system, place, source)
+        result, masked = readable_sample(request.user, source.system, place)
     except Refusal as refusal:
         return {"refused": refusal.as_json()}
     lines = _compared(result, known_columns(source), masked)

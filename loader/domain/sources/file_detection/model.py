@@ -1,7 +1,7 @@
 """Sample of a file, and what detection returns: options, columns, and questions that the values leave open."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from metadata.domain.types import DataType
@@ -34,6 +34,10 @@ class Question:
     candidates: tuple[Any, ...]
     reason: str
     examples: tuple[str, ...] = ()
+
+    def without_values(self) -> "Question":
+        """Return the question without texts of the file."""
+        return replace(self, reason="the values leave it open", examples=())
 
     def as_json(self) -> dict[str, Any]:
         return {"option": self.option, "candidates": list(self.candidates), "reason": self.reason}
