@@ -1,13 +1,27 @@
 """Forms of an import. The sampled lines are sent with a form, so that they are kept if it has errors."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from loader.domain.sources.contract_comparison import CHANGED, DECIDED, GONE, NEW, RETURNING, Line
+from loader.domain.sources.contract_comparison import (
+    CHANGED,
+    DECIDED,
+    GONE,
+    NEW,
+    RETURNING,
+    KnownColumn,
+    Line,
+    compare_contract,
+)
 from loader.domain.sources.file_detection.detect import target_names
+from loader.domain.sources.file_detection.file_names import source_name
 from loader.selectors.source_state import known_columns
+from loader.sources.results import Sample
 from metadata.domain import naming
 from metadata.domain.generation import RAWCORE
+from metadata.domain.sources.formats import FILE_FORMATS, REST, TABLE
+from metadata.domain.sources.value_formats import ValueFormats
 from metadata.forms.imports import ColumnChoiceForm
 from metadata.models import SourceDataset
 from metadata.services.source_contracts import ContractChanges, ImportedColumn
@@ -55,6 +69,22 @@ def rows_of(lines: list[Line], *, system: str, dataset: str, data: Any = None) -
             form = ColumnChoiceForm(initial=initial, prefix=f"c{place}")
         rows.append(Row(line, form))
     return rows
+
+
+def compared_lines(result: Sample, known: Sequence[KnownColumn], masked: Collection[str]) -> list[Line]:
+    """Return the comparison of a sample with the known columns of a contract."""
+    values = dict(zip([column.name for column in result.columns], result.values, strict=False))
+    formats = ValueFormats.of(result.options)
+    return compare_contract(known, result.columns, values, typed=result.typed, masked=masked, formats=formats)
+
+
+def proposed_names(location: str, format_name: str) -> dict[str, str]:
+    """Return name and short name of a new source of a location; files are named without their dates."""
+    if format_name in (*FILE_FORMATS, REST):
+        name = short = source_name(location)
+    else:
+        name, short = location, location.removeprefix("public.") if format_name == TABLE else location
+    return {"name": name, "short_name": naming.safe_table_part(short)}
 
 
 def _sent(line: Line, prefix: str, data: Any) -> ColumnChoiceForm | None:

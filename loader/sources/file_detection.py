@@ -85,12 +85,10 @@ def _of_other_format(path: Path, format_name: str, roots: Roots, shown: str) -> 
         raise unreadable(path, error) from None
     names = target_names([column.name for column in sample.columns])
     pattern, short_name = dated_name(shown)
-    columns = [
-        DetectedColumn(
-            column.name, column.type, target, column.evidence, personal_reason(column.name, [text or "" for text in texts])
-        )
-        for column, target, texts in zip(sample.columns, names, sample.values, strict=True)
-    ]
+    columns = []
+    for column, target, values in zip(sample.columns, names, sample.values, strict=True):
+        personal = personal_reason(column.name, [text or "" for text in values])
+        columns.append(DetectedColumn(column.name, column.type, target, column.evidence, personal))
     return Detected(
         shown,
         format_name,

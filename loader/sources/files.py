@@ -61,8 +61,8 @@ def delivery_at(path: Path, roots: Roots, *, shown: str = "") -> Delivery:
 def files_at(path: Path, roots: Roots, *, shown: str = "") -> list[Path]:
     """Return the files that a load of this location would read, sorted: the file, all below a folder, or the matches.
 
-    ``shown`` is the location in messages, by default the path. Raise Refusal MISSING_FILE, UNREADABLE_FOLDER or UNFINISHED_FOLDER, or OutsideRoots for a file that a link leads
-    out of the roots.
+    ``shown`` is the location in messages, by default the path. Raise Refusal MISSING_FILE, UNREADABLE_FOLDER or
+    UNFINISHED_FOLDER, or OutsideRoots for a file that a link leads out of the roots.
     """
     shown = shown or str(path)
     if path.is_file():

@@ -1,8 +1,6 @@
 """Import pages of a system: a file or table as a new contract, or its differences from an existing one."""
 
 import json
-from collections.abc import Collection
-from pathlib import PurePosixPath
 from typing import Any
 
 from django.contrib import messages
@@ -15,18 +13,25 @@ from elevata.core.errors import MetadataError, StaleVersion, as_sentence
 from elevata.web.requests import htmx_of
 from elevata.web.views import REFUSED, RowPage
 from loader.contract.refusals import Refusal
-from loader.domain.sources.contract_comparison import SAME, Line, compare_contract, lines_as_text, lines_from_text
-from loader.domain.sources.file_detection.file_names import dated_name
+from loader.domain.sources.contract_comparison import SAME, lines_as_text, lines_from_text
 from loader.domain.sources.file_detection.questions import AskedQuestion, asked_questions
 from loader.domain.sources.sampling import contradiction
-from loader.forms.imports import Row, all_valid, contract_changes, retyped, rows_of, with_current_contract
+from loader.forms.imports import (
+    Row,
+    all_valid,
+    compared_lines,
+    contract_changes,
+    proposed_names,
+    retyped,
+    rows_of,
+    with_current_contract,
+)
 from loader.forms.source_drafts import SourceDraft
 from loader.selectors.source_state import known_columns
 from loader.services.reads.source_samples import Place, readable_sample
 from loader.sources.results import Sample
 from loader.views.sources.source_steps import step_address, steps_of
 from loader.views.sources.systems import SystemPage
-from metadata.domain import naming
 from metadata.domain.sources.formats import FILE_FORMATS, KAFKA, REST, TABLE, format_of
 from metadata.domain.sources.value_formats import ValueFormats
 from metadata.forms.imports import ColumnChoiceForm, EndpointForm, ReadingForm, answered_options
@@ -145,12 +150,9 @@ def _sampled_part(request: HttpRequest, system: System, place: Place) -> dict[st
         result, masked = readable_sample(request.user, system, place)
     except Refusal as refusal:
         return {"refused": refusal.as_json()}
-    is_path = place.format in (*FILE_FORMATS, REST)
-    name = PurePosixPath(place.location).name if is_path else place.location
-    stem = dated_name(name)[1] if is_path else name  # The next delivery has another date.
-    short = naming.safe_table_part(stem.removeprefix("public.") if place.format == TABLE else stem)
-    rows = rows_of(_compared(result, [], masked), system=system.short_name, dataset=short)
-    form = NewSourceForm(initial={"name": stem, "short_name": short})
+    names = proposed_names(place.location, place.format)
+    rows = rows_of(compared_lines(result, [], masked), system=system.short_name, dataset=names["short_name"])
+    form = NewSourceForm(initial=names)
     reading = _filled(place, result.options)
     return {
         "form": form,
@@ -166,12 +168,6 @@ def _question(asked: AskedQuestion) -> dict[str, Any]:
     choices = [(json.dumps(dict(choice.options)), choice) for choice in asked.choices]
     name, reason = f"{_ANSWER}{asked.option}", as_sentence(asked.reason)
     return {"name": name, "text": asked.text, "reason": reason, "choices": choices}
-
-
-def _compared(result: Sample, known: list, masked: Collection[str]) -> list[Line]:
-    values = dict(zip([column.name for column in result.columns], result.values, strict=False))
-    formats = ValueFormats.of(result.options)
-    return compare_contract(known, result.columns, values, typed=result.typed, masked=masked, formats=formats)
 
 
 def _contradicted(request: HttpRequest, system: System, place: Place, rows: list[Row]) -> bool:
@@ -268,7 +264,7 @@ def _compared_part(request: HttpRequest, source: SourceDataset) -> dict[str, Any
         result, masked = readable_sample(request.user, source.system, place)
     except Refusal as refusal:
         return {"refused": refusal.as_json()}
-    lines = _compared(result, known_columns(source), masked)
+    lines = compared_lines(result, known_columns(source), masked)
     return _lines_part(rows_of(lines, **_names(source)), _facts(result))
 
 

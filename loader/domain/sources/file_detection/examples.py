@@ -51,7 +51,8 @@ def of_values(question: Question, columns: Mapping[str, Sequence[str]]) -> Quest
 
 def _encodings(candidates: Sequence[str], content: bytes) -> tuple[str, ...]:
     """Return the first line that the candidates read differently; if there is none, the first beyond ASCII."""
-    texts = [re.split("\r\n|\r|\n", content[:_READ].decode(name, "replace").removeprefix("\ufeff")) for name in candidates]
+    decoded = [content[:_READ].decode(name, "replace").removeprefix("\ufeff") for name in candidates]
+    texts = [re.split("\r\n|\r|\n", text) for text in decoded]
     lines = [line for line in zip(*texts, strict=False) if not all(text.isascii() for text in line)]
     best = next((line for line in lines if len(set(line)) > 1), lines[0] if lines else ("",) * len(candidates))
     return tuple(_around(text) for text in best)
@@ -123,8 +124,7 @@ def _of_time(text: str, shape: TimeFormat | None, standard: str | None) -> str:
         kind = "a number" if shape is None and text.isdigit() else "a text"
         return f"{text} is {kind}"
     moment = datetime.fromisoformat(standard)
-    day = f"{moment.day} {_MONTHS[moment.month - 1]} {moment.year}"
-    return f"{text} is {day}"
+    return f"{text} is {moment.day} {_MONTHS[moment.month - 1]} {moment.year}"
 
 
 _MONTHS = (
