@@ -49,10 +49,11 @@ def _check_file(path: Path, shown: str) -> None:
         mode = path.stat().st_mode
     except PermissionError as error:
         raise unreadable(path, error) from None
-    except (OSError, ValueError) as error:
-        is_absent = not isinstance(error, OSError) or error.errno in (errno.ENOENT, errno.ENOTDIR)
-        reason = "is not there" if is_absent else f"is no file: {error.strerror}"
-        raise _missing(shown, reason) from None
+    except OSError as error:
+        is_absent = error.errno in (errno.ENOENT, errno.ENOTDIR)
+        raise _missing(shown, "is not there" if is_absent else f"is no file: {error.strerror}") from None
+    except ValueError:  # of a name with a NUL
+        raise _missing(shown, "is no name of a file") from None
     if not stat.S_ISREG(mode):
         raise _missing(shown, "is a folder, not a file" if stat.S_ISDIR(mode) else "is no regular file")
 

@@ -113,7 +113,7 @@ def _place(request: HttpRequest, system: System) -> tuple[Place, ReadingForm | E
     if kind not in FILE_FORMATS:
         kind = format_of(location) or "csv"
     if "options" in request.GET:
-        answers = [text for name, text in request.GET.items() if name.startswith(_ANSWER)]
+        answers = [str(text) for name, text in request.GET.items() if name.startswith(_ANSWER)]
         try:
             return Place(location, kind, answered_options(kind, request.GET["options"], answers)), None
         except ValueError:

@@ -53,10 +53,10 @@ class SystemUpload(SystemDiscover):
             except Refusal as refusal:
                 refusals.append(refusal)
         if not stored:
-            refused = [refusal.as_json() for refusal in refusals]
-            return self.render(status=REFUSED, search="", upload_refused=refused[0], others_refused=refused[1:])
-        for refusal in refusals:
-            messages.error(request, error_text(refusal, refusal.message))
+            first, *others = [refused.as_json() for refused in refusals]
+            return self.render(status=REFUSED, search="", upload_refused=first, others_refused=others)
+        for refused in refusals:
+            messages.error(request, error_text(refused, refused.message))
         messages.success(request, f"{', '.join(stored)} {'are' if len(stored) > 1 else 'is'} stored.")
         if len(stored) == 1:
             return redirect(step_address("source_import", self.row, stored[0]))
