@@ -81,8 +81,9 @@ def error_text(error: ProductError, text: str) -> str:
     """Return an error as sentences: of a MetadataError ``text``, of any other its message and hint."""
     if isinstance(error, MetadataError):
         return as_sentence(text)
-    parts = (error.message, error.hint)
-    return " ".join(as_sentence(part) for part in parts if part)
+    parts, file = (error.message, error.hint), getattr(error, "file", "")
+    # The name of a file keeps its case.
+    return " ".join(as_sentence(part, file) for part in parts if part)
 
 
 class EditForm(ProductForm):

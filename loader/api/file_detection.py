@@ -1,7 +1,5 @@
 """Endpoint that detects how files of a system are read."""
 
-from typing import Any
-
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
@@ -12,11 +10,12 @@ from elevata.accounts.roles import Permission, Place
 from elevata.api.requests import ChangeSerializer
 from elevata.api.resources import Resource, permitted_to
 from loader.api.serializers import RefusalSerializer
-from loader.contract.refusals import Refusal
-from loader.services.reads.file_detection import detect_location
+from loader.services.reads.file_detection import detect_locations
+from loader.sources.file_detection import detection_json
 from metadata.models import SourceDataset, System
 
-_MOST_FILES = 50
+# One request may read for a few seconds only.
+_MOST_FILES = 10
 
 
 class FilesSerializer(ChangeSerializer):
@@ -29,7 +28,7 @@ class FilesSerializer(ChangeSerializer):
         child=serializers.CharField(max_length=1000),
         min_length=1,
         max_length=_MOST_FILES,
-        help_text="Locations below the system's folder.",
+        help_text="Locations in the system's folder. All of them together are read for a few seconds at most.",
     )
 
 
@@ -80,10 +79,5 @@ class FileDetectionViewSet(Resource, GenericViewSet):
     def create(self, request: Request) -> Response:
         """Detect encoding, delimiter, lines around the records, formats of values, types and names of columns."""
         values, _ = self.given(FilesSerializer)
-        return Response([self._detected(values["system"], location) for location in values["files"]])
-
-    def _detected(self, system: System, location: str) -> dict[str, Any]:
-        try:
-            return detect_location(self.request.user, system, location).as_json()
-        except Refusal as refusal:
-            return {"file": location, "error": refusal.as_json()}
+        results = detect_locations(self.request.user, values["system"], values["files"])
+        return Response([detection_json(file, result) for file, result in zip(values["files"], results, strict=True)])

@@ -1,12 +1,27 @@
 """Forms of an import. The sampled lines are sent with a form, so that they are kept if it has errors."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from loader.domain.sources.contract_comparison import CHANGED, DECIDED, GONE, NEW, RETURNING, Line
+from loader.domain.sources.contract_comparison import (
+    CHANGED,
+    DECIDED,
+    GONE,
+    NEW,
+    RETURNING,
+    KnownColumn,
+    Line,
+    compare_contract,
+)
+from loader.domain.sources.file_detection.detect import target_names
+from loader.domain.sources.file_detection.file_names import source_name
 from loader.selectors.source_state import known_columns
+from loader.sources.results import Sample
 from metadata.domain import naming
 from metadata.domain.generation import RAWCORE
+from metadata.domain.sources.formats import FILE_FORMATS, REST, TABLE
+from metadata.domain.sources.value_formats import ValueFormats
 from metadata.forms.imports import ColumnChoiceForm
 from metadata.models import SourceDataset
 from metadata.services.source_contracts import ContractChanges, ImportedColumn
@@ -44,7 +59,8 @@ def rows_of(lines: list[Line], *, system: str, dataset: str, data: Any = None) -
     """Return the lines with forms: as they were sent (``data``), or filled with proposals."""
     if data is not None:
         return [Row(line, _sent(line, f"c{place}", data)) for place, line in enumerate(lines)]
-    names = iter(_plain_names([line.name for line in lines if line.status == NEW], system, dataset))
+    delivered = [line.name for line in lines if line.status == NEW]
+    names = iter(target_names(delivered, naming.generated_name(RAWCORE, system, dataset)))
     rows = []
     for place, line in enumerate(lines):
         form = None
@@ -53,6 +69,22 @@ def rows_of(lines: list[Line], *, system: str, dataset: str, data: Any = None) -
             form = ColumnChoiceForm(initial=initial, prefix=f"c{place}")
         rows.append(Row(line, form))
     return rows
+
+
+def compared_lines(result: Sample, known: Sequence[KnownColumn], masked: Collection[str]) -> list[Line]:
+    """Return the comparison of a sample with the known columns of a contract."""
+    values = dict(zip([column.name for column in result.columns], result.values, strict=False))
+    formats = ValueFormats.of(result.options)
+    return compare_contract(known, result.columns, values, typed=result.typed, masked=masked, formats=formats)
+
+
+def proposed_names(location: str, format_name: str) -> dict[str, str]:
+    """Return name and short name of a new source of a location; files are named without their dates."""
+    if format_name in (*FILE_FORMATS, REST):
+        name = short = source_name(location)
+    else:
+        name, short = location, location.removeprefix("public.") if format_name == TABLE else location
+    return {"name": name, "short_name": naming.safe_table_part(short)}
 
 
 def _sent(line: Line, prefix: str, data: Any) -> ColumnChoiceForm | None:
@@ -64,13 +96,6 @@ def _sent(line: Line, prefix: str, data: Any) -> ColumnChoiceForm | None:
 def _proposed_names(delivered: list[str], system: str, dataset: str) -> list[str]:
     reserved = naming.reserved_column_names(RAWCORE, naming.generated_name(RAWCORE, system, dataset))
     return naming.target_names([(name, "") for name in delivered], reserved)
-
-
-def _plain_names(delivered: list[str], system: str, dataset: str) -> list[str]:
-    """Return names by one rule for all columns: lower case, without accents and signs that other engines quote."""
-    reserved = naming.reserved_column_names(RAWCORE, naming.generated_name(RAWCORE, system, dataset))
-    plain = [("", naming.plain_column_name(name, number)) for number, name in enumerate(delivered, start=1)]
-    return naming.target_names(plain, reserved)
 
 
 def _initial(line: Line, name: str) -> dict[str, Any]:

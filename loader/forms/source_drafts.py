@@ -5,6 +5,7 @@ are not kept.
 """
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -15,9 +16,11 @@ from django.http import QueryDict
 
 from loader.contract.refusals import Refusal
 from loader.domain.sources.contract_comparison import Line, lines_as_text, lines_from_text
-from loader.forms.imports import Row, all_valid, chosen, rows_of
+from loader.forms.imports import Row, all_valid, chosen, compared_lines, proposed_names, rows_of
 from loader.services.reads.source_samples import Place
 from loader.sources.limits import place_in
+from loader.sources.results import Sample
+from metadata.domain import naming
 from metadata.domain.sources.clusters import policy_of_messages
 from metadata.domain.sources.formats import FORMATS_OF_KIND
 from metadata.domain.types import DataType
@@ -58,6 +61,25 @@ class SourceDraft:
         place = Place(data.get("location", "").strip(), data.get("format", ""), options)
         _check_place(system, place)
         return cls(system, data, load_type_data or QueryDict(), place, lines, facts)
+
+    @classmethod
+    def proposed(
+        cls, system: System, place: Place, result: Sample, masked: Collection[str], *, name: str = ""
+    ) -> Self:
+        """Return the draft of everything that a sample proposes; ``name`` replaces the proposed name."""
+        names = proposed_names(place.location, place.format)
+        if name:
+            names = {"name": name, "short_name": naming.safe_table_part(name)}
+        lines = compared_lines(result, [], masked)
+        data = QueryDict(mutable=True)
+        data.update(names)
+        for row in rows_of(lines, system=system.short_name, dataset=names["short_name"]):
+            for field, value in (row.form.initial if row.form is not None else {}).items():
+                if row.form is not None and value not in (None, "", False):
+                    data[row.form.add_prefix(field)] = "on" if value is True else str(value)
+        facts = {"said": result.said, "notes": list(result.notes)}
+        place = replace(place, options=result.options)
+        return cls(system, data, QueryDict(), place, lines, facts)
 
     @cached_property
     def form(self) -> NewSourceForm:

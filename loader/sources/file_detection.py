@@ -1,16 +1,21 @@
 """Detection of how files are read: their bytes for CSV, and their first rows for other formats."""
 
+import errno
 import re
+import stat
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from elevata.core.errors import MetadataError
 from loader.contract.refusals import Refusal
-from loader.domain.sources.file_detection.detect import described, detect_csv, target_names
+from loader.domain.sources.file_detection.detect import detect_csv, target_names
 from loader.domain.sources.file_detection.file_names import dated_name
 from loader.domain.sources.file_detection.model import Detected, DetectedColumn
 from loader.domain.sources.file_detection.personal_columns import personal_reason
 from loader.sources.file_bytes import ending_of_packed, sample_bytes
 from loader.sources.file_samples import sample_files
+from loader.sources.text_files import unreadable
 from metadata.domain import naming
 from metadata.domain.sources.formats import AVRO, CSV, JSON, JSONL, ORC, PARQUET, XLSX, XML, format_of
 from metadata.domain.sources.locations import Roots
@@ -39,12 +44,29 @@ def detect_file(path: Path, roots: Roots, *, name: str = "") -> Detected:
     Raise Refusal for a file that is missing, empty or cannot be read.
     """
     shown = name or str(path)
-    if not path.is_file():
-        reason = "is a folder, not a file" if path.is_dir() else "is not there"
-        raise Refusal("MISSING_FILE", f"{shown} {reason}", file=shown, hint="Correct the name.")
+    _check_file(path, shown)
     sample = sample_bytes(path, shown)
     format_name = _format(path, sample.beginning)
     return detect_csv(sample) if format_name == CSV else _of_other_format(path, format_name, roots, shown)
+
+
+def _check_file(path: Path, shown: str) -> None:
+    """Raise Refusal MISSING_FILE or UNREADABLE_FILE for anything but a file."""
+    try:
+        mode = path.stat().st_mode
+    except PermissionError as error:
+        raise unreadable(path, error) from None
+    except OSError as error:
+        is_absent = error.errno in (errno.ENOENT, errno.ENOTDIR)
+        raise _missing(shown, "is not there" if is_absent else f"is no file: {error.strerror}") from None
+    except ValueError:  # of a name with a NUL
+        raise _missing(shown, "is no name of a file") from None
+    if not stat.S_ISREG(mode):
+        raise _missing(shown, "is a folder, not a file" if stat.S_ISDIR(mode) else "is no regular file")
+
+
+def _missing(shown: str, reason: str) -> Refusal:
+    return Refusal("MISSING_FILE", f"{shown} {reason}", file=shown, hint="Correct the name.")
 
 
 def _format(path: Path, beginning: bytes) -> str:
@@ -77,29 +99,33 @@ def _format(path: Path, beginning: bytes) -> str:
 
 
 def _of_other_format(path: Path, format_name: str, roots: Roots, shown: str) -> Detected:
-    sample = sample_files(path, format_name, None, roots=roots)
-    values = {
-        column.name: [value or "" for value in texts]
-        for column, texts in zip(sample.columns, sample.values, strict=True)
-    }
-    if not sample.typed and format_name != JSONL and format_name != JSON:
-        return described(shown, format_name, values, sample.options)
+    try:
+        sample = sample_files(path, format_name, None, roots=roots, shown=shown)
+    except MetadataError as problem:
+        raise Refusal("BAD_OPTION", f"{shown}: {problem.message}", file=shown) from None
+    except OSError as error:
+        raise unreadable(path, error) from None
     names = target_names([column.name for column in sample.columns])
     pattern, short = dated_name(shown)
+    columns = []
+    for column, target, values in zip(sample.columns, names, sample.values, strict=True):
+        personal = personal_reason(column.name, [text or "" for text in values])
+        columns.append(DetectedColumn(column.name, column.type, target, personal))
     short_name = naming.safe_table_part(short)
-    columns = [
-        DetectedColumn(column.name, column.type, target, personal_reason(column.name, texts))
-        for column, target, texts in zip(sample.columns, names, values.values(), strict=True)
-    ]
-    return Detected(shown, format_name, sample.options, tuple(columns), pattern=pattern, short_name=short_name)
+    return Detected(shown, format_name, sample.options, tuple(columns), sample.questions, pattern, short_name)
 
 
-def detect_files(files: Sequence[Path], roots: Roots) -> list[Detected | Refusal]:
+def detect_files(files: Sequence[str], roots: Roots) -> list[Detected | Refusal]:
     """Return for each file how it is read, or the refusal of one that cannot be."""
     results: list[Detected | Refusal] = []
     for file in files:
         try:
-            results.append(detect_file(file, roots))
+            results.append(detect_file(Path(file), roots, name=file))
         except Refusal as refusal:
             results.append(refusal)
     return results
+
+
+def detection_json(file: str, result: Detected | Refusal) -> dict[str, Any]:
+    """Return how a file is read, or its refusal, as documents name it."""
+    return {"file": file, "error": result.as_json()} if isinstance(result, Refusal) else result.as_json()

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 from elevata.core.errors import MetadataError
 from loader.contract.refusals import Refusal
 from loader.domain.extras import packages_of
-from loader.domain.sources.file_detection.detect import detect_csv
-from loader.domain.sources.file_detection.sentences import sentences
+from loader.domain.sources.file_detection.column_types import column_type
+from loader.domain.sources.file_detection.detect import detect_csv, value_questions
+from loader.domain.sources.file_detection.model import Question
+from loader.domain.sources.file_detection.sentences import reading_sentences
 from loader.domain.sources.folders import shared_columns, values_in
 from loader.domain.sources.provenance import folder_of, name_below
 from loader.domain.sources.sampling import SampledColumn, infer
@@ -30,8 +32,9 @@ from loader.sources.text_files import (
     read_json_lines,
 )
 from metadata.domain import types as data_types
-from metadata.domain.sources.formats import AVRO, FIXED, ORC, PARQUET, XML
+from metadata.domain.sources.formats import AVRO, CSV, FIXED, JSON, ORC, PARQUET, XML
 from metadata.domain.sources.locations import Roots
+from metadata.domain.sources.option_kinds import names_of
 from metadata.domain.sources.reading_options import ReadingOptions, check_options
 from metadata.domain.sources.value_formats import STANDARD, ValueFormats
 from metadata.domain.types import DataType
@@ -41,29 +44,38 @@ if TYPE_CHECKING:
 
 _Reader = Callable[[Path, dict[str, Any] | None, int], Sample]
 
-_DECLARED_BY_USERS = frozenset({"quotes_inside", "repeated_headers", "ignored_columns"})
+_DECLARED_BY_USERS = frozenset({"quotes_inside", "repeated_headers"})
 LARGEST_WHOLE = 32 << 20  # bytes of a file that is read into memory at once
 
 
 def sample_files(
-    path: Path, format_name: str, options: dict[str, Any] | None, rows: int = ROWS, *, roots: Roots
+    path: Path, format_name: str, options: dict[str, Any] | None, rows: int = ROWS, *, roots: Roots, shown: str = ""
 ) -> Sample:
     """Return a sample of the first file at ``path``: its columns and its first ``rows`` rows.
 
-    If ``options`` is None, those of CSV are detected; the sample has the options used. Links must lead to files
-    below ``roots``. Raise Refusal for errors in these rows for which a load would refuse the file.
+    If ``options`` is None, those of CSV and of values in text are detected; the sample has the options used. Links
+    must lead to files below ``roots``. ``shown`` is the location in messages, by default the path. Raise Refusal for
+    errors in these rows for which a load would refuse the file.
     """
-    files = files_at(path, roots)
+    files = files_at(path, roots, shown=shown)
     first = files[0]
     _check_options(format_name, options or {})
     read = _READERS.get(format_name)
     if read is None:
         raise Refusal("UNKNOWN_FORMAT", f"there is no format {format_name!r}", hint="Choose one above.")
-    sample = _with_folders(read(first, options, rows), path, files, options or {})
+    sample = _without_ignored(_with_folders(read(first, options, rows), path, files, options or {}))
     if len(files) > 1:
         note = f"Only the first of {len(files):,} files was read; a load reads all."
         sample = replace(sample, notes=(*sample.notes, note), whole=False)
     return sample
+
+
+def _without_ignored(sample: Sample) -> Sample:
+    """Return the sample without the columns that a load leaves out."""
+    ignored = names_of(sample.options.get("ignored_columns"))
+    kept = [place for place, column in enumerate(sample.columns) if column.name not in ignored]
+    values = tuple(sample.values[place] for place in kept)
+    return replace(sample, columns=tuple(sample.columns[place] for place in kept), values=values)
 
 
 def _with_folders(sample: Sample, path: Path, files: Sequence[Path], options: dict[str, Any]) -> Sample:
@@ -94,26 +106,24 @@ def _check_options(format_name: str, options: dict[str, Any]) -> None:
 
 
 def _csv(path: Path, options: dict[str, Any] | None, rows: int) -> Sample:
-    csv_options, notes = (dict(options), ()) if options is not None else _detected(path)
+    csv_options, questions = (dict(options), ()) if options is not None else _detected(path)
     names, records, whole = read_csv(path, csv_options, rows)
     _check_width(path, names)
     values = [list(column) for column in zip(*records, strict=True)] or [[] for _ in names]
+    notes = [] if options is not None else [" ".join(reading_sentences(CSV, csv_options))]
     if len(names) == 1 and any(sign in names[0] for sign in ";\t|,"):
-        notes = (*notes, "The file has one column only, and its name has a sign in it that may be the delimiter.")
+        notes.append("The file has one column only, and its name has a sign in it that may be the delimiter.")
     columns = _columns_of_texts(names, values, csv_options)
-    return sampled(columns, values, whole=whole, typed=False, where=path.name, notes=notes, options=csv_options)
+    sample = sampled(columns, values, whole=whole, typed=False, where=path.name, notes=notes, options=csv_options)
+    return replace(sample, questions=questions)
 
 
-def _detected(path: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return the options by which a CSV file is read, and notes on them and on what its values leave open."""
+def _detected(path: Path) -> tuple[dict[str, Any], tuple[Question, ...]]:
+    """Return the options by which a CSV file is read, and what its values leave open."""
     detected = detect_csv(sample_bytes(path, path.name))
-    # A quote inside of a value is refused until a user declares it, and a column without a name is shown.
+    # A quote inside of a value is refused until a user declares it.
     options = {name: value for name, value in detected.options.items() if name not in _DECLARED_BY_USERS}
-    notes = [f"Detected: {', '.join(sentences(detected))}."] if options else []
-    for question in detected.questions:
-        candidates = " or ".join("none" if value is None else str(value) for value in question.candidates)
-        notes.append(f"To confirm: {question.option} {candidates}, because {question.reason}.")
-    return options, tuple(notes)
+    return options, detected.questions
 
 
 def _json_lines(path: Path, options: dict[str, Any] | None, rows: int) -> Sample:
@@ -162,9 +172,13 @@ def _record_reader(name: str) -> _Reader:
         nulls = nulls_of(options or {}, empty_is_null=reading.empty_is_null)
         texts = [[record.values.get(column) for record in records[:rows]] for column in names]
         values = [[None if value in nulls else value for value in column] for column in texts]
-        columns = _columns_of_texts(names, values, options or {})
+        used, questions = options, tuple[Question, ...]()
+        if used is None and name != JSON:
+            used, questions = value_questions({column: values[n] for n, column in enumerate(names)})
+        columns = _columns_of_texts(names, values, used or {})
         whole = len(records) <= rows
-        return sampled(columns, values, whole=whole, typed=False, where=path.name, options=options)
+        sample = sampled(columns, values, whole=whole, typed=False, where=path.name, options=used)
+        return replace(sample, questions=questions)
 
     return read
 
@@ -209,9 +223,7 @@ def _column_of_type(name: str, file_type: str, known_type: DataType | None, prob
 
 def _columns_of_texts(names: Iterable[str], values: list[list[Value]], options: dict[str, Any]) -> list[SampledColumn]:
     formats = ValueFormats.of(options)
-    return [
-        SampledColumn(name, *infer(column, len(column), formats)) for name, column in zip(names, values, strict=True)
-    ]
+    return [SampledColumn(name, *column_type(column, formats)) for name, column in zip(names, values, strict=True)]
 
 
 def column_of_json(

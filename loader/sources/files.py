@@ -45,9 +45,9 @@ def list_folder(folder: Path, roots: Roots, *, search: str = "", start: int = 0,
     return Listing(tuple(matches[start : start + count]), len(matches), cut)
 
 
-def delivery_at(path: Path, roots: Roots) -> Delivery:
+def delivery_at(path: Path, roots: Roots, *, shown: str = "") -> Delivery:
     """Return the delivery that a load of this location would read now. Raise the refusals of ``files_at``."""
-    statuses = [(file, file.stat()) for file in files_at(path, roots)]
+    statuses = [(file, file.stat()) for file in files_at(path, roots, shown=shown)]
     newest, status = max(statuses, key=lambda each: (each[1].st_mtime, str(each[0])))
     return Delivery(
         files=len(statuses),
@@ -58,12 +58,13 @@ def delivery_at(path: Path, roots: Roots) -> Delivery:
     )
 
 
-def files_at(path: Path, roots: Roots) -> list[Path]:
+def files_at(path: Path, roots: Roots, *, shown: str = "") -> list[Path]:
     """Return the files that a load of this location would read, sorted: the file, all below a folder, or the matches.
 
-    Raise Refusal MISSING_FILE, UNREADABLE_FOLDER or UNFINISHED_FOLDER, or OutsideRoots for a file that a link leads
-    out of the roots.
+    ``shown`` is the location in messages, by default the path. Raise Refusal MISSING_FILE, UNREADABLE_FOLDER or
+    UNFINISHED_FOLDER, or OutsideRoots for a file that a link leads out of the roots.
     """
+    shown = shown or str(path)
     if path.is_file():
         return [Path(roots.check_file(str(path)))]
     # A name is a pattern only if no file has it.
@@ -72,25 +73,25 @@ def files_at(path: Path, roots: Roots) -> list[Path]:
         problem = "matches no file" if glob.has_magic(str(path)) else "is not there"
         raise Refusal(
             "MISSING_FILE",
-            f"{path} {problem}",
-            file=str(path),
+            f"{shown} {problem}",
+            file=shown,
             hint="Put the delivery there, or correct the name.",
         )
-    files = [file for match in matches for file in _files_below(match, roots)]
+    files = [file for match in matches for file in _files_below(match, roots, shown)]
     if not files:
-        raise Refusal("MISSING_FILE", f"{path} holds no file that is read", file=str(path))
+        raise Refusal("MISSING_FILE", f"{shown} holds no file that is read", file=shown)
     return files
 
 
-def _files_below(path: Path, roots: Roots) -> list[Path]:
+def _files_below(path: Path, roots: Roots, shown: str) -> list[Path]:
     """Return a matching file unless its name is hidden, or all files below a matching folder."""
     if path.is_file():
         return [] if path.name.startswith(HIDDEN) else [Path(roots.check_file(str(path)))]
     if (path / _TEMPORARY).is_dir():
         raise Refusal(
             "UNFINISHED_FOLDER",
-            f"{path} holds a folder {_TEMPORARY}: its writer has not finished, or died",
-            file=str(path),
+            f"{shown} holds a folder {_TEMPORARY}: its writer has not finished, or died",
+            file=shown,
             hint="Wait until the writer is done.",
         )
     return sorted(Path(roots.check_file(entry.path)) for entry, _ in _walk(path) if _is_allowed(entry, roots))

@@ -49,12 +49,17 @@ def within(seconds: float, what: str, work: Callable[[], T]) -> T:
     if errors:
         raise errors[0]
     if not results:
-        raise Refusal(
-            "TOO_SLOW",
-            f"{what} gave no answer within {seconds:.0f} seconds",
-            hint="Try again, or contact the administrator of that system.",
-        )
+        raise too_slow(what, seconds)
     return results[0]
+
+
+def too_slow(what: str, seconds: float) -> Refusal:
+    """Return the refusal of work that took longer than ``seconds``."""
+    return Refusal(
+        "TOO_SLOW",
+        f"{what} gave no answer within {seconds:.0f} seconds",
+        hint="Try again, or contact the administrator of that system.",
+    )
 
 
 def folder_of(system: System) -> Path:
@@ -122,12 +127,17 @@ def _check_roots(place: str, shown: str) -> Location:
     try:
         return roots.check(parse_location(place, folder="/"))
     except MetadataError:
-        raise Refusal(
-            "OUTSIDE_ROOTS",
-            f"{shown} is outside of the folders that sources may stand in",
-            hint=f"Allowed are {', '.join(map(str, roots.places))}. "
-            "An administrator sets them in ELEVATA_SOURCE_ROOTS.",
-        ) from None
+        raise outside_roots(shown) from None
+
+
+def outside_roots(shown: str) -> Refusal:
+    """Return the refusal of a location, or of a link in it, that leads outside of the roots."""
+    return Refusal(
+        "OUTSIDE_ROOTS",
+        f"{shown} is outside of the folders that sources may stand in",
+        hint=f"Allowed are {', '.join(map(str, source_roots().places))}. "
+        "An administrator sets them in ELEVATA_SOURCE_ROOTS.",
+    )
 
 
 def database_of(system: System, kinds: Collection[str] = ("postgresql",)) -> DatabasePlace:

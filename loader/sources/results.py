@@ -1,12 +1,14 @@
 """Results of a connection test, a listing and a sample of an outside system."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from elevata.core.words import counted
 from loader.domain.sources.encodings import c1_warning, has_c1_controls
+from loader.domain.sources.file_detection.model import Question
 from loader.domain.sources.sampling import SampledColumn, Value, suggest_key
 from metadata.domain.sources.formats import label_of
 
@@ -79,7 +81,7 @@ class Sample:
     """Columns and first rows of a delivery. ``values`` has each column's values as text.
 
     ``typed`` is true if the delivery declares its types, ``whole`` if these are all its rows. ``said`` describes the
-    rows, like "the first 100 rows of orders.csv".
+    rows, like "the first 100 rows of orders.csv". ``questions`` are those of options that the values leave open.
     """
 
     columns: tuple[SampledColumn, ...]
@@ -90,6 +92,7 @@ class Sample:
     values: tuple[tuple[Value, ...], ...] = ()
     notes: tuple[str, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
+    questions: tuple[Question, ...] = ()
 
 
 _SAMPLES = 3
@@ -104,7 +107,7 @@ def sampled(
     where: str,
     key: tuple[str, ...] = (),
     key_evidence: str = "the table's primary key",
-    notes: tuple[str, ...] = (),
+    notes: Sequence[str] = (),
     options: dict[str, Any] | None = None,
 ) -> Sample:
     """Return the sample with counts per column and a key: ``key``, or else one that the data suggest."""
@@ -130,6 +133,6 @@ def sampled(
         for place, (column, column_values) in enumerate(zip(columns, values, strict=True))
     ]
     part = f"all {rows:,} rows" if whole else f"the first {rows:,} rows"
-    return Sample(
-        tuple(described), rows, whole, typed, f"{part} of {where}", tuple(map(tuple, values)), notes, options or {}
-    )
+    texts = tuple(map(tuple, values))
+    said = f"{part} of {where}"
+    return Sample(tuple(described), rows, whole, typed, said, texts, tuple(notes), options or {})

@@ -1,6 +1,7 @@
 """Connection test, discovery and sampling of systems, by kind: folders, databases, clusters and APIs."""
 
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -12,7 +13,7 @@ from loader.sources import files
 from loader.sources.apis import list_endpoints, reach_api, sample_endpoint
 from loader.sources.database_samples import MARIADB_KINDS
 from loader.sources.file_samples import sample_files
-from loader.sources.limits import SECONDS, folder_of, local, place_in, within
+from loader.sources.limits import SECONDS, folder_of, local, outside_roots, place_in, within
 from loader.sources.postgresql import list_postgresql, reach_postgresql, sample_postgresql
 from loader.sources.results import ConnectionResult, Delivery, Listing, Sample
 from loader.sources.text_files import ROWS
@@ -45,9 +46,9 @@ def delivery(system: System, location: str) -> Delivery:
     """Return the files that a location of a system of files stands for now. Raise Refusal with the reason if none."""
     path = local(place_in(system, location))
     try:
-        return within(SECONDS, str(path), lambda: files.delivery_at(path, source_roots()))
-    except OutsideRoots as problem:
-        raise Refusal("OUTSIDE_ROOTS", problem.message) from None
+        return within(SECONDS, location, lambda: files.delivery_at(path, source_roots(), shown=location))
+    except OutsideRoots:
+        raise outside_roots(location) from None
 
 
 def sample(system: System, location: str, format_name: str, options: dict[str, Any] | None) -> Sample:
@@ -67,9 +68,10 @@ def sample(system: System, location: str, format_name: str, options: dict[str, A
         )
     path = local(place_in(system, location))
     try:
-        return within(SECONDS, str(path), lambda: sample_files(path, format_name, options, roots=source_roots()))
-    except OutsideRoots as problem:
-        raise Refusal("OUTSIDE_ROOTS", problem.message) from None
+        read = partial(sample_files, path, format_name, options, roots=source_roots(), shown=location)
+        return within(SECONDS, location, read)
+    except OutsideRoots:
+        raise outside_roots(location) from None
     except MetadataError as problem:
         raise Refusal("BAD_OPTION", as_sentence(f"{problem.field.partition('.')[2]} {problem.message}")) from None
 

@@ -1,6 +1,7 @@
 """Forms of an import: how a place is read, and which columns are taken."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from django import forms
@@ -22,6 +23,7 @@ _PARSING_OPTIONS = (
     *("skip_lines", "header_lines", "footer_lines", "repeated_names"),
     *("columns", "path", "row_tag", "sheet", "range"),
     *("date_format", "timestamp_format", "decimal_separator", "thousands_separator", "true_words", "false_words"),
+    "ignored_columns",
 )
 _ENDPOINT_OPTIONS = options_of(REST)
 
@@ -186,6 +188,19 @@ class NewColumnForm(ColumnChoiceForm):
         del self.fields["take"], self.fields["key_ordinal"]
         for field in self.fields.values():
             field.widget.attrs.pop("aria-describedby")
+
+
+def answered_options(format_name: str, options: str, answers: Iterable[str]) -> dict[str, Any]:
+    """Return reading options with the answers to questions about them, each sent as JSON; None stands for the default.
+
+    Raise ValueError for anything else.
+    """
+    known = options_of(format_name)
+    merged = sent_options(options)
+    for answer in answers:
+        merged |= sent_options(answer)
+    defaults = {name: option.default for name, option in known.items()}
+    return {name: value for name, value in merged.items() if value is not None and value != defaults.get(name)}
 
 
 def sent_options(text: str) -> dict[str, Any]:

@@ -125,6 +125,12 @@ def source_classification(source: SourceDataset) -> Classification:
     return _of(columns.values(), [column for column in columns.values() if column.sensitive])
 
 
+def classified_sources() -> models.QuerySet[SourceDataset]:
+    """Return the source datasets with sensitive columns, with their systems."""
+    columns = SourceColumn.objects.filter(models.Q(sensitivity__in=SENSITIVE) | models.Q(pii=True))
+    return SourceDataset.objects.filter(pk__in=columns.values("dataset")).select_related("system")
+
+
 def has_classified_columns() -> bool:
     """Return True if any column or dataset is marked as sensitive, so that a column can be sensitive."""
     marked = models.Q(sensitivity__in=SENSITIVE)

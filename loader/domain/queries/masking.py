@@ -23,7 +23,7 @@ from metadata.domain.state import ColumnState
 _DATED = ("started_at", "ended_at", "updated_at", "event_at", "event_own")
 # Codes of refusals with values of the named column as samples, and with names as samples.
 _SAMPLES_OF_COLUMN = ("VALUE_DOES_NOT_FIT", "CAST_FAILS", "WATERMARK_BACKWARDS")
-_SAMPLES_OF_NAMES = ("MISSING_COLUMN", "UNKNOWN_COLUMN", "DUPLICATE_COLUMN")
+NAMES_AS_SAMPLES = ("MISSING_COLUMN", "UNKNOWN_COLUMN", "DUPLICATE_COLUMN")
 _VERSION_READS = ("versions", "as_of", "changes")
 # Arguments that contain values of the business key.
 _KEY_ARGUMENTS = ("after", "business_key")
@@ -91,7 +91,7 @@ def without_values(refusal: Refusal, sensitive: Collection[str]) -> Refusal:
     """
     if refusal.faults:
         refusal = replace(refusal, faults=tuple(without_values(fault, sensitive) for fault in refusal.faults))
-    if not sensitive or refusal.code in _SAMPLES_OF_NAMES:
+    if not sensitive or refusal.code in NAMES_AS_SAMPLES:
         return refusal
     of_another = refusal.code in _SAMPLES_OF_COLUMN and refusal.column and refusal.column.lower() not in sensitive
     if of_another and not _names_any(refusal.samples, sensitive):

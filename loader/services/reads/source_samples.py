@@ -1,5 +1,6 @@
 """Samples of files and tables of a system, with sensitive values masked."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -7,13 +8,12 @@ from django.core.exceptions import PermissionDenied
 
 from elevata.accounts.roles import Permission, needed_role
 from loader.contract.refusals import Refusal
-from loader.domain.queries.masking import without_values
+from loader.services.reads.classified_places import ClassifiedPlace
 from loader.services.reads.read_permissions import may_read, may_read_sensitive, record_sensitive_read
 from loader.sources.results import Sample
 from loader.sources.systems import sample
 from metadata.domain.sensitivity import MASK
-from metadata.models import SourceDataset, System
-from metadata.selectors.classification import Classification, source_classification
+from metadata.models import System
 
 
 @dataclass(frozen=True)
@@ -26,37 +26,55 @@ class Place:
 
 
 def readable_sample(
-    user: Any, system: System, place: Place, source: SourceDataset | None
+    user: Any, system: System, place: Place
 ) -> tuple[Sample, frozenset[str]]:
     """Return a sample as the user may see it, and the names in lower case of columns whose values are masked.
 
-    Of a source with sensitive columns all are masked but those that are described as harmless, and all where it is
-    read with other options than described. Raise PermissionDenied without the permission to read data. A sample that
-    shows sensitive values is recorded.
+    If any source with sensitive columns reads there, all columns are masked but those that are described as harmless,
+    and all where it is read with other options than described. Raise PermissionDenied without the permission to read
+    data. A sample that shows sensitive values is recorded.
     """
     if not may_read(user, system):
         raise PermissionDenied(f"Samples of {system}: {needed_role(Permission.READ_DATA)}.")
-    classified = source_classification(source) if source is not None else Classification()
+    classified = ClassifiedPlace.of(system, place.location)
+    is_reader = may_read_sensitive(user, system)
     try:
         result = sample(system, place.location, place.format, place.options)
     except Refusal as refusal:
-        raise without_values(refusal, classified.sensitive_names) from None
-    if source is None or not classified.sensitive:
+        as_described = classified.is_read_as_described(place.format, place.options or {})
+        raise classified.without_values(refusal, as_described=as_described or is_reader) from None
+    as_described = classified.is_read_as_described(place.format, result.options)
+    hidden = classified.hidden([column.name for column in result.columns], as_described=as_described)
+    if not hidden:
         return result, frozenset()
-    # Read with other options, a column may hold something else than described.
-    is_alike = (place.format, result.options) == (source.format, source.options)
-    harmless = _names_of(source) - classified.sensitive_present if is_alike else frozenset()
-    hidden = frozenset(column.name.lower() for column in result.columns) - harmless
-    names = [column.name for column in result.columns if column.name.lower() in hidden]
-    if not names:
+    if is_reader:
+        names = [column.name for column in result.columns]
+        record_sensitive_sample(classified, "source sample", names, hidden, rows=result.rows)
         return result, frozenset()
-    if may_read_sensitive(user, system):
-        entry: dict[str, Any] = {"kind": "source sample", "columns": names, "found_by": [], "rows": result.rows}
-        record_sensitive_read(name=str(source), key=str(source.key), **entry)
-        return result, frozenset()
-    columns = (replace(column, sample=(MASK,)) if column.name in names else column for column in result.columns)
-    return replace(result, columns=tuple(columns)), hidden
+    return _masked(result, classified, hidden, as_described=as_described)
 
 
-def _names_of(source: SourceDataset) -> frozenset[str]:
-    return frozenset(column.name.lower() for column in source.columns.all())
+def _masked(
+    result: Sample, classified: ClassifiedPlace, hidden: frozenset[str], *, as_described: bool
+) -> tuple[Sample, frozenset[str]]:
+    names = classified.shown_names([column.name for column in result.columns], as_described=as_described)
+    columns = [
+        replace(column, name=name, sample=(MASK,), evidence="", key_evidence="")
+        if column.name.lower() in hidden
+        else column
+        for column, name in zip(result.columns, names, strict=True)
+    ]
+    questions = tuple(question.without_values() for question in result.questions)
+    masked = frozenset(shown.name.lower() for shown in columns if shown.sample == (MASK,))
+    return replace(result, columns=tuple(columns), questions=questions), masked
+
+
+def record_sensitive_sample(
+    classified: ClassifiedPlace, kind: str, columns: Sequence[str], hidden: Collection[str], *, rows: int
+) -> None:
+    """Write a change-log entry for each source whose sensitive values a user was shown."""
+    names = [name for name in columns if name.lower() in hidden]
+    for source, _ in classified.sources:
+        record_sensitive_read(
+            name=str(source), key=str(source.key), kind=kind, columns=names, found_by=[], rows=rows
+        )

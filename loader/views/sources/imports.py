@@ -1,8 +1,6 @@
 """Import pages of a system: a file or table as a new contract, or its differences from an existing one."""
 
 import json
-from collections.abc import Collection
-from pathlib import PurePosixPath
 from typing import Any
 
 from django.contrib import messages
@@ -15,20 +13,28 @@ from elevata.core.errors import MetadataError, StaleVersion, as_sentence
 from elevata.web.requests import htmx_of
 from elevata.web.views import REFUSED, RowPage
 from loader.contract.refusals import Refusal
-from loader.domain.sources.contract_comparison import SAME, Line, compare_contract, lines_as_text, lines_from_text
-from loader.domain.sources.file_detection.file_names import dated_name
+from loader.domain.sources.contract_comparison import SAME, lines_as_text, lines_from_text
+from loader.domain.sources.file_detection.questions import AskedQuestion, asked_questions
 from loader.domain.sources.sampling import contradiction
-from loader.forms.imports import Row, all_valid, contract_changes, retyped, rows_of, with_current_contract
+from loader.forms.imports import (
+    Row,
+    all_valid,
+    compared_lines,
+    contract_changes,
+    proposed_names,
+    retyped,
+    rows_of,
+    with_current_contract,
+)
 from loader.forms.source_drafts import SourceDraft
 from loader.selectors.source_state import known_columns
 from loader.services.reads.source_samples import Place, readable_sample
 from loader.sources.results import Sample
 from loader.views.sources.source_steps import step_address, steps_of
 from loader.views.sources.systems import SystemPage
-from metadata.domain import naming
 from metadata.domain.sources.formats import FILE_FORMATS, KAFKA, REST, TABLE, format_of
 from metadata.domain.sources.value_formats import ValueFormats
-from metadata.forms.imports import ColumnChoiceForm, EndpointForm, ReadingForm
+from metadata.forms.imports import ColumnChoiceForm, EndpointForm, ReadingForm, answered_options
 from metadata.forms.sources import NewSourceForm
 from metadata.models import SourceDataset, System
 from metadata.services.datasets.generation_preview import preview_import
@@ -36,6 +42,8 @@ from metadata.services.source_contracts import ContractChanges, change_contract
 from metadata.views.base import SourceEditing
 
 STALE = 409
+# Beginning of the names of fields that answer a question about a file.
+_ANSWER = "answer-"
 
 
 class SourceImport(SourceEditing, SystemPage):
@@ -58,15 +66,13 @@ class SourceImport(SourceEditing, SystemPage):
         if reading is not None and reading.errors:
             context |= {"reading": reading, "misread": True}
         elif htmx_of(request) or "show" in request.GET:
-            context |= _sampled_part(request, system, place, context["known"])
+            context |= _sampled_part(request, system, place)
         return self.render(**context)
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         """Check the decisions as if the dataset were created now, and keep them for the next steps."""
         draft = SourceDraft.sent(self.row, request.POST)
-        if not draft.is_valid or _contradicted(
-            request, self.row, draft.place, _known(self.row, draft.place.location), draft.rows
-        ):
+        if not draft.is_valid or _contradicted(request, self.row, draft.place, draft.rows):
             return self.show(draft, wrong=True)
         before = SourceDraft.of(request.session, self.row, draft.place.location)
         try:
@@ -106,6 +112,12 @@ def _place(request: HttpRequest, system: System) -> tuple[Place, ReadingForm | E
     kind = request.GET.get("format", "")
     if kind not in FILE_FORMATS:
         kind = format_of(location) or "csv"
+    if "options" in request.GET:
+        answers = [str(text) for name, text in request.GET.items() if name.startswith(_ANSWER)]
+        try:
+            return Place(location, kind, answered_options(kind, request.GET["options"], answers)), None
+        except ValueError:
+            raise BadRequest("The form is invalid. Reload the page.") from None
     return Place(location, kind, form.options() if form is not None else None), form
 
 
@@ -132,36 +144,33 @@ def _filled(place: Place, options: dict[str, Any]) -> ReadingForm | EndpointForm
     return kind.filled(place.location, place.format, options)
 
 
-def _sampled_part(request: HttpRequest, system: System, place: Place, known: SourceDataset | None) -> dict[str, Any]:
+def _sampled_part(request: HttpRequest, system: System, place: Place) -> dict[str, Any]:
     """Return the sample, with a form filled with proposals; or the refusal if nothing could be read."""
     try:
-        result, masked = readable_sample(request.user, system, place, known)
+        result, masked = readable_sample(request.user, system, place)
     except Refusal as refusal:
         return {"refused": refusal.as_json()}
-    is_path = place.format in (*FILE_FORMATS, REST)
-    name = PurePosixPath(place.location).name if is_path else place.location
-    stem = dated_name(name)[1] if is_path else name  # The next delivery has another date.
-    short = naming.safe_table_part(stem.removeprefix("public.") if place.format == TABLE else stem)
-    rows = rows_of(_compared(result, [], masked), system=system.short_name, dataset=short)
-    form = NewSourceForm(initial={"name": stem, "short_name": short})
+    names = proposed_names(place.location, place.format)
+    rows = rows_of(compared_lines(result, [], masked), system=system.short_name, dataset=names["short_name"])
+    form = NewSourceForm(initial=names)
     reading = _filled(place, result.options)
     return {
         "form": form,
         "reading": reading,
         "options": json.dumps(result.options),
+        "questions": [_question(asked) for asked in asked_questions(result.questions) if len(asked.choices) > 1],
         **_lines_part(rows, _facts(result)),
     }
 
 
-def _compared(result: Sample, known: list, masked: Collection[str]) -> list[Line]:
-    values = dict(zip([column.name for column in result.columns], result.values, strict=False))
-    formats = ValueFormats.of(result.options)
-    return compare_contract(known, result.columns, values, typed=result.typed, masked=masked, formats=formats)
+def _question(asked: AskedQuestion) -> dict[str, Any]:
+    """Return a question with its choices, each with the value that the form sends."""
+    choices = [(json.dumps(dict(choice.options)), choice) for choice in asked.choices]
+    name, reason = f"{_ANSWER}{asked.option}", as_sentence(asked.reason)
+    return {"name": name, "text": asked.text, "reason": reason, "choices": choices}
 
 
-def _contradicted(
-    request: HttpRequest, system: System, place: Place, source: SourceDataset | None, rows: list[Row]
-) -> bool:
+def _contradicted(request: HttpRequest, system: System, place: Place, rows: list[Row]) -> bool:
     """Add an error to each row with a type that does not hold all sampled values; return True if there is one.
 
     The sample is read again if a type was changed, because pages do not send its values.
@@ -170,7 +179,7 @@ def _contradicted(
     if not changed:
         return False
     try:
-        result, masked = readable_sample(request.user, system, place, source)
+        result, masked = readable_sample(request.user, system, place)
     except Refusal as refusal:
         for row in changed:
             _add_type_error(row, f"The sample cannot be read to check this type: {refusal.one_line()}")
@@ -234,7 +243,7 @@ class SourceColumns(SourceEditing, RowPage):
         source, names, problem = self.row, _names(self.row), ""
         rows = rows_of(lines, **names, data=request.POST)
         place = Place(source.location, source.format, dict(source.options))
-        if all_valid(rows) and not _contradicted(request, source.system, place, source, rows):
+        if all_valid(rows) and not _contradicted(request, source.system, place, rows):
             changes = contract_changes(rows, **names)
             try:
                 change_contract(source_dataset=source, changes=changes)
@@ -252,10 +261,10 @@ class SourceColumns(SourceEditing, RowPage):
 def _compared_part(request: HttpRequest, source: SourceDataset) -> dict[str, Any]:
     try:
         place = Place(source.location, source.format, dict(source.options))
-        result, masked = readable_sample(request.user, source.system, place, source)
+        result, masked = readable_sample(request.user, source.system, place)
     except Refusal as refusal:
         return {"refused": refusal.as_json()}
-    lines = _compared(result, known_columns(source), masked)
+    lines = compared_lines(result, known_columns(source), masked)
     return _lines_part(rows_of(lines, **_names(source)), _facts(result))
 
 

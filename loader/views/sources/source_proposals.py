@@ -179,7 +179,7 @@ class SourceCheckNow(SourceEditing, ButtonPage):
     def act(self) -> str | None:
         result = check_source(source=self.row, renew=True)
         if result.error:
-            raise Refusal(result.error["code"], result.error["message"], hint=result.error.get("hint", ""))
+            raise Refusal.from_json(result.error)
         if result.proposal is not None:
             return reverse("source_proposal", args=[result.proposal.key])
         messages.success(self.request, "The source agrees with its contract.")

@@ -11,12 +11,14 @@ from django.urls import reverse
 
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
+from elevata.web.forms import error_text
 from elevata.web.views import REFUSED, ButtonPage, DetailPage
 from loader.contract.refusals import Refusal
 from loader.domain.dependencies import DATASET, Scope
 from loader.selectors.source_state import loaded_dataset, uploads
 from loader.services.loads.load_runs import request_load_run
 from loader.services.sources.uploads import store_delivery, store_upload, takes_uploads, uploaded_file
+from loader.views.sources.several_files import files_address
 from loader.views.sources.source_steps import step_address
 from loader.views.sources.systems import SystemDiscover
 from metadata.models import SourceDataset
@@ -29,7 +31,7 @@ UPLOADS = 10
 
 
 class SystemUpload(SystemDiscover):
-    """Store a file in the folder of a system, and go on with its columns."""
+    """Store files in the folder of a system, and go on with their columns."""
 
     @classmethod
     def most_bytes(cls) -> int:
@@ -39,15 +41,26 @@ class SystemUpload(SystemDiscover):
         return redirect("system_discover", self.row.short_name)
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        file = request.FILES.get("file")
-        if file is None:
+        """Store the files; one that is refused does not stop the others."""
+        files = request.FILES.getlist("file")
+        if not files:
             return self.render(status=REFUSED, search="", upload_refused={"message": "Choose a file first."})
-        try:
-            location = store_upload(system=self.row, name=file.name or "", chunks=file.chunks())
-        except Refusal as refusal:
-            return self.render(status=REFUSED, search="", upload_refused=refusal.as_json())
-        messages.success(request, f"{location} is stored.")
-        return redirect(step_address("source_import", self.row, location))
+        stored: list[str] = []
+        refusals: list[Refusal] = []
+        for file in files:
+            try:
+                stored.append(store_upload(system=self.row, name=file.name or "", chunks=file.chunks()))
+            except Refusal as refusal:
+                refusals.append(refusal)
+        if not stored:
+            first, *others = [refused.as_json() for refused in refusals]
+            return self.render(status=REFUSED, search="", upload_refused=first, others_refused=others)
+        for refused in refusals:
+            messages.error(request, error_text(refused, refused.message))
+        messages.success(request, f"{', '.join(stored)} {'are' if len(stored) > 1 else 'is'} stored.")
+        if len(stored) == 1:
+            return redirect(step_address("source_import", self.row, stored[0]))
+        return redirect(files_address(self.row, stored))
 
 
 class SourceUpload(SourceEditing, DetailPage):

@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from urllib.parse import unquote
 
@@ -77,6 +78,11 @@ class Location:
         count = next((n for n, text in enumerate(self.segments) if _PATTERN.search(text)), len(self.segments))
         return replace(self, segments=self.segments[:count])
 
+    def may_share_files(self, other: "Location") -> bool:
+        """Return False if no file can belong to both: files, folders of files, or patterns of them."""
+        same_host = (self.scheme, self.authority) == (other.scheme, other.authority)
+        return same_host and all(map(_may_match, self.segments, other.segments))
+
     def is_below(self, other: "Location") -> bool:
         """Return True if ``other`` is this location or a folder above it."""
         same_host = (self.scheme, self.authority) == (other.scheme, other.authority)
@@ -93,6 +99,11 @@ def joined(own: str, base: str, *, data_dir: str, at: datetime) -> str:
     if not base or own.startswith("/") or _SCHEME.match(own):
         return own
     return f"{base.removesuffix('/')}/{own}"
+
+
+def undated(text: str) -> str:
+    """Return a location with patterns in the places of its dates."""
+    return _DATE.sub(lambda match: "/".join("*" for _ in (match[1] or "").split("/")), text)
 
 
 def dated(text: str, at: datetime) -> str:
@@ -225,6 +236,14 @@ class Roots:
 
 
 ANYWHERE = Roots((), anywhere=True)
+
+
+def _may_match(first: str, second: str) -> bool:
+    """Return True if a name may match both segments; two patterns may have names in common."""
+    first_is_pattern, second_is_pattern = bool(_PATTERN.search(first)), bool(_PATTERN.search(second))
+    if first_is_pattern and second_is_pattern:
+        return True
+    return first == second or fnmatchcase(first, second) or fnmatchcase(second, first)
 
 
 def _is_below(path: str, folder: str) -> bool:

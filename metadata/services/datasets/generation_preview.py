@@ -4,7 +4,7 @@ Generation itself never changes existing objects. A user may accept the source's
 columns, dataset by dataset.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -216,6 +216,12 @@ def import_and_generate(**described: Any) -> tuple[SourceDataset, GenerationPrev
     with writing():
         source = import_source_dataset(**described)
         return source, _generated(source)
+
+
+def import_and_generate_all(sources: Iterable[Mapping[str, Any]]) -> list[SourceDataset]:
+    """Create several source datasets with their targets, all or nothing; each as by ``import_and_generate``."""
+    with writing():
+        return [import_and_generate(**described)[0] for described in sources]
 
 
 def preview_import(**described: Any) -> GenerationPreview:

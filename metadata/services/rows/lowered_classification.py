@@ -55,6 +55,8 @@ _FIELDS: Mapping[Any, tuple[str, ...]] = {
     Reference: ("child_id", "parent_id", "role_name", "unknown_parent", "active"),
     ReferencePair: ("reference_id", "child_column_id", "parent_column_id"),
 }
+# Models whose rows decide which columns the technical columns of a dataset are made of.
+_TECHNICAL = (TargetDataset, TargetColumn, Reference, ReferencePair)
 _CLASSIFIED = (SourceColumn, TargetColumn, TargetDataset)
 _LOWERED = "its values are classified, and lowering that"
 
@@ -114,20 +116,28 @@ def _targets(before: _Before) -> Iterator[tuple[str, Place, str]]:
     if not was:
         return
     now = classifications(list(was))
-    parts_then, parts_now = technical_parts(list(was), before), technical_parts(list(was))
+    lost_parts = _lost_parts(list(was), before)
     rows = TargetDataset.objects.select_related("schema").in_bulk(list(was))
     for pk, then in was.items():
         lowered = then.sensitive - now[pk].sensitive
-        lost = sorted(part for part in parts_then[pk] - parts_now[pk] if part.key in then.sensitive)
+        lost = sorted(part for part in lost_parts.get(pk, ()) if part.key in then.sensitive)
         if lowered or lost:
             row = rows.get(pk)
             place = Place() if row is None else Place(schemas=frozenset({(row.schema.name, row.schema.layer)}))
-            change = _LOWERED if lowered else _disconnected(lost[0])
+            change = _LOWERED if lowered else _lost_part_change(lost[0])
             yield str(row or (before[TargetDataset][pk] or {})["name"]), place, change
 
 
-def _disconnected(part: TechnicalPart) -> str:
-    """Return the beginning of the refusal of a technical column that is no longer made of a sensitive column."""
+def _lost_parts(datasets: list[int], before: _Before) -> dict[int, frozenset[TechnicalPart]]:
+    """Return the columns that technical columns of datasets were made of and no longer are, by dataset."""
+    if not any(before.get(model) for model in _TECHNICAL):
+        return {}
+    now = technical_parts(datasets)
+    return {pk: parts - now[pk] for pk, parts in technical_parts(datasets, before).items()}
+
+
+def _lost_part_change(part: TechnicalPart) -> str:
+    """Return the beginning of the refusal of a change that disconnects a technical column from a sensitive column."""
     name = TargetColumn.objects.filter(key=part.key).values_list("name", flat=True).first()
     return (
         f"{name} is classified, and rows loaded so far have its values, or hashes of them, as {part.purpose}; "

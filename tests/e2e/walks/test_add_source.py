@@ -83,11 +83,11 @@ def test_uploaded_csv_file_is_added_as_a_source_and_loaded(edda: Walker, tmp_pat
     look(edda, "Choose a system", "system")
     edda.use("button", "Register system")
 
-    page.get_by_label("File", exact=True).set_input_files(
+    page.get_by_label("Files", exact=True).set_input_files(
         {"name": "customers.csv", "mimeType": "text/csv", "buffer": CUSTOMERS.encode()}
     )
     look(edda, "Choose what to load from Shop", "contents")
-    edda.use("button", "Upload file")
+    edda.use("button", "Upload files")
     expect(page.locator("main")).to_contain_text("customers.csv is stored")
     expect(page.get_by_label("Type of since")).to_have_value("date")
     look(edda, "Columns of customers.csv", "columns")
@@ -108,6 +108,24 @@ def test_uploaded_csv_file_is_added_as_a_source_and_loaded(edda: Walker, tmp_pat
     look(edda, "First load of customers", "first-rows")
     edda.use("link", "Open dataset")
     expect(page.get_by_role("heading", level=1, name="rc_shop_customers")).to_be_visible()
+
+
+def test_dropped_file_is_loaded_in_few_clicks(edda: Walker, shop: System):
+    """Check that the path from the list of sources to the first rows takes six clicks, one of them for the file."""
+    page = edda.go("/sources/")
+    edda.use("link", "Add source")
+    edda.use("link", "Shop")
+    page.get_by_label("Files", exact=True).set_input_files(
+        {"name": "customers.csv", "mimeType": "text/csv", "buffer": CUSTOMERS.encode()}
+    )
+    edda.use("button", "Upload files")
+    edda.use("button", "Use default load type")
+    edda.use("button", "Create and load")
+    expect(page.get_by_role("heading", level=1, name="First load of customers")).to_be_visible()
+    finish_load("rc_shop_customers", 2)
+    expect(page.locator("#first-load")).to_contain_text("Waiting for the worker")
+    answer_read(["id", "name"], ["1", "Ada"])
+    expect(page.get_by_role("cell", name="Ada")).to_be_visible()
 
 
 def test_location_pattern_shows_its_matching_files_while_typed(edda: Walker, shop: System, landing: Path):

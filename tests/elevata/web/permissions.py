@@ -247,6 +247,7 @@ TABLE: dict[str, dict[str, Needs]] = {
     "source_add_system": _form(CHANGE),
     "source_add_test": _form(CHANGE),
     "system_delivery": _form(CHANGE),
+    "source_files": _form(CHANGE),
     "system_upload": _form(CHANGE),
     "source_load_type": _form(CHANGE),
     "source_summary": _form(CHANGE),

@@ -189,6 +189,7 @@ RULES = {
     "source_add_system": _editing("kind"),
     "source_add_test": Rule("post", reader=REFUSED, operator=200, values=("kind",)),
     "system_delivery": Rule(reader=REFUSED, operator="/systems/air/discover/", values=("system",)),
+    "source_files": Rule(reader=REFUSED, operator="/systems/air/discover/", values=("system",)),
     "system_upload": _post("system", operator=422),
     "source_load_type": Rule(reader=REFUSED, operator="/systems/air/discover/", values=("system",)),
     "source_summary": Rule(reader=REFUSED, operator="/systems/air/discover/", values=("system",)),

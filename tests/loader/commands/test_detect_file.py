@@ -8,6 +8,7 @@ import pytest
 from django.core.management import call_command
 
 from elevata.accounts.cli import CommandExit
+from loader.management.commands.detect_file import Command
 
 
 def test_answer_names_options_columns_and_questions(tmp_path: Path):
@@ -43,7 +44,49 @@ def test_unreadable_file_has_an_error_and_ends_with_1(tmp_path: Path):
     assert (set(second), second["error"]["code"]) == ({"file", "error"}, "EMPTY_FILE")
 
 
-def test_missing_file_ends_with_4(tmp_path: Path):
-    with pytest.raises(CommandExit) as end:
-        call_command("detect_file", str(tmp_path / "gone.csv"), stdout=StringIO(), stderr=StringIO())
-    assert end.value.returncode == 4
+def run_here(*arguments: str) -> tuple[int, str, str]:
+    """Run the command as from a shell; return exit code, stdout and stderr."""
+    out, errors = StringIO(), StringIO()
+    command = Command(stdout=out, stderr=errors)
+    try:
+        command.run_from_argv(["manage.py", "detect_file", *arguments])
+    except SystemExit as end:
+        return end.code, out.getvalue(), errors.getvalue()
+    return 0, out.getvalue(), errors.getvalue()
+
+
+@pytest.mark.parametrize("name", ["gone.csv", "folder", "x" * 300, "gone/x.csv"])
+def test_name_that_is_not_that_of_a_file_ends_with_4_and_one_line(tmp_path: Path, name: str):
+    (tmp_path / "folder").mkdir()
+    code, out, errors = run_here(str(tmp_path / name))
+    assert (code, out, errors.count("\n")) == (4, "", 1)
+
+
+def test_error_of_a_missing_file_is_a_json_document_on_stdout(tmp_path: Path):
+    code, out, errors = run_here(str(tmp_path / "gone.csv"), "--json")
+    (document,) = json.loads(out)
+    assert (code, set(document), document["error"]["code"]) == (4, {"file", "error"}, "MISSING_FILE")
+    assert errors.count("gone.csv") == 1
+
+
+@pytest.mark.parametrize("bad", ["gone.csv", "empty.csv", "broken.xlsx"])
+def test_file_that_cannot_be_read_does_not_stop_the_others_and_is_named(tmp_path: Path, bad: str):
+    (tmp_path / "a.csv").write_text("id,v\n1,2\n")
+    (tmp_path / "b.csv").write_text("id,v\n1,2\n")
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "broken.xlsx").write_bytes(b"no workbook")
+    files = [str(tmp_path / name) for name in ("a.csv", bad, "b.csv")]
+    code, out, errors = run_here(*files)
+    assert code == (4 if bad == "gone.csv" else 1)
+    assert [line.partition(":")[0] for line in out.splitlines() if line.startswith("/")] == [files[0], files[2]]
+    first, last = errors.splitlines()
+    assert files[1] in first
+    assert last == "1 of 3 files could not be read"
+
+
+def test_questions_are_printed_with_examples_and_options(tmp_path: Path):
+    path = tmp_path / "a.csv"
+    path.write_text("id;seit\n1;01.02.2026\n2;03.04.2026\n")
+    _, out, _ = run_here(str(path))
+    assert "How are dates written?" in out
+    assert 'DD.MM.YYYY (likeliest): 01.02.2026 is 1 February 2026  [date_format: "%d.%m.%Y"]' in out

@@ -17,6 +17,7 @@ from pyarrow import orc
 
 from loader.contract.refusals import Refusal
 from loader.sources import file_samples
+from loader.sources.file_detection import detect_file
 from loader.sources.file_samples import sample_files
 from loader.sources.files import delivery_at, files_at, list_folder
 from loader.sources.limits import within
@@ -162,12 +163,39 @@ def test_without_options_these_are_detected_and_noted(tmp_path: Path):
         "date_format": "%d.%m.%Y",
     }
     assert types(sample) == {"Nr": "integer", "Umsatz €": "decimal(18,2)", "Seit": "date"}
-    assert sample.notes[0].startswith("Detected: CSV, windows-1252, ;, 2 lines before the header, decimal comma")
+    assert sample.notes[0] == (
+        "Read as CSV in windows-1252, fields separated by semicolons. Left out: 2 lines before the header. "
+        "Values: numbers like 1234,56, dates like 31.12.2026."
+    )
 
 
-def test_options_that_the_values_leave_open_are_noted(tmp_path: Path):
+def test_options_that_the_values_leave_open_are_questions(tmp_path: Path):
     sample = sampled(tmp_path / "a.csv", "id;seit\n1;01.02.2026\n2;03.04.2026\n")
-    assert any("date_format %d.%m.%Y or %m.%d.%Y" in note for note in sample.notes)
+    assert [(question.option, question.candidates) for question in sample.questions] == [
+        ("date_format", ("%d.%m.%Y", "%m.%d.%Y"))
+    ]
+
+
+def test_detected_column_without_name_and_values_is_left_out_and_noted(tmp_path: Path):
+    sample = sampled(tmp_path / "a.csv", "id;name;\n1;a;\n2;b;\n")
+    assert (types(sample), sample.options["ignored_columns"]) == ({"id": "integer", "name": "string"}, "(column 3)")
+    assert "column 3, which has no name" in sample.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "content"),
+    [
+        ("a.csv", "csv", b"id,day,ok\n1,20240101,yes\n2,20241231,no\n"),
+        ("a.csv", "csv", b"id;amount;KundenNr\n1;1,50;a\n2;2,75;b\n"),
+        ("a.xlsx", "xlsx", workbook({"A": [["id", "day"], ["1", "31.12.2024"], ["2", "13.01.2024"]]})),
+        ("a.jsonl", "jsonl", b'{"id": 1, "day": "20240101"}\n{"id": 2, "day": "20241231"}\n'),
+    ],
+)
+def test_sample_and_detection_agree_on_options_and_types(tmp_path: Path, name: str, kind: str, content: bytes):
+    sample = sampled(tmp_path / name, content, kind)
+    detected = detect_file(tmp_path / name, roots(tmp_path))
+    assert types(sample) == {column.name: str(column.type) for column in detected.columns}
+    assert sample.options == detected.options
 
 
 @pytest.mark.parametrize(
@@ -393,7 +421,7 @@ def test_folder_of_part_files_is_listed_as_a_single_delivery(tmp_path: Path):
     (tmp_path / "b" / "c.jsonl").touch()
     items = list_folder(tmp_path, roots(tmp_path)).items
     assert [(row.location, row.format, row.files) for row in items] == [("b/c.jsonl", "jsonl", 1), ("orders", "csv", 3)]
-    noted = sample_files(tmp_path / "orders", "csv", None, roots=roots(tmp_path)).notes[0]
+    noted = sample_files(tmp_path / "orders", "csv", None, roots=roots(tmp_path)).notes[-1]
     assert noted == "Only the first of 3 files was read; a load reads all."
 
 

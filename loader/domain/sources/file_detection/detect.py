@@ -12,23 +12,23 @@ from typing import Any
 
 from loader.contract.refusals import Refusal
 from loader.domain.sources.file_detection.character_sets import detect_character_set
+from loader.domain.sources.file_detection.column_types import column_type
 from loader.domain.sources.file_detection.dialects import Dialect, Row, detect_dialect, width_of
+from loader.domain.sources.file_detection.examples import TextView, of_structure, of_values
 from loader.domain.sources.file_detection.file_names import dated_name
 from loader.domain.sources.file_detection.model import Detected, DetectedColumn, FileSample, Question
 from loader.domain.sources.file_detection.numbers import detect_separators
 from loader.domain.sources.file_detection.personal_columns import personal_reason
 from loader.domain.sources.file_detection.structure import Structure, detect_structure, without_footer
-from loader.domain.sources.file_detection.times import COMPACT, detect_time_formats
+from loader.domain.sources.file_detection.times import detect_time_formats
 from loader.domain.sources.file_detection.truth_words import detect_truth_words
 from loader.domain.sources.headers import column_names, joined_names
-from loader.domain.sources.sampling import infer
 from metadata.domain import naming
 from metadata.domain.generation import RAWCORE
 from metadata.domain.sources.formats import CSV
 from metadata.domain.sources.option_kinds import NUMBERED
 from metadata.domain.sources.reading_options import options_of
-from metadata.domain.sources.value_formats import TimeFormat, ValueFormats
-from metadata.domain.types import BOOLEAN, DATE, DataType
+from metadata.domain.sources.value_formats import ValueFormats
 
 _OPTIONS = options_of(CSV)
 MOST_COLUMNS = 2_000
@@ -47,10 +47,10 @@ class _Table:
 def detect_csv(sample: FileSample) -> Detected:
     """Return how a CSV file is read. Raise Refusal EMPTY_FILE."""
     table = _table(sample)
-    return described(sample.name, CSV, table.values, table.options, table.questions)
+    return _described(sample.name, CSV, table.values, table.options, table.questions)
 
 
-def described(
+def _described(
     name: str,
     format_name: str,
     values: Mapping[str, Sequence[str]],
@@ -58,29 +58,31 @@ def described(
     questions: Sequence[Question] = (),
 ) -> Detected:
     """Return the description of a file of texts: formats of its values, types, target names, name without a date."""
-    formats, asked, truths = value_options(values, str(options.get("delimiter", ",")))
+    formats, asked = value_questions(values, str(options.get("delimiter", ",")))
     every = dict(options) | formats
     pattern, short_name = dated_name(name)
     return Detected(
         name,
         format_name,
         every,
-        _columns(values, ValueFormats.of(every), truths),
+        _columns(values, ValueFormats.of(every)),
         (*questions, *asked),
         pattern,
         naming.safe_table_part(short_name),
     )
 
 
-def value_options(
-    values: Mapping[str, Sequence[str]], delimiter: str = ","
-) -> tuple[dict[str, Any], list[Question], frozenset[str]]:
-    """Return the options of values in text, what they leave open, and the columns of truth values."""
+def value_questions(
+    columns: Mapping[str, Sequence[str | None]], delimiter: str = ","
+) -> tuple[dict[str, Any], tuple[Question, ...]]:
+    """Return the options of values in text, and what they leave open, with examples."""
+    values = {name: [text or "" for text in texts] for name, texts in columns.items()}
     numbers, questions = detect_separators(values, delimiter)
     is_american = delimiter == "," and "decimal_separator" not in numbers
     times, asked = detect_time_formats(values, is_american=is_american)
-    words, of_words, truths = detect_truth_words(values)
-    return numbers | times | words, [*questions, *asked, *of_words], truths
+    words, of_words = detect_truth_words(values)
+    every = (*questions, *asked, *of_words)
+    return numbers | times | words, tuple(of_values(question, values) for question in every)
 
 
 def target_names(names: Sequence[str], table: str = "") -> list[str]:
@@ -92,25 +94,12 @@ def target_names(names: Sequence[str], table: str = "") -> list[str]:
     return naming.target_names([("", naming.plain_column_name(name, n)) for n, name in enumerate(names, 1)], reserved)
 
 
-def _columns(
-    values: Mapping[str, Sequence[str]], formats: ValueFormats, truths: frozenset[str]
-) -> tuple[DetectedColumn, ...]:
+def _columns(values: Mapping[str, Sequence[str]], formats: ValueFormats) -> tuple[DetectedColumn, ...]:
     columns = []
     for (name, texts), target in zip(values.items(), target_names(list(values)), strict=True):
-        present = [text or None for text in texts]
-        type_, _ = infer(present, len(present), formats)
-        if name in truths:
-            type_ = DataType(BOOLEAN)
-        if formats.dates is not None and _are_dates(texts, formats.dates):
-            type_ = DataType(DATE)
+        type_, _ = column_type([text or None for text in texts], formats)
         columns.append(DetectedColumn(name, type_, target, personal_reason(name, texts)))
     return tuple(columns)
-
-
-def _are_dates(texts: Sequence[str], dates: TimeFormat) -> bool:
-    """Return True if all texts are dates without separators."""
-    is_compact = dates.text in COMPACT and any(text.strip() for text in texts)
-    return is_compact and all(dates.read(text.strip()) is not None for text in texts if text.strip())
 
 
 def _table(sample: FileSample) -> _Table:
@@ -162,7 +151,10 @@ def _table(sample: FileSample) -> _Table:
         reason = "no record of the sample has a value there, and the header no name"
         asked.append(Question("ignored_columns", (options["ignored_columns"], None), reason))
     values = {name: texts for name, texts in values.items() if name not in nameless}
-    return _Table(read | options, (*asked, *questions, *structure.questions), values)
+    table = [row for row in rows if row.line > structure.skip_lines]
+    view = TextView(content, lines, dialect, table, later[-1] if later else table)
+    every = (*asked, *questions, *structure.questions)
+    return _Table(read | options, tuple(of_structure(question, view) for question in every), values)
 
 
 def _unreadable(sample: FileSample, width: int) -> Refusal:

@@ -26,3 +26,16 @@ def dated_name(name: str) -> tuple[str, str]:
     rest = after.partition(".")[0] if "." in after else ""
     short = re.sub(r"[-_. ]{2,}", "_", f"{file[: match.start()].rstrip('-_. ')}_{rest.lstrip('-_. ')}").strip("-_. ")
     return (f"{folder}/{pattern}" if folder else pattern), short or stem
+
+
+_PATTERN = re.compile(r"[-_. ]*(?:[*?]|\[[^\]]*\]|\{[^}]*\})+[-_. ]*")
+
+
+def source_name(location: str) -> str:
+    """Return the name of a source of this location: the name of its files without date, pattern and ending."""
+    stem = dated_name(location)[1]
+    # Of a directive like {date:%Y.%m}, the part after the point is no ending.
+    file = location.rpartition("/")[2]
+    if "{" in file:
+        stem = dated_name(_PATTERN.sub("_", file))[1]
+    return _PATTERN.sub("_", stem).strip("-_. ") or stem

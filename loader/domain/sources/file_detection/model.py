@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from metadata.domain.types import DataType
@@ -46,11 +46,19 @@ def _end_of_lines(content: bytes) -> int:
 
 @dataclass(frozen=True)
 class Question:
-    """Option that the values leave open: possible values, the likeliest first, and the reason in words."""
+    """Option that the values leave open: possible values, the likeliest first, and the reason in words.
+
+    ``examples`` have a text of the file as each candidate reads it; empty without one.
+    """
 
     option: str
     candidates: tuple[Any, ...]
     reason: str
+    examples: tuple[str, ...] = ()
+
+    def without_values(self) -> "Question":
+        """Return the question without texts of the file."""
+        return replace(self, reason="the values leave it open", examples=())
 
     def as_json(self) -> dict[str, Any]:
         return {"option": self.option, "candidates": list(self.candidates), "reason": self.reason}

@@ -6,39 +6,36 @@ from typing import Any
 from loader.domain.sources.file_detection.model import Question
 
 # Words that are read without an option, and pairs that need one.
-STANDARD = (("true", "false"), ("yes", "no"), ("y", "n"), ("t", "f"))
+_STANDARD = (("true", "false"), ("yes", "no"), ("y", "n"), ("t", "f"))
 _PAIRS = (
     ("ja", "nein"), ("j", "n"), ("wahr", "falsch"), ("ein", "aus"), ("oui", "non"), ("o", "n"), ("vrai", "faux"),
     ("sí", "no"), ("si", "no"), ("s", "n"), ("verdadero", "falso"), ("sim", "não"), ("sim", "nao"), ("sì", "no"),
     ("vero", "falso"), ("waar", "onwaar"), ("ja", "nee"), ("ja", "nej"), ("tak", "nie"), ("prawda", "fałsz"),
     ("ano", "ne"), ("igen", "nem"), ("evet", "hayır"), ("да", "нет"), ("истина", "ложь"), ("on", "off"),
 )  # fmt: skip
+# Standard pairs that are nothing else.
+WORDS = _STANDARD[:2]
 # Pairs that are nothing else. Letters may be codes (N and S of north and south), and so may other short words.
 _CLEAR = (
-    *STANDARD[:2], ("ja", "nein"), ("wahr", "falsch"), ("oui", "non"), ("vrai", "faux"), ("sí", "no"), ("sì", "no"),
+    *WORDS, ("ja", "nein"), ("wahr", "falsch"), ("oui", "non"), ("vrai", "faux"), ("sí", "no"), ("sì", "no"),
     ("verdadero", "falso"), ("sim", "não"), ("sim", "nao"), ("vero", "falso"), ("waar", "onwaar"), ("ja", "nee"),
     ("ja", "nej"), ("tak", "nie"), ("prawda", "fałsz"), ("igen", "nem"), ("evet", "hayır"), ("да", "нет"),
     ("истина", "ложь"),
 )  # fmt: skip
 
 
-def detect_truth_words(
-    columns: Mapping[str, Sequence[str]],
-) -> tuple[dict[str, Any], list[Question], frozenset[str]]:
-    """Return ``true_words`` and ``false_words`` if they are needed, what is open, and the columns of truth values."""
+def detect_truth_words(columns: Mapping[str, Sequence[str]]) -> tuple[dict[str, Any], list[Question]]:
+    """Return ``true_words`` and ``false_words`` if they are needed, and what is open."""
     pairs: dict[str, tuple[str, str]] = {}
-    alone: dict[str, str] = {}
     for name, values in columns.items():
         words = {value.strip().lower() for value in values} - {""}
-        pair = next((pair for pair in (*STANDARD, *_PAIRS) if words == set(pair)), None)
+        pair = next((pair for pair in (*_STANDARD, *_PAIRS) if words == set(pair)), None)
         if pair is not None:
             pairs[name] = pair
-        elif len(words) == 1 and (word := next(iter(words))) in {word for pair in _PAIRS[:3] for word in pair}:
-            alone[name] = word
     open_names = [name for name, pair in pairs.items() if pair not in _CLEAR]
     used = list(dict.fromkeys(pairs.values()))
-    if all(pair in STANDARD for pair in used) and not open_names:
-        return {}, [], frozenset(pairs)
+    if all(pair in _STANDARD for pair in used) and not open_names:
+        return {}, []
     true_words = list(dict.fromkeys(pair[0] for pair in used))
     false_words = list(dict.fromkeys(pair[1] for pair in used))
     reason = f"{', '.join(open_names[:3])} may have words for true and false, or codes"
@@ -50,10 +47,7 @@ def detect_truth_words(
         false_words = list(dict.fromkeys(pair[1] for pair in used))
         open_names = open_names or list(pairs)
     options = {"true_words": ", ".join(true_words), "false_words": ", ".join(false_words)}
-    questions = _questions(options, clear, reason) if open_names else []
-    truths = {name for name, pair in pairs.items() if pair in used}
-    truths |= {name for name, word in alone.items() if word in true_words or word in false_words}
-    return options, questions, frozenset(truths)
+    return options, _questions(options, clear, reason) if open_names else []
 
 
 def _questions(options: Mapping[str, str], clear: Sequence[tuple[str, str]], reason: str) -> list[Question]:
@@ -61,7 +55,7 @@ def _questions(options: Mapping[str, str], clear: Sequence[tuple[str, str]], rea
     questions = []
     for place, option in enumerate(("true_words", "false_words")):
         words = ", ".join(dict.fromkeys(pair[place] for pair in clear))
-        needs_option = any(pair not in STANDARD for pair in clear)
+        needs_option = any(pair not in _STANDARD for pair in clear)
         candidates = (options[option], words if needs_option else None, None)
         questions.append(Question(option, tuple(dict.fromkeys(candidates)), reason))
     return questions

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from django.test import Client
 
+from loader.sources.file_detection import detect_file
+from metadata.domain.sources.locations import ANYWHERE
 from metadata.models import SourceDataset, System, TargetDataset
 from tests.elevata.web.forms import form_of, typed, words
 from tests.elevata.web.html import html_of
@@ -231,9 +233,9 @@ def test_unreadable_file_shows_its_error(editor: Client, shop: System, landing: 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"a,a\n1,2\n", "repeated names numbered"),
-        ("name\nK\xf6ln\n".encode("latin-1"), "no character of the file differs between them"),
-        (b'a,b\n"1,2\n', "a quote that begins a field is not closed"),
+        (b"a,a\n1,2\n", "Repeated names are numbered"),
+        ("name\nK\xf6ln\n".encode("latin-1"), "No character of the file differs between them"),
+        (b'a,b\n"1,2\n', "A quote that begins a field is not closed"),
     ],
 )
 def test_detected_reading_is_shown_with_what_the_file_leaves_open(
@@ -241,6 +243,35 @@ def test_detected_reading_is_shown_with_what_the_file_leaves_open(
 ):
     (landing / "orders.csv").write_bytes(content)
     assert message in words(import_page(editor))
+
+
+def test_answers_to_questions_are_the_options_of_the_source(editor: Client, shop: System, landing: Path):
+    (landing / "orders.csv").write_text("id;amount;at\n1;1.234;01.02.2024\n2;5.678;03.04.2024\n")
+    asked = form_of(import_page(editor), having="answer-date_format")
+    assert asked["answer-date_format"] == ['{"date_format": "%d.%m.%Y"}']
+    sent = {name: values[0] for name, values in asked.items()} | {
+        "answer-date_format": '{"date_format": "%m.%d.%Y"}',
+        "answer-decimal_separator": '{"decimal_separator": ".", "thousands_separator": null}',
+    }
+    page = import_page(editor, **sent)
+    assert "answer-" not in page
+    assert form_of(page, having="lines")["c1-type"] == ["decimal(18,3)"]
+    import_as(editor, page)
+    assert SourceDataset.objects.get().options == {"delimiter": ";", "date_format": "%m.%d.%Y"}
+
+
+@pytest.mark.parametrize("sent", [{"options": "[]"}, {"options": "{}", "answer-x": "nonsense"}])
+def test_tampered_answers_are_refused(editor: Client, shop: System, sent: dict):
+    answer = editor.get("/systems/shop/import/", {"location": "orders.csv", "format": "csv", "show": "now", **sent})
+    assert answer.status_code == 400
+
+
+def test_page_and_detection_propose_the_same_names(editor: Client, shop: System, landing: Path):
+    (landing / "orders.csv").write_text("KundenNr;Straße;Umsatz €\n1;a;1,5\n2;b;2,5\n")
+    fields = form_of(import_page(editor), having="lines")
+    detected = detect_file(landing / "orders.csv", ANYWHERE)
+    names = [column.target_name for column in detected.columns]
+    assert [fields[f"c{n}-target_name"][0] for n in range(3)] == names == ["kunden_nr", "strasse", "umsatz"]
 
 
 def test_source_of_a_dated_file_is_named_without_the_date(editor: Client, shop: System, landing: Path):

@@ -10,10 +10,11 @@ from elevata.accounts.services.users import ensure_user
 from elevata.audit.services.transactions import writing
 from elevata.core.errors import MetadataError
 from metadata.models import Reference, TargetColumn, TargetDataset
-from metadata.services.datasets.targets import update_target_column, update_target_dataset
+from metadata.services.datasets.targets import update_schema, update_target_column, update_target_dataset
 from metadata.services.exchange.metadata_files import export_metadata, import_metadata
 from metadata.services.lifecycle import rename_column, rename_dataset, retire_column
 from metadata.services.references import retire_reference, set_pairs
+from metadata.services.rows import lowered_classification
 from tests.factories import ReferenceFactory, TargetColumnFactory, TargetDatasetFactory
 
 pytestmark = pytest.mark.django_db
@@ -117,7 +118,7 @@ DEEDS = [
 
 
 @pytest.mark.parametrize("deed", DEEDS)
-def test_technical_columns_stay_made_of_sensitive_columns_unless_a_steward_changes_it(person, deed: Deed) -> None:
+def test_only_stewards_may_disconnect_technical_columns_from_sensitive_columns(person, deed: Deed) -> None:
     with acting_as(ensure_user(name="mia", roles=["editor"])), pytest.raises(MetadataError) as refused:
         deed(person)
     assert refused.value.code == "not_permitted"
@@ -127,7 +128,7 @@ def test_technical_columns_stay_made_of_sensitive_columns_unless_a_steward_chang
         deed(person)
 
 
-def test_time_of_versions_is_not_given_to_another_column_by_its_name(person, tmp_path: Path) -> None:
+def test_editor_may_not_swap_the_time_of_versions_by_renaming_columns(person, tmp_path: Path) -> None:
     """Check that columns are compared, not names: the policy is the same before and after."""
     names = {"name: born\n": "name: birth\n", "name: hired\n": "name: born\n"}
     with acting_as(ensure_user(name="mia", roles=["editor"])), pytest.raises(MetadataError, match="born|birth"):
@@ -137,7 +138,7 @@ def test_time_of_versions_is_not_given_to_another_column_by_its_name(person, tmp
     assert not column_of(person, "born").pii
 
 
-def test_editor_renames_what_technical_columns_are_made_of(person) -> None:
+def test_editor_may_rename_sensitive_parts_of_technical_columns(person) -> None:
     with acting_as(ensure_user(name="mia", roles=["editor"])):
         for name, new in (("born", "birth"), ("email", "mail"), ("doctor", "surgeon")):
             column = column_of(person, name)
@@ -148,7 +149,7 @@ def test_editor_renames_what_technical_columns_are_made_of(person) -> None:
     assert TargetDataset.objects.get(pk=person.pk).history_policy["time"] == "birth"
 
 
-def test_editor_changes_what_technical_columns_are_made_of_beyond_sensitive_columns(person) -> None:
+def test_editor_may_change_parts_of_technical_columns_that_are_not_sensitive(person) -> None:
     with acting_as(ensure_user(name="mia", roles=["editor"])):
         update(person, history_policy=DATED | {"late": "refuse", "profile": "dbt"})
         number, office = column_of(person, "number"), column_of(person, "office")
@@ -159,7 +160,7 @@ def test_editor_changes_what_technical_columns_are_made_of_beyond_sensitive_colu
         retire_reference(reference=reference, expected_version=reference.version)
 
 
-def test_editor_dates_versions_otherwise_than_by_a_column_that_is_not_sensitive(person) -> None:
+def test_editor_may_replace_a_time_of_versions_that_is_not_sensitive(person) -> None:
     TargetDataset.objects.filter(pk=person.pk).update(history_policy=DATED | {"time": "hired"})
     with acting_as(ensure_user(name="mia", roles=["editor"])):
         update(person, history_policy={})
@@ -170,3 +171,12 @@ def test_sensitive_column_named_load_does_not_date_rows_that_the_load_dates(pers
     TargetDataset.objects.filter(pk=person.pk).update(history_policy={})
     with acting_as(ensure_user(name="mia", roles=["editor"])):
         update(person, history_policy=DATED | {"time": "hired"})
+
+
+def test_other_changes_do_not_read_the_parts_of_technical_columns(person, monkeypatch) -> None:
+    def fail(*_, **__):
+        raise AssertionError("parts of technical columns are read")
+
+    monkeypatch.setattr(lowered_classification, "technical_parts", fail)
+    with acting_as(ensure_user(name="mia", roles=["editor"])):
+        update_schema(schema=person.schema, expected_version=person.schema.version, name="other")

@@ -11,7 +11,6 @@ from loader.domain.sources.file_detection.file_names import dated_name
 from loader.domain.sources.file_detection.model import Detected, FileSample
 from loader.domain.sources.file_detection.numbers import detect_separators
 from loader.domain.sources.file_detection.personal_columns import personal_reason
-from loader.domain.sources.file_detection.sentences import sentences
 from loader.domain.sources.file_detection.times import detect_time_formats
 from loader.domain.sources.file_detection.truth_words import detect_truth_words
 
@@ -317,7 +316,7 @@ def test_another_column_settles_the_order_of_day_and_month():
 
 
 def test_truth_words_that_need_no_option_have_none():
-    assert detect_truth_words({"a": ["yes", "No"]}) == ({}, [], frozenset("a"))
+    assert detect_truth_words({"a": ["yes", "No"]}) == ({}, [])
     assert detect_truth_words({"a": ["Ja", "nein"]})[0] == {"true_words": "ja", "false_words": "nein"}
     assert detect_truth_words({"a": ["J", "N"], "b": ["true", "false"]})[0] == {
         "true_words": "j, true",
@@ -329,16 +328,15 @@ def test_truth_words_that_need_no_option_have_none():
     "values", [["N", "S"], ["si", "no"], ["ON", "OFF"], ["J", "N"], ["Y", "N"], ["t", "f"], ["o", "n"]]
 )
 def test_words_that_may_be_codes_are_asked(values: list[str]):
-    options, questions, truths = detect_truth_words({"a": values})
+    options, questions = detect_truth_words({"a": values})
     assert {question.option: question.candidates for question in questions} == {
         "true_words": (options["true_words"], None),
         "false_words": (options["false_words"], None),
     }
-    assert truths == frozenset("a")
 
 
 def test_words_of_two_languages_that_contradict_each_other_are_asked():
-    options, questions, _ = detect_truth_words({"a": ["ja", "nein"], "b": ["n", "o"], "c": ["s", "n"]})
+    options, questions = detect_truth_words({"a": ["ja", "nein"], "b": ["n", "o"], "c": ["s", "n"]})
     assert options["true_words"].startswith("ja")
     assert [question.option for question in questions] == ["true_words", "false_words"]
 
@@ -370,13 +368,6 @@ def test_likely_personal_columns_have_a_reason():
     assert "an e-mail address" in personal_reason("contact", ["ada@example.org", "bob@example.org"])
     assert "a name of a person" in personal_reason("Vorname", [])
     assert personal_reason("amount", ["1", "2"]) == ""
-
-
-def test_sentences_name_what_was_detected():
-    result = detected("Liste\nMandant 17\nNr;Wert;Tag\n1;1,5;13.11.2026\n2;2,5;14.11.2026\n", "k_2026-11-01.csv")
-    assert sentences(result) == [
-        "CSV", "UTF-8", ";", "2 lines before the header", "decimal comma", "DD.MM.YYYY", "dated name: k_*.csv",
-    ]  # fmt: skip
 
 
 def test_module_is_pure_and_keeps_no_values():

@@ -1,0 +1,96 @@
+"""Classification of places that are read for a sample: by all source datasets that read there, of any system."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from elevata.core.errors import MetadataError
+from loader.contract.refusals import Refusal
+from loader.domain.queries.masking import NAMES_AS_SAMPLES, without_values
+from loader.services.sources.specs import place_of, source_roots
+from metadata.domain.sources.locations import Location, parse_location, undated
+from metadata.models import SourceDataset, System
+from metadata.selectors.classification import Classification, classified_sources, source_classification
+
+
+@dataclass(frozen=True)
+class ClassifiedPlace:
+    """Source datasets with sensitive columns that read at a place, each with its classification."""
+
+    sources: tuple[tuple[SourceDataset, Classification], ...]
+
+    @classmethod
+    def of(cls, system: System, location: str) -> "ClassifiedPlace":
+        """Return the classification of a location of a system."""
+        sources = _sources_at(system, location) if "\0" not in location else []
+        return cls(tuple((source, source_classification(source)) for source in sources))
+
+    @property
+    def is_sensitive(self) -> bool:
+        return bool(self.sources)
+
+    @property
+    def sensitive_names(self) -> frozenset[str]:
+        """Return present and former names, in lower case, of the sensitive columns."""
+        return frozenset(name for _, classified in self.sources for name in classified.sensitive_names)
+
+    def is_read_as_described(self, format_name: str, options: dict[str, Any]) -> bool:
+        """Return True for a reading that is that of all sources; otherwise names and values may be those of others."""
+        return all((source.format, source.options) == (format_name, options) for source, _ in self.sources)
+
+    def hidden(self, names: Iterable[str], *, as_described: bool) -> frozenset[str]:
+        """Return the names in lower case of columns that may hold sensitive values."""
+        every = frozenset(name.lower() for name in names)
+        if not as_described:
+            return every
+        harmless = (
+            frozenset(column.name.lower() for column in source.columns.all()) - classified.sensitive_present
+            for source, classified in self.sources
+        )
+        return every - frozenset.intersection(*harmless) if self.sources else frozenset()
+
+    def shown_names(self, names: Collection[str], *, as_described: bool) -> list[str]:
+        """Return the names of columns for a user who may not read the values.
+
+        Read in another way than described, a record may be taken for the header: then only described names are shown.
+        """
+        if as_described:
+            return list(names)
+        described = {column.name for source, _ in self.sources for column in source.columns.all()}
+        return [name if name in described else f"(column {place})" for place, name in enumerate(names, start=1)]
+
+    def without_values(self, refusal: Refusal, *, as_described: bool) -> Refusal:
+        """Return a refusal for a user who may not read the values."""
+        if as_described:
+            return without_values(refusal, self.sensitive_names)
+        # The names of columns may be values.
+        refusal = replace(refusal, column="", faults=())
+        if refusal.code in NAMES_AS_SAMPLES:
+            message = "its columns cannot be read; names are masked, since values may have been taken for them"
+            refusal = replace(refusal, message=f"{refusal.file or 'the file'}: {message}", samples=())
+        return without_values(refusal, ("",))
+
+
+def _sources_at(system: System, location: str) -> list[SourceDataset]:
+    sources = classified_sources()
+    if system.kind != System.Kind.FILES:
+        return list(sources.filter(system=system, location=location))
+    place = _place(system, location)
+    others = sources.filter(system__kind=System.Kind.FILES)
+    if place is None:
+        return list(others.filter(system=system, location=location))
+    return [source for source in others if _reads_at(source, place)]
+
+
+def _reads_at(source: SourceDataset, place: Location) -> bool:
+    own = _place(source.system, source.location)
+    return own is not None and own.may_share_files(place)
+
+
+def _place(system: System, location: str) -> Location | None:
+    """Return the place of a location at any date, with links followed; None for one that nothing may read."""
+    try:
+        text = place_of(undated(location), undated(system.location), shown=location)
+        return source_roots().check(parse_location(text, folder="/"))
+    except (Refusal, MetadataError):
+        return None

@@ -1,0 +1,182 @@
+"""Step of the guided path for several files at once: one source for each, or one by pattern."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.urls import reverse
+
+from elevata.accounts.permissions import may
+from elevata.accounts.roles import Permission
+from elevata.core.errors import MetadataError, ProductError, as_sentence
+from elevata.web.forms import error_text
+from elevata.web.views import REFUSED
+from loader.contract.refusals import Refusal
+from loader.domain.dependencies import DATASET, SELECTION, Scope
+from loader.domain.sources.file_detection.file_groups import FileGroup
+from loader.domain.sources.file_detection.questions import asked_questions
+from loader.forms.source_drafts import SourceDraft
+from loader.selectors.source_state import loaded_dataset
+from loader.services.loads.load_runs import request_load_run
+from loader.services.reads.several_samples import MOST_FILES, SampledFiles, files_of, sample_several
+from loader.services.reads.source_samples import Place, readable_sample
+from loader.views.sources.source_steps import steps_of
+from loader.views.sources.systems import SystemPage
+from metadata.models import SourceDataset, System
+from metadata.permissions import here
+from metadata.services.datasets.generation_preview import import_and_generate_all
+from metadata.views.base import SourceEditing
+
+BY_PATTERN, EACH, NONE = "pattern", "each", "none"
+CREATE_ONLY = "create_only"
+
+
+@dataclass(frozen=True)
+class ShownGroup:
+    """Group of files as the page shows it. ``matches`` is the number of files that its pattern matches now."""
+
+    group: FileGroup
+    field: str
+    description: str
+    columns: list[str]
+    key: list[str]
+    questions: int
+    address: str
+    matches: int = 0
+    chosen: str = EACH
+
+
+def files_address(system: System, locations: list[str]) -> str:
+    """Return the address of the step for these files."""
+    query = urlencode({"location": locations}, doseq=True)
+    return f"{reverse('source_files', args=[system.short_name])}?{query}"
+
+
+class SourceFiles(SourceEditing, SystemPage):
+    """Files in groups of one header, and the choice between one source by pattern and one for each file."""
+
+    template_name = "loader/sources/source_files.html"
+
+    def context(self) -> dict[str, Any]:
+        may_start = may(self.request.user, Permission.START_LOAD, on=here)
+        return super().context() | {"steps": steps_of("Columns", self.row), "may_start": may_start}
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        locations = _locations(request.GET.getlist("location"))
+        if self.row.kind != System.Kind.FILES or not locations:
+            return redirect("system_discover", self.row.short_name)
+        if len(request.GET.getlist("location")) > MOST_FILES:
+            messages.warning(request, f"Only the first {MOST_FILES} files are shown. Add the others afterwards.")
+        return self.show(sample_several(request.user, self.row, locations), {})
+
+    def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        """Create the chosen sources with their targets, all or nothing; then start one load of them."""
+        files = sample_several(request.user, self.row, _locations(request.POST.getlist("location")))
+        chosen = {name: request.POST.get(name, "") for name in _fields(files)}
+        try:
+            drafts = list(self._drafts(files, chosen))
+            if not drafts:
+                return self.show(files, chosen, "Choose at least one source.")
+            sources = import_and_generate_all([_described(draft) for draft in drafts])
+        except (Refusal, MetadataError) as error:
+            return self.show(files, chosen, as_sentence(error.one_line()))
+        names = ", ".join(map(str, sources))
+        messages.success(request, f"{names} created with {'their' if len(sources) > 1 else 'its'} targets.")
+        if CREATE_ONLY in request.POST or not may(request.user, Permission.START_LOAD, on=here):
+            return redirect("system_page", self.row.short_name)
+        return self._load(sources)
+
+    def _load(self, sources: list[SourceDataset]) -> HttpResponse:
+        datasets = [str(loaded_dataset(source)) for source in sources]
+        scope = Scope(DATASET, datasets[0]) if len(datasets) == 1 else Scope(SELECTION, " ".join(datasets))
+        try:
+            requested = request_load_run(scope=scope, user=self.request.user)
+        except ProductError as error:
+            messages.error(self.request, f"The load did not start: {error_text(error, error.message)}")
+            return redirect("system_page", self.row.short_name)
+        if len(sources) == 1:
+            return redirect("source_first_load", sources[0].key, requested.run.run_id)
+        return redirect("run_page", requested.run.run_id)
+
+    def _drafts(self, files: SampledFiles, chosen: dict[str, str]) -> Iterator[SourceDraft]:
+        """Yield the drafts of the chosen sources. Raise Refusal for a pattern that cannot be read any more."""
+        for number, group in enumerate(files.groups):
+            choice = chosen[_field(number)]
+            if choice == BY_PATTERN and group.pattern:
+                place = Place(group.pattern, group.files[0].format, dict(group.options or {}))
+                yield SourceDraft.proposed(self.row, place, *readable_sample(self.request.user, self.row, place))
+            elif choice == EACH:
+                for location in group.locations:
+                    # Without its date, a name may be that of another file of the group.
+                    name = _stem(location) if len(group.files) > 1 else ""
+                    yield SourceDraft.proposed(self.row, files.place(location), *files.samples[location], name=name)
+
+    def show(self, files: SampledFiles, chosen: dict[str, str], error: str = "") -> HttpResponse:
+        groups = [self._shown(files, number, group, chosen) for number, group in enumerate(files.groups)]
+        refusals = [(location, refusal.as_json()) for location, refusal in files.refusals.items()]
+        locations = [*files.samples, *files.refusals]
+        status = REFUSED if error else 200
+        return self.render(status=status, groups=groups, refusals=refusals, locations=locations, error=error)
+
+    def _shown(self, files: SampledFiles, number: int, group: FileGroup, chosen: dict[str, str]) -> ShownGroup:
+        sample, _ = files.samples[group.locations[0]]
+        place = files.place(group.locations[0])
+        location = group.pattern or place.location
+        options = group.options if group.pattern else place.options
+        address = {"location": location, "format": place.format, "options": json.dumps(dict(options or {}))}
+        questions = asked_questions(sample.questions)
+        return ShownGroup(
+            group,
+            _field(number),
+            sample.notes[0] if sample.notes else "",
+            [f"{column.name} {column.type}" for column in sample.columns],
+            [column.name for column in sample.columns if column.key_ordinal is not None],
+            len(questions),
+            # Options in the address are taken as they are; without them, the page asks what is open.
+            f"{reverse('source_import', args=[self.row.short_name])}?"
+            + urlencode({"location": location} if questions else address),
+            self._matches(group.pattern) if group.pattern else 0,
+            chosen.get(_field(number)) or (BY_PATTERN if group.pattern else EACH),
+        )
+
+    def _matches(self, pattern: str) -> int:
+        try:
+            return files_of(self.row, pattern)
+        except Refusal:
+            return 0
+
+
+def _locations(sent: list[str]) -> list[str]:
+    return [text.strip()[:1000] for text in sent if text.strip() and "\0" not in text][:MOST_FILES]
+
+
+def _fields(files: SampledFiles) -> list[str]:
+    return [_field(number) for number, _ in enumerate(files.groups)]
+
+
+def _field(number: int) -> str:
+    return f"group-{number}"
+
+
+def _stem(location: str) -> str:
+    return location.rpartition("/")[2].partition(".")[0]
+
+
+def _described(draft: SourceDraft) -> dict[str, Any]:
+    """Return the arguments that create the source of a draft. Raise Refusal if its proposals are not valid."""
+    if draft.is_valid:
+        draft = draft.with_default_load_type()
+        load_type = draft.load_type() if draft.is_valid else None
+        if load_type is not None and load_type.is_valid():
+            return draft.described(load_type)
+    raise Refusal(
+        "COLUMNS_UNDECIDED",
+        f"{draft.place.location} cannot be added as proposed",
+        file=draft.place.location,
+        hint="Choose its columns on their page.",
+    )
