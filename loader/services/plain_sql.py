@@ -1,10 +1,12 @@
 """Warehouse as SQL files: what the metadata describe, rendered for one dialect."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+from django.db.models import Q, QuerySet
 
 from architecture.domain.states.state_files import ArchitectureState, dump_state
 from architecture.domain.tables import TableSpec, current_table, history_table, rawcore_table, tables_of
@@ -16,7 +18,9 @@ from elevata.core.errors import ProductError
 from loader.contract.manifest.checks import CheckSpec
 from loader.contract.manifest.loads import RawcoreLoad, StageInput
 from loader.dialects.catalog import DIALECTS
+from loader.dialects.dialect import Dialect
 from loader.dialects.refusals import NOT_RENDERED, NotRendered
+from loader.dialects.runs import TABLE as RUNS
 from loader.dialects.selects import ModelView
 from loader.dialects.views import DescribedView, View, views_of
 from loader.dialects.warehouse import (
@@ -25,9 +29,10 @@ from loader.dialects.warehouse import (
     Unrendered,
     Warehouse,
     delivered_table,
+    render_objects,
     render_warehouse,
 )
-from loader.domain.dependencies import Scope, referring
+from loader.domain.dependencies import DATASET, Scope, referring
 from loader.domain.historization.references import foreign_keys
 from loader.domain.historization.stage import (
     entity_key_components,
@@ -35,12 +40,14 @@ from loader.domain.historization.stage import (
     stage_inputs,
     view_inputs,
 )
+from loader.selectors.statements import upstream_of
 from loader.services.loads.plans import LoadPlan, plan_load
 from loader.services.quality import check_specs
 from loader.services.sources.specs import source_datasets
+from metadata.domain.quality.unknown_parents import GHOST
 from metadata.domain.sources.reading_options import options_of
 from metadata.domain.state import DatasetState
-from metadata.models import SourceDataset
+from metadata.models import Reference, SourceDataset, TargetDataset
 from metadata.selectors.dataset_states import dataset_states
 
 _NULL_OPTIONS = ("empty_is_null", "null_string")
@@ -52,7 +59,7 @@ def render_sql(dialect: str, scope: Scope, report: ChangeReport | None = None) -
 
     Raise Refusal for an unknown scope; Refused for a report that is outdated.
     """
-    warehouse = described_warehouse(scope)
+    warehouse = described_warehouse(scope, dataset_states())
     if report is not None:
         statements = statements_of_report(report, dialect)
         pairs = zip(operations_of(report), statements, strict=True)
@@ -60,9 +67,76 @@ def render_sql(dialect: str, scope: Scope, report: ChangeReport | None = None) -
     return render_warehouse(warehouse, DIALECTS[dialect])
 
 
-def described_warehouse(scope: Scope) -> Warehouse:
-    """Return tables and loads of a scope as the metadata describe them, whatever an environment has."""
-    states = dataset_states()
+@dataclass(frozen=True)
+class RenderedObject:
+    """Table, view or load of a dataset with its statements, each with its semicolon."""
+
+    kind: str
+    name: str
+    statements: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RenderedDataset:
+    """Statements of a dataset in a dialect, and the parts that have none."""
+
+    dialect: Dialect
+    objects: tuple[RenderedObject, ...]
+    not_rendered: tuple[Unrendered, ...]
+
+    def as_file(self, title: str) -> str:
+        """Return all statements as the text of one file."""
+        parts = [f"-- {title} in {self.dialect.title}"]
+        parts += [f"-- {item.code}: {item.dataset}: {' '.join(item.message.split())}" for item in self.not_rendered]
+        lines = "\n".join(parts)
+        texts = ["\n".join((f"-- {item.kind} {item.name}", *item.statements)) for item in self.objects]
+        return "\n\n".join((lines, *texts)) + "\n"
+
+
+def dataset_in_dialect(dataset: TargetDataset, dialect_name: str) -> RenderedDataset:
+    """Return the statements that create a dataset and its views, and load it.
+
+    The history belongs to its dataset, and the table of applied runs to a dataset with a load.
+    """
+    base, dialect = dataset.history_of or dataset, DIALECTS[dialect_name]
+    states = {state.key: state for state in dataset_states(_datasets_around(base))}
+    state = states[str(base.key)]
+    tables = [spec.qualified_name for spec in tables_of(state)]
+    views = [state.qualified_name, *(view.name for view in views_of(state))]
+    own = {*tables, *views}
+    try:
+        warehouse = described_warehouse(Scope(DATASET, state.qualified_name), tuple(states.values()))
+    except ProductError as problem:
+        refused = Unrendered(state.qualified_name, problem.code, problem.one_line())
+        return RenderedDataset(dialect, (), (refused,))
+    rendered = render_objects(warehouse, dialect)
+    load = rendered.loads.get(state.qualified_name)
+    tables += [RUNS] if load is not None else []
+    objects = []
+    for name in (name for name in tables if name in rendered.tables):
+        objects.append(("table", name, (rendered.schemas[name.partition(".")[0]], rendered.tables[name])))
+    objects += [("view", name, rendered.views[name]) for name in views if name in rendered.views]
+    objects += [("load", state.qualified_name, load.statements)] if load is not None else []
+    return RenderedDataset(
+        dialect,
+        tuple(RenderedObject(kind, name, tuple(f"{text};" for text in texts)) for kind, name, texts in objects),
+        tuple(item for item in rendered.not_rendered if item.dataset in own),
+    )
+
+
+def _datasets_around(base: TargetDataset) -> QuerySet[TargetDataset]:
+    """Return the dataset, its upstreams, its parents, and the children that add rows to it."""
+    parents = Reference.objects.filter(child=base).values("parent")
+    children = Reference.objects.filter(parent=base, unknown_parent=GHOST).values("child")
+    of_references = Q(pk__in=parents) | Q(pk__in=children)
+    return TargetDataset.objects.filter(Q(pk__in=upstream_of(base.pk)) | of_references)
+
+
+def described_warehouse(scope: Scope, states: tuple[DatasetState, ...]) -> Warehouse:
+    """Return tables and loads of a scope as the metadata describe them, whatever an environment has.
+
+    ``states`` are all datasets, or those around the scope.
+    """
     plan = plan_load(scope, states)
     datasets = [*(step.dataset for step in plan.steps), *plan.left_out]
     options = _reading_options(plan)

@@ -50,7 +50,7 @@ class Command(ProductCommand):
         )
         files.add_argument("--source-label", metavar="L", default="", help="what A is called, such as dev")
         files.add_argument("--target-label", metavar="L", default="", help="what B is called, such as test")
-        names = RENDERER.get().names
+        names = sorted(RENDERER.get().titles)
         parser.add_argument("--dialect", choices=names, help="print the statements of each operation in an SQL dialect")
         parser.add_argument("--format", choices=(TEXT, JSON, MARKDOWN), help="default: text; --json means json")
         parser.add_argument(
