@@ -1,9 +1,10 @@
 """Statements of a report in an SQL dialect. The app above, which has the dialects, provides the renderer."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
-from architecture.domain.operations import Operation
+from architecture.domain.operations import BLOCKED, Operation
 from architecture.domain.report import ChangeReport
 from architecture.domain.states.file_steps import steps_between
 from architecture.domain.states.state_files import ArchitectureState
@@ -29,12 +30,19 @@ def statements_of_files(
     previous: ArchitectureState, desired: ArchitectureState, report: ChangeReport, dialect: str
 ) -> list[list[str]]:
     """Return the statements of each operation of a report on two state files."""
-    return _by_operation(steps_between(previous, desired, report.operations), report.operations, dialect)
+    return statements_of_operations(report.operations, partial(steps_between, previous, desired), dialect)
 
 
-def _by_operation(steps: Iterable[Step], operations: Sequence[Operation], dialect: str) -> list[list[str]]:
-    rendered = RENDERER.get().statements(steps, dialect)
-    return [rendered.get(place, []) for place in range(len(operations))]
+def statements_of_operations(
+    operations: Sequence[Operation], plan: Callable[[Sequence[Operation]], Iterable[Step]], dialect: str
+) -> list[list[str]]:
+    """Return the statements of each operation; a blocked one has none and is not planned."""
+    places = [place for place, item in enumerate(operations) if item.decision != BLOCKED]
+    rendered = RENDERER.get().statements(plan([operations[place] for place in places]), dialect)
+    texts: list[list[str]] = [[] for _ in operations]
+    for ordinal, statements in rendered.items():
+        texts[places[ordinal]] = statements
+    return texts
 
 
 def with_statements(described: dict[str, Any], statements: Sequence[list[str]]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 from django.db import models
 
 from elevata.core.errors import MetadataError
-from metadata.domain.history.history_policy import LOAD_TIME
+from metadata.domain.history.history_policy import HistoryPolicy
 from metadata.domain.quality.unknown_parents import GHOST
 from metadata.domain.sensitivity import (
     SENSITIVE,
@@ -167,7 +167,7 @@ def technical_parts(datasets: Collection[int], before: Before | None = None) -> 
     """
     reader = _Reader(before or {})
     policies = reader.rows(TargetDataset, "id", datasets, "history_policy")
-    times = {row["id"]: row["history_policy"].get("time", LOAD_TIME).lower() for row in policies}
+    times = {row["id"]: HistoryPolicy.from_dict(row["history_policy"]).time_column for row in policies}
     columns = reader.rows(TargetColumn, "dataset_id", datasets, "key", "name", "role", "active")
     keys = {row["id"]: str(row["key"]) for row in columns}
     parts: dict[int, set[TechnicalPart]] = {pk: set() for pk in datasets}
@@ -175,7 +175,7 @@ def technical_parts(datasets: Collection[int], before: Before | None = None) -> 
         dataset, key = row["dataset_id"], str(row["key"])
         if row["active"] and row["role"] == TargetColumn.Role.BUSINESS_KEY:
             parts[dataset].add(TechnicalPart("entity key", 0, key))
-        if row["name"].lower() == times.get(dataset):
+        if row["name"].lower() == (times.get(dataset) or "").lower():
             parts[dataset].add(TechnicalPart("times of versions", 0, key))
     references = reader.rows(Reference, "child_id", datasets, "active")
     children = {row["id"]: row["child_id"] for row in references if row["active"]}

@@ -26,19 +26,25 @@ COLUMN_FIELDS = ("role", "ordinal", "active")
 
 @dataclass
 class Table:
-    """Dataset with its columns, and the columns that its loads add with the columns that these are made of.
+    """Dataset with its columns, retired ones among ``parts``, and the columns that its loads add.
 
+    An added column has the columns that it is made of.
     ``keys`` are the names of the added columns before all others: the keys of a history and of an entity.
     """
 
     pk: int
     name: str
     history: str
-    columns: list[Part[Id]]
+    parts: list[Part[Id]]
     added: Added[Id]
     added_to_history: Added[Id]
     keys: tuple[str, ...]
     is_unique: bool
+
+    @property
+    def columns(self) -> list[Part[Id]]:
+        """Return the columns that are not retired."""
+        return [part for part in self.parts if part.is_active]
 
     def readable(self, names: Collection[str], *, of_history: bool) -> Readable:
         """Return the columns that a SELECT sees: added ones only if it has their names."""
@@ -57,7 +63,7 @@ class Table:
         for added in (self.added, self.added_to_history):
             if not own and name in added:
                 return added[name]
-        return own or [part.column for part in self.columns]
+        return own or [part.column for part in self.parts]
 
 
 @dataclass
@@ -103,7 +109,7 @@ class ModelReads:
     def everything_of(self, pk: int) -> Reads:
         """Return all columns and rows that a model may depend on."""
         tables = self._read_by(pk)
-        columns = [part.column for table in tables for part in table.columns]
+        columns = [part.column for table in tables for part in table.parts]
         return Reads([*columns, *((OF_ROWS, table.pk) for table in tables)])
 
     def filter_of(self, pk: int) -> list[frozenset[str]] | None:
@@ -181,7 +187,7 @@ def _table(row: Values, schema: str, layer: str, parts: list[Part[Id]], foreign:
         row["id"],
         f"{schema}.{row['name']}".lower(),
         f"{schema}.{naming.history_name(row['name'])}".lower(),
-        [part for part in parts if part.is_active],
+        parts,
         added,
         added_to_history,
         tuple(added_to_history)[:2],

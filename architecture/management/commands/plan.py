@@ -15,6 +15,8 @@ from architecture.management.report_commands import read_state
 from elevata.accounts.cli import INVALID, CommandExit, ProductCommand
 
 TEXT, JSON, MARKDOWN = "text", "json", "markdown"
+# Report, its id if it is stored, and the statements of each operation if a dialect is asked for.
+_Planned = tuple[ChangeReport, str, list[list[str]] | None]
 DESTRUCTIVE_EXIT, BLOCKED_EXIT, CHANGES_EXIT = 3, 2, 1
 
 
@@ -67,8 +69,7 @@ class Command(ProductCommand):
         if as_json and options["format"] not in (None, JSON):
             raise CommandExit(INVALID, f"--json and --format {options['format']} exclude each other", "usage")
         # A report of files is not stored, so it has no id for approve, preview and execute.
-        report, kept = (self._of_files(options), "") if _means_files(options) else self._of_warehouse(options)
-        statements = self._statements(report, options) if options["dialect"] else None
+        report, kept, statements = self._of_files(options) if _means_files(options) else self._of_warehouse(options)
         if self._as_json:
             described = report.as_json() if statements is None else with_statements(report.as_json(), statements)
             self.print_json(described | ({"report": kept} if kept else {}))
@@ -84,38 +85,33 @@ class Command(ProductCommand):
             raise CommandExit(code)
 
     @staticmethod
-    def _statements(report: ChangeReport, options: dict[str, Any]) -> list[list[str]]:
-        """Return the statements of each operation in the dialect."""
-        if _means_files(options):
-            previous, desired = (read_state(options[name]) for name in ("previous_state", "desired_state"))
-            return statements_of_files(previous, desired, report, options["dialect"])
-        from architecture.services.dialects import statements_of_warehouse
-
-        return statements_of_warehouse(report, _scope_of(options), options["environment"] or "", options["dialect"])
-
-    @staticmethod
-    def _of_files(options: dict[str, Any]) -> ChangeReport:
+    def _of_files(options: dict[str, Any]) -> _Planned:
         _refuse_beside_files(options)
+        # Each file is read once: it may be a pipe.
         previous, desired = (
             options[name] and read_state(options[name]) for name in ("previous_state", "desired_state")
         )
         labels = {"source": options["source_label"], "target": options["target_label"]}
         policy = PolicySet.of_flags(dict.fromkeys(options["allow"], True))
         if previous and desired:
-            return build_report(CurrentState.of_state(previous), desired, policy, Scope(FILES, **labels))
+            report = build_report(CurrentState.of_state(previous), desired, policy, Scope(FILES, **labels))
+            dialect = options["dialect"]
+            return report, "", statements_of_files(previous, desired, report, dialect) if dialect else None
         # A comparison of two files needs no services and none of their imports.
         from architecture.services.state_import import report_from, report_onto
 
         if previous:
-            return report_from(previous, policy=policy, **labels)
-        return report_onto(desired, environment=options["environment"] or "", **labels)
+            return report_from(previous, policy=policy, **labels), "", None
+        return report_onto(desired, environment=options["environment"] or "", **labels), "", None
 
     @staticmethod
-    def _of_warehouse(options: dict[str, Any]) -> tuple[ChangeReport, str]:
+    def _of_warehouse(options: dict[str, Any]) -> _Planned:
+        from architecture.services.dialects import statements_of_report
         from architecture.services.reports import plan_report
 
         report, kept = plan_report(scope=_scope_of(options), environment=options["environment"] or "")
-        return report, str(kept.report_id)
+        statements = statements_of_report(kept, options["dialect"]) if options["dialect"] else None
+        return report, str(kept.report_id), statements
 
 
 def _scope_of(options: dict[str, Any]) -> Scope:

@@ -97,6 +97,16 @@ def test_row_hash_is_as_sensitive_as_a_column_that_was_retired(person, bizcore, 
     assert sensitive(targets.create_target_dataset(schema=bizcore, name="hashes", select=select)) == {"k"}
 
 
+def test_select_that_cannot_be_resolved_is_as_sensitive_as_a_retired_column(person, bizcore) -> None:
+    person.columns.update(pii=False)
+    select = "SELECT id FROM rawcore.person"
+    model = targets.create_target_dataset(schema=bizcore, name="numbers", select=select)
+    salary = person.columns.get(name="salary")
+    retire_column(column=salary, expected_version=salary.version)
+    TargetDataset.objects.filter(pk=model.pk).update(select="SELECT unknown(id, nothing.x) AS id FROM rawcore.person")
+    assert sensitive(TargetDataset.objects.get(pk=model.pk)) == {"id"}
+
+
 @pytest.mark.parametrize(("used", "chosen"), [("person", {"ch"}), ("letter", set())])
 def test_foreign_key_is_made_of_the_columns_of_the_active_reference(person, letters, bizcore, used, chosen) -> None:
     orders = TargetDatasetFactory(name="orders")

@@ -163,3 +163,10 @@ def test_editor_dates_versions_otherwise_than_by_a_column_that_is_not_sensitive(
     TargetDataset.objects.filter(pk=person.pk).update(history_policy=DATED | {"time": "hired"})
     with acting_as(ensure_user(name="mia", roles=["editor"])):
         update(person, history_policy={})
+
+
+def test_sensitive_column_named_load_does_not_date_rows_that_the_load_dates(person) -> None:
+    TargetColumnFactory(dataset=person, name="load", pii=True)
+    TargetDataset.objects.filter(pk=person.pk).update(history_policy={})
+    with acting_as(ensure_user(name="mia", roles=["editor"])):
+        update(person, history_policy=DATED | {"time": "hired"})
