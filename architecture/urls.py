@@ -5,9 +5,9 @@ from django.urls import path
 from architecture.views import (
     change_policy,
     data_contracts,
+    dialects,
     drift,
     executions,
-    dialects,
     health,
     inbox,
     pending,

@@ -284,7 +284,7 @@ class OperationStatementsSerializer(serializers.Serializer):
     dataset = serializers.CharField()
     text = serializers.CharField(source="describe", help_text="The operation in words.")
     statements = StatementsField(
-        help_text="In order, each with its semicolon; a comment with NOT_RENDERED and the reason for a step without any."
+        help_text="In order, with semicolons; a comment with NOT_RENDERED and the reason for a step without any."
     )
 
 

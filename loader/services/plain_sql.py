@@ -1,6 +1,6 @@
 """Warehouse as SQL files: what the metadata describe, rendered for one dialect."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
@@ -32,7 +32,7 @@ from loader.dialects.warehouse import (
     render_objects,
     render_warehouse,
 )
-from loader.domain.dependencies import DATASET, Scope, referring
+from loader.domain.dependencies import Scope, referring
 from loader.domain.historization.references import foreign_keys
 from loader.domain.historization.stage import (
     entity_key_components,
@@ -59,7 +59,7 @@ def render_sql(dialect: str, scope: Scope, report: ChangeReport | None = None) -
 
     Raise Refusal for an unknown scope; Refused for a report that is outdated.
     """
-    warehouse = described_warehouse(scope, dataset_states())
+    warehouse = described_warehouse(scope)
     if report is not None:
         statements = statements_of_report(report, dialect)
         pairs = zip(operations_of(report), statements, strict=True)
@@ -104,17 +104,16 @@ def dataset_in_dialect(dataset: TargetDataset, dialect_name: str) -> RenderedDat
     tables = [spec.qualified_name for spec in tables_of(state)]
     views = [state.qualified_name, *(view.name for view in views_of(state))]
     own = {*tables, *views}
-    try:
-        warehouse = described_warehouse(Scope(DATASET, state.qualified_name), tuple(states.values()))
-    except ProductError as problem:
-        refused = Unrendered(state.qualified_name, problem.code, problem.one_line())
-        return RenderedDataset(dialect, (), (refused,))
-    rendered = render_objects(warehouse, dialect)
+    rendered = render_objects(_warehouse_of(state, states), dialect)
     load = rendered.loads.get(state.qualified_name)
     tables += [RUNS] if load is not None else []
     objects = []
+    schemas: set[str] = set()
     for name in (name for name in tables if name in rendered.tables):
-        objects.append(("table", name, (rendered.schemas[name.partition(".")[0]], rendered.tables[name])))
+        schema = name.partition(".")[0]
+        creations = () if schema in schemas else (rendered.schemas[schema],)
+        schemas.add(schema)
+        objects.append(("table", name, (*creations, rendered.tables[name])))
     objects += [("view", name, rendered.views[name]) for name in views if name in rendered.views]
     objects += [("load", state.qualified_name, load.statements)] if load is not None else []
     return RenderedDataset(
@@ -122,6 +121,18 @@ def dataset_in_dialect(dataset: TargetDataset, dialect_name: str) -> RenderedDat
         tuple(RenderedObject(kind, name, tuple(f"{text};" for text in texts)) for kind, name, texts in objects),
         tuple(item for item in rendered.not_rendered if item.dataset in own),
     )
+
+
+def _warehouse_of(dataset: DatasetState, states: Mapping[str, DatasetState]) -> Warehouse:
+    """Return the tables around a dataset, with its own load and views. A retired dataset has neither."""
+    if not dataset.active:
+        return Warehouse("", (), (), not_rendered=(Unrendered(dataset.qualified_name, NOT_RENDERED, "it is retired"),))
+    is_view, options = dataset.materialization == "view", _reading_options(states)
+    filled = [] if is_view or dataset.layer == "raw" else [dataset]
+    loads, left_out = _loads(filled, states, options)
+    views, without_query = _views([dataset] if is_view else [], filled, states, options)
+    tables = (spec for state in states.values() if state.active for spec in _created_tables(state))
+    return Warehouse("", tuple(tables), tuple(loads), tuple(views), (*left_out, *without_query))
 
 
 def _datasets_around(base: TargetDataset) -> QuerySet[TargetDataset]:
@@ -132,35 +143,39 @@ def _datasets_around(base: TargetDataset) -> QuerySet[TargetDataset]:
     return TargetDataset.objects.filter(Q(pk__in=upstream_of(base.pk)) | of_references)
 
 
-def described_warehouse(scope: Scope, states: tuple[DatasetState, ...]) -> Warehouse:
-    """Return tables and loads of a scope as the metadata describe them, whatever an environment has.
-
-    ``states`` are all datasets, or those around the scope.
-    """
+def described_warehouse(scope: Scope) -> Warehouse:
+    """Return tables and loads of a scope as the metadata describe them, whatever an environment has."""
+    states = dataset_states()
     plan = plan_load(scope, states)
     datasets = [*(step.dataset for step in plan.steps), *plan.left_out]
-    options = _reading_options(plan)
-    loads, left_out = _loads(plan, options)
-    views, without_query = _views(plan, options)
+    options = _reading_options(plan.states)
+    loads, left_out = _loads([step.dataset for step in plan.steps if step.dataset.layer != "raw"], plan.states, options)
+    views, without_query = _views(_described_views(plan), [step.dataset for step in plan.steps], plan.states, options)
+    of_files = "its history comes as batch files"
+    files = [Unrendered(state.qualified_name, NOT_RENDERED, of_files) for state in plan.left_out]
     return Warehouse(
         sha256(dump_state(ArchitectureState(states)).encode()).hexdigest(),
-        tuple(_created(spec) for state in datasets for spec in tables_of(state) if spec.kind in _CREATED),
+        tuple(spec for state in datasets for spec in _created_tables(state)),
         tuple(loads),
         tuple(sorted(views, key=lambda view: view.name)),
-        (*left_out, *without_query),
+        (*files, *left_out, *without_query),
     )
+
+
+def _created_tables(state: DatasetState) -> list[TableSpec]:
+    return [_created(spec) for spec in tables_of(state) if spec.kind in _CREATED]
 
 
 def _created(spec: TableSpec) -> TableSpec:
     return delivered_table(spec) if spec.kind == "raw" else spec
 
 
-def _reading_options(plan: LoadPlan) -> dict[str, dict[str, Any]]:
+def _reading_options(states: Mapping[str, DatasetState]) -> dict[str, dict[str, Any]]:
     """Return the reading options of the sources of raw datasets, by the key of the raw dataset."""
-    sources = source_datasets(plan.states.values())
+    sources = source_datasets(states.values())
     return {
         state.key: _with_null_rules(sources[key])
-        for state in plan.states.values()
+        for state in states.values()
         if state.layer == "raw"
         for key in state.inputs
         if key in sources
@@ -174,18 +189,14 @@ def _with_null_rules(source: SourceDataset) -> dict[str, Any]:
 
 
 def _loads(
-    plan: LoadPlan, options: Mapping[str, dict[str, Any]]
+    filled: Sequence[DatasetState], states: Mapping[str, DatasetState], options: Mapping[str, dict[str, Any]]
 ) -> tuple[list[RawcoreLoad], list[Unrendered]]:
     """Return the loads that are plain statements, and the datasets with another one."""
-    filled = [step.dataset for step in plan.steps if step.dataset.layer != "raw"]
-    checks = check_specs(filled, plan.states, environment=current_environment())
-    loads = []
-    left_out = [
-        Unrendered(state.qualified_name, NOT_RENDERED, "its history comes as batch files") for state in plan.left_out
-    ]
+    checks = check_specs(filled, states, environment=current_environment())
+    loads, left_out = [], []
     for dataset in filled:
         try:
-            loads.append(_load(dataset, plan.states, options, checks.get(dataset.key, ())))
+            loads.append(_load(dataset, states, options, checks.get(dataset.key, ())))
         except ProductError as problem:
             left_out.append(Unrendered(dataset.qualified_name, problem.code, problem.one_line()))
     return loads, left_out
@@ -223,20 +234,30 @@ def _load(
     )
 
 
-def _views(plan: LoadPlan, options: Mapping[str, dict[str, Any]]) -> tuple[list[View], list[Unrendered]]:
-    """Return the views of the datasets in a plan, and those without a query."""
-    views: list[View] = []
-    left_out = []
+def _described_views(plan: LoadPlan) -> list[DatasetState]:
+    """Return the views that a plan reads or has, by name."""
     wanted = {key: plan.states[key] for key in plan.described if plan.states[key].materialization == "view"}
     wanted |= {state.key: state for state in plan.views}
-    for state in sorted(wanted.values(), key=lambda state: state.qualified_name):
+    return sorted(wanted.values(), key=lambda state: state.qualified_name)
+
+
+def _views(
+    described: Iterable[DatasetState],
+    historized: Iterable[DatasetState],
+    states: Mapping[str, DatasetState],
+    options: Mapping[str, dict[str, Any]],
+) -> tuple[list[View], list[Unrendered]]:
+    """Return described views and those over histories, and the views without a query."""
+    views: list[View] = []
+    left_out = []
+    for state in described:
         try:
-            views.append(_view(state, plan.states, options))
+            views.append(_view(state, states, options))
         except ProductError as problem:
             left_out.append(Unrendered(state.qualified_name, problem.code, problem.one_line()))
-    for step in plan.steps:
-        if step.dataset.historize:
-            views += views_of(step.dataset)
+    for state in historized:
+        if state.historize:
+            views += views_of(state)
     return views, left_out
 
 
