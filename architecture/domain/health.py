@@ -19,6 +19,8 @@ from metadata.domain.types import STRING, parse
 # Identifiers of PostgreSQL, the shortest of the widespread limits.
 MAX_IDENTIFIER = 63
 _ORDER = tuple(LAYERS)
+# Named as in other tools for rows that carry the times of their versions, whose column is not named or not there.
+EFFECTIVE_COLUMN_REQUIRED = "scd2-effective-column-required"
 
 
 class Severity(StrEnum):
@@ -106,7 +108,10 @@ def _policy(dataset: DatasetState, around: Surroundings) -> Iterator[Finding]:
             delivered = _input_names(dataset, around) if policy.delivered_only else ()
             policy.check_described(types, key, delivered)
     except MetadataError as problem:
-        yield Finding("policy", Severity.ERROR, f"The history policy cannot work: {problem.message}.", problem.field)
+        dated_by, names = dataset.history_policy.get("time"), {column.name for column in dataset.active_columns}
+        is_undated = problem.field == "history_policy.time" and dated_by not in names
+        code = EFFECTIVE_COLUMN_REQUIRED if is_undated else "policy"
+        yield Finding(code, Severity.ERROR, f"The history policy cannot work: {problem.message}.", problem.field)
 
 
 def _input_names(dataset: DatasetState, around: Surroundings) -> set[str]:

@@ -130,7 +130,7 @@ def _warehouse_of(dataset: DatasetState, states: Mapping[str, DatasetState]) -> 
     is_view, options = dataset.materialization == "view", _reading_options(states)
     filled = [] if is_view or dataset.layer == "raw" else [dataset]
     loads, left_out = _loads(filled, states, options)
-    views, without_query = _views([dataset] if is_view else [], filled, states, options)
+    views, without_query = _views([dataset] if is_view else [], _history_views(filled, loads), states, options)
     tables = (spec for state in states.values() if state.active for spec in _created_tables(state))
     return Warehouse("", tuple(tables), tuple(loads), tuple(views), (*left_out, *without_query))
 
@@ -150,7 +150,8 @@ def described_warehouse(scope: Scope) -> Warehouse:
     datasets = [*(step.dataset for step in plan.steps), *plan.left_out]
     options = _reading_options(plan.states)
     loads, left_out = _loads([step.dataset for step in plan.steps if step.dataset.layer != "raw"], plan.states, options)
-    views, without_query = _views(_described_views(plan), [step.dataset for step in plan.steps], plan.states, options)
+    over_histories = _history_views([step.dataset for step in plan.steps], loads)
+    views, without_query = _views(_described_views(plan), over_histories, plan.states, options)
     of_files = "its history comes as batch files"
     files = [Unrendered(state.qualified_name, NOT_RENDERED, of_files) for state in plan.left_out]
     return Warehouse(
@@ -241,9 +242,15 @@ def _described_views(plan: LoadPlan) -> list[DatasetState]:
     return sorted(wanted.values(), key=lambda state: state.qualified_name)
 
 
+def _history_views(datasets: Iterable[DatasetState], loads: Iterable[RawcoreLoad]) -> list[View]:
+    """Return the views over the histories of these datasets."""
+    by_key = {load.dataset: load for load in loads}
+    return [view for state in datasets if state.historize for view in views_of(state, by_key.get(state.key))]
+
+
 def _views(
     described: Iterable[DatasetState],
-    historized: Iterable[DatasetState],
+    over_histories: Iterable[View],
     states: Mapping[str, DatasetState],
     options: Mapping[str, dict[str, Any]],
 ) -> tuple[list[View], list[Unrendered]]:
@@ -255,10 +262,7 @@ def _views(
             views.append(_view(state, states, options))
         except ProductError as problem:
             left_out.append(Unrendered(state.qualified_name, problem.code, problem.one_line()))
-    for state in historized:
-        if state.historize:
-            views += views_of(state)
-    return views, left_out
+    return [*views, *over_histories], left_out
 
 
 def _view(
