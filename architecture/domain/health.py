@@ -276,6 +276,7 @@ RULES: tuple[Rule, ...] = (
 # Codes with their meaning, for filters and documentation.
 CODES = {
     "policy": "History policy cannot work",
+    EFFECTIVE_COLUMN_REQUIRED: "Column of effective times required",
     "no_key": "No business key",
     "no_owner": "No owner of personal data",
     "no_input": "No input",

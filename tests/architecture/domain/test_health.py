@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from architecture.domain.health import CODES, FIXES, Finding, Source, Surroundings, findings_of, owner_above
 from metadata.domain.state import ColumnState, DatasetState
 
