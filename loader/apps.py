@@ -56,6 +56,11 @@ class _ReportStatements:
         "snowflake": "Snowflake",
     }
 
+    def type_of(self, text: str, dialect: str) -> str:
+        from loader.dialects.catalog import DIALECTS
+
+        return str(DIALECTS[dialect].canonical_type(text))
+
     def statements(self, steps: Iterable["Step"], dialect: str) -> Mapping[int, list[str]]:
         from loader.dialects.report_statements import statements_by_operation
 

@@ -18,6 +18,10 @@ class Renderer(Protocol):
     @property
     def titles(self) -> Mapping[str, str]: ...
 
+    def type_of(self, text: str, dialect: str) -> str:
+        """Return the type of a physical type in the dialect's spelling. Raise TypeProblem."""
+        ...
+
     def statements(self, steps: Iterable[Step], dialect: str) -> Mapping[int, list[str]]:
         """Return the statements by the ordinal of their operation; a comment stands for a step without any."""
         ...

@@ -88,9 +88,8 @@ class Command(ProductCommand):
     def _of_files(options: dict[str, Any]) -> _Planned:
         _refuse_beside_files(options)
         # Each file is read once: it may be a pipe.
-        previous, desired = (
-            options[name] and read_state(options[name]) for name in ("previous_state", "desired_state")
-        )
+        files = (options["previous_state"], options["desired_state"])
+        previous, desired = (file and read_state(file, options["dialect"]) for file in files)
         labels = {"source": options["source_label"], "target": options["target_label"]}
         policy = PolicySet.of_flags(dict.fromkeys(options["allow"], True))
         if previous and desired:
