@@ -108,10 +108,15 @@ def _policy(dataset: DatasetState, around: Surroundings) -> Iterator[Finding]:
             delivered = _input_names(dataset, around) if policy.delivered_only else ()
             policy.check_described(types, key, delivered)
     except MetadataError as problem:
-        dated_by, names = dataset.history_policy.get("time"), {column.name for column in dataset.active_columns}
-        is_undated = problem.field == "history_policy.time" and dated_by not in names
-        code = EFFECTIVE_COLUMN_REQUIRED if is_undated else "policy"
+        code = EFFECTIVE_COLUMN_REQUIRED if _is_undated(dataset, problem) else "policy"
         yield Finding(code, Severity.ERROR, f"The history policy cannot work: {problem.message}.", problem.field)
+
+
+def _is_undated(dataset: DatasetState, problem: MetadataError) -> bool:
+    """Return True for the problem that the column is missing by which rows date their versions."""
+    if problem.field != "history_policy.time" or not isinstance(dataset.history_policy, dict):
+        return False
+    return dataset.history_policy.get("time") not in {column.name for column in dataset.active_columns}
 
 
 def _input_names(dataset: DatasetState, around: Surroundings) -> set[str]:

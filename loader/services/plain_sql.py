@@ -107,7 +107,7 @@ def dataset_in_dialect(dataset: TargetDataset, dialect_name: str) -> RenderedDat
     rendered = render_objects(_warehouse_of(state, states), dialect)
     load = rendered.loads.get(state.qualified_name)
     tables += [RUNS] if load is not None else []
-    objects = []
+    objects: list[tuple[str, str, Sequence[str]]] = []
     schemas: set[str] = set()
     for name in (name for name in tables if name in rendered.tables):
         schema = name.partition(".")[0]

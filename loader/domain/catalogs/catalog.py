@@ -138,8 +138,8 @@ def _history_views(state: DatasetState, by_key: Mapping[str, DatasetState]) -> l
     operations = operations_view(state, by_key)
     if operations is not None:
         name, view_query = operations
-        reads = tuple(table.qualified_name for table in view_query.tables)
-        entries.append(Entry(name, VIEW, state.key, history, None, view_query.sql, reads))
+        beneath = tuple(table.qualified_name for table in view_query.tables)
+        entries.append(Entry(name, VIEW, state.key, history, None, view_query.sql, beneath))
     return entries
 
 

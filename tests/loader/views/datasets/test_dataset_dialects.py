@@ -1,5 +1,7 @@
 """Statements of a dataset in a dialect: its page, file and endpoint."""
 
+import re
+
 import pytest
 from django.core.management import call_command
 from django.test import Client
@@ -85,6 +87,8 @@ def test_page_offers_every_dialect_and_shows_each_statement(reader: Client, airp
     assert page.count("data-copy=") == sum(
         len(item.statements) for item in dataset_in_dialect(airport, "duckdb").objects
     )
+    copied = re.findall(r'data-copy="([^"]+)"', page)
+    assert len(copied) == len(set(copied)) == sum(f'id="{name}"' in page for name in copied)
     assert "Tests execute them on DuckDB" in words(page)
 
 
