@@ -5,6 +5,7 @@ from django.urls import path
 from architecture.views import (
     change_policy,
     data_contracts,
+    dialects,
     drift,
     executions,
     health,
@@ -30,6 +31,8 @@ urlpatterns = [
     path("pending-changes/", pending.PendingChanges.as_view(), name="pending_changes"),
     path("reports/", reports.ReportList.as_view(), name="report_list"),
     path("reports/<uuid:report_id>/", reports.ReportDetail.as_view(), name="report_page"),
+    path("reports/<uuid:report_id>/sql/", dialects.ReportSql.as_view(), name="report_sql"),
+    path("reports/<uuid:report_id>/report.sql", dialects.report_sql_file, name="report_sql_file"),
     path("reports/<uuid:report_id>/status/", report_parts.ReportStatus.as_view(), name="report_status"),
     path("reports/<uuid:report_id>/differences/", report_parts.ReportDifferences.as_view(), name="report_differences"),
     path("reports/<uuid:report_id>/behind/", report_parts.ReportBehind.as_view(), name="report_behind"),

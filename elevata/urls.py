@@ -36,7 +36,7 @@ from loader.api.maintenance import (
     RevertViewSet,
     VacuumViewSet,
 )
-from loader.api.metadata import MetadataViewSet, SourceDatasetViewSet, SystemViewSet
+from loader.api.metadata import DatasetViewSet, MetadataViewSet, SourceDatasetViewSet, SystemViewSet
 from loader.api.quality import CheckResultViewSet
 from loader.api.queries import QueryViewSet
 from loader.api.reads import ReadViewSet
@@ -45,7 +45,7 @@ from loader.schedules.api import ScheduleViewSet
 from metadata.api.access import OwnAccessViewSet, UserViewSet
 from metadata.api.changes import ChangeLogViewSet
 from metadata.api.exposures import ExposureViewSet
-from metadata.api.lineage import ColumnViewSet, DatasetViewSet
+from metadata.api.lineage import ColumnViewSet
 from metadata.api.quality import QualityCheckViewSet
 from metadata.api.references import ReferenceViewSet
 from metadata.api.sensitive_columns import SensitiveColumnViewSet, SensitiveSourceColumnViewSet

@@ -1,5 +1,5 @@
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from django.apps import AppConfig
 
@@ -46,7 +46,20 @@ class LoaderConfig(AppConfig):
 class _ReportStatements:
     """Renderer of reports' steps in the dialects, which are imported when they are needed."""
 
-    names = ("bigquery", "databricks", "duckdb", "fabric", "mssql", "postgres", "snowflake")
+    titles: ClassVar[Mapping[str, str]] = {
+        "bigquery": "BigQuery",
+        "databricks": "Databricks",
+        "duckdb": "DuckDB",
+        "fabric": "Fabric Warehouse",
+        "mssql": "SQL Server",
+        "postgres": "PostgreSQL",
+        "snowflake": "Snowflake",
+    }
+
+    def type_of(self, text: str, dialect: str) -> str:
+        from loader.dialects.catalog import DIALECTS
+
+        return str(DIALECTS[dialect].canonical_type(text))
 
     def statements(self, steps: Iterable["Step"], dialect: str) -> Mapping[int, list[str]]:
         from loader.dialects.report_statements import statements_by_operation

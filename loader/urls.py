@@ -59,6 +59,7 @@ urlpatterns = [
     path("datasets/selected/load/", load_runs.DatasetsLoad.as_view(), name="datasets_load"),
     path("lineage/columns.openlineage.json", datasets.column_lineage_events, name="column_lineage_events"),
     path("datasets/<uuid:key>/sql/", datasets.DatasetSql.as_view(), name="dataset_sql"),
+    path("datasets/<uuid:key>/dataset.sql", datasets.DatasetSqlFile.as_view(), name="dataset_sql_file"),
     path("datasets/<uuid:key>/policy/", policies.DatasetPolicy.as_view(), name="dataset_policy"),
     path("datasets/<uuid:key>/runs/", datasets.DatasetRuns.as_view(), name="dataset_runs"),
     path("datasets/<uuid:key>/charts/", datasets.DatasetCharts.as_view(), name="dataset_charts"),

@@ -5,7 +5,9 @@ from typing import Any
 
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
+from rest_framework.request import Request
 
+from architecture.domain.dialect_statements import RENDERER
 from architecture.domain.scope import ALL, DATASET, MAX_NAME, SCHEMA, SELECTION, Scope
 from architecture.models import (
     Approval,
@@ -258,6 +260,39 @@ class RefusedSerializer(serializers.Serializer):
     code = serializers.CharField()
     message = serializers.CharField()
     hint = serializers.CharField()
+
+
+class DialectRequest(serializers.Serializer):
+    def get_fields(self) -> dict[str, serializers.Field]:
+        titles = RENDERER.get().titles
+        return {"dialect": serializers.ChoiceField(choices=list(titles.items()), help_text="An SQL dialect.")}
+
+
+def dialect_of(request: Request) -> str:
+    """Return the requested dialect. Raise ValidationError for none or an unknown one."""
+    query = DialectRequest(data=request.query_params)
+    query.is_valid(raise_exception=True)
+    return query.validated_data["dialect"]
+
+
+class StatementsField(serializers.ListField):
+    child = serializers.CharField()
+
+
+class OperationStatementsSerializer(serializers.Serializer):
+    op = serializers.CharField()
+    dataset = serializers.CharField()
+    text = serializers.CharField(source="describe", help_text="The operation in words.")
+    statements = StatementsField(
+        help_text="In order, with semicolons; a comment with NOT_RENDERED and the reason for a step without any."
+    )
+
+
+class ReportSqlSerializer(serializers.Serializer):
+    """Statements of each operation of a report in an SQL dialect, in order."""
+
+    dialect = serializers.CharField()
+    operations = OperationStatementsSerializer(many=True)
 
 
 class UndoOptionSerializer(serializers.Serializer):

@@ -1,6 +1,6 @@
 """API of reports, dry runs, executions and records."""
 
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from django.db.models import QuerySet
@@ -16,6 +16,7 @@ from rest_framework.reverse import reverse
 from architecture.api.serializers import (
     ApprovalSerializer,
     ApproveSerializer,
+    DialectRequest,
     ExecuteSerializer,
     ExecutionEventSerializer,
     ExecutionListSerializer,
@@ -29,7 +30,9 @@ from architecture.api.serializers import (
     ReportListSerializer,
     ReportRequestSerializer,
     ReportSerializer,
+    ReportSqlSerializer,
     UndoSerializer,
+    dialect_of,
     scope_of,
 )
 from architecture.domain.decisions import ACCEPTABLE
@@ -40,6 +43,7 @@ from architecture.selectors.dry_run_results import readable_result
 from architecture.selectors.executions import execution_events, executions, records
 from architecture.selectors.reports import reports
 from architecture.services.approvals import approve, reject
+from architecture.services.dialects import statements_of_report
 from architecture.services.dry_runs import request_dry_run
 from architecture.services.environments import current_environment
 from architecture.services.execution_records import approval_artifact
@@ -51,6 +55,7 @@ from architecture.services.executions import (
     resume_execution,
 )
 from architecture.services.previews import build_previewed_report, make_preview, newest_preview
+from architecture.services.reports import operations_of
 from architecture.services.undo import undo_report
 from architecture.views.refusals import MayBuild
 from elevata.accounts.actors import current_actor
@@ -132,6 +137,7 @@ class ReportViewSet(ReadOnly):
     }
     tagged = True
     must_see = frozenset({"approve", "reject", "execute"})
+    parameters: ClassVar = {"sql": frozenset({"dialect"})}
 
     def version_of(self, row: ChangeReport) -> str:
         return row.fingerprint
@@ -179,6 +185,18 @@ class ReportViewSet(ReadOnly):
     def approvals(self, request: Request, report_id: UUID) -> Response:
         """Return the report and its decisions, in the form of ``manage.py verify_artifact``."""
         return Response(approval_artifact(self.get_object()))
+
+    @extend_schema(responses=ReportSqlSerializer, filters=False, parameters=[DialectRequest])
+    @action(detail=True, filter_backends=(), pagination_class=None)
+    def sql(self, request: Request, report_id: UUID) -> Response:
+        """Return the statements of each operation in an SQL dialect, against the last observations."""
+        report, dialect = self.get_object(), dialect_of(request)
+        pairs = zip(operations_of(report), statements_of_report(report, dialect), strict=True)
+        operations = [
+            {"op": operation.op, "dataset": operation.dataset, "describe": operation.describe(), "statements": texts}
+            for operation, texts in pairs
+        ]
+        return Response(ReportSqlSerializer({"dialect": dialect, "operations": operations}).data)
 
     @extend_schema(responses=PreviewSerializer, filters=False, parameters=[PREVIEW_TAG])
     @action(detail=True, filter_backends=(), pagination_class=None)

@@ -13,10 +13,14 @@ from elevata.core.registry import Provided
 
 
 class Renderer(Protocol):
-    """Renderer of steps. ``names`` are the dialects."""
+    """Renderer of steps. ``titles`` are the dialects' titles by name."""
 
     @property
-    def names(self) -> Sequence[str]: ...
+    def titles(self) -> Mapping[str, str]: ...
+
+    def type_of(self, text: str, dialect: str) -> str:
+        """Return the type of a physical type in the dialect's spelling. Raise TypeProblem."""
+        ...
 
     def statements(self, steps: Iterable[Step], dialect: str) -> Mapping[int, list[str]]:
         """Return the statements by the ordinal of their operation; a comment stands for a step without any."""
@@ -49,3 +53,12 @@ def with_statements(described: dict[str, Any], statements: Sequence[list[str]]) 
     """Return a report's JSON with the statements of each operation."""
     pairs = zip(described["operations"], statements, strict=True)
     return described | {"operations": [operation | {"statements": texts} for operation, texts in pairs]}
+
+
+def as_file(changes: Iterable[tuple[Operation, Sequence[str]]]) -> str:
+    """Return the text of a file with the statements of operations, which end with their semicolons."""
+    parts = []
+    for operation, texts in changes:
+        described = f"-- {' '.join(operation.describe().split())}"
+        parts.append("".join(f"{line}\n" for line in (described, *(texts or ["-- no statements"]))))
+    return "\n".join(parts) or "-- no statements\n"

@@ -19,6 +19,8 @@ from metadata.domain.types import STRING, parse
 # Identifiers of PostgreSQL, the shortest of the widespread limits.
 MAX_IDENTIFIER = 63
 _ORDER = tuple(LAYERS)
+# Named as in other tools for rows that carry the times of their versions, whose column is not named or not there.
+EFFECTIVE_COLUMN_REQUIRED = "scd2-effective-column-required"
 
 
 class Severity(StrEnum):
@@ -106,7 +108,15 @@ def _policy(dataset: DatasetState, around: Surroundings) -> Iterator[Finding]:
             delivered = _input_names(dataset, around) if policy.delivered_only else ()
             policy.check_described(types, key, delivered)
     except MetadataError as problem:
-        yield Finding("policy", Severity.ERROR, f"The history policy cannot work: {problem.message}.", problem.field)
+        code = EFFECTIVE_COLUMN_REQUIRED if _is_undated(dataset, problem) else "policy"
+        yield Finding(code, Severity.ERROR, f"The history policy cannot work: {problem.message}.", problem.field)
+
+
+def _is_undated(dataset: DatasetState, problem: MetadataError) -> bool:
+    """Return True for the problem that the column is missing by which rows date their versions."""
+    if problem.field != "history_policy.time" or not isinstance(dataset.history_policy, dict):
+        return False
+    return dataset.history_policy.get("time") not in {column.name for column in dataset.active_columns}
 
 
 def _input_names(dataset: DatasetState, around: Surroundings) -> set[str]:
@@ -271,6 +281,7 @@ RULES: tuple[Rule, ...] = (
 # Codes with their meaning, for filters and documentation.
 CODES = {
     "policy": "History policy cannot work",
+    EFFECTIVE_COLUMN_REQUIRED: "Column of effective times required",
     "no_key": "No business key",
     "no_owner": "No owner of personal data",
     "no_input": "No input",

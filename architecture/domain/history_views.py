@@ -41,6 +41,8 @@ _HIGH_NUMBERS = {BIGINT: 2**63 - 1, INTEGER: 2**31 - 1}
 def history_views(dataset: DatasetState, *, by_partition: bool = True) -> tuple[str, ...]:
     """Return the statements that publish the views of a dataset's history policy, in order; none without a history.
 
+    The view of operations reads raw tables, too (``architecture.domain.history_operations``).
+
     The history must be in the catalog under its name. Without ``by_partition``, no view reads the partition column,
     for engines that cannot read it.
     """
@@ -54,16 +56,17 @@ def history_views(dataset: DatasetState, *, by_partition: bool = True) -> tuple[
         AS_OF: (history.periods, history.as_of),
         CHANGES: (history.changes,),
     }
-    return tuple(statement() for view in policy.views for statement in statements[view])
+    return tuple(statement() for view in policy.views for statement in statements.get(view, ()))
 
 
-def live_versions(dataset: DatasetState, called: str) -> str:
+def live_versions(dataset: DatasetState, called: str, *further: str) -> str:
     """Return the query for the live versions of a history with half-open intervals; the end of an open one is NULL.
 
-    ``called`` is the SQL for the history table. The interval's columns are ``VALID_FROM`` and ``VALID_TO``.
+    ``called`` is the SQL for the history table, ``further`` are quoted columns of it. The interval's columns are
+    ``VALID_FROM`` and ``VALID_TO``.
     """
     policy = HistoryPolicy.from_dict(dataset.history_policy)
-    return _History(dataset, policy, history_table(dataset), called=called)._intervals()
+    return _History(dataset, policy, history_table(dataset), called=called)._intervals(*further)
 
 
 @dataclass(frozen=True)

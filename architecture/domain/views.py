@@ -5,7 +5,7 @@ branches. The views in between are inlined: in expressions, their columns are re
 A model is its SELECT, in which the views that it reads are subqueries.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -95,11 +95,17 @@ def query_of_view(
 
 def _united(view: DatasetState, by_key: Mapping[str, DatasetState], called: Callable[[TableSpec], str]) -> Query:
     """Return the query of a view with described columns: these are cast and renamed, inputs united."""
-    branches = view_branches(view, by_key)
+    return united(view_branches(view, by_key), view.active_columns, called)
+
+
+def united(
+    branches: Sequence[Branch], columns: Sequence[ColumnState], called: Callable[[TableSpec], str] = published_as
+) -> Query:
+    """Return the query that unites the branches, with these columns of the reader."""
     tables = dict.fromkeys(current_table(branch.table) for branch in branches)
     selects = [
         select(
-            [typed(branch.columns[column.key], column.type, column.name) for column in view.active_columns],
+            [typed(branch.columns[column.key], column.type, column.name) for column in columns],
             _rows_of(branch.table, called),
             " AND ".join(f"({condition})" for condition in branch.conditions),
         )

@@ -2,10 +2,12 @@
 
 import json
 from argparse import ArgumentParser
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 from architecture.domain.artifacts import Finding
+from architecture.domain.dialect_statements import RENDERER
 from architecture.domain.states.state_files import ArchitectureState, parse_state
 from architecture.models import Approval, ChangeReport
 from architecture.selectors.reports import report_named
@@ -73,11 +75,14 @@ class DecidingCommand(ProductCommand):
         self.say(f"{decision.get_decision_display().lower()} by {decision.person_name}: report is {row.status}{more}")
 
 
-def read_state(path: Path) -> ArchitectureState:
-    """Return the state in a file. Raise CommandExit if it cannot be read, StateProblem if it is invalid."""
+def read_state(path: Path, dialect: str | None = None) -> ArchitectureState:
+    """Return the state in a file; its types may be those of a dialect.
+
+    Raise CommandExit if it cannot be read, StateProblem if it is invalid.
+    """
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as problem:
         reason = getattr(problem, "strerror", None) or "is not UTF-8 text"
         raise CommandExit(INVALID, f"{path}: {reason}", "unreadable") from None
-    return parse_state(text, str(path))
+    return parse_state(text, str(path), partial(RENDERER.get().type_of, dialect=dialect) if dialect else None)

@@ -36,6 +36,8 @@ class BigQuery(Dialect):
         "int": "bigint",
         "integer": "bigint",
         "smallint": "bigint",
+        "tinyint": "bigint",
+        "byteint": "bigint",
         "float64": "float",
         "numeric": "decimal",
         "decimal": "decimal",

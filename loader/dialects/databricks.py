@@ -30,7 +30,7 @@ class Databricks(Dialect):
         data_types.TIMESTAMP: "TIMESTAMP",
         data_types.BINARY: "BINARY",
     }
-    spellings = {"decimal": "decimal", "dec": "decimal", "numeric": "decimal"}
+    spellings = {"decimal": "decimal", "dec": "decimal", "numeric": "decimal", "variant": "json"}
 
     def quoted(self, name: str) -> str:
         return "`" + name.replace("`", "``") + "`"

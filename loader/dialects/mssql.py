@@ -47,7 +47,8 @@ class SqlServer(Dialect):
         "nchar": "string",
         "char": "string",
         "ntext": "string",
-        "money": "decimal",
+        "money": "decimal(19,4)",
+        "smallmoney": "decimal(10,4)",
         "decimal": "decimal",
         "numeric": "decimal",
         "real": "float",
@@ -56,6 +57,7 @@ class SqlServer(Dialect):
         "binary": "binary",
         "image": "binary",
         "rowversion": "binary",
+        "timestamp": "binary",
         "time": "time",
         "uniqueidentifier": "uuid",
     }

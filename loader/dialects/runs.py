@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 from loader.dialects.dialect import Dialect
 
-TABLE = "elevata.loads"
+TABLE, RUN, TIME = "elevata.loads", "load_run_id", "load_timestamp"
 COLUMNS = (
     ("table_key", "string"),
-    ("load_run_id", "string"),
-    ("load_timestamp", "timestamp"),
+    (RUN, "string"),
+    (TIME, "timestamp"),
     ("hashed_columns", "string"),
 )
 
@@ -42,6 +42,12 @@ class AppliedRuns:
         """Return the query of applied runs that are not earlier than this run (rule 3)."""
         not_earlier = f"l.{self._name('load_timestamp')} >= {self.dialect.load_timestamp}"
         return f"SELECT 1 {self._runs(not_earlier)}"
+
+    def newest(self, *names: str) -> str:
+        """Return the query of columns of the newest run."""
+        at = f"l.{self._name(TIME)}"
+        selected = ", ".join(f"l.{self._name(name)}" for name in names)
+        return f"SELECT {selected} {self._runs(f'{at} = (SELECT MAX({at}) {self._runs()})')}"
 
     @property
     def covers_other_columns(self) -> str:

@@ -21,10 +21,14 @@ CONTENT, PLACE = "__content", "__place"
 
 @dataclass(frozen=True)
 class Stage:
-    """Stage of one load in a dialect. All queries read the raw rows of the run, by its id."""
+    """Stage of one load in a dialect. All queries read the raw rows of one run, by its id (``run_id``, SQL).
+
+    Without ``run_id``, it is the run that the load applies.
+    """
 
     dialect: Dialect
     load: RawcoreLoad
+    run_id: str = ""
 
     @cached_property
     def policy(self) -> HistoryPolicy:
@@ -141,7 +145,8 @@ class Stage:
 
     def _of_run(self, stage_input: Input) -> str:
         """Return the condition that the run delivered a row."""
-        return f"r.{self.dialect.identifier(stage_input.table.column('run_id').name)} = {self.dialect.run_id}"
+        column = self.dialect.identifier(stage_input.table.column("run_id").name)
+        return f"r.{column} = {self.run_id or self.dialect.run_id}"
 
     def _foreign_key(self, column: str) -> str:
         """Return a foreign key: the hash of its parts, NULL if one of them is NULL."""

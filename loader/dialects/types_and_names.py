@@ -59,12 +59,24 @@ class TypesAndNames:
             raise TypeProblem(f"{physical[:100]!r} is not a type of {self.title}")
         first, second = match[2], match[3]
         if canonical is None:
-            measures = f"({first}{f',{second}' if second else ''})" if first and first != "max" else ""
-            return parse(spelling.replace(" ", "_") + measures)
+            return self._known(spelling.replace(" ", "_"), first, second)
         if canonical == data_types.DECIMAL:
             return self.observed_decimal(first, second)
+        if "(" in canonical:
+            return parse(canonical)
         limited = canonical == data_types.STRING and first and first != "max"
         return DataType(canonical, length=int(first)) if limited else DataType(canonical)
+
+    @staticmethod
+    def _known(spelling: str, first: str | None, second: str | None) -> DataType:
+        """Return the type of a spelling that all systems share; only texts and decimals keep measures."""
+        try:
+            plain = parse(spelling)
+        except TypeProblem:  # a decimal needs its measures
+            plain = None
+        if first in (None, "max") or (plain is not None and plain.name != data_types.STRING):
+            return parse(spelling)
+        return parse(f"{spelling}({first}{f',{second}' if second else ''})")
 
     def observed_decimal(self, precision: str | None, scale: str | None) -> DataType:
         return DataType(data_types.DECIMAL, precision=int(precision or 38), scale=int(scale or 0))

@@ -8,27 +8,42 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from architecture.domain.tables import OPEN, TableSpec, history_table, version_time_type
-from loader.contract.manifest.loads import StageInput
+from loader.contract.manifest.loads import RawcoreLoad, StageInput
 from loader.dialects.dialect import Dialect, conditions, indented, lines
 from loader.dialects.inputs import RAW, Input
+from loader.dialects.loads import refuse_unsupported
 from loader.dialects.refusals import NotRendered
+from loader.dialects.runs import RUN, TIME, AppliedRuns
+from loader.dialects.stage import Stage
 from metadata.domain import naming
 from metadata.domain.history.history_columns import (
     CHANGE,
     CHANGED_AT,
     CHANGED_BY,
+    EFFECTIVE_FROM,
+    OPERATION,
     VALID_FROM,
     VALID_TO,
     ends_inclusive,
     open_end,
 )
-from metadata.domain.history.history_policy import AS_OF, CHANGES, CURRENT, HIGH_END_DATE, TOMBSTONE, HistoryPolicy
+from metadata.domain.history.history_policy import (
+    AS_OF,
+    CHANGES,
+    CURRENT,
+    HIGH_END_DATE,
+    OPERATIONS,
+    TOMBSTONE,
+    HistoryPolicy,
+)
 from metadata.domain.state import DatasetState
 from metadata.domain.types import TIMESTAMP
 
 _HIGH_TIMESTAMP = "9999-12-31T23:59:59.999Z"
 # End of a version after which its key has no version.
 _GOES = "__ended"
+# Number of a version of its key, newest first.
+_PLACE = "__place"
 
 
 class View(Protocol):
@@ -105,12 +120,42 @@ class HistoryView:
         return queries[self.kind]()
 
 
-def views_of(dataset: DatasetState) -> tuple[HistoryView, ...]:
-    """Return the views that a dataset's history policy has."""
-    kinds = []
+@dataclass(frozen=True)
+class OperationsView:
+    """View of the last operation of each key in a history; ``load`` is that of its dataset if it is rendered.
+
+    The table of applied runs has the newest run, and raw the keys that it delivered.
+    """
+
+    name: str
+    load: RawcoreLoad | None
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        if self.load is None or self.load.history is None:
+            return ()
+        tables = [self.load.history, *(stage_input.table for stage_input in self.load.inputs)]
+        return tuple(dict.fromkeys(table.qualified_name for table in tables))
+
+    def query(self, dialect: Dialect) -> str:
+        """Return the query. Raise NotRendered if the load of the dataset is not rendered."""
+        if self.load is None or self.load.history is None:
+            raise NotRendered("it reads what a rendered load writes, and its dataset has none", where=self.name)
+        refuse_unsupported(self.load)
+        policy = HistoryPolicy.from_dict(self.load.policy)
+        return _Versions(dialect, policy, self.load.history).operations(self.load)
+
+
+def views_of(dataset: DatasetState, load: RawcoreLoad | None = None) -> tuple[HistoryView | OperationsView, ...]:
+    """Return the views that a dataset's history policy has; ``load`` is the dataset's if it is rendered."""
+    views: list[HistoryView | OperationsView] = []
     for view in HistoryPolicy.from_dict(dataset.history_policy).views:
-        kinds += [naming.PERIODS, AS_OF] if view == AS_OF else [view]
-    return tuple(HistoryView(dataset, kind) for kind in kinds)
+        if view == OPERATIONS:
+            name = f"{dataset.schema}.{naming.view_name(dataset.name, view)}"
+            views.append(OperationsView(name, load))
+            continue
+        views += [HistoryView(dataset, kind) for kind in ((naming.PERIODS, AS_OF) if view == AS_OF else (view,))]
+    return tuple(views)
 
 
 @dataclass(frozen=True)
@@ -152,8 +197,33 @@ class _Versions:
             f"SELECT\n  {lines(ends)}\nFROM (\n{indented(versions)}\n) AS v\n{conditions([f'{goes} IS NOT NULL'])}"
         )
 
+    def operations(self, load: RawcoreLoad) -> str:
+        """Return the query of the last operation of each key: I, U, D, N (delivered as it was) or X (not delivered)."""
+        dialect, name = self.dialect, self.dialect.identifier
+        runs = AppliedRuns(dialect, load.leading.key, "")
+        keys = Stage(dialect, load, f"(\n{indented(runs.newest(RUN))}\n)").keys()
+        key, at = self._own("entity_key"), f"n.{name(TIME)}"
+        start, end = (f"v.{name(column)}" for column in (VALID_FROM, VALID_TO))
+        missing = f"d.{key} IS NULL"
+        operation = (
+            f"CASE WHEN {end} IS NOT NULL THEN 'D' WHEN {start} = {at} THEN v.{name(CHANGE)} "
+            f"WHEN {missing} THEN 'X' ELSE 'N' END"
+        )
+        date = f"CASE WHEN {end} IS NOT NULL THEN {end} WHEN {start} < {at} AND {missing} THEN {at} ELSE {start} END"
+        shown = [f"v.{column}" for column in self._described]
+        shown += [f"{operation} AS {name(OPERATION)}", f"{date} AS {name(EFFECTIVE_FROM)}"]
+        return (
+            f"SELECT\n  {lines(shown)}\nFROM (\n{indented(self._ordered())}\n) AS v\n"
+            f"CROSS JOIN (\n{indented(runs.newest(TIME))}\n) AS n\n"
+            f"LEFT JOIN (\n{indented(keys)}\n) AS d ON d.{key} = v.{key}\n"
+            f"{conditions([f'v.{name(_PLACE)} = 1'])}"
+        )
+
     def _ordered(self) -> str:
-        """Return the query of live versions with the kind of their start, and their end if the key ends with them."""
+        """Return the query of live versions with the kind of their start, and their end if the key ends with them.
+
+        ``_PLACE`` numbers the versions of a key.
+        """
         name = self.dialect.identifier
         start, end = f"p.{name(VALID_FROM)}", f"p.{name(VALID_TO)}"
         over = f"OVER (PARTITION BY p.{self._own('entity_key')} ORDER BY {start})"
@@ -161,10 +231,12 @@ class _Versions:
         follows = f"{before} IS NOT NULL AND ({until} IS NULL OR {until} >= {start})"
         goes = f"{end} IS NOT NULL AND ({after} IS NULL OR {after} > {end})"
         further = [self._own("run_id"), self._own("closed_by")]
-        columns = [f"p.{column}" for column in (*self._described, name(VALID_FROM), *further)]
+        newest = f"ROW_NUMBER() OVER (PARTITION BY p.{self._own('entity_key')} ORDER BY {start} DESC)"
+        columns = [f"p.{column}" for column in (*self._described, name(VALID_FROM), name(VALID_TO), *further)]
         columns += [
             f"CASE WHEN {follows} THEN 'U' ELSE 'I' END AS {name(CHANGE)}",
             f"CASE WHEN {goes} THEN {end} END AS {name(_GOES)}",
+            f"{newest} AS {name(_PLACE)}",
         ]
         return f"SELECT\n  {lines(columns)}\nFROM (\n{indented(self._intervals(*further))}\n) AS p"
 

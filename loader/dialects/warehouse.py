@@ -4,8 +4,10 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import chain
 from typing import Any
 
+from architecture.domain.dialect_statements import as_file
 from architecture.domain.operations import Operation
 from architecture.domain.tables import ColumnSpec, TableSpec
 from loader.contract.manifest.loads import RawcoreLoad
@@ -53,17 +55,40 @@ def delivered_table(raw: TableSpec) -> TableSpec:
     return replace(raw, columns=tuple(column for column in raw.columns if column.purpose not in _OF_READING))
 
 
+@dataclass(frozen=True)
+class Rendered:
+    """Statements of a warehouse without their final semicolons; tables and views by name, loads by dataset.
+
+    ``schemas`` are those of tables; the statement of a view begins with its schema if it has no table.
+    """
+
+    schemas: dict[str, str]
+    tables: dict[str, str]
+    views: dict[str, list[str]]
+    loads: dict[str, RenderedLoad]
+    not_rendered: tuple[Unrendered, ...]
+
+
+def render_objects(warehouse: Warehouse, dialect: Dialect) -> Rendered:
+    """Return the statements of each table, view and load, and what has none."""
+    schemas, tables, refused = _tables(warehouse.tables, dialect)
+    missing = {item.dataset for item in refused}
+    loads, left_out = _loads(warehouse.loads, dialect, missing)
+    views, without_query = _views(warehouse, dialect, missing)
+    not_rendered = (*warehouse.not_rendered, *refused, *left_out, *without_query)
+    return Rendered(schemas, tables, views, loads, not_rendered)
+
+
 def render_warehouse(warehouse: Warehouse, dialect: Dialect) -> dict[str, str]:
     """Return the files by path. The same warehouse gives the same texts."""
-    tables, refused = _tables(warehouse.tables, dialect)
-    missing = {item.dataset for item in refused}
-    rendered, left_out = _loads(warehouse.loads, dialect, missing)
-    views, without_query = _views(warehouse, dialect, missing)
+    rendered = render_objects(warehouse, dialect)
+    tables = [*rendered.schemas.values(), *rendered.tables.values()]
+    views = list(chain.from_iterable(rendered.views.values()))
     files = {TABLES: _file(tables), VIEWS: _file(views)}
-    files |= {_path(name): _file(load.statements) for name, load in rendered.items()}
+    files |= {_path(name): _file(load.statements) for name, load in rendered.loads.items()}
     if warehouse.changes is not None:
-        files[CHANGES] = _changes(warehouse.changes)
-    written = {"create_table": tables, "create_view": views, "load": rendered}
+        files[CHANGES] = as_file(warehouse.changes)
+    written = {"create_table": tables, "create_view": views, "load": rendered.loads}
     operations = [operation for operation, statements in written.items() if statements]
     operations += [operation.op for operation, texts in warehouse.changes or () if texts]
     manifest: dict[str, Any] = {
@@ -71,8 +96,8 @@ def render_warehouse(warehouse: Warehouse, dialect: Dialect) -> dict[str, str]:
         "dialect": dialect.name,
         "state": warehouse.state,
         "hash_version": HASH_VERSION,
-        "loads": [_load_entry(name, load) for name, load in rendered.items()],
-        "not_rendered": [vars(item) for item in (*warehouse.not_rendered, *refused, *left_out, *without_query)],
+        "loads": [_load_entry(name, load) for name, load in rendered.loads.items()],
+        "not_rendered": [vars(item) for item in rendered.not_rendered],
         "rules": [_rule(name, dialect) for name in dict.fromkeys(operations)],
         "files": {path: sha256(text.encode()).hexdigest() for path, text in sorted(files.items())},
     }
@@ -84,23 +109,26 @@ def differences(expected: Mapping[str, str], present: Mapping[str, str]) -> list
     return sorted(path for path in {*expected, *present} if expected.get(path) != present.get(path))
 
 
-def _tables(specs: Iterable[TableSpec], dialect: Dialect) -> tuple[list[str], list[Unrendered]]:
+def _tables(
+    specs: Iterable[TableSpec], dialect: Dialect
+) -> tuple[dict[str, str], dict[str, str], list[Unrendered]]:
     """Return the statements that create schemas and tables, and the tables that the dialect cannot have."""
     wanted = [(spec.qualified_name, _columns(spec.columns)) for spec in specs]
     if wanted:
         wanted.append((runs.TABLE, list(runs.COLUMNS)))
     schemas: dict[str, str] = {}
-    creations, refused = [], []
+    creations: dict[str, str] = {}
+    refused = []
     for name, columns in wanted:
         schema = name.partition(".")[0]
         try:
             creation = dialect.create_table(name, columns)
-            schemas.setdefault(schema, dialect.create_schema(schema))
+            schemas.setdefault(schema, _marked(dialect.create_schema(schema), dialect))
         except NotRendered as problem:
             refused.append(Unrendered(name, problem.code, problem.one_line()))
             continue
-        creations.append(creation)
-    return [_marked(statement, dialect) for statement in (*schemas.values(), *creations)], refused
+        creations[name] = _marked(creation, dialect)
+    return schemas, creations, refused
 
 
 def _columns(columns: Iterable[ColumnSpec]) -> list[tuple[str, str]]:
@@ -128,11 +156,11 @@ def _loads(
 
 def _views(
     warehouse: Warehouse, dialect: Dialect, missing: Collection[str]
-) -> tuple[list[str], list[Unrendered]]:
+) -> tuple[dict[str, list[str]], list[Unrendered]]:
     """Return the statements that create the views, with schemas that have no table, and the views without a query."""
     schemas = {spec.schema for spec in warehouse.tables}
     rendered = {spec.qualified_name for spec in warehouse.tables}.difference(missing)
-    statements: list[str] = []
+    statements: dict[str, list[str]] = {}
     left_out = []
     for view in warehouse.views:
         schema = view.name.partition(".")[0]
@@ -144,10 +172,10 @@ def _views(
         except NotRendered as problem:
             left_out.append(Unrendered(view.name, NOT_RENDERED, problem.one_line()))
             continue
-        statements += [] if schema in schemas else [dialect.create_schema(schema)]
+        creations = [creation] if schema in schemas else [dialect.create_schema(schema), creation]
         schemas.add(schema)
-        statements.append(creation)
-    return [_marked(statement, dialect) for statement in statements], left_out
+        statements[view.name] = [_marked(statement, dialect) for statement in creations]
+    return statements, left_out
 
 
 def _load_entry(name: str, load: RenderedLoad) -> dict[str, Any]:
@@ -176,12 +204,3 @@ def _marked(statement: str, dialect: Dialect) -> str:
 def _file(statements: Iterable[str]) -> str:
     """Return the text of a file: statements that end with a semicolon, separated by an empty line."""
     return "\n".join(f"{statement};\n" for statement in statements) or "-- no statements\n"
-
-
-def _changes(changes: Iterable[tuple[Operation, Sequence[str]]]) -> str:
-    """Return the text of a report's statements, which end with their semicolon already."""
-    parts = []
-    for operation, texts in changes:
-        described = f"-- {' '.join(operation.describe().split())}"
-        parts.append("".join(f"{line}\n" for line in (described, *(texts or ["-- no statements"]))))
-    return "\n".join(parts) or "-- no statements\n"

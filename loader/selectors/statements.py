@@ -44,7 +44,7 @@ class Statement:
 def statements(dataset: TargetDataset) -> list[Statement]:
     """Return the statements in the order of the data flow, from the raw datasets to the dataset's history."""
     base = dataset.history_of or dataset
-    upstream = _upstream_of(base.pk)
+    upstream = upstream_of(base.pk)
     parents = Reference.objects.filter(child=base).exclude(unknown_parent=KEEP).values("parent")
     children = Reference.objects.filter(parent=base, unknown_parent=GHOST).values("child")
     datasets = TargetDataset.objects.filter(Q(pk__in=upstream) | Q(pk__in=parents) | Q(pk__in=children))
@@ -61,7 +61,7 @@ def statements(dataset: TargetDataset) -> list[Statement]:
     return result
 
 
-def _upstream_of(pk: int) -> set[int]:
+def upstream_of(pk: int) -> set[int]:
     """Return the ids of the dataset and of all its direct and indirect upstreams, with one query for each level."""
     pks, level = {pk}, {pk}
     while level:

@@ -1,10 +1,12 @@
 """Warehouse as SQL files: what the metadata describe, rendered for one dialect."""
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+from django.db.models import Q, QuerySet
 
 from architecture.domain.states.state_files import ArchitectureState, dump_state
 from architecture.domain.tables import TableSpec, current_table, history_table, rawcore_table, tables_of
@@ -16,7 +18,9 @@ from elevata.core.errors import ProductError
 from loader.contract.manifest.checks import CheckSpec
 from loader.contract.manifest.loads import RawcoreLoad, StageInput
 from loader.dialects.catalog import DIALECTS
+from loader.dialects.dialect import Dialect
 from loader.dialects.refusals import NOT_RENDERED, NotRendered
+from loader.dialects.runs import TABLE as RUNS
 from loader.dialects.selects import ModelView
 from loader.dialects.views import DescribedView, View, views_of
 from loader.dialects.warehouse import (
@@ -25,6 +29,7 @@ from loader.dialects.warehouse import (
     Unrendered,
     Warehouse,
     delivered_table,
+    render_objects,
     render_warehouse,
 )
 from loader.domain.dependencies import Scope, referring
@@ -35,12 +40,14 @@ from loader.domain.historization.stage import (
     stage_inputs,
     view_inputs,
 )
+from loader.selectors.statements import upstream_of
 from loader.services.loads.plans import LoadPlan, plan_load
 from loader.services.quality import check_specs
 from loader.services.sources.specs import source_datasets
+from metadata.domain.quality.unknown_parents import GHOST
 from metadata.domain.sources.reading_options import options_of
 from metadata.domain.state import DatasetState
-from metadata.models import SourceDataset
+from metadata.models import Reference, SourceDataset, TargetDataset
 from metadata.selectors.dataset_states import dataset_states
 
 _NULL_OPTIONS = ("empty_is_null", "null_string")
@@ -60,33 +67,116 @@ def render_sql(dialect: str, scope: Scope, report: ChangeReport | None = None) -
     return render_warehouse(warehouse, DIALECTS[dialect])
 
 
+@dataclass(frozen=True)
+class RenderedObject:
+    """Table, view or load of a dataset with its statements, each with its semicolon."""
+
+    kind: str
+    name: str
+    statements: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RenderedDataset:
+    """Statements of a dataset in a dialect, and the parts that have none."""
+
+    dialect: Dialect
+    objects: tuple[RenderedObject, ...]
+    not_rendered: tuple[Unrendered, ...]
+
+    def as_file(self, title: str) -> str:
+        """Return all statements as the text of one file."""
+        parts = [f"-- {title} in {self.dialect.title}"]
+        parts += [f"-- {item.code}: {item.dataset}: {' '.join(item.message.split())}" for item in self.not_rendered]
+        lines = "\n".join(parts)
+        texts = ["\n".join((f"-- {item.kind} {item.name}", *item.statements)) for item in self.objects]
+        return "\n\n".join((lines, *texts)) + "\n"
+
+
+def dataset_in_dialect(dataset: TargetDataset, dialect_name: str) -> RenderedDataset:
+    """Return the statements that create a dataset and its views, and load it.
+
+    The history belongs to its dataset, and the table of applied runs to a dataset with a load.
+    """
+    base, dialect = dataset.history_of or dataset, DIALECTS[dialect_name]
+    states = {state.key: state for state in dataset_states(_datasets_around(base))}
+    state = states[str(base.key)]
+    tables = [spec.qualified_name for spec in tables_of(state)]
+    views = [state.qualified_name, *(view.name for view in views_of(state))]
+    own = {*tables, *views}
+    rendered = render_objects(_warehouse_of(state, states), dialect)
+    load = rendered.loads.get(state.qualified_name)
+    tables += [RUNS] if load is not None else []
+    objects: list[tuple[str, str, Sequence[str]]] = []
+    schemas: set[str] = set()
+    for name in (name for name in tables if name in rendered.tables):
+        schema = name.partition(".")[0]
+        creations = () if schema in schemas else (rendered.schemas[schema],)
+        schemas.add(schema)
+        objects.append(("table", name, (*creations, rendered.tables[name])))
+    objects += [("view", name, rendered.views[name]) for name in views if name in rendered.views]
+    objects += [("load", state.qualified_name, load.statements)] if load is not None else []
+    return RenderedDataset(
+        dialect,
+        tuple(RenderedObject(kind, name, tuple(f"{text};" for text in texts)) for kind, name, texts in objects),
+        tuple(item for item in rendered.not_rendered if item.dataset in own),
+    )
+
+
+def _warehouse_of(dataset: DatasetState, states: Mapping[str, DatasetState]) -> Warehouse:
+    """Return the tables around a dataset, with its own load and views. A retired dataset has neither."""
+    if not dataset.active:
+        return Warehouse("", (), (), not_rendered=(Unrendered(dataset.qualified_name, NOT_RENDERED, "it is retired"),))
+    is_view, options = dataset.materialization == "view", _reading_options(states)
+    filled = [] if is_view or dataset.layer == "raw" else [dataset]
+    loads, left_out = _loads(filled, states, options)
+    views, without_query = _views([dataset] if is_view else [], _history_views(filled, loads), states, options)
+    tables = (spec for state in states.values() if state.active for spec in _created_tables(state))
+    return Warehouse("", tuple(tables), tuple(loads), tuple(views), (*left_out, *without_query))
+
+
+def _datasets_around(base: TargetDataset) -> QuerySet[TargetDataset]:
+    """Return the dataset, its upstreams, its parents, and the children that add rows to it."""
+    parents = Reference.objects.filter(child=base).values("parent")
+    children = Reference.objects.filter(parent=base, unknown_parent=GHOST).values("child")
+    of_references = Q(pk__in=parents) | Q(pk__in=children)
+    return TargetDataset.objects.filter(Q(pk__in=upstream_of(base.pk)) | of_references)
+
+
 def described_warehouse(scope: Scope) -> Warehouse:
     """Return tables and loads of a scope as the metadata describe them, whatever an environment has."""
     states = dataset_states()
     plan = plan_load(scope, states)
     datasets = [*(step.dataset for step in plan.steps), *plan.left_out]
-    options = _reading_options(plan)
-    loads, left_out = _loads(plan, options)
-    views, without_query = _views(plan, options)
+    options = _reading_options(plan.states)
+    loads, left_out = _loads([step.dataset for step in plan.steps if step.dataset.layer != "raw"], plan.states, options)
+    over_histories = _history_views([step.dataset for step in plan.steps], loads)
+    views, without_query = _views(_described_views(plan), over_histories, plan.states, options)
+    of_files = "its history comes as batch files"
+    files = [Unrendered(state.qualified_name, NOT_RENDERED, of_files) for state in plan.left_out]
     return Warehouse(
         sha256(dump_state(ArchitectureState(states)).encode()).hexdigest(),
-        tuple(_created(spec) for state in datasets for spec in tables_of(state) if spec.kind in _CREATED),
+        tuple(spec for state in datasets for spec in _created_tables(state)),
         tuple(loads),
         tuple(sorted(views, key=lambda view: view.name)),
-        (*left_out, *without_query),
+        (*files, *left_out, *without_query),
     )
+
+
+def _created_tables(state: DatasetState) -> list[TableSpec]:
+    return [_created(spec) for spec in tables_of(state) if spec.kind in _CREATED]
 
 
 def _created(spec: TableSpec) -> TableSpec:
     return delivered_table(spec) if spec.kind == "raw" else spec
 
 
-def _reading_options(plan: LoadPlan) -> dict[str, dict[str, Any]]:
+def _reading_options(states: Mapping[str, DatasetState]) -> dict[str, dict[str, Any]]:
     """Return the reading options of the sources of raw datasets, by the key of the raw dataset."""
-    sources = source_datasets(plan.states.values())
+    sources = source_datasets(states.values())
     return {
         state.key: _with_null_rules(sources[key])
-        for state in plan.states.values()
+        for state in states.values()
         if state.layer == "raw"
         for key in state.inputs
         if key in sources
@@ -100,18 +190,14 @@ def _with_null_rules(source: SourceDataset) -> dict[str, Any]:
 
 
 def _loads(
-    plan: LoadPlan, options: Mapping[str, dict[str, Any]]
+    filled: Sequence[DatasetState], states: Mapping[str, DatasetState], options: Mapping[str, dict[str, Any]]
 ) -> tuple[list[RawcoreLoad], list[Unrendered]]:
     """Return the loads that are plain statements, and the datasets with another one."""
-    filled = [step.dataset for step in plan.steps if step.dataset.layer != "raw"]
-    checks = check_specs(filled, plan.states, environment=current_environment())
-    loads = []
-    left_out = [
-        Unrendered(state.qualified_name, NOT_RENDERED, "its history comes as batch files") for state in plan.left_out
-    ]
+    checks = check_specs(filled, states, environment=current_environment())
+    loads, left_out = [], []
     for dataset in filled:
         try:
-            loads.append(_load(dataset, plan.states, options, checks.get(dataset.key, ())))
+            loads.append(_load(dataset, states, options, checks.get(dataset.key, ())))
         except ProductError as problem:
             left_out.append(Unrendered(dataset.qualified_name, problem.code, problem.one_line()))
     return loads, left_out
@@ -149,21 +235,34 @@ def _load(
     )
 
 
-def _views(plan: LoadPlan, options: Mapping[str, dict[str, Any]]) -> tuple[list[View], list[Unrendered]]:
-    """Return the views of the datasets in a plan, and those without a query."""
-    views: list[View] = []
-    left_out = []
+def _described_views(plan: LoadPlan) -> list[DatasetState]:
+    """Return the views that a plan reads or has, by name."""
     wanted = {key: plan.states[key] for key in plan.described if plan.states[key].materialization == "view"}
     wanted |= {state.key: state for state in plan.views}
-    for state in sorted(wanted.values(), key=lambda state: state.qualified_name):
+    return sorted(wanted.values(), key=lambda state: state.qualified_name)
+
+
+def _history_views(datasets: Iterable[DatasetState], loads: Iterable[RawcoreLoad]) -> list[View]:
+    """Return the views over the histories of these datasets."""
+    by_key = {load.dataset: load for load in loads}
+    return [view for state in datasets if state.historize for view in views_of(state, by_key.get(state.key))]
+
+
+def _views(
+    described: Iterable[DatasetState],
+    over_histories: Iterable[View],
+    states: Mapping[str, DatasetState],
+    options: Mapping[str, dict[str, Any]],
+) -> tuple[list[View], list[Unrendered]]:
+    """Return described views and those over histories, and the views without a query."""
+    views: list[View] = []
+    left_out = []
+    for state in described:
         try:
-            views.append(_view(state, plan.states, options))
+            views.append(_view(state, states, options))
         except ProductError as problem:
             left_out.append(Unrendered(state.qualified_name, problem.code, problem.one_line()))
-    for step in plan.steps:
-        if step.dataset.historize:
-            views += views_of(step.dataset)
-    return views, left_out
+    return [*views, *over_histories], left_out
 
 
 def _view(

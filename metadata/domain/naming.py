@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from elevata.core.errors import MetadataError
 from metadata.domain.history.history_columns import NAMES as HISTORY_COLUMNS
-from metadata.domain.history.history_policy import AS_OF, CHANGES, CURRENT, HIGH_END_DATE
+from metadata.domain.history.history_policy import AS_OF, CHANGES, CURRENT, HIGH_END_DATE, OPERATIONS
 from metadata.domain.text_formats import VARIABLE
 
 HISTORY_SUFFIX = "_hist"
@@ -23,6 +23,7 @@ VIEW_SUFFIXES = {
     AS_OF: "_as_of",
     PERIODS: "_periods",
     CHANGES: "_changes",
+    OPERATIONS: "_ops",
 }
 KEY_SUFFIX = "_key"
 PREFIXES = {"raw": "raw", "stage": "stg", "rawcore": "rc"}

@@ -18,20 +18,22 @@ NAMES = (STRING, INTEGER, BIGINT, DECIMAL, FLOAT, BOOLEAN, DATE, TIME, TIMESTAMP
 MAX_LENGTH = 2_147_483_647
 MAX_PRECISION = 38
 
-# Spellings of other systems, without int8, which has 8 bits in some and 8 bytes in others.
+# Spellings of other systems, without those that mean different types: int8 has 8 bits in some and 8 bytes in others,
+# bit is a truth value or bits. ``loader.dialects`` reads these in the context of a dialect.
 _ALIASES = {
-    STRING: "str text clob varchar nvarchar char nchar character varchar2 character_varying",
+    STRING: "str text clob varchar nvarchar char nchar character varchar2 character_varying ntext bpchar",
     INTEGER: "int int2 int4 int16 int32 smallint tinyint short byte",
     BIGINT: "int64 long",
-    DECIMAL: "numeric dec number",
+    DECIMAL: "numeric dec number bignumeric bigdecimal",
     FLOAT: "double double_precision real float4 float8 float32 float64",
     BOOLEAN: "bool",
     DATE: "date32",
     TIME: "time_without_time_zone",
-    TIMESTAMP: "timestamptz datetime timestamp_ltz timestamp_ntz timestamp_with_time_zone timestamp_without_time_zone",
+    TIMESTAMP: "timestamptz datetime datetime2 smalldatetime datetimeoffset timestamp_ltz timestamp_ntz timestamp_tz "
+    "timestamp_s timestamp_ms timestamp_ns timestamp_with_time_zone timestamp_without_time_zone",
     BINARY: "bytes bytea blob varbinary",
     UUID: "guid uniqueidentifier",
-    JSON: "jsonb",
+    JSON: "jsonb variant",
 }
 _MEANING = {name: name for name in NAMES} | {
     alias: name for name, aliases in _ALIASES.items() for alias in aliases.split()

@@ -7,6 +7,8 @@ meaning and is not preserved.
 
 import json
 import re
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
@@ -185,21 +187,44 @@ class StateProblem(strict.BadField):
         super().__init__(path, message, "bad_state_file")
 
 
-def parse_state(text: str, name: str = "") -> ArchitectureState:
+def parse_state(text: str, name: str = "", type_of: Callable[[str], str] | None = None) -> ArchitectureState:
     """Return the state in a file, datasets and columns ordered by key.
 
-    ``name`` is the file's name in errors. Raises StateProblem with path and line.
+    ``name`` is the file's name in errors. ``type_of`` reads the types that have another meaning in each database, or
+    raises TypeProblem. Raises StateProblem with path and line.
     """
     try:
         document = strict_json.loads(text)
     except strict_json.BadJson as error:
         place = f"{name or 'line'}:{error.line}" if error.line else name
         raise StateProblem((), f"is not JSON: {error}").about(place=place) from None
+    if type_of is not None:
+        _read_physical_types(document, type_of)
     try:
         return _state(strict.read_record(Node(document, path=()), STATE))
     except strict.BadField as problem:
         line = text.count("\n", 0, offset_of(text, problem.path)) + 1
         raise StateProblem(problem.path, problem.message).about(place=f"{name or 'line'}:{line}") from None
+
+
+def _read_physical_types(document: Any, type_of: Callable[[str], str]) -> None:
+    """Replace the types of columns that only a database has by those of metadata; others are refused later."""
+    datasets = document.get("datasets") if isinstance(document, dict) else None
+    for dataset in datasets if isinstance(datasets, list) else ():
+        columns = dataset.get("columns") if isinstance(dataset, dict) else None
+        for column in columns if isinstance(columns, list) else ():
+            text = column.get("type") if isinstance(column, dict) else None
+            if isinstance(text, str):
+                with suppress(TypeProblem):
+                    column["type"] = _physical_type(text, type_of)
+
+
+def _physical_type(text: str, type_of: Callable[[str], str]) -> str:
+    """Return the type of a text, which is metadata's if it has one."""
+    try:
+        return _normal_type(text)
+    except TypeProblem:
+        return type_of(text)
 
 
 def dump_state(state: ArchitectureState) -> str:

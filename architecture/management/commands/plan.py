@@ -52,7 +52,7 @@ class Command(ProductCommand):
         )
         files.add_argument("--source-label", metavar="L", default="", help="what A is called, such as dev")
         files.add_argument("--target-label", metavar="L", default="", help="what B is called, such as test")
-        names = RENDERER.get().names
+        names = sorted(RENDERER.get().titles)
         parser.add_argument("--dialect", choices=names, help="print the statements of each operation in an SQL dialect")
         parser.add_argument("--format", choices=(TEXT, JSON, MARKDOWN), help="default: text; --json means json")
         parser.add_argument(
@@ -88,9 +88,8 @@ class Command(ProductCommand):
     def _of_files(options: dict[str, Any]) -> _Planned:
         _refuse_beside_files(options)
         # Each file is read once: it may be a pipe.
-        previous, desired = (
-            options[name] and read_state(options[name]) for name in ("previous_state", "desired_state")
-        )
+        files = (options["previous_state"], options["desired_state"])
+        previous, desired = (file and read_state(file, options["dialect"]) for file in files)
         labels = {"source": options["source_label"], "target": options["target_label"]}
         policy = PolicySet.of_flags(dict.fromkeys(options["allow"], True))
         if previous and desired:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from architecture.domain.history_operations import operations_view
 from architecture.domain.history_views import history_views
 from architecture.domain.tables import ColumnSpec, TableSpec, current_table, history_table
 from architecture.domain.views import query_of_view
@@ -111,7 +112,7 @@ def _entries(
             if table.key not in missing:
                 location = f"{warehouse.rstrip('/')}/{table.key}"
                 tables.append(Entry(table.qualified_name, TABLE, state.key, table, location=location))
-        views += _history_views(state)
+        views += _history_views(state, by_key)
     return tables, views
 
 
@@ -125,7 +126,7 @@ def _tables(state: DatasetState) -> list[TableSpec]:
     return [current_table(state), *history]
 
 
-def _history_views(state: DatasetState) -> list[Entry]:
+def _history_views(state: DatasetState, by_key: Mapping[str, DatasetState]) -> list[Entry]:
     if not state.active or state.history_key is None or not state.historize:
         return []
     history, entries = history_table(state), []
@@ -134,6 +135,11 @@ def _history_views(state: DatasetState) -> list[Entry]:
         if match is not None and query:
             name, reads = f"{match[1]}.{match[2]}", (history.qualified_name,)
             entries.append(Entry(name, VIEW, state.key, history, None, query, reads, query_of(portable)))
+    operations = operations_view(state, by_key)
+    if operations is not None:
+        name, view_query = operations
+        beneath = tuple(table.qualified_name for table in view_query.tables)
+        entries.append(Entry(name, VIEW, state.key, history, None, view_query.sql, beneath))
     return entries
 
 

@@ -4,6 +4,7 @@ Pages of data request a read of the warehouse and show its answer (``loader.view
 """
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Any, BinaryIO, ClassVar
 from urllib.parse import urlencode
 from uuid import UUID
@@ -16,8 +17,10 @@ from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from architecture.domain.dialect_statements import RENDERER
 from architecture.domain.tables import TableSpec
 from architecture.permissions import may_build
+from architecture.views.dialects import requested_dialect, sql_file
 from elevata.accounts.permissions import may, may_somewhere
 from elevata.accounts.roles import Permission, needed_role
 from elevata.accounts.view_permissions import permitted
@@ -42,6 +45,7 @@ from loader.selectors.loads import ListedDataset, newest_succeeded, with_last_lo
 from loader.selectors.reads import read_requests
 from loader.selectors.runs import dataset_runs
 from loader.selectors.statements import statements
+from loader.services.plain_sql import dataset_in_dialect
 from loader.services.reads.exports import has_export, open_export
 from loader.services.reads.manifests import read_table
 from loader.services.reads.read_permissions import may_read, must_still_read
@@ -114,12 +118,29 @@ class DatasetList(ListPage):
 
 
 class DatasetSql(DatasetPage, DetailPage):
-    """Page of the statements of the dataset and its upstream layers."""
+    """Page of a dataset's statements: in Spark with those of its upstream layers, or its own in another dialect."""
 
-    template_name = "loader/queries/dataset_sql.html"
+    @property
+    def template_name(self) -> str:  # type: ignore[override]  # the two have little in common
+        return f"loader/queries/dataset_{'dialect' if self.dialect else 'sql'}.html"
+
+    @cached_property
+    def dialect(self) -> str:
+        return requested_dialect(self.request)
 
     def context(self) -> dict[str, Any]:
-        return super().context() | {"statements": statements(self.row)}
+        chosen = {"dialect": self.dialect, "dialects": RENDERER.get().titles}
+        if self.dialect:
+            return super().context() | chosen | {"rendered": dataset_in_dialect(self.row, self.dialect)}
+        return super().context() | chosen | {"statements": statements(self.row)}
+
+
+class DatasetSqlFile(DatasetPage):
+    """Statements of a dataset in a dialect as one file to download."""
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        rendered = dataset_in_dialect(self.row, requested_dialect(request, required=True))
+        return sql_file(rendered.as_file(str(self.row)), f"{self.row}.{rendered.dialect.name}.sql")
 
 
 class DatasetRuns(DatasetPage, ListPage):

@@ -93,6 +93,8 @@ _EVENT_LOG = (
 # Names of an interval and of a change in the views over a history, for every profile.
 VALID_FROM, VALID_TO = "__valid_from", "__valid_to"
 CHANGE, CHANGED_BY, CHANGED_AT = "__change", "__run_id", "__changed_at"
+# Last operation of a key and its effective date, in the view of operations.
+OPERATION, EFFECTIVE_FROM = "__operation", "__effective_from"
 
 
 def layout_of(policy: HistoryPolicy) -> Layout:
@@ -130,7 +132,7 @@ def open_end(policy: HistoryPolicy, time_type: str) -> str | None:
 def _names() -> tuple[str, ...]:
     profiles = [name for layout in LAYOUTS.values() for _, name, _ in layout.columns]
     keys = [layout.history_key for layout in LAYOUTS.values() if "{table}" not in layout.history_key]
-    views = [VALID_FROM, VALID_TO, CHANGE, CHANGED_BY, CHANGED_AT]
+    views = [VALID_FROM, VALID_TO, CHANGE, CHANGED_BY, CHANGED_AT, OPERATION, EFFECTIVE_FROM]
     return tuple(dict.fromkeys([*profiles, *keys, SEGMENT, *(name for _, name, _ in _EVENT_LOG), *views]))
 
 

@@ -18,6 +18,7 @@ from metadata.domain.history.history_policy import (
     KEY_LIST,
     LOAD_TIME,
     NONE,
+    OPERATIONS,
     ROW,
     SNAPSHOT,
     STATES,
@@ -120,5 +121,6 @@ def _views(base: str, policy: HistoryPolicy) -> str:
         CURRENT: f"{naming.view_name(base, CURRENT)} (what holds now)",
         AS_OF: f"{naming.view_name(base, naming.PERIODS)} (what held when), {naming.view_name(base, AS_OF)}(at)",
         CHANGES: f"{naming.view_name(base, CHANGES)} (inserts, updates and deletes by run)",
+        OPERATIONS: f"{naming.view_name(base, OPERATIONS)} (last operation of each key)",
     }
     return ", ".join(labels[view] for view in policy.views) or "none"

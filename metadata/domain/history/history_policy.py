@@ -21,7 +21,8 @@ NONE, KEY_LIST, WINDOW = "none", "key_list", "window"
 CLOSE, IGNORE, TOMBSTONE = "close", "ignore", "tombstone"
 ELEVATA, FIVETRAN, DBT, SCD2 = "elevata", "fivetran", "dbt", "scd2"
 HIGH_END_DATE, CURRENT, AS_OF, CHANGES = "high_end_date", "current", "as_of", "changes"
-VIEWS = (HIGH_END_DATE, CURRENT, AS_OF, CHANGES)
+OPERATIONS = "operations"
+VIEWS = (HIGH_END_DATE, CURRENT, AS_OF, CHANGES, OPERATIONS)
 ROW, COLUMN = "row", "column"
 # States of a version (rules 14 and 15).
 STATES = ("new", "changed", "deleted", "live")
@@ -439,6 +440,8 @@ def _check_combination(policy: HistoryPolicy) -> None:
         raise PolicyContradiction("profile", "can only be fivetran: batch files say what stands in its columns")
     if policy.untracked != "update_in_place" and policy.track is None:
         raise PolicyContradiction("untracked", "needs track: without it every column is tracked")
+    if OPERATIONS in policy.views and (own_time or policy.input not in (SNAPSHOT, DELTA)):
+        raise PolicyContradiction("views", "operations goes with input snapshot or delta only, dated by the load")
     _check_rank(policy)
     _check_texts(policy)
 

@@ -27,6 +27,7 @@ from metadata.domain.history.history_policy import (
     KEY_LIST,
     LOAD_TIME,
     NONE,
+    OPERATIONS,
     ROW,
     SCD2,
     SNAPSHOT,
@@ -99,6 +100,7 @@ CHOICES: Mapping[str, tuple[Choice, ...]] = {
         Choice(CURRENT, "What holds now", "The open live versions; reads nothing else."),
         Choice(AS_OF, "What held when", "A view of half-open intervals, and a function that asks it for one moment."),
         Choice(CHANGES, "Changes", "Inserts, updates and deletes, each with the run that brought it."),
+        Choice(OPERATIONS, "Last operations", "The last operation of each key, also unchanged and not delivered."),
         Choice(HIGH_END_DATE, "High end date", "The whole history, with a high date where an end is NULL."),
     ),
 }

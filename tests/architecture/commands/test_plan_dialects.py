@@ -1,6 +1,7 @@
 """``manage.py plan --dialect``: statements of each operation of two state files."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -34,6 +35,29 @@ def test_blocked_operation_has_no_statement(files, capsys):
 def test_dialect_needs_both_state_files_or_none(files, capsys):
     previous = files(RENAMED)[:2]
     assert run(*previous, "--dialect", "duckdb") == 4
+
+
+@pytest.mark.parametrize(("dialect", "physical"), [("mssql", "datetime2(7)"), ("mssql", "bit"), ("postgres", "int8")])
+def test_state_files_may_have_types_of_the_dialect(files, capsys, dialect, physical):
+    arguments = files(RENAMED)
+    for path in map(Path, arguments[1::2]):
+        document = json.loads(path.read_text())
+        document["datasets"][0]["columns"][0]["type"] = physical
+        path.write_text(json.dumps(document))
+    assert run(*arguments, "--format", "json", "--dialect", dialect) == 0
+    capsys.readouterr()
+    assert run(*arguments) == 4
+    assert f"{physical!r}" in capsys.readouterr().err
+
+
+def test_type_that_the_dialect_does_not_have_is_refused(files, capsys):
+    arguments = files(RENAMED)
+    path = Path(arguments[1])
+    document = json.loads(path.read_text())
+    document["datasets"][0]["columns"][0]["type"] = "geography"
+    path.write_text(json.dumps(document))
+    assert run(*arguments, "--dialect", "mssql") == 4
+    assert "geography" in capsys.readouterr().err
 
 
 def test_unknown_dialect_is_refused(files):

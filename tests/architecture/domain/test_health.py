@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from architecture.domain.health import CODES, FIXES, Finding, Source, Surroundings, findings_of, owner_above
 from metadata.domain.state import ColumnState, DatasetState
 
@@ -38,11 +40,19 @@ def test_a_retired_dataset_has_no_findings():
     assert codes(replace(CUSTOMER, active=False, inputs=())) == []
 
 
-def test_history_policy_with_a_missing_column_is_an_error():
-    policy = {"input": "effective", "time": "valid_from"}
+@pytest.mark.parametrize(
+    "policy",
+    [{"input": "effective", "time": "valid_from"}, {"input": "effective"}, {"time": "valid_from", "profile": "scd2"}],
+)
+def test_rows_with_own_times_without_their_column_are_an_error(policy):
     (finding,) = found(replace(CUSTOMER, historize=True, history_policy=policy))
-    assert (finding.code, finding.severity) == ("policy", "error")
-    assert finding.field.startswith("history_policy")
+    assert (finding.code, finding.severity) == ("scd2-effective-column-required", "error")
+    assert finding.field == "history_policy.time"
+
+
+def test_history_policy_with_another_missing_column_is_an_error():
+    (finding,) = found(replace(CUSTOMER, historize=True, history_policy={"track": ["gone"]}))
+    assert (finding.code, finding.severity, finding.field) == ("policy", "error", "history_policy.track")
 
 
 def test_history_without_a_business_key_is_an_error_and_a_table_without_one_a_warning():

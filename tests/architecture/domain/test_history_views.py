@@ -29,7 +29,7 @@ def test_views_are_published_only_with_a_history() -> None:
 
 
 def test_each_view_choice_publishes_its_view() -> None:
-    names = [statement.split("(")[0].split("`")[3] for statement in statements(*VIEWS)]
+    names = [statement.split("(")[0].split("`")[3] for statement in statements(*VIEWS, input="snapshot")]
     assert names == [
         "rc_a_hist_high",
         "rc_a_hist_current",

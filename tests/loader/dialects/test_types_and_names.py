@@ -44,6 +44,34 @@ def test_equivalent_physical_type_is_no_drift(name, physical, type_):
 @pytest.mark.parametrize(
     ("name", "physical", "type_"),
     [
+        ("bigquery", "BYTES(16)", "binary"),
+        ("bigquery", "BIGNUMERIC(38,10)", "decimal(38,10)"),
+        ("bigquery", "BYTEINT", "bigint"),
+        ("databricks", "VARIANT", "json"),
+        ("databricks", "TIMESTAMP_LTZ", "timestamp"),
+        ("duckdb", "INT8", "bigint"),
+        ("duckdb", "UBIGINT", "decimal(38,0)"),
+        ("fabric", "varbinary(max)", "binary"),
+        ("mssql", "bit", "boolean"),
+        ("mssql", "datetimeoffset(7)", "timestamp"),
+        ("mssql", "money", "decimal(19,4)"),
+        ("mssql", "timestamp", "binary"),
+        ("postgres", "timestamp(6) without time zone", "timestamp"),
+        ("postgres", "timestamptz(3)", "timestamp"),
+        ("postgres", "time(6)", "time"),
+        ("postgres", "smallserial", "integer"),
+        ("snowflake", "NUMBER(38,0)", "bigint"),
+        ("snowflake", "TIME(9)", "time"),
+        ("snowflake", "VARIANT", "json"),
+    ],
+)
+def test_physical_type_is_read_in_its_dialect(name, physical, type_):
+    assert str(DIALECTS[name].canonical_type(physical)) == type_
+
+
+@pytest.mark.parametrize(
+    ("name", "physical", "type_"),
+    [
         ("postgres", "integer", "bigint"),
         ("postgres", "numeric(10,2)", "decimal(12,2)"),
         ("postgres", "character varying(20)", "string(40)"),

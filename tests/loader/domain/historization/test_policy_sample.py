@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from loader.domain.historization.policy_outcome import Outcome, outcome
 from loader.domain.historization.policy_sample import make_sample
-from metadata.domain.history.history_policy import STATES, VIEWS, HistoryPolicy
+from metadata.domain.history.history_policy import OPERATIONS, STATES, VIEWS, HistoryPolicy
 from metadata.domain.types import DataType, parse
 
 COLUMNS = {
@@ -261,7 +261,8 @@ def described(draw: st.DrawFn) -> tuple[dict[str, str], dict[str, Any]]:
         policy["track"] = draw(st.lists(st.sampled_from(named), min_size=1, unique=True))
     if policy.get("input") == "cdc":
         policy["deletes"] = draw(st.sampled_from(["close", "ignore", "tombstone"]))
-    policy["views"] = draw(st.lists(st.sampled_from(VIEWS), unique=True))
+    views = [view for view in VIEWS if view != OPERATIONS or "time" not in policy]
+    policy["views"] = draw(st.lists(st.sampled_from(views), unique=True))
     policy["state_labels"] = {word: word.upper() for word in STATES}
     if policy.get("time") == "at" and not policy.get("input") and columns["at"] == "bigint":
         policy["deletes"] = "ignore"

@@ -1,15 +1,17 @@
 """Views over a history: over one written by the engine, and over rows in each profile's layout."""
 
+from dataclasses import replace
 from datetime import date
 
 import pytest
 
+from architecture.domain.history_operations import operations_view
 from architecture.domain.history_views import history_views
 from architecture.domain.steps.report_steps import plan_steps
-from architecture.domain.tables import history_table, tables_of
+from architecture.domain.tables import history_table, raw_table, tables_of
 from loader.engine.tables import steps
 from loader.engine.tables.tables import DeltaTable, publish
-from metadata.domain.history.history_policy import VIEWS
+from metadata.domain.history.history_policy import OPERATIONS, VIEWS
 from metadata.domain.sql import quote_identifier
 from metadata.domain.state import ColumnState, DatasetState
 from tests.loader.harness import Dataset, stable
@@ -133,6 +135,28 @@ def test_history_views_follow_a_widened_column_type(item: Dataset) -> None:
     assert dict(item.spark.table("rawcore.rc_t_viewed_hist_periods").dtypes)["id"] == "bigint"
 
 
+@pytest.mark.parametrize(("input_", "missing"), [("snapshot", "D"), ("delta", "X")])
+def test_operations_view_shows_the_last_operation_of_each_key(spark, tmp_path, input_, missing):
+    dataset = Dataset(spark, tmp_path, name=f"operations_{input_}", policy={"input": input_, "views": ["operations"]})
+    dataset.evolve()
+    state = replace(dataset.state, inputs=(dataset.raw_state.key,))
+    name, query = operations_view(state, {dataset.raw_state.key: dataset.raw_state, state.key: state})
+    changed, same = {"id": 1, "v": "a"}, {"id": 3, "v": "c"}
+    deliveries = [[changed, {"id": 2, "v": "b"}, same], [changed | {"v": "A"}, same, {"id": 4, "v": "d"}]]
+    shown = []
+    for month, delivered in enumerate(deliveries, start=1):
+        status, event = dataset.load(delivered, at=f"2024-0{month}-01T00:00:00Z")
+        assert status == "succeeded", event
+        for spec in (dataset.history_spec, raw_table(dataset.raw_state)):
+            publish(spark, spec, dataset.table(spec).location)
+        spark.sql(f"CREATE OR REPLACE VIEW {name} AS {query.sql}")
+        shown.append(rows(spark, f"SELECT id, v, __operation, __effective_from FROM {name}"))
+    assert shown == [
+        [(1, "a", "I", JANUARY), (2, "b", "I", JANUARY), (3, "c", "I", JANUARY)],
+        [(1, "A", "U", FEBRUARY), (2, "b", missing, FEBRUARY), (3, "c", "N", JANUARY), (4, "d", "I", FEBRUARY)],
+    ]
+
+
 # --- rows as a policy stores them ----------------------------------------------------------------
 
 
@@ -153,7 +177,7 @@ class Stored:
             ),
             historize=True,
             history_key=stable("stored hist", name),
-            history_policy={**policy, "views": list(VIEWS)},
+            history_policy={**policy, "views": [view for view in VIEWS if view != OPERATIONS]},
         )
         self.spec = history_table(self.state)
         assert steps.execute(spark, str(folder), plan_steps(tables_of(self.state), {}), lambda *_, **__: None)
