@@ -37,6 +37,7 @@ from loader.api.maintenance import (
     VacuumViewSet,
 )
 from loader.api.metadata import MetadataViewSet, SourceDatasetViewSet, SystemViewSet
+from loader.api.next_steps import NextStepViewSet
 from loader.api.quality import CheckResultViewSet
 from loader.api.queries import QueryViewSet
 from loader.api.reads import ReadViewSet
@@ -79,6 +80,7 @@ router.register("exposures", ExposureViewSet, basename="api-exposure")
 router.register("contracts", ContractViewSet, basename="api-contract")
 router.register("check-results", CheckResultViewSet, basename="api-check-result")
 router.register("metadata", MetadataViewSet, basename="api-metadata")
+router.register("next-step", NextStepViewSet, basename="api-next-step")
 router.register("search", SearchViewSet, basename="api-search")
 router.register("load-runs", LoadRunViewSet, basename="api-load-run")
 router.register("history-batches", BatchViewSet, basename="api-history-batch")

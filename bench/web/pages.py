@@ -82,7 +82,7 @@ def _more(control: Control) -> Iterator[Page]:
     yield Page("run_charts", f"{reverse('run_charts')}?status=succeeded", "of everything")
     yield Page("run_page", reverse("run_page", args=[control.night.run_id]), "of everything")
     yield Page("run_live", reverse("run_live", args=[control.busy.run_id]), "under way")
-    yield Page("pending_changes", f"{reverse('pending_changes')}?dataset={hub}", "of a dataset")
+    yield Page("next_step", f"{reverse('next_step')}?dataset={hub}", "of a dataset")
     yield Page("report_page", reverse("report_page", args=[control.executed.report_id]), "executed")
     changes = reverse("change_list")
     yield Page("change_list", f"{changes}?q=as+the+source", "found by a text")

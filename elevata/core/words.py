@@ -1,4 +1,7 @@
-"""Counts in words."""
+"""Counts in words, and suggestions for words that are not known."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
@@ -11,3 +14,9 @@ def noun_for(number: int, plural: str) -> str:
     if number != 1:
         return plural
     return f"{plural.removesuffix('ies')}y" if plural.endswith("ies") else plural.removesuffix("s")
+
+
+def did_you_mean(text: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean X?`` with the known words that are most like the text; empty if none is."""
+    near = get_close_matches(text, list(known), n=2, cutoff=0.7)
+    return f"; did you mean {' or '.join(near)}?" if near else ""

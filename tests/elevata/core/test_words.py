@@ -2,7 +2,7 @@
 
 import pytest
 
-from elevata.core.words import counted, noun_for
+from elevata.core.words import counted, did_you_mean, noun_for
 
 
 def test_count_has_the_noun_in_singular_or_plural():
@@ -15,3 +15,8 @@ def test_count_has_the_noun_in_singular_or_plural():
 )
 def test_noun_for_one_object_is_singular(plural: str, singular: str):
     assert (noun_for(1, plural), noun_for(2, plural)) == (singular, plural)
+
+
+def test_unknown_word_is_answered_by_the_words_most_like_it():
+    assert did_you_mean("daly", ["daily", "night"]) == "; did you mean daily?"
+    assert did_you_mean("quite else", ["daily", "night"]) == ""

@@ -102,6 +102,7 @@ TABLE: dict[str, dict[str, Needs]] = {
     # pages
     "column_cell": _form(CHANGE),
     "column_create": _form(CHANGE),
+    "column_create_report": _form(CHANGE),
     "column_delete": _form(CHANGE),
     "column_depends": _form(CHANGE),
     "column_edit": _form(CHANGE),
