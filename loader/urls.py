@@ -4,7 +4,7 @@ from django.urls import path, register_converter
 
 from loader.filtersets import RunIdConverter
 from loader.schedules import views as schedules
-from loader.views import next_steps
+from loader.views import affected, next_steps
 from loader.views.datasets import datasets, history, policies, quality, reads
 from loader.views.queries import model_trials, queries
 from loader.views.runs import leases, load_runs, maintenance_runs
@@ -97,6 +97,9 @@ urlpatterns = [
     path("sql/saved/<uuid:key>/delete/", queries.SavedQueryDelete.as_view(), name="saved_query_delete"),
     path("load-runs/", load_runs.RunList.as_view(), name="run_list"),
     path("load-runs-over-time/", load_runs.RunCharts.as_view(), name="run_charts"),
+    path("affected/", affected.AffectedPage.as_view(), name="affected"),
+    path("affected/affected.csv", affected.AffectedFile.as_view(), name="affected_file"),
+    path("affected/notify/", affected.AffectedNotify.as_view(), name="affected_notify"),
     path("next-step/", next_steps.NextStepPart.as_view(), name="next_step"),
     path("start-load/blocks/", next_steps.LoadBlocks.as_view(), name="load_blocks"),
     path("start-load/", load_runs.RunStart.as_view(), name="run_start"),
