@@ -24,7 +24,9 @@ class AffectedRequest(serializers.Serializer):
     """What changes or failed: exactly one of these."""
 
     dataset = serializers.UUIDField(required=False, help_text="Key of a dataset.")
-    source = serializers.UUIDField(required=False, help_text="Key of a source dataset.")
+    source = serializers.UUIDField(  # type: ignore[assignment]  # a parameter, which is only described
+        required=False, help_text="Key of a source dataset."
+    )
     column = serializers.UUIDField(required=False, help_text="Key of a column.")
     source_column = serializers.UUIDField(required=False, help_text="Key of a column of a source.")
     report = serializers.UUIDField(required=False, help_text="Id of a change report.")

@@ -20,7 +20,9 @@ class NextStepRequest(serializers.Serializer):
     """What the step is asked for: exactly one of these."""
 
     dataset = serializers.UUIDField(required=False, help_text="Key of a dataset.")
-    source = serializers.UUIDField(required=False, help_text="Key of a source dataset.")
+    source = serializers.UUIDField(  # type: ignore[assignment]  # a parameter, which is only described
+        required=False, help_text="Key of a source dataset."
+    )
     report = serializers.UUIDField(required=False, help_text="Id of a change report.")
     execution = serializers.IntegerField(required=False, min_value=1, help_text="Number of an execution.")
     run = serializers.CharField(required=False, max_length=100, help_text="Id of a load run.")

@@ -5,6 +5,7 @@ The rule is ``loader.domain.next_steps``; its facts are read here, in a constant
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -288,8 +289,7 @@ def _with_execution(known: _Known, execution: Execution) -> _Known:
         rows = TargetDataset.objects.filter(key__among=keys, active=True, history_of__isnull=True)
         loadable = {row.key: row for row in rows.select_related("schema") if is_loadable(row)}
         loaded = dict(newest_succeeded(loadable.keys()).values_list("dataset_key", "finished_at"))
-        end = execution.finished_at
-        behind = [row for key, row in loadable.items() if key not in loaded or end is None or loaded[key] < end]
+        behind = [row for key, row in loadable.items() if _is_older(loaded.get(key), execution.finished_at)]
         names = tuple(sorted(map(str, behind)))
     facts = replace(known.facts, execution=execution.status, is_behind=bool(names))
     return replace(known, facts=facts, execution=execution, report=known.report or execution.report, loads=names)
@@ -305,7 +305,7 @@ def _with_newest_load(known: _Known, dataset: TargetDataset) -> _Known:
     success = newest_succeeded([dataset.key]).first()
     applied = AppliedDataset.objects.filter(environment=current_environment(), dataset_key=dataset.key)
     changed = applied.values_list("updated_at", flat=True).first()
-    is_behind = success is None or (changed is not None and success.finished_at < changed)
+    is_behind = success is None or (changed is not None and _is_older(success.finished_at, changed))
     status = ""
     if newest is not None:
         has_succeeded = newest.status == DatasetRun.Status.SUCCEEDED
@@ -314,6 +314,11 @@ def _with_newest_load(known: _Known, dataset: TargetDataset) -> _Known:
     facts = replace(known.facts, run=status, is_behind=is_behind, has_rest=has_rest)
     run = newest.run if newest is not None else None
     return replace(known, facts=facts, run=run, loads=(str(dataset),))
+
+
+def _is_older(loaded: datetime | None, changed: datetime | None) -> bool:
+    """Return True if a table was loaded before a change, or never."""
+    return loaded is None or changed is None or loaded < changed
 
 
 def _has_rest(row: DatasetRun) -> bool:

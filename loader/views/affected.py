@@ -5,7 +5,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.core.exceptions import ObjectDoesNotExist
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.http import urlencode
 
@@ -57,7 +57,7 @@ class AffectedPage(TemplatePage):
 class AffectedFile(AffectedPage):
     """The same as a CSV file, a line for each dataset through which something is affected."""
 
-    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponseBase:
         rows = [
             (each.kind, each.name, each.owner, dataset)
             for each in affected_by(self.subject, request.user)
