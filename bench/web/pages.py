@@ -59,7 +59,8 @@ def _of_routes(control: Control) -> Iterator[Page]:
         nothing = all(isinstance(status, int) and status >= _REFUSED for status in (rule.reader, rule.operator))
         if rule.method == "get" and name not in _NOT_ASKED and not nothing:
             address = reverse(name, kwargs=dict(things.of(value, name) for value in rule.values))
-            yield Page(name, f"{address}?{urlencode(rule.data)}" if rule.data else address)
+            data = rule.data | ({"run": control.busy.run_id} if "run" in rule.data else {})
+            yield Page(name, f"{address}?{urlencode(data)}" if data else address)
 
 
 def _more(control: Control) -> Iterator[Page]:

@@ -21,7 +21,7 @@ from loader.services.affected import LONGEST_NOTE, notify_owners
 
 
 class AffectedRequest(serializers.Serializer):
-    """What changes or failed: exactly one of these."""
+    """Subject that changes or failed: exactly one of these."""
 
     dataset = serializers.UUIDField(required=False, help_text="Key of a dataset.")
     source = serializers.UUIDField(  # type: ignore[assignment]  # a parameter, which is only described

@@ -17,7 +17,7 @@ from loader.selectors.next_steps import KINDS, next_step_of
 
 
 class NextStepRequest(serializers.Serializer):
-    """What the step is asked for: exactly one of these."""
+    """Subject of the step: exactly one of these."""
 
     dataset = serializers.UUIDField(required=False, help_text="Key of a dataset.")
     source = serializers.UUIDField(  # type: ignore[assignment]  # a parameter, which is only described
@@ -34,7 +34,7 @@ class NextStepRequest(serializers.Serializer):
 
 
 class NextStepSerializer(serializers.Serializer):
-    """What is to be done now, and by whom."""
+    """Next step, and the users who can take it."""
 
     do = serializers.ChoiceField(choices=STEPS, help_text="The step; `nothing` if nothing is to be done.")
     text = serializers.CharField(help_text="Reason of the step.")

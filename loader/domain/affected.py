@@ -1,4 +1,4 @@
-"""Exposures, owners, contracts, saved queries and schedules that a change of datasets affects, and who is told."""
+"""Exposures, owners, contracts, saved queries and schedules that a change affects, and messages to their owners."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass

@@ -24,7 +24,7 @@ SHOWN = 20
 
 
 class AffectedPage(TemplatePage):
-    """What a dataset, column, source, report or load run of the address affects, by name; htmx gets the part."""
+    """Effects of a dataset, column, source, report or load run of the address, by name; htmx gets the part."""
 
     template_name, part_template = "loader/affected_page.html", "loader/affected.html"
 

@@ -1,4 +1,4 @@
-"""What a change of datasets affects, and who is told. Pure."""
+"""Things that a change of datasets affects, and the messages to their owners. Pure."""
 
 from loader.domain.affected import Affected, by_owner, matched, message_for, tables_of_query, tables_of_scope
 from loader.domain.dependencies import Scope

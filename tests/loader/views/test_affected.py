@@ -1,4 +1,4 @@
-"""What a dataset, column, report or load run affects, by name: part, page, CSV, message to the owners, REST."""
+"""Effects of a dataset, column, report or load run by name: part, page, CSV, message to the owners, REST."""
 
 import pytest
 from django.contrib.auth.models import User
