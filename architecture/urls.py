@@ -27,6 +27,11 @@ urlpatterns = [
     path("datasets/selected/report/", pending.DatasetsReport.as_view(), name="datasets_report"),
     path("datasets/<uuid:key>/edit/report/", reported_edits.DatasetEditReport.as_view(), name="dataset_edit_report"),
     path("models/<uuid:key>/edit/report/", reported_edits.ModelEditReport.as_view(), name="model_edit_report"),
+    path(
+        "datasets/<uuid:key>/columns/new/report/",
+        reported_edits.ColumnCreateReport.as_view(),
+        name="column_create_report",
+    ),
     path("columns/<uuid:key>/edit/report/", reported_edits.ColumnEditReport.as_view(), name="column_edit_report"),
     path("pending-changes/", pending.PendingChanges.as_view(), name="pending_changes"),
     path("reports/", reports.ReportList.as_view(), name="report_list"),

@@ -25,6 +25,7 @@ from elevata.lists.api import FavouriteViewSet, SavedFilterViewSet
 from elevata.notifications.api import DeliveryViewSet, NoticeViewSet, WebhookViewSet
 from elevata.ops import monitoring
 from elevata.web.search_page import SearchPage
+from loader.api.affected import AffectedViewSet
 from loader.api.file_detection import FileDetectionViewSet
 from loader.api.load_runs import LoadRunViewSet, MaintenanceRecordViewSet
 from loader.api.maintenance import (
@@ -37,6 +38,7 @@ from loader.api.maintenance import (
     VacuumViewSet,
 )
 from loader.api.metadata import DatasetViewSet, MetadataViewSet, SourceDatasetViewSet, SystemViewSet
+from loader.api.next_steps import NextStepViewSet
 from loader.api.quality import CheckResultViewSet
 from loader.api.queries import QueryViewSet
 from loader.api.reads import ReadViewSet
@@ -79,6 +81,8 @@ router.register("exposures", ExposureViewSet, basename="api-exposure")
 router.register("contracts", ContractViewSet, basename="api-contract")
 router.register("check-results", CheckResultViewSet, basename="api-check-result")
 router.register("metadata", MetadataViewSet, basename="api-metadata")
+router.register("next-step", NextStepViewSet, basename="api-next-step")
+router.register("affected", AffectedViewSet, basename="api-affected")
 router.register("search", SearchViewSet, basename="api-search")
 router.register("load-runs", LoadRunViewSet, basename="api-load-run")
 router.register("history-batches", BatchViewSet, basename="api-history-batch")

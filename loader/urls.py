@@ -4,6 +4,7 @@ from django.urls import path, register_converter
 
 from loader.filtersets import RunIdConverter
 from loader.schedules import views as schedules
+from loader.views import affected, next_steps
 from loader.views.datasets import columns, datasets, history, policies, quality, reads
 from loader.views.queries import model_trials, queries
 from loader.views.runs import leases, load_runs, maintenance_runs
@@ -100,6 +101,11 @@ urlpatterns = [
     path("sql/saved/<uuid:key>/delete/", queries.SavedQueryDelete.as_view(), name="saved_query_delete"),
     path("load-runs/", load_runs.RunList.as_view(), name="run_list"),
     path("load-runs-over-time/", load_runs.RunCharts.as_view(), name="run_charts"),
+    path("affected/", affected.AffectedPage.as_view(), name="affected"),
+    path("affected/affected.csv", affected.AffectedFile.as_view(), name="affected_file"),
+    path("affected/notify/", affected.AffectedNotify.as_view(), name="affected_notify"),
+    path("next-step/", next_steps.NextStepPart.as_view(), name="next_step"),
+    path("start-load/blocks/", next_steps.LoadBlocks.as_view(), name="load_blocks"),
     path("start-load/", load_runs.RunStart.as_view(), name="run_start"),
     path("load-runs/<run_id:run_id>/", load_runs.run_page, name="run_page"),
     path("load-runs/<run_id:run_id>/live/", load_runs.run_live, name="run_live"),

@@ -188,6 +188,12 @@ def decide(operation: Operation, policy: PolicySet) -> Operation:
     return replace(operation, decision=_DECISIONS[severity], code=rule.code, message="; ".join(parts))
 
 
+def is_applied_by_loads(operation: Operation, policy: PolicySet) -> bool:
+    """Return True if a load applies the change by itself; others wait for a report."""
+    is_decided = operation.decision in (ops.ALLOWED, ops.METADATA_ONLY) and not operation.destructive
+    return is_decided and policy.automatic_safe_changes and not policy.approvals[SAFE].count
+
+
 def risk_of(operations: tuple[Operation, ...]) -> str:
     """Return the highest risk of a report's operations."""
     if any(operation.destructive for operation in operations):

@@ -15,7 +15,7 @@ from elevata.web.graph import HISTORY, LAYERS, Edge, Graph, Node
 from metadata.models import TargetDataset
 from metadata.selectors.columns import stable_keys
 from metadata.selectors.dataset_lineage import Lineage, downstream
-from metadata.selectors.lineage import of_lineage
+from metadata.selectors.lineage import exposures_of, of_lineage
 
 # Larger graphs are unreadable; their datasets are only listed.
 DRAWN = 300
@@ -51,7 +51,7 @@ def downstream_graph(report: ChangeReport) -> DownstreamGraph:
     described = _metadata_keys(report, {operation.dataset_key for operation in operations})
     lineage = downstream(set(described.values()))
     keys = {node: str(key) for node, key in stable_keys(lineage).items()}
-    plain = of_lineage(lineage, lambda node: reverse("dataset_page", args=[keys[node.id]]))
+    plain = of_lineage(lineage, lambda node: reverse("dataset_page", args=[keys[node.id]]), exposures_of(lineage))
     graph = _with_risks(plain, _risks(operations, lineage, keys, described))
     graph = _with_removed(graph, operations, described, keys, report)
     order = {state: index for index, state in enumerate(_WORDS)}

@@ -3,15 +3,16 @@
 The plan reads all metadata, so it is computed once for a signal of its inputs (``outdated_reports.signal``) and cached.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from django.core.cache import cache
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from architecture.domain import operations as ops
 from architecture.domain import report_states
+from architecture.domain.change_policy import is_applied_by_loads
 from architecture.domain.refusals import Refused
 from architecture.domain.scope import ALL, DATASET, SCHEMA, Scope
 from architecture.models import ChangeReport, Environment
@@ -28,13 +29,17 @@ _CACHE_SECONDS = 3600
 
 @dataclass(frozen=True)
 class PendingOperation:
-    """Change of one dataset that is not executed. ``what`` names the column, or what it was and becomes."""
+    """Change of one dataset that is not executed. ``what`` names the column, or what it was and becomes.
+
+    ``is_automatic``: the next load applies it.
+    """
 
     key: str
     op: str
     what: str
     dataset: str
     decision: str
+    is_automatic: bool
 
     @property
     def schema(self) -> str:
@@ -61,13 +66,13 @@ class Pending:
 
     @property
     def is_automatic(self) -> bool:
-        """Return True if no operation needs a decision, so that the next load may apply all of them."""
-        return all(operation.decision in (ops.ALLOWED, ops.METADATA_ONLY) for operation in self.operations)
+        """Return True if the next load applies all operations."""
+        return all(operation.is_automatic for operation in self.operations)
 
 
 def pending_operations(environment: Environment, signal: str) -> tuple[tuple[PendingOperation, ...], str]:
     """Return all pending operations of an environment, or the reason why they are not known."""
-    name = f"pending:{environment.pk}:{signal}"
+    name = f"pending-operations:{environment.pk}:{signal}"
     known = cache.get(name)
     if known is None:
         known = _planned(environment)
@@ -77,7 +82,8 @@ def pending_operations(environment: Environment, signal: str) -> tuple[tuple[Pen
 
 def _planned(environment: Environment) -> tuple[tuple[PendingOperation, ...], str]:
     try:
-        operations = gather(environment=environment, scope=Scope()).report().operations
+        basis = gather(environment=environment, scope=Scope())
+        operations = basis.report().operations
     except (Refused, MetadataError) as problem:
         return (), as_sentence(problem.one_line())
     planned: dict[tuple[str, str, str], PendingOperation] = {}
@@ -87,18 +93,31 @@ def _planned(environment: Environment) -> tuple[tuple[PendingOperation, ...], st
         change = (operation.dataset_key, operation.op, what)
         former = planned.get(change)
         if former is None:
-            planned[change] = PendingOperation(*change, operation.dataset, operation.decision)
+            is_automatic = is_applied_by_loads(operation, basis.policy)
+            planned[change] = PendingOperation(*change, operation.dataset, operation.decision, is_automatic)
         elif ops.DECISIONS.index(operation.decision) > ops.DECISIONS.index(former.decision):
-            planned[change] = replace(former, decision=operation.decision)
+            is_automatic = former.is_automatic and is_applied_by_loads(operation, basis.policy)
+            planned[change] = replace(former, decision=operation.decision, is_automatic=is_automatic)
     return tuple(planned.values()), ""
 
 
-def pending(environment: Environment, *, user: Any, dataset: TargetDataset | None = None, schema: str = "") -> Pending:
-    """Return the pending changes of an environment, of one schema, or of one dataset with its history."""
+def pending(
+    environment: Environment,
+    *,
+    user: Any,
+    dataset: TargetDataset | None = None,
+    upstream: Collection[TargetDataset] = (),
+    schema: str = "",
+) -> Pending:
+    """Return the pending changes of an environment, of one schema, or of one dataset with its history.
+
+    ``upstream`` are datasets that the dataset reads; their changes count, too.
+    """
     operations, problem = pending_operations(environment, outdated_reports.signal(environment.pk))
     if dataset is not None:
         scope = Scope(DATASET, str(dataset))
-        operations = tuple(item for item in operations if item.key == str(dataset.key) or item.dataset == str(dataset))
+        own = {text for row in (dataset, *upstream) for text in (str(row.key), str(row))}
+        operations = tuple(item for item in operations if own & {item.key, item.dataset})
     elif schema:
         scope = Scope(SCHEMA, schema)
         operations = tuple(item for item in operations if item.schema == schema)
@@ -110,17 +129,21 @@ def pending(environment: Environment, *, user: Any, dataset: TargetDataset | Non
     keys = {operation.key for operation in operations}
     names = authors(environment, carried_out(environment, keys))
     others = tuple(sorted(name for name in names if name != user.get_username()))
-    return replace(result, others=others, reports=tuple(_open_reports(environment, scope)))
+    return replace(result, others=others, reports=tuple(open_reports(environment, scope)))
 
 
-def _open_reports(environment: Environment, scope: Scope) -> Iterable[ChangeReport]:
+def open_reports(environment: Environment, scope: Scope) -> Iterable[ChangeReport]:
     """Return the newest reports that are not executed and have this scope, or a wider one."""
+    return covering_reports(environment, scope).filter(executions__isnull=True)[:3]
+
+
+def covering_reports(environment: Environment, scope: Scope) -> QuerySet[ChangeReport]:
+    """Return the open and approved reports that have this scope, or a wider one, newest first; undo reports apart."""
     wider = Q(scope__kind=ALL)
     if scope.kind == DATASET:
         wider |= Q(scope__kind=SCHEMA, scope__name=scope.name.partition(".")[0])
     if scope.kind != ALL:
         wider |= Q(scope__kind=scope.kind, scope__name=scope.name)
-    waiting = ChangeReport.objects.filter(
-        wider, environment=environment, status__in=(report_states.OPEN, report_states.APPROVED), executions__isnull=True
-    )
-    return waiting.filter(undo_of__isnull=True).defer("document", "content").order_by("-pk")[:3]
+    statuses = (report_states.OPEN, report_states.APPROVED)
+    rows = ChangeReport.objects.filter(wider, environment=environment, status__in=statuses, undo_of__isnull=True)
+    return rows.select_related("environment").defer("content").order_by("-pk")

@@ -14,6 +14,7 @@ from architecture.domain.refusals import Refused
 from architecture.models import Approval, ChangeReport
 from architecture.permissions import (
     must_be_permitted,
+    on_behalf_of,
     place_of_report,
     role_names,
     who_answers,
@@ -23,7 +24,7 @@ from architecture.services.notifications import settle, tell_decided
 from architecture.services.proof import (
     refuse_unproven,
 )
-from architecture.services.reports import authors_of_report, decisions_on, operations_of, record_why_of, refuse_stale
+from architecture.services.reports import authors_of_report, decisions_on, operations_of, record_decision, refuse_stale
 from elevata.accounts.roles import Permission
 from elevata.audit.services import chain
 from elevata.jobs import states
@@ -99,7 +100,8 @@ def _decide(report: ChangeReport, user: Any, decision: str, note: str, **accepte
             approval = _record(row, user, decision, note, **accepted)
     except IntegrityError:  # concurrent decision of the same user
         raise Refused("ALREADY_DECIDED") from None
-    record_why_of(row, "rejected" if decision == decisions.NO else "approved")
+    with on_behalf_of(user):
+        record_decision(row, "rejected" if decision == decisions.NO else "approved", note.strip())
     if decision == decisions.NO:
         _set_status(row, report_states.REJECTED)
         tell_decided(row, approval)

@@ -13,8 +13,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from architecture.domain import execution_log
-from architecture.domain.change_policy import SAFE
-from architecture.domain.operations import ALLOWED, METADATA_ONLY, Operation
+from architecture.domain.change_policy import is_applied_by_loads
+from architecture.domain.operations import Operation
 from architecture.domain.planning.plan import plan
 from architecture.domain.scope import Scope
 from architecture.domain.states.flat_states import of_row
@@ -102,13 +102,7 @@ def _merge_observations(others: Seen, seen: Seen) -> Seen:
 
 def _changes_to_decide(operations: tuple[Operation, ...], basis: Basis) -> tuple[str, ...]:
     """Return one line for each change that is not safe, or for all if the environment has safe ones approved, too."""
-    policy = basis.policy
-    automatic = policy.automatic_safe_changes and not policy.approvals[SAFE].count
-    unsafe = [
-        operation
-        for operation in operations
-        if not automatic or operation.destructive or operation.decision not in (ALLOWED, METADATA_ONLY)
-    ]
+    unsafe = [operation for operation in operations if not is_applied_by_loads(operation, basis.policy)]
     parts = [f"{item.describe()} ({item.message})" if item.message else item.describe() for item in unsafe]
     parts += [
         f"{name}: the view was never applied; take it into use by a report"

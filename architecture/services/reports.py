@@ -28,7 +28,7 @@ from architecture.services.report_basis import Basis, gather, table_keys, tables
 from elevata.accounts.actors import current_actor
 from elevata.accounts.permissions import must_write
 from elevata.audit.services import chain
-from elevata.audit.services.change_log import record_why
+from elevata.audit.services.change_log import record_change, record_why
 from elevata.core.canonical_json import sha256_hex
 from elevata.jobs import states
 
@@ -128,9 +128,17 @@ def store_report(
 
 def record_why_of(report: ChangeReport, action: str) -> None:
     """Record the reason given for this action on a report, if any."""
-    key = str(report.report_id)
+    record_why(action=action, **_subject(report))
+
+
+def record_decision(report: ChangeReport, action: str, note: str = "") -> None:
+    """Record a decision on a report, with its note."""
+    record_change(action=action, **_subject(report), after={"note": note} if note else None)
+
+
+def _subject(report: ChangeReport) -> dict[str, Any]:
     name = f"{Scope(**report.scope).describe()} in {report.environment}"
-    record_why(action=action, subject_kind="report", subject_key=key, subject_name=name)
+    return {"subject_kind": "report", "subject_key": str(report.report_id), "subject_name": name}
 
 
 def scope_row(scope: Scope) -> dict[str, Any]:

@@ -2,55 +2,35 @@
 
 from collections import Counter
 from typing import Any
-from uuid import UUID
 
-from django.http import Http404, HttpResponse
-from django.shortcuts import get_object_or_404
+from django.http import HttpResponse
 
-from architecture.domain.change_policy import SAFE
 from architecture.domain.scope import SELECTION, Scope, ScopeProblem
 from architecture.permissions import may_build
 from architecture.selectors import outdated_reports
 from architecture.selectors.pending import pending, pending_operations
-from architecture.services.change_policy import policy_of
 from architecture.services.environments import current_environment
 from architecture.views.refusals import ForBuilders
 from elevata.core.errors import as_sentence
 from elevata.core.words import counted
 from elevata.web.views import TemplatePage
-from metadata.models import TargetDataset
 from metadata.views.bulk_edits import SelectedDatasets, SelectedRow
 
 
 class PendingChanges(TemplatePage):
-    """Pending changes of a dataset (``dataset``: its key), of a schema (``schema``: its name), or of all datasets."""
+    """Pending changes of a schema (``schema``: its name), or of all datasets."""
 
     template_name = "architecture/pending.html"
 
     def context(self) -> dict[str, Any]:
-        schema, dataset = self.request.GET.get("schema", ""), self._dataset()
+        schema = self.request.GET.get("schema", "")
         environment = current_environment()
-        changes = pending(environment, user=self.request.user, dataset=dataset, schema=schema)
-        policy = policy_of(environment)
         return super().context() | {
-            "pending": changes,
+            "pending": pending(environment, user=self.request.user, schema=schema),
             "environment": environment,
             "address": self.request.get_full_path(),
             "may_build": may_build(self.request.user),
-            "is_automatic": changes.is_automatic and policy.automatic_safe_changes and not policy.approvals[SAFE].count,
         }
-
-    def _dataset(self) -> TargetDataset | None:
-        """Return the dataset of the address, or the base of a history."""
-        key = self.request.GET.get("dataset", "")
-        if not key:
-            return None
-        try:
-            rows = TargetDataset.objects.select_related("schema", "history_of__schema")
-            dataset = get_object_or_404(rows, key=UUID(key))
-        except ValueError:
-            raise Http404 from None
-        return dataset.history_of or dataset
 
 
 class DatasetsReport(ForBuilders, SelectedDatasets):

@@ -9,14 +9,14 @@ from architecture.domain.scope import DATASET, Scope
 from architecture.views.report_steps import begin_report
 from elevata.core.errors import ProductError
 from elevata.web.forms import error_text
-from elevata.web.views import EditPage
+from elevata.web.views import FormPage
 from metadata.models import TargetDataset
-from metadata.views.column_forms import ColumnEdit
+from metadata.views.column_forms import ColumnCreate, ColumnEdit
 from metadata.views.datasets import DatasetEdit
 from metadata.views.models import ModelEdit
 
 
-class ReportedEdit(EditPage):
+class ReportedEdit(FormPage):
     """Base of edits after which a report of the dataset is created, as *Create report* of its pending changes does.
 
     The edit stays saved if the report is refused. The pages of the forms have addresses of their own.
@@ -26,7 +26,8 @@ class ReportedEdit(EditPage):
 
     @property
     def dataset(self) -> TargetDataset:
-        return self.row
+        """Return the dataset to report on."""
+        raise NotImplementedError
 
     def after_save(self, form: Any, row: Any) -> HttpResponse:
         response = super().after_save(form, row)
@@ -38,12 +39,28 @@ class ReportedEdit(EditPage):
             return response
 
 
+class ColumnCreateReport(ReportedEdit, ColumnCreate):
+    """Add a column and create a report of its dataset."""
+
+    @property
+    def dataset(self) -> TargetDataset:
+        return self.row
+
+
 class DatasetEditReport(ReportedEdit, DatasetEdit):
     """Save a dataset and create a report of it."""
+
+    @property
+    def dataset(self) -> TargetDataset:
+        return self.row
 
 
 class ModelEditReport(ReportedEdit, ModelEdit):
     """Save a model and create a report of it."""
+
+    @property
+    def dataset(self) -> TargetDataset:
+        return self.row
 
 
 class ColumnEditReport(ReportedEdit, ColumnEdit):

@@ -61,7 +61,8 @@ def _of_routes(control: Control) -> Iterator[Page]:
         nothing = all(isinstance(status, int) and status >= _REFUSED for status in (rule.reader, rule.operator))
         if rule.method == "get" and name not in (*_NOT_ASKED, *_WITHOUT_STATEMENTS) and not nothing:
             address = reverse(name, kwargs=dict(things.of(value, name) for value in rule.values))
-            yield Page(name, f"{address}?{urlencode(rule.data)}" if rule.data else address)
+            data = rule.data | ({"run": control.busy.run_id} if "run" in rule.data else {})
+            yield Page(name, f"{address}?{urlencode(data)}" if data else address)
 
 
 def _more(control: Control) -> Iterator[Page]:
@@ -84,7 +85,7 @@ def _more(control: Control) -> Iterator[Page]:
     yield Page("run_charts", f"{reverse('run_charts')}?status=succeeded", "of everything")
     yield Page("run_page", reverse("run_page", args=[control.night.run_id]), "of everything")
     yield Page("run_live", reverse("run_live", args=[control.busy.run_id]), "under way")
-    yield Page("pending_changes", f"{reverse('pending_changes')}?dataset={hub}", "of a dataset")
+    yield Page("next_step", f"{reverse('next_step')}?dataset={hub}", "of a dataset")
     yield Page("report_page", reverse("report_page", args=[control.executed.report_id]), "executed")
     changes = reverse("change_list")
     yield Page("change_list", f"{changes}?q=as+the+source", "found by a text")

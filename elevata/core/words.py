@@ -1,4 +1,8 @@
-"""Counts in words."""
+"""Counts in words, and suggestions for words that are not known."""
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
@@ -11,3 +15,19 @@ def noun_for(number: int, plural: str) -> str:
     if number != 1:
         return plural
     return f"{plural.removesuffix('ies')}y" if plural.endswith("ies") else plural.removesuffix("s")
+
+
+def did_you_mean(text: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean X?`` with the known words that are most like the text; empty if none is."""
+    near = get_close_matches(text, list(known), n=2, cutoff=0.7)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+# Parts of names that are longer break anywhere.
+_LONGEST_PART = 30
+_PARTS = re.compile(rf"[^._/-]{{0,{_LONGEST_PART - 1}}}[^._/-]?[._/-]*")
+
+
+def name_parts(name: str) -> list[str]:
+    """Return the parts of a name after which a line may end: ``rawcore.``, ``rc_``, ``air_``, ``airport``."""
+    return [part for part in _PARTS.findall(name) if part]

@@ -23,6 +23,7 @@ class Kind(StrEnum):
     SCHEDULE_LATE = "schedule.late"
     SOURCE_CHANGED = "source.changed"
     QUALITY_FAILED = "quality.failed"
+    OWNERS_NOTIFIED = "owners.notified"
     COMMENT_MENTIONED = "comment.mentioned"
     ACCOUNT_CHANGED = "account.changed"
     POLICY_PROPOSED = "policy.proposed"
@@ -43,6 +44,7 @@ WORDS: dict[Kind, str] = {
     Kind.SCHEDULE_LATE: "The data of a schedule was late",
     Kind.SOURCE_CHANGED: "A source differs from its contract",
     Kind.QUALITY_FAILED: "Quality checks failed",
+    Kind.OWNERS_NOTIFIED: "Something affects what a user owns",
     Kind.COMMENT_MENTIONED: "A comment mentioned a user",
     Kind.ACCOUNT_CHANGED: "An account was changed",
     Kind.POLICY_PROPOSED: "A looser policy waits for a second user",

@@ -73,9 +73,7 @@ class FileDetectionViewSet(Resource, GenericViewSet):
     filter_backends = ()
     pagination_class = None
 
-    @extend_schema(
-        operation_id="detect_file", request=FilesSerializer, responses=FileDetectionSerializer(many=True)
-    )
+    @extend_schema(operation_id="detect_file", request=FilesSerializer, responses=FileDetectionSerializer(many=True))
     def create(self, request: Request) -> Response:
         """Detect encoding, delimiter, lines around the records, formats of values, types and names of columns."""
         values, _ = self.given(FilesSerializer)

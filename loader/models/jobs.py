@@ -7,6 +7,7 @@ from django.db import models
 from elevata.jobs import states
 from elevata.jobs.models import Job, status_choices
 from loader.contract.run_states import ACCEPTABLE, DATASET_STEPS, further_counts
+from loader.domain.dependencies import Scope
 from loader.domain.sources.marks import MAX_SINCE
 from loader.domain.sources.window_texts import window_text
 
@@ -60,6 +61,11 @@ class LoadRun(Job):
 
     def __str__(self) -> str:
         return self.run_id
+
+    @property
+    def title(self) -> str:
+        """Return the kind of the run with what it loads: ``Load of dataset rawcore.rc_air_airport``."""
+        return f"{self.get_kind_display()} of {Scope.from_json(self.scope)}"
 
     def get_kind_display(self) -> str:
         """Return the label of the kind."""

@@ -15,9 +15,19 @@ from architecture.services.environments import current_environment
 from elevata.core.database import is_silent
 from elevata.jobs import states
 from loader.contract.run_states import BRINGING, OF_FILES, VACUUM
+from loader.domain.dependencies import LOADED_LAYERS
 from loader.models import DatasetRun, LoadRun
 from loader.selectors.runs import sum_of
+from metadata.domain.history.history_policy import BATCH_FILES
 from metadata.models import TargetDataset
+
+
+def is_loadable(dataset: TargetDataset) -> bool:
+    """Return True if load runs write this dataset's table from its inputs."""
+    if not dataset.active or dataset.materialization != "table" or dataset.history_of_id:
+        return False
+    is_written = dataset.schema.layer in LOADED_LAYERS or bool(dataset.select)
+    return is_written and dataset.history_policy.get("input") != BATCH_FILES
 
 
 def newest_succeeded(keys: Collection | None = None) -> QuerySet[DatasetRun]:

@@ -7,15 +7,14 @@ from django.urls import reverse
 
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
-from loader.domain.dependencies import LOADED_LAYERS
 from loader.domain.sources.proposal_states import OPEN
 from loader.domain.sources.schema_changes import MISSING_COLUMN, VALUE_DOES_NOT_FIT
 from loader.models import DatasetRun, SourceProposal
+from loader.selectors.loads import is_loadable
 from loader.selectors.quality_results import FailedUpstream
 from loader.selectors.quality_results import failed_upstream as find_failed_upstream
 from loader.services.reads.read_permissions import may_read, readable_error
 from loader.services.sources.uploads import takes_uploads
-from metadata.domain.history.history_policy import BATCH_FILES
 from metadata.domain.sources.option_kinds import QUARANTINE
 from metadata.models import TargetDataset
 from metadata.permissions import here
@@ -23,13 +22,7 @@ from metadata.permissions import here
 register = template.Library()
 
 
-@register.filter
-def loadable(dataset: TargetDataset) -> bool:
-    """Return True if load runs write this dataset's table from its inputs."""
-    if not dataset.active or dataset.materialization != "table" or dataset.history_of_id:
-        return False
-    is_written = dataset.schema.layer in LOADED_LAYERS or bool(dataset.select)
-    return is_written and dataset.history_policy.get("input") != BATCH_FILES
+register.filter("loadable", is_loadable)
 
 
 @register.simple_tag(takes_context=True)

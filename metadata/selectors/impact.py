@@ -46,6 +46,11 @@ class Downstream:
         self._datasets = {str(row.key): row for row in rows}
         self._uses = list(_uses(self._lineage, self._datasets.values()))
 
+    @property
+    def dataset_keys(self) -> frozenset[str]:
+        """Return the stable keys of all target datasets that read the column or its rows."""
+        return frozenset(self._datasets)
+
     def impact(self, change: str) -> list[Dependent]:
         """Return the effects of a change on columns, checks, policies, contracts and exposures."""
         models = [key for key, row in self._datasets.items() if row.select]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
+
+from django.db.models import QuerySet
+from django.urls import reverse
 
 from elevata.web.graph import HISTORY, INPUT, Edge, Graph, Node, Port
 from metadata.domain import column_lineage
 from metadata.domain.column_lineage import ColumnLineage, ColumnNode, ExposureNode
 from metadata.domain.exposures import KINDS as EXPOSURE_KINDS
+from metadata.models import Exposure
 from metadata.selectors.dataset_lineage import Lineage, LineageNode
 
 
@@ -16,10 +20,23 @@ def layer_of(node: LineageNode) -> str:
     return node.kind if node.kind in ("source", "history") else node.layer
 
 
-def of_lineage(lineage: Lineage, url_of: Callable[[LineageNode], str]) -> Graph:
-    """Return a lineage as a graph; its dataset is ``here``."""
-    nodes = (_node(node, url_of(node)) for node in lineage.nodes)
-    return Graph(tuple(nodes), tuple(Edge(edge.start, edge.end, edge.kind, edge.label) for edge in lineage.edges))
+def of_lineage(lineage: Lineage, url_of: Callable[[LineageNode], str], exposures: Iterable[Exposure] = ()) -> Graph:
+    """Return a lineage as a graph, with the exposures of its datasets; its dataset is ``here``."""
+    nodes = [_node(node, url_of(node)) for node in lineage.nodes]
+    edges = [Edge(edge.start, edge.end, edge.kind, edge.label) for edge in lineage.edges]
+    by_pk = {node.pk: node.id for node in lineage.nodes if node.kind != "source"}
+    for row in exposures:
+        sub = f"{row.get_kind_display().lower()} of {row.owner}"
+        url = reverse("dataset_contract", args=[row.dataset.key])
+        nodes.append(Node(f"exposure:{row.pk}", row.name, sub, column_lineage.EXPOSURE, url=url))
+        edges.append(Edge(by_pk[row.dataset_id], f"exposure:{row.pk}"))
+    return Graph(tuple(nodes), tuple(edges))
+
+
+def exposures_of(lineage: Lineage) -> QuerySet[Exposure]:
+    """Return the exposures of the dataset of a lineage, and of those downstream of it."""
+    pks = [node.pk for node in lineage.nodes if node.kind != "source" and node.distance >= 0]
+    return Exposure.objects.filter(dataset__id__among=pks).select_related("dataset").order_by("pk")
 
 
 def _node(node: LineageNode, url: str) -> Node:

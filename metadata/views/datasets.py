@@ -31,7 +31,7 @@ from metadata.permissions import may_change
 from metadata.selectors.columns import details, may_refer, retired_columns, shown_columns, stable_keys
 from metadata.selectors.dataset_lineage import LineageNode, lineage
 from metadata.selectors.datasets import schemas
-from metadata.selectors.lineage import layer_of, of_lineage
+from metadata.selectors.lineage import exposures_of, layer_of, of_lineage
 from metadata.services.datasets.cloning import clone_dataset
 from metadata.services.datasets.targets import (
     create_schema,
@@ -95,7 +95,7 @@ class DatasetLineage(DatasetPage, DetailPage):
         flowing = {end for edge in graph.edges if edge.kind != "reference" for end in (edge.start, edge.end)}
         others = [(node, url_of(node), layer_of(node)) for node in graph.nodes if node.distance != 0]
         return super().context() | {
-            "graph": of_lineage(graph, url_of),
+            "graph": of_lineage(graph, url_of, exposures_of(graph)),
             "upstream": [item for item in others if item[0].distance < 0 and item[0].id in flowing],
             "downstream": [item for item in others if item[0].distance > 0 and item[0].id in flowing],
             "referring": [item for item in others if item[0].id not in flowing],

@@ -11,9 +11,10 @@ from django.utils.html import escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from elevata.core.installation import user_command
-from elevata.core.words import noun_for
+from elevata.core.words import name_parts, noun_for
 from elevata.lists.columns import Column
 from elevata.web.graph import LAYERS
+from elevata.web.line_differences import Line, line_differences
 
 # Highlighted SQL is HTML with classes for keywords, names, strings, numbers, comments and placeholders.
 
@@ -69,6 +70,20 @@ def icon(name: str) -> SafeString:
         static("vendor/tabler/icons.svg"),
         name,
     )
+
+
+@register.filter
+def parts(name: Any) -> SafeString:
+    """Render a name that breaks between its parts only: after a dot, underscore, slash or hyphen, and in long parts."""
+    return format_html('<span class="parts">{}</span>', mark_safe("<wbr>".join(map(escape, name_parts(str(name))))))
+
+
+@register.simple_tag(name="line_differences")
+def line_differences_tag(before: Any, after: Any) -> tuple[Line, ...]:
+    """Return the changed lines of two texts, if one of them has several lines; else nothing."""
+    if not (isinstance(before, str) and isinstance(after, str)) or "\n" not in before + after:
+        return ()
+    return line_differences(before, after)
 
 
 @register.simple_tag

@@ -8,7 +8,7 @@ from architecture.services.report_basis import table_keys
 from elevata.core.database import retried
 from elevata.core.words import counted
 from loader.contract.refusals import Refusal
-from loader.domain.dependencies import DATASET, SCHEMA, Scope
+from loader.domain.dependencies import Scope
 from loader.domain.queries.masking import without_any_value
 from loader.models import DatasetRun, LoadRun
 from loader.services.loads.plans import LoadPlan
@@ -54,13 +54,11 @@ def datasets_failed(run: LoadRun) -> dict:
 
 
 def decision_needed(needing: tuple[str, ...], run: LoadRun) -> Refusal:
-    scope = Scope.from_json(run.scope)
-    arguments = {SCHEMA: f"--schema {scope.name}", DATASET: f"--dataset {scope.name}"}.get(scope.kind, "--all")
     return Refusal(
         "BLOCKED",
         f"{counted(len(needing), 'pending change needs', 'pending changes need')} a person: "
         + "; ".join(needing[:_SHOWN]),
-        hint=f"create the report (manage.py plan {arguments}), have it approved, execute it, then load again",
+        hint=f"create a change report of {Scope.from_json(run.scope)}, have it approved, execute it, then load again",
         count=len(needing),
         samples=needing[_SHOWN : 2 * _SHOWN],
     )

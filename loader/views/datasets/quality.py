@@ -7,6 +7,7 @@ from django.http import Http404, HttpResponse
 from django.urls import reverse
 
 from elevata.web.views import ButtonPage, DetailPage
+from loader.contract.check_results import PROBLEMS
 from loader.forms.maintenance import QuarantineForm
 from loader.selectors.quality_results import check_lines, may_see_samples, profile_for, suggestions_for
 from loader.services.maintenance.quarantine import request_quarantine
@@ -26,9 +27,11 @@ class DatasetQuality(BaseDatasetPage, DetailPage):
     template_name = "loader/quality/dataset_quality.html"
 
     def context(self) -> dict[str, Any]:
+        lines = check_lines(self.row, self.request.user)
         return super().context() | {
             "view": "checks",
-            "lines": check_lines(self.row, self.request.user),
+            "lines": lines,
+            "has_failed": any(line.newest is not None and line.newest.outcome in PROBLEMS for line in lines),
             "may_edit": may_change(self.request.user, self.row),
             "samples_shown": may_see_samples(self.request.user, self.row),
         }

@@ -37,12 +37,6 @@ def test_pending_changes_are_limited_to_the_schema(world: World, schema: str, co
     assert ("1 change not" in shown(world, f"?schema={schema}")) == bool(count)
 
 
-def test_pending_changes_of_a_history_are_those_of_its_dataset(world: World):
-    rename(world, "full_name", "display_name")
-    history = TargetDataset.objects.get(history_of__isnull=False)
-    assert "1 change not in the warehouse" in shown(world, f"?dataset={history.key}")
-
-
 def test_pending_changes_and_report_name_all_editors(world: World):
     rename(world, "full_name", "display_name")
     eve = person("eve", Role.EDITOR)

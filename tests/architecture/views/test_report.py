@@ -119,7 +119,8 @@ def test_report_page_shows_a_decision_by_another_user_and_stops_polling(world: W
     approve(report=renamed, user=world.approver)
     part = html_of(olga.get(again, headers=HTMX))
     assert "This report has changed. It is approved now" in words(part)
-    assert "hx-get" not in part
+    assert "every" not in part
+    assert f'hx-get="/next-step/?report={renamed.report_id}"' in part
     assert "The report has all required approvals." in part
 
 

@@ -86,3 +86,22 @@ def test_a_model_is_saved_and_reported(editor: Client, world: World):
         )
     edited(editor, f"/models/{model.key}/edit/", owner="Kim")
     assert Refresh.objects.get().scope["name"] == str(model)
+
+
+def test_new_column_is_added_and_its_dataset_reported(editor: Client, world: World):
+    dataset = TargetDataset.objects.get(historize=True)
+    page = read(editor, f"/datasets/{dataset.key}/columns/new/")
+    assert f'formaction="/datasets/{dataset.key}/columns/new/report/"' in page
+    values = typed(page, having="type", name="lid", type="integer")
+    answer = editor.post(f"/datasets/{dataset.key}/columns/new/report/", values)
+    assert answer.url == f"/refreshes/{Refresh.objects.get().pk}/"
+    assert dataset.columns.filter(name="lid").exists()
+    assert Refresh.objects.get().scope == SCOPE
+
+
+def test_refused_new_column_is_not_reported(editor: Client, world: World):
+    dataset = TargetDataset.objects.get(historize=True)
+    answer = editor.post(f"/datasets/{dataset.key}/columns/new/report/", {"name": "lid", "type": "strig"})
+    assert answer.status_code == 422
+    assert f'action="/datasets/{dataset.key}/columns/new/"' in html_of(answer)
+    assert not Refresh.objects.exists()

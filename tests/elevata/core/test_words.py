@@ -2,7 +2,7 @@
 
 import pytest
 
-from elevata.core.words import counted, noun_for
+from elevata.core.words import counted, did_you_mean, name_parts, noun_for
 
 
 def test_count_has_the_noun_in_singular_or_plural():
@@ -15,3 +15,20 @@ def test_count_has_the_noun_in_singular_or_plural():
 )
 def test_noun_for_one_object_is_singular(plural: str, singular: str):
     assert (noun_for(1, plural), noun_for(2, plural)) == (singular, plural)
+
+
+def test_unknown_word_is_answered_by_the_words_most_like_it():
+    assert did_you_mean("daly", ["daily", "night"]) == "; did you mean daily?"
+    assert did_you_mean("quite else", ["daily", "night"]) == ""
+
+
+@pytest.mark.parametrize(
+    "name", ["", "a", "rawcore.rc_air_airport", "x" * 100, "a..b__c", "äé-ü/ß.", "20261128T044550Z-397d2a"]
+)
+def test_parts_of_a_name_are_the_name(name: str):
+    assert "".join(name_parts(name)) == name
+    assert all(0 < len(part.rstrip("._/-")) <= 30 or not part.rstrip("._/-") for part in name_parts(name))
+
+
+def test_name_breaks_after_its_separators():
+    assert name_parts("rawcore.rc_air_airport") == ["rawcore.", "rc_", "air_", "airport"]

@@ -30,6 +30,7 @@ def html_of(response: HttpResponse) -> str:
 
 
 def _collapsed(html: str) -> str:
+    html = re.sub(r'<span class="parts">((?:[^<]|<wbr>)*)</span>', lambda match: match[1].replace("<wbr>", ""), html)
     html = re.sub(r"(\bvalue=\"[^\"]*\")|\s+", lambda match: match[1] or " ", html)
     html = re.sub(rf" ?(</?(?:{_BLOCKS})\b[^>]*>) ?", r"\1", html)
     html = re.sub(r"(<(?:a|button|label|svg|rect)\b[^>]*>) ", r"\1", html)

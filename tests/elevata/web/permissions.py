@@ -100,8 +100,10 @@ def _sent(needed: Needs) -> dict[str, Needs]:
 
 TABLE: dict[str, dict[str, Needs]] = {
     # pages
+    "affected_notify": _form(BUILD),
     "column_cell": _form(CHANGE),
     "column_create": _form(CHANGE),
+    "column_create_report": _form(CHANGE),
     "column_delete": _form(CHANGE),
     "column_depends": _form(CHANGE),
     "column_edit": _form(CHANGE),
@@ -292,6 +294,7 @@ TABLE: dict[str, dict[str, Needs]] = {
     "api-execution-cancel": _sent(EXECUTE),
     "api-execution-resume": _sent(EXECUTE),
     "api-history-batch-list": _sent(START),
+    "api-affected-notify": _sent(BUILD),
     "api-history-check-detail": {"GET": READ_DATA},
     "api-history-check-list": _form(READ_DATA),
     "api-vacuum-list": _sent(START),
