@@ -15,7 +15,6 @@ from elevata.web.paging import StableOrdering, YesNoFilter, is_there
 from loader.contract.run_states import BRINGING, MAINTENANCE
 from loader.models import DatasetRun, LoadRun, MaintenanceRecord, SavedQuery, Schedule, SourceProposal
 from loader.selectors.quality_results import failing_columns
-from metadata.domain import types
 from metadata.filtersets import (
     COLUMN_ORDERS,
     COLUMNS_RANKED,
@@ -134,7 +133,6 @@ class DatasetListFilter(DatasetFilter):
 class ColumnListFilter(ColumnFilter):
     """Filter of the page of columns, which also knows the last results of their checks."""
 
-    type = filters.ChoiceFilter(field_name="data_type", choices=[(name, name) for name in types.NAMES], label="Type")
     failing = YesNoFilter(method="of_checks", label="Failing")
     ordering = StableOrdering(
         fields=COLUMN_ORDERS,

@@ -203,7 +203,12 @@ class ColumnFilter(filters.FilterSet):
     layer = filters.ChoiceFilter(field_name="dataset__schema__layer", choices=TargetSchema.Layer.choices, label="Layer")
     schema = filters.CharFilter(field_name="dataset__schema__name", label="Schema")
     role = filters.ChoiceFilter(choices=TargetColumn.Role.choices)
-    type = filters.CharFilter(field_name="data_type", label="Type", help_text="Without length or precision.")
+    type = filters.ChoiceFilter(
+        field_name="data_type",
+        choices=[(name, name) for name in types.NAMES],
+        label="Type",
+        help_text="Without length or precision.",
+    )
     pii = YesNoFilter(field_name="pii", label="Personal")
     sensitivity = filters.ChoiceFilter(choices=TargetColumn.Sensitivity.choices)
     owner = filters.CharFilter(lookup_expr="icontains", label="Owner")
@@ -215,7 +220,6 @@ class ColumnFilter(filters.FilterSet):
     known: ClassVar = {
         "dataset": is_there(TargetDataset, "key"),
         "schema": is_there(TargetSchema, "name"),
-        "type": types.NAMES.__contains__,
     }
 
     class Meta:

@@ -13,7 +13,8 @@ from rest_framework.viewsets import GenericViewSet
 from elevata.api.resources import Resource
 from loader.domain.next_steps import STEPS
 from loader.models import LoadRun
-from loader.selectors.next_steps import KINDS, next_step_of
+from loader.selectors.next_step_facts import KINDS
+from loader.selectors.next_steps import next_step_of
 
 
 class NextStepRequest(serializers.Serializer):

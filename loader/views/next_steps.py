@@ -8,7 +8,9 @@ from django.http import Http404
 from architecture.permissions import may_build
 from elevata.web.views import TemplatePage
 from loader.forms.load_runs import StartLoadForm
-from loader.selectors.next_steps import KINDS, NAMED, changes_before_load, next_step_of
+from loader.selectors.next_step_facts import KINDS, changes_before_load
+from loader.selectors.next_step_texts import NAMED
+from loader.selectors.next_steps import next_step_of
 
 
 class NextStepPart(TemplatePage):

@@ -105,14 +105,15 @@ def test_search_omits_results_the_user_may_not_open(person: User, starter: User,
 UNLISTED = {
     "parts of pages, which htmx loads": {
         *("home_now", "home_warehouse", "home_charts", "notice_bell", "inbox_rows", "comment_users", "pending_changes"),
-        *("model_preview", "model_builder", "sql_names", "schedule_times"),
+        *("model_preview", "model_builder", "sql_names", "schedule_times", "next_step", "load_blocks"),
     },
     "sent by a button": {
         *("sign_out", "notices_read", "filter_save", "columns_choose", "favourite", "datasets_edit", "sources_edit"),
         "listed_columns_edit",
         *("datasets_report", "datasets_load", "report_build", "drift_refresh", "drift_adopt", "trial_run", "sql_run"),
-        "saved_query_save",
+        *("saved_query_save", "affected_notify"),
     },
+    "about an object that the address names": {"affected", "affected_file"},
     "before signing in": {"sign_in", "sso", "sso_callback", "own_password"},
     "for programs": {"healthz", "readyz", "metrics"},
     "files of a page that is listed": {"column_lineage_file", "column_lineage_events", "change_file"},
