@@ -37,7 +37,7 @@ class WorkerState:
 # Main pages: label, route, icon, and prefixes of further addresses below the page.
 _PAGES: tuple[tuple[str, str, str, tuple[str, ...]], ...] = (
     ("Home", "home", "home", ()),
-    ("Datasets", "dataset_list", "database", ()),
+    ("Datasets", "dataset_list", "database", ("/columns/", "/sensitive-data/")),
     ("Sources", "source_list", "plug", ("/systems/", "/add-source/")),
     ("SQL", "sql_page", "sql", ()),
     ("Load runs", "run_list", "player-play", ("/schedules/", "/leases/")),
