@@ -27,17 +27,34 @@ class AskedQuestion:
     choices: tuple[Choice, ...] = field(default=())
 
 
+# Questions that the answer to another one decides, too, if both have as many candidates for the same reason.
+_FOLLOWING = {
+    "decimal_separator": "thousands_separator",
+    "true_words": "false_words",
+    "header": "skip_lines",
+    "header_lines": "skip_lines",
+}
+
+
 def asked_questions(questions: Sequence[Question]) -> list[AskedQuestion]:
     """Return the questions as users read them. One that follows from the answer to another one is part of that."""
-    by_option = {question.option: question for question in questions}
-    result = []
-    for question in questions:
-        decimals = by_option.get("decimal_separator")
-        if question.option == "thousands_separator" and decimals is not None:
-            continue
-        following = by_option.get("thousands_separator") if question is decimals else None
-        result.append(AskedQuestion(question.option, _text(question), question.reason, _choices(question, following)))
-    return result
+    followed = {id(question): _following(question, questions) for question in questions}
+    parts = [part for part in followed.values() if part is not None]
+    return [
+        AskedQuestion(question.option, _text(question), question.reason, _choices(question, followed[id(question)]))
+        for question in questions
+        if question not in parts
+    ]
+
+
+def _following(question: Question, questions: Sequence[Question]) -> Question | None:
+    """Return the question that the answer to this one decides, too."""
+    name = _FOLLOWING.get(question.option)
+    for other in questions:
+        is_paired = other.option == name and len(other.candidates) == len(question.candidates)
+        if is_paired and (name == "thousands_separator" or other.reason == question.reason):
+            return other
+    return None
 
 
 def _choices(question: Question, following: Question | None) -> tuple[Choice, ...]:
@@ -68,6 +85,9 @@ _TEXTS = {
     "date_format": "How are dates written?",
     "timestamp_format": "How are times with a date written?",
     "true_words": "Which word means true?",
+    "false_words": "Which word means false?",
+    "skip_lines": "How many lines are before the header?",
+    "ignored_columns": "Are columns without a name and values left out?",
 }
 
 
@@ -75,8 +95,12 @@ def _label(option: str, candidate: Any) -> str:
     match option:
         case "header":
             return "Yes, they are names" if candidate else "No, they are values"
-        case "header_lines":
+        case "header_lines" | "skip_lines":
             return counted_lines(candidate)
+        case "true_words" | "false_words" if not candidate:
+            return "None, the values are texts"
+        case "ignored_columns":
+            return f"Yes, leave out {candidate}" if candidate else "No, read them"
         case "footer_lines":
             return f"No, leave out {counted_lines(candidate)}" if candidate else "Yes, read them"
         case "quotes_inside":

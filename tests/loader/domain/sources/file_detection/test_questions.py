@@ -3,7 +3,7 @@
 import pytest
 
 from loader.domain.sources.file_detection.detect import detect_csv
-from loader.domain.sources.file_detection.model import FileSample
+from loader.domain.sources.file_detection.model import FileSample, Question
 from loader.domain.sources.file_detection.questions import asked_questions
 from loader.domain.sources.file_detection.sentences import description
 
@@ -68,12 +68,6 @@ def test_description_of_a_usual_file_is_one_sentence():
             [("windows-1252", "Köln"), ("ISO-8859-15", "Köln"), ("windows-1250", "Köln")],
         ),
         (
-            "town,country\nBerlin,Germany\nParis,France\n",
-            "header",
-            "Does the first line have the names of the columns?",
-            [],
-        ),
-        (
             'a,b\n"1,2\n',
             "quote",
             "Are there quotes around fields?",
@@ -82,11 +76,7 @@ def test_description_of_a_usual_file_is_one_sentence():
     ],
 )
 def test_question_has_an_example_of_the_file_for_each_choice(content, option: str, text: str, choices: list):
-    questions = asked(content)
-    if choices:
-        assert questions[option] == (text, choices)
-    elif option in questions:
-        assert questions[option][0] == text
+    assert asked(content)[option] == (text, choices)
 
 
 def test_answer_about_decimals_sets_the_separator_of_thousands_too():
@@ -96,3 +86,27 @@ def test_answer_about_decimals_sets_the_separator_of_thousands_too():
         {"decimal_separator": ".", "thousands_separator": None},
         {"decimal_separator": ",", "thousands_separator": "."},
     ]
+
+
+def test_answer_about_words_for_true_sets_those_for_false_too():
+    detected = detect_csv(FileSample("a.csv", b"id,ok\n1,Y\n2,N\n"))
+    (question,) = asked_questions(detected.questions)
+    assert [(choice.label, dict(choice.options)) for choice in question.choices] == [
+        ("y", {"true_words": "y", "false_words": "n"}),
+        ("None, the values are texts", {"true_words": None, "false_words": None}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("skips", "reason", "options"),
+    [
+        ((1, 0), "line 2 may be names", [{"header": True, "skip_lines": 1}, {"header": False, "skip_lines": 0}]),
+        ((2, 1, 0), "line 2 may be names", [{"header": True}, {"header": False}]),
+        ((1, 0), "line 1 may be a title", [{"header": True}, {"header": False}]),
+    ],
+)
+def test_answer_decides_another_question_with_the_same_reason_and_as_many_candidates(skips, reason: str, options: list):
+    questions = [Question("header", (True, False), "line 2 may be names"), Question("skip_lines", skips, reason)]
+    first, *others = asked_questions(questions)
+    assert [dict(choice.options) for choice in first.choices] == options
+    assert [question.option for question in others] == ([] if len(options[0]) == 2 else ["skip_lines"])
