@@ -19,6 +19,7 @@ from elevata.bootstrap import java
 from elevata.core import data_folder
 from elevata.core.errors import MetadataError
 from elevata.core.installation import IS_INSTALLED, PROJECT_DIR
+from elevata.core.trigrams import SIMILAR
 from elevata.notifications import mail
 from elevata.ops.logging import logging_settings
 from loader.domain.catalogs.catalog_setting import EMBEDDED, is_catalog, is_prefix
@@ -185,7 +186,7 @@ DATABASES: dict[str, Any] = {
 if DATABASES["default"]["ENGINE"].endswith("postgresql"):
     # Pages run many small queries: JIT compilation takes PostgreSQL longer than answering. Names whose parts are as
     # similar to a text as the threshold are found for it (elevata.core.lookups.Resembles).
-    _options = "-c jit=off -c pg_trgm.word_similarity_threshold=0.4"
+    _options = f"-c jit=off -c pg_trgm.word_similarity_threshold={SIMILAR}"
     DATABASES["default"].setdefault("OPTIONS", {}).setdefault("options", _options)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
