@@ -26,7 +26,7 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Return 403 with the account, the missing permission and whom to ask for it."""
+    """Return 403 with the account, the missing permission and a contact."""
     more = {"account": request.user.get_username(), **_surroundings(request)}
     return problems.answer(
         request, status=403, title="Not allowed", detail=str(exception), code="permission_denied", more=more
@@ -49,7 +49,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 
 def _surroundings(request: HttpRequest) -> dict[str, Any]:
-    """Return the context of a page with whom to ask; with the navigation for a user who reads metadata."""
+    """Return the context with a contact, and with the navigation for a user who reads metadata."""
     if problems.is_api(request):
         return {}
     is_page = not htmx_of(request) and may_somewhere(request.user, Permission.READ_METADATA)

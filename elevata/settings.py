@@ -213,6 +213,11 @@ CLIENT_ADDRESS_HEADER = os.environ.get("ELEVATA_CLIENT_ADDRESS_HEADER", "").stri
 CLIENT_ADDRESS_PROXIES = max(1, int(os.environ.get("ELEVATA_CLIENT_ADDRESS_PROXIES") or 1))
 # Contact for users without a role: a name, an address, a channel.
 CONTACT = os.environ.get("ELEVATA_CONTACT", "").strip()
+# Address of the folder docs, with a slash at the end; without it the product shows the chapters itself.
+DOCS_URL = os.environ.get("ELEVATA_DOCS_URL", "").strip()
+DOCS_URL = f"{DOCS_URL.rstrip('/')}/" if DOCS_URL else ""
+if DOCS_URL and not DOCS_URL.startswith(("https://", "http://")):
+    raise ImproperlyConfigured(f"ELEVATA_DOCS_URL must be an address with https://, not {DOCS_URL!r}")
 AXES_FAILURE_LIMIT = int(os.environ.get("ELEVATA_SIGN_IN_FAILURES") or 5)
 AXES_COOLOFF_TIME = timedelta(minutes=int(os.environ.get("ELEVATA_SIGN_IN_LOCK_MINUTES") or 15))
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]

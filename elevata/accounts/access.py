@@ -56,7 +56,7 @@ def holders(permission: Permission, place: Place | None = None) -> QuerySet:
 
 
 def who_helps() -> dict[str, Any]:
-    """Return whom to ask for a permission: the installation's contact, or else names of administrators."""
+    """Return the contact of the installation, or else names of administrators, who give permissions."""
     if settings.CONTACT:
         return {"contact": settings.CONTACT}
     return {"administrators": [user.get_username() for user in holders(Permission.MANAGE_USERS, Place())[:_NAMED]]}

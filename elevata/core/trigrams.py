@@ -15,7 +15,7 @@ _SEPARATORS = re.compile(r"[^\w\s]")
 def similar_names(text: str, names: str) -> set[str]:
     """Return those of the names, one in a line, that have a part similar to the text.
 
-    A search compares all names of an installation: each trigram of the text is looked for in all of them at once, and
+    A search compares all names of an installation: each trigram of the text is searched in all of them at once, and
     only names that have enough trigrams are compared one by one.
     """
     wanted = _trigrams_of_text(text)
