@@ -1,4 +1,9 @@
-"""Counts in words."""
+"""Counts in words, and names that were probably meant."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+_SUGGESTED = 3
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
@@ -11,3 +16,12 @@ def noun_for(number: int, plural: str) -> str:
     if number != 1:
         return plural
     return f"{plural.removesuffix('ies')}y" if plural.endswith("ies") else plural.removesuffix("s")
+
+
+def suggestion(name: str, names: Iterable[str]) -> str:
+    """Return ``did you mean rawcore.rc_a?`` with names like this one, those with the same last part first; or empty."""
+    known = sorted(names)
+    last = name.rpartition(".")[2]
+    same = [item for item in known if last and item.rpartition(".")[2] == last]
+    near = same or get_close_matches(name, known, n=_SUGGESTED, cutoff=0.6)
+    return f"did you mean {' or '.join(near[:_SUGGESTED])}?" if near else ""

@@ -1,8 +1,8 @@
-"""Counts in words."""
+"""Counts in words, and suggestions."""
 
 import pytest
 
-from elevata.core.words import counted, noun_for
+from elevata.core.words import counted, noun_for, suggestion
 
 
 def test_count_has_the_noun_in_singular_or_plural():
@@ -15,3 +15,16 @@ def test_count_has_the_noun_in_singular_or_plural():
 )
 def test_noun_for_one_object_is_singular(plural: str, singular: str):
     assert (noun_for(1, plural), noun_for(2, plural)) == (singular, plural)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("rc_nyc_plane", "did you mean rawcore.rc_nyc_plane?"),
+        ("mart.daly_delay", "did you mean mart.daily_delay?"),
+        ("xyzzy", ""),
+        ("", ""),
+    ],
+)
+def test_suggestion_names_what_was_probably_meant(name: str, text: str):
+    assert suggestion(name, ["mart.daily_delay", "rawcore.rc_nyc_plane", "raw.nyc_flight"]) == text
