@@ -49,9 +49,9 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 
 def _surroundings(request: HttpRequest) -> dict[str, Any]:
-    """Return the context with a contact, and with the navigation for a user who reads metadata."""
+    """Return the context with a contact; for users who read metadata, with the navigation and administrators."""
     if problems.is_api(request):
         return {}
-    is_page = not htmx_of(request) and may_somewhere(request.user, Permission.READ_METADATA)
-    frame = {"frame": "base.html"} if is_page else {}
-    return frame | (who_helps() if request.user.is_authenticated else {"contact": settings.CONTACT})
+    if not may_somewhere(request.user, Permission.READ_METADATA):
+        return {"contact": settings.CONTACT}
+    return who_helps() | ({} if htmx_of(request) else {"frame": "base.html"})

@@ -15,7 +15,6 @@ from django.middleware.csrf import get_token
 from django.shortcuts import redirect, resolve_url
 from django.utils.http import url_has_allowed_host_and_scheme
 
-from elevata.accounts.access import who_helps
 from elevata.accounts.actors import Actor, acting
 from elevata.accounts.permissions import NO_ROLE, may_somewhere
 from elevata.accounts.roles import Permission
@@ -156,7 +155,7 @@ class ReadersOnlyMiddleware:
             return None
         if not request.user.is_authenticated or may_somewhere(request.user, Permission.READ_METADATA):
             return None
-        more = {"account": request.user.get_username(), "csrf_token": get_token(request), **who_helps()}
+        more = {"account": request.user.get_username(), "contact": settings.CONTACT, "csrf_token": get_token(request)}
         return answer(
             request,
             status=403,

@@ -124,7 +124,7 @@ def _check_roots(place: str, shown: str) -> Location:
     except MetadataError:
         raise Refusal(
             "OUTSIDE_ROOTS",
-            f"{shown} is outside of the folders that sources may stand in",
+            f"{shown} is outside the folders that sources may be read from",
             hint=f"Allowed are {', '.join(map(str, roots.places))}. "
             "An administrator sets them in ELEVATA_SOURCE_ROOTS.",
         ) from None

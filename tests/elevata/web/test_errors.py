@@ -132,7 +132,7 @@ def test_refused_page_names_administrators_where_no_contact_is_set(reader: Clien
     person("root", Role.ADMIN)
     person("olga", Role.OPERATOR)
     answer = reader.post("/start-load/", {"scope": "all"})
-    assert "Ask an administrator (root) for the permission." in words(html_of(answer))
+    assert "Ask an administrator of this installation (root) for the permission." in words(html_of(answer))
 
 
 @pytest.mark.parametrize("address", ["/nowhere/", "/users/"])
