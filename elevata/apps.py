@@ -13,6 +13,9 @@ class ElevataConfig(AppConfig):
         # Every process that sends messages needs the broker's settings, not only the worker.
         import elevata.celery
         import elevata.ops.checks  # noqa: F401
+        from elevata.help_pages import SEARCHED
+        from elevata.web.search import KINDS
 
+        KINDS.add(SEARCHED)
         for message in settings.MENDED_FILES:
             log.warning(message)

@@ -13,6 +13,7 @@ from elevata.accounts.permissions import may_somewhere
 from elevata.accounts.roles import Permission
 from elevata.core.installation import user_command
 from elevata.jobs.registry import live_workers
+from elevata.page_help import help_of
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,6 @@ class Can:
 
 
 def shell(request: HttpRequest) -> dict[str, Any]:
-    """Return ``shell`` and ``can`` for the context of all templates."""
+    """Return ``shell``, ``can`` and ``page_help`` for the context of all templates."""
     user = getattr(request, "user", None)
-    return {"shell": Shell(request.path, user), "can": Can(user)}
+    return {"shell": Shell(request.path, user), "can": Can(user), "page_help": help_of(request)}

@@ -19,6 +19,7 @@ from elevata.bootstrap import java
 from elevata.core import data_folder
 from elevata.core.errors import MetadataError
 from elevata.core.installation import IS_INSTALLED, PROJECT_DIR
+from elevata.core.trigrams import SIMILAR
 from elevata.notifications import mail
 from elevata.ops.logging import logging_settings
 from loader.domain.catalogs.catalog_setting import EMBEDDED, is_catalog, is_prefix
@@ -185,7 +186,7 @@ DATABASES: dict[str, Any] = {
 if DATABASES["default"]["ENGINE"].endswith("postgresql"):
     # Pages run many small queries: JIT compilation takes PostgreSQL longer than answering. Names whose parts are as
     # similar to a text as the threshold are found for it (elevata.core.lookups.Resembles).
-    _options = "-c jit=off -c pg_trgm.word_similarity_threshold=0.4"
+    _options = f"-c jit=off -c pg_trgm.word_similarity_threshold={SIMILAR}"
     DATABASES["default"].setdefault("OPTIONS", {}).setdefault("options", _options)
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
@@ -212,6 +213,11 @@ CLIENT_ADDRESS_HEADER = os.environ.get("ELEVATA_CLIENT_ADDRESS_HEADER", "").stri
 CLIENT_ADDRESS_PROXIES = max(1, int(os.environ.get("ELEVATA_CLIENT_ADDRESS_PROXIES") or 1))
 # Contact for users without a role: a name, an address, a channel.
 CONTACT = os.environ.get("ELEVATA_CONTACT", "").strip()
+# Address of the folder docs, with a slash at the end; without it the product shows the chapters itself.
+DOCS_URL = os.environ.get("ELEVATA_DOCS_URL", "").strip()
+DOCS_URL = f"{DOCS_URL.rstrip('/')}/" if DOCS_URL else ""
+if DOCS_URL and not DOCS_URL.startswith(("https://", "http://")):
+    raise ImproperlyConfigured(f"ELEVATA_DOCS_URL must be an address with https://, not {DOCS_URL!r}")
 AXES_FAILURE_LIMIT = int(os.environ.get("ELEVATA_SIGN_IN_FAILURES") or 5)
 AXES_COOLOFF_TIME = timedelta(minutes=int(os.environ.get("ELEVATA_SIGN_IN_LOCK_MINUTES") or 15))
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]

@@ -11,7 +11,7 @@ from architecture.api.environments import EnvironmentViewSet
 from architecture.api.health import HealthViewSet
 from architecture.api.refreshes import DriftViewSet, RefreshViewSet
 from architecture.api.views import DryRunViewSet, ExecutionViewSet, RecordViewSet, ReportViewSet
-from elevata import home
+from elevata import help_pages, home
 from elevata.accounts import user_administration
 from elevata.accounts import views as account_views
 from elevata.accounts.openid_connect import SingleSignOn, SingleSignOnCallback
@@ -133,6 +133,8 @@ urlpatterns = [
     path("users/<str:name>/", user_administration.UserPage.as_view(), name="user_page"),
     path("new-user/", user_administration.UserCreate.as_view(), name="user_new"),
     path("search/", SearchPage.as_view(), name="search"),
+    path("help/glossary/", help_pages.Glossary.as_view(), name="glossary"),
+    path("help/docs/<path:name>", help_pages.DocsPage.as_view(), name="docs_page"),
     path("healthz", home.healthz, name="healthz"),
     path("readyz", monitoring.readyz, name="readyz"),
     path("metrics", monitoring.metrics_page, name="metrics"),

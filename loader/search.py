@@ -1,10 +1,11 @@
-"""Load runs, schedules, saved queries, tables as of a time and pages about loading that the search finds."""
+"""Load runs, schedules, saved queries, versions of keys, tables as of a time and pages that the search finds."""
 
 import re
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
+from django.db.models import Q
 from django.urls import reverse
 from django.utils.dateparse import parse_datetime
 
@@ -51,6 +52,42 @@ class AsOfKind:
         return []
 
 
+class VersionsKind:
+    """Versions of a key: ``rc_air_airport EDDB``, a historized dataset and how the key begins.
+
+    The first word is the dataset's name, or its end after an underscore: any part of a name would offer versions for
+    most texts of two words. A column's name is no key.
+    """
+
+    name = "versions"
+
+    def find(self, text: str, user: Any, limit: int) -> list[Result]:
+        dataset, _, key = text.partition(" ")
+        if not key or not may_somewhere(user, Permission.READ_DATA) or _AS_OF.fullmatch(text):
+            return []
+        schema, dot, name = dataset.rpartition(".")
+        rows = TargetDataset.objects.filter(Q(name__iexact=name) | Q(name__iendswith=f"_{name}"))
+        rows = rows.filter(schema__name__iexact=schema) if dot else rows
+        rows = rows.filter(historize=True, active=True).exclude(columns__name__iexact=key)
+        return [
+            Result(
+                self.name,
+                "Versions",
+                str(row.key),
+                f"Versions of {key}",
+                str(row),
+                "",
+                True,
+                int(Rank.EXACT if row.name.lower() == name.lower() else Rank.PART),
+                f"{reverse('dataset_history', args=[row.key])}?{urlencode({'q': key})}",
+            )
+            for row in rows.select_related("schema").order_by("name", "pk")[:limit]
+        ]
+
+    def find_similar(self, text: str, user: Any, limit: int) -> list[Result]:
+        return []
+
+
 def _moment(match: re.Match[str]) -> datetime | None:
     try:
         return parse_datetime(f"{match['day']}T{match['time'] or '00:00'}")
@@ -60,6 +97,7 @@ def _moment(match: re.Match[str]) -> datetime | None:
 
 KINDS = (
     AsOfKind(),
+    VersionsKind(),
     RowKind(
         "load_run",
         lambda row: f"{row.get_kind_display()} run",

@@ -1,7 +1,8 @@
 from django.apps import AppConfig
+from django.db.backends.signals import connection_created
 from django.db.models import Field
 
-from elevata.core.lookups import Among, Resembles
+from elevata.core.lookups import Among, Resembles, add_functions
 
 
 class MetadataConfig(AppConfig):
@@ -10,6 +11,7 @@ class MetadataConfig(AppConfig):
     def ready(self) -> None:
         Field.register_lookup(Among)
         Field.register_lookup(Resembles)
+        connection_created.connect(add_functions)
         _fill_registries()
 
 

@@ -101,7 +101,8 @@ def must_be_changeable(rows: Iterable[models.Model]) -> None:
         return
     for row in rows:
         if type(row) in _SCHEMA and not all(may_change(user, state) for state in _then_and_now(row)):
-            raise MetadataError("not_permitted", f"changing it needs the editor role, {user}", where=str(row))
+            message = f"changing {row} needs the editor role there, which {user} does not have"
+            raise MetadataError("not_permitted", message)
 
 
 def _then_and_now(row: models.Model) -> Iterable[models.Model]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from architecture.domain.states.current_state import CurrentState
 from elevata.core.errors import MetadataError
+from elevata.core.words import suggestion
 from metadata.domain.state import DatasetState
 
 ALL, SCHEMA, DATASET, SELECTION, FILES = "all", "schema", "dataset", "selection", "files"
@@ -101,7 +102,9 @@ class Scope:
         known = {state.schema if self.kind == SCHEMA else state.qualified_name for state in states}
         missing = [name for name in self._names() if name not in known]
         if missing:
-            raise ScopeProblem(f"there is no {'dataset' if self.kind == SELECTION else self.kind} {missing[0]}")
+            meant = suggestion(missing[0], known)
+            kind = "dataset" if self.kind == SELECTION else self.kind
+            raise ScopeProblem(f"there is no {kind} {missing[0]}{meant and f'; {meant}'}")
 
     def _names(self) -> tuple[str, ...]:
         return tuple(self.name.split()) if self.kind == SELECTION else (self.name,)

@@ -146,6 +146,7 @@ class Things:
             "execution": lambda: ("pk", control.execution.pk),
             "record_id": lambda: ("record_id", control.record.record_id),
             "person_name": lambda: ("name", control.people["everything"].get_username()),
+            "chapter": lambda: ("name", "use/sources.md"),
             "api_read": lambda: ("pk", self._read("versions").pk),
             "query": lambda: ("pk", self._query().pk),
             "trial": lambda: ("pk", self._trial().pk),

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth import get_user_model
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
@@ -17,6 +18,8 @@ from elevata.accounts.permissions import MODEL_BACKEND
 from elevata.accounts.places import Place
 from elevata.accounts.roles import ROLES, USERS_ONLY, GrantedRole, Permission, Role, allows
 
+# More administrators than these are not named to a user who needs one.
+_NAMED = 4
 SUPERUSER, DIRECT = "superuser", "direct permission"
 
 
@@ -50,6 +53,13 @@ def holders(permission: Permission, place: Place | None = None) -> QuerySet:
         everywhere = Q(is_superuser=True) | Q(pk__in=by_role.values("pk"))
     permitted = users.filter(everywhere | _granted(permission, place), is_active=True).order_by("username")
     return permitted.filter(service_account=None) if permission in USERS_ONLY else permitted
+
+
+def who_helps() -> dict[str, Any]:
+    """Return the contact of the installation, or else names of administrators, who give permissions."""
+    if settings.CONTACT:
+        return {"contact": settings.CONTACT}
+    return {"administrators": [user.get_username() for user in holders(Permission.MANAGE_USERS, Place())[:_NAMED]]}
 
 
 def _roles_with(permission: Permission) -> list[str]:

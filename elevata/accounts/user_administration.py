@@ -61,7 +61,7 @@ class UserCreate(ForManagers, CreatePage):
     """Page to create a user or a service account."""
 
     form_class, template_name = NewUserForm, "accounts/new.html"
-    page, page_by, message = "user_page", "username", "{row.username} is there."
+    page, page_by, message = "user_page", "username", "User {row.username} created."
 
     def context(self) -> dict[str, Any]:
         return {"names": _possible_owners()}

@@ -5,9 +5,11 @@ from typing import Any
 
 from django.core.exceptions import EmptyResultSet
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import FloatField, Func, Lookup
+from django.db.models import Aggregate, FloatField, Func, Lookup, TextField
 from django.db.models.functions import Upper
 from django.db.models.sql.compiler import SQLCompiler
+
+from elevata.core.trigrams import word_similarity
 
 
 class Among(Lookup):
@@ -58,10 +60,23 @@ class Resembles(Lookup):
 
 
 class WordSimilarity(Func):
-    """Similarity of a text (second argument) with a part of a name (first one), from 0 to 1. PostgreSQL only."""
+    """Similarity of a text (second argument) with a part of a name (first one), from 0 to 1."""
 
     function = "WORD_SIMILARITY"
     output_field = FloatField()
 
     def __init__(self, name: Any, text: Any) -> None:
         super().__init__(Upper(text), Upper(name))
+
+
+class Lines(Aggregate):
+    """Texts of all rows, one in a line. SQLite only."""
+
+    template = "GROUP_CONCAT(%(expressions)s, CHAR(10))"
+    output_field = TextField()
+
+
+def add_functions(connection: BaseDatabaseWrapper, **_: Any) -> None:
+    """Give a new connection to SQLite the function that ``WordSimilarity`` calls; PostgreSQL has it."""
+    if connection.vendor == "sqlite":
+        connection.connection.create_function("WORD_SIMILARITY", 2, word_similarity, deterministic=True)

@@ -1,8 +1,10 @@
-"""Counts in words, and suggestions for words that are not known."""
+"""Counts in words, names that were probably meant, and parts of names after which a line may end."""
 
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+
+_SUGGESTED = 3
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
@@ -17,10 +19,13 @@ def noun_for(number: int, plural: str) -> str:
     return f"{plural.removesuffix('ies')}y" if plural.endswith("ies") else plural.removesuffix("s")
 
 
-def did_you_mean(text: str, known: Iterable[str]) -> str:
-    """Return ``; did you mean X?`` with the known words that are most like the text; empty if none is."""
-    near = get_close_matches(text, list(known), n=2, cutoff=0.7)
-    return f"; did you mean {' or '.join(near)}?" if near else ""
+def suggestion(name: str, names: Iterable[str]) -> str:
+    """Return ``did you mean rawcore.rc_a?`` with names like this one, those with the same last part first; or empty."""
+    known = sorted(names)
+    last = name.rpartition(".")[2]
+    same = [item for item in known if last and item.rpartition(".")[2] == last]
+    near = same or get_close_matches(name, known, n=_SUGGESTED, cutoff=0.6)
+    return f"did you mean {' or '.join(near[:_SUGGESTED])}?" if near else ""
 
 
 # Parts of names that are longer break anywhere.

@@ -46,7 +46,7 @@ def answer(
 
     The page is ``template`` if it is given, else ``<status>.html``, or ``problem.html`` if that does not exist.
     ``more`` is added to its context. It is rendered without context processors, so that it works while the database
-    is unavailable.
+    is unavailable; only a page with a ``frame``, the template with the navigation, has them.
     """
     request_id = getattr(request, "request_id", "")
     if is_api(request):
@@ -54,7 +54,8 @@ def answer(
         return HttpResponse(json.dumps(body), status=status, content_type=CONTENT_TYPE)
     context = {"title": title, "detail": detail, "request_id": request_id}
     pages = [template] if template else [f"{status}.html", "problem.html"]
-    page = render_to_string(pages, context | (more or {}))
+    context |= more or {}
+    page = render_to_string(pages, context, request if "frame" in context else None)
     return HttpResponse(page, status=status)
 
 

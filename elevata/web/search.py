@@ -19,14 +19,17 @@ from django.urls import resolve, reverse
 from elevata.accounts.permissions import may_somewhere
 from elevata.accounts.roles import Permission
 from elevata.accounts.view_permissions import needs_of
-from elevata.core.lookups import WordSimilarity
+from elevata.core.lookups import Lines, WordSimilarity
 from elevata.core.registry import Registered
+from elevata.core.trigrams import similar_names
 
 MAX_TEXT = 200
 # Further words of a text are ignored.
 MAX_WORDS = 8
 # A shorter text matches the beginnings of names only: it is in nearly every description.
 WHOLE_SEARCH = 3
+# SQLite compares so many names of a kind with a text that may have typing errors; PostgreSQL has an index.
+MAX_COMPARED = 100_000
 _WORD_BREAKS = ("_", " ", ".", "-")
 
 
@@ -72,7 +75,7 @@ class Kind(Protocol):
         """Return the best matches that the user may see, the best first."""
 
     def find_similar(self, text: str, user: Any, limit: int) -> list[Result]:
-        """Return things whose names differ from the text by typing errors; empty if the database has no trigrams."""
+        """Return things whose names differ from the text by typing errors."""
 
 
 @dataclass(frozen=True)
@@ -108,14 +111,21 @@ class RowKind:
         return self._results(rows.order_by("search_rank", self.called, "pk"), user, limit)
 
     def find_similar(self, text: str, user: Any, limit: int) -> list[Result]:
-        if not self.similar or connection.vendor != "postgresql":
+        if not self.similar:
             return []
-        rows = self.rows(user).filter(**{f"{self.called}__resembles": text})
-        rows = rows.annotate(
+        rows = self._rows_like(text, user).annotate(
             search_rank=Value(int(Rank.SIMILAR), IntegerField()),
             search_similarity=WordSimilarity(F(self.called), Value(text)),
         )
         return self._results(rows.order_by("-search_similarity", self.called, "pk"), user, limit)
+
+    def _rows_like(self, text: str, user: Any) -> QuerySet:
+        """Return the rows whose names resemble the text: by an index, or on SQLite by a look at the names."""
+        rows = self.rows(user)
+        if connection.vendor == "postgresql":
+            return rows.filter(**{f"{self.called}__resembles": text})
+        names = rows.order_by().values(self.called)[:MAX_COMPARED].aggregate(lines=Lines(self.called))["lines"]
+        return rows.filter(**{f"{self.called}__among": similar_names(text, names or "")})
 
     def _results(self, ordered: QuerySet, user: Any, limit: int) -> list[Result]:
         if self.permission is not None and not may_somewhere(user, self.permission):

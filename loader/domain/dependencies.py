@@ -8,10 +8,10 @@ if it gets ghost rows for them.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
+from elevata.core.words import suggestion
 from loader.contract.refusals import Refusal
 from loader.domain.selection import Node, reached, select_nodes
 from metadata.domain.history.history_policy import BATCH_FILES, HistoryPolicy
@@ -356,10 +356,7 @@ def named_dataset(by_key: Mapping[str, DatasetState], name: str) -> DatasetState
 
 def _unknown_name(what: str, name: str, names: Iterable[str]) -> Refusal:
     names = sorted(names)
-    bare = name.rpartition(".")[2]
-    same_name = [item for item in names if item.rpartition(".")[2] == bare]
-    near = same_name or get_close_matches(name, names, n=3, cutoff=0.6)
-    hint = f"did you mean {' or '.join(near[:3])}?" if near else f"known: {', '.join(names[:8]) or 'none'}"
+    hint = suggestion(name, names) or f"known: {', '.join(names[:8]) or 'none'}"
     return Refusal(f"UNKNOWN_{what}", f"there is no {what.lower()} {name}", hint=hint)
 
 

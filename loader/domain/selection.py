@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from elevata.core.words import suggestion
 from loader.contract.refusals import Refusal
 
 # Characters of the words of a selection: names of as many datasets as a list selects at once.
@@ -62,7 +63,8 @@ def _selected_by(
         raise Refusal(
             "NOTHING_SELECTED",
             f"no dataset that loads write is selected by {word}",
-            hint="A word is schema.name, schema.*, tag:NAME or layer:NAME, with a plus before or after it for "
+            hint=_meant(name, nodes)
+            or "A word is schema.name, schema.*, tag:NAME or layer:NAME, with a plus before or after it for "
             "everything upstream or downstream.",
         )
     selected = set(keys)
@@ -71,6 +73,15 @@ def _selected_by(
     if word.endswith("+"):
         selected |= reached(keys, readers)
     return selected
+
+
+def _meant(name: str, nodes: list[Node]) -> str:
+    """Return the suggestion of a word like this one; empty for a pattern, or if there is none."""
+    if name.startswith(_TAG):
+        return suggestion(name, {f"{_TAG}{tag}" for node in nodes for tag in node.tags})
+    if name.startswith(_LAYER):
+        return suggestion(name, {f"{_LAYER}{node.layer}" for node in nodes})
+    return "" if "*" in name else suggestion(name.lower(), {node.name for node in nodes})
 
 
 def _matches(node: Node, name: str) -> bool:

@@ -18,6 +18,11 @@ from metadata.selectors.datasets import source_datasets
 _NO_CRON = "Enter a schedule, for example 30 6 * * 1-5 (06:30 from Monday to Friday)."
 
 
+def needed_for(field: str, *values: str) -> dict[str, str]:
+    """Return attributes of a field that is hidden unless another field has one of the values."""
+    return {"data-needs": field, "data-needs-one-of": " ".join(values)}
+
+
 class WaitFields(forms.Form):
     """Fields of the condition that a schedule waits for."""
 
@@ -72,7 +77,7 @@ class WaitFields(forms.Form):
         """Set the sources to choose from, and the kinds of conditions that each field is for."""
         for name in self.WAIT[1:]:
             kinds = (ROWS,) if name in ("wait_rows", "wait_newer") else (FILES, ROWS)
-            self.fields[name].widget.attrs["data-waits"] = " ".join(kinds)
+            self.fields[name].widget.attrs.update(needed_for("wait_for", *kinds))
         sources = source_datasets().filter(active=True, system__active=True, system__kind__in=WAIT_KINDS)
         choices = [(str(source.key), str(source)) for source in sources]
         set_choices(self, "wait_source", [("", "choose…"), *choices])
@@ -107,7 +112,7 @@ class ScheduleFields(WaitFields, LoadFields):
         error_messages={"required": "Enter a name."},
     )
     cron = forms.CharField(
-        label="When",
+        label="Cron expression",
         max_length=100,
         widget=forms.TextInput(attrs={"class": "mono", "placeholder": "30 6 * * 1-5", "autocomplete": "off"}),
         help_text="Five fields as in cron: minute, hour, day of the month, month, day of the week.",
@@ -135,6 +140,7 @@ class ScheduleFields(WaitFields, LoadFields):
         max_value=MOST_HOURS,
         initial=SAFE_HOURS,
         required=False,
+        widget=forms.NumberInput(attrs=needed_for("kind", Schedule.Kind.VACUUM)),
         help_text="A vacuum keeps files that were current within this number of hours.",
     )
     scope = forms.ChoiceField(initial=ALL, help_text="Each run loads the metadata current at its start.")
@@ -156,7 +162,14 @@ class ScheduleFields(WaitFields, LoadFields):
 
 
 class NewScheduleForm(ScheduleFields):
-    """Form of a new schedule."""
+    """Form of a new schedule. Its zone begins as that of the user's account, or else, by script, the browser's."""
+
+    def __init__(self, *args: Any, zone: str = "", **options: Any) -> None:
+        super().__init__(*args, **options)
+        if zone:
+            self.fields["time_zone"].initial = zone
+        elif not self.is_bound:
+            self.fields["time_zone"].widget.attrs["data-own-zone"] = ""
 
 
 class ScheduleForm(ScheduleFields, EditForm):

@@ -12,6 +12,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from elevata.accounts.permissions import may
+from elevata.accounts.services.preferences import SESSION_KEY
 from elevata.audit.selectors import of_row
 from elevata.core.errors import MetadataError, as_sentence
 from elevata.jobs.registry import live_workers
@@ -36,6 +37,8 @@ from metadata.selectors.change_log import shown_entries
 
 TIMES = 5
 LATEST = 10
+# Days of the week as cron counts them.
+DAYS = ((1, "Mon"), (2, "Tue"), (3, "Wed"), (4, "Thu"), (5, "Fri"), (6, "Sat"), (0, "Sun"))
 
 
 class ScheduleList(ListPage):
@@ -107,6 +110,7 @@ class ScheduleFormPage(ForStarters, FormPage):
         preview = _preview(form["cron"].value() or "", form["time_zone"].value() or "")
         names: dict[str, Any] = {"zones": zone_names(), "dataset_names": loadable_names()}
         names["wait_fields"] = [form[name] for name in form.WAIT]
+        names |= {"days": DAYS, "month_days": range(1, 32)}
         return self.render(form=form, status=status, **names, **preview)
 
 
@@ -114,7 +118,10 @@ class ScheduleCreate(ScheduleFormPage, CreatePage):
     """Page to create a schedule."""
 
     form_class, service, page = NewScheduleForm, staticmethod(create_schedule), "schedule_page"
-    message = "Schedule {row.name} is there."
+    message = "Schedule {row.name} created."
+
+    def options(self) -> dict[str, Any]:  # type: ignore[override]  # pages do not answer OPTIONS
+        return super().options() | {"zone": self.request.session.get(SESSION_KEY, "")}
 
 
 class ScheduleEdit(ScheduleFormPage, SchedulePage, EditPage):

@@ -134,7 +134,7 @@ def outside_roots(shown: str) -> Refusal:
     """Return the refusal of a location, or of a link in it, that leads outside of the roots."""
     return Refusal(
         "OUTSIDE_ROOTS",
-        f"{shown} is outside of the folders that sources may stand in",
+        f"{shown} is outside the folders that sources may be read from",
         hint=f"Allowed are {', '.join(map(str, source_roots().places))}. "
         "An administrator sets them in ELEVATA_SOURCE_ROOTS.",
     )

@@ -16,7 +16,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from elevata.core.errors import MetadataError
 from metadata.domain.sql import FUNCTIONS as SCALAR_FUNCTIONS
-from metadata.domain.sql import problem_of_length, words
+from metadata.domain.sql import missing_function, problem_of_length, words
 from metadata.domain.text_formats import VARIABLE
 
 MAX_LENGTH = 20_000
@@ -216,7 +216,8 @@ def _check_call(text: str, token: Token, before: Token | None, allowed: Allowed)
     if before is not None and before.token_type == TokenType.DOT:
         raise problem_at(text, token.start, f"the function {token.text} is not allowed")
     if name not in allowed.functions and name not in allowed.table_functions:
-        raise problem_at(text, token.start, f"the function {token.text} is not allowed")
+        missing = missing_function(token.text, allowed.functions)
+        raise problem_at(text, token.start, missing or f"the function {token.text} is not allowed")
 
 
 def _check_nodes(text: str, nodes: Sequence[exp.Expr], allowed: Allowed) -> None:

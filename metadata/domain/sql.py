@@ -5,11 +5,13 @@ functions are allowed.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from functools import lru_cache
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -28,6 +30,14 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+# Functions of Spark, unknown to sqlglot, whose names are like those of others.
+_NOT_MISTYPED = words(
+    """
+    array_repeat btrim expm1 log1p make_time positive time_from_micros time_from_millis time_from_seconds
+    to_timestamp_ltz to_timestamp_ntz try_to_date try_to_time
+    """
+)
+_SHORTEST_MISTYPED = 3
 # Deterministic scalar functions: none that read a clock, random numbers or files, call Java, or aggregate.
 FUNCTIONS = words(
     """
@@ -249,11 +259,26 @@ def _first_line(error: SqlglotError) -> str:
     incomplete = re.match(r"Required keyword:.*?(Line \d+, Col: \d+)", plain)
     if incomplete:
         return f"something is missing, {incomplete[1]}"
+    bracket = re.match(r"Expecting \)\.? (Line \d+, Col: \d+)", plain)
+    if bracket:
+        return f"a closing bracket is missing, {bracket[1]}"
     return plain.splitlines()[0].rstrip(".") if plain else "unknown"
 
 
 def _known_placeholders() -> str:
     return " and ".join(f"{{{{ {name} }}}}" for name in PLACEHOLDERS)
+
+
+def missing_function(name: str, known: Iterable[str]) -> str:
+    """Return the message for a known function's name with a typing error; else an empty text.
+
+    Other names may be functions of Spark that are not allowed.
+    """
+    if name.upper() in Spark.Parser.FUNCTIONS or name.lower() in _NOT_MISTYPED or len(name) < _SHORTEST_MISTYPED:
+        return ""
+    alike = [item for item in sorted(known) if abs(len(item) - len(name)) <= 1]
+    close = get_close_matches(name.lower(), alike, 1, cutoff=0.75)
+    return f"there is no function {name}; did you mean {close[0]}?" if close else ""
 
 
 def _check_tokens(tokens: list[Token], field: str) -> None:
@@ -276,7 +301,8 @@ def _check_tokens(tokens: list[Token], field: str) -> None:
         if opens and (token.text[:1].isalpha() or token.text[:1] == "_" or token.token_type == TokenType.IDENTIFIER):
             name = token.text.lower()
             if token.token_type == TokenType.IDENTIFIER or name not in FUNCTIONS | _WORDS | _TYPES_WITH_MEASURES:
-                raise ExpressionProblem(f"function {token.text} is not allowed", field)
+                missing = missing_function(token.text, FUNCTIONS)
+                raise ExpressionProblem(missing or f"function {token.text} is not allowed", field)
 
 
 def clock_at(tokens: Sequence[Token], index: int) -> str:

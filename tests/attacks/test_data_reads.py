@@ -177,7 +177,7 @@ def test_columns_not_read_by_models_over_other_schemas_can_be_changed(orders: Ta
         unread = rename_column(column=unread, name="still_unread", expected_version=unread.version)
         retire_column(column=unread, expected_version=unread.version)
         amount = orders.columns.get(name="amount")
-        with pytest.raises(MetadataError, match="changing it needs the editor role"):
+        with pytest.raises(MetadataError, match="changing .* needs the editor role"):
             rename_column(column=amount, name="total", expected_version=amount.version)
 
 

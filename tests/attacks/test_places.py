@@ -200,7 +200,7 @@ def test_import_refuses_a_system_outside_the_permitted_folders(operator: Client,
     )
     answer = send(operator, "post", "metadata/import/", {"files": [{"name": "a.yaml", "content": file}]})
     must_be_refused(answer)
-    assert "outside of the folders" in answer.json()["detail"]
+    assert "outside the folders" in answer.json()["detail"]
     assert not System.objects.exists()
 
 
@@ -214,7 +214,7 @@ def test_import_refuses_a_key_list_outside_the_permitted_folders(operator: Clien
     )
     answer = send(operator, "post", "metadata/import/", {"files": [{"name": "a.yaml", "content": file}]})
     must_be_refused(answer)
-    assert "outside of the folders" in answer.json()["detail"]
+    assert "outside the folders" in answer.json()["detail"]
     assert not System.objects.exists()
 
 

@@ -51,8 +51,8 @@ def test_wheel_has_every_file_of_the_packages(names):
 
 
 def test_wheel_bundles_templates_static_files_and_examples(names):
-    files = tracked("templates", "static", "examples")
-    files += ["docs/openapi.yaml", "manage.py", "gunicorn.conf.py", "requirements.txt"]
+    files = tracked("templates", "static", "examples", "docs/operate", "docs/understand", "docs/use")
+    files += ["docs/README.md", "docs/openapi.yaml", "manage.py", "gunicorn.conf.py", "requirements.txt"]
     assert [name for name in files if f"{BUNDLE}/{name}" not in names] == []
 
 

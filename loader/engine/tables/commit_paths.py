@@ -80,7 +80,7 @@ def choose_path(spark: SparkSession, setting: str) -> CommitPath:
         return CommitPath(PUBLIC, "ELEVATA_COMMITS is public")
     missing = missing_call(spark)
     if not missing:
-        return CommitPath(DIRECT, "Delta has every class and method that direct commits call")
+        return CommitPath(DIRECT, "this version of Delta supports them")
     if setting == DIRECT:
         raise Refusal(
             "NO_DIRECT_COMMITS",

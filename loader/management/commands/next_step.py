@@ -1,6 +1,7 @@
 """Command that prints what is to be done now."""
 
 from argparse import ArgumentParser
+from collections.abc import Iterable
 from typing import Any
 
 from django.contrib.auth.models import AnonymousUser
@@ -10,7 +11,7 @@ from architecture.selectors.reports import report_named
 from elevata.accounts.actors import current_actor
 from elevata.accounts.cli import INVALID, ProductCommand
 from elevata.core.errors import MetadataError
-from elevata.core.words import did_you_mean
+from elevata.core.words import suggestion
 from loader.selectors.next_steps import next_step_of
 from metadata.models import SourceDataset, TargetDataset
 
@@ -49,7 +50,7 @@ def _dataset(name: str) -> Any:
     row = TargetDataset.objects.filter(schema__name=schema, name=own).first()
     if row is None:
         names = (".".join(pair) for pair in TargetDataset.objects.values_list("schema__name", "name"))
-        raise MetadataError("unknown_dataset", f"there is no dataset {name}{did_you_mean(name, names)}")
+        raise MetadataError("unknown_dataset", _missing("dataset", name, names))
     return row.key
 
 
@@ -58,8 +59,13 @@ def _source(name: str) -> Any:
     row = SourceDataset.objects.filter(system__short_name=system, name=own).first()
     if row is None:
         names = (".".join(pair) for pair in SourceDataset.objects.values_list("system__short_name", "name"))
-        raise MetadataError("unknown_source", f"there is no source {name}{did_you_mean(name, names)}")
+        raise MetadataError("unknown_source", _missing("source", name, names))
     return row.key
+
+
+def _missing(noun: str, name: str, names: Iterable[str]) -> str:
+    meant = suggestion(name, names)
+    return f"there is no {noun} {name}" + (f"; {meant}" if meant else "")
 
 
 _FOUND: dict[str, Any] = {

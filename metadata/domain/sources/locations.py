@@ -232,7 +232,7 @@ class Roots:
         return False
 
     def _outside(self, path: str) -> OutsideRoots:
-        return OutsideRoots(f"{path} is outside of the places that sources may stand in")
+        return OutsideRoots(f"{path} is outside the places that sources may be read from")
 
 
 ANYWHERE = Roots((), anywhere=True)

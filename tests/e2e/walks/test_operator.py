@@ -98,17 +98,21 @@ def test_schedule_is_corrected_and_created(olga: Walker, warehouse: TargetDatase
     olga.go("/schedules/")
     olga.use("link", "New schedule")
     olga.fill("Name", "nightly")
-    olga.fill("When", "61 6 * * *")
+    olga.page.get_by_label("Repeat").select_option("by a cron expression")
+    olga.fill("Cron expression", "61 6 * * *")
     olga.use("button", "Create schedule")
     expect(olga.page.locator(".field-error").first).to_be_visible()
     expect(olga.page.get_by_label("Name", exact=True)).to_have_value("nightly")
     olga.picture("operator-schedule-wrong")
-    olga.fill("When", "30 6 * * *")
-    expect(olga.page.locator("#times")).to_contain_text("06:30")
+    olga.page.get_by_label("Repeat").select_option("on days of the week")
+    olga.page.get_by_label("Time", exact=True).fill("06:30")
+    olga.page.get_by_role("checkbox", name="Mon", exact=True).press("Space")
+    expect(olga.page.locator("#times")).to_contain_text("At 06:30 on Monday")
+    expect(olga.page.get_by_label("Keep hours")).to_be_hidden()
     olga.use("button", "Create schedule")
     expect(olga.page.get_by_role("heading", name="nightly", exact=True)).to_be_visible()
     olga.picture("operator-schedule")
-    assert Schedule.objects.get().cron == "30 6 * * *"
+    assert Schedule.objects.get().cron == "30 6 * * 1"
 
 
 def test_a_lease_is_broken_with_a_reason(olga: Walker, warehouse: TargetDataset):

@@ -58,6 +58,8 @@ RULES = {
     "home_now": Rule(),
     "home_warehouse": Rule(),
     "search": Rule(data={"q": "air"}),
+    "glossary": Rule(),
+    "docs_page": Rule(values=("chapter",)),
     "pending_changes": Rule(),
     "next_step": Rule(data={"run": "busy"}),
     "affected": Rule(data={"run": "busy"}),

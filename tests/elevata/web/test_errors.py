@@ -127,6 +127,27 @@ def test_refused_page_names_the_required_role_and_the_contact(reader: Client, se
     assert "start_load" not in html_of(answer)
 
 
+def test_refused_page_names_administrators_where_no_contact_is_set(reader: Client, settings):
+    settings.CONTACT = ""
+    person("root", Role.ADMIN)
+    person("olga", Role.OPERATOR)
+    answer = reader.post("/start-load/", {"scope": "all"})
+    assert "Ask an administrator of this installation (root) for the permission." in words(html_of(answer))
+
+
+@pytest.mark.parametrize("address", ["/nowhere/", "/users/"])
+def test_refusal_pages_keep_the_navigation(reader: Client, address: str):
+    text = html_of(reader.get(address))
+    assert 'aria-label="Main"' in text
+    assert "Your input was not saved" in text
+
+
+def test_unknown_page_has_no_navigation_for_visitors(client: Client):
+    answer = client.get("/nowhere/")
+    assert answer.status_code == 404
+    assert 'aria-label="Main"' not in html_of(answer)
+
+
 def test_refused_password_sign_in_does_not_mention_an_account(client: Client, settings):
     settings.PASSWORD_SIGN_IN = False
     answer = client.post("/sign-in/", {"username": "ada", "password": "analytical engine"})

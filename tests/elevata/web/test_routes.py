@@ -106,6 +106,7 @@ class Addresses(dict):
             "trial": lambda: ("pk", request_trial("SELECT 1 AS number", user=self._person).read.pk),
             "saved_query": lambda: ("key", save_query(owner=self._person, name="one", text="SELECT 1").key),
             "person_name": lambda: ("name", self._person.username),
+            "chapter": lambda: ("name", "use/sources.md"),
             "system": lambda: ("short_name", "air"),
             "kind": lambda: ("kind", "files"),
             "schema": lambda: ("name", "rawcore"),

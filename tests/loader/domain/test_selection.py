@@ -45,6 +45,14 @@ def test_a_word_that_selects_nothing_is_refused_by_name(word):
     assert word in refused.value.message
 
 
+def test_a_mistyped_word_is_refused_with_a_suggestion():
+    name = max(node.name for node in NODES)
+    with pytest.raises(Refusal) as refused:
+        select_nodes(NODES, WAITS_FOR, f"+{name}s")
+    assert refused.value.hint.startswith("did you mean ")
+    assert name in refused.value.hint
+
+
 def test_selection_text_fits_the_names_of_a_full_list():
     assert MOST_ROWS * len(f"serving.{'n' * 180} ") <= MAX_WORDS
 

@@ -46,6 +46,33 @@ def typed(client: Client, schedule: Schedule, **changes: str) -> dict:
     return hidden | GIVEN | changes
 
 
+# --- times to choose ------------------------------------------------------------------------------------
+
+
+def test_new_schedule_begins_in_the_zone_of_the_account(operator: Client, airport: TargetDataset):
+    assert "data-own-zone" in text_of(operator, "/schedules/new/")
+    session = operator.session
+    session["time_zone"] = "Europe/Vienna"
+    session.save()
+    page = text_of(operator, "/schedules/new/")
+    assert "data-own-zone" not in page
+    assert re.search(
+        r'<input[^>]*name="time_zone"[^>]*value="Europe/Vienna"|value="Europe/Vienna"[^>]*name="time_zone"', page
+    )
+
+
+def test_stored_zone_is_kept_when_a_schedule_is_edited(operator: Client, nightly: Schedule):
+    page = text_of(operator, address(nightly, "edit/"))
+    assert "data-own-zone" not in page
+    assert 'value="Europe/Berlin"' in page
+
+
+def test_hours_that_a_vacuum_keeps_are_asked_for_a_vacuum_only(operator: Client, airport: TargetDataset):
+    field = re.search(r'<input[^>]*name="retention_hours"[^>]*>', text_of(operator, "/schedules/new/"))[0]
+    assert 'data-needs="kind"' in field
+    assert 'data-needs-one-of="vacuum"' in field
+
+
 # --- the list and one of them ---------------------------------------------------------------------------
 
 

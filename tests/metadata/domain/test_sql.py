@@ -205,3 +205,21 @@ def test_a_rename_that_would_change_more_than_columns_is_refused() -> None:
 )
 def test_sql_is_compared_regardless_of_spaces_and_quotes_of_names(first: str, other: str, is_same: bool):
     assert is_same_sql(first, other) is is_same
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("uper(name", "there is no function uper; did you mean upper?"),
+        ("uppr(name)", "there is no function uppr; did you mean upper?"),
+        ("conct(a, b)", "there is no function conct; did you mean concat?"),
+        ("upper(name", "cannot be read as SQL: a closing bracket is missing, Line 1, Col: 10"),
+        ("btrim(name)", "function btrim is not allowed"),
+        ("rand()", "function rand is not allowed"),
+        ("log1p(x)", "function log1p is not allowed"),
+    ],
+)
+def test_expression_with_a_typing_error_names_what_was_meant(text: str, message: str):
+    with pytest.raises(ExpressionProblem) as refused:
+        check_expression(text)
+    assert refused.value.message == message

@@ -24,9 +24,9 @@ DAY = ["2024-01-01T00:00:00Z", "2024-01-02T00:00:00Z"]
 @pytest.mark.parametrize(
     ("setting", "missing", "path", "reason"),
     [
-        (AUTO, "", DIRECT, "Delta has every class and method that direct commits call"),
+        (AUTO, "", DIRECT, "this version of Delta supports them"),
         (AUTO, "there is no X", PUBLIC, "direct commits cannot be used: there is no X"),
-        (DIRECT, "", DIRECT, "Delta has every class and method that direct commits call"),
+        (DIRECT, "", DIRECT, "this version of Delta supports them"),
         (PUBLIC, "there is no X", PUBLIC, "ELEVATA_COMMITS is public"),
     ],
 )

@@ -103,7 +103,7 @@ def test_system_cannot_be_moved_if_its_sources_would_leave_the_allowed_folders(
     SourceDatasetFactory(system=shop, name="orders", **places)
     page = read(editor, "/systems/shop/edit/")
     answer = editor.post("/systems/shop/edit/", typed(page, location=str(landing / "product")))
-    assert "Data/x.csv is outside of the folders" in words(html_of(answer))
+    assert "Data/x.csv is outside the folders" in words(html_of(answer))
     assert editor.post("/systems/shop/edit/", typed(page, location=str(landing / "other"))).status_code == 302
 
 
