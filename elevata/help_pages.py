@@ -2,16 +2,18 @@
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 from django.http import Http404
 from django.urls import reverse
-from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import slugify
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from elevata.core.installation import PROJECT_DIR
 from elevata.page_help import docs_address
@@ -24,11 +26,6 @@ SEARCHED = PageKind(
     "page", "Page", (PageEntry("Glossary", "glossary", "words terms meaning documentation docs", names=("help",)),)
 )
 _WORD = re.compile(r"^\* \*\*(?P<word>[^*]+)\*\*: (?P<meaning>.+)$", re.MULTILINE)
-_HEADING = re.compile(r"(#+) (.+)")
-_DRAWING = re.compile(r"^```mermaid\n.*?^```$", re.MULTILINE | re.DOTALL)
-_BULLET = re.compile(r"^( *)\* ", re.MULTILINE)
-_CELLS = re.compile(r"(?<!\\)\|")
-_LINK = re.compile(r"\[([^\]]+)\]\(([^)\s]+)\)")
 
 
 @dataclass(frozen=True)
@@ -42,16 +39,6 @@ class Word:
     def anchor(self) -> str:
         """Return the part of the page's address that leads to the word."""
         return slugify(self.word)
-
-
-@dataclass(frozen=True)
-class Block:
-    """Heading, table or text of a chapter; cells and texts are safe HTML, and the first row of a table its head."""
-
-    kind: str
-    text: SafeString
-    anchor: str = ""
-    rows: tuple[tuple[SafeString, ...], ...] = ()
 
 
 @lru_cache(maxsize=1)
@@ -77,10 +64,7 @@ class Glossary(TemplatePage):
 
 
 class DocsPage(TemplatePage):
-    """Page of a chapter of the documentation.
-
-    Headings, tables, links and code are shown as such; other marks of Markdown stay as they are written.
-    """
+    """Page of a chapter of the documentation. Drawings and pictures are left out."""
 
     template_name = "help/document.html"
 
@@ -88,64 +72,74 @@ class DocsPage(TemplatePage):
         name = self.kwargs["name"]
         if name not in chapters():
             raise Http404
-        blocks = tuple(_blocks((DOCS / name).read_text(encoding="utf-8"), name))
-        return {"title": blocks[0].text, "blocks": blocks[1:], "docs_index": docs_address("README.md")}
+        title, body = _chapter(name)
+        return {"title": title, "body": body, "docs_index": docs_address("README.md")}
 
 
-def _blocks(text: str, name: str) -> Iterator[Block]:
-    """Yield the blocks of a chapter; sources of drawings are left out."""
-    text = _DRAWING.sub("", text)
-    pending: list[str] = []
-    table: list[tuple[SafeString, ...]] = []
-    is_code = False
-    for line in [*text.splitlines(), "# "]:
-        heading = None if is_code else _HEADING.match(line)
-        is_row = not is_code and line.startswith("|")
-        if table and not is_row:
-            yield Block("table", mark_safe(""), rows=tuple(table))
-            table = []
-        if pending and (heading or is_row or line.startswith("```")):
-            yield from _text("\n".join(pending), name, is_code=is_code)
-            pending = []
-        if line.startswith("```"):
-            is_code = not is_code
-        elif heading:
-            yield Block(f"h{min(len(heading[1]), 4)}", _inline(heading[2], name), anchor_of(heading[2]))
-        elif is_row:
-            cells = tuple(_inline(cell.strip().replace("\\|", "|"), name) for cell in _CELLS.split(line.strip()[1:-1]))
-            if not all(set(cell) <= set("-: ") for cell in cells):
-                table.append(cells)
-        else:
-            pending.append(line)
-    if pending:
-        yield from _text("\n".join(pending), name, is_code=is_code)
+@lru_cache(maxsize=1)
+def _markdown() -> MarkdownIt:
+    markdown = MarkdownIt("commonmark").enable("table")
+    markdown.add_render_rule("table_open", _table_open)
+    markdown.add_render_rule("table_close", _table_close)
+    return markdown
 
 
-def _text(text: str, name: str, *, is_code: bool) -> Iterator[Block]:
-    if is_code:
-        yield Block("code", escape(text))
-    elif text.strip():
-        yield Block("text", _inline(_BULLET.sub(r"\1• ", text.strip("\n")), name))
+def _table_open(*_: Any) -> str:
+    return '<div class="table-scroll" tabindex="0" role="group" aria-label="Table"><table class="table table-dense">\n'
+
+
+def _table_close(*_: Any) -> str:
+    return "</table></div>\n"
+
+
+def _chapter(name: str) -> tuple[str, SafeString]:
+    """Return the title of a chapter and the rest of it as HTML."""
+    markdown = _markdown()
+    tokens = markdown.parse((DOCS / name).read_text(encoding="utf-8"))
+    tokens = [token for token in tokens if not (token.type == "fence" and token.info == "mermaid")]
+    for opening, inline in pairwise(tokens):
+        if opening.type == "heading_open":
+            opening.attrSet("id", anchor_of(_plain(inline)))
+        if inline.type == "inline":
+            inline.children = list(_within_pages(inline.children or [], name))
+    title = next(index for index, token in enumerate(tokens) if token.type == "heading_open")
+    rest = tokens[:title] + tokens[title + 3 :]
+    return _plain(tokens[title + 1]), mark_safe(markdown.renderer.render(rest, markdown.options, {}))
+
+
+def _inline(text: str, name: str) -> SafeString:
+    """Return a text of a chapter as HTML."""
+    markdown = _markdown()
+    (token,) = markdown.parseInline(text)
+    token.children = list(_within_pages(token.children or [], name))
+    return mark_safe(markdown.renderer.render([token], markdown.options, {}))
+
+
+def _within_pages(tokens: Iterable[Token], name: str) -> Iterator[Token]:
+    """Yield the parts of a text with links to pages of chapters; links to other files are their text."""
+    is_shown = True
+    for token in tokens:
+        if token.type == "link_open":
+            address = _page_of(str(token.attrGet("href")), name)
+            is_shown = bool(address)
+            token.attrSet("href", address)
+        if token.type != "image" and (is_shown or token.type not in ("link_open", "link_close")):
+            yield token
+
+
+def _page_of(link: str, name: str) -> str:
+    """Return the address of a link in a chapter; empty for one to a file that is no chapter."""
+    if link.startswith(("https:", "http:")):
+        return link
+    path, hash_mark, anchor = link.partition("#")
+    target = posixpath.normpath(posixpath.join(posixpath.dirname(name), path)) if path else name
+    return f"{reverse('docs_page', args=[target])}{hash_mark}{anchor}" if target in chapters() else ""
+
+
+def _plain(token: Token) -> str:
+    return "".join(child.content for child in token.children or [])
 
 
 def anchor_of(heading: str) -> str:
     """Return the anchor of a heading, as GitHub makes it."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
-
-
-def _inline(text: str, name: str) -> SafeString:
-    """Return the text as HTML with its links, code and emphasis."""
-
-    def link(match: re.Match[str]) -> str:
-        path, hash_mark, anchor = match[2].partition("#")
-        if match[2].startswith(("https:", "http:")):
-            return f'<a href="{match[2]}">{match[1]}</a>'
-        target = posixpath.normpath(posixpath.join(posixpath.dirname(name), path)) if path else name
-        if target not in chapters():
-            return match[1]
-        return f'<a href="{reverse("docs_page", args=[target])}{hash_mark}{anchor}">{match[1]}</a>'
-
-    html = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
-    html = re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", html)
-    html = re.sub(r"(?<![\w*])\*([^*\s][^*\n]*)\*(?![\w*])", r"<em>\1</em>", html)
-    return mark_safe(_LINK.sub(link, html.replace("&lt;kbd&gt;", "<kbd>").replace("&lt;/kbd&gt;", "</kbd>")))

@@ -96,6 +96,8 @@ _TEXTS: dict[str, dict[str, str]] = {
     },
     "use/lists.md": {
         "dataset_list": "Lists all datasets; filter, sort, download or change many at once.",
+        "column_list": "Lists the columns of all datasets; filter, sort, download or change many at once.",
+        "listed_columns_edit": "Changes columns of several datasets at once, after a preview of each.",
     },
     "use/metadata.md": {
         "dataset_page": "Describes a dataset and its columns; changes reach the table by a load or a change report.",
@@ -113,6 +115,7 @@ _TEXTS: dict[str, dict[str, str]] = {
         "columns_edit": "Changes several columns at once, after a preview of each.",
         "columns_paste": "Adds or changes columns that you copied from a spreadsheet.",
         "column_create": "Adds a column to the dataset.",
+        "column_create_report": "Adds a column to the dataset and creates the change report.",
         "column_edit": "Changes a column.",
         "column_edit_report": "Changes a column and creates the change report.",
         "column_rename": "Renames the column, after a look at what depends on its name.",
@@ -131,6 +134,7 @@ _TEXTS: dict[str, dict[str, str]] = {
     "use/lineage.md": {
         "dataset_lineage": "Shows where the dataset comes from and what reads it.",
         "column_lineage": "Shows every column from its source to those who read it.",
+        "affected": "Names exposures, owners, contracts, saved queries and schedules that a change concerns.",
         "column_impact": "Shows what breaks if this column changes.",
         "source_column_impact": "Shows what breaks if this column of the source changes.",
         "dataset_descendants": "Lists everything that is loaded from this dataset.",
@@ -186,6 +190,7 @@ _TEXTS: dict[str, dict[str, str]] = {
         "system_page": "Shows a system, its connection and its sources.",
         "system_edit": "Changes the connection of the system.",
         "system_test": "Tests the connection of the system.",
+        "source_files": "Makes sources of several files: one for each, or one for all of a pattern.",
         "system_discover": "Lists the files, tables or topics that the system offers.",
         "system_delivery": "Shows one file, table or topic of the system before it becomes a source.",
         "system_upload": "Uploads a file into the folder of the system.",
@@ -248,6 +253,7 @@ _TEXTS: dict[str, dict[str, str]] = {
         "lease_break": "Frees a dataset whose run has died.",
     },
     "use/architecture_control.md": {
+        "report_sql": "Shows the changes of a report as statements of an SQL dialect.",
         "inbox": "Lists what waits for you: reports to approve, runs to approve, executions.",
         "pending_changes": "Lists described changes that the tables do not have yet.",
         "report_list": "Lists change reports with their state.",

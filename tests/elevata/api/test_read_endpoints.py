@@ -85,7 +85,9 @@ def test_api_root_names_the_collections(reader: Client):
     assert sorted(get(reader, "")) == sorted(
         [
             *LISTS,
+            "affected",
             "detect-file",
+            "next-step",
             "refreshes",
             "reports",
             "executions",

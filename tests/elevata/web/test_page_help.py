@@ -19,16 +19,18 @@ WITHOUT_HELP = {
     "parts of pages, which htmx loads": {
         *("home_now", "home_warehouse", "home_charts", "inbox_rows", "notice_bell", "sql_names", "comment_users"),
         *("dataset_depends", "column_depends", "inputs_depend", "reference_pairs", "execution_log", "column_cell"),
+        *("next_step", "load_blocks"),
     },
     "files": {
         *("read_file", "sql_file", "report_file", "report_approvals", "record_file", "execution_log_file"),
         *("change_file", "column_lineage_file", "column_lineage_events", "run_record"),
+        *("affected_file", "dataset_sql_file", "report_sql_file"),
     },
     "sent by a button, with another page as the answer": {
         *("filter_save", "filter_delete", "columns_choose", "favourite", "notices_read", "notice_go", "start_read"),
         *("trial_run", "sql_run", "sql_cancel", "saved_query_save", "datasets_report", "datasets_load", "column_move"),
         *("report_preview", "report_dry_run", "execution_resume", "drift_refresh", "schedule_run", "run_again"),
-        *("webhook_test", "delivery_replay"),
+        *("webhook_test", "delivery_replay", "affected_notify"),
     },
 }
 LEFT_OUT = frozenset().union(*WITHOUT_HELP.values())

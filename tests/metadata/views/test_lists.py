@@ -218,7 +218,7 @@ BASELINE = {
     "dataset_list": 12,
     "dataset_page": 16,
     "history_page": 22,
-    "dataset_lineage": 16,
+    "dataset_lineage": 17,
     "dataset_sql": 21,
     "dataset_runs": 11,
     "source_list": 10,
