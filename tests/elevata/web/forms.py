@@ -36,7 +36,7 @@ class _Forms(HTMLParser):
         elif tag == "textarea":
             self._text = given["name"]
             self._field(self._text).append("")
-        elif tag == "select":
+        elif tag == "select" and given.get("name"):
             self._select, self._options, self._chosen = given["name"], [], []
             self._multiple = "multiple" in given
         elif tag == "option" and self._select:
