@@ -60,14 +60,17 @@ class Known:
     loads: tuple[str, ...] = ()
 
 
-def known_of(kind: str, key: str, user: Any) -> Known:
-    """Return the facts about a subject. Raise ObjectDoesNotExist for an unknown one."""
-    return _KINDS[kind](_valid(kind, key), user)
+def known_of(kind: str, key: Any, user: Any) -> Known:
+    """Return the facts about a subject by its ``valid_key``. Raise ObjectDoesNotExist for an unknown one."""
+    return _KINDS[kind](key, user)
 
 
-def _valid(kind: str, key: str) -> Any:
+def valid_key(kind: str, text: str) -> Any:
+    """Return the key, id or number in a text. Raise ObjectDoesNotExist for a text that nothing has."""
     try:
-        return {"run": str, "execution": int}.get(kind, UUID)(key)
+        if "\0" in text:  # PostgreSQL raises an error
+            raise ObjectDoesNotExist
+        return {"run": str, "execution": int}.get(kind, UUID)(text)
     except ValueError:
         raise ObjectDoesNotExist from None
 
@@ -101,7 +104,8 @@ def _of_report(key: UUID, user: Any) -> Known:
 
 
 def _of_execution(key: int, user: Any) -> Known:
-    return _with_execution(Known(), executions().get(pk=key))
+    # By the job's own number: the key to the job would overflow beyond its range.
+    return _with_execution(Known(), executions().get(id=key))
 
 
 def _of_run(key: str, user: Any) -> Known:
