@@ -13,6 +13,7 @@ from django.urls import reverse
 
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
+from elevata.core.canonical_json import sha256_hex
 from elevata.core.errors import MetadataError, ProductError, as_sentence
 from elevata.web.forms import error_text
 from elevata.web.views import REFUSED
@@ -76,7 +77,11 @@ class SourceFiles(SourceEditing, SystemPage):
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         """Create the chosen sources with their targets, all or nothing; then start one load of them."""
+        if self.row.kind != System.Kind.FILES:
+            return redirect("system_discover", self.row.short_name)
         files = sample_several(request.user, self.row, _locations(request.POST.getlist("location")))
+        if request.POST.get("seen") != _mark(files):
+            return self.show(files, {}, "The files have changed meanwhile. Check the choices again.")
         chosen = {name: request.POST.get(name, "") for name in _fields(files)}
         try:
             drafts = list(self._drafts(files, chosen))
@@ -121,7 +126,8 @@ class SourceFiles(SourceEditing, SystemPage):
         refusals = [(location, refusal.as_json()) for location, refusal in files.refusals.items()]
         locations = [*files.samples, *files.refusals]
         status = REFUSED if error else 200
-        return self.render(status=status, groups=groups, refusals=refusals, locations=locations, error=error)
+        context = {"groups": groups, "refusals": refusals, "locations": locations, "seen": _mark(files)}
+        return self.render(status=status, error=error, **context)
 
     def _shown(self, files: SampledFiles, number: int, group: FileGroup, chosen: dict[str, str]) -> ShownGroup:
         sample, _ = files.samples[group.locations[0]]
@@ -157,6 +163,16 @@ def _locations(sent: list[str]) -> list[str]:
 
 def _fields(files: SampledFiles) -> list[str]:
     return [_field(number) for number, _ in enumerate(files.groups)]
+
+
+def _mark(files: SampledFiles) -> str:
+    """Return a digest of the groups, which fields name by their places, and of how their files are read."""
+    groups = [[group.pattern, group.locations] for group in files.groups]
+    read = [
+        [dict(sample.options), [f"{column.name} {column.type}" for column in sample.columns]]
+        for sample, _ in files.samples.values()
+    ]
+    return sha256_hex([groups, read])
 
 
 def _field(number: int) -> str:

@@ -106,6 +106,22 @@ def test_unreadable_file_is_named_beside_the_others(editor: Client, shop: System
     assert sources() == {"items": "items.csv"}
 
 
+def test_choices_are_not_applied_to_files_that_changed_meanwhile(editor: Client, shop: System, landing: Path):
+    page = page_of(editor, landing, {"empty.csv": ""} | ITEMS)
+    (landing / "empty.csv").write_text("secret\n1\n")
+    answer = create(editor, page)
+    assert (answer.status_code, sources()) == (422, {})
+    assert "The files have changed meanwhile" in html_of(answer)
+    create(editor, html_of(answer))
+    assert set(sources()) == {"empty", "items"}
+
+
+def test_files_of_a_system_without_files_lead_to_its_contents(editor: Client, shop: System):
+    System.objects.update(kind=System.Kind.KAFKA, location="kafka://broker.example")
+    answer = editor.post("/systems/shop/files/", {"location": "items.csv"})
+    assert (answer.status_code, answer.url) == (302, "/systems/shop/discover/")
+
+
 def test_created_sources_are_loaded_by_one_run(operator: Client, shop: System, landing: Path):
     page = page_of(operator, landing, DAYS | ITEMS)
     answer = operator.post("/systems/shop/files/", typed(page, having="group-0"))
