@@ -64,6 +64,8 @@ def _permission(do: str, known: Known) -> tuple[Permission, Place]:
         approves = do == next_steps.APPROVE
         permission = Permission.APPROVE_REPORTS if approves else Permission.EXECUTE_REPORTS
         return permission, place_of_report(known.report)()
+    if do == next_steps.RETIRE and known.column is not None:
+        return Permission.CHANGE_METADATA, place_of(known.column)
     if do in (next_steps.REVIEW_PROPOSAL, next_steps.GENERATE, next_steps.LOAD_REST) or known.dataset is None:
         return Permission.CHANGE_METADATA, Place()
     return Permission.CHANGE_METADATA, place_of(known.dataset)

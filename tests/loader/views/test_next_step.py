@@ -9,7 +9,7 @@ from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
 
-from architecture.models import Refresh
+from architecture.models import Environment, Refresh
 from architecture.services.previews import make_preview
 from elevata.accounts.cli import CommandExit
 from elevata.accounts.roles import Role
@@ -64,6 +64,17 @@ def test_subject_that_nothing_has_is_unknown(reader: Client, subject: str):
 def test_subject_with_nul_is_unknown_without_a_query(reader: Client, kind: str, django_assert_num_queries):
     with django_assert_num_queries(0), pytest.raises(ObjectDoesNotExist):
         next_step_of(kind, "a\0b", None)
+
+
+def test_work_of_another_environment_has_no_step(world: World):
+    rename(world, "full_name", "display_name")
+    execution, client = world.executed(), signed_in(world.author)
+    LoadRunFactory(run_id="night", status="failed")
+    report = execution.report.report_id
+    subjects = {"run": "night", "execution": execution.pk, "report": report}
+    assert all("Next step" in bar(client, **{kind: key}) for kind, key in subjects.items())
+    Environment.objects.update(name="elsewhere")
+    assert not any("Next step" in bar(client, **{kind: key}) for kind, key in subjects.items())
 
 
 def test_pages_of_reports_and_executions_have_the_bar(world: World):
