@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -52,10 +53,20 @@ class ShownGroup:
     chosen: str = EACH
 
 
-def files_address(system: System, locations: list[str]) -> str:
-    """Return the address of the step for these files."""
-    query = urlencode({"location": locations}, doseq=True)
-    return f"{reverse('source_files', args=[system.short_name])}?{query}"
+def files_address(system: System, locations: list[str]) -> tuple[str, int]:
+    """Return the address of the step for the first of these files, and their number: as many as it can have."""
+    address, number = f"{reverse('source_files', args=[system.short_name])}?", 0
+    for location in locations[:MOST_FILES]:
+        longer = f"{address}{'&' if number else ''}{urlencode({'location': location})}"
+        if len(longer) > settings.LONGEST_ADDRESS:
+            break
+        address, number = longer, number + 1
+    return address, number
+
+
+def only_first(number: int) -> str:
+    """Return the warning about more files than the step can have."""
+    return f"Only the first {number} files are shown. Add the others afterwards."
 
 
 class SourceFiles(SourceEditing, SystemPage):
@@ -72,7 +83,7 @@ class SourceFiles(SourceEditing, SystemPage):
         if self.row.kind != System.Kind.FILES or not locations:
             return redirect("system_discover", self.row.short_name)
         if len(request.GET.getlist("location")) > MOST_FILES:
-            messages.warning(request, f"Only the first {MOST_FILES} files are shown. Add the others afterwards.")
+            messages.warning(request, only_first(MOST_FILES))
         return self.show(sample_several(request.user, self.row, locations), {})
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:

@@ -48,6 +48,13 @@ def test_several_uploaded_files_lead_to_their_groups(editor: Client, shop: Syste
     assert (fields["group-0"], fields["group-1"]) == (["pattern"], ["each"])
 
 
+@pytest.mark.parametrize(("length", "shown"), [(8, 20), (200, 18)])
+def test_more_files_than_the_step_can_have_are_left_for_later(editor: Client, shop: System, length: int, shown: int):
+    files = {f"{number:0{length}}.csv": "id\n1\n" for number in range(21)}
+    page = words(read(editor, upload(editor, files).url))
+    assert f"Only the first {shown} files are shown." in page
+
+
 def test_one_uploaded_file_leads_to_its_columns(editor: Client, shop: System):
     assert upload(editor, ITEMS).url == "/systems/shop/import/?location=items.csv"
 
