@@ -137,8 +137,8 @@ class SourceFiles(SourceEditing, SystemPage):
         refusals = [(location, refusal.as_json()) for location, refusal in files.refusals.items()]
         locations = [*files.samples, *files.refusals]
         status = REFUSED if error else 200
-        context = {"groups": groups, "refusals": refusals, "locations": locations, "seen": _mark(files)}
-        return self.render(status=status, error=error, **context)
+        context: dict[str, Any] = {"groups": groups, "refusals": refusals, "locations": locations}
+        return self.render(status=status, error=error, seen=_mark(files), **context)
 
     def _shown(self, files: SampledFiles, number: int, group: FileGroup, chosen: dict[str, str]) -> ShownGroup:
         sample, _ = files.samples[group.locations[0]]

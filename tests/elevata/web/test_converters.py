@@ -8,7 +8,10 @@ from elevata.accounts.roles import Role
 from tests.elevata.web.pages import signed_in
 from tests.fixtures.users import someone
 
-PAGES = ("delivery_page", "refresh_page", "execution_page", "execution_cancel", "read_part", "dry_run_live", "sql_answer", "change_undo")
+PAGES = (
+    *("delivery_page", "refresh_page", "execution_page", "execution_cancel", "read_part", "dry_run_live"),
+    *("sql_answer", "change_undo"),
+)
 TOO_LARGE = 10**22
 
 
