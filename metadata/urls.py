@@ -22,7 +22,7 @@ from metadata.views.row_actions import DELETE, RENAME, RESTORE, RETIRE, ColumnAc
 
 urlpatterns = [
     path("datasets/selected/edit/", bulk_edits.DatasetsEdit.as_view(), name="datasets_edit"),
-    path("changes/<int:pk>/undo/", bulk_edits.ChangeUndo.as_view(), name="change_undo"),
+    path("changes/<number:pk>/undo/", bulk_edits.ChangeUndo.as_view(), name="change_undo"),
     path("datasets/new/", datasets.DatasetCreate.as_view(), name="dataset_create"),
     path("models/new/", models.ModelCreate.as_view(), name="model_create"),
     path("models/preview/", models.ModelPreview.as_view(), name="model_preview"),

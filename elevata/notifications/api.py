@@ -195,6 +195,8 @@ class DeliveryViewSet(ReadOnly):
     writes = _MANAGERS
     needs = {"list": _MANAGERS, "retrieve": _MANAGERS}
     filterset_class = DeliveryFilter
+    # The job's own number: the key to the job would overflow beyond its range.
+    lookup_field, lookup_url_kwarg = "id", "pk"
     lookup_value_converter = "int"
 
     def get_queryset(self) -> QuerySet[Delivery]:

@@ -9,7 +9,7 @@ urlpatterns = [
     path("notices/bell/", views.notice_bell, name="notice_bell"),
     path("notices/read/", views.notices_read, name="notices_read"),
     path("notices/settings/", views.NoticeSettings.as_view(), name="notice_settings"),
-    path("notices/<int:pk>/", views.notice_go, name="notice_go"),
+    path("notices/<number:pk>/", views.notice_go, name="notice_go"),
     path("webhooks/", webhook_views.WebhookList.as_view(), name="webhook_list"),
     path("webhooks/new/", webhook_views.WebhookCreate.as_view(), name="webhook_new"),
     path("webhooks/<uuid:key>/", webhook_views.WebhookDetail.as_view(), name="webhook_page"),
@@ -17,6 +17,6 @@ urlpatterns = [
     path("webhooks/<uuid:key>/delete/", webhook_views.WebhookDelete.as_view(), name="webhook_delete"),
     path("webhooks/<uuid:key>/test/", webhook_views.WebhookTest.as_view(), name="webhook_test"),
     path("deliveries/", webhook_views.DeliveryList.as_view(), name="delivery_list"),
-    path("deliveries/<int:pk>/", webhook_views.DeliveryDetail.as_view(), name="delivery_page"),
-    path("deliveries/<int:pk>/replay/", webhook_views.DeliveryReplay.as_view(), name="delivery_replay"),
+    path("deliveries/<number:pk>/", webhook_views.DeliveryDetail.as_view(), name="delivery_page"),
+    path("deliveries/<number:pk>/replay/", webhook_views.DeliveryReplay.as_view(), name="delivery_replay"),
 ]

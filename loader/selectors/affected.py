@@ -45,6 +45,8 @@ def subject_of(kind: str, key: str) -> Subject:
     Raise ObjectDoesNotExist for an unknown one.
     """
     try:
+        if "\0" in key:  # PostgreSQL raises an error
+            raise ObjectDoesNotExist
         return _KINDS[kind](key if kind == "run" else UUID(key))
     except ValueError:
         raise ObjectDoesNotExist from None

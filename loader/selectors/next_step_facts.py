@@ -60,14 +60,17 @@ class Known:
     loads: tuple[str, ...] = ()
 
 
-def known_of(kind: str, key: str, user: Any) -> Known:
-    """Return the facts about a subject. Raise ObjectDoesNotExist for an unknown one."""
-    return _KINDS[kind](_valid(kind, key), user)
+def known_of(kind: str, key: Any, user: Any) -> Known:
+    """Return the facts about a subject by its ``valid_key``. Raise ObjectDoesNotExist for an unknown one."""
+    return _KINDS[kind](key, user)
 
 
-def _valid(kind: str, key: str) -> Any:
+def valid_key(kind: str, text: str) -> Any:
+    """Return the key, id or number in a text. Raise ObjectDoesNotExist for a text that nothing has."""
     try:
-        return {"run": str, "execution": int}.get(kind, UUID)(key)
+        if "\0" in text:  # PostgreSQL raises an error
+            raise ObjectDoesNotExist
+        return {"run": str, "execution": int}.get(kind, UUID)(text)
     except ValueError:
         raise ObjectDoesNotExist from None
 
@@ -96,23 +99,29 @@ def _of_source(key: UUID, user: Any) -> Known:
 def _of_report(key: UUID, user: Any) -> Known:
     rows = ChangeReport.objects.select_related("environment", "superseded_by")
     report = rows.defer("content", "superseded_by__content", "superseded_by__document").get(report_id=key)
+    if not _is_here(report.environment):
+        return Known()
     known = _with_report(Known(), report, user, check=False)
     return _with_execution(known, known.execution) if known.execution is not None else known
 
 
 def _of_execution(key: int, user: Any) -> Known:
-    return _with_execution(Known(), executions().get(pk=key))
+    # By the job's own number: the key to the job would overflow beyond its range.
+    execution = executions().get(id=key)
+    return _with_execution(Known(), execution) if _is_here(execution.environment) else Known()
 
 
 def _of_run(key: str, user: Any) -> Known:
     run = load_runs().get(run_id=key)
+    if not _is_here(run.environment):
+        return Known()
     failed = run.datasets.filter(status=DatasetRun.Status.FAILED).select_related("run", "dataset__generated_from")
     refused = next((row for row in failed if _has_rest(row)), None)
     dataset = refused.dataset if refused is not None else None
     facts = Facts(run=run.status, is_unapproved=is_unapproved(run), has_rest=refused is not None)
     source = dataset.generated_from if dataset is not None else None
     known = Known(facts, run=run, dataset=dataset, source=source)
-    if run.status != states.BLOCKED or (run.error or {}).get("code") != CHANGES_PENDING or not _is_here(run):
+    if run.status != states.BLOCKED or (run.error or {}).get("code") != CHANGES_PENDING:
         return known
     changes = changes_before_load(dependencies.Scope.from_json(run.scope))
     return _with_pending(known, changes, run.environment, user)
@@ -257,5 +266,6 @@ def _has_rest(row: DatasetRun) -> bool:
     return bool(row.error and row.has_rejected_rows and source and source.options.get("faulty_rows") != QUARANTINE)
 
 
-def _is_here(run: LoadRun) -> bool:
-    return run.environment.name == settings.ENVIRONMENT
+def _is_here(environment: Environment) -> bool:
+    """Return False for another environment than this installation's: nothing of it can be done here."""
+    return environment.name == settings.ENVIRONMENT

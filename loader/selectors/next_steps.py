@@ -18,7 +18,7 @@ from elevata.accounts.roles import Permission, Role
 from elevata.core.errors import as_sentence
 from elevata.web.subjects import FINDERS
 from loader.domain import next_steps
-from loader.selectors.next_step_facts import Known, known_of
+from loader.selectors.next_step_facts import Known, known_of, valid_key
 from loader.selectors.next_step_texts import NextStep, text_of
 from metadata.permissions import here, place_of
 
@@ -31,9 +31,10 @@ def next_step_of(kind: str, key: str, user: Any) -> NextStep:
 
     Raise ObjectDoesNotExist for an unknown one.
     """
-    known = known_of(kind, key, user)
+    valid = valid_key(kind, key)
+    known = known_of(kind, valid, user)
     step = _described(next_steps.next_step(known.facts), known, user)
-    own = reverse(f"{kind}_page", args=[key])
+    own = reverse(f"{kind}_page", args=[valid])
     return replace(step, page=own if step.is_form or not step.address else step.address)
 
 
@@ -63,6 +64,8 @@ def _permission(do: str, known: Known) -> tuple[Permission, Place]:
         approves = do == next_steps.APPROVE
         permission = Permission.APPROVE_REPORTS if approves else Permission.EXECUTE_REPORTS
         return permission, place_of_report(known.report)()
+    if do == next_steps.RETIRE and known.column is not None:
+        return Permission.CHANGE_METADATA, place_of(known.column)
     if do in (next_steps.REVIEW_PROPOSAL, next_steps.GENERATE, next_steps.LOAD_REST) or known.dataset is None:
         return Permission.CHANGE_METADATA, Place()
     return Permission.CHANGE_METADATA, place_of(known.dataset)

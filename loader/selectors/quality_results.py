@@ -79,11 +79,13 @@ def failing_columns(datasets: Collection[int] | None = None) -> dict[int, list[s
     """
     of = TargetDataset.objects.all() if datasets is None else TargetDataset.objects.filter(pk__in=list(datasets))
     failed = newest_problems(of.order_by().values("pk"), current_environment()).values("check_key")
-    checks = list(QualityCheck.objects.filter(key__in=failed.order_by()).order_by("name"))
-    columns = TargetColumn.objects.filter(dataset__in={check.dataset_id for check in checks}, active=True)
+    rules = defaultdict(list)
+    for check in QualityCheck.objects.filter(key__in=failed.order_by()).order_by("name"):
+        rules[check.dataset_id].append((check.name, check.rule))
+    columns = TargetColumn.objects.filter(dataset__in=rules.keys(), active=True)
     names: dict[int, list[str]] = {}
     for pk, dataset, name in columns.order_by().values_list("pk", "dataset_id", "name"):
-        if failing := [check.name for check in checks if check.dataset_id == dataset and check.rule.names_column(name)]:
+        if failing := [of_check for of_check, rule in rules[dataset] if rule.names_column(name)]:
             names[pk] = failing
     return names
 

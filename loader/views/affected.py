@@ -14,9 +14,10 @@ from architecture.views.refusals import ForBuilders, as_shown
 from elevata.core.errors import ProductError
 from elevata.core.spreadsheets import csv_text
 from elevata.core.words import counted
-from elevata.web.views import TemplatePage
+from elevata.web.views import REFUSED, TemplatePage
+from loader.forms.affected import NoteForm
 from loader.selectors.affected import KINDS, Subject, affected_by, subject_of
-from loader.services.affected import LONGEST_NOTE, notify_owners
+from loader.services.affected import notify_owners
 from loader.views.datasets.datasets import CSV, result_file
 
 # Lines that the part of another page shows; the page and the file have all.
@@ -50,7 +51,7 @@ class AffectedPage(TemplatePage):
             "shown": rows[:SHOWN],
             "query": urlencode(dict([self.asked])),
             "may_notify": may_build(self.request.user),
-            "longest_note": LONGEST_NOTE,
+            "form": NoteForm(),
         }
 
 
@@ -73,11 +74,13 @@ class AffectedNotify(ForBuilders, AffectedPage):
     refusal = "Notifying owners needs the editor, approver or operator role."
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        note = request.POST.get("note", "")
+        form = NoteForm(request.POST)
+        if not form.is_valid():
+            return self.render(self.template_name, status=REFUSED, form=form)
         try:
-            notified = notify_owners(subject=self.subject, user=request.user, note=note)
+            notified = notify_owners(subject=self.subject, user=request.user, note=form.cleaned_data["note"])
         except ProductError as error:
-            context = {"refused": as_shown(error, request.user), "note": note}
+            context = {"refused": as_shown(error, request.user), "form": form}
             return self.render(self.template_name, status=error.status, **context)
         if notified.users:
             messages.success(request, f"Notified: {', '.join(notified.users)}.")

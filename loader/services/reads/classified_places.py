@@ -1,14 +1,20 @@
 """Classification of places that are read for a sample: by all source datasets that read there, of any system."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import Any
+from urllib.parse import unquote
 
 from elevata.core.errors import MetadataError
 from loader.contract.refusals import Refusal
+from loader.domain.engines import engine_of
 from loader.domain.queries.masking import NAMES_AS_SAMPLES, without_values
 from loader.services.sources.specs import place_of, source_roots
+from metadata.domain.sources.clusters import parse_cluster
+from metadata.domain.sources.database_locations import parse_database
 from metadata.domain.sources.locations import Location, parse_location, undated
+from metadata.domain.sources.rest_addresses import parse_api
 from metadata.models import SourceDataset, System
 from metadata.selectors.classification import Classification, classified_sources, source_classification
 
@@ -74,12 +80,60 @@ class ClassifiedPlace:
 def _sources_at(system: System, location: str) -> list[SourceDataset]:
     sources = classified_sources()
     if system.kind != System.Kind.FILES:
-        return list(sources.filter(system=system, location=location))
+        item = _Item.of(system, location)
+        others = sources.filter(system__kind=system.kind)
+        return [source for source in others if _Item.of(source.system, source.location).may_be(item)]
     place = _place(system, location)
     others = sources.filter(system__kind=System.Kind.FILES)
     if place is None:
         return list(others.filter(system=system, location=location))
     return [source for source in others if _reads_at(source, place)]
+
+
+@dataclass(frozen=True)
+class _Item:
+    """Table, topic or endpoint: the servers that have it, and its full name in one spelling, in lower case."""
+
+    servers: frozenset[str]
+    name: str
+
+    @classmethod
+    def of(cls, system: System, location: str) -> "_Item":
+        try:
+            servers, name = _ITEMS[system.kind](system.location, location.strip())
+        except MetadataError:
+            servers, name = frozenset({f"system {system.pk}"}), location.strip()
+        return cls(frozenset(map(str.lower, servers)), name.lower())
+
+    def may_be(self, other: "_Item") -> bool:
+        """Return True if both may be the same, whatever dates are in their names."""
+        first, second = self.name, other.name
+        is_alike = first == second or fnmatchcase(first, second) or fnmatchcase(second, first)
+        return is_alike and bool(self.servers & other.servers)
+
+
+def _table(address: str, location: str) -> tuple[frozenset[str], str]:
+    place = parse_database(address)
+    engine = engine_of(place)
+    # Without a default schema, databases of a server are schemas.
+    database = place.name if engine.default_schema else ""
+    return frozenset({f"{place.host}:{place.port}/{database}"}), ".".join(engine.names(location, place))
+
+
+def _topic(address: str, location: str) -> tuple[frozenset[str], str]:
+    return frozenset(map(str, parse_cluster(address).brokers)), location
+
+
+def _endpoint(address: str, location: str) -> tuple[frozenset[str], str]:
+    api = parse_api(address)
+    return frozenset({api.host}), unquote(undated(f"{api.path}/{location.strip('/')}"))
+
+
+_ITEMS: Mapping[str, Callable[[str, str], tuple[frozenset[str], str]]] = {
+    System.Kind.JDBC: _table,
+    System.Kind.KAFKA: _topic,
+    System.Kind.REST: _endpoint,
+}
 
 
 def _reads_at(source: SourceDataset, place: Location) -> bool:

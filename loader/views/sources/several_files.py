@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -13,6 +14,7 @@ from django.urls import reverse
 
 from elevata.accounts.permissions import may
 from elevata.accounts.roles import Permission
+from elevata.core.canonical_json import sha256_hex
 from elevata.core.errors import MetadataError, ProductError, as_sentence
 from elevata.web.forms import error_text
 from elevata.web.views import REFUSED
@@ -51,10 +53,20 @@ class ShownGroup:
     chosen: str = EACH
 
 
-def files_address(system: System, locations: list[str]) -> str:
-    """Return the address of the step for these files."""
-    query = urlencode({"location": locations}, doseq=True)
-    return f"{reverse('source_files', args=[system.short_name])}?{query}"
+def files_address(system: System, locations: list[str]) -> tuple[str, int]:
+    """Return the address of the step for the first of these files, and their number: as many as it can have."""
+    address, number = f"{reverse('source_files', args=[system.short_name])}?", 0
+    for location in locations[:MOST_FILES]:
+        longer = f"{address}{'&' if number else ''}{urlencode({'location': location})}"
+        if len(longer) > settings.LONGEST_ADDRESS:
+            break
+        address, number = longer, number + 1
+    return address, number
+
+
+def only_first(number: int) -> str:
+    """Return the warning about more files than the step can have."""
+    return f"Only the first {number} files are shown. Add the others afterwards."
 
 
 class SourceFiles(SourceEditing, SystemPage):
@@ -71,12 +83,16 @@ class SourceFiles(SourceEditing, SystemPage):
         if self.row.kind != System.Kind.FILES or not locations:
             return redirect("system_discover", self.row.short_name)
         if len(request.GET.getlist("location")) > MOST_FILES:
-            messages.warning(request, f"Only the first {MOST_FILES} files are shown. Add the others afterwards.")
+            messages.warning(request, only_first(MOST_FILES))
         return self.show(sample_several(request.user, self.row, locations), {})
 
     def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
         """Create the chosen sources with their targets, all or nothing; then start one load of them."""
+        if self.row.kind != System.Kind.FILES:
+            return redirect("system_discover", self.row.short_name)
         files = sample_several(request.user, self.row, _locations(request.POST.getlist("location")))
+        if request.POST.get("seen") != _mark(files):
+            return self.show(files, {}, "The files have changed meanwhile. Check the choices again.")
         chosen = {name: request.POST.get(name, "") for name in _fields(files)}
         try:
             drafts = list(self._drafts(files, chosen))
@@ -121,7 +137,8 @@ class SourceFiles(SourceEditing, SystemPage):
         refusals = [(location, refusal.as_json()) for location, refusal in files.refusals.items()]
         locations = [*files.samples, *files.refusals]
         status = REFUSED if error else 200
-        return self.render(status=status, groups=groups, refusals=refusals, locations=locations, error=error)
+        context: dict[str, Any] = {"groups": groups, "refusals": refusals, "locations": locations}
+        return self.render(status=status, error=error, seen=_mark(files), **context)
 
     def _shown(self, files: SampledFiles, number: int, group: FileGroup, chosen: dict[str, str]) -> ShownGroup:
         sample, _ = files.samples[group.locations[0]]
@@ -157,6 +174,16 @@ def _locations(sent: list[str]) -> list[str]:
 
 def _fields(files: SampledFiles) -> list[str]:
     return [_field(number) for number, _ in enumerate(files.groups)]
+
+
+def _mark(files: SampledFiles) -> str:
+    """Return a digest of the groups, which fields name by their places, and of how their files are read."""
+    groups = [[group.pattern, group.locations] for group in files.groups]
+    read = [
+        [dict(sample.options), [f"{column.name} {column.type}" for column in sample.columns]]
+        for sample, _ in files.samples.values()
+    ]
+    return sha256_hex([groups, read])
 
 
 def _field(number: int) -> str:

@@ -18,7 +18,7 @@ from loader.domain.dependencies import DATASET, Scope
 from loader.selectors.source_state import loaded_dataset, uploads
 from loader.services.loads.load_runs import request_load_run
 from loader.services.sources.uploads import store_delivery, store_upload, takes_uploads, uploaded_file
-from loader.views.sources.several_files import files_address
+from loader.views.sources.several_files import files_address, only_first
 from loader.views.sources.source_steps import step_address
 from loader.views.sources.systems import SystemDiscover
 from metadata.models import SourceDataset
@@ -60,7 +60,10 @@ class SystemUpload(SystemDiscover):
         messages.success(request, f"{', '.join(stored)} {'are' if len(stored) > 1 else 'is'} stored.")
         if len(stored) == 1:
             return redirect(step_address("source_import", self.row, stored[0]))
-        return redirect(files_address(self.row, stored))
+        address, number = files_address(self.row, stored)
+        if number < len(stored):
+            messages.warning(request, only_first(number))
+        return redirect(address)
 
 
 class SourceUpload(SourceEditing, DetailPage):

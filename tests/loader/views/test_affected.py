@@ -2,6 +2,7 @@
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.exceptions import ObjectDoesNotExist
 from django.test import Client
 from django.utils import timezone
 
@@ -9,6 +10,7 @@ from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from elevata.notifications.models import Notice
 from loader.models import SavedQuery, Schedule
+from loader.selectors.affected import KINDS, subject_of
 from metadata.models import TargetDataset
 from metadata.services.datasets.targets import (
     create_schema,
@@ -100,6 +102,20 @@ def test_notifying_needs_a_part_in_changes(owned: TargetDataset, viewer: Client)
     assert "Notify owners" not in page
     assert viewer.post(f"/affected/notify/?dataset={owned.key}").status_code == 403
     assert not Notice.objects.exists()
+
+
+@pytest.mark.parametrize("note", ["x" * 301, "a\0b"])
+def test_note_that_cannot_be_stored_is_refused(owned: TargetDataset, note: str):
+    client = signed_in(User.objects.get(username="bea"))
+    answer = client.post(f"/affected/notify/?dataset={owned.key}", {"note": note})
+    assert (answer.status_code, Notice.objects.count()) == (422, 0)
+    assert 'aria-invalid="true"' in answer.content.decode()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_subject_with_nul_is_unknown_without_a_query(db, kind: str, django_assert_num_queries):
+    with django_assert_num_queries(0), pytest.raises(ObjectDoesNotExist):
+        subject_of(kind, "a\0b")
 
 
 def test_message_without_owners_is_refused(airport: TargetDataset):

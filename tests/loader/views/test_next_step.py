@@ -4,15 +4,18 @@ import json
 from io import StringIO
 
 import pytest
+from django.core.exceptions import ObjectDoesNotExist
 from django.core.management import call_command
 from django.test import Client
 from django.utils import timezone
 
-from architecture.models import Refresh
+from architecture.models import Environment, Refresh
 from architecture.services.previews import make_preview
 from elevata.accounts.cli import CommandExit
 from elevata.accounts.roles import Role
 from loader.models import DatasetRun
+from loader.selectors.next_step_facts import KINDS
+from loader.selectors.next_steps import next_step_of
 from metadata.models import TargetDataset
 from tests.architecture.services.test_reports import rename
 from tests.architecture.world import World, committed, person
@@ -44,6 +47,34 @@ def test_pages_of_datasets_sources_and_runs_have_the_bar(airport: TargetDataset,
     source = airport.generated_from.key
     assert has_bar(reader, f"/sources/{source}/", f"source={source}")
     assert has_bar(reader, "/load-runs/night/", "run=night")
+
+
+def test_key_may_be_written_in_any_form(airport: TargetDataset, reader: Client):
+    expected = read(reader, f"/next-step/?dataset={airport.key}")
+    for key in (str(airport.key).upper(), airport.key.hex, airport.key.urn):
+        assert read(reader, f"/next-step/?dataset={key}") == expected
+
+
+@pytest.mark.parametrize("subject", ["execution=99999999999999999999999", "execution=x", "dataset=x", "run=a%00b"])
+def test_subject_that_nothing_has_is_unknown(reader: Client, subject: str):
+    assert reader.get(f"/next-step/?{subject}").status_code == 404
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_subject_with_nul_is_unknown_without_a_query(reader: Client, kind: str, django_assert_num_queries):
+    with django_assert_num_queries(0), pytest.raises(ObjectDoesNotExist):
+        next_step_of(kind, "a\0b", None)
+
+
+def test_work_of_another_environment_has_no_step(world: World):
+    rename(world, "full_name", "display_name")
+    execution, client = world.executed(), signed_in(world.author)
+    LoadRunFactory(run_id="night", status="failed")
+    report = execution.report.report_id
+    subjects = {"run": "night", "execution": execution.pk, "report": report}
+    assert all("Next step" in bar(client, **{kind: key}) for kind, key in subjects.items())
+    Environment.objects.update(name="elsewhere")
+    assert not any("Next step" in bar(client, **{kind: key}) for kind, key in subjects.items())
 
 
 def test_pages_of_reports_and_executions_have_the_bar(world: World):

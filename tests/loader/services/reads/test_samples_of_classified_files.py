@@ -104,6 +104,29 @@ def test_table_is_sensitive_by_sources_of_its_system_only(db):
     assert sensitive_at(system, "public.other") == []
 
 
+ERP, SAME_ERP = "postgresql://erp@db:5432/erp", "jdbc:postgresql://reader@DB/erp"
+ITEMS = [
+    (System.Kind.JDBC, ERP, "public.staff", ERP, "staff"),
+    (System.Kind.JDBC, ERP, "staff", SAME_ERP, " public.staff "),
+    (System.Kind.JDBC, "mysql://reader@db/hr", "staff", "mysql://reader@db/erp", "hr.staff"),
+    (System.Kind.KAFKA, "kafka://one:9092,two:9092", "staff", "kafka://two:9092", "staff "),
+    (System.Kind.REST, "https://hr.example/api", "staff", "https://hr.example/api", "/staff/"),
+    (System.Kind.REST, "https://hr.example/api", "staff", "https://hr.example", "api/%73taff"),
+    (System.Kind.REST, "https://hr.example", "staff/{run_date}", "https://hr.example", "staff/2026-01-01"),
+]
+
+
+@pytest.mark.parametrize(("kind", "address", "location", "other_address", "other_location"), ITEMS)
+def test_table_topic_or_endpoint_is_sensitive_in_every_spelling(
+    db, kind: str, address: str, location: str, other_address: str, other_location: str
+):
+    system = SystemFactory(short_name="erp", kind=kind, location=address)
+    SourceColumnFactory(dataset=SourceDatasetFactory(system=system, name="staff", location=location), pii=True)
+    other = SystemFactory(short_name="hr", kind=kind, location=other_address)
+    assert sensitive_at(other, other_location) == ["erp.staff"]
+    assert sensitive_at(other, "orders") == []
+
+
 # --- detection
 
 

@@ -7,9 +7,13 @@ import re
 import pytest
 from django.test import Client
 
+from elevata.accounts.models import RoleGrant
+from elevata.accounts.roles import Role
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.quality import create_check
+from tests.architecture.world import person
 from tests.elevata.web.html import html_of, text_of
+from tests.elevata.web.pages import signed_in
 from tests.factories import TargetColumnFactory, TargetDatasetFactory
 from tests.loader.factories import check_result
 
@@ -87,6 +91,18 @@ def test_columns_of_several_datasets_are_tagged_together(editor: Client, people:
         ["contact", "gdpr"],
         ["gdpr"],
     ]
+
+
+def test_columns_of_other_schemas_than_the_users_are_refused(people: TargetDataset):
+    user = person("eve")
+    RoleGrant.objects.create(user=user, role=Role.EDITOR, schema="mart")
+    client, column = signed_in(user), people.columns.get(name="email")
+    preview = html_of(client.post(EDIT, {"do": "owner", "key": str(column.key), "owner": "eve", "preview": "yes"}))
+    assert "changing it needs the editor role" in preview.lower()
+    seen = f"{column.key}:{column.version}"
+    answer = client.post(EDIT, {"do": "owner", "seen": seen, "owner": "eve", "save": "yes"})
+    column.refresh_from_db()
+    assert (answer.status_code, column.owner) == (409, "hr")
 
 
 def test_reader_selects_no_columns(reader: Client, people: TargetDataset):

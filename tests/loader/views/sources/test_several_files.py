@@ -48,6 +48,13 @@ def test_several_uploaded_files_lead_to_their_groups(editor: Client, shop: Syste
     assert (fields["group-0"], fields["group-1"]) == (["pattern"], ["each"])
 
 
+@pytest.mark.parametrize(("length", "shown"), [(8, 20), (200, 18)])
+def test_more_files_than_the_step_can_have_are_left_for_later(editor: Client, shop: System, length: int, shown: int):
+    files = {f"{number:0{length}}.csv": "id\n1\n" for number in range(21)}
+    page = words(read(editor, upload(editor, files).url))
+    assert f"Only the first {shown} files are shown." in page
+
+
 def test_one_uploaded_file_leads_to_its_columns(editor: Client, shop: System):
     assert upload(editor, ITEMS).url == "/systems/shop/import/?location=items.csv"
 
@@ -104,6 +111,22 @@ def test_unreadable_file_is_named_beside_the_others(editor: Client, shop: System
     assert "empty.csv is empty" in words(page)
     create(editor, page)
     assert sources() == {"items": "items.csv"}
+
+
+def test_choices_are_not_applied_to_files_that_changed_meanwhile(editor: Client, shop: System, landing: Path):
+    page = page_of(editor, landing, {"empty.csv": ""} | ITEMS)
+    (landing / "empty.csv").write_text("secret\n1\n")
+    answer = create(editor, page)
+    assert (answer.status_code, sources()) == (422, {})
+    assert "The files have changed meanwhile" in html_of(answer)
+    create(editor, html_of(answer))
+    assert set(sources()) == {"empty", "items"}
+
+
+def test_files_of_a_system_without_files_lead_to_its_contents(editor: Client, shop: System):
+    System.objects.update(kind=System.Kind.KAFKA, location="kafka://broker.example")
+    answer = editor.post("/systems/shop/files/", {"location": "items.csv"})
+    assert (answer.status_code, answer.url) == (302, "/systems/shop/discover/")
 
 
 def test_created_sources_are_loaded_by_one_run(operator: Client, shop: System, landing: Path):
