@@ -131,7 +131,7 @@ def test_steps_that_need_a_decision_block_the_run(airports, runner, script):
     run = perform(queued(), runner)
     assert run.status == "blocked"
     assert "retype_column rawcore.rc_air_airport: elevation bigint → float" in run.error["message"]
-    assert "manage.py plan --all" in run.error["hint"]
+    assert "create a change report of everything" in run.error["hint"]
     assert len(script.seen("load")) == 1
     assert set(run.datasets.values_list("status", flat=True)) == {"canceled"}
 
