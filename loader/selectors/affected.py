@@ -10,9 +10,11 @@ from django.core.exceptions import ObjectDoesNotExist
 from django.urls import reverse
 
 from architecture.models import ChangeReport
+from architecture.permissions import place_of_report
 from architecture.selectors.dataset_states import described_states
 from architecture.services.environments import current_environment
 from architecture.services.reports import operations_of
+from elevata.accounts.permissions import Where
 from loader.contract.refusals import Refusal
 from loader.domain import affected as domain
 from loader.domain.affected import Affected
@@ -20,6 +22,7 @@ from loader.domain.dependencies import SELECTION, Scope
 from loader.models import DatasetRun, LoadRun, SavedQuery, Schedule
 from loader.services.loads.plans import plan_load
 from metadata.models import Exposure, SourceColumn, SourceDataset, TargetColumn, TargetDataset
+from metadata.permissions import here, place_of_data
 from metadata.selectors.dataset_lineage import downstream
 from metadata.selectors.impact import Downstream
 
@@ -28,13 +31,14 @@ _PRIVATE = "private query"
 
 @dataclass(frozen=True)
 class Subject:
-    """Thing whose change or failure affects others: its name, its page, and the stable keys of the datasets.
+    """Thing whose change or failure affects others: its name, its page, its place, and the stable keys of the datasets.
 
     With ``has_readers`` the keys include everything downstream; without, the readers are added.
     """
 
     name: str
     page: str
+    place: Where
     keys: frozenset[str]
     has_readers: bool = False
 
@@ -54,25 +58,26 @@ def subject_of(kind: str, key: str) -> Subject:
 
 def _dataset(key: Any) -> Subject:
     row = TargetDataset.objects.select_related("schema").get(key=key)
-    return Subject(str(row), reverse("dataset_page", args=[row.key]), frozenset({str(row.key)}))
+    return Subject(str(row), reverse("dataset_page", args=[row.key]), place_of_data(row), frozenset({str(row.key)}))
 
 
 def _source(key: Any) -> Subject:
     row = SourceDataset.objects.select_related("system").get(key=key)
     keys = frozenset(map(str, row.generated.values_list("key", flat=True)))
-    return Subject(str(row), reverse("source_page", args=[row.key]), keys)
+    return Subject(str(row), reverse("source_page", args=[row.key]), here, keys)
 
 
 def _column(key: Any) -> Subject:
     row = TargetColumn.objects.select_related("dataset__schema").get(key=key)
     page = reverse("column_impact", args=[row.key])
-    return Subject(f"{row.dataset}.{row.name}", page, _keys_of(row, str(row.dataset.key)), has_readers=True)
+    keys = _keys_of(row, str(row.dataset.key))
+    return Subject(f"{row.dataset}.{row.name}", page, place_of_data(row), keys, has_readers=True)
 
 
 def _source_column(key: Any) -> Subject:
     row = SourceColumn.objects.select_related("dataset__system").get(key=key)
     page = reverse("source_column_impact", args=[row.key])
-    return Subject(f"{row.dataset}.{row.name}", page, _keys_of(row), has_readers=True)
+    return Subject(f"{row.dataset}.{row.name}", page, here, _keys_of(row), has_readers=True)
 
 
 def _keys_of(column: TargetColumn | SourceColumn, *own: str) -> frozenset[str]:
@@ -82,14 +87,15 @@ def _keys_of(column: TargetColumn | SourceColumn, *own: str) -> frozenset[str]:
 def _report(key: Any) -> Subject:
     row = ChangeReport.objects.defer("content").get(report_id=key)
     keys = frozenset(operation.dataset_key for operation in operations_of(row))
-    return Subject(f"The report of {row.title}", reverse("report_page", args=[row.report_id]), keys)
+    page = reverse("report_page", args=[row.report_id])
+    return Subject(f"The report of {row.title}", page, place_of_report(row), keys)
 
 
 def _run(key: Any) -> Subject:
     row = LoadRun.objects.get(run_id=key)
     faulty = row.datasets.exclude(status=DatasetRun.Status.SUCCEEDED) | row.datasets.filter(faults__isnull=False)
     keys = frozenset(map(str, faulty.values_list("dataset_key", flat=True)))
-    return Subject(f"Load run {row.run_id}", reverse("run_page", args=[row.run_id]), keys)
+    return Subject(f"Load run {row.run_id}", reverse("run_page", args=[row.run_id]), here, keys)
 
 
 _KINDS: Mapping[str, Callable[[Any], Subject]] = {

@@ -8,8 +8,8 @@ from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Lower
 
-from architecture.permissions import may_build
-from elevata.accounts.permissions import must_write
+from architecture.permissions import BUILDERS
+from elevata.accounts.permissions import may, must_write
 from elevata.core.errors import MetadataError
 from elevata.notifications.kinds import Kind
 from elevata.notifications.services import may_be_told, tell
@@ -34,12 +34,13 @@ class Notified:
 def notify_owners(*, subject: Subject, user: Any, note: str = "") -> Notified:
     """Send each owner of what a subject affects one notice that names what changes for that owner.
 
-    Raise MetadataError ``not_permitted`` for a user without a part in changes, and Refusal NO_OWNERS if nobody is
-    affected, TOO_MANY_OWNERS for more than ``MOST_TOLD``.
+    Raise MetadataError ``not_permitted`` for a user without a part in changes of the subject. Raise Refusal NO_OWNERS
+    if nobody is affected, TOO_MANY_OWNERS for more than ``MOST_TOLD``.
     """
     must_write()
-    if not may_build(user):
-        raise MetadataError("not_permitted", "notifying owners needs the editor, approver or operator role")
+    if not any(may(user, permission, subject.place) for permission in BUILDERS):
+        message = f"notifying owners needs the editor, approver or operator role for {subject.name}"
+        raise MetadataError("not_permitted", message)
     groups = domain.by_owner(affected_by(subject, user))
     if not groups:
         raise Refusal("NO_OWNERS", f"nothing that {subject.name} affects has an owner", hint="Name the owners first.")

@@ -14,7 +14,10 @@ from elevata.accounts.roles import Permission, Role
 from elevata.accounts.services.users import grant_role
 from elevata.core.errors import MetadataError
 from elevata.web.views import Page
+from loader.contract.refusals import Refusal
 from loader.models import SourceProposal
+from loader.selectors.affected import subject_of
+from loader.services.affected import notify_owners
 from loader.services.sources.checks import check_source
 from loader.services.sources.uploads import store_delivery, store_upload
 from metadata.models import SourceDataset, TargetDataset
@@ -23,7 +26,10 @@ from tests.attacks.requests import send
 from tests.factories import SourceDatasetFactory, SystemFactory
 
 # Pages of editors that act on rows of the warehouse, whose services check the row's schema.
-CHECKED_BY_ROW = ("metadata.", "loader.views.datasets.", "loader.views.sources.metadata_import.", "architecture.views.")
+CHECKED_BY_ROW = (
+    *("metadata.", "architecture.views.", "loader.views.affected."),
+    *("loader.views.datasets.", "loader.views.sources.metadata_import."),
+)
 
 
 @pytest.fixture
@@ -88,6 +94,17 @@ def test_source_services_refuse_schema_roles(eds: Client, source: SourceDataset,
             act()
         assert refused.value.code == "not_permitted"
     assert [path.name for path in landing.iterdir()] == ["orders.csv"]
+
+
+@pytest.mark.django_db
+def test_owners_of_other_schemas_are_not_notified_by_schema_roles(eds: Client, airport: TargetDataset):
+    other = TargetDataset.objects.exclude(schema=airport.schema).filter(history_of=None).first()
+    user = eds.get("/").wsgi_request.user
+    with acting_as(user), pytest.raises(MetadataError) as refused:
+        notify_owners(subject=subject_of("dataset", str(other.key)), user=user)
+    assert refused.value.code == "not_permitted"
+    with acting_as(user), pytest.raises(Refusal, match="owner"):
+        notify_owners(subject=subject_of("dataset", str(airport.key)), user=user)
 
 
 def pages(patterns: list[URLPattern | URLResolver]) -> Iterator[type[Page]]:
