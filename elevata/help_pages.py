@@ -104,7 +104,9 @@ def _chapter(name: str) -> tuple[str, SafeString]:
             inline.children = list(_within_pages(inline.children or [], name))
     title = next(index for index, token in enumerate(tokens) if token.type == "heading_open")
     rest = tokens[:title] + tokens[title + 3 :]
-    return _plain(tokens[title + 1]), mark_safe(markdown.renderer.render(rest, markdown.options, {}))
+    html = markdown.renderer.render(rest, markdown.options, {})
+    # What scrolls sideways is reached by keyboard.
+    return _plain(tokens[title + 1]), mark_safe(html.replace("<pre>", '<pre tabindex="0">'))
 
 
 def _inline(text: str, name: str) -> SafeString:

@@ -8,6 +8,7 @@ narrow, too, and the keyboard goes through it.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from urllib.parse import urlencode
 
 import pytest
 from django.contrib.auth.models import User
@@ -185,9 +186,10 @@ def _by_address(visit: Visit, addresses: Addresses, person: User) -> None:
     for name in NAMES:
         if name in BESIDES or name in SIGNING_IN:
             continue
-        answer = client.get(addresses[name], follow=True)
+        data = RULES[name].data or {}
+        answer = client.get(addresses[name], data, follow=True)
         if answer.status_code == 200 and answer.content.lstrip()[:15].lower() == WHOLE:
-            visit.to(name, addresses[name])
+            visit.to(name, f"{addresses[name]}?{urlencode(data)}" if data else addresses[name])
         elif answer.status_code != 200 and RULES[name].operator == 200:
             visit.found[name].complaints.append(f"answers {answer.status_code}")
 
@@ -208,7 +210,7 @@ def _forms(visit: Visit, dataset: TargetDataset) -> None:
 
 def _operation(page: Page, address: str) -> None:
     page.goto(address)
-    page.locator("#operations-columns-columns_create button.opblock-summary-control").click()
+    page.locator("#operations-affected-notify_owners button.opblock-summary-control").click()
 
 
 def _refusals(visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
