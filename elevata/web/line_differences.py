@@ -25,7 +25,7 @@ def line_differences(before: str, after: str) -> tuple[Line, ...]:
     Common lines at the beginning and the end are found first, so the work is that of the changed part, which is
     compared only up to ``MAX_LINES`` and ``MAX_CHARACTERS``.
     """
-    old, new = before.splitlines(), after.splitlines()
+    old, new = (text.split("\n") if text else [] for text in (before, after))
     start = _common(old, new)
     end = _common(old[start:][::-1], new[start:][::-1])
     middle = _changed(old[start : len(old) - end], new[start : len(new) - end])

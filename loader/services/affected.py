@@ -30,6 +30,11 @@ class Notified:
     unknown: tuple[str, ...]
 
 
+def may_notify(subject: Subject, user: Any) -> bool:
+    """Return True if the user has a part in changes at the place of the subject."""
+    return any(may(user, permission, subject.place) for permission in BUILDERS)
+
+
 @transaction.atomic
 def notify_owners(*, subject: Subject, user: Any, note: str = "") -> Notified:
     """Send each owner of what a subject affects one notice that names what changes for that owner.
@@ -38,7 +43,7 @@ def notify_owners(*, subject: Subject, user: Any, note: str = "") -> Notified:
     if nobody is affected, TOO_MANY_OWNERS for more than ``MOST_TOLD``.
     """
     must_write()
-    if not any(may(user, permission, subject.place) for permission in BUILDERS):
+    if not may_notify(subject, user):
         message = f"notifying owners needs the editor, approver or operator role for {subject.name}"
         raise MetadataError("not_permitted", message)
     groups = domain.by_owner(affected_by(subject, user))

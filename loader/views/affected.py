@@ -9,7 +9,6 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import redirect
 from django.utils.http import urlencode
 
-from architecture.permissions import may_build
 from architecture.views.refusals import ForBuilders, as_shown
 from elevata.core.errors import ProductError
 from elevata.core.spreadsheets import csv_text
@@ -17,7 +16,7 @@ from elevata.core.words import counted
 from elevata.web.views import REFUSED, TemplatePage
 from loader.forms.affected import NoteForm
 from loader.selectors.affected import KINDS, Subject, affected_by, subject_of
-from loader.services.affected import notify_owners
+from loader.services.affected import may_notify, notify_owners
 from loader.views.datasets.datasets import CSV, result_file
 
 # Lines that the part of another page shows; the page and the file have all.
@@ -50,7 +49,7 @@ class AffectedPage(TemplatePage):
             "rows": rows,
             "shown": rows[:SHOWN],
             "query": urlencode(dict([self.asked])),
-            "may_notify": may_build(self.request.user),
+            "may_notify": may_notify(self.subject, self.request.user),
             "form": NoteForm(),
         }
 

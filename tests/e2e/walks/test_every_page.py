@@ -210,7 +210,15 @@ def _forms(visit: Visit, dataset: TargetDataset) -> None:
 
 def _operation(page: Page, address: str) -> None:
     page.goto(address)
-    page.locator("#operations-affected-notify_owners button.opblock-summary-control").click()
+    page.locator(".opblock").first.wait_for()
+    # Sections are drawn when they come into sight.
+    section = page.locator("#operations-columns-columns_create")
+    for _ in range(100):
+        if section.count():
+            break
+        page.mouse.wheel(0, 400)
+        page.wait_for_timeout(100)
+    section.locator("button.opblock-summary-control").click()
 
 
 def _refusals(visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ def test_more_files_than_the_step_can_have_are_left_for_later(editor: Client, sh
     assert f"Only the first {shown} files are shown." in page
 
 
-def test_one_uploaded_file_leads_to_its_columns(editor: Client, shop: System):
+def test_upload_of_a_single_file_opens_the_choice_of_its_columns(editor: Client, shop: System):
     assert upload(editor, ITEMS).url == "/systems/shop/import/?location=items.csv"
 
 
@@ -96,7 +96,7 @@ def test_pattern_is_not_offered_if_values_contradict_each_other(editor: Client, 
     assert form_of(page_of(editor, landing, files), having="group-0")["group-0"] == ["each"]
 
 
-def test_nothing_is_created_if_one_source_cannot_be(editor: Client, shop: System, landing: Path):
+def test_no_source_is_created_if_one_of_several_is_refused(editor: Client, shop: System, landing: Path):
     create(editor, page_of(editor, landing, ITEMS))
     (landing / "in").mkdir()
     files = DAYS | {"in/items.csv": "sku,price\na,1.50\nb,2.50\n"}
