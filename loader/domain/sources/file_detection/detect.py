@@ -16,10 +16,11 @@ from loader.domain.sources.file_detection.column_types import column_type
 from loader.domain.sources.file_detection.dialects import Dialect, Row, detect_dialect, width_of
 from loader.domain.sources.file_detection.examples import TextView, of_structure, of_values
 from loader.domain.sources.file_detection.file_names import dated_name
+from loader.domain.sources.file_detection.footers import without_footer
 from loader.domain.sources.file_detection.model import Detected, DetectedColumn, FileSample, Question
 from loader.domain.sources.file_detection.numbers import detect_separators
 from loader.domain.sources.file_detection.personal_columns import personal_reason
-from loader.domain.sources.file_detection.structure import Structure, detect_structure, without_footer
+from loader.domain.sources.file_detection.structure import Structure, detect_structure
 from loader.domain.sources.file_detection.times import detect_time_formats
 from loader.domain.sources.file_detection.truth_words import detect_truth_words
 from loader.domain.sources.headers import column_names, joined_names

@@ -1,40 +1,19 @@
 """Lines of a table: those before the header, the header's, and those after the records."""
 
 import re
-import statistics
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from loader.domain.sources.file_detection.cells import EMPTY, NUMBER, TYPED, kind_of
+from loader.domain.sources.file_detection.cells import NUMBER, kind_of
+from loader.domain.sources.file_detection.column_names import CLEAR, evidence_of_names, is_usual_name
 from loader.domain.sources.file_detection.dialects import Row, width_of
+from loader.domain.sources.file_detection.footers import footer_lines, without_footer
 from loader.domain.sources.file_detection.model import Question
+from loader.domain.sources.file_detection.tables import Table
 
-_MOST_BEFORE, _MOST_AFTER, _MOST_HEADER_LINES = 200, 300, 4
+_MOST_BEFORE, _MOST_HEADER_LINES = 200, 4
 _COMMENTS = ("#", "//", "--", "%", "*", "!")
-# Characters of a line that are compared with the words of remarks.
-_LONGEST = 200
-_TOTALS = re.compile(
-    r"\W{0,10}(?:(?:grand |sub)?totals?|sum|summe|gesamt\w{0,30}|zwischensumme|insgesamt|somme|totaal|suma|"
-    r"totale|records?|rows?|row count|count|anzahl|ende|end of \w|eof|source|quelle|fonte|note|notes|hinweis\w{0,30}|"
-    r"stand|erstellt\w{0,30}|generated|created|printed|\(?\d{1,12} (?:rows?|records?|zeilen|sätze|datensätze))\b",
-    re.IGNORECASE,
-)
-_WORDS = """
-    id name date code type status title email phone address city country zip price amount quantity description
-    number nr no key user customer year month day value category comment notes currency lat lon latitude longitude
-    first last kunde kundennr straße strasse ort plz stadt land datum betrag menge preis artikel bezeichnung vorname
-    nachname telefon anrede summe währung konto iban bemerkung nom prénom ville pays adresse prix quantité nombre
-    apellido fecha ciudad precio cantidad nazwa data kod cena miasto nome cognome città prezzo url state region
-    gender age sex species label class index time timestamp created updated
-"""
-_NAMES = frozenset(_WORDS.split())
-# Rows at each end that may have other kinds than those between, and the number of rows of which few do not matter.
-_MOST_UNLIKE, _MANY = 6, 200
-# Evidence for names from which a header is not asked.
-_CLEAR = 3
 _YEAR = re.compile(r"(?:19|20|21)\d\d")
-_HAS_DIGIT = re.compile(r"\d")
 
 
 @dataclass(frozen=True)
@@ -61,9 +40,9 @@ def detect_structure(rows: Sequence[Row], last: Sequence[Row] | None = None, *, 
     width = width_of(rows)
     if width == 0:
         return Structure(rows=tuple(rows), width=0)
-    table = _Table(tuple(rows), width)
+    table = _Beginning(tuple(rows), width)
     start, questions = table.header_start()
-    footer, asked = _footer_lines(table, rows[start.first_record :] if last is None else last)
+    footer, asked = footer_lines(table, rows[start.first_record :] if last is None else last)
     if not has_end or last is not None and not last:
         footer, asked = 0, [Question("footer_lines", (0,), "the end of the file was not read")]
     return Structure(
@@ -75,16 +54,6 @@ def detect_structure(rows: Sequence[Row], last: Sequence[Row] | None = None, *, 
         without_footer(rows[start.first_record :], footer if last is None else 0),
         (*questions, *asked),
     )
-
-
-def without_footer(rows: Sequence[Row], footer: int) -> tuple[Row, ...]:
-    """Return the rows without those of the last ``footer`` lines, and without blank lines at the end."""
-    kept = list(rows)
-    while kept and kept[-1].is_blank:
-        kept.pop()
-    while kept and footer > 0:
-        footer -= kept.pop().lines
-    return tuple(kept)
 
 
 @dataclass(frozen=True)
@@ -100,81 +69,8 @@ class _Start:
         return len(self.header)
 
 
-@dataclass
-class _Table:
-    rows: tuple[Row, ...]
-    width: int
-    kinds: list[str] = field(init=False)
-    usual_fill: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        fills = [row.filled for row in self.rows if self.fits(row) and row.filled]
-        self.usual_fill = statistics.quantiles(fills, n=4)[2] if len(fills) > 1 else float(self.width)
-        full = [row for row in self.rows if self.fits(row) and row.filled >= 0.5 * self.usual_fill]
-        self.kinds = self._kinds(full)
-
-    def fits(self, row: Row) -> bool:
-        return len(row.cells) == self.width or (len(row.cells) == self.width + 1 and not row.cells[-1])
-
-    def _kinds(self, full: Sequence[Row]) -> list[str]:
-        """Return the kinds of columns in the rows that have the most kinds, without a few at both ends."""
-        bodies = [
-            full[start : len(full) - end]
-            for start in range(1, min(_MOST_UNLIKE, len(full)))
-            for end in range(_MOST_UNLIKE)
-            if len(full) - end - start >= max(min(2, len(full) - 1), 0.35 * len(full))
-        ]
-        best: list[str] = [""] * self.width
-        for body in bodies or [full]:
-            kinds = [self._kind(body, place) for place in range(self.width)]
-            if _count_typed(kinds) > _count_typed(best):
-                best = kinds
-            if len(full) > _MANY:
-                break
-        return best
-
-    @staticmethod
-    def _kind(body: Sequence[Row], place: int) -> str:
-        kinds = Counter(kind_of(row.cells[place]) for row in body)
-        del kinds[EMPTY]
-        total = sum(kinds.values())
-        if not total:
-            return EMPTY
-        kind, count = kinds.most_common(1)[0]
-        return kind if count >= 0.8 * total else ""
-
-    @property
-    def typed(self) -> list[int]:
-        return [place for place, kind in enumerate(self.kinds) if kind in TYPED]
-
-    def is_narrow(self, row: Row) -> bool:
-        """Return True for a line of text beside the table: too few fields, or only the first ones are filled."""
-        if row.is_empty:
-            return False
-        if not self.fits(row) and len(row.cells) != self.width - 1:
-            return True
-        if not self.fits(row) and row.filled < len(row.cells):
-            return True
-        filled = [bool(cell.strip()) for cell in row.cells]
-        is_left = not any(later and not earlier for earlier, later in zip(filled, filled[1:], strict=False))
-        if self.width == 1:
-            return False
-        return row.filled < max(0.5 * self.usual_fill, 1.01) and is_left and not self.is_data(row)
-
-    def violations(self, row: Row) -> tuple[int, int]:
-        """Return how many filled cells are of another kind than their column, and how many columns have one."""
-        cells = [(row.cells[place], self.kinds[place]) for place in self.typed if place < len(row.cells)]
-        kinds = [(own, kind) for cell, kind in cells if (own := kind_of(cell)) != EMPTY]
-        return sum(own != kind for own, kind in kinds), len(kinds)
-
-    def is_data(self, row: Row) -> bool:
-        """Return True for a record whose cells are of the kinds of their columns, with one that shows it."""
-        wrong, known = self.violations(row)
-        return self.fits(row) and known > 0 and wrong <= 0.5 * known and known > wrong
-
-    def is_names(self, row: Row) -> bool:
-        wrong, known = self.violations(row)
-        return known > 0 and wrong > 0.5 * known
+class _Beginning(Table):
+    """Table with the rules that find its header and its first record."""
 
     def header_start(self) -> tuple[_Start, list[Question]]:
         first = self._first_data() if self.typed else None
@@ -257,7 +153,7 @@ class _Table:
         evidence = self._evidence(row, values)
         is_narrow = self.is_narrow(row)
         questions = []
-        if evidence < _CLEAR or is_narrow or len(silent) > 1:
+        if evidence < CLEAR or is_narrow or len(silent) > 1:
             likely = (True, False) if evidence >= 0 and not is_narrow else (False, True)
             questions.append(Question("header", likely, f"{_shown(row)} may be names or values"))
         skips = [self.rows[other].line - 1 for other in silent if other < place]
@@ -324,18 +220,14 @@ class _Table:
         evidence = self._evidence(row, values, texts) + 2 * wrong
         numbers = [place for place in self.typed if kind_of(row.cells[place]) == self.kinds[place] == NUMBER]
         is_series = len(numbers) == known - wrong and self._is_series(row, values, numbers)
-        if not wrong and not is_series and evidence < _CLEAR:
+        if not wrong and not is_series and evidence < CLEAR:
             return self._start([], first), []
-        if is_series and evidence >= _CLEAR:
+        if is_series and evidence >= CLEAR:
             return self._start([row], first + 1), []
         likely = (True, False) if is_series else (False, True)
         questions = [Question("header", likely, f"{_shown(row)} may be names or values")]
         header = [row] if is_series else []
         return self._start(header, first + len(header)), questions
-
-    def is_wrong(self, row: Row, place: int) -> bool:
-        """Return True for a cell of another kind than those of its column."""
-        return self.kinds[place] in TYPED and kind_of(row.cells[place]) not in (EMPTY, self.kinds[place])
 
     @staticmethod
     def _is_series(row: Row, values: Sequence[Row], numbers: Sequence[int]) -> bool:
@@ -371,7 +263,7 @@ class _Table:
         values = [other for place, other in rows if place > first and self.fits(other)]
         evidence, questions = self._evidence(row, values), []
         # A header may be repeated where files were joined.
-        if evidence < _CLEAR and (evidence > -4 or any(other.cells == row.cells for other in values)):
+        if evidence < CLEAR and (evidence > -4 or any(other.cells == row.cells for other in values)):
             likely = (True, False) if evidence >= 0 else (False, True)
             questions.append(Question("header", likely, f"{_shown(row)} may be names or values"))
         before = [other for place, other in rows if place < first and self.fits(other) and self.width > 1]
@@ -394,10 +286,10 @@ class _Table:
 
     def _last_start(self, row: Row, place: int, fitting: list[int]) -> tuple[_Start, list[Question]]:
         """Return the start of a table whose only row with values in most columns is its last one."""
-        words = [_words(cell) for cell in row.cells if cell.strip()]
+        names = [cell for cell in row.cells if cell.strip()]
         questions = []
-        known = sum(bool(each) and each <= _NAMES for each in words)
-        if known < 0.5 * len(words) or place > fitting[0]:
+        known = sum(map(is_usual_name, names))
+        if known < 0.5 * len(names) or place > fitting[0]:
             reason = f"{_shown(row)} may be names or values"
             questions.append(Question("header", (True, False), reason))
         if place > fitting[0]:
@@ -408,61 +300,11 @@ class _Table:
         return self._start([row], place + 1), questions
 
     def _evidence(self, row: Row, values: Sequence[Row], places: Sequence[int] | None = None) -> int:
-        """Return how much speaks for names in a row: at least ``_CLEAR`` is clear, below zero is against."""
-        evidence = 0
-        names = [cell.strip() for cell in row.cells[: self.width]]
-        if len(set(names)) < len([name for name in names if name]):
-            evidence -= 1
-        for place in places if places is not None else range(len(names)):
-            name = names[place]
-            column = [other.cells[place].strip() for other in values[:300] if place < len(other.cells)]
-            column = [value for value in column if value]
-            if not name or not column:
-                continue
-            words = _words(name)
-            # A value may have such a word in it, as the name of a city.
-            evidence += _CLEAR if words and words <= _NAMES else bool(words & _NAMES)
-            evidence += _against(name, column) + _difference(name, column)
-        return evidence
+        return evidence_of_names([cell.strip() for cell in row.cells[: self.width]], values, places)
 
     def _start(self, header: list[Row], first: int) -> _Start:
         row = header[0] if header else self.rows[first] if first < len(self.rows) else None
         return _Start(row.line - 1 if row is not None else 0, tuple(header), first)
-
-
-def _count_typed(kinds: Sequence[str]) -> int:
-    return sum(kind in TYPED for kind in kinds)
-
-
-def _words(name: str) -> set[str]:
-    return set(re.split(r"[\W_\d]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name[:_LONGEST]).lower())) - {""}
-
-
-def _against(name: str, column: Sequence[str]) -> int:
-    """Return a negative number if a value stands in its own column again, or one with digits has the form of all."""
-    if name in column:
-        return -2
-    shapes = {_shape(value) for value in column} if _HAS_DIGIT.search(name) else set()
-    return -_CLEAR if len(shapes) == 1 and _shape(name) in shapes else 0
-
-
-def _shape(text: str) -> str:
-    return re.sub(r"[^\W\d_]", "a", re.sub(r"\d", "9", text[:_LONGEST]))
-
-
-def _difference(name: str, column: Sequence[str]) -> int:
-    """Return 1 or 2 if a name has another form than the values below it."""
-    lengths = {len(value) for value in column}
-    difference = 0
-    if len(column) >= 3 and len(lengths) == 1 and len(name) not in lengths:
-        difference += 1
-    if all(_HAS_DIGIT.search(value) for value in column) and not _HAS_DIGIT.search(name):
-        difference += 2
-    if len(column) >= 3 and all(value.isupper() for value in column) and not name.isupper():
-        difference += 1
-    if len(column) >= 5 and len(set(column)) <= max(3, len(column) // 5) and name not in column:
-        difference += 1
-    return difference
 
 
 def _shown(row: Row) -> str:
@@ -473,59 +315,3 @@ def _shown(row: Row) -> str:
 
 def _others(questions: Sequence[Question], option: str) -> list[Question]:
     return [question for question in questions if question.option != option]
-
-
-def _footer_lines(table: _Table, rows: Sequence[Row]) -> tuple[int, list[Question]]:
-    """Return the number of lines after the records, without blank lines at the end, and what they leave open.
-
-    Lines that may be records are among the candidates only: a record that is left out would be lost without notice.
-    """
-    rows = list(rows)
-    while rows and rows[-1].is_blank:
-        rows.pop()
-    starts, clear = [len(rows)], len(rows)
-    for place in range(len(rows) - 1, max(len(rows) - 1 - _MOST_AFTER, -1), -1):
-        row = rows[place]
-        if row.is_empty:
-            continue
-        if place == 0 and table.fits(row):
-            break
-        is_after, is_clear = _is_after(table, row)
-        if not is_after:
-            break
-        starts.append(place)
-        clear = place if is_clear else clear
-    counts = {start: _count_lines(rows, start) for start in starts if start <= clear}
-    if len(counts) == 1:
-        return counts[clear], []
-    remark = rows[next(start for start in starts if start < clear)]
-    shown = ", ".join(cell.strip()[:20] for cell in remark.cells if cell.strip())[:60]
-    reason = f"({shown}) at the end may be a record or a remark"
-    return counts[clear], [Question("footer_lines", tuple(sorted(counts.values())), reason)]
-
-
-def _count_lines(rows: Sequence[Row], start: int) -> int:
-    """Return the number of lines from a place on, with the blank ones before it."""
-    if start == len(rows):
-        return 0
-    while start > 0 and rows[start - 1].is_blank:
-        start -= 1
-    return sum(row.lines for row in rows[start:])
-
-
-def _is_after(table: _Table, row: Row) -> tuple[bool, bool]:
-    """Return True for a line that may be after the records, and True if it is certainly no record."""
-    first = next((cell for cell in row.cells if cell.strip()), "").strip()
-    is_total = _TOTALS.match(first[:_LONGEST]) is not None
-    wrong, known = table.violations(row)
-    if table.width == 1:
-        return is_total, is_total and wrong > 0
-    if not table.fits(row):
-        # A record that is cut, or has a delimiter too much, is refused by a load.
-        is_remark = row.filled < max(0.5 * table.usual_fill, 1.01) and (wrong > 0 or not known)
-        is_short = row.filled < 0.5 * table.usual_fill
-        return is_remark or is_total, (is_remark and (is_short or is_total)) or wrong > 0
-    is_wrong = wrong > 0 and (wrong > 0.5 * known or row.filled < table.usual_fill)
-    if table.is_narrow(row):
-        return True, is_wrong
-    return is_total, is_total and (is_wrong or table.is_wrong(row, row.cells.index(next(filter(str.strip, row.cells)))))

@@ -73,7 +73,7 @@ def test_record_in_a_record_of_the_same_name_in_another_namespace_is_no_recursio
 
 
 def test_schema_for_spark_can_read_the_rows_of_the_file(monkeypatch):
-    # Other modules teach the library this logical type; Spark reads the number.
+    # Samples register a reader of this logical type with the library; Spark reads the number.
     monkeypatch.delitem(fastavro.read.LOGICAL_READERS, "long-timestamp-nanos", raising=False)
     tree = record("tree", {"name": "left", "type": ["null", "tree"]}, {"name": "c", "type": COLOUR}, namespace="n")
     columns = {"s": record("bad", {"name": "t", "type": tree}, *REPEATED), "t": ["null", "n.tree"], "at": NANOSECONDS}

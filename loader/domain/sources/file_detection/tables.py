@@ -1,0 +1,99 @@
+"""Records of a text as a table: its width, and the kind of values in each column."""
+
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from loader.domain.sources.file_detection.cells import EMPTY, TYPED, kind_of
+from loader.domain.sources.file_detection.dialects import Row
+
+# Rows at each end that may have other kinds than those between, and the number of rows of which few do not matter.
+_MOST_UNLIKE, _MANY = 6, 200
+
+
+@dataclass
+class Table:
+    """Records with a number of fields: the kinds of their columns, and the usual number of filled cells."""
+
+    rows: tuple[Row, ...]
+    width: int
+    kinds: list[str] = field(init=False)
+    usual_fill: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        fills = [row.filled for row in self.rows if self.fits(row) and row.filled]
+        self.usual_fill = statistics.quantiles(fills, n=4)[2] if len(fills) > 1 else float(self.width)
+        full = [row for row in self.rows if self.fits(row) and row.filled >= 0.5 * self.usual_fill]
+        self.kinds = self._kinds(full)
+
+    def fits(self, row: Row) -> bool:
+        return len(row.cells) == self.width or (len(row.cells) == self.width + 1 and not row.cells[-1])
+
+    def _kinds(self, full: Sequence[Row]) -> list[str]:
+        """Return the kinds of columns in the rows that have the most kinds, without a few at both ends."""
+        bodies = [
+            full[start : len(full) - end]
+            for start in range(1, min(_MOST_UNLIKE, len(full)))
+            for end in range(_MOST_UNLIKE)
+            if len(full) - end - start >= max(min(2, len(full) - 1), 0.35 * len(full))
+        ]
+        best: list[str] = [""] * self.width
+        for body in bodies or [full]:
+            kinds = [self._kind(body, place) for place in range(self.width)]
+            if _count_typed(kinds) > _count_typed(best):
+                best = kinds
+            if len(full) > _MANY:
+                break
+        return best
+
+    @staticmethod
+    def _kind(body: Sequence[Row], place: int) -> str:
+        kinds = Counter(kind_of(row.cells[place]) for row in body)
+        del kinds[EMPTY]
+        total = sum(kinds.values())
+        if not total:
+            return EMPTY
+        kind, count = kinds.most_common(1)[0]
+        return kind if count >= 0.8 * total else ""
+
+    @property
+    def typed(self) -> list[int]:
+        return [place for place, kind in enumerate(self.kinds) if kind in TYPED]
+
+    def is_narrow(self, row: Row) -> bool:
+        """Return True for a line of text beside the table: too few fields, or only the first ones are filled."""
+        if row.is_empty:
+            return False
+        if not self.fits(row) and len(row.cells) != self.width - 1:
+            return True
+        if not self.fits(row) and row.filled < len(row.cells):
+            return True
+        filled = [bool(cell.strip()) for cell in row.cells]
+        is_left = not any(later and not earlier for earlier, later in zip(filled, filled[1:], strict=False))
+        if self.width == 1:
+            return False
+        return row.filled < max(0.5 * self.usual_fill, 1.01) and is_left and not self.is_data(row)
+
+    def violations(self, row: Row) -> tuple[int, int]:
+        """Return how many filled cells are of another kind than their column, and how many columns have one."""
+        cells = [(row.cells[place], self.kinds[place]) for place in self.typed if place < len(row.cells)]
+        kinds = [(own, kind) for cell, kind in cells if (own := kind_of(cell)) != EMPTY]
+        return sum(own != kind for own, kind in kinds), len(kinds)
+
+    def is_data(self, row: Row) -> bool:
+        """Return True for a record whose cells are of the kinds of their columns, with one that shows it."""
+        wrong, known = self.violations(row)
+        return self.fits(row) and known > 0 and wrong <= 0.5 * known and known > wrong
+
+    def is_names(self, row: Row) -> bool:
+        wrong, known = self.violations(row)
+        return known > 0 and wrong > 0.5 * known
+
+    def is_wrong(self, row: Row, place: int) -> bool:
+        """Return True for a cell of another kind than those of its column."""
+        return self.kinds[place] in TYPED and kind_of(row.cells[place]) not in (EMPTY, self.kinds[place])
+
+
+def _count_typed(kinds: Sequence[str]) -> int:
+    return sum(kind in TYPED for kind in kinds)
