@@ -2,6 +2,7 @@
 
 from django.urls import path
 
+import elevata.web.converters  # noqa: F401  # registers <number:...>
 from architecture.views import (
     change_policy,
     data_contracts,

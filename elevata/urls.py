@@ -1,7 +1,7 @@
 """URLs of pages, fragments and the REST API."""
 
 from django.contrib.auth.views import LogoutView
-from django.urls import include, path, register_converter
+from django.urls import include, path
 from drf_spectacular.views import SpectacularAPIView
 from rest_framework.permissions import IsAuthenticated
 from rest_framework.routers import APIRootView, DefaultRouter
@@ -24,7 +24,6 @@ from elevata.comments.api import CommentViewSet
 from elevata.lists.api import FavouriteViewSet, SavedFilterViewSet
 from elevata.notifications.api import DeliveryViewSet, NoticeViewSet, WebhookViewSet
 from elevata.ops import monitoring
-from elevata.web.converters import NumberConverter
 from elevata.web.search_page import SearchPage
 from loader.api.affected import AffectedViewSet
 from loader.api.file_detection import FileDetectionViewSet
@@ -118,8 +117,6 @@ router.register("deliveries", DeliveryViewSet, basename="api-delivery")
 describe_api = SpectacularAPIView.as_view(
     generator_class=description.Describer, permission_classes=[IsAuthenticated, Reads]
 )
-
-register_converter(NumberConverter, "number")
 
 urlpatterns = [
     path("", home.home, name="home"),

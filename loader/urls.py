@@ -2,6 +2,7 @@
 
 from django.urls import path, register_converter
 
+import elevata.web.converters  # noqa: F401  # registers <number:...>
 from loader.filtersets import RunIdConverter
 from loader.schedules import views as schedules
 from loader.views import affected, next_steps

@@ -2,6 +2,7 @@
 
 from django.urls import path
 
+import elevata.web.converters  # noqa: F401  # registers <number:...>
 from metadata.views import (
     access,
     bulk_edits,
