@@ -7,7 +7,7 @@ change log checks the promise.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -243,15 +243,17 @@ class FourEyes(RuleBasedStateMachine):
     def maintain(self, by: int, kind: str, approvers: list[int] | None, place: int, again: Any) -> None:
         """Request a prune, a revert or a decision on quarantined rows, have it approved, and let a worker try it.
 
-        With ``again``, the run fails, and somebody requests it again, has it approved again and lets a worker try it.
+        With ``again``, everybody approves the run, it fails, and somebody requests it again, has it approved again and
+        lets a worker try it.
         """
         account, requested = self._account(by), None
         with self._acting(account):
             requested = self._maintenance(kind, _name(DATASET, place), account.user)
         if requested is None:
             return
-        chosen = self._held_by(by) if approvers is None else approvers
-        if self._perform(requested.run, {by}, chosen, fails=again is not None) and again is not None:
+        if again is None:
+            self._perform(requested.run, {by}, self._held_by(by) if approvers is None else approvers)
+        elif self._perform(requested.run, {by}, range(len(self.people)), fails=True):
             repeater, others = again
             other = self._account(repeater)
             with self._acting(other):
@@ -295,7 +297,7 @@ class FourEyes(RuleBasedStateMachine):
             return request_revert(of_run=str(loads.first()), run_id=new_run_id(), **common)
         return request_quarantine(decision=kind, run_id=new_run_id(), **common)
 
-    def _perform(self, run: LoadRun, requesters: set[int], approvers: list[int], *, fails: bool = False) -> bool:
+    def _perform(self, run: LoadRun, requesters: set[int], approvers: Iterable[int], *, fails: bool = False) -> bool:
         """Have a maintenance run approved, and let a worker try it; return True if it reached the warehouse."""
         people: set[str] = set()
         for other in map(self._account, approvers):
