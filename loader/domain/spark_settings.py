@@ -72,6 +72,9 @@ PROMISES: Mapping[str, Promise] = {
     "spark.databricks.delta.retentionDurationCheck.enabled": Promise(
         "files that an undo or a reader still needs are never removed", "true"
     ),
+    "spark.databricks.delta.deltaLog.minorCompaction.useForReads": Promise(
+        "commits are read themselves: compacted copies of other writers may have files that were removed", "false"
+    ),
     "spark.master": Promise("set SPARK_MASTER"),
     "spark.submit.deployMode": Promise("the driver is the runner, a child process of the worker"),
     "spark.app.name": Promise("the product names its application"),

@@ -23,10 +23,20 @@ def accident(about: str, failure: Exception, *, code: str = "UNEXPECTED") -> Ref
     )
 
 
+def message_of(failure: Exception) -> str:
+    """Return a failure's message.
+
+    pyspark builds the message of an error condition from Spark's own list, and fails for the conditions of Delta.
+    """
+    try:
+        return str((failure.getMessage() if isinstance(failure, PySparkException) else "") or failure).strip()
+    except Py4JError:
+        return str(failure).strip()
+
+
 def first_line(failure: Exception) -> str:
     """Return the first line of a failure's message."""
-    text = str(failure.getMessage() if isinstance(failure, PySparkException) else failure).strip()
-    return (text.splitlines() or [type(failure).__name__])[0][:500]
+    return (message_of(failure).partition("\n")[0].rstrip() or type(failure).__name__)[:500]
 
 
 def error_condition(failure: Exception) -> str:
@@ -70,6 +80,5 @@ def _java_chain(java: Any) -> list[Thrown]:
 
 def first_sentence(error: PySparkException) -> str:
     """Return the first line of Spark's message, without the error's class and SQLSTATE."""
-    message = str(error.getMessage() or error).strip()
-    first = re.split(r"\s*SQLSTATE:", message.splitlines()[0] if message else type(error).__name__)[0]
+    first = re.split(r"\s*SQLSTATE:", first_line(error))[0]
     return re.sub(r"\A\[[A-Z_.0-9]+\]\s*", "", first).strip()[:500]

@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 from loader.contract.manifest.reads import ReadManifest
 from loader.contract.refusals import Refusal
 from loader.domain.queries.select_statements import FAILED, INVALID, MOST_ROWS, position_in_text
-from loader.engine.java_errors import first_sentence
+from loader.engine.java_errors import first_sentence, message_of
 from loader.engine.plan_checks import checked_frame
 from loader.engine.queries.answer_values import as_values, json_value
 from loader.engine.queries.query_sources import source_frame
@@ -65,7 +65,7 @@ def described_rows(frame: DataFrame, rows: list[T.Row], limit: int) -> dict[str,
 
 def _refusal(error: PySparkException, arguments: dict[str, Any]) -> Refusal:
     """Return a Refusal with Spark's message and its position in the text that the user wrote."""
-    message, first = str(error.getMessage() or error).strip(), first_sentence(error)
+    message, first = message_of(error), first_sentence(error)
     if not isinstance(error, AnalysisException | ParseException):
         return Refusal(FAILED, first)
     return Refusal(INVALID, f"{_position(error, message, arguments)}{first}")

@@ -25,18 +25,19 @@ class Checksum:
     transactions: Mapping[str, int] | None
 
 
-def contradiction(checksum: Checksum, commits: Sequence[Iterable[Mapping[str, Any]]]) -> str:
+def contradiction(checksum: Checksum, commits: Sequence[Iterable[Mapping[str, Any]]], *, needs_id: bool = True) -> str:
     """Return the contradiction between the log and a checksum; empty without one.
 
     ``commits`` are the actions of the newest commits, newest first; ``commits[0]`` is the commit of the checksum's
-    version. A missing transaction id in the commit or the checksum counts as a contradiction, because they cannot be
-    matched.
+    version. With ``needs_id``, a missing commit or transaction id counts as a contradiction, because they cannot be
+    matched: this session writes both.
     """
     newest = [list(commit) for commit in commits]
     if not newest:
-        return "its commit is no longer in the log"
+        return "its commit is no longer in the log" if needs_id else ""
     txn_id = next((action["commitInfo"].get("txnId") for action in newest[0] if "commitInfo" in action), None)
-    if txn_id is None or checksum.txn_id != txn_id:
+    are_known = checksum.txn_id is not None and txn_id is not None
+    if checksum.txn_id != txn_id if are_known else needs_id:
         return "it was written for another commit"
     if checksum.listed is not None:
         if len(checksum.listed) != checksum.files or sum(checksum.listed.values()) != checksum.bytes:

@@ -40,6 +40,10 @@ _COMMITS_TO_COMPARE = 20
 _verified: dict[str, tuple[int, int]] = {}
 
 
+class ContradictedChecksum(ValueError):
+    """The log of a table of another owner contradicts its checksum file, which Delta would read."""
+
+
 class DeltaTable:
     """Table identified by its location. Opening is cheap; the log is read on access."""
 
@@ -60,14 +64,17 @@ class DeltaTable:
     def sql_name(self) -> str:
         return f"delta.{quote_identifier(self.location)}"
 
-    def snapshot(self) -> Any:
-        """Return the newest snapshot as a JVM object, with its checksum verified against the log."""
+    def snapshot(self, *, is_own: bool = True) -> Any:
+        """Return the newest snapshot as a JVM object, with its checksum verified against the log.
+
+        Of a table of the warehouse, a wrong checksum file is removed. Raise ContradictedChecksum for one of others.
+        """
         # Delta reads files in the thread's active session, and a thread without earlier statements has none.
         jvm_of(self.spark).org.apache.spark.sql.SparkSession.setActiveSession(self.spark._jsparkSession)
         snapshot = self._update()
         identity = jvm_of(self.spark).java.lang.System.identityHashCode
         if snapshot.version() >= 0 and _verified.get(self.location) != (snapshot.version(), identity(snapshot)):
-            snapshot = self._verified(snapshot)
+            snapshot = self._verified(snapshot, is_own)
             _verified[self.location] = (snapshot.version(), identity(snapshot))
         return snapshot
 
@@ -80,7 +87,7 @@ class DeltaTable:
         none = getattr(jvm_of(self.spark), "scala.Option").empty()
         return self._log.update(False, none, none)
 
-    def _verified(self, snapshot: Any) -> Any:
+    def _verified(self, snapshot: Any, is_own: bool) -> Any:
         """Return the snapshot, or one read without its checksum file, which is removed, if the log contradicts it.
 
         Delta computes the checksum of the next version from this one, so an error would persist.
@@ -95,9 +102,11 @@ class DeltaTable:
             if actions is None:
                 break
             commits.append(actions)
-        wrong = contradiction(checksum_of(checksum.get()), commits)
+        wrong = contradiction(checksum_of(checksum.get()), commits, needs_id=is_own)
         if not wrong:
             return snapshot
+        if not is_own:
+            raise ContradictedChecksum(f"contradicts the checksum of version {version}: {wrong}")
         log.warning("%s: the checksum of version %s is not used and removed: %s", self.location, version, wrong)
         self._remove_checksum(version)
         return self._update()

@@ -14,11 +14,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from loader.contract.refusals import Refusal
-from loader.engine.java_errors import JAVA_ERRORS, first_line
+from loader.engine.java_errors import JAVA_ERRORS, thrown_by
 from loader.engine.sources.files import DeliveredFile, checked_location
 from loader.engine.sources.formats.typed_files import TypedFormat
 from loader.engine.sources.opened import Delivered, Opened
-from loader.engine.tables.tables import DeltaTable
+from loader.engine.tables.tables import ContradictedChecksum, DeltaTable
 from metadata.domain.sources.locations import Roots
 
 
@@ -55,14 +55,14 @@ def newest_snapshot(spark: SparkSession, location: str, roots: Roots) -> tuple[s
     folder, _, name = path.rstrip("/").rpartition("/")
     try:
         table = DeltaTable(spark, folder, name)
-        snapshot = table.snapshot()
+        snapshot = table.snapshot(is_own=False)
+        wrong = _fault(spark, snapshot) if snapshot.version() >= 0 else ""
     except JAVA_ERRORS as error:
-        raise Refusal(
-            "UNREADABLE_TABLE",
-            f"the log of the Delta table {location} cannot be read: {first_line(error)}",
-            file=location,
-            hint="Read it by another program, or restore its _delta_log.",
-        ) from error
+        raise _unreadable(location, f"cannot be read: {thrown_by(error)[-1].message[:500]}") from error
+    except ContradictedChecksum as error:
+        raise _unreadable(location, str(error)) from error
+    if wrong:
+        raise _unreadable(location, wrong)
     if snapshot.version() < 0:
         raise Refusal(
             "MISSING_TABLE",
@@ -71,3 +71,24 @@ def newest_snapshot(spark: SparkSession, location: str, roots: Roots) -> tuple[s
             hint="Correct the source's location: it is the folder that has the table's _delta_log.",
         )
     return path, table, snapshot
+
+
+def _fault(spark: SparkSession, snapshot: Any) -> str:
+    """Return what is wrong with a snapshot; empty if nothing is.
+
+    A writer that removes a file without naming its deletion vector leaves the file in the table: its rows come twice.
+    """
+    if snapshot.schema().isEmpty():
+        return "has no columns"
+    files = DataFrame(snapshot.allFiles().toDF(), spark)
+    repeated = files.groupBy("path").count().where("count > 1").select("path").limit(1).collect()
+    return f"has the file {repeated[0][0]} twice, with other deleted rows each time" if repeated else ""
+
+
+def _unreadable(location: str, wrong: str) -> Refusal:
+    return Refusal(
+        "UNREADABLE_TABLE",
+        f"the log of the Delta table {location} {wrong}",
+        file=location,
+        hint="Read it by another program, or restore its _delta_log.",
+    )

@@ -57,3 +57,11 @@ def test_file_with_a_new_deletion_vector_counts_as_another_file():
     right = replace(RIGHT, txn_id="t3", listed={("b", "uxyz@1"): 10})
     assert contradiction(right, log) == ""
     assert "has the file b" in contradiction(replace(RIGHT, txn_id="t3"), log)
+
+
+def test_checksum_of_another_owners_table_needs_no_transaction_id():
+    unnamed = [[ADD_B]]
+    assert contradiction(RIGHT, unnamed, needs_id=False) == ""
+    assert contradiction(RIGHT, [], needs_id=False) == ""
+    assert "another commit" in contradiction(RIGHT, [commit("t1", ADD_B)], needs_id=False)
+    assert "has the file b" in contradiction(replace(RIGHT, listed={("c", ""): 10}), unnamed, needs_id=False)
