@@ -12,7 +12,8 @@ from metadata.domain.types import DataType, TypeProblem, parse
 # Names of placeholders that the caller of a load replaces; both stand inside of quotes.
 LOAD_TIMESTAMP, LOAD_RUN_ID = "{{ load_timestamp }}", "{{ load_run_id }}"
 _MEASURES = re.compile(r"([a-z0-9_ ]+?)\s*(?:\(\s*([0-9]+|max)\s*(?:,\s*([0-9]+)\s*)?\))?(\s+with(?:out)? time zone)?")
-_CONTROL = re.compile("[\x00-\x1f\x7f]")
+# A caller would replace a placeholder in names and texts, too.
+_REFUSED = re.compile("[\x00-\x1f\x7f]|" + "|".join(map(re.escape, (LOAD_TIMESTAMP, LOAD_RUN_ID))))
 
 
 class TypesAndNames:
@@ -96,8 +97,7 @@ class TypesAndNames:
         if length > self.longest_name:
             unit = "bytes" if self.name_in_bytes else "characters"
             raise NotRendered(f"{name!r} has {length} {unit}; {self.title} takes {self.longest_name} in a name")
-        refused = _CONTROL.search(name) or next((c for c in name if c in self.refused_in_names), None)
-        if not name or refused:
+        if not name or _REFUSED.search(name) or any(letter in self.refused_in_names for letter in name):
             raise NotRendered(f"{self.title} does not take the name {name!r}")
         return self.quoted(name)
 
@@ -112,9 +112,13 @@ class TypesAndNames:
     # --- literals ---------------------------------------------------------------------------------
 
     def text(self, value: str) -> str:
-        """Return a text literal. Raise NotRendered for control characters, which could end a line of the file."""
-        if _CONTROL.search(value):
-            raise NotRendered(f"the text {value!r} has a control character, which is not written into SQL files")
+        """Return a text literal. Raise NotRendered for control characters and placeholders.
+
+        A control character could end a line of the file.
+        """
+        if refused := _REFUSED.search(value):
+            what = "a control character" if len(refused[0]) == 1 else "a placeholder"
+            raise NotRendered(f"the text {value!r} has {what}, which is not written into SQL files")
         return self.text_literal(value)
 
     def text_literal(self, value: str) -> str:

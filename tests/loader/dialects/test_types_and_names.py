@@ -130,6 +130,7 @@ def test_quotes_in_names_are_doubled(name, identifier, quoted):
         ("snowflake", "n" * 256),
         ("bigquery", "a`b"),
         *((name, "a\nb") for name in DIALECTS),
+        *((name, "of {{ load_timestamp }}") for name in DIALECTS),
         *((name, "") for name in DIALECTS),
     ],
 )
@@ -158,3 +159,9 @@ def test_quotes_and_backslashes_in_texts_are_escaped(name, literal):
 def test_text_with_a_line_end_is_not_rendered(name):
     with pytest.raises(NotRendered, match="control character"):
         DIALECTS[name].text("a;\nDROP TABLE t")
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+def test_text_that_a_caller_would_replace_is_not_rendered(name):
+    with pytest.raises(NotRendered, match="placeholder"):
+        DIALECTS[name].text("run {{ load_run_id }}")
