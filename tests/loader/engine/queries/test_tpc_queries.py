@@ -115,13 +115,19 @@ def _plain(value: Any) -> Any:
 
 
 def _sorted(rows: list[tuple]) -> list[tuple]:
-    """Return rows in an order in which numbers that differ by rounding have the same place."""
+    """Return rows in an order in which numbers that differ by rounding have the same place.
 
-    def key(row: tuple) -> tuple:
-        return tuple(f"{value:.2e}" if isinstance(value, float) else str(value) for value in row)
+    Texts come first, then numbers by three digits, and by ten where these are equal: neither engine orders its rows.
+    """
+
+    def key(row: tuple, digits: int) -> tuple:
+        return tuple(f"{value:.{digits - 1}e}" if isinstance(value, float) else str(value) for value in row)
 
     texts_first = [tuple(_plain(value) for value in row) for row in rows]
-    return sorted(texts_first, key=lambda row: (key(tuple(v for v in row if not isinstance(v, float))), key(row)))
+    return sorted(
+        texts_first,
+        key=lambda row: (key(tuple(v for v in row if not isinstance(v, float)), 3), key(row, 3), key(row, 10)),
+    )
 
 
 def _same(left: Any, right: Any) -> bool:
