@@ -30,10 +30,54 @@ def json_of(value: Column, source: T.DataType) -> Column:
     """Return a nested value as JSON, with all six decimals of its timestamps.
 
     Spark writes three decimals. This form is kept where it loses nothing, so that the text of such values stays.
+    A map whose keys are nested is a list of entries, ``[{"key": …, "value": …}]``.
     """
     is_finer = _has(value, source, _is_finer)
-    text = F.to_json(value)
-    return text if is_finer is None else F.when(is_finer, F.to_json(value, MICROSECONDS)).otherwise(text)
+    written = _with_text_keys(value, source)
+    shown = value if written is None else written
+    text = F.to_json(shown)
+    return text if is_finer is None else F.when(is_finer, F.to_json(shown, MICROSECONDS)).otherwise(text)
+
+
+def _with_text_keys(value: Column, source: T.DataType) -> Column | None:
+    """Return a value whose maps have keys that Spark writes as JSON; None if it writes them as they are.
+
+    It writes dates and times as the numbers that it stores, and bytes and nested keys as addresses in its memory.
+    """
+    match source:
+        case T.StructType():
+            parts = {part.name: _with_text_keys(value.getField(part.name), part.dataType) for part in source}
+            if all(part is None for part in parts.values()):
+                return None
+            fields = (value.getField(name) if part is None else part for name, part in parts.items())
+            named = (field.alias(name) for name, field in zip(parts, fields, strict=True))
+            return F.when(value.isNotNull(), F.struct(*named))
+        case T.ArrayType():
+            if _with_text_keys(value, source.elementType) is None:
+                return None
+            # Not None: whether a part is changed depends on its type only.
+            return F.transform(value, lambda part: cast("Column", _with_text_keys(part, source.elementType)))
+        case T.MapType():
+            return _map_with_text_keys(value, source)
+    return None
+
+
+def _map_with_text_keys(value: Column, source: T.MapType) -> Column | None:
+    is_changed = _with_text_keys(value, source.valueType) is not None
+    if is_changed:
+        value = F.transform_values(value, lambda _, part: cast("Column", _with_text_keys(part, source.valueType)))
+    match source.keyType:
+        case T.DateType():
+            return F.transform_keys(value, lambda key, _: key.cast("string"))
+        case T.TimestampType():
+            return F.transform_keys(value, lambda key, _: F.date_format(key, MICROSECONDS["timestampFormat"]))
+        case T.TimestampNTZType():
+            return F.transform_keys(value, lambda key, _: F.date_format(key, MICROSECONDS["timestampNTZFormat"]))
+        case T.BinaryType():
+            return F.transform_keys(value, lambda key, _: F.base64(key))
+        case T.StructType() | T.ArrayType() | T.MapType():
+            return F.map_entries(value)
+    return value if is_changed else None
 
 
 def json_within_years(value: Column, source: T.DataType) -> Column:

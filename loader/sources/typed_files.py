@@ -2,6 +2,7 @@
 
 import json
 import os
+from base64 import b64encode
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -156,7 +157,30 @@ def _values(plain: pa.Array) -> list[Value]:
     """Return values as text; those that Python cannot hold stay empty (``_problem_of_values``)."""
     unheld = pc.or_(far_rows(plain), undecoded_rows(plain)).to_pylist()
     values = zip(plain, unheld, strict=True)
-    return [None if is_unheld else text_of_typed(value.as_py(maps_as_pydicts="lossy")) for value, is_unheld in values]
+    return [None if is_unheld else text_of_typed(_with_maps(value.as_py(), plain.type)) for value, is_unheld in values]
+
+
+def _with_maps(value: Any, kind: pa.DataType) -> Any:
+    """Return a value of Arrow with its maps, which are lists of pairs, as a load writes them to JSON."""
+    if value is None or not pa.types.is_nested(kind):
+        return value
+    if pa.types.is_struct(kind):
+        return {part.name: _with_maps(value[part.name], part.type) for part in kind}
+    if not pa.types.is_map(kind):
+        return [_with_maps(part, kind.value_type) for part in value]
+    entries = [(_with_maps(key, kind.key_type), _with_maps(part, kind.item_type)) for key, part in value]
+    if pa.types.is_nested(kind.key_type):
+        return [{"key": key, "value": part} for key, part in entries]
+    return {_key_text(key): part for key, part in entries}
+
+
+def _key_text(key: Any) -> Value:
+    match key:
+        case datetime():
+            return key.isoformat(timespec="microseconds").replace("+00:00", "Z")
+        case bytes():
+            return b64encode(key).decode()
+    return text_of_typed(key)
 
 
 def _problem_of_values(plain: pa.Array) -> str:
@@ -208,5 +232,7 @@ def text_of_typed(value: Any) -> Value:
 
 def _inner(value: Any) -> Any:
     """Return a value inside of a nested one for JSON."""
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
     is_whole = isinstance(value, Decimal) and value == value.to_integral_value()
     return int(value) if is_whole else text_of_typed(value)

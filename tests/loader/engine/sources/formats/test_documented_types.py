@@ -51,6 +51,10 @@ def corrupt() -> bytes:
     return content.replace((22).to_bytes(8, "little"), (23).to_bytes(8, "little"))
 
 
+def maps_of(kind: pa.DataType, key: Any) -> pa.Array:
+    return pa.array([[(key, 1)]], pa.map_(kind, pa.int32()))
+
+
 def packed(compression: str) -> Example:
     return parquet(pa.array(["x" * 100]), compression=compression), "x" * 100
 
@@ -130,6 +134,16 @@ EXAMPLES: dict[tuple[str, str], list[Any]] = {
         (parquet(pa.array([[1, None]])), "[1,null]"),
         (parquet(pa.array([{"a": 1}])), '{"a":1}'),
         (parquet(pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int32()))), '{"a":1}'),
+    ],
+    ("Parquet", "keys of maps that are dates, times or bytes"): [
+        (parquet(maps_of(pa.date32(), AT.date())), '{"2024-01-31":1}'),
+        (parquet(maps_of(pa.timestamp("us", "UTC"), AT)), '{"2024-01-31T10:00:00.123456Z":1}'),
+        (parquet(maps_of(pa.timestamp("us"), AT)), '{"2024-01-31T10:00:00.123456":1}'),
+        (parquet(maps_of(pa.binary(), b"ab")), '{"YWI=":1}'),
+        (parquet(pa.array([[[(AT.date(), 1)]]], pa.list_(maps_of(pa.date32(), AT.date()).type))), '[{"2024-01-31":1}]'),
+    ],
+    ("Parquet", "keys of maps that are lists, structs or maps"): [
+        (parquet(maps_of(pa.list_(pa.int32()), [1, 2])), '[{"key":[1,2],"value":1}]'),
     ],
     ("Parquet", "the encoding BYTE_STREAM_SPLIT"): [
         (parquet(pa.array([1.5]), use_dictionary=False, column_encoding={"v": "BYTE_STREAM_SPLIT"}), 1.5)
