@@ -148,6 +148,15 @@ def test_text_of_cell_returns_a_fault_if_the_library_and_the_file_disagree():
     assert not isinstance(text_of_cell(5.0, None), str)
 
 
+def test_cells_of_other_types_in_a_column_keep_their_values():
+    cells = ["<c><v>1</v></c>", '<c t="inlineStr"><is><t>x</t></is></c>', '<c t="b"><v>1</v></c>']
+    cells += ['<c s="1"><v>45000</v></c>', '<c s="2"><v>0.5</v></c>', '<c s="3"><v>0.5</v></c>']
+    assert values_of(sheet_of(*cells)) == ["1", "x", "true", "2023-03-15", "12:00:00", "0.5"]
+    rows = [["v"], [1], ["x"], [True], [dt.date(2023, 3, 15)]]
+    for write in (xls, xlsb, ods):
+        assert values_of(write(rows)) == ["1", "x", "true", "2023-03-15"]
+
+
 # --- formulas and errors
 
 
