@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from django.db.models import Count, Q, QuerySet
@@ -44,8 +45,17 @@ def outdated_approvals() -> list[Concern]:
     return [_outdated(report) for report in rows.order_by("-pk")]
 
 
-# Findings of each rule about sources that are listed.
-_MOST_SOURCES = 50
+# Listed findings of each rule.
+MOST_CONCERNS = 50
+
+
+def first_concerns(concerns: Iterable[Concern]) -> list[Concern]:
+    """Return the first findings of a rule; if there are more, the last one says so."""
+    listed = list(islice(concerns, MOST_CONCERNS + 1))
+    if len(listed) <= MOST_CONCERNS:
+        return listed
+    *others, last = listed[:MOST_CONCERNS]
+    return [*others, replace(last, text=f"{last.text} There are more such findings than the {MOST_CONCERNS} listed.")]
 
 
 def unread_sources() -> list[Concern]:
@@ -69,14 +79,11 @@ def _active_sources() -> QuerySet[SourceDataset]:
 def _of_sources(
     rows: QuerySet[SourceDataset], code: str, severity: Severity, text: str, page: str, place: str = ""
 ) -> list[Concern]:
-    """Return a finding for each of the first sources; if there are more, the last one says so."""
-    sources = list(rows[: _MOST_SOURCES + 1])
-    more = f" This holds for more sources than the {_MOST_SOURCES} listed." if len(sources) > _MOST_SOURCES else ""
-    concerns = [
+    concerns = (
         Concern(code, severity, f"Source {source}", text, f"{reverse(page, args=[source.key])}{place}")
-        for source in sources[:_MOST_SOURCES]
-    ]
-    return [*concerns[:-1], replace(concerns[-1], text=text + more)] if concerns else []
+        for source in rows[: MOST_CONCERNS + 1]
+    )
+    return first_concerns(concerns)
 
 
 def _outdated(report: ChangeReport) -> Concern:

@@ -12,9 +12,9 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from architecture.domain import execution_log
+from architecture.domain import execution_log, policy_rules
 from architecture.domain.change_policy import is_applied_by_loads
-from architecture.domain.operations import Operation
+from architecture.domain.operations import Operation, Warning
 from architecture.domain.planning.plan import plan
 from architecture.domain.scope import Scope
 from architecture.domain.states.flat_states import of_row
@@ -54,12 +54,14 @@ class Pending:
     """Pending changes of some datasets.
 
     ``needing`` lists the changes that need a user's decision, one line each. ``steps`` are set only if there are none.
+    ``warnings`` are those of its operations, which a load shows, since it executes them without a report.
     """
 
     basis: Basis
     operations: tuple[Operation, ...] = ()
     steps: tuple[Step, ...] = ()
     needing: tuple[str, ...] = ()
+    warnings: tuple[Warning, ...] = ()
 
 
 def pending_changes(
@@ -78,14 +80,16 @@ def pending_changes(
     followed = proven_followed(environment=environment, states=(*states, *applied))
     common: dict[str, Any] = {"through": through, "followed": followed}
     whole = basis = Basis(environment, Scope(), desired, own, seen, policy, **common)
-    operations = plan(basis.current, desired, policy, plans_feature_drops=False).operations
-    if operations:  # datasets that are not loaded may use a name
+    planned = plan(basis.current, desired, policy, plans_feature_drops=False)
+    if planned.operations:  # datasets that are not loaded may use a name
         others = last_seen(environment=environment)
         whole = Basis(environment, Scope(), states, applied, _merge_observations(others, seen), policy, **common)
-        operations = plan(whole.current, states, policy, keys, plans_feature_drops=False).operations
+        planned = plan(whole.current, states, policy, keys, plans_feature_drops=False)
+    operations = planned.operations
     needing = _changes_to_decide(operations, basis)
     steps = () if needing else whole.steps(operations)
-    return Pending(basis, operations, steps, needing)
+    warnings = tuple(warning for warning in planned.warnings if warning.code == policy_rules.NOT_NULL_ADDED)
+    return Pending(basis, operations, steps, needing, warnings)
 
 
 def _views_never_applied(operations: tuple[Operation, ...], basis: Basis) -> list[str]:

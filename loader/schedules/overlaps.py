@@ -1,5 +1,6 @@
 """Schedules that load the same tables at the same time."""
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from itertools import combinations, islice, takewhile
 
@@ -8,6 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from architecture.domain.health import Concern, Severity
+from architecture.selectors.health import first_concerns
 from elevata.core.errors import MetadataError, as_sentence
 from loader.domain.dependencies import ALL, DATASET, SCHEMA, Scope
 from loader.models import Schedule
@@ -15,17 +17,19 @@ from loader.schedules.services import timetable_of
 
 _AHEAD = timedelta(days=7)
 _MOST_TIMES = 500
-_MOST_CONCERNS = 50
 
 
 def overlapping_schedules() -> list[Concern]:
-    """Return pairs of active load schedules that load the same tables, and are due at the same minute this week.
+    """Return the first pairs of active load schedules that load the same tables at the same minute this week.
 
-    A schedule whose time zone is unknown here is a concern of its own. At most ``_MOST_CONCERNS`` are returned.
+    A schedule whose time zone is unknown here is a concern of its own.
     """
+    return first_concerns(_overlapping_schedules())
+
+
+def _overlapping_schedules() -> Iterator[Concern]:
     active = Schedule.objects.filter(active=True, kind=Schedule.Kind.LOAD, environment__name=settings.ENVIRONMENT)
     times: dict[int, frozenset[datetime]] = {}
-    concerns: list[Concern] = []
     scoped = [(schedule, Scope.from_json(schedule.scope)) for schedule in active.order_by("pk")]
     for (first, scope), (other, other_scope) in combinations(scoped, 2):
         if not _overlap(scope, other_scope):
@@ -36,14 +40,11 @@ def overlapping_schedules() -> list[Concern]:
                     times[schedule.pk] = _due_times(schedule)
                 except MetadataError as problem:
                     times[schedule.pk] = frozenset()
-                    concerns.append(_concern(schedule, as_sentence(problem.one_line())))
+                    yield _concern(schedule, as_sentence(problem.one_line()))
         if both := times[first.pk] & times[other.pk]:
             due = f"{min(both):%Y-%m-%d %H:%M %Z}"
             text = f"It loads tables that {other.name} loads, and both are due at {due}: one waits or is skipped."
-            concerns.append(_concern(first, text))
-        if len(concerns) >= _MOST_CONCERNS:
-            break
-    return concerns
+            yield _concern(first, text)
 
 
 def _overlap(scope: Scope, other: Scope) -> bool:

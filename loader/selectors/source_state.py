@@ -1,6 +1,6 @@
 """State of a source for its page: freshness, deliveries, refusals, and columns that its contract lacks."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,6 +10,7 @@ from django.urls import reverse
 
 from architecture.domain.health import Concern, Severity
 from architecture.selectors.dataset_states import described_states
+from architecture.selectors.health import first_concerns
 from architecture.services.environments import current_environment
 from elevata.audit.models import ChangeLogEntry
 from elevata.audit.selectors import entries
@@ -113,23 +114,19 @@ def rows_ahead(row: DatasetRun | None) -> str:
     return f"The newest load read {counts}." if counts else ""
 
 
-# Sources whose marks are held back that the health page lists.
-_MOST_SOURCES = 50
-
-
 def held_marks() -> list[Concern]:
-    """Return the active sources of whose newest load rows are ahead of the marks."""
+    """Return the first active sources of whose newest load rows are ahead of the marks."""
+    return first_concerns(_held_marks())
+
+
+def _held_marks() -> Iterator[Concern]:
     sources = SourceDataset.objects.filter(active=True, system__active=True, intake__has_key="watermark")
-    concerns: list[Concern] = []
     for source in sources.select_related("system").order_by("pk").iterator():
         row = deliveries(source).filter(status=DatasetRun.Status.SUCCEEDED).first()
         if text := rows_ahead(row):
             link = reverse("source_page", args=[source.key])
             text = f"The mark stays below rows that are far ahead. {text}"
-            concerns.append(Concern("held_mark", Severity.WARNING, f"Source {source}", text, link))
-        if len(concerns) >= _MOST_SOURCES:
-            break
-    return concerns
+            yield Concern("held_mark", Severity.WARNING, f"Source {source}", text, link)
 
 
 def freshness(source: SourceDataset) -> Freshness:

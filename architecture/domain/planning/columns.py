@@ -148,7 +148,7 @@ def _add_column(side: Side, plan: ColumnPlan, column: ColumnState, candidates: l
         )
         plan.warnings.append(Warning(policy_rules.POSSIBLE_RENAME, side.dataset, column.name, message))
     if side.side == BASE and not (column.nullable or side.before.view) and column.key in side.described:
-        message = "the column is not null, and rows of the table have no value until they are delivered again"
+        message = f"{column.name!r} is not null, and rows of the table have no value until they are delivered again"
         plan.warnings.append(Warning(policy_rules.NOT_NULL_ADDED, side.dataset, column.name, message))
     doubtful = candidates or column.key in side.doubtful
     operation = side.operation(

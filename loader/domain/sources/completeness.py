@@ -209,7 +209,7 @@ class Completeness:
             is_full = self.pages == 1 and not self._is_ended and self.delivered in self._sizes
             return f"exactly {counted(self.delivered, 'record')} came, as many as were asked for" if is_full else ""
         if self._paging in BY_REFERENCE:
-            return "" if self._names_next or self._is_ended else f"no page has {self.options['next_path']} (next_path)"
+            return "" if self._is_ended else self._doubt_of_reference()
         if self._paging == "page" and self.total is not None:
             return ""
         if self._is_ended or self._had_link or self._known_pages is not None:
@@ -217,6 +217,12 @@ class Completeness:
         if self.total is not None:
             return f"{counted(self.records, 'record')} came, and total_path has {self.total:,}"
         return "the last page has no records, and the API does not say how many there are"
+
+    def _doubt_of_reference(self) -> str:
+        place, other = self.options["next_path"], self.newest.claims.following
+        if not self._names_next:
+            return f"no page has {place} (next_path)"
+        return f"the last page has none at {place}, and refers to a next page at {other.place}" if other else ""
 
     @property
     def _sizes(self) -> set[int]:

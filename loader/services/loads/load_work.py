@@ -41,6 +41,7 @@ from loader.runner.conversation import Conversation, Stopped, SupportsRequests
 from loader.services.executions import store_step
 from loader.services.loads.applied_runs import leading_table, newest_applied
 from loader.services.loads.attempts import Claimed, LoadAttempt, attempt_of, claim_with_leases
+from loader.services.loads.change_warnings import warnings_of
 from loader.services.loads.load_runs import must_still_start
 from loader.services.loads.manifests import load_manifest
 from loader.services.loads.plans import LoadPlan
@@ -117,7 +118,8 @@ class LoadWork:
     """Work of one attempt of a load run.
 
     ``crowded`` are the datasets with too many small files, ``schemas`` those of the deliveries, by raw dataset.
-    ``refused`` are the refusals of datasets whose tables are missing or cannot be read, by dataset.
+    ``refused`` are the refusals of datasets whose tables are missing or cannot be read, by dataset. ``warnings`` are
+    those of the changes that the run executes, by dataset.
     """
 
     claimed: Claimed
@@ -126,6 +128,7 @@ class LoadWork:
     crowded: set[str] = field(default_factory=set)
     schemas: dict[str, list[dict]] = field(default_factory=dict)
     refused: dict[str, Refusal] = field(default_factory=dict)
+    warnings: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def run(self) -> LoadRun:
@@ -267,6 +270,7 @@ class LoadWork:
         self.attempt.executes(execution)
         for operation in pending.operations:
             self.attempt.say(operation.describe())
+        self.warnings = warnings_of(pending)
         finished: dict = {}
         try:
             if pending.steps:
@@ -309,7 +313,7 @@ class LoadWork:
             phase="",
             counts=event.get("counts") or {},
             drift=event.get("drift") or [],
-            warnings=event.get("warnings") or [],
+            warnings=[*self.warnings.get(key, ()), *(event.get("warnings") or ())],
             window=event.get("window") or {},
             error=error,
             faults=event.get("faults"),

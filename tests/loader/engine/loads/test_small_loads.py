@@ -11,7 +11,7 @@ import pytest
 
 from loader.engine.loads import raw_loads, rawcore_loads, small_loads
 from tests.fixtures.spark import by_night
-from tests.loader.harness import Dataset
+from tests.loader.harness import Dataset, finished
 
 pytestmark = pytest.mark.spark
 
@@ -140,6 +140,36 @@ def test_the_datasets_of_a_run_share_one_job(spark, tmp_path: Path):
     jobs = spark.sparkContext.statusTracker().getJobIdsForGroup("all")
     assert (status, len(jobs)) == ("succeeded", 1)
     assert [dataset.current() for dataset in datasets_of] == [[{"id": 1, "v": name}] for name in "abc"]
+
+
+WIDE = f"id,v,{','.join(f'x{number}' for number in range(9_998))}\n1,a{',1' * 9_998}\n".encode()
+
+
+@pytest.mark.parametrize("small_rows", [SMALL, by_night(0)])
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (b"id,v\n1\n", "RAGGED_ROW"),
+        by_night(b"id,v\n1,\xff\n", "WRONG_ENCODING"),
+        by_night(WIDE, "TOO_MANY_COLUMNS"),
+    ],
+)
+def test_refused_delivery_does_not_stop_the_other_datasets_of_a_run(
+    spark, tmp_path: Path, content: bytes, code: str, small_rows: int
+):
+    first, bad, last = datasets_of = both(spark, tmp_path, "a", "b", "c")
+    manifests = []
+    for dataset in datasets_of:
+        dataset.sequence = 1
+        path = dataset.deliver([{"id": 1, "v": dataset.name}])
+        if dataset is bad:
+            path.write_bytes(content)
+        manifests.append(dataset.manifest(path, at="2024-01-01T00:00:00Z", run_id="all", small_rows=small_rows))
+    raw = tuple(manifest.raw[0] for manifest in manifests)
+    rawcore = tuple(manifest.rawcore[0] for manifest in manifests)
+    status, events = first.attempt(replace(manifests[0], raw=raw, rawcore=rawcore))
+    assert (status, finished(events, raw[1].dataset)["error"]["code"]) == ("failed", code)
+    assert [dataset.current() for dataset in (first, last)] == [[{"id": 1, "v": name}] for name in "ac"]
 
 
 def test_warehouse_on_an_object_store_uses_the_general_load(tmp_path: Path):

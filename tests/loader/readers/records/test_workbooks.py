@@ -21,11 +21,12 @@ WORKBOOK_PART, STYLES_PART = "xl/workbook.xml", "xl/styles.xml"
 
 
 def sheet_of(*cells: str) -> bytes:
-    """Return a workbook with the column ``v`` of these cells as XML; ``s="1"`` and ``s="2"`` are dates, durations."""
+    """Return a workbook with the column ``v`` of these cells as XML; ``s``: 1 for dates, 2 durations, 3 percentages."""
     header = '<row r="1"><c r="A1" t="inlineStr"><is><t>v</t></is></c></row>'
     rows = "".join(f'<row r="{number}">{cell}</row>' for number, cell in enumerate(cells, start=2))
     sheet = f"<worksheet><sheetData>{header}{rows}</sheetData></worksheet>"
-    styles = '<styleSheet><cellXfs count="3"><xf numFmtId="0"/><xf numFmtId="22"/><xf numFmtId="46"/></cellXfs>'
+    formats = "".join(f'<xf numFmtId="{number}"/>' for number in (0, 22, 46, 10))
+    styles = f'<styleSheet><cellXfs count="4">{formats}</cellXfs>'
     content = rewritten(workbook({"S": []}), SHEET_PART, sheet)
     return rewritten(content, STYLES_PART, f"{styles}</styleSheet>")
 
@@ -88,6 +89,14 @@ def test_number_keeps_its_stored_digits(stored: str, expected: str):
     assert values_of(sheet_of(f"<c><v>{stored}</v></c>")) == [expected]
 
 
+@pytest.mark.parametrize(("stored", "expected"), [("0.15", "0.15"), ("0.07", "0.07"), ("1", "1"), ("1.255", "1.255")])
+def test_percentage_is_read_as_its_stored_number(stored: str, expected: str):
+    assert values_of(sheet_of(f'<c s="3"><v>{stored}</v></c>')) == [expected]
+    for kind in ("percentage", "currency"):
+        cell = f'<table:table-cell office:value-type="{kind}" office:value="{stored}"/>'
+        assert values_of(ods([["v"]], after=f"<table:table-row>{cell}</table:table-row>")) == [expected]
+
+
 def test_whole_number_that_a_float_cannot_hold_is_refused_with_its_cell():
     refusal = refusal_of(sheet_of("<c><v>1</v></c>", "<c><v>1.234567890123457e+18</v></c>"))
     assert (refusal.code, refusal.row, refusal.column) == ("UNREADABLE_CELL", 3, "v")
@@ -137,6 +146,15 @@ def test_iso_8601_date_cell_is_read_from_its_text():
 def test_text_of_cell_returns_a_fault_if_the_library_and_the_file_disagree():
     assert not isinstance(text_of_cell("", Stored(NUMBER, "5")), str)
     assert not isinstance(text_of_cell(5.0, None), str)
+
+
+def test_cells_of_other_types_in_a_column_keep_their_values():
+    cells = ["<c><v>1</v></c>", '<c t="inlineStr"><is><t>x</t></is></c>', '<c t="b"><v>1</v></c>']
+    cells += ['<c s="1"><v>45000</v></c>', '<c s="2"><v>0.5</v></c>', '<c s="3"><v>0.5</v></c>']
+    assert values_of(sheet_of(*cells)) == ["1", "x", "true", "2023-03-15", "12:00:00", "0.5"]
+    rows = [["v"], [1], ["x"], [True], [dt.date(2023, 3, 15)]]
+    for write in (xls, xlsb, ods):
+        assert values_of(write(rows)) == ["1", "x", "true", "2023-03-15"]
 
 
 # --- formulas and errors

@@ -159,6 +159,13 @@ CASES: dict[tuple[str, str], tuple[dict[str, Any], list[Reply]]] = {
         NEXT,
         [by_cursor({"items": ALL[:3], "meta": {"next": "2"}}, {"items": ALL[3:]})],
     ),
+    ("`cursor`", "null at `next_path`, and a next page elsewhere (`Link`)"): (
+        NEXT,
+        only(
+            Answer.of({"items": ALL, "meta": {"next": None}}, Link='</items?page=2>; rel="next"'),
+            Answer.of({"items": ALL, "meta": {"next": None}, "next_page_url": "/items?page=2"}),
+        ),
+    ),
     ("`cursor`", "nothing at `next_path` on any page"): (NEXT, only(Answer.of({"items": ALL, "meta": {"nexxt": "2"}}))),
     ("`cursor`", "false at `has_more_path` beside a cursor"): (
         MORE,
@@ -240,6 +247,40 @@ def test_contradictory_total_of_a_trusted_source_is_noted_and_not_refused(api: A
     api.routes["/items"] = reply
     records, completeness = read(api, complete="trusted", **options)
     assert (records, "claims" in completeness.problem) == (ALL, True)
+
+
+# Claims of more than seven records, as members of the envelope or as headers, beside the end that each paging has.
+MORE_THAN_CAME: tuple[dict[str, Any], ...] = (
+    {"total": 8},
+    {"meta": {"total_count": 8}},
+    {"pages": 9},
+    {"has_more": True},
+    {"next_page_url": "/items?page=2"},
+    {"X_Total_Count": "8"},
+    {"X_Total_Pages": "9"},
+    {"Content_Range": "items 0-6/8"},
+    {"X_Next_Page": "2"},
+)
+ENDED: dict[str, tuple[dict[str, Any], list[Any]]] = {
+    "none": ({}, [{"items": ALL}]),
+    "page": ({"paging": "page"}, [{"items": ALL}, {"items": []}]),
+    "offset": (SIZED, [{"items": ALL}, {"items": []}]),
+    "cursor": (NEXT, [{"items": ALL, "cursor": {}}]),
+    "next_url": ({"paging": "next_url", "next_path": "next"}, [{"items": ALL, "previous": ""}]),
+    "link": ({"paging": "link"}, [{"items": ALL}]),
+}
+
+
+@pytest.mark.parametrize("claim", MORE_THAN_CAME, ids=lambda claim: next(iter(claim)))
+@pytest.mark.parametrize("paging", ENDED)
+def test_claim_of_more_than_came_is_refused_by_every_paging(api: ApiServer, paging: str, claim: dict[str, Any]):
+    options, pages = ENDED[paging]
+    headers = {name: value for name, value in claim.items() if name[0].isupper()}
+    members = {} if headers else claim
+    api.serve("/items", *(Answer.of(page | members, **headers) for page in pages))
+    with pytest.raises(Refusal) as refused:
+        read(api, **options)
+    assert refused.value.code == "INCOMPLETE"
 
 
 def test_an_offset_grows_by_the_records_that_came(api: ApiServer):

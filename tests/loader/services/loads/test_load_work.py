@@ -22,6 +22,8 @@ from loader.services.loads.load_runs import request_cancel, request_load_run
 from loader.services.loads.load_work import perform_load_run
 from metadata.models import SourceColumn, TargetDataset
 from metadata.services.datasets import targets
+from metadata.services.datasets.generation import generate_targets
+from metadata.services.sources import create_source_column
 from tests.factories import TargetSchemaFactory
 from tests.loader.processes import wait_until
 
@@ -181,6 +183,22 @@ def test_a_new_column_is_added_before_the_load(airports, runner, script):
         ("add_column", "stage.stg_air_airport", "lid"),
     ]
     assert run.status == "succeeded"
+
+
+@pytest.mark.parametrize(("policy", "is_warned"), [({"input": "delta"}, True), ({}, False)])
+def test_load_warns_of_a_new_not_null_column_whose_stored_rows_have_no_value(
+    airports, runner, script, policy: dict, is_warned: bool
+):
+    airport = TargetDataset.objects.get(name="rc_air_airport")
+    targets.update_target_dataset(dataset=airport, expected_version=airport.version, history_policy=policy)
+    perform(queued(), runner)
+    create_source_column(source_dataset=airports["airport"], name="lid", type="string", nullable=False)
+    generate_targets(source_dataset=airports["airport"])
+    run = perform(queued(), runner)
+    message = "'lid' is not null, and rows of the table have no value until they are delivered again"
+    assert row(run, "rawcore.rc_air_airport").warnings == [message] * is_warned
+    assert row(run, "raw.raw_air_airport").warnings == []
+    assert row(perform(queued(), runner), "rawcore.rc_air_airport").warnings == []
 
 
 @pytest.fixture

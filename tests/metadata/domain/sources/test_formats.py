@@ -78,6 +78,7 @@ def test_a_wrong_option_is_refused_at_its_field(format_name: str, given: dict, f
         ("a.tsv.gz", "csv"),
         ("b.parquet", "parquet"),
         ("a.jsonl.zst", "jsonl"),
+        *((f"a.{ending}", "xlsx") for ending in ("xlsx", "xlsm", "xlsb", "xls", "ods")),
         ("gz", ""),
         ("a.b", ""),
     ],

@@ -83,7 +83,7 @@ CASES = (
     Case("xlsx", "a whole number in all digits", sheet_of("<c><v>4012888888881881</v></c>"), ("4012888888881881",)),
     Case("xlsx", "a float beyond 2⁵³", sheet_of("<c><v>1.234567890123457E+18</v></c>"), "UNREADABLE_CELL"),
     Case("xlsx", "a sum like 0.1 + 0.2", sheet_of("<c><v>0.30000000000000004</v></c>"), ("0.3",)),
-    Case("xlsx", "a percentage", sheet_of("<c><v>0.15</v></c>"), ("0.15",)),
+    Case("xlsx", "a percentage", sheet_of('<c s="3"><v>0.15</v></c>'), ("0.15",)),
     Case("xlsx", "a duration", sheet_of('<c s="2"><v>1.25</v></c>'), ("30:00:00",)),
     Case("xlsx", "a date before March 1900", sheet_of('<c s="1"><v>59</v></c>'), ("1900-02-28",)),
     Case("xlsx", "29 February 1900", sheet_of('<c s="1"><v>60</v></c>'), "UNREADABLE_CELL"),
