@@ -65,7 +65,7 @@ from elevata.api.progress import LINES_AT_ONCE, Work, as_followed, is_wanted, li
 from elevata.api.requests import NoParametersSerializer, joined_reason
 from elevata.api.resources import PAGES, ReadOnly, permitted_to
 from elevata.audit.services.transactions import writing
-from elevata.jobs.states import QUEUED, RUNNING
+from elevata.jobs.states import ACTIVE
 
 APPROVES, EXECUTES = permitted_to(Permission.APPROVE_REPORTS), permitted_to(Permission.EXECUTE_REPORTS)
 
@@ -376,6 +376,6 @@ class DryRunViewSet(ReadOnly):
     def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Return a dry run; ``Retry-After`` says when to ask again while it is not finished."""
         answer = super().retrieve(request, *args, **kwargs)
-        if answer.data["status"] in (QUEUED, RUNNING):
+        if answer.data["status"] in ACTIVE:
             answer.headers["Retry-After"] = "1"
         return answer
