@@ -38,6 +38,7 @@ class ChangeReport(models.Model):
         APPROVED = "approved", "Approved"
         REJECTED = "rejected", "Rejected"
         SUPERSEDED = "superseded", "Superseded"
+        WITHDRAWN = "withdrawn", "Withdrawn"
 
     class Risk(models.TextChoices):
         SAFE = "safe", "Low"
