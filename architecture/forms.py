@@ -40,24 +40,32 @@ class ScopeForm(ScopeFields):
         help_text="Names separated by spaces. The list of datasets selects them, too.",
     )
 
+    without_blocked = forms.BooleanField(
+        required=False,
+        label="Leave out what is blocked",
+        help_text="Leaves out datasets with a change that the policy blocks, and changed datasets that read them.",
+    )
+
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **{"auto_id": "id_build_%s", **options})
 
     def scope_chosen(self) -> Scope:
-        kind = self.cleaned_data["scope"]
+        kind, without_blocked = self.cleaned_data["scope"], self.cleaned_data["without_blocked"]
         if kind == ALL:
-            return Scope()
+            return Scope(without_blocked=without_blocked)
         if kind == SCHEMA:
-            return Scope(SCHEMA, self.cleaned_data["schema"].strip())
+            return Scope(SCHEMA, self.cleaned_data["schema"].strip(), without_blocked=without_blocked)
         if kind == SELECTION:
-            return Scope(SELECTION, " ".join(sorted(set(self.cleaned_data[SELECTION].split()))))
+            names = " ".join(sorted(set(self.cleaned_data[SELECTION].split())))
+            return Scope(SELECTION, names, without_blocked=without_blocked)
         return Scope(DATASET, self.cleaned_data["dataset"].strip(), target_only=kind == ALONE)
 
     @classmethod
     def of(cls, scope: Scope) -> "ScopeForm":
         """Return the form, filled with a scope."""
         kind = ALONE if scope.target_only else scope.kind
-        return cls(initial={"scope": kind, cls.NAMED_BY.get(kind, SCHEMA): scope.name})
+        named = {cls.NAMED_BY.get(kind, SCHEMA): scope.name}
+        return cls(initial={"scope": kind, "without_blocked": scope.without_blocked, **named})
 
 
 class DecisionForm(forms.Form):
@@ -115,13 +123,14 @@ class AdoptForm(ReasonForm):
 
 
 class UndoForm(ProductForm):
-    """Operations of a record (ordinals) to undo."""
+    """Operations of a record (ordinals) to undo, in the tables and, if chosen, in the metadata."""
 
     operation = forms.TypedMultipleChoiceField(
         coerce=int,
         help_text="Operations to undo.",
         error_messages={"required": "Choose at least one operation to undo."},
     )
+    metadata = forms.BooleanField(required=False, help_text="Changes the metadata back at once.")
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)

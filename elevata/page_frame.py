@@ -11,7 +11,6 @@ from django.urls import reverse
 from architecture.selectors.inbox import Tasks, tasks_of
 from elevata.accounts.permissions import may_somewhere
 from elevata.accounts.roles import Permission
-from elevata.core.installation import user_command
 from elevata.jobs.registry import live_workers
 from elevata.page_help import help_of
 
@@ -75,7 +74,7 @@ class Shell:
         """Return the state of the workers; queried once for a page."""
         names = [worker.name for worker in live_workers()]
         if not names:
-            return WorkerState(False, f"No worker is running. Start one with: {user_command('serve')}")
+            return WorkerState(False, "No worker is running. An administrator of the server starts one.")
         return WorkerState(True, f"Answering: {', '.join(names)}")
 
     @cached_property

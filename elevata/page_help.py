@@ -265,6 +265,7 @@ _TEXTS: dict[str, dict[str, str]] = {
         "report_downstream": "Lists what reads the datasets of the report.",
         "report_approve": "Approves the report.",
         "report_reject": "Rejects the report.",
+        "report_withdraw": "Withdraws a blocked report.",
         "report_execute": "Executes the report.",
         "dry_run_live": "Shows the dry run of a report.",
         "refresh_page": "Shows the reading of the tables that a report or a drift check waits for.",
@@ -283,6 +284,7 @@ _TEXTS: dict[str, dict[str, str]] = {
     },
     "use/health.md": {
         "health_page": "Lists metadata that cannot work or is probably not meant.",
+        "health_check": "Checks all metadata anew.",
         "health_fix": "Corrects a finding.",
     },
     "use/notify.md": {

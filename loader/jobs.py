@@ -14,23 +14,23 @@ from loader.services.reads.attempts import perform_read, perform_refresh
 from loader.services.reads.read_requests import KINDS, SOURCE_CHECK, is_of_user
 from loader.services.sources.check_requests import perform_check
 
-# Dry runs and executions run before loads, because users wait for them.
+# Executions and dry runs run before loads, because users wait for them; executions first, because a dry run can wait.
 HANDLERS = (
-    Handler(
-        kinds=(DryRun.KIND,),
-        perform=lambda pk, **context: perform_dry_run(dry_run_pk=pk, **context),
-        priority=0,
-        lost_as=states.FAILED,
-        lost_hint="repeat the dry run",
-    ),
     Handler(
         kinds=(Execution.KIND,),
         perform=lambda pk, **context: perform_execution(execution_pk=pk, **context),
-        priority=1,
+        priority=0,
         lost_hint="resume the execution; finished steps are not repeated",
         lost=end_lost_execution,
         wake_failed=log_failed_wakeup,
         woken=log_wakeup,
+    ),
+    Handler(
+        kinds=(DryRun.KIND,),
+        perform=lambda pk, **context: perform_dry_run(dry_run_pk=pk, **context),
+        priority=1,
+        lost_as=states.FAILED,
+        lost_hint="repeat the dry run",
     ),
     Handler(
         kinds=tuple(LoadRun.Kind.values),

@@ -18,11 +18,11 @@ from architecture.models import (
     ExecutionRecord,
     Preview,
 )
+from architecture.selectors.undo_forecasts import forecasts
 from architecture.services.approvals import approvals_missing
 from architecture.services.change_policy import policy_of
 from architecture.services.execution_records import record_artifact
 from architecture.services.reports import authors_of_report, report_document
-from architecture.services.undo_options import offered
 from elevata.api.requests import ChangeSerializer
 
 SCOPE_KINDS = tuple((kind, kind) for kind in (ALL, SCHEMA, DATASET, SELECTION))
@@ -38,6 +38,12 @@ class ReportScopeSerializer(serializers.Serializer):
         help_text="Of a selection the names of its datasets, separated by spaces.",
     )
     target_only = serializers.BooleanField(required=False, default=False)
+    without_blocked = serializers.BooleanField(
+        required=False,
+        default=False,
+        help_text="Leave out datasets with a change that the policy blocks, and changed datasets that read them. "
+        "Warnings `LEFT_OUT` of the report name them. Not for the scope `dataset`.",
+    )
 
 
 class ReportRequestSerializer(ChangeSerializer, ReportScopeSerializer):
@@ -46,7 +52,7 @@ class ReportRequestSerializer(ChangeSerializer, ReportScopeSerializer):
 
 def scope_of(given: Mapping[str, Any]) -> Scope:
     """Return the requested scope. Raise ScopeProblem if its parts contradict each other."""
-    return Scope(given["kind"], given["name"], given["target_only"])
+    return Scope(given["kind"], given["name"], given["target_only"], without_blocked=given["without_blocked"])
 
 
 class ApprovalSerializer(serializers.ModelSerializer):
@@ -305,6 +311,11 @@ class UndoOptionSerializer(serializers.Serializer):
     )
     possible = serializers.BooleanField()
     refused = RefusedSerializer(allow_null=True)
+    decision = serializers.CharField(
+        help_text="Decision of the change policy: allowed, needs_approval, blocked or metadata_only; empty if unknown."
+    )
+    losses = serializers.ListField(child=serializers.CharField(), help_text="What the undo removes from the tables.")
+    metadata = serializers.CharField(help_text="Change of the metadata, made if `metadata` is true; empty for none.")
 
 
 class RecordSerializer(RecordListSerializer):
@@ -322,7 +333,7 @@ class RecordSerializer(RecordListSerializer):
 
     @extend_schema_field(UndoOptionSerializer(many=True))
     def get_undo_options(self, record: ExecutionRecord) -> list[dict[str, Any]]:
-        return [option.as_json() for option in offered(record)]
+        return [forecast.as_json() for forecast in forecasts(record)]
 
     @extend_schema_field(serializers.ListField(child=serializers.UUIDField()))
     def get_undo_reports(self, record: ExecutionRecord) -> list[str]:
@@ -338,4 +349,9 @@ class UndoSerializer(ChangeSerializer):
         allow_empty=False,
         max_length=10_000,
         help_text="Ordinals of the record; of those that belong together any one means all. Without it, all of them.",
+    )
+    metadata = serializers.BooleanField(
+        required=False,
+        default=False,
+        help_text="Change the metadata back at once, too; refused if the change policy blocks the report.",
     )

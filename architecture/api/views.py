@@ -42,7 +42,7 @@ from architecture.models import ChangeReport, DryRun, Execution, ExecutionRecord
 from architecture.selectors.dry_run_results import readable_result
 from architecture.selectors.executions import execution_events, executions, records
 from architecture.selectors.reports import reports
-from architecture.services.approvals import approve, reject
+from architecture.services.approvals import approve, reject, withdraw_report
 from architecture.services.dialects import statements_of_report
 from architecture.services.dry_runs import request_dry_run
 from architecture.services.environments import current_environment
@@ -65,7 +65,7 @@ from elevata.api.progress import LINES_AT_ONCE, Work, as_followed, is_wanted, li
 from elevata.api.requests import NoParametersSerializer, joined_reason
 from elevata.api.resources import PAGES, ReadOnly, permitted_to
 from elevata.audit.services.transactions import writing
-from elevata.jobs.states import QUEUED, RUNNING
+from elevata.jobs.states import ACTIVE
 
 APPROVES, EXECUTES = permitted_to(Permission.APPROVE_REPORTS), permitted_to(Permission.EXECUTE_REPORTS)
 
@@ -76,7 +76,9 @@ PREVIEW_TAG = OpenApiParameter(
 
 
 class DryRunListSerializer(serializers.ModelSerializer):
-    status = serializers.CharField(read_only=True, help_text="queued, running, succeeded or failed.")
+    status = serializers.CharField(
+        read_only=True, help_text="queued, running, succeeded, failed, canceling or canceled."
+    )
     environment = serializers.CharField(source="preview.report.environment.name", read_only=True)
     report = serializers.UUIDField(source="preview.report.report_id", read_only=True)
     preview = serializers.CharField(source="preview.fingerprint", read_only=True)
@@ -131,6 +133,7 @@ class ReportViewSet(ReadOnly):
         "create": MayBuild,
         "approve": APPROVES,
         "reject": APPROVES,
+        "withdraw": MayBuild,
         "make_preview": EXECUTES,
         "dry_run": EXECUTES,
         "execute": EXECUTES,
@@ -169,6 +172,16 @@ class ReportViewSet(ReadOnly):
     def reject(self, request: Request, report_id: UUID) -> Response:
         """Reject the report version of the ETag in `If-Match`, which ends the report."""
         return self._decide(reject, request)
+
+    @extend_schema(request=ReasonSerializer, responses=ReportSerializer)
+    @action(detail=True, methods=["post"], filter_backends=(), pagination_class=None)
+    def withdraw(self, request: Request, report_id: UUID) -> Response:
+        """Withdraw a blocked report, as an author of its changes or an approver."""
+        given, message = self.given(ReasonSerializer)
+        report = self.get_object()
+        with writing(joined_reason(given["reason"], message)):
+            withdraw_report(report=report, user=request.user, reason=given["reason"])
+        return self.answer(report, status.HTTP_200_OK)
 
     def _decide(self, decide: Any, request: Request, serializer: type[NoteSerializer] = NoteSerializer) -> Response:
         report = self.get_object()
@@ -350,11 +363,12 @@ class RecordViewSet(ReadOnly):
     def undo(self, request: Request, record_id: UUID) -> Response:
         """Create the report that undoes the record's operations, or the given ones.
 
-        It needs the same approvals as any report. The metadata is not changed: change it back, too.
+        It needs the same approvals as any report. The metadata is changed back if `metadata` is true, which needs the
+        permission to edit it; otherwise change it back, too.
         """
         given, reason = self.given(UndoSerializer)
         with writing(reason):
-            report = undo_report(record=self.get_object(), user=request.user, operations=given["operations"])
+            report = undo_report(record=self.get_object(), user=request.user, **given)
         return self.tagged_answer(ReportSerializer(report).data, report.fingerprint, status.HTTP_201_CREATED)
 
 
@@ -376,6 +390,6 @@ class DryRunViewSet(ReadOnly):
     def retrieve(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         """Return a dry run; ``Retry-After`` says when to ask again while it is not finished."""
         answer = super().retrieve(request, *args, **kwargs)
-        if answer.data["status"] in (QUEUED, RUNNING):
+        if answer.data["status"] in ACTIVE:
             answer.headers["Retry-After"] = "1"
         return answer

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 
 from elevata.core.errors import ProductError
-from elevata.core.installation import user_command
 
 # code: (message, hint)
 CODES: Mapping[str, tuple[str, str]] = {
@@ -13,11 +12,13 @@ CODES: Mapping[str, tuple[str, str]] = {
     ),
     "REPORT_BLOCKED": (
         "the environment's policy blocks operations of the report",
-        "change the metadata or the policy, or create a report with a narrower scope",
+        "change the metadata or the policy, create a report without what is blocked, or withdraw this one",
     ),
     "REPORT_STALE": ("the metadata changed since the report was created", "create a new report and have it approved"),
     "REPORT_SUPERSEDED": ("a newer report of the same scope replaced it", "use the newer report"),
     "REPORT_REJECTED": ("the report was rejected", "change the metadata and create a new report"),
+    "REPORT_WITHDRAWN": ("the report was withdrawn", "create a new report"),
+    "NOT_WITHDRAWABLE": ("only a blocked report can be withdrawn", "have an approver reject it"),
     "NO_CHANGES": ("the report holds no changes", "there is nothing to approve or to execute"),
     "ALREADY_DECIDED": ("this was decided already", "create a new report to decide again"),
     "NO_READER_LOST": ("no operation of the report costs a table readers", "approve it without accepting lost readers"),
@@ -81,7 +82,7 @@ CODES: Mapping[str, tuple[str, str]] = {
     ),
     "RUN_UNAPPROVED": (
         "the run does not have the approvals that the environment's policy needs",
-        "ask another user to approve it on the run's page or by 'manage.py approve_maintenance'",
+        "ask another user to approve it on the run's page",
     ),
     "OWN_RUN": (
         "users cannot approve a run that they requested",
@@ -99,7 +100,7 @@ CODES: Mapping[str, tuple[str, str]] = {
     "UNKNOWN_ENVIRONMENT": ("there is no such environment", "see the list of environments"),
     "NOT_OBSERVED": (
         "the warehouse was not scanned yet",
-        f"start a worker with '{user_command('serve')}', then refresh",
+        "refresh as soon as a worker is running",
     ),
     "NO_REASON": ("this needs a reason", "enter a reason"),
     "NOTHING_TO_UNDO": ("nothing of the record can be undone", "make the change by metadata"),

@@ -9,14 +9,16 @@ from architecture.domain.refusals import Refused
 
 OPEN, BLOCKED, NO_CHANGES = "open", "blocked", "no_changes"
 APPROVED, REJECTED, SUPERSEDED = "approved", "rejected", "superseded"
+WITHDRAWN = "withdrawn"
 
 REPORT_STEPS: Mapping[str, frozenset[str]] = {
     OPEN: frozenset({APPROVED, REJECTED, SUPERSEDED}),
-    BLOCKED: frozenset(),
+    BLOCKED: frozenset({WITHDRAWN}),
     NO_CHANGES: frozenset(),
     APPROVED: frozenset(),
     REJECTED: frozenset(),
     SUPERSEDED: frozenset(),
+    WITHDRAWN: frozenset(),
 }
 
 
@@ -27,6 +29,7 @@ def refuse_closed(status: str) -> None:
         NO_CHANGES: "NO_CHANGES",
         REJECTED: "REPORT_REJECTED",
         SUPERSEDED: "REPORT_SUPERSEDED",
+        WITHDRAWN: "REPORT_WITHDRAWN",
     }
     if status in codes:
         raise Refused(codes[status])

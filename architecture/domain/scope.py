@@ -1,7 +1,7 @@
 """Scope of a report: all datasets, those of a schema, a dataset or a selection with its inputs, or a dataset alone."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from architecture.domain.states.current_state import CurrentState
@@ -11,6 +11,8 @@ from metadata.domain.state import DatasetState
 
 ALL, SCHEMA, DATASET, SELECTION, FILES = "all", "schema", "dataset", "selection", "files"
 KINDS = (ALL, SCHEMA, DATASET, SELECTION, FILES)
+# Kinds that can leave out what is blocked: a dataset's own change cannot go on without its inputs.
+RESTRICTABLE = (ALL, SCHEMA, SELECTION)
 # Characters of a scope's name: about 2,000 names of datasets. Of a selection the first names are shown.
 MAX_NAME = 100_000
 _SHOWN = 3
@@ -33,6 +35,8 @@ class Scope:
     by spaces; ``target_only`` excludes a dataset's inputs. The kind ``files`` is a comparison of two state files with
     all their datasets; ``source`` and ``target`` are labels of the two, which are not part of the fingerprint. ``keys``
     are the datasets of a scope that was resolved before: its ``name`` may be outdated, so it is not resolved again.
+    With ``without_blocked``, a report leaves out datasets whose changes the policy blocks; they are ``without``, by
+    stable key, once the report is created.
     """
 
     kind: str = ALL
@@ -41,12 +45,17 @@ class Scope:
     source: str = ""
     target: str = ""
     keys: frozenset[str] | None = None
+    without_blocked: bool = False
+    without: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "without", tuple(self.without))  # a list where it was stored as JSON
         if self.kind not in KINDS:
             raise ScopeProblem(f"{self.kind!r} is no kind of scope; kinds are {', '.join(KINDS)}")
         if self.target_only and self.kind != DATASET:
             raise ScopeProblem("target-only goes with a dataset")
+        if self.without_blocked and self.kind not in RESTRICTABLE:
+            raise ScopeProblem("leaving out what is blocked goes with all datasets, a schema or a selection")
         if self.kind == SELECTION and not self.name.split():
             raise ScopeProblem("a selection names at least one dataset")
         if len(self.name) > MAX_NAME:
@@ -55,7 +64,7 @@ class Scope:
 
     @property
     def everything(self) -> bool:
-        return self.kind in (ALL, FILES)
+        return self.kind in (ALL, FILES) and not self.without
 
     @property
     def dependency_mode(self) -> str:
@@ -63,6 +72,8 @@ class Scope:
 
     def describe(self) -> str:
         """Return ``all datasets``, ``schema rawcore``, ``dataset rawcore.rc_a (alone)`` or ``dev → prod``."""
+        if self.without_blocked:
+            return f"{replace(self, without_blocked=False).describe()} without blocked ones"
         if self.kind == FILES:
             return f"{self.source or 'previous state'} → {self.target or 'desired state'}"
         if self.kind == ALL:
@@ -78,7 +89,7 @@ class Scope:
         document: dict[str, Any] = {"kind": self.kind}
         if self.name:
             document |= {"name": self.name, "dependency_mode": self.dependency_mode}
-        document |= {name: value for name in ("source", "target") if (value := getattr(self, name))}
+        document |= {name: value for name in ("source", "target", "without_blocked") if (value := getattr(self, name))}
         listed = sorted(datasets)
         return {**document, "datasets": listed} if listed else document
 
@@ -86,9 +97,12 @@ class Scope:
         """Return the stable keys of the datasets in scope, including those that only exist or are only desired."""
         if self.keys is not None:
             return self.keys
+        return self._resolve(current, desired) - set(self.without)
+
+    def _resolve(self, current: CurrentState, desired: Sequence[DatasetState]) -> frozenset[str]:
         before = {dataset.state.key: dataset.state for dataset in current.datasets}
         after = {dataset.key: dataset for dataset in desired}
-        if self.everything:
+        if self.kind in (ALL, FILES):
             return frozenset(before) | frozenset(after)
         selected = {key for states in (before, after) for key, state in states.items() if self._selects(state)}
         self._refuse_unknown(state for states in (before, after) for state in states.values())

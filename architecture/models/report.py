@@ -38,6 +38,7 @@ class ChangeReport(models.Model):
         APPROVED = "approved", "Approved"
         REJECTED = "rejected", "Rejected"
         SUPERSEDED = "superseded", "Superseded"
+        WITHDRAWN = "withdrawn", "Withdrawn"
 
     class Risk(models.TextChoices):
         SAFE = "safe", "Low"
@@ -181,11 +182,13 @@ class DryRun(Job):
     """Dry run: the steps of a preview on shallow clones, which are dropped afterwards.
 
     ``result`` contains schema, row counts and samples before and after, and broken downstream queries. ``exclusive``
-    allows one active dry run per preview.
+    allows one active dry run per preview. It is cancelled when the report is executed.
     """
 
     KIND = "dry_run"
-    STATUSES: ClassVar = status_choices({states.QUEUED, states.RUNNING, states.SUCCEEDED, states.FAILED})
+    STATUSES: ClassVar = status_choices(
+        {states.QUEUED, states.RUNNING, states.SUCCEEDED, states.FAILED, states.CANCELING, states.CANCELED}
+    )
 
     job = models.OneToOneField(
         Job, on_delete=models.CASCADE, parent_link=True, primary_key=True, related_name="dry_run_row"

@@ -5,10 +5,15 @@ from functools import cached_property
 from typing import Any
 
 from architecture.domain import report_states
+from architecture.domain.operations import BLOCKED
+from architecture.domain.scope import RESTRICTABLE, Scope
+from architecture.forms import ScopeForm
 from architecture.models import ChangeReport, Execution, Preview
+from architecture.permissions import may_build
 from architecture.selectors import outdated_reports
 from architecture.selectors.authors import authorships
 from architecture.selectors.review_status import against, review_status
+from architecture.services.approvals import may_withdraw
 from architecture.services.previews import newest_preview
 from architecture.services.reports import authors_of_report, operations_of
 from elevata.audit.selectors import ShownEntry, entries
@@ -20,7 +25,10 @@ from metadata.selectors.change_log import shown_entries
 # Reports in these states can still be executed, so they are checked for being up to date.
 _ALIVE = (report_states.OPEN, report_states.APPROVED, report_states.BLOCKED, report_states.NO_CHANGES)
 # In these states no further step of a report is possible.
-_CLOSED = (report_states.BLOCKED, report_states.REJECTED, report_states.SUPERSEDED, report_states.NO_CHANGES)
+_CLOSED = (
+    *(report_states.BLOCKED, report_states.REJECTED, report_states.SUPERSEDED),
+    *(report_states.WITHDRAWN, report_states.NO_CHANGES),
+)
 
 
 @dataclass
@@ -87,8 +95,26 @@ class ReportState:
             "execution": self.execution,
             "decidable": self.report.status == report_states.OPEN,
             "closed": self.report.status in _CLOSED,
+            "may_withdraw": self._is_blocked and may_withdraw(self.report, user, self.authors),
+            "scope_of_rest": self._scope_of_rest() if may_build(user) else {},
             "step_count": len(self.preview.document["steps"]) if self.preview else 0,
         }
+
+    @property
+    def _is_blocked(self) -> bool:
+        return self.report.status == report_states.BLOCKED
+
+    def _scope_of_rest(self) -> dict[str, str]:
+        """Return the fields of the form that creates the report of this scope without its blocked changes.
+
+        {} unless the report is blocked and has other changes, too.
+        """
+        scope = Scope(**self.report.scope)
+        possible = self._is_blocked and self.report.undo_of_id is None and scope.kind in RESTRICTABLE
+        if not possible or all(operation.decision == BLOCKED for operation in operations_of(self.report)):
+            return {}
+        named = {ScopeForm.NAMED_BY[scope.kind]: scope.name} if scope.name else {}
+        return {"scope": scope.kind, "without_blocked": "on", **named}
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
-"""Approvals and rejections of change reports."""
+"""Approvals, rejections and withdrawals of change reports."""
 
+from collections.abc import Collection
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -20,11 +21,12 @@ from architecture.permissions import (
     who_answers,
 )
 from architecture.services.change_policy import policy_in_force, policy_of
-from architecture.services.notifications import settle, tell_decided
+from architecture.services.notifications import settle, settle_report, tell_decided
 from architecture.services.proof import (
     refuse_unproven,
 )
 from architecture.services.reports import authors_of_report, decisions_on, operations_of, record_decision, refuse_stale
+from elevata.accounts.permissions import may, must_write
 from elevata.accounts.roles import Permission
 from elevata.audit.services import chain
 from elevata.jobs import states
@@ -63,6 +65,35 @@ def broken_contracts(report: ChangeReport) -> tuple[Operation, ...]:
 def reject(*, report: ChangeReport, user: Any, note: str = "") -> Approval:
     """Reject the report, which closes it. Authors may reject it, too."""
     return _decide(report, user, decisions.NO, note)
+
+
+def may_withdraw(report: ChangeReport, user: Any, authors: Collection[str]) -> bool:
+    """Return True if the user is an author of the report's changes, created it, or may approve it."""
+    own = who_answers(user) in authors or report.created_by_id == user.pk
+    return own or may(user, Permission.APPROVE_REPORTS, place_of_report(report))
+
+
+@transaction.atomic
+def withdraw_report(*, report: ChangeReport, user: Any, reason: str) -> ChangeReport:
+    """Withdraw a blocked report, which closes it. Raise Refused unless the user is an author or may approve it."""
+    if user is None or not user.is_authenticated or not user.is_active:
+        raise Refused("NO_PERSON")
+    must_write()
+    if not reason.strip():
+        raise Refused("NO_REASON")
+    row = ChangeReport.objects.select_for_update().get(pk=report.pk)
+    if not may_withdraw(row, user, authors_of_report(row)):
+        message = f"{user.get_username()} is no author of the report and may not approve it"
+        raise Refused("NOT_PERMITTED", message, "ask an author or an approver to withdraw it")
+    if row.status != report_states.BLOCKED:
+        report_states.refuse_closed(row.status)
+        raise Refused("NOT_WITHDRAWABLE")
+    _set_status(row, report_states.WITHDRAWN)
+    settle_report(row)
+    with on_behalf_of(user):
+        record_decision(row, "withdrawn", reason.strip())
+    report.refresh_from_db()
+    return report
 
 
 def approvals_missing(report: ChangeReport) -> int:

@@ -21,6 +21,7 @@ from architecture.permissions import (
     who_answers,
 )
 from architecture.services.change_policy import policy_in_force
+from architecture.services.dry_runs import cancel_dry_runs
 from architecture.services.execution_attempts import ExecutionAttempt, names_of, note, note_on
 from architecture.services.execution_records import seal
 from architecture.services.leases import release_leases, take_leases
@@ -111,6 +112,7 @@ def _create(report: ChangeReport, preview: Preview, user: Any, command: str) -> 
             ExecutionOperation.objects.bulk_create(execution_rows(execution, preview, operations_of(report)))
     except IntegrityError:  # concurrent request
         return Requested(report.executions.filter(abandoned=False).get(), requested=False)
+    cancel_dry_runs(report)
     with on_behalf_of(user):
         _log(execution, "requested")
     note_on(execution, execution_log.requested(execution.who, execution.command))
@@ -134,6 +136,7 @@ def resume_execution(*, execution: Execution, user: Any) -> Execution:
     execution.refresh_from_db()
     if not queued:
         _refuse_state(execution, "resumed")
+    cancel_dry_runs(execution.report)
     execution.operations.filter(status=ExecutionOperation.Status.FAILED).update(
         status=ExecutionOperation.Status.PLANNED, error="", observed=None, version_after=None, seconds=None
     )

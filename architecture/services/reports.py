@@ -12,7 +12,8 @@ from django.db.models.functions import Coalesce
 from architecture.domain import decisions, report_states
 from architecture.domain import report as domain
 from architecture.domain.decisions import Decided
-from architecture.domain.operations import Operation, operation_of
+from architecture.domain.operations import Operation, Warning, operation_of
+from architecture.domain.planning.left_out import left_out
 from architecture.domain.refusals import Refused
 from architecture.domain.scope import Scope
 from architecture.domain.states.flat_states import of_row
@@ -85,10 +86,29 @@ def build_on_basis(
     """Create the report of a scope, in the caller's transaction; return it with its row and its inputs."""
     Environment.objects.select_for_update().get(pk=environment.pk)  # reports of one environment are serialized
     basis = gather(environment=environment, scope=scope, seen=seen)
+    warnings: tuple[Warning, ...] = ()
+    if scope.without_blocked:
+        basis, warnings = _without_blocked(basis)
     made = basis.report()
+    made = replace(made, warnings=(*warnings, *made.warnings))
     row = _existing_report(basis, made) or store_report(basis, made, user)
     record_why_of(row, "requested")
     return made, row, basis
+
+
+def _without_blocked(basis: Basis) -> tuple[Basis, tuple[Warning, ...]]:
+    """Return the inputs without the datasets whose changes the policy blocks, and a warning for each of these."""
+    out = left_out(basis.planned, basis.keys())
+    if not out.keys:
+        return basis.within(replace(basis.scope, without_blocked=False)), ()
+    since = carried_out(basis.environment, out.warnings.keys())
+    warnings = []
+    for key, warning in out.warnings.items():
+        names = ", ".join(sorted(authors(basis.environment, {key: since[key]})))
+        message = f"{warning.message}. Changed by {names}" if names else warning.message
+        warnings.append(replace(warning, message=message))
+    scope = replace(basis.scope, without=tuple(sorted(out.keys)))
+    return basis.within(scope), tuple(sorted(warnings, key=lambda warning: warning.dataset))
 
 
 def store_report(
@@ -143,11 +163,15 @@ def _subject(report: ChangeReport) -> dict[str, Any]:
 
 def scope_row(scope: Scope) -> dict[str, Any]:
     """Return a scope for storage; ``Scope(**row)`` restores it."""
-    return {"kind": scope.kind, "name": scope.name, "target_only": scope.target_only}
+    row: dict[str, Any] = {"kind": scope.kind, "name": scope.name, "target_only": scope.target_only}
+    if scope.without_blocked:
+        row |= {"without_blocked": True, "without": list(scope.without)}
+    return row
 
 
 def scope_hash(scope: Scope) -> str:
-    return sha256_hex(scope_row(scope))
+    """Return the hash by which reports of one scope are found, whatever was blocked when each was created."""
+    return sha256_hex(scope_row(replace(scope, without=())))
 
 
 def operations_of(report: ChangeReport) -> tuple[Operation, ...]:

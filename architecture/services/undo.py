@@ -8,9 +8,9 @@ from django.db import transaction
 
 from architecture.domain import report as domain
 from architecture.domain import report_states
-from architecture.domain.operations import CHANGE_CONTRACT, Operation, Warning
+from architecture.domain.operations import BLOCKED, CHANGE_CONTRACT, Operation, Warning
 from architecture.domain.refusals import Refused
-from architecture.domain.report_states import NO_CHANGES
+from architecture.domain.report_states import NO_CHANGES, OPEN
 from architecture.domain.scope import ALL, DATASET, Scope
 from architecture.domain.states.flat_states import as_row
 from architecture.domain.steps import step_json
@@ -20,12 +20,15 @@ from architecture.domain.undo.group_assignment import Answered
 from architecture.domain.undo.undo import Ground, UndoResult, undo_together
 from architecture.domain.undo.undo_groups import Subject, UndoGroup
 from architecture.models import ChangeReport, Environment, ExecutionRecord
+from architecture.permissions import on_behalf_of
 from architecture.selectors.authors import carried_out
 from architecture.services.observations import Seen, last_seen
+from architecture.services.previews import preview_new_report
 from architecture.services.proof import refuse_unproven_execution
 from architecture.services.report_basis import Basis, gather
 from architecture.services.reports import CURRENT_STATUSES, record_why_of, store_report
 from architecture.services.states import NOTHING
+from architecture.services.undo_metadata import undo_metadata
 from architecture.services.undo_options import (
     already_undone,
     groups_of,
@@ -41,13 +44,19 @@ _METADATA_UNCHANGED = "METADATA_UNCHANGED"
 
 @transaction.atomic
 def undo_report(
-    *, record: ExecutionRecord, user: Any, operations: Collection[int] | None = None, seen: Seen | None = None
+    *,
+    record: ExecutionRecord,
+    user: Any,
+    operations: Collection[int] | None = None,
+    metadata: bool = False,
+    seen: Seen | None = None,
 ) -> ChangeReport:
     """Create the report that undoes a record's operations; its requester is its author.
 
     ``operations`` are ordinals of the record; each selects its whole group (a rename of base and history). None selects
-    all groups that were not undone yet. A repeated request returns the same report. Raises Refused with a code of
-    ``refusals.CODES``.
+    all groups that were not undone yet. With ``metadata``, the metadata is changed back at once, too, unless the change
+    policy blocks the report. A repeated request returns the same report. Raises Refused with a code of
+    ``refusals.CODES``, MetadataError if the metadata cannot be changed back.
     """
     if user is None or not user.is_authenticated:
         raise Refused("NO_PERSON")
@@ -58,7 +67,7 @@ def undo_report(
     selected = groups if operations is None else _select(groups, operations)
     others = _without(groups, selected)
     result = _undo_together(record, ground, selected, others, strict=operations is not None)
-    basis = _basis(record, result.states, seen)
+    basis = undo_basis(record, result.states, seen)
     made = basis.report()
     if made.status == NO_CHANGES:
         raise Refused("NOTHING_TO_UNDO")
@@ -66,7 +75,16 @@ def undo_report(
     _refuse_foreign(assignment.foreign, others)
     if assignment.kept:
         _undo_together(record, ground, assignment.done, assignment.kept, strict=True)
-    report = _existing_report(record, made, assignment) or _store(record, basis, made, assignment, user)
+    stays = assignment.done
+    if metadata:
+        _refuse_blocked(made)
+        with on_behalf_of(user):
+            stays = undo_metadata(assignment.done, ground, f"undo of execution {record.execution_id}")
+    warnings = _warnings(made, assignment, stays)
+    existing = _existing_report(record, made, assignment, warnings)
+    report = existing or _store(record, basis, made, assignment, user, warnings)
+    if existing is None and report.status == OPEN:
+        preview_new_report(report, basis, user)
     record_why_of(report, "requested")
     return report
 
@@ -102,7 +120,7 @@ def _without(groups: Iterable[UndoGroup], selected: Iterable[UndoGroup]) -> tupl
     return tuple(group for group in groups if group.ordinals not in known)
 
 
-def _basis(record: ExecutionRecord, states: Mapping[str, State], seen: Seen) -> Basis:
+def undo_basis(record: ExecutionRecord, states: Mapping[str, State], seen: Seen) -> Basis:
     """Return the inputs of the undo report, limited to the datasets of the undone groups."""
     desired = [state for state in states.values() if state is not None]
     basis = gather(environment=record.environment, scope=Scope(ALL), seen=seen, desired=desired, only=set(states))
@@ -126,15 +144,33 @@ def _refuse_foreign(foreign: Iterable[tuple[Operation, Subject]], others: Collec
         raise Refused("TABLE_MOVED", message)
 
 
-def _existing_report(record: ExecutionRecord, made: domain.ChangeReport, assignment: Answered) -> ChangeReport | None:
-    """Return the open undo report of the same operations; None if there is none."""
+def _refuse_blocked(made: domain.ChangeReport) -> None:
+    blocked = next((operation for operation in made.operations if operation.decision == BLOCKED), None)
+    if blocked is not None:
+        message = f"the environment's policy blocks {blocked.describe()} ({blocked.code}), so nothing was undone"
+        raise Refused("REPORT_BLOCKED", message, blocked.message or "undo other operations, or change the metadata")
+
+
+def _existing_report(
+    record: ExecutionRecord, made: domain.ChangeReport, assignment: Answered, warnings: Sequence[Warning]
+) -> ChangeReport | None:
+    """Return the open undo report of the same operations with the same warnings; None if there is none."""
+    documents = [warning.as_json() for warning in warnings]
     same = record.undo_reports.filter(fingerprint=made.fingerprint, status__in=CURRENT_STATUSES)
     same = same.exclude(executions__status__in=job_states.ENDED).order_by("-pk")
-    return next((row for row in same if undone_ordinals(row) == _ordinals_of(assignment.done)), None)
+    ordinals = _ordinals_of(assignment.done)
+    return next(
+        (row for row in same if undone_ordinals(row) == ordinals and row.document["warnings"] == documents), None
+    )
 
 
 def _store(
-    record: ExecutionRecord, basis: Basis, made: domain.ChangeReport, assignment: Answered, user: Any
+    record: ExecutionRecord,
+    basis: Basis,
+    made: domain.ChangeReport,
+    assignment: Answered,
+    user: Any,
+    warnings: Sequence[Warning],
 ) -> ChangeReport:
     names = ("step", "version_before", "operation")
     desired = {
@@ -145,8 +181,6 @@ def _store(
         ],
     }
     undoes = {"record": str(record.record_id), "operations": _ordinals_of(assignment.done)}
-    kept = (_kept_warning(group) for group in assignment.kept if group.changes_tables)
-    warnings = (*made.warnings, *kept, _metadata_warning(basis))
     extra = {"desired": desired, "undo": undoes, "warnings": [warning.as_json() for warning in warnings]}
     row = store_report(basis, made, user, undo_of=record, extra=extra)
     _supersede(row)
@@ -170,13 +204,19 @@ def _kept_warning(group: UndoGroup) -> Warning:
     return Warning("STAYS", group.operations[0].dataset, message=message)
 
 
-def _metadata_warning(basis: Basis) -> Warning:
-    names = ", ".join(state.qualified_name for state in basis.desired) or "what was new"
+def _warnings(made: domain.ChangeReport, assignment: Answered, stays: Sequence[UndoGroup]) -> tuple[Warning, ...]:
+    """Return the warnings of an undo report. ``stays`` are the undone groups whose metadata is not changed back."""
+    kept = (_kept_warning(group) for group in assignment.kept if group.changes_tables)
+    return (*made.warnings, *kept, *([_metadata_warning(stays)] if stays else []))
+
+
+def _metadata_warning(stays: Sequence[UndoGroup]) -> Warning:
+    names = dict.fromkeys(operation.dataset for group in stays for operation in group.operations[:1])
     return Warning(
         _METADATA_UNCHANGED,
-        basis.desired[0].qualified_name if basis.desired else "",
-        message=f"this does not change the metadata of {names}: change it back as well, or the next report or load "
-        f"repeats the change",
+        next(iter(names)),
+        message=f"this does not change the metadata of {', '.join(names)}: change it back as well, or the next report "
+        f"or load repeats the change",
     )
 
 

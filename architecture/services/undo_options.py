@@ -53,14 +53,19 @@ _MAX_RUNS = 3
 
 @dataclass(frozen=True)
 class Offered:
-    """Executed group of operations, with its undo steps (``undo_steps``).
+    """Executed group of operations, with its undo steps (``inverses``).
 
     ``refused`` is the reason why it cannot be undone now; None if it can, together with all others that can.
     """
 
     group: UndoGroup
-    undo_steps: tuple[str, ...]
+    inverses: tuple[Step, ...]
     refused: Refused | None
+
+    @property
+    def undo_steps(self) -> tuple[str, ...]:
+        """Return the descriptions of the undo steps."""
+        return tuple(step.describe() for step in self.inverses)
 
     @property
     def ordinals(self) -> tuple[int, ...]:
@@ -94,12 +99,12 @@ def offered(record: ExecutionRecord) -> tuple[Offered, ...]:
         reasons[problem.group.ordinals] = refusal_of(
             problem, record, [group for group in others if group != problem.group]
         )
-    return tuple(Offered(group, _undo_steps(group), reasons.get(group.ordinals)) for group in reversed(groups))
+    return tuple(Offered(group, _inverses(group), reasons.get(group.ordinals)) for group in reversed(groups))
 
 
-def _undo_steps(group: UndoGroup) -> tuple[str, ...]:
+def _inverses(group: UndoGroup) -> tuple[Step, ...]:
     steps = [inverse(item.step, item.version_before) for item in reversed(group.executed) if item.step is not None]
-    return tuple(step.describe() for step in steps if step is not None)
+    return tuple(step for step in steps if step is not None)
 
 
 def groups_of(record: ExecutionRecord) -> tuple[UndoGroup, ...]:

@@ -22,13 +22,13 @@ from architecture.models import Execution
 from architecture.permissions import may_build, place_of_execution
 from architecture.selectors.environments import environments
 from architecture.selectors.executions import execution_events, executions, lines_after, newest_lines
+from architecture.selectors.undo_forecasts import forecasts
 from architecture.services.executions import Requested, abandon_execution, cancel_execution, resume_execution
 from architecture.services.record_verification import verify_record
 from architecture.services.undo import undo_report
-from architecture.services.undo_options import offered
 from architecture.views.refusals import ForBuilders, as_shown
 from architecture.views.reports import PER_PAGE
-from elevata.accounts.permissions import may
+from elevata.accounts.permissions import may, may_somewhere
 from elevata.accounts.roles import Permission
 from elevata.core.errors import ProductError
 from elevata.jobs import states
@@ -90,19 +90,8 @@ class ExecutionDetail(ExecutionPage, DetailPage):
 
     def context(self) -> dict[str, Any]:
         live, seen, query = self.live
-        record = getattr(self.row, "record", None)
-        groups = offered(record) if record is not None else ()
-        sent: list[str] | None = None
-        if self.undo is not None:
-            data: Any = self.undo.data  # a QueryDict
-            sent = data.getlist("operation")
         return super().context() | {
-            "record": record,
-            "undo_options": [(group, sent is None or str(group.ordinals[0]) in sent) for group in groups],
-            "any_option": any(group.refused is None for group in groups),
-            "undo": self.undo,
-            "undone_by": list(record.undo_reports.order_by("-pk")) if record is not None else [],
-            "may_build": may_build(self.request.user),
+            **undo_context(self.row, self.request.user, self.undo),
             "live": live,
             "seen": seen,
             "query": query,
@@ -115,6 +104,26 @@ class ExecutionDetail(ExecutionPage, DetailPage):
         return self.render(status=error.status, refused=as_shown(error, self.request.user), where=where)
 
 
+def undo_context(execution: Execution, user: Any, form: UndoForm | None = None) -> dict[str, Any]:
+    """Return the context of the section *Undo*; ``form`` is the form that was sent."""
+    record = getattr(execution, "record", None)
+    options = forecasts(record) if record is not None else ()
+    sent: list[str] | None = None
+    if form is not None:
+        data: Any = form.data  # a QueryDict
+        sent = data.getlist("operation")
+    return {
+        "record": record,
+        "undo_options": [(option, sent is None or str(option.offer.ordinals[0]) in sent) for option in options],
+        "any_option": any(option.possible for option in options),
+        "undo": form,
+        "undone_by": list(record.undo_reports.order_by("-pk")) if record is not None else [],
+        "may_build": may_build(user),
+        "may_edit": may_somewhere(user, Permission.CHANGE_METADATA),
+        "undoes_metadata": form is None or bool(form.data.get("metadata")),
+    }
+
+
 class ExecutionLive(ExecutionPage, DetailPage):
     """The part of an execution's page that changes; nothing (204) while the page is up to date."""
 
@@ -122,7 +131,8 @@ class ExecutionLive(ExecutionPage, DetailPage):
         live, seen, query = self.live
         if seen == request.GET.get("seen") and not self.row.is_finished:
             return HttpResponse(status=204)
-        return self.render("architecture/execution_live.html", live=live, seen=seen, query=query)
+        undo = undo_context(self.row, request.user) | {"oob": True} if self.row.is_finished else {}
+        return self.render("architecture/execution_live.html", live=live, seen=seen, query=query, **undo)
 
 
 class ExecutionCancel(ExecutionPage, ActionPage):
@@ -201,7 +211,9 @@ class ExecutionUndo(ForBuilders, ExecutionDetail):
                 hint = "wait for its end, or abandon it"
                 raise Refused("NOTHING_TO_UNDO", "the execution has no sealed record yet", hint)
             operations = form.cleaned_data["operation"] if form is not None else None
-            report = undo_report(record=self.row.record, user=request.user, operations=operations)
+            metadata = form is not None and form.cleaned_data["metadata"]
+            record = self.row.record
+            report = undo_report(record=record, user=request.user, operations=operations, metadata=metadata)
         except ProductError as error:
             return self.refuse(error, "undo")
         return redirect("report_page", report.report_id)

@@ -3,17 +3,20 @@
 from typing import Any, ClassVar
 
 from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.urls import reverse
 
 from architecture.domain.health import FIXES, Severity
 from architecture.filtersets import FindingFilter
 from architecture.models import HealthFinding
 from architecture.selectors import health
-from architecture.services.health import fix_finding
+from architecture.services.health import fix_finding, refresh_findings
 from elevata.accounts.roles import Permission
+from elevata.core.words import counted
 from elevata.lists.columns import Column
 from elevata.web.list_pages import ListPage
-from elevata.web.views import ButtonPage
+from elevata.web.views import ButtonPage, Page
 
 
 class HealthPage(ListPage):
@@ -39,6 +42,18 @@ class HealthPage(ListPage):
             "rows": [(finding, health.link_of(finding), FIXES.get(finding.fix)) for finding in context["page"]],
             "severities": [(level.value, level.value) for level in Severity],
         }
+
+
+class HealthCheck(Page):
+    """Button that computes the findings of all metadata anew."""
+
+    http_method_names = ["post"]
+    permissions = (Permission.CHANGE_METADATA,)
+
+    def post(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        refresh_findings()
+        messages.success(request, f"All metadata is checked: {counted(health.findings().count(), 'finding')}.")
+        return redirect("health_page")
 
 
 class HealthFix(ButtonPage):

@@ -8,24 +8,26 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_safe
 
+from architecture.domain import report_states
 from architecture.domain.refusals import Refused
 from architecture.domain.scope import Scope
-from architecture.forms import DecisionForm, ScopeForm
+from architecture.forms import DecisionForm, ReasonForm, ScopeForm
 from architecture.models import DryRun
 from architecture.selectors.dry_run_results import dry_run_result
-from architecture.services.approvals import approve, reject
+from architecture.services.approvals import approve, may_withdraw, reject, withdraw_report
 from architecture.services.dry_runs import request_dry_run
 from architecture.services.environments import current_environment
 from architecture.services.executions import request_execution
 from architecture.services.previews import build_previewed_report, make_preview, newest_preview
 from architecture.services.report_basis import tables_in_scope
-from architecture.services.reports import scope_row, tables_of
+from architecture.services.reports import authors_of_report, scope_row, tables_of
 from architecture.views.refreshes import PREVIEW, REPORT, refresh_first, to_report, to_section
 from architecture.views.refusals import ForBuilders, as_shown
-from architecture.views.reports import ReportDetail, ReportList
+from architecture.views.reports import ReportDetail, ReportList, ReportPage
 from elevata.accounts.roles import Permission
 from elevata.core.errors import MetadataError, ProductError
 from elevata.jobs.registry import live_workers
+from elevata.web.views import ActionPage
 
 
 def begin_report(request: HttpRequest, scope: Scope, *, last: bool = False) -> HttpResponse:
@@ -116,6 +118,23 @@ class ReportReject(ReportDecision):
     """Reject a report, which ends it."""
 
     decide, message = staticmethod(reject), "Report rejected."
+
+
+class ReportWithdraw(ForBuilders, ReportPage, ActionPage):
+    """Ask for a reason, then withdraw a blocked report."""
+
+    form_class, template_name = ReasonForm, "architecture/report_withdraw.html"
+    refusal = "Withdrawing reports needs the editor, approver or operator role."
+
+    def context(self) -> dict[str, Any]:
+        report, user = self.row, self.request.user
+        possible = report.status == report_states.BLOCKED and may_withdraw(report, user, authors_of_report(report))
+        return super().context() | {"tab": "reports", "possible": possible}
+
+    def act(self, form: ReasonForm) -> HttpResponse:
+        withdraw_report(report=self.row, user=self.request.user, reason=form.cleaned_data["reason"])
+        messages.success(self.request, "Report withdrawn.")
+        return redirect(self.address(self.row))
 
 
 class ReportPreview(ReportStep):

@@ -196,7 +196,8 @@ class Runner:
     def _dry_run(self, request_id: str, body: dict) -> dict:
         manifest = from_json(DryRunManifest, body)
         warehouse, canceled = self._config.warehouse, self._cancels[request_id]
-        return {"answer": dry_run(self._spark, warehouse, manifest, self._emitter(request_id), canceled)}
+        answer = dry_run(self._spark, warehouse, manifest, self._emitter(request_id), canceled)
+        return {"answer": answer} if answer is not None else {"status": CANCELED}
 
     def _load(self, request_id: str, body: dict, secrets: Mapping[str, str] | None = None) -> dict:
         manifest = from_json(LoadManifest, body).with_passwords(secrets or {})

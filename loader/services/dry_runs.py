@@ -20,6 +20,7 @@ from architecture.services.reports import basis_of
 from elevata.accounts.roles import Permission
 from elevata.core.database import retried
 from elevata.core.errors import MetadataError
+from elevata.jobs import states
 from elevata.jobs.services import Attempt, Fenced, claim
 from loader.contract.manifest.executions import DownstreamQuery, DryRunManifest
 from loader.contract.refusals import Refusal
@@ -78,6 +79,8 @@ def _end(dry_run: DryRun, talk: Conversation, worker: str) -> dict[str, Any]:
     except Exception as failure:  # a page waits for this row: it must end
         log.exception("%s failed", dry_run)
         return {"error": worker_accident(failure).as_json()}
+    if finished["status"] == states.CANCELED:
+        return {"error": Refusal("CANCELED", "the dry run was cancelled", hint="repeat the dry run").as_json()}
     return {"error": finished["error"]} if finished.get("error") else {"result": finished.get("answer") or {}}
 
 

@@ -104,6 +104,16 @@ class Planned:
         _carry_downstream(plans, matching)
         return cls(placed, matching, tuple(plans), policy)
 
+    @property
+    def inputs(self) -> dict[str, tuple[str, ...]]:
+        """Return the inputs of each dataset, all by the dataset keys in operations."""
+        return _inputs(self.found)
+
+    @property
+    def desired_keys(self) -> dict[str, str]:
+        """Return the keys in the desired state by the dataset keys in operations."""
+        return {pair.before.key: pair.after.key for pair in self.found.known}
+
     def within(self, only: Collection[str] | None) -> Plan:
         """Return the operations on datasets with these stable keys; None means all."""
         drafts = [_decide(draft, self.policy, only) for plan in self.plans for draft in plan.drafts]
@@ -112,9 +122,9 @@ class Planned:
         drafts = block_taken_names(drafts, names_in_use)
         inside = [draft for draft in drafts if only is None or draft.operation.dataset_key in only]
         warnings = [warning for plan in self.plans for warning in plan.warnings]
-        same = {pair.before.key: pair.after.key for pair in self.found.known}
-        warnings += still_read((draft.operation for draft in inside), [entry.state for entry in self.placed], same)
-        return Plan(in_order(inside, _inputs(self.found)), tuple(sorted(warnings, key=_warning_order)))
+        states = [entry.state for entry in self.placed]
+        warnings += still_read((draft.operation for draft in inside), states, self.desired_keys)
+        return Plan(in_order(inside, self.inputs), tuple(sorted(warnings, key=_warning_order)))
 
 
 def plan(

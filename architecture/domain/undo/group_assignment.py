@@ -47,6 +47,14 @@ def answered(groups: Iterable[UndoGroup], operations: Sequence[Operation], descr
     )
 
 
+def by_group(
+    groups: Iterable[UndoGroup], operations: Sequence[Operation], described: Collection[str]
+) -> dict[tuple[int, ...], tuple[Operation, ...]]:
+    """Return the operations of an undo report by the ordinals of the group that each undoes."""
+    assignment = _Assignment(operations, subjects_of(operations, described))
+    return {group.ordinals: tuple(operation for _, operation in assignment.of(group)) for group in groups}
+
+
 class _Assignment:
     """Operations of an undo report by dataset, and renames by names."""
 

@@ -34,6 +34,11 @@ class Command(ProductCommand):
         which.add_argument("--schema", metavar="S", help="the datasets of a schema and their inputs")
         which.add_argument("--dataset", metavar="S.D", help="one dataset and its inputs")
         scope.add_argument("--target-only", action="store_true", help="with --dataset: without its inputs")
+        scope.add_argument(
+            "--without-blocked",
+            action="store_true",
+            help="leave out datasets with a change that the policy blocks, and changed datasets that read them",
+        )
         scope.add_argument("--environment", metavar="E", help="default: the installation's own")
         files = parser.add_argument_group(
             "state files",
@@ -114,11 +119,12 @@ class Command(ProductCommand):
 
 
 def _scope_of(options: dict[str, Any]) -> Scope:
+    chosen: dict[str, bool] = {name: options[name] for name in ("target_only", "without_blocked")}
     if options["schema"]:
-        return Scope(SCHEMA, options["schema"], options["target_only"])
+        return Scope(SCHEMA, options["schema"], **chosen)
     if options["dataset"]:
-        return Scope(DATASET, options["dataset"], options["target_only"])
-    return Scope(ALL, target_only=options["target_only"])
+        return Scope(DATASET, options["dataset"], **chosen)
+    return Scope(ALL, **chosen)
 
 
 def _printed(report: ChangeReport, statements: Sequence[list[str]], *, markdown: bool) -> Iterator[str]:
@@ -145,7 +151,8 @@ def _refuse_beside_files(options: dict[str, Any]) -> None:
     if options["dialect"] and (options["previous_state"] is None or options["desired_state"] is None):
         message = "--dialect with state files needs both, --previous-state and --desired-state"
         raise CommandExit(INVALID, message, "usage")
-    for name in ("all", "schema", "dataset", "target_only", *(() if only_desired else ("environment",))):
+    scope = ("all", "schema", "dataset", "target_only", "without_blocked")
+    for name in (*scope, *(() if only_desired else ("environment",))):
         if options[name]:
             raise CommandExit(INVALID, f"--{name.replace('_', '-')} does not go with state files", "usage")
     if only_desired and options["allow"]:

@@ -17,7 +17,7 @@ from elevata.accounts.cli import ProductCommand
 class Command(ProductCommand):
     help = (
         "Create the change report that undoes an execution, as the user of the token in ELEVATA_TOKEN; it is "
-        "approved, previewed and executed like any other. The metadata is not changed: undo the change there too, or "
+        "approved, previewed and executed like any other. Without --metadata, undo the change in the metadata, too, or "
         "the next report repeats it. Exit code: 0, or 2 if undo is refused; the message then starts with the code."
     )
     refused_exit = REFUSED_EXIT
@@ -31,13 +31,14 @@ class Command(ProductCommand):
             action="append",
             help="undo only this operation and its group; counts from 1, as 'manage.py records' prints it; repeatable",
         )
+        parser.add_argument("--metadata", action="store_true", help="change the metadata back at once, too")
         parser.add_argument("--local", action="store_true", help="refresh in this process")
 
-    def run(self, *, record: str, operation: list[int] | None, local: bool, **_: Any) -> None:
+    def run(self, *, record: str, operation: list[int] | None, metadata: bool, local: bool, **_: Any) -> None:
         row = record_named(record)
         refresh_state(environment=row.environment, keys=lambda: _table_keys(row), local=local or None)
         ordinals = None if operation is None else [number - 1 for number in operation]
-        report = undo_report(record=row, user=current_actor().user, operations=ordinals)
+        report = undo_report(record=row, user=current_actor().user, operations=ordinals, metadata=metadata)
         self.print_json(
             report_document(report) | {"report": str(report.report_id), "environment": report.environment.name}
         )

@@ -160,7 +160,7 @@ def _unknown_name(text: str, table: exp.Table, published: Mapping[str, str]) -> 
     known = {lower: name for lower, name in published.items() if lower != written.lower()}
     own = [name for lower, name in known.items() if lower.endswith(f".{table.name.lower()}")]
     close = own or [known[name] for name in get_close_matches(written.lower(), known, 1)]
-    hint = f"did you mean {close[0]}?" if close else "published names are listed by 'manage.py catalog'"
+    hint = f"did you mean {close[0]}?" if close else "see the list of datasets"
     return Refusal(UNKNOWN, f"{position(text, _first(table))}: {written} is no published table or view", hint=hint)
 
 

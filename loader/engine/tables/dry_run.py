@@ -7,7 +7,7 @@ names of the warehouse are unchanged. The next dry run removes the clones of an 
 import logging
 import re
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -41,8 +41,8 @@ def dry_run(
     manifest: DryRunManifest,
     emit: Callable[..., None],
     canceled: threading.Event | None = None,
-) -> dict[str, Any]:
-    """Run the steps on clones and return the results.
+) -> dict[str, Any] | None:
+    """Run the steps on clones and return the results; None if it was cancelled. The clones are dropped in any case.
 
     They are ``succeeded``, ``error`` of the failed step, ``steps`` (ordinal, status, error, seconds), ``tables`` by
     key with ``before`` and ``after`` (name, columns, rows, bytes, samples; None without a table), and
@@ -53,7 +53,11 @@ def dry_run(
         _active.add(dry_run.folder)
     try:
         dry_run.clear_what_remained()
-        return dry_run.perform(emit, canceled)
+        return dry_run.perform(emit, canceled or threading.Event())
+    except Exception:
+        if canceled is not None and canceled.is_set():  # its Spark jobs were cancelled
+            return None
+        raise
     finally:
         dry_run.drop_clones()
         with _lock:
@@ -82,10 +86,13 @@ class _DryRun:
     def prefix(self) -> str:
         return _prefix(self.name)
 
-    def perform(self, emit: Callable[..., None], canceled: threading.Event | None) -> dict[str, Any]:
+    def perform(self, emit: Callable[..., None], canceled: threading.Event) -> dict[str, Any] | None:
+        """Return the results, or None as soon as the dry run is cancelled."""
         changed = dict.fromkeys(step.table.key for step in self.manifest.steps)
-        names = self._clone([*changed, *(key for key in self.manifest.tables if key not in changed)])
-        before = {key: self._describe(key) for key in changed}
+        names = self._clone([*changed, *(key for key in self.manifest.tables if key not in changed)], canceled)
+        before = self._describe_all(changed, canceled)
+        if canceled.is_set():
+            return None
         published = list(names.values())
         broken_before = self._explain(self.manifest.queries, published)
         # Views are run as queries; publishing them would replace those of the warehouse.
@@ -108,22 +115,31 @@ class _DryRun:
             schema_prefix=self.prefix,
             sensitive=self.manifest.sensitive,
         )
+        after = self._describe_all(changed, canceled)
+        if canceled.is_set():
+            return None
         # Former names stay published, because a query with such a name must not read the table of the warehouse.
         published += self._names(changed).values()
         return {
             "succeeded": succeeded,
             "error": next((result["error"] for result in results if result["error"]), None),
             "steps": results,
-            "tables": {key: {"before": before[key], "after": self._describe(key)} for key in changed},
+            "tables": {key: {"before": before[key], "after": after[key]} for key in changed},
             "queries": self._compare_queries(broken_before, published),
         }
 
     def _table(self, key: str) -> DeltaTable:
         return DeltaTable(self.session, self.folder, key)
 
-    def _clone(self, keys: list[str]) -> dict[str, str]:
-        """Clone the existing tables and publish the clones; return their names by key."""
+    def _describe_all(self, keys: Iterable[str], canceled: threading.Event) -> dict[str, dict[str, Any] | None]:
+        """Return the tables by key; without those left when the dry run is cancelled."""
+        return {key: self._describe(key) for key in keys if not canceled.is_set()}
+
+    def _clone(self, keys: list[str], canceled: threading.Event) -> dict[str, str]:
+        """Clone the existing tables and publish the clones, until it is cancelled; return their names by key."""
         for key in keys:
+            if canceled.is_set():
+                return {}
             if DeltaTable(self.session, self.warehouse, key).exists():
                 source, clone = place_of(key, self.warehouse), place_of(key, self.folder)
                 self.session.sql(f"CREATE TABLE {clone} SHALLOW CLONE {source}")

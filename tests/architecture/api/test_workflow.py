@@ -7,9 +7,17 @@ from django.test import Client
 
 from architecture.models import ChangeReport, Environment, Execution, ExecutionRecord, Refresh
 from elevata.accounts.roles import Role
+from metadata.models import TargetColumn
 from tests.architecture.refreshes import observed
-from tests.architecture.world import World, make_built_world, make_contract_world, person, put_policy_in_force
-from tests.elevata.web.pages import needing, rename, signed_in
+from tests.architecture.world import (
+    World,
+    customers,
+    make_built_world,
+    make_contract_world,
+    person,
+    put_policy_in_force,
+)
+from tests.elevata.web.pages import change, needing, rename, signed_in
 
 pytestmark = pytest.mark.django_db
 
@@ -66,6 +74,23 @@ def test_refusals_carry_the_workflows_codes(world: World):
     assert post(bob, f"{report}approve/", 409, over=report)["code"] == "REPORT_STALE"
     assert post(ada, "reports/", 422, kind="dataset", name="raw.nowhere")["code"] == "unknown_scope"
     assert not ChangeReport.objects.filter(approvals__isnull=False).exists()
+
+
+def test_blocked_change_is_left_out_of_a_report_and_its_report_withdrawn(world: World):
+    change(world, "balance", type="integer")
+    customers(world.author, "rc_crm_order")
+    world.warehouse.show()
+    ada = signed_in(world.author)
+    blocked = post(ada, "reports/", 201, kind="all")
+    assert blocked["status"] == "blocked"
+    rest = post(ada, "reports/", 201, kind="all", without_blocked=True)
+    assert (rest["status"], rest["report"]["warnings"][0]["code"]) == ("open", "LEFT_OUT")
+    assert rest["report"]["scope"]["without_blocked"]
+    withdrawn = post(ada, f"reports/{blocked['report_id']}/withdraw/", 200, reason="bob narrows it elsewhere")
+    assert withdrawn["status"] == "withdrawn"
+    other = post(ada, "reports/", 201, kind="all")["report_id"]
+    olga = signed_in(world.operator)
+    assert post(olga, f"reports/{other}/withdraw/", 403, reason="no")["code"] == "NOT_PERMITTED"
 
 
 def test_approval_refuses_an_author_who_is_a_superuser(world: World):
@@ -155,6 +180,15 @@ def test_record_lists_the_undo_options_of_its_operations(world: World, record: s
     assert (option["operations"], option["possible"], option["refused"]) == ([0, 1], True, None)
     assert option["done"][0] == "rename_column rawcore.rc_crm_customer: full_name → display_name"
     assert option["undo"][-1] == "rename_column rawcore.rc_crm_customer: display_name → full_name"
+    assert (option["decision"], option["losses"]) == ("allowed", [])
+    assert option["metadata"] == "display_name is renamed to full_name"
+
+
+def test_undo_changes_the_metadata_back_for_an_editor(world: World, record: str):
+    assert post(signed_in(world.operator), f"{record}undo/", 403, metadata=True)["code"] == "not_permitted"
+    made = post(signed_in(world.author), f"{record}undo/", 201, metadata=True)
+    assert made["report"]["warnings"] == []
+    assert TargetColumn.objects.filter(name="full_name").exists()
 
 
 @pytest.mark.parametrize("body", [{}, {"operations": None}, {"operations": [1]}])

@@ -10,8 +10,11 @@ from django.core.management import call_command
 
 from architecture.models import ChangeReport
 from architecture.services import refreshes
+from elevata.accounts.actors import acting_as
 from elevata.accounts.cli import CommandExit
 from elevata.accounts.services.tokens import create_token
+from metadata.models import TargetColumn
+from metadata.services.datasets.targets import update_target_column
 from tests.architecture.executions import needing_approval
 from tests.architecture.services.test_drift import change_by_hand
 from tests.architecture.services.test_previews import describe_view
@@ -61,6 +64,20 @@ def test_commands_lead_from_plan_over_approval_to_preview(looked, acting):
     assert code == 0
     assert answer["steps"][0]["statement"]
     assert answer["report_fingerprint"] == report["fingerprint"]
+
+
+def test_commands_leave_out_what_is_blocked_and_withdraw_its_report(looked, acting):
+    column = TargetColumn.objects.get(name="balance")
+    with acting_as(looked.author):
+        update_target_column(column=column, expected_version=column.version, type="integer")
+    blocked = run("plan")[1]
+    rest = run("plan", "--without-blocked")[1]
+    assert (blocked["status"], rest["status"]) == ("blocked", "no_changes")
+    assert [warning["code"] for warning in rest["warnings"]] == ["LEFT_OUT"]
+    acting(looked.operator)
+    assert run("withdraw", blocked["report"], "--note", "not needed")[0] == 2
+    acting(looked.approver)
+    assert run("withdraw", blocked["report"], "--note", "not needed")[1]["status"] == "withdrawn"
 
 
 @pytest.mark.parametrize("name", ["report", "fingerprint"])
@@ -231,6 +248,13 @@ def test_undo_creates_a_report_that_can_be_previewed(looked, acting, renamed, ch
     code, report = run("undo", renamed, *chosen)
     assert (code, report["status"], report["undo"]["operations"]) == (0, "open", [0, 1])
     assert run("preview", report["report"])[0] == 0
+
+
+def test_undo_changes_the_metadata_back_by_option(looked, acting, renamed):
+    acting(looked.author)
+    code, report = run("undo", renamed, "--metadata")
+    assert (code, report["warnings"]) == (0, [])
+    assert TargetColumn.objects.filter(name="full_name").exists()
 
 
 def test_undo_prints_its_operations_and_warns_of_unchanged_metadata(looked, acting, renamed, capsys):

@@ -25,11 +25,12 @@ def code_of(refused: Refused) -> str:
 def test_report_steps_permit_exactly_these_transitions():
     assert {state: set(following) for state, following in report_states.REPORT_STEPS.items()} == {
         "open": {"approved", "rejected", "superseded"},
-        "blocked": set(),
+        "blocked": {"withdrawn"},
         "no_changes": set(),
         "approved": set(),
         "rejected": set(),
         "superseded": set(),
+        "withdrawn": set(),
     }
 
 

@@ -168,6 +168,22 @@ def test_a_scope_resolves_to_datasets(scope: Scope, names: set[str]) -> None:
     assert scope.resolve(there, datasets()) == names
 
 
+def test_scope_resolves_to_no_dataset_that_it_leaves_out() -> None:
+    scope = Scope(SCHEMA, "rawcore", without_blocked=True, without=("c", "s"))
+    assert scope.resolve(CurrentState(), datasets()) == {"r", "o"}
+
+
+def test_scope_without_blocked_datasets_is_described_and_serialized_with_that() -> None:
+    scope = Scope(without_blocked=True, without=("c",))
+    assert scope.describe() == "all datasets without blocked ones"
+    assert scope.as_json(["raw.raw_a"]) == {"kind": "all", "without_blocked": True, "datasets": ["raw.raw_a"]}
+
+
+def test_scope_of_a_dataset_cannot_leave_out_what_is_blocked() -> None:
+    with pytest.raises(ScopeProblem, match="leaving out what is blocked"):
+        Scope(DATASET, "rawcore.rc_a", without_blocked=True)
+
+
 def test_a_long_selection_is_described_by_its_first_names() -> None:
     assert Scope(SELECTION, "a.a a.b a.c a.d").describe() == "datasets a.a, a.b, a.c and 1 more"
 

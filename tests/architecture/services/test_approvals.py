@@ -1,15 +1,18 @@
 """Deciding on a report: who may, who may not, and with which code."""
 
 import pytest
+from django.contrib.auth import get_user_model
 from django.contrib.auth.models import AnonymousUser
 
 from architecture.domain.refusals import Refused
 from architecture.models import Approval, ChangeReport
-from architecture.services.approvals import approvals_missing, approve, reject
+from architecture.selectors.reports import reports_in_play
+from architecture.services.approvals import approvals_missing, approve, reject, withdraw_report
 from architecture.services.change_policy import update_policies
 from architecture.services.reports import is_stale
 from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
+from elevata.audit.models import ChangeLogEntry
 from metadata.models import TargetColumn, TargetDataset
 from metadata.services.datasets.targets import update_target_column
 from tests.architecture.services.test_reports import rename
@@ -154,3 +157,45 @@ def test_approval_of_a_deactivated_user_remains_valid(built, risky):
     assert approvals_missing(risky) == 0
     rename(built, "balance", "amount")
     assert is_stale(risky) == "REPORT_STALE"
+
+
+# --- withdrawal --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def blocked(built):
+    """A report that the policy blocks: a column is retyped."""
+    column = TargetColumn.objects.get(name="full_name")
+    with acting_as(built.author):
+        update_target_column(column=column, expected_version=column.version, type="integer")
+    return built.report(by=person("eve", Role.EDITOR))
+
+
+@pytest.mark.parametrize("name", ["ada", "bob", "eve"], ids=["author", "approver", "creator"])
+def test_author_approver_and_creator_withdraw_a_blocked_report(built, blocked, name):
+    user = get_user_model().objects.get(username=name)
+    withdraw_report(report=blocked, user=user, reason=" not needed ")
+    assert blocked.status == "withdrawn"
+    entry = ChangeLogEntry.objects.get(subject_kind="report", action="withdrawn")
+    assert (entry.user, entry.subject_key) == (user, str(blocked.report_id))
+    assert "not needed" in entry.changes
+    assert not reports_in_play(built.author.pk).exists()
+
+
+def test_withdrawal_by_another_user_is_refused(built, blocked):
+    refused_with("NOT_PERMITTED", withdraw_report, report=blocked, user=built.operator, reason="not needed")
+
+
+def test_withdrawal_needs_a_reason(built, blocked):
+    refused_with("NO_REASON", withdraw_report, report=blocked, user=built.author, reason=" ")
+
+
+def test_open_report_is_not_withdrawn(built, risky):
+    refused_with("NOT_WITHDRAWABLE", withdraw_report, report=risky, user=built.author, reason="not needed")
+
+
+def test_withdrawn_report_is_closed_and_created_anew(built, blocked):
+    withdraw_report(report=blocked, user=built.author, reason="not needed")
+    refused_with("REPORT_WITHDRAWN", withdraw_report, report=blocked, user=built.author, reason="again")
+    refused_with("REPORT_WITHDRAWN", reject, report=blocked, user=built.approver)
+    assert built.report().pk != blocked.pk

@@ -177,3 +177,12 @@ def test_schedules_of_the_same_tables_at_the_same_time_overlap(airport: TargetDa
     (concern,) = overlapping_schedules()
     assert concern.subject == "Schedule all"
     assert "airports" in concern.text
+
+
+def test_health_page_checks_all_metadata_for_an_editor(reader: Client, operator: Client, airport: TargetDataset):
+    TargetDataset.objects.filter(pk=airport.pk).update(history_policy={"input": "nothing"})
+    assert "Check all metadata" not in reader.get("/health/").content.decode()
+    assert reader.post("/health/check/").status_code == 403
+    assert "Check all metadata" in operator.get("/health/").content.decode()
+    page = operator.post("/health/check/", follow=True).content.decode()
+    assert "All metadata is checked: 1 finding." in page

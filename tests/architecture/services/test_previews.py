@@ -7,7 +7,7 @@ import pytest
 from architecture.domain.refusals import Refused
 from architecture.models import DryRun, Preview
 from architecture.services.dry_runs import end_dry_run, request_dry_run
-from architecture.services.executions import request_execution
+from architecture.services.executions import cancel_execution, request_execution, resume_execution
 from architecture.services.observations import store_observations
 from architecture.services.previews import build_previewed_report, make_preview, newest_preview, steps_in
 from architecture.services.reports import basis_of, operations_of
@@ -202,3 +202,39 @@ def test_dry_run_is_queued_claimed_and_ended_once(renamed):
     assert not end_dry_run(attempt=claimed, error={"code": "LATE"})
     asked.refresh_from_db()
     assert (asked.status, asked.result) == ("succeeded", {"succeeded": True})
+
+
+def test_execution_cancels_a_queued_dry_run_of_its_report(renamed):
+    preview = renamed.previewed()
+    waiting = request_dry_run(preview=preview, user=renamed.operator).dry_run
+    request_execution(report=preview.report, user=renamed.operator)
+    waiting.refresh_from_db()
+    assert (waiting.status, waiting.error["code"], waiting.exclusive) == ("canceled", "CANCELED", None)
+
+
+def test_execution_asks_the_worker_to_cancel_a_running_dry_run_of_its_report(renamed):
+    preview = renamed.previewed()
+    running = request_dry_run(preview=preview, user=renamed.operator).dry_run
+    attempt = claim(job_pk=running.pk, worker="w1")
+    request_execution(report=preview.report, user=renamed.operator)
+    assert attempt.heartbeat() == "canceling"
+    assert end_dry_run(attempt=attempt, error={"code": "CANCELED"})
+    running.refresh_from_db()
+    assert (running.status, running.error["message"]) == ("canceled", "the report is executed")
+
+
+def test_resumed_execution_cancels_a_dry_run_of_its_report(renamed):
+    preview = renamed.previewed()
+    execution = request_execution(report=preview.report, user=renamed.operator).execution
+    cancel_execution(execution=execution, user=renamed.operator)
+    waiting = request_dry_run(preview=preview, user=renamed.operator).dry_run
+    resume_execution(execution=execution, user=renamed.operator)
+    waiting.refresh_from_db()
+    assert waiting.status == "canceled"
+
+
+def test_dry_run_of_a_report_that_is_executed_is_refused(renamed):
+    execution = renamed.queued()
+    with pytest.raises(Refused) as refused:
+        request_dry_run(preview=execution.preview, user=renamed.operator)
+    assert refused.value.code == "ALREADY_RUNNING"

@@ -15,7 +15,7 @@ from architecture.services.reports import build_report, is_stale, operations_of,
 from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from metadata.models import TargetColumn, TargetDataset
-from metadata.services.datasets.targets import create_target_column
+from metadata.services.datasets.targets import create_target_column, update_target_column
 from metadata.services.lifecycle import rename_column, rename_dataset, retire_column
 from tests.architecture.world import agree_on_policy, committed, customers, person
 
@@ -245,3 +245,51 @@ def test_concurrent_policy_change_with_an_old_version_is_refused(built):
     with pytest.raises(Refused) as refused:
         update_policies(environment=built.environment, policies={}, expected_version=1, user=root)
     assert refused.value.code == "POLICY_CHANGED"
+
+
+# --- what is blocked ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def partly_blocked(built):
+    """Bob retypes a column of the customers, which the policy blocks; ada describes orders."""
+    bob = person("bob", Role.APPROVER, Role.EDITOR)
+    with acting_as(bob):
+        update_target_column(column=column("balance"), expected_version=column("balance").version, type="integer")
+    customers(built.author, "rc_crm_order")
+    return built
+
+
+WITHOUT_BLOCKED = Scope(without_blocked=True)
+
+
+def test_report_leaves_out_blocked_datasets_and_names_them_with_reason_and_author(partly_blocked):
+    assert partly_blocked.report().status == "blocked"
+    report = partly_blocked.report(WITHOUT_BLOCKED)
+    changed = {operation.dataset for operation in operations_of(report)}
+    assert (report.status, changed) == ("open", {"rawcore.rc_crm_order", "rawcore.rc_crm_order_hist"})
+    (warning, *_) = report.document["warnings"]
+    assert (warning["code"], warning["dataset"]) == ("LEFT_OUT", "rawcore.rc_crm_customer")
+    assert "is blocked (RETYPE_COLUMN)" in warning["message"]
+    assert warning["message"].endswith("Changed by bob")
+    assert report.authors == ["ada"]
+
+
+def test_report_without_blocked_datasets_is_executed_and_stays_up_to_date(partly_blocked):
+    report = partly_blocked.report(WITHOUT_BLOCKED)
+    assert is_stale(report) == ""
+    assert partly_blocked.executed(WITHOUT_BLOCKED).report == report
+    assert partly_blocked.report(WITHOUT_BLOCKED).status == "no_changes"
+
+
+def test_report_without_blocked_datasets_supersedes_the_last_one_that_left_out_others(partly_blocked):
+    first = partly_blocked.report(WITHOUT_BLOCKED)
+    customers(partly_blocked.author, "rc_crm_item")
+    second = partly_blocked.report(WITHOUT_BLOCKED)
+    first.refresh_from_db()
+    assert (first.status, first.superseded_by) == ("superseded", second)
+
+
+def test_report_that_leaves_out_nothing_is_that_of_everything(built):
+    rename(built, "full_name", "display_name")
+    assert built.report(WITHOUT_BLOCKED) == built.report()

@@ -3,12 +3,14 @@
 from datetime import timedelta
 
 import pytest
+from django.contrib.auth.models import User
 from django.utils import timezone
 
 from architecture.domain.artifacts import verify
 from architecture.domain.refusals import Refused
 from architecture.models import ChangeReport, Execution, ExecutionRecord
 from architecture.selectors.report_state import behind
+from architecture.selectors.undo_forecasts import forecasts
 from architecture.services.approvals import approve
 from architecture.services.automatic_changes import attempt_of_load, begin_execution, finish_execution, pending_changes
 from architecture.services.change_policy import update_policies
@@ -16,18 +18,20 @@ from architecture.services.execution_checks import Todo
 from architecture.services.execution_records import record_artifact
 from architecture.services.executions import request_execution
 from architecture.services.observations import last_seen
-from architecture.services.previews import make_preview
+from architecture.services.previews import make_preview, newest_preview
 from architecture.services.reports import operations_of, report_document
 from architecture.services.undo import undo_report
 from architecture.services.undo_options import offered
 from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from elevata.audit.services.chain import sealed_through
+from elevata.core.errors import MetadataError
 from loader.contract.refusals import Refusal
 from loader.services.maintenance.vacuums import request_vacuum
-from metadata.models import TargetColumn
+from metadata.models import TargetColumn, TargetDataset
 from metadata.selectors.dataset_states import dataset_states
 from metadata.services.datasets.targets import create_target_column, update_target_column
+from metadata.services.lifecycle import rename_dataset, retire_column
 from tests.architecture.executions import customer
 from tests.architecture.services.test_reports import rename
 from tests.architecture.world import World, agree_on_policy, customers, person
@@ -42,10 +46,12 @@ def widen(world: World, name: str, to: str) -> None:
         update_target_column(column=column, expected_version=column.version, type=to)
 
 
-def undo(world: World, record: ExecutionRecord, *operations: int, by=None) -> ChangeReport:
+def undo(
+    world: World, record: ExecutionRecord, *operations: int, by: User | None = None, metadata: bool = False
+) -> ChangeReport:
     """Without operations, all of them."""
     world.warehouse.show()
-    return undo_report(record=record, user=by or world.operator, operations=operations or None)
+    return undo_report(record=record, user=by or world.operator, operations=operations or None, metadata=metadata)
 
 
 def refused(world: World, record: ExecutionRecord, *operations: int) -> Refused:
@@ -100,6 +106,12 @@ def test_undo_of_a_rename_is_a_report_that_reverses_base_and_history(built, rena
     assert said(report) == [("rename_column", "base", *back), ("rename_column", "history", *back)]
     assert (report.undo_of, report.authors) == (renamed, ["olga"])
     assert report_document(report)["undo"] == {"record": str(renamed.record_id), "operations": [0, 1]}
+
+
+def test_undo_report_is_previewed_at_once(built, renamed):
+    preview = newest_preview(undo(built, renamed))
+    assert [row["op"] for row in preview.document["steps"]] == ["rename_column", "rename_column"]
+    assert preview.fingerprint == make_preview(report=preview.report, user=built.operator).fingerprint
 
 
 def test_undo_warns_of_unchanged_metadata_and_the_next_report_plans_the_change_again(built, renamed):
@@ -364,3 +376,110 @@ def test_vacuum_is_refused_while_an_open_undo_needs_the_files(built, both):
         vacuum()
     ChangeReport.objects.filter(pk=report.pk).update(status=ChangeReport.Status.REJECTED)
     assert vacuum() == "vacuum"
+
+
+# --- metadata ------------------------------------------------------------------------------------
+
+
+def with_new_column(world: World) -> ExecutionRecord:
+    """Return the record that added the column ``email``; the policy does not block dropping it."""
+    agree_on_policy(world.environment, {"severities": {"DROP_COLUMN": "needs_approval"}})
+    with acting_as(world.author):
+        create_target_column(dataset=customer(), name="email", type="string(50)", inputs=[])
+    return world.executed().record
+
+
+def narrowing_permitted(world: World) -> None:
+    agree_on_policy(world.environment, {"severities": {"RETYPE_COLUMN": "needs_approval"}})
+
+
+def test_undo_changes_tables_and_metadata_of_a_rename_and_a_widening_back(built, both):
+    narrowing_permitted(built)
+    report = undo(built, both, by=built.author, metadata=True)
+    assert [warning["code"] for warning in report.document["warnings"]] == []
+    columns = {(column.name, str(column.type)) for column in customer().columns.all()}
+    assert {("full_name", "string(50)"), ("balance", "decimal(10,2)")} <= columns
+    approve(report=report, user=built.approver)
+    executed(built, report)
+    assert built.report().status == "no_changes"
+
+
+def test_undo_of_an_added_column_retires_it_in_the_metadata(built):
+    record = with_new_column(built)
+    report = undo(built, record, by=built.author, metadata=True)
+    assert not TargetColumn.objects.get(name="email").active
+    approve(report=report, user=built.approver)
+    executed(built, report)
+    assert built.report().status == "no_changes"
+
+
+def test_undo_of_a_retired_column_uses_it_again(built):
+    column = TargetColumn.objects.get(name="balance")
+    with acting_as(built.author):
+        retire_column(column=column, expected_version=column.version)
+    report = undo(built, built.executed().record, by=built.author, metadata=True)
+    assert TargetColumn.objects.get(name="balance").active
+    executed(built, report)
+    assert built.report().status == "no_changes"
+
+
+def test_undo_of_a_renamed_dataset_renames_it_back(built):
+    with acting_as(built.author):
+        rename_dataset(dataset=customer(), name="rc_crm_client", expected_version=customer().version)
+    record = built.executed().record
+    executed(built, undo(built, record, by=built.author, metadata=True))
+    assert TargetDataset.objects.filter(name="rc_crm_customer").exists()
+    assert built.report().status == "no_changes"
+
+
+def test_blocked_undo_changes_no_metadata(built, both):
+    with pytest.raises(Refused) as error:
+        undo(built, both, by=built.author, metadata=True)
+    assert (error.value.code, "retype_column" in error.value.message) == ("REPORT_BLOCKED", True)
+    assert TargetColumn.objects.filter(name="display_name").exists()
+
+
+def test_undo_of_metadata_by_a_user_who_may_not_edit_is_refused_and_changes_nothing(built, renamed):
+    with acting_as(built.operator), pytest.raises(MetadataError) as error:
+        undo(built, renamed, metadata=True)
+    assert error.value.code == "not_permitted"
+    assert not ChangeReport.objects.filter(undo_of=renamed).exists()
+
+
+def test_undo_keeps_metadata_that_was_changed_since_and_warns_of_it(built, renamed):
+    rename(built, "display_name", "shown")
+    report = undo(built, renamed, by=built.author, metadata=True)
+    assert [warning["code"] for warning in report.document["warnings"]] == ["METADATA_UNCHANGED"]
+    assert TargetColumn.objects.filter(name="shown").exists()
+
+
+def test_undo_with_metadata_after_one_without_supersedes_it(built, renamed):
+    first = undo(built, renamed, by=built.author)
+    second = undo(built, renamed, by=built.author, metadata=True)
+    first.refresh_from_db()
+    assert (first.status, first.superseded_by) == ("superseded", second)
+
+
+# --- forecasts -----------------------------------------------------------------------------------
+
+
+def test_forecast_names_decision_losses_and_metadata_of_each_group(built, both):
+    rename_, widen_ = forecasts(both)
+    assert (rename_.decision, rename_.losses, rename_.possible) == ("allowed", (), True)
+    assert rename_.metadata.text == "display_name is renamed to full_name"
+    assert (widen_.decision, widen_.possible, widen_.blocked.code) == ("blocked", False, "RETYPE_COLUMN")
+
+
+def test_forecast_of_a_blocked_undo_offers_an_edit_that_is_possible_instead(built):
+    with acting_as(built.author):
+        create_target_column(dataset=customer(), name="email", type="string(50)", inputs=[])
+    (added,) = forecasts(built.executed().record)
+    email = TargetColumn.objects.get(name="email")
+    assert (added.possible, added.alternative) == (False, ("Retire column", f"/columns/{email.key}/retire/"))
+
+
+def test_forecast_of_an_added_column_names_it_as_loss(built):
+    (added,) = forecasts(with_new_column(built))
+    tables = ("rawcore.rc_crm_customer_hist", "rawcore.rc_crm_customer")
+    assert added.losses == tuple(f"Column email of {table}, which must be empty." for table in tables)
+    assert (added.decision, added.metadata.text) == ("needs_approval", "email is retired")

@@ -10,9 +10,12 @@ from django.test import Client
 from architecture.domain.artifacts import verify
 from architecture.models import ChangeReport, DryRun, Execution, Preview
 from architecture.services.previews import make_preview
+from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from metadata.models import TargetColumn
-from tests.architecture.world import Killed, World, person
+from metadata.services.datasets.targets import create_target_column
+from tests.architecture.executions import customer
+from tests.architecture.world import Killed, World, person, put_policy_in_force
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import address, change, needing, read, rename, section, signed_in, words
 from tests.loader.factories import WorkerFactory
@@ -211,7 +214,8 @@ def test_buttons_of_a_lost_execution_are_disabled_for_a_viewer(world: World, vie
 
 @pytest.fixture
 def two(world: World) -> Execution:
-    """An execution of a rename and of a widening, which came first."""
+    """An execution of a rename and of a widening, which came first. The policy does not block narrowing."""
+    put_policy_in_force(world.environment, {"severities": {"RETYPE_COLUMN": "needs_approval"}})
     rename(world, "full_name", "display_name")
     change(world, "balance", type="decimal(12,2)")
     return world.executed()
@@ -228,7 +232,7 @@ def test_execution_page_shows_undo_options_and_creates_the_undo_report(world: Wo
     way = words(section(read(olga, page_of(execution)), "undo"))
     assert "1, 2 rename_column rawcore.rc_crm_customer: full_name → display_name" in way
     assert "rename_column rawcore.rc_crm_customer: display_name → full_name" in way
-    assert "Change the metadata back as well, or the next report or load repeats the change" in way
+    assert "The metadata stays, because changing it needs the editor role" in way
     answer = olga.post(page_of(execution, "undo/"))
     undo = ChangeReport.objects.get(undo_of=execution.record)
     assert answer.url == address(undo)
@@ -237,6 +241,37 @@ def test_execution_page_shows_undo_options_and_creates_the_undo_report(world: Wo
     assert "display_name → full_name" in page
     assert "METADATA_UNCHANGED" in page
     assert f"Undo report {undo.fingerprint[:12]}" in words(read(olga, page_of(execution)))
+
+
+def test_undo_on_the_page_changes_tables_and_metadata(world: World, previewed: Preview):
+    execution, ada = world.executed(), signed_in(world.author)
+    part = section(read(ada, page_of(execution)), "undo")
+    assert "Metadata: display_name is renamed to full_name." in words(part)
+    assert re.search(r'name="metadata" checked', part)
+    ada.post(page_of(execution, "undo/"), {"choose": "yes", "operation": ["0"], "metadata": "on"})
+    assert TargetColumn.objects.filter(name="full_name").exists()
+    assert ChangeReport.objects.get(undo_of=execution.record).document["warnings"] == []
+
+
+def test_undo_that_the_policy_blocks_is_not_chosen_and_offers_an_edit_instead(world: World):
+    with acting_as(world.author):
+        create_target_column(dataset=customer(), name="email", type="string(50)", inputs=[])
+    execution, ada = world.executed(), signed_in(world.author)
+    part = section(read(ada, page_of(execution)), "undo")
+    assert ticks(part) == []
+    text = words(part)
+    assert "DROP_COLUMN" in text
+    assert "Retire column instead" in text
+
+
+def test_live_part_brings_the_undo_when_the_execution_ends(world: World, olga: Client, previewed: Preview):
+    execution = world.queued()
+    assert 'id="undo"' not in read(olga, page_of(execution))
+    assert "undo-place" not in read(olga, page_of(execution, "live/"))
+    world.work(execution)
+    part = read(olga, page_of(execution, "live/"))
+    assert 'id="undo-place" hx-swap-oob="true"' in part
+    assert "Create undo report" in part
 
 
 def test_undo_form_preselects_all_operations_and_undoes_the_chosen_ones(olga: Client, two: Execution):
@@ -271,7 +306,7 @@ def test_undo_form_offers_no_operations_undone_before(world: World, olga: Client
     part = section(read(olga, page_of(execution)), "undo")
     assert "ALREADY_UNDONE" in part
     assert ticks(part) == []
-    assert "Nothing in this record can be undone" in part
+    assert "Nothing in this record can be undone now" in part
 
 
 def test_undo_options_are_read_only_for_a_viewer(viewer: Client, two: Execution):

@@ -17,7 +17,7 @@ from metadata.models import TargetDataset
 from metadata.services.datasets.targets import create_schema, create_target_dataset, update_target_column
 from metadata.services.lifecycle import retire_column
 from tests.architecture.services.test_previews import describe_view
-from tests.architecture.world import World, make_contract_world, put_policy_in_force
+from tests.architecture.world import World, customers, make_contract_world, put_policy_in_force
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import address, change, needing, read, rename, section, signed_in, words
 from tests.metadata.contracts import BOARD
@@ -216,6 +216,42 @@ def test_long_report_shows_100_operations_and_a_link_to_all(world: World, viewer
     assert text.count("<tr id=") == 100
     assert "The first 100 of 120" in text
     assert section(read(viewer, f"{address(report)}?all=yes"), "operations").count("<tr id=") == 120
+
+
+def blocked_with_more(world: World) -> ChangeReport:
+    """Return a report with a blocked change of one dataset and a new dataset."""
+    change(world, "balance", type="integer")
+    customers(world.author, "rc_crm_order")
+    return world.report()
+
+
+def test_page_of_a_blocked_report_creates_the_report_of_the_rest(world: World):
+    report, ada = blocked_with_more(world), signed_in(world.author)
+    page = section(read(ada, address(report)), "approvals")
+    assert "Create report without blocked changes" in page
+    fields = dict(re.findall(r'<input type="hidden" name="(scope|without_blocked)" value="(\w+)">', page))
+    assert fields == {"scope": "all", "without_blocked": "on"}
+    answer = ada.post("/reports/make/", {**fields, "last": "yes"})
+    text = words(read(ada, answer["Location"]))
+    assert "LEFT_OUT" in text
+    assert "rawcore.rc_crm_customer" in text
+    assert "all datasets without blocked ones" in text
+
+
+def test_blocked_report_is_withdrawn_with_a_reason_on_its_page(world: World):
+    report, ada = blocked_with_more(world), signed_in(world.author)
+    assert address(report, "withdraw/") in section(read(ada, address(report)), "approvals")
+    assert ada.post(address(report, "withdraw/"), {"reason": ""}).status_code == 422
+    ada.post(address(report, "withdraw/"), {"reason": "not needed"})
+    report.refresh_from_db()
+    assert report.status == "withdrawn"
+    assert "The report was withdrawn" in words(section(read(ada, address(report)), "approvals"))
+
+
+def test_withdrawal_is_not_offered_to_another_user(world: World):
+    report, olga = blocked_with_more(world), signed_in(world.operator)
+    assert "Withdraw" not in section(read(olga, address(report)), "approvals")
+    assert "Only an author of its changes or an approver" in words(read(olga, address(report, "withdraw/")))
 
 
 def test_blocked_operation_shows_the_alternative(world: World, viewer: Client):

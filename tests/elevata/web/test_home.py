@@ -43,8 +43,9 @@ def words(html: str) -> str:
 
 def test_an_empty_home_says_what_to_do_first(reader: Client):
     text = text_of(reader)
-    assert "make demo" in text
-    assert "import_metadata examples/airports" in text
+    assert "/help/docs/use/first_file.md" in text
+    assert "manage.py" not in text
+    assert "make serve" not in text
     assert "No worker is running" in text
     assert "No load runs yet" in text
     assert "No schedules yet." in text

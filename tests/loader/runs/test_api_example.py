@@ -5,6 +5,7 @@ import shlex
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,15 @@ from django.db import connection
 
 from architecture.models import Refresh
 from architecture.services.environments import current_environment
+from elevata.accounts.actors import acting_as
+from elevata.accounts.roles import Role
 from elevata.accounts.services.tokens import create_token
 from elevata.accounts.services.users import create_user
 from loader import tasks
 from loader.models import LoadRun, ReadRequest
 from loader.runner.worker import Workplace
-from tests.architecture.world import put_policy_in_force
+from metadata.services.datasets.targets import update_target_column
+from tests.architecture.world import Warehouse, World, customers, person, put_policy_in_force
 from tests.loader.installation import make_installation, working
 from tests.loader.processes import start, wait_until
 from tests.services.process import free_port
@@ -94,12 +98,31 @@ def busy_worker(make_runner, monkeypatch) -> Iterator[None]:
     place.close()
 
 
+def with_blocked_change() -> World:
+    """Return an installation in use: another user's change of a table is blocked, and so is its report."""
+    world = World(
+        person("eve", Role.EDITOR), person("fay"), person("gil", Role.OPERATOR), Warehouse(current_environment())
+    )
+    staff = customers(world.author, "rc_hr_staff")
+    world.executed()
+    balance = staff.columns.get(name="balance")
+    with acting_as(world.author):
+        update_target_column(column=balance, expected_version=balance.version, type="integer")
+    assert world.report().status == "blocked"
+    return world
+
+
+def observed(world: World) -> dict[str, Any]:
+    return {key: asdict(table) for key in world.warehouse.shapes if (table := world.warehouse.table(key))}
+
+
 @pytest.mark.embedded_only
 @pytest.mark.django_db(transaction=True)
 def test_documented_api_example_runs_unchanged(live_server, busy_worker, script, tmp_path, monkeypatch, settings):
     settings.SOURCE_ROOTS = [str(tmp_path)]
     settings.BATCH_FOLDER = str(tmp_path / "batches")
-    script.tell(answers={"as_of": AS_OF})
+    blocked = with_blocked_change()
+    script.tell(answers={"as_of": AS_OF}, observed=observed(blocked))
     put_policy_in_force(current_environment(), {"approvals": {"safe": {"count": 1}}})
     tokens = {name: create_token(user=create_user(name=name, roles=roles))[1] for name, roles in ROLES.items()}
     left, made = run_example(

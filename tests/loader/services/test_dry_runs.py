@@ -1,23 +1,26 @@
 """Dry runs without a worker: marked as lost, reported, and no obstacle to the next one."""
 
 import subprocess
+import threading
 from datetime import timedelta
 from functools import partial
 from socket import gethostname
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 
 from architecture.models import DryRun, Preview
 from architecture.services.dry_runs import end_dry_run, request_dry_run
 from architecture.services.environments import current_environment
+from architecture.services.executions import request_execution
 from architecture.services.previews import make_preview
 from architecture.services.reports import build_report
 from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user
 from elevata.core.processes import process_name
 from elevata.jobs.models import Job
-from elevata.jobs.registry import next_work
+from elevata.jobs.registry import WORK, kinds_in, next_work
 from elevata.jobs.services import Attempt, Fenced, claim, mark_lost
 from loader.runner import worker
 from loader.runner.sweep import sweep
@@ -51,6 +54,14 @@ def under_way(preview: Preview, by: str = "w1", silent_for: timedelta = timedelt
     Job.objects.filter(pk=asked.pk).update(heartbeat_at=timezone.now() - silent_for)
     asked.refresh_from_db()
     return asked
+
+
+def performed(dry_run_pk: int, runner) -> None:
+    """Perform the dry run in a thread of its own."""
+    try:
+        perform_dry_run(dry_run_pk=dry_run_pk, worker="w1", runner=runner)
+    finally:
+        connection.close()
 
 
 @pytest.fixture
@@ -136,6 +147,24 @@ def test_dry_run_after_a_lost_dry_run_is_performed(preview, sent, runner):
     assert next_work().pk == again.pk
     done = perform_dry_run(dry_run_pk=again.pk, worker="w2", runner=runner)
     assert done.status == "succeeded"
+
+
+def test_executions_are_claimed_before_dry_runs_and_these_before_loads():
+    priorities = {kind: priority for priority, kinds in kinds_in(WORK) for kind in kinds}
+    assert priorities["execution"] < priorities["dry_run"] < priorities["load"]
+
+
+def test_running_dry_run_ends_as_canceled_when_its_report_is_executed(preview, make_runner, script, tmp_path):
+    script.add(hang_on=["dry_run"])
+    dry_run = request_dry_run(preview=preview, user=olga()).dry_run
+    runner = make_runner("w1", folder=tmp_path / "its")
+    performing = threading.Thread(target=performed, args=(dry_run.pk, runner))
+    performing.start()
+    wait_until(lambda: script.seen("dry_run"))
+    request_execution(report=preview.report, user=olga())
+    performing.join(20)
+    done = DryRun.objects.get(pk=dry_run.pk)
+    assert (done.status, done.error["message"], done.result) == ("canceled", "the report is executed", None)
 
 
 def test_sweeper_wakes_a_worker_for_a_waiting_dry_run(preview, sent):

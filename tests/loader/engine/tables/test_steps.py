@@ -2,8 +2,10 @@
 
 import json
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -381,9 +383,16 @@ def test_sizes_returns_rows_bytes_and_version_of_existing_tables(warehouse, item
     assert measurements[items.key]["bytes"] > 0
 
 
-def dry_run_result(warehouse: Warehouse, planned: tuple[Step, ...], *queries: DownstreamQuery, **more) -> dict:
+def dry_run_result(
+    warehouse: Warehouse,
+    planned: tuple[Step, ...],
+    *queries: DownstreamQuery,
+    canceled: threading.Event | None = None,
+    hear: Callable[..., None] = lambda *_, **__: None,
+    **more,
+) -> Any:
     manifest = DryRunManifest("a-1", planned, queries=queries, **more)
-    return dry_run.dry_run(warehouse.spark, warehouse.folder, manifest, lambda *_, **__: None)
+    return dry_run.dry_run(warehouse.spark, warehouse.folder, manifest, hear, canceled)
 
 
 @pytest.mark.core
@@ -430,6 +439,21 @@ def test_failed_dry_run_names_its_step_and_leaves_nothing_behind(warehouse, item
     seen = dry_run_result(warehouse, warehouse.plan(wanted))
     assert (seen["succeeded"], seen["error"]["code"]) == (False, "CAST_FAILS")
     assert seen["steps"][0]["status"] == "failed"
+    assert warehouse.version(items) == version
+    assert list((Path(warehouse.folder) / dry_run.FOLDER).iterdir()) == []
+
+
+def test_cancelled_dry_run_stops_after_its_step_and_leaves_nothing_behind(warehouse, items):
+    canceled, events = threading.Event(), []
+
+    def cancel_at_first_step(event: str, **_: object) -> None:
+        events.append(event)
+        canceled.set()
+
+    wanted = replace(items, name="things", columns=(column("id", "bigint"), column("b", of="a"), *items.columns[3:]))
+    version = warehouse.version(items)
+    assert dry_run_result(warehouse, warehouse.plan(wanted), canceled=canceled, hear=cancel_at_first_step) is None
+    assert events == ["step_started", "step_finished"]
     assert warehouse.version(items) == version
     assert list((Path(warehouse.folder) / dry_run.FOLDER).iterdir()) == []
 
