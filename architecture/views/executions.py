@@ -102,7 +102,7 @@ class ExecutionDetail(ExecutionPage, DetailPage):
             "any_option": any(group.refused is None for group in groups),
             "undo": self.undo,
             "undone_by": list(record.undo_reports.order_by("-pk")) if record is not None else [],
-            "may_build": may_build(self.request.user),
+            "may_build": may_build(self.request.user, place_of_execution(self.row)),
             "live": live,
             "seen": seen,
             "query": query,
