@@ -98,6 +98,20 @@ def test_queued_load_fails_if_its_user_lost_the_role_or_was_deactivated(airports
     assert run.status == "succeeded"
 
 
+def test_load_that_a_worker_has_begun_ends_though_its_user_was_deactivated(airports, workplace, monkeypatch):
+    run, ask = request_load_run(user=olga(), wake_worker=False).run, workplace.runner.request
+
+    def request(kind, manifest):
+        if kind == "load":
+            deactivate_user(user=olga())
+        return ask(kind, manifest)
+
+    monkeypatch.setattr(workplace.runner, "request", request)
+    tasks.perform(run.pk)
+    run.refresh_from_db()
+    assert run.status == "succeeded"
+
+
 @pytest.mark.full
 def test_queued_dry_run_fails_if_its_user_was_deactivated(preview):
     before, dry_run = len(noted()), request_dry_run(preview=preview, user=olga()).job
