@@ -11,8 +11,8 @@ from django.db.models.functions import Lower
 from django.utils import timezone
 
 from architecture.permissions import may_build
-from elevata.accounts.models import ServiceAccount
 from elevata.accounts.permissions import must_write
+from elevata.accounts.quotas import shared_rows
 from elevata.audit.models import ChangeLogEntry
 from elevata.audit.services.change_log import record_change
 from elevata.core.errors import MetadataError
@@ -97,10 +97,7 @@ def notify_owners(*, subject: Subject, user: Any, note: str = "") -> Notified:
 
 def _refuse_too_many(user: Any) -> None:
     """Raise Refusal TOO_MANY_MESSAGES for a user who sent too many messages. Call in a transaction."""
-    owner = ServiceAccount.objects.filter(user_id=user.pk).values_list("owner_id", flat=True).first() or user.pk
-    # Requests of the same user wait for each other here, so that none is counted too late.
-    get_user_model().objects.select_for_update(no_key=True).get(pk=owner)
-    own = Q(user=owner) | Q(user__service_account__owner=owner)
+    own = shared_rows(user, "user")
     sent = ChangeLogEntry.objects.filter(own, subject_kind=MESSAGE, at__gt=timezone.now() - WITHIN).count()
     if sent >= MOST_MESSAGES:
         raise Refusal(
