@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import cache
 from itertools import product
 from typing import Any
 from urllib.parse import unquote
@@ -87,13 +88,24 @@ def _sources_at(system: System, location: str) -> list[SourceDataset]:
     sources = classified_sources()
     if system.kind != System.Kind.FILES:
         item = _Item.of(system, location)
-        others = sources.filter(system__kind=system.kind)
-        return [source for source in others if _Item.of(source.system, source.location).may_be(item)]
+        others, addresses = sources.filter(system__kind=system.kind), cache(_addresses)
+        return [source for source in others if _Item.of(source.system, source.location).may_be(item, addresses)]
     place = _place(system, location)
     others = sources.filter(system__kind=System.Kind.FILES)
     if place is None:
         return list(others.filter(system=system, location=location))
     return [source for source in others if _reads_at(source, place)]
+
+
+# Addresses of a host and port; None if they are not known at present.
+_Addresses = Callable[[str, int], frozenset[str] | None]
+
+
+def _addresses(host: str, port: int) -> frozenset[str] | None:
+    try:
+        return frozenset(map(canonical_host, resolved(host, port, seconds=_SECONDS)))
+    except NotResolved:
+        return None
 
 
 @dataclass(frozen=True)
@@ -108,7 +120,7 @@ class _Server:
     database: str = ""
     is_virtual: bool = False
 
-    def may_be(self, other: "_Server") -> bool:
+    def may_be(self, other: "_Server", addresses: _Addresses) -> bool:
         """Return True if both may be the same under two names, also if an address of one is unknown at present."""
         if (self.port, self.database) != (other.port, other.database):
             return False
@@ -117,11 +129,8 @@ class _Server:
             return True
         if self.is_virtual and not any(is_address(host) or "." not in host for host in hosts):
             return False
-        try:
-            first, second = ({*map(canonical_host, resolved(host, self.port, seconds=_SECONDS))} for host in hosts)
-        except NotResolved:
-            return True
-        return bool(first & second)
+        first, second = (addresses(host, self.port) for host in hosts)
+        return first is None or second is None or bool(first & second)
 
 
 @dataclass(frozen=True)
@@ -140,13 +149,13 @@ class _Item:
             servers, name = (), location.strip()
         return cls(servers, name.lower(), system.pk)
 
-    def may_be(self, other: "_Item") -> bool:
+    def may_be(self, other: "_Item", addresses: _Addresses) -> bool:
         """Return True if both may be the same, whatever dates are in their names."""
         first, second = self.name, other.name
         if not (first == second or fnmatchcase(first, second) or fnmatchcase(second, first)):
             return False
         pairs = product(self.servers, other.servers)
-        return self.system == other.system or any(own.may_be(server) for own, server in pairs)
+        return self.system == other.system or any(own.may_be(server, addresses) for own, server in pairs)
 
 
 def _table(address: str, location: str) -> tuple[tuple[_Server, ...], str]:
