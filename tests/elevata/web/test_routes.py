@@ -384,7 +384,10 @@ GET_WRITES = {
     "notice_go": {"notifications_notice"},
     # A preview makes the changes and rolls them back.
     "change_undo": {"metadata_targetcolumn"},
-    "source_proposal": {"metadata_sourcecolumn", "metadata_sourcedataset"},
+    "source_proposal": {
+        *("audit_chainpending", "audit_changelogentry", "audit_rowseal"),
+        *("metadata_columninput", "metadata_targetcolumn"),
+    },
 }
 
 

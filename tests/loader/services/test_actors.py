@@ -1,6 +1,7 @@
 """Actor of jobs: a worker acts as the user who requested the job, and only during it."""
 
 import pytest
+from django.contrib.auth.models import User
 
 from architecture.services.dry_runs import request_dry_run
 from architecture.services.environments import current_environment
@@ -103,7 +104,7 @@ def test_load_that_a_worker_has_begun_ends_though_its_user_was_deactivated(airpo
 
     def request(kind, manifest):
         if kind == "load":
-            deactivate_user(user=olga())
+            User.objects.filter(username="olga").update(is_active=False)
         return ask(kind, manifest)
 
     monkeypatch.setattr(workplace.runner, "request", request)
