@@ -386,7 +386,7 @@ GET_WRITES = {
     "change_undo": {"metadata_targetcolumn"},
     "source_proposal": {
         *("audit_chainpending", "audit_changelogentry", "audit_rowseal"),
-        *("metadata_columninput", "metadata_targetcolumn"),
+        *("metadata_columninput", "metadata_sourcecolumn", "metadata_targetcolumn"),
     },
 }
 
