@@ -8,6 +8,7 @@ from django.conf import settings
 
 from architecture.domain.operations import operation_of
 from architecture.domain.refusals import Refused
+from architecture.domain.scope import Scope
 from architecture.models import ChangeReport, Environment, Execution
 from elevata.accounts.actors import acting_as, current_actor
 from elevata.accounts.models import ServiceAccount
@@ -101,6 +102,25 @@ def place_of_execution(execution: Execution) -> Callable[[], Place]:
     return lambda: place_of_environment(execution.environment)
 
 
-def may_build(user: Any) -> bool:
-    """Return True if the user may create reports: with permission to edit, approve or execute."""
-    return any(may_somewhere(user, permission) for permission in BUILDERS)
+def place_of_scope(scope: Scope, environment: str) -> Place:
+    """Return an environment, and the schemas of the datasets that a scope names."""
+    names = () if scope.everything else (name.partition(".")[0] for name in scope.name.split())
+    return place_of_schemas(names, environment)
+
+
+def may_build(user: Any, on: Where = None) -> bool:
+    """Return True if the user may create reports of a place: with permission to edit, approve or execute there.
+
+    Without a place, anywhere: views check this, and services the place.
+    """
+    if on is None:
+        return any(may_somewhere(user, permission) for permission in BUILDERS)
+    return any(may(user, permission, on) for permission in BUILDERS)
+
+
+def must_build(user: Any, scope: Scope, environment: str) -> None:
+    """Raise Refused NOT_PERMITTED unless the user may create reports of a scope in an environment."""
+    if not may_build(user, lambda: place_of_scope(scope, environment)):
+        where = scope.name or "the whole environment"
+        message = f"a report of {where} needs the editor, approver or operator role there"
+        raise Refused("NOT_PERMITTED", message, "choose a schema or datasets for which you have such a role")

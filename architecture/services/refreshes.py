@@ -7,14 +7,11 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
 
-from architecture.domain.refusals import Refused
 from architecture.domain.scope import Scope
 from architecture.models import ChangeReport, Environment, Refresh
-from architecture.permissions import BUILDERS, must_be_permitted, place_of_report
+from architecture.permissions import must_be_permitted, must_build, place_of_report
 from architecture.services.environments import current_environment
 from architecture.services.observations import Seen, last_seen
-from elevata.accounts.permissions import may
-from elevata.accounts.places import Place
 from elevata.accounts.roles import Permission
 from elevata.core.errors import ProductError
 from elevata.core.registry import Provided
@@ -24,7 +21,7 @@ from elevata.jobs.registry import live_workers
 from elevata.jobs.services import withdraw
 from elevata.jobs.submission import Submitted
 from elevata.jobs.waiting import NoWorker, follow_job
-from metadata.permissions import here, place_of_schemas
+from metadata.permissions import here
 
 _NOT_DONE = "the warehouse was not observed"
 
@@ -79,16 +76,8 @@ def _must_be_allowed(user: Any, scope: Scope | None, report: ChangeReport | None
     if scope is None:
         place = here if report is None else place_of_report(report)
         must_be_permitted(user, Permission.EXECUTE_REPORTS, on=place)
-    elif not any(may(user, permission, on=lambda: _place_of_scope(scope)) for permission in BUILDERS):
-        where = scope.name or "the whole environment"
-        message = f"a report of {where} needs the editor, approver or operator role there"
-        raise Refused("NOT_PERMITTED", message, "choose a schema or datasets for which you have such a role")
-
-
-def _place_of_scope(scope: Scope) -> Place:
-    """Return the environment, and the schemas of the datasets that a scope names."""
-    names = () if scope.everything else (name.partition(".")[0] for name in scope.name.split())
-    return place_of_schemas(names, settings.ENVIRONMENT)
+    else:
+        must_build(user, scope, settings.ENVIRONMENT)
 
 
 def refreshes_of(user: Any) -> QuerySet[Refresh]:

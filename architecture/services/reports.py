@@ -18,7 +18,7 @@ from architecture.domain.refusals import Refused
 from architecture.domain.scope import Scope
 from architecture.domain.states.flat_states import of_row
 from architecture.models import ChangeReport, Environment
-from architecture.permissions import who_answers
+from architecture.permissions import must_build, who_answers
 from architecture.selectors.authors import authors, carried_out, since_when
 from architecture.services.environments import environment_or_own
 from architecture.services.notifications import settle_report, tell_report_waiting
@@ -83,7 +83,12 @@ def refresh_state(*, environment: Environment, keys: Callable[[], Collection[str
 def build_on_basis(
     environment: Environment, scope: Scope, user: Any, seen: Seen | None = None
 ) -> tuple[domain.ChangeReport, ChangeReport, Basis]:
-    """Create the report of a scope, in the caller's transaction; return it with its row and its inputs."""
+    """Create the report of a scope, in the caller's transaction; return it with its row and its inputs.
+
+    Raise Refused NOT_PERMITTED for a user without a role for the scope; the system (None) needs none.
+    """
+    if user is not None:
+        must_build(user, scope, environment.name)
     Environment.objects.select_for_update().get(pk=environment.pk)  # reports of one environment are serialized
     basis = gather(environment=environment, scope=scope, seen=seen)
     warnings: tuple[Warning, ...] = ()

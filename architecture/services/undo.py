@@ -20,7 +20,7 @@ from architecture.domain.undo.group_assignment import Answered
 from architecture.domain.undo.undo import Ground, UndoResult, undo_together
 from architecture.domain.undo.undo_groups import Subject, UndoGroup
 from architecture.models import ChangeReport, Environment, ExecutionRecord
-from architecture.permissions import on_behalf_of
+from architecture.permissions import may_build, on_behalf_of, place_of_execution
 from architecture.selectors.authors import carried_out
 from architecture.services.observations import Seen, last_seen
 from architecture.services.previews import preview_new_report
@@ -60,6 +60,9 @@ def undo_report(
     """
     if user is None or not user.is_authenticated:
         raise Refused("NO_PERSON")
+    if not may_build(user, place_of_execution(record.execution)):
+        message = f"undoing {record.execution} needs the editor, approver or operator role for its datasets"
+        raise Refused("NOT_PERMITTED", message)
     Environment.objects.select_for_update().get(pk=record.environment_id)
     seen = last_seen(environment=record.environment) if seen is None else seen
     refuse_unproven_execution(record.execution)

@@ -118,7 +118,7 @@ def undo_context(execution: Execution, user: Any, form: UndoForm | None = None) 
         "any_option": any(option.possible for option in options),
         "undo": form,
         "undone_by": list(record.undo_reports.order_by("-pk")) if record is not None else [],
-        "may_build": may_build(user),
+        "may_build": may_build(user, place_of_execution(execution)),
         "may_edit": may_somewhere(user, Permission.CHANGE_METADATA),
         "undoes_metadata": form is None or bool(form.data.get("metadata")),
     }

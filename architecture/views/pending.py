@@ -1,12 +1,13 @@
 """Changes that are not in the warehouse: a part of pages, and the page before a report of selected datasets."""
 
 from collections import Counter
+from functools import partial
 from typing import Any
 
 from django.http import HttpResponse
 
 from architecture.domain.scope import SELECTION, Scope, ScopeProblem
-from architecture.permissions import may_build
+from architecture.permissions import may_build, place_of_scope
 from architecture.selectors import outdated_reports
 from architecture.selectors.pending import pending, pending_operations
 from architecture.services.environments import current_environment
@@ -25,11 +26,12 @@ class PendingChanges(TemplatePage):
     def context(self) -> dict[str, Any]:
         schema = self.request.GET.get("schema", "")
         environment = current_environment()
+        changes = pending(environment, user=self.request.user, schema=schema)
         return super().context() | {
-            "pending": pending(environment, user=self.request.user, schema=schema),
+            "pending": changes,
             "environment": environment,
             "address": self.request.get_full_path(),
-            "may_build": may_build(self.request.user),
+            "may_build": may_build(self.request.user, partial(place_of_scope, changes.scope, environment.name)),
         }
 
 

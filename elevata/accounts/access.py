@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from django.conf import settings
@@ -43,6 +45,17 @@ def holders(permission: Permission, place: Place | None = None) -> QuerySet:
 
     Only roles for everything count at an unlimited ``Place()``.
     """
+    return holders_of_any((permission,), place)
+
+
+def holders_of_any(permissions: Iterable[Permission], place: Place | None = None) -> QuerySet:
+    """Return the active users with at least one of these permissions at a place, as ``holders`` does."""
+    held = reduce(or_, (_held(permission, place) for permission in permissions))
+    return get_user_model().objects.filter(held, is_active=True).order_by("username")
+
+
+def _held(permission: Permission, place: Place | None) -> Q:
+    """Return the condition that an active user has a permission at a place."""
     users = get_user_model().objects
     by_role = users.with_perm(str(permission), backend=MODEL_BACKEND, include_superusers=False)
     if permission is Permission.READ_SENSITIVE:
@@ -51,8 +64,8 @@ def holders(permission: Permission, place: Place | None = None) -> QuerySet:
         everywhere = Q(is_superuser=False, pk__in=by_role.values("pk")) | has_role
     else:
         everywhere = Q(is_superuser=True) | Q(pk__in=by_role.values("pk"))
-    permitted = users.filter(everywhere | _granted(permission, place), is_active=True).order_by("username")
-    return permitted.filter(service_account=None) if permission in USERS_ONLY else permitted
+    held = everywhere | _granted(permission, place)
+    return held & Q(service_account=None) if permission in USERS_ONLY else held
 
 
 def who_helps() -> dict[str, Any]:

@@ -4,8 +4,10 @@ Only global unicast addresses are permitted. Refused are private, loopback, link
 shared, multicast, documentation and reserved addresses, and IPv6 addresses that embed an IPv4 address.
 """
 
+import re
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from socket import inet_aton
 
 from elevata.core.errors import MetadataError
 
@@ -36,6 +38,39 @@ def is_public(address: str) -> bool:
     if isinstance(parsed, IPv6Address) and parsed not in _GLOBAL_UNICAST:
         return False
     return not is_listed(address, _SPECIAL)
+
+
+def is_address(host: str) -> bool:
+    """Return True for a host that is an IP address."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def canonical_host(host: str) -> str:
+    """Return a host in one spelling, for a comparison: in lower case, without the dot of the root.
+
+    Addresses are in their usual form, also those that only resolvers read (``127.1``, ``0x7f000001``); this machine is
+    ``localhost``.
+    """
+    name = host.strip().strip("[]").lower().removesuffix(".")
+    try:
+        address = _unmapped(name)
+    except ValueError:
+        if not _OLD_ADDRESS.fullmatch(name):
+            return _LOCALHOST if name.endswith(f".{_LOCALHOST}") or name in _LOCAL_NAMES else name
+        try:
+            address = IPv4Address(inet_aton(name))
+        except OSError:
+            return name
+    return _LOCALHOST if address.is_loopback or address.is_unspecified else str(address)
+
+
+_LOCALHOST = "localhost"
+_LOCAL_NAMES = ("localhost.localdomain", "ip6-localhost", "ip6-loopback")
+_OLD_ADDRESS = re.compile(r"(0x[0-9a-f]+|\d+)(\.(0x[0-9a-f]+|\d+)){0,3}", re.ASCII)
 
 
 def _unmapped(address: str) -> IPv4Address | IPv6Address:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 # Prefixes by which spreadsheets recognise formulas, full-width forms included.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 def csv_text(columns: Sequence[str], rows: Iterable[Sequence[str | None]]) -> str:

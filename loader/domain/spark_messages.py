@@ -17,7 +17,7 @@ _QUOTING = re.compile(
 _CAUSE = re.compile(r"(?=\r?\n[ \t]*(?:Caused by|Suppressed): (?:\w+\.)+[\w$]+(?:[:\s]|$))")
 _SQLSTATE = re.compile(r" ?\bSQLSTATE: [0-9A-Z]{5}\b")
 _TRACE_LINE = re.compile(
-    r"[ \t]*(?:at [^\s()]+\([^()\n]*\)(?: ~?\[[^\[\]\n]*\])?|\.\.\. \d+ (?:more|common frames omitted)"
+    r"[ \t]*+(?:at [^\s()]+\([^()\n]*\)(?: ~?\[[^\[\]\n]*\])?|\.\.\. \d+ (?:more|common frames omitted)"
     r"|Driver stacktrace:)?[ \t\r]*"
 )
 

@@ -3,15 +3,16 @@
 The rule is ``loader.domain.next_steps``; its facts are in ``next_step_facts``, its words in ``next_step_texts``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
+from django.conf import settings
 from django.urls import reverse
 
 from architecture.domain import decisions
-from architecture.permissions import may_build, place_of_execution, place_of_report
-from elevata.accounts.access import holders
+from architecture.permissions import BUILDERS, place_of_execution, place_of_report, place_of_scope
+from elevata.accounts.access import holders_of_any
 from elevata.accounts.permissions import may
 from elevata.accounts.places import Place
 from elevata.accounts.roles import Permission, Role
@@ -42,17 +43,25 @@ def _described(do: str, known: Known, user: Any) -> NextStep:
     step = text_of(do, known)
     if do in (next_steps.NOTHING, next_steps.WAIT, next_steps.OPEN_NEWER):
         return step
-    permission, place = _permission(do, known)
-    who = _users(do, known, permission, place)
-    refusal = _refusal(do, known, user, permission, place)
+    permissions, place = _permissions(do, known)
+    who = _users(do, known, permissions, place)
+    refusal = _refusal(do, known, user, permissions, place)
     names = tuple(name for name in who if name != user.get_username())
     if refusal and names:
         step = replace(step, ask=_question(step, known, names))
     return replace(step, who=who, refusal=refusal)
 
 
+def _permissions(do: str, known: Known) -> tuple[tuple[Permission, ...], Place]:
+    """Return the permissions of which a step needs one, and its place."""
+    if do == next_steps.CREATE_REPORT:
+        return BUILDERS, place_of_scope(known.scope, settings.ENVIRONMENT)
+    permission, place = _permission(do, known)
+    return (permission,), place
+
+
 def _permission(do: str, known: Known) -> tuple[Permission, Place]:
-    """Return the permission that a step needs, and its place."""
+    """Return the permission that any other step needs, and its place."""
     if do in (next_steps.LOAD, next_steps.LOAD_AGAIN):
         return Permission.START_LOAD, here()
     if do == next_steps.APPROVE_RUN:
@@ -71,9 +80,9 @@ def _permission(do: str, known: Known) -> tuple[Permission, Place]:
     return Permission.CHANGE_METADATA, place_of(known.dataset)
 
 
-def _users(do: str, known: Known, permission: Permission, place: Place) -> tuple[str, ...]:
+def _users(do: str, known: Known, permissions: Collection[Permission], place: Place) -> tuple[str, ...]:
     """Return the users who can take the step, by name."""
-    users, excluded = holders(permission, place), set[str]()
+    users, excluded = holders_of_any(permissions, place), set[str]()
     review = known.review
     if do == next_steps.APPROVE and review is not None:
         excluded = {*review.authors, *(approval.person_name for approval in review.approvals)}
@@ -84,17 +93,17 @@ def _users(do: str, known: Known, permission: Permission, place: Place) -> tuple
     return tuple(name for name in users.values_list("username", flat=True) if name not in excluded)
 
 
-def _refusal(do: str, known: Known, user: Any, permission: Permission, place: Place) -> str:
+def _refusal(do: str, known: Known, user: Any, permissions: Collection[Permission], place: Place) -> str:
     """Return the reason why the user cannot take the step; empty if the user can."""
     review = known.review
-    if do == next_steps.CREATE_REPORT:
-        return "" if may_build(user) else "Creating reports needs the editor, approver or operator role."
     if review is not None and do in (next_steps.APPROVE, next_steps.EXECUTE):
         refused = review.cannot_approve if do == next_steps.APPROVE else review.cannot_execute
         return _sentence(refused, user)
-    if may(user, permission, place):
+    if any(may(user, permission, place) for permission in permissions):
         return ""
-    return f"It needs the {_ROLES[permission]} role."
+    names = [_ROLES[permission] for permission in dict.fromkeys(permissions)]
+    listed = " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return f"It needs the {listed} role."
 
 
 _ROLES = {

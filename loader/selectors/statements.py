@@ -29,7 +29,7 @@ def dataset_sql(dataset: TargetDataset) -> str:
             source = source_of(state, specs)
         return layer_sql(state, by_key, source)
     except ProductError as refusal:
-        return f"-- {refusal.one_line()}"
+        return f"-- {' '.join(refusal.one_line().split())}"
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,23 @@ CONNECT_SECONDS = 4
 STATEMENT_SECONDS = 5
 MAX_COLUMNS = 2_000
 LONGEST_VALUE = 2_000  # characters of a sampled value
+# Readings of this process that have not ended; abandoned ones count, so that slow files cannot take all its threads.
+_MOST_READINGS = 8
+_readings = threading.BoundedSemaphore(_MOST_READINGS)
 
 
 def within(seconds: float, what: str, work: Callable[[], T]) -> T:
     """Return the result of ``work``. Raise Refusal TOO_SLOW after ``seconds``; its message begins with ``what``.
 
-    A file system that hangs cannot be interrupted, so the work goes on in an abandoned thread.
+    A file system that hangs cannot be interrupted, so the work goes on in an abandoned thread. While too many go on,
+    further work is refused with the same code.
     """
+    if not _readings.acquire(blocking=False):
+        raise Refusal(
+            "TOO_SLOW",
+            f"{what} was not read: {_MOST_READINGS} other readings have not ended",
+            hint="Try again, or contact the administrator of the systems that give no answer.",
+        )
     results: list[T] = []
     errors: list[BaseException] = []
 
@@ -42,9 +52,15 @@ def within(seconds: float, what: str, work: Callable[[], T]) -> T:
             results.append(work())
         except BaseException as error:  # raised again by the caller
             errors.append(error)
+        finally:
+            _readings.release()
 
     thread = threading.Thread(target=run, name="outside", daemon=True)
-    thread.start()
+    try:
+        thread.start()
+    except RuntimeError:
+        _readings.release()
+        raise
     thread.join(seconds)
     if errors:
         raise errors[0]

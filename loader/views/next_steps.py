@@ -1,11 +1,14 @@
 """Parts of pages about what is to be done now: the next step, and the changes that block a load."""
 
+from functools import partial
 from typing import Any
 
+from django.conf import settings
 from django.core.exceptions import ObjectDoesNotExist
 from django.http import Http404
 
-from architecture.permissions import may_build
+from architecture.domain.scope import Scope
+from architecture.permissions import may_build, place_of_scope
 from elevata.web.views import TemplatePage
 from loader.forms.load_runs import StartLoadForm
 from loader.selectors.next_step_facts import KINDS, changes_before_load
@@ -38,4 +41,6 @@ class LoadBlocks(TemplatePage):
         form = StartLoadForm(self.request.GET)
         form.full_clean()
         changes = changes_before_load(form.scope_chosen()) if not form.errors else None
-        return super().context() | {"pending": changes, "may_build": may_build(self.request.user)}
+        scope = changes.scope if changes is not None else Scope()
+        place = partial(place_of_scope, scope, settings.ENVIRONMENT)
+        return super().context() | {"pending": changes, "may_build": may_build(self.request.user, place)}

@@ -22,7 +22,9 @@ PLACEHOLDERS = ("load_timestamp", "load_run_id")
 MAX_LENGTH = 10_000
 
 _MARKER = "_placeholder__"
-_PLACEHOLDER = re.compile(r"\{\{\s*(.*?)\s*\}\}", re.DOTALL)
+# A placeholder ends at the first braces after it; further opening braces begin another one, so that no text is searched
+# twice. Blanks around the name are taken off by ``placeholder_name``.
+PLACEHOLDER = re.compile(r"\{\{((?:(?!\}\}|\{\{).)*+)\}\}", re.DOTALL)
 
 
 def words(text: str) -> frozenset[str]:
@@ -65,7 +67,7 @@ _CLOCK = words(
     """
 )
 # Texts that Spark interprets as the current time if a date or timestamp is expected, with or without a zone.
-_MOMENT = re.compile(r"\s*(?i:now|today|tomorrow|yesterday)\s*([A-Z]{1,3}|(UTC|GMT)?[+-]\d\S*|\w+/\S+)?\s*")
+_MOMENT = re.compile(r"\s*(?i:now|today|tomorrow|yesterday)\s*+([A-Z]{1,3}|(UTC|GMT)?[+-]\d\S*|\w+/\S+)?\s*")
 # A timestamp without a date is one of the current day.
 _TIME_OF_DAY = re.compile(r"\s*T?\d{1,2}:.*")
 # Words before a parenthesis that are no functions.
@@ -126,15 +128,21 @@ def quote_text(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
+def placeholder_name(match: re.Match[str]) -> str:
+    """Return the name in a match of ``PLACEHOLDER``."""
+    return match[1].strip()
+
+
 def bind_placeholders(text: str, values: Mapping[str, str]) -> str:
     """Replace ``{{ load_timestamp }}`` and ``{{ load_run_id }}`` by SQL."""
 
     def bound(match: re.Match[str]) -> str:
-        if match[1] not in values:
+        name = placeholder_name(match)
+        if name not in values:
             raise ExpressionProblem(f"{match[0]} is not known; known are {_known_placeholders()}")
-        return values[match[1]]
+        return values[name]
 
-    return _PLACEHOLDER.sub(bound, text)
+    return PLACEHOLDER.sub(bound, text)
 
 
 def check_expression(text: str, *, field: str = "expression") -> tuple[str, ...]:
@@ -163,7 +171,7 @@ def rename_in_expression(text: str, old: str, new: str) -> str:
     if old.lower() not in {name.lower() for name in used}:
         return text
     # Placeholders become names of the same length, so that positions hold.
-    tokens = sqlglot.tokenize(_PLACEHOLDER.sub(lambda match: "_" * len(match[0]), text), read="spark")
+    tokens = sqlglot.tokenize(PLACEHOLDER.sub(lambda match: "_" * len(match[0]), text), read="spark")
     renamed, done = [], 0
     for token, following in zip(tokens, [*tokens[1:], None], strict=True):
         called = following is not None and following.token_type == TokenType.L_PAREN
@@ -199,14 +207,14 @@ def _plain_tokens(text: str) -> object:
 @lru_cache(maxsize=4096)
 def columns_in(text: str) -> frozenset[str]:
     """Return the names of the columns, in lower case, in an expression or filter that was checked before."""
-    tree = sqlglot.parse_one(_PLACEHOLDER.sub("NULL", text), read="spark")
+    tree = sqlglot.parse_one(PLACEHOLDER.sub("NULL", text), read="spark")
     return frozenset(node.name.lower() for node in tree.find_all(exp.Column))
 
 
 @lru_cache(maxsize=4096)
 def conditions_in(text: str) -> tuple[frozenset[str], ...]:
     """Return the columns of each condition that AND combines in an accepted text, in lower case."""
-    tree = sqlglot.parse_one(_PLACEHOLDER.sub("NULL", text), read="spark")
+    tree = sqlglot.parse_one(PLACEHOLDER.sub("NULL", text), read="spark")
     return tuple(frozenset(column.name.lower() for column in part.find_all(exp.Column)) for part in conjuncts(tree))
 
 
@@ -229,7 +237,7 @@ def put_columns(text: str, sql_of: Mapping[str, str]) -> str:
     The rest of the text is unchanged, because sqlglot and Spark interpret some literals differently.
     """
     # Placeholders become names of the same length, so that positions hold.
-    tree = sqlglot.parse_one(_PLACEHOLDER.sub(lambda match: "_" * len(match[0]), text), read="spark")
+    tree = sqlglot.parse_one(PLACEHOLDER.sub(lambda match: "_" * len(match[0]), text), read="spark")
     columns = [node for node in tree.find_all(exp.Column) if node.name.lower() in sql_of]
     for node in sorted(columns, key=lambda node: node.this.meta["start"], reverse=True):
         start, end = node.this.meta["start"], node.this.meta["end"] + 1

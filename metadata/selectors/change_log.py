@@ -20,6 +20,7 @@ SUBJECT_KINDS = frozenset(KINDS.values()) | {
     "lease",
     "load_run",
     "maintenance",
+    "message",
     "notice",
     "policy",
     "report",

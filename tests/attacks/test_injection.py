@@ -9,7 +9,8 @@ from django.http import HttpResponse
 from django.test import Client
 from sqlglot import exp
 
-from loader.selectors.statements import statements
+from loader.contract.refusals import Refusal
+from loader.selectors.statements import dataset_sql, statements
 from metadata.models import SourceDataset, TargetColumn, TargetDataset, TargetSchema
 from tests.attacks.requests import REFUSED, must_be_refused, send
 from tests.elevata.web.forms import typed
@@ -191,6 +192,24 @@ def test_column_name_is_quoted_as_one_identifier_in_sql(
     assert named
     page = text_of(operator, f"/datasets/{airport.key}/")
     assert "<script>alert" not in page
+
+
+def test_line_end_in_a_rank_of_sources_does_not_end_a_comment(airport: TargetDataset):
+    rank = ["air.airport", "x\nDROP TABLE secrets;"]
+    TargetDataset.objects.filter(pk=airport.pk).update(history_policy={"rank": rank})
+    texts = [statement.sql for statement in statements(TargetDataset.objects.get(pk=airport.pk))]
+    assert any("x DROP TABLE secrets;" in text for text in texts)
+    parsed = [tree for text in texts for tree in sqlglot.parse(text, read="spark") if tree is not None]
+    assert not any(list(tree.find_all(exp.Drop)) for tree in parsed)
+
+
+@pytest.mark.parametrize("message", ["no column\nDROP TABLE secrets;", "no\r\u2028DROP TABLE secrets;"])
+def test_line_end_in_a_refusal_does_not_end_a_comment(airport: TargetDataset, monkeypatch, message: str):
+    def refuse(*_: Any) -> str:
+        raise Refusal("BAD_EXPRESSION", message)
+
+    monkeypatch.setattr("loader.selectors.statements.layer_sql", refuse)
+    assert len(dataset_sql(airport).splitlines()) == 1
 
 
 @pytest.mark.parametrize("name", ["${env:HOME}", "a ${system:user.name}", "${spark.app.id}"])

@@ -8,7 +8,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from architecture.models import Refresh
+from architecture.models import ChangeReport, Refresh
 from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Permission, Role
 from elevata.accounts.services.users import grant_role
@@ -21,7 +21,9 @@ from loader.services.affected import notify_owners
 from loader.services.sources.checks import check_source
 from loader.services.sources.uploads import store_delivery, store_upload
 from metadata.models import SourceDataset, TargetDataset
-from tests.architecture.world import person
+from metadata.services.datasets.targets import create_schema
+from tests.architecture.services.test_reports import rename
+from tests.architecture.world import World, person
 from tests.attacks.requests import send
 from tests.factories import SourceDatasetFactory, SystemFactory
 
@@ -149,3 +151,36 @@ def test_refresh_needs_a_role_for_the_tables_it_reads(airport: TargetDataset):
     assert not Refresh.objects.exists()
     for body in ({"kind": "schema", "name": airport.schema.name}, {"kind": "dataset", "name": str(airport)}):
         assert send(client, "post", "refreshes/", body).status_code == 202
+
+
+@pytest.mark.django_db
+def test_reports_are_created_only_with_a_role_for_their_scope(eds: Client, airport: TargetDataset):
+    """Also from the last observations, which no refresh checks: a new report supersedes the open ones of its scope."""
+    other = TargetDataset.objects.exclude(schema=airport.schema).filter(history_of=None).first()
+    foreign = [
+        {"kind": "all"},
+        {"kind": "schema", "name": other.schema.name},
+        {"kind": "selection", "name": f"{airport} {other}"},
+        {"kind": "dataset", "name": str(other)},
+    ]
+    for body in foreign:
+        answer = send(eds, "post", "reports/", body)
+        assert (answer.status_code, answer.json()["code"]) == (403, "NOT_PERMITTED"), (body, answer.content)
+    page = eds.post("/reports/make/", {"scope": "dataset", "dataset": str(other), "last": "1"})
+    assert page.status_code == 403
+    assert not ChangeReport.objects.exists()
+    own = send(eds, "post", "reports/", {"kind": "dataset", "name": str(airport)})
+    assert own.json().get("code") != "NOT_PERMITTED", own.content
+
+
+@pytest.mark.django_db
+def test_undo_reports_are_created_only_with_a_role_for_their_datasets(world: World):
+    rename(world, "full_name", "display_name")
+    execution, user, client = world.executed(), person("elsa"), Client()
+    create_schema(name="mart", layer="serving")
+    grant_role(user=user, role=Role.EDITOR, schema="mart")
+    client.force_login(user)
+    answer = send(client, "post", f"records/{execution.record.record_id}/undo/", {})
+    assert (answer.status_code, answer.json()["code"]) == (403, "NOT_PERMITTED"), answer.content
+    assert client.post(f"/executions/{execution.pk}/undo/").status_code == 403
+    assert not ChangeReport.objects.filter(undo_of__isnull=False).exists()

@@ -369,7 +369,8 @@ def _rule_comments(dataset: DatasetState, by_key: Mapping[str, DatasetState]) ->
     ]
     if rank := HistoryPolicy.from_dict(dataset.history_policy).rank:
         comments.append(f"-- of rows of one key, the best source's is used: {', '.join(rank)}")
-    return "".join(f"{comment}\n" for comment in comments)
+    # A line end in the name of a source would end the comment.
+    return "".join(f"{' '.join(comment.split())}\n" for comment in comments)
 
 
 def _hash(parts: tuple[HashComponent, ...], columns: tuple[StageColumn, ...]) -> str:

@@ -13,7 +13,7 @@ from django.db import transaction
 from architecture.domain.refusals import Refused
 from architecture.domain.scope import Scope
 from architecture.models import Refresh
-from architecture.permissions import may_build, on_behalf_of
+from architecture.permissions import must_build, on_behalf_of
 from architecture.services.drift import settle_if_in_sync
 from architecture.services.observations import keep_what_was_seen
 from architecture.services.previews import build_previewed_report, make_preview
@@ -171,10 +171,9 @@ def _serve_purpose(refresh: Refresh) -> dict[str, Any]:
         if refresh.purpose == Refresh.Purpose.PREVIEW:
             assert refresh.report is not None
             return {"preview": make_preview(report=refresh.report, user=user)}
-        if not may_build(user):
-            raise Refused("NOT_PERMITTED")
         assert refresh.scope is not None
         scope = Scope(**refresh.scope)
+        must_build(user, scope, refresh.environment.name)
         return {"report": build_previewed_report(environment=refresh.environment, scope=scope, user=user)}
 
 

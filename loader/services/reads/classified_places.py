@@ -3,10 +3,14 @@
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import cache
+from itertools import product
 from typing import Any
 from urllib.parse import unquote
 
 from elevata.core.errors import MetadataError
+from elevata.core.networks import canonical_host, is_address
+from elevata.core.permitted_addresses import NotResolved, resolved
 from loader.contract.refusals import Refusal
 from loader.domain.engines import engine_of
 from loader.domain.queries.masking import NAMES_AS_SAMPLES, without_values
@@ -17,6 +21,9 @@ from metadata.domain.sources.locations import Location, parse_location, undated
 from metadata.domain.sources.rest_addresses import parse_api
 from metadata.models import SourceDataset, System
 from metadata.selectors.classification import Classification, classified_sources, source_classification
+
+# Time for an address of a server, which is only asked for items of one name on hosts of two names.
+_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -81,8 +88,8 @@ def _sources_at(system: System, location: str) -> list[SourceDataset]:
     sources = classified_sources()
     if system.kind != System.Kind.FILES:
         item = _Item.of(system, location)
-        others = sources.filter(system__kind=system.kind)
-        return [source for source in others if _Item.of(source.system, source.location).may_be(item)]
+        others, addresses = sources.filter(system__kind=system.kind), cache(_addresses)
+        return [source for source in others if _Item.of(source.system, source.location).may_be(item, addresses)]
     place = _place(system, location)
     others = sources.filter(system__kind=System.Kind.FILES)
     if place is None:
@@ -90,46 +97,85 @@ def _sources_at(system: System, location: str) -> list[SourceDataset]:
     return [source for source in others if _reads_at(source, place)]
 
 
+# Addresses of a host and port; None if they are not known at present.
+_Addresses = Callable[[str, int], frozenset[str] | None]
+
+
+def _addresses(host: str, port: int) -> frozenset[str] | None:
+    try:
+        return frozenset(map(canonical_host, resolved(host, port, seconds=_SECONDS)))
+    except NotResolved:
+        return None
+
+
+@dataclass(frozen=True)
+class _Server:
+    """Server of an item: its host, its port, and its database if that is a part of the address.
+
+    ``is_virtual``: one address has several hosts that are different servers. The port is 0 if any port is the same.
+    """
+
+    host: str
+    port: int = 0
+    database: str = ""
+    is_virtual: bool = False
+
+    def may_be(self, other: "_Server", addresses: _Addresses) -> bool:
+        """Return True if both may be the same under two names, also if an address of one is unknown at present."""
+        if (self.port, self.database) != (other.port, other.database):
+            return False
+        hosts = [canonical_host(server.host) for server in (self, other)]
+        if hosts[0] == hosts[1]:
+            return True
+        if self.is_virtual and not any(is_address(host) or "." not in host for host in hosts):
+            return False
+        first, second = (addresses(host, self.port) for host in hosts)
+        return first is None or second is None or bool(first & second)
+
+
 @dataclass(frozen=True)
 class _Item:
     """Table, topic or endpoint: the servers that have it, and its full name in one spelling, in lower case."""
 
-    servers: frozenset[str]
+    servers: tuple[_Server, ...]
     name: str
+    system: int
 
     @classmethod
     def of(cls, system: System, location: str) -> "_Item":
         try:
             servers, name = _ITEMS[system.kind](system.location, location.strip())
-        except MetadataError:
-            servers, name = frozenset({f"system {system.pk}"}), location.strip()
-        return cls(frozenset(map(str.lower, servers)), name.lower())
+        except (MetadataError, Refusal):  # nothing is read there; its name is that within its system
+            servers, name = (), location.strip()
+        return cls(servers, name.lower(), system.pk)
 
-    def may_be(self, other: "_Item") -> bool:
+    def may_be(self, other: "_Item", addresses: _Addresses) -> bool:
         """Return True if both may be the same, whatever dates are in their names."""
         first, second = self.name, other.name
-        is_alike = first == second or fnmatchcase(first, second) or fnmatchcase(second, first)
-        return is_alike and bool(self.servers & other.servers)
+        if not (first == second or fnmatchcase(first, second) or fnmatchcase(second, first)):
+            return False
+        pairs = product(self.servers, other.servers)
+        return self.system == other.system or any(own.may_be(server, addresses) for own, server in pairs)
 
 
-def _table(address: str, location: str) -> tuple[frozenset[str], str]:
+def _table(address: str, location: str) -> tuple[tuple[_Server, ...], str]:
     place = parse_database(address)
     engine = engine_of(place)
     # Without a default schema, databases of a server are schemas.
-    database = place.name if engine.default_schema else ""
-    return frozenset({f"{place.host}:{place.port}/{database}"}), ".".join(engine.names(location, place))
+    database = place.name.lower() if engine.default_schema else ""
+    return (_Server(place.host, place.port, database),), ".".join(engine.names(location, place))
 
 
-def _topic(address: str, location: str) -> tuple[frozenset[str], str]:
-    return frozenset(map(str, parse_cluster(address).brokers)), location
+def _topic(address: str, location: str) -> tuple[tuple[_Server, ...], str]:
+    return tuple(_Server(broker.host, broker.port) for broker in parse_cluster(address).brokers), location
 
 
-def _endpoint(address: str, location: str) -> tuple[frozenset[str], str]:
+def _endpoint(address: str, location: str) -> tuple[tuple[_Server, ...], str]:
     api = parse_api(address)
-    return frozenset({api.host}), unquote(undated(f"{api.path}/{location.strip('/')}"))
+    return (_Server(api.host, is_virtual=True),), unquote(undated(f"{api.path}/{location.strip('/')}"))
 
 
-_ITEMS: Mapping[str, Callable[[str, str], tuple[frozenset[str], str]]] = {
+_ITEMS: Mapping[str, Callable[[str, str], tuple[tuple[_Server, ...], str]]] = {
     System.Kind.JDBC: _table,
     System.Kind.KAFKA: _topic,
     System.Kind.REST: _endpoint,

@@ -5,14 +5,13 @@ from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth import get_user_model
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
 from architecture.models import Refresh
 from architecture.services.environments import current_environment
-from elevata.accounts.models import ServiceAccount
+from elevata.accounts.quotas import shared_rows
 from elevata.core.words import counted
 from elevata.jobs.models import Job
 from elevata.jobs.services import withdraw
@@ -112,11 +111,8 @@ def _refuse_too_many(user: Any) -> None:
 
     A user and their service accounts share the limit.
     """
-    owner = ServiceAccount.objects.filter(user_id=user.pk).values_list("owner_id", flat=True).first() or user.pk
-    # Requests of the same user wait for each other here, so that none is counted too late.
-    get_user_model().objects.select_for_update(no_key=True).get(pk=owner)
-    own = Q(requested_by=owner) | Q(requested_by__service_account__owner=owner)
-    unfinished = ReadRequest.objects.filter(own).exclude(status__in=ReadRequest.FINISHED).count()
+    own = ReadRequest.objects.filter(shared_rows(user, "requested_by"))
+    unfinished = own.exclude(status__in=ReadRequest.FINISHED).count()
     if unfinished >= settings.READS_PER_USER:
         raise Refusal(
             "TOO_MANY_READS",

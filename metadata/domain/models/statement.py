@@ -19,13 +19,12 @@ from sqlglot.tokenizer_core import Token, TokenType
 from elevata.core.errors import MetadataError
 from metadata.domain.models import functions
 from metadata.domain.select_check import Allowed, Select, SelectProblem, position, read_select
-from metadata.domain.sql import PLACEHOLDERS, clock_at, clock_message
+from metadata.domain.sql import PLACEHOLDER, PLACEHOLDERS, clock_at, clock_message, placeholder_name
 
 AS_OF, VERSIONS, CURRENT = "as_of", "versions", "current"
 HELPERS = (AS_OF, VERSIONS, CURRENT)
 SURROGATE_KEY = "surrogate_key"
 
-_PLACEHOLDER = re.compile(r"\{\{\s*(.*?)\s*\}\}", re.DOTALL)
 _NAME = re.compile(rf"\b__({'|'.join(PLACEHOLDERS)})_+\b")
 _WITH_OWN_SYNTAX = ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "POSITION", "SUBSTRING", "SUBSTR", "OVERLAY")
 
@@ -95,7 +94,7 @@ class Statement:
 def parse_model(text: str) -> Statement:
     """Return the parsed SELECT. Raise ModelProblem, with line and column, if a model cannot have it."""
     placeholders: dict[int, str] = {}
-    names = _PLACEHOLDER.sub(lambda match: _named(text, match, placeholders), text)
+    names = PLACEHOLDER.sub(lambda match: _named(text, match, placeholders), text)
     try:
         select = read_select(names, _ALLOWED)
         _check_tokens(text, select.tokens, placeholders)
@@ -133,11 +132,12 @@ def _listed_names(nodes: Sequence[exp.Expr]) -> Iterator[exp.Expr]:
 
 
 def _named(text: str, match: re.Match[str], placeholders: dict[int, str]) -> str:
-    if match[1] not in PLACEHOLDERS:
+    name = placeholder_name(match)
+    if name not in PLACEHOLDERS:
         known = " and ".join(f"{{{{ {name} }}}}" for name in PLACEHOLDERS)
         raise ModelProblem(f"{position(text, match.start())}: {match[0]} is not known; known are {known}")
-    placeholders[match.start()] = match[1]
-    return f"__{match[1]}__".ljust(len(match[0]), "_")
+    placeholders[match.start()] = name
+    return f"__{name}__".ljust(len(match[0]), "_")
 
 
 def with_placeholders(sql: str) -> str:

@@ -56,7 +56,7 @@ def _is_encoding(value: Any) -> bool:
         return False
 
 
-_POSITIONS = re.compile(r"([^:]*[^:\s][^:]*):\s*([1-9]\d{0,4})\s*-\s*([1-9]\d{0,4})")
+_POSITIONS = re.compile(r"(\s*+[^:]+):\s*([1-9]\d{0,4})\s*-\s*([1-9]\d{0,4})")
 _RANGE = re.compile(r"([A-Z]{1,3})([1-9]\d{0,6})(?::([A-Z]{1,3})([1-9]\d{0,6}))?")
 
 

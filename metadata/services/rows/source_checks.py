@@ -1,6 +1,5 @@
 """Checks of systems, source datasets and source columns before they are written."""
 
-import re
 from collections.abc import Callable
 
 from django.conf import settings
@@ -21,6 +20,7 @@ from metadata.domain.sources.reading_options import check_options
 from metadata.domain.sources.rest_addresses import check_endpoint, parse_api
 from metadata.domain.sources.secret_names import check_secret_name
 from metadata.domain.sources.system_options import check_system_options
+from metadata.domain.sql import PLACEHOLDER, placeholder_name
 from metadata.models import SourceColumn, SourceDataset, System
 from metadata.services.rows.checks import (
     MAX_DATASET_SHORT_NAME,
@@ -35,7 +35,6 @@ from metadata.services.rows.checks import (
 from metadata.services.rows.row_names import check_word_list
 
 LOCATION_PLACEHOLDERS = ("data_dir",)
-_PLACEHOLDER = re.compile(r"\{\{\s*(.*?)\s*\}\}")
 
 
 def check_system(row: System) -> None:
@@ -174,8 +173,8 @@ def _check_deduplication(dataset: SourceDataset, policy: HistoryPolicy) -> None:
 
 
 def _check_location(location: str) -> None:
-    for match in _PLACEHOLDER.finditer(location):
-        if match[1] not in LOCATION_PLACEHOLDERS:
+    for match in PLACEHOLDER.finditer(location):
+        if placeholder_name(match) not in LOCATION_PLACEHOLDERS:
             raise MetadataError("invalid", f"{match[0]} is not known; {{{{ data_dir }}}} is", "location")
     check_location(location)
 

@@ -23,6 +23,7 @@ from metadata.services.sources import (
     create_system,
     update_source_column,
     update_source_dataset,
+    update_system,
 )
 from tests.architecture.older_states import store_as_older_release
 from tests.architecture.world import World, committed, make_world, person
@@ -228,3 +229,11 @@ def test_editors_of_a_retired_reference_are_authors_of_the_report_of_the_parent(
     assert [operation.code for operation in operations_of(report)] == ["HISTORY_DIFFERS"]
     with pytest.raises(Refused, match="eddy is an author"):
         approve(report=report, user=editor)
+
+
+def test_places_that_sources_are_read_from_are_no_part_of_reports(world: World):
+    with acting_as(world.author):
+        source = SourceDataset.objects.select_related("system").get()
+        update_source_dataset(source_dataset=source, expected_version=source.version, location="public.other")
+        update_system(system=source.system, expected_version=source.system.version, location="postgresql://x@db/crm")
+    assert world.report().status == "no_changes"

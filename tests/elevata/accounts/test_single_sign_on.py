@@ -15,7 +15,7 @@ from django.http import HttpResponse
 from django.test import Client
 
 from elevata.accounts.actors import acting_as
-from elevata.accounts.models import Identity
+from elevata.accounts.models import Identity, RoleGrant
 from elevata.accounts.permissions import roles_of
 from elevata.accounts.roles import Role
 from elevata.accounts.services import single_sign_on_users
@@ -25,6 +25,7 @@ from elevata.accounts.services.users import (
     create_user,
     deactivate_user,
     ensure_user,
+    grant_role,
     link_identity,
 )
 from elevata.accounts.single_sign_on_provider import Provider, provider_of_environment
@@ -198,6 +199,15 @@ def test_provider_groups_replace_roles_at_the_next_sign_in(client: Client, with_
     with_roles.claims["groups"] = ["modellers"]
     sign_on(Client())
     assert roles_of(User.objects.get()) == {Role.EDITOR}
+
+
+def test_roles_for_one_place_stay_when_provider_groups_replace_roles(client: Client, with_roles: LocalProvider):
+    with_roles.claims["groups"] = ["modellers"]
+    sign_on(client)
+    grant_role(user=User.objects.get(), role=Role.OPERATOR, environment="prod")
+    with_roles.claims["groups"] = ["leads"]
+    sign_on(Client())
+    assert RoleGrant.objects.filter(user=User.objects.get(), role=Role.OPERATOR.value, environment="prod").exists()
 
 
 @pytest.mark.parametrize("groups", [["staff"], [], None, "lead"])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elevata.core.errors import MetadataError
-from elevata.core.networks import is_listed, is_public, networks
+from elevata.core.networks import canonical_host, is_listed, is_public, networks
 
 REFUSED = [
     "127.0.0.1",
@@ -111,3 +111,25 @@ def test_listed_network_contains_its_addresses_and_their_mapped_forms():
 def test_network_with_host_bits_is_refused():
     with pytest.raises(MetadataError, match=r"10.20.0.1/16"):
         networks(["10.20.0.1/16"])
+
+
+@pytest.mark.parametrize(
+    ("host", "canonical"),
+    [
+        ("DB.Example.org.", "db.example.org"),
+        ("10.0.0.7", "10.0.0.7"),
+        ("::ffff:10.0.0.7", "10.0.0.7"),
+        ("0x0a.0.0.7", "10.0.0.7"),
+        ("167772167", "10.0.0.7"),
+        ("[2001:DB8:0::1]", "2001:db8::1"),
+        ("LOCALHOST", "localhost"),
+        ("db.localhost", "localhost"),
+        ("127.1", "localhost"),
+        ("0.0.0.0", "localhost"),
+        ("::1", "localhost"),
+        ("999.1.1.1.1", "999.1.1.1.1"),
+        ("1.2.3.999", "1.2.3.999"),
+    ],
+)
+def test_spellings_of_one_host_are_equal(host: str, canonical: str):
+    assert canonical_host(host) == canonical

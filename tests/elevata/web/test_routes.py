@@ -1,7 +1,7 @@
 """Access to every route, by role."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.cache import cache
-from django.db import transaction
+from django.db import connection, transaction
 from django.http import HttpResponse
 from django.test import Client
 from django.urls import reverse
@@ -199,11 +199,13 @@ class Answer:
     url: str
     headers: Mapping[str, str]
     text: str
+    # Tables that the request wrote to.
+    written: frozenset[str]
 
     @classmethod
-    def of(cls, answer: HttpResponse) -> "Answer":
+    def of(cls, answer: HttpResponse, written: Iterable[str]) -> "Answer":
         text = "" if answer.streaming else html_of(answer)
-        return cls(answer.status_code, getattr(answer, "url", ""), dict(answer.headers), text)
+        return cls(answer.status_code, getattr(answer, "url", ""), dict(answer.headers), text, frozenset(written))
 
 
 @pytest.fixture(scope="module")
@@ -231,8 +233,28 @@ def answered(
                     who = Client()
                     who.cookies.update(cookies)
                     addresses = Addresses(warehouse, person, lambda: request.getfixturevalue("controlled"))
-                    given[visitor, name] = Answer.of(ask(who, rule, addresses[name]))
+                    address = addresses[name]
+                    with written_tables() as written:
+                        answer = ask(who, rule, address)
+                    given[visitor, name] = Answer.of(answer, written)
     return lambda visitor, name: given[visitor, name]
+
+
+@contextmanager
+def written_tables() -> Iterator[set[str]]:
+    """Collect the names of the tables that are written to inside."""
+    tables = set[str]()
+
+    def collect(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
+        if match := _WRITE.match(sql):
+            tables.add(match[1])
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(collect):
+        yield tables
+
+
+_WRITE = re.compile(r'\s*(?:INSERT\s+(?:OR\s+\w+\s+)?INTO|UPDATE|DELETE\s+FROM)\s+"?(\w+)', re.IGNORECASE)
 
 
 @contextmanager
@@ -350,3 +372,27 @@ def test_pages_are_well_formed_html(answered: Callable[[str, str], Answer], name
     assert labelled <= set(ids)
     for tag in ("div", "section", "table", "form", "details", "svg", "ul", "ol", "dl", "a", "span", "p"):
         assert len(re.findall(rf"<{tag}[\s>]", text)) == text.count(f"</{tag}>"), tag
+
+
+CHAIN = {"audit_chainhead", "audit_chainlink", "audit_chainpending"}
+# Tables that a GET request may write to, by route.
+GET_WRITES = {
+    # Waiting links of the chain are sealed before a record is shown.
+    "run_record": CHAIN,
+    "api-maintenance-record-detail": CHAIN,
+    # An own notice that is opened is read.
+    "notice_go": {"notifications_notice"},
+    # A preview makes the changes and rolls them back.
+    "change_undo": {"metadata_targetcolumn"},
+    "source_proposal": {
+        *("audit_chainpending", "audit_changelogentry", "audit_rowseal"),
+        *("metadata_columninput", "metadata_sourcecolumn", "metadata_targetcolumn"),
+    },
+}
+
+
+@pytest.mark.parametrize("visitor", VISITORS)
+def test_get_requests_have_no_effects(answered: Callable[[str, str], Answer], visitor: str):
+    """A link or a picture of another site sends GET requests without a CSRF token."""
+    written = {name: answered(visitor, name).written - GET_WRITES.get(name, set()) for name in READING}
+    assert {name: tables for name, tables in written.items() if tables} == {}

@@ -1,6 +1,7 @@
 """Actor of jobs: a worker acts as the user who requested the job, and only during it."""
 
 import pytest
+from django.contrib.auth.models import User
 
 from architecture.services.dry_runs import request_dry_run
 from architecture.services.environments import current_environment
@@ -93,6 +94,20 @@ def test_queued_load_fails_if_its_user_lost_the_role_or_was_deactivated(airports
     run.refresh_from_db()
     assert (run.status, run.error["code"], noted()) == ("failed", "NOT_PERMITTED", [])
     request_load_run(run_id=run.run_id, wake_worker=False)
+    tasks.perform(run.pk)
+    run.refresh_from_db()
+    assert run.status == "succeeded"
+
+
+def test_load_that_a_worker_has_begun_ends_though_its_user_was_deactivated(airports, workplace, monkeypatch):
+    run, ask = request_load_run(user=olga(), wake_worker=False).run, workplace.runner.request
+
+    def request(kind, manifest):
+        if kind == "load":
+            User.objects.filter(username="olga").update(is_active=False)
+        return ask(kind, manifest)
+
+    monkeypatch.setattr(workplace.runner, "request", request)
     tasks.perform(run.pk)
     run.refresh_from_db()
     assert run.status == "succeeded"

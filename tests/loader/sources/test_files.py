@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import threading
+import time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 from pyarrow import orc
 
 from loader.contract.refusals import Refusal
-from loader.sources import file_samples
+from loader.sources import file_samples, limits
 from loader.sources.file_detection import detect_file
 from loader.sources.file_samples import sample_files
 from loader.sources.files import delivery_at, files_at, list_folder
@@ -537,6 +538,22 @@ def test_within_refuses_an_action_that_exceeds_its_time():
     with pytest.raises(Refusal) as refused:
         within(0.01, "the share", lambda: threading.Event().wait(1))
     assert refused.value.code == "TOO_SLOW"
+
+
+def test_within_refuses_further_readings_while_many_have_not_ended(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(limits, "_readings", threading.BoundedSemaphore(2))
+    goes_on, work = threading.Event(), threading.Event()
+    for _ in range(2):
+        with pytest.raises(Refusal, match="gave no answer"):
+            within(0.01, "the share", lambda: goes_on.wait(10))
+    with pytest.raises(Refusal, match="other readings have not ended") as refused:
+        within(5, "the share", work.set)
+    assert (refused.value.code, work.is_set()) == ("TOO_SLOW", False)
+    goes_on.set()
+    deadline = time.monotonic() + 5
+    while limits._readings._value < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert within(5, "the share", lambda: "read") == "read"
 
 
 def test_within_raises_the_error_of_its_action():

@@ -1,5 +1,7 @@
 """Effects of a dataset, column, report or load run by name: part, page, CSV, message to the owners, REST."""
 
+from datetime import timedelta
+
 import pytest
 from django.contrib.auth.models import User
 from django.core.exceptions import ObjectDoesNotExist
@@ -8,9 +10,12 @@ from django.utils import timezone
 
 from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
+from elevata.audit.models import ChangeLogEntry
+from elevata.audit.selectors import fields_of
 from elevata.notifications.models import Notice
 from loader.models import SavedQuery, Schedule
 from loader.selectors.affected import KINDS, subject_of
+from loader.services.affected import MESSAGE
 from metadata.models import TargetDataset
 from metadata.services.datasets.targets import (
     create_schema,
@@ -19,6 +24,7 @@ from metadata.services.datasets.targets import (
     update_target_dataset,
 )
 from metadata.services.exposures import create_exposure
+from tests.attacks.requests import send
 from tests.elevata.web.pages import read, signed_in, words
 from tests.fixtures.users import someone
 from tests.loader.factories import DatasetRunFactory, EnvironmentFactory, LoadRunFactory
@@ -95,6 +101,36 @@ def test_owners_get_one_notice_each_that_names_what_is_theirs(owned: TargetDatas
     text = words(answer.content.decode())
     assert "Notified: ada." in text
     assert "2 owners without an account here: Marts, Operations." in text
+
+
+def test_a_message_to_owners_is_in_the_change_log(owned: TargetDataset, reader: Client):
+    client = signed_in(User.objects.get(username="bea"))
+    client.post(f"/affected/notify/?dataset={raw().key}", {"note": "from Monday on"})
+    entry = ChangeLogEntry.objects.get(subject_kind=MESSAGE)
+    assert (entry.action, entry.actor, entry.subject_name) == ("sent", "bea", "raw.raw_air_airport")
+    assert {change.name: change.after for change in fields_of(entry)} == {
+        "users": "ada",
+        "without account": "Marts, Operations",
+    }
+    assert entry.reason == "from Monday on"
+    # An entry about the dataset would make bea an author of its changes.
+    assert entry.dataset_key is None
+
+
+def test_messages_to_owners_are_limited_per_user_and_hour(
+    owned: TargetDataset, reader: Client, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("loader.services.affected.MOST_MESSAGES", 2)
+    client = signed_in(User.objects.get(username="bea"))
+    answers = [client.post(f"/affected/notify/?dataset={owned.key}") for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [302, 302, 429]
+    assert "You sent 2 messages to owners within the last hour" in words(answers[2].content.decode())
+    refused = send(client, "post", f"affected/notify/?dataset={owned.key}", {})
+    assert (refused.status_code, refused.json()["code"], Notice.objects.count()) == (429, "TOO_MANY_MESSAGES", 2)
+    other = signed_in(someone("cleo", Role.EDITOR))
+    assert other.post(f"/affected/notify/?dataset={owned.key}").status_code == 302
+    monkeypatch.setattr("loader.services.affected.WITHIN", timedelta(0))
+    assert client.post(f"/affected/notify/?dataset={owned.key}").status_code == 302
 
 
 def test_notifying_needs_a_part_in_changes(owned: TargetDataset, viewer: Client):

@@ -4,6 +4,7 @@ import json
 from io import StringIO
 
 import pytest
+from django.contrib.auth.models import User
 from django.core.exceptions import ObjectDoesNotExist
 from django.core.management import call_command
 from django.test import Client
@@ -13,10 +14,13 @@ from architecture.models import Environment, Refresh
 from architecture.services.previews import make_preview
 from elevata.accounts.cli import CommandExit
 from elevata.accounts.roles import Role
+from elevata.accounts.services.users import grant_role
+from loader.domain.next_steps import CREATE_REPORT
 from loader.models import DatasetRun
 from loader.selectors.next_step_facts import KINDS
 from loader.selectors.next_steps import next_step_of
 from metadata.models import TargetDataset
+from metadata.services.datasets.targets import create_schema
 from tests.architecture.services.test_reports import rename
 from tests.architecture.world import World, committed, person
 from tests.elevata.web.pages import needing, read, signed_in, words
@@ -94,6 +98,21 @@ def test_pending_changes_of_a_dataset_and_its_history_ask_for_a_report(world: Wo
         assert "rename_column rawcore.rc_crm_customer full_name → display_name" in words(html)
         assert '<input type="hidden" name="scope" value="dataset">' in html
         assert '<input type="hidden" name="dataset" value="rawcore.rc_crm_customer">' in html
+
+
+def test_report_is_created_by_editors_approvers_and_operators_of_the_scope(world: World):
+    needing(world, safe=1)
+    rename(world, "full_name", "display_name")
+    committed()
+    create_schema(name="mart", layer="serving")
+    for name, role, schema in (("ana", Role.APPROVER, "rawcore"), ("oda", Role.OPERATOR, "mart")):
+        grant_role(user=person(name), role=role, schema=schema)
+    step = next_step_of("dataset", str(customers().key), world.operator)
+    assert step.do == CREATE_REPORT
+    assert set(step.who) == {"ana", *(user.get_username() for user in (world.author, world.approver, world.operator))}
+    assert step.refusal == ""
+    elsewhere = next_step_of("dataset", str(customers().key), User.objects.get(username="oda"))
+    assert elsewhere.refusal == "It needs the editor, approver or operator role."
 
 
 def test_button_of_the_bar_creates_the_report(world: World):

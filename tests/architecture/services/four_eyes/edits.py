@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from metadata.models import SourceDataset, TargetColumn, TargetDataset
 from metadata.services import deletion, lifecycle, quality, sources
 from metadata.services.datasets import targets
+from metadata.services.datasets.cloning import clone_dataset
+from metadata.services.datasets.generation import generate_targets
 from metadata.services.exchange.metadata_files import exported_files, import_records, read_files
 
 TYPES = ("string(20)", "string(50)", "string", "integer", "bigint")
@@ -263,9 +265,46 @@ class SetSource:
         sources.update_source_dataset(source_dataset=row, expected_version=row.version, options=options, **changes)
 
 
+@dataclass(frozen=True)
+class AddSourceColumn:
+    """Add a column to the source, and generate its targets again."""
+
+    name: str
+    type: str
+
+    def do(self) -> None:
+        source = SourceDataset.objects.get()
+        sources.create_source_column(source_dataset=source, name=self.name, type=self.type)
+        generate_targets(source_dataset=source)
+
+
+@dataclass(frozen=True)
+class RenameSourceColumn:
+    """Rename a column of the source, and generate its targets again."""
+
+    place: int
+    name: str
+
+    def do(self) -> None:
+        source = SourceDataset.objects.get()
+        rows = list(source.columns.order_by("pk"))
+        row = rows[self.place % len(rows)]
+        sources.update_source_column(source_column=row, expected_version=row.version, name=self.name)
+        generate_targets(source_dataset=source)
+
+
+@dataclass(frozen=True)
+class CloneDataset(OfDataset):
+    name: str
+
+    def do(self) -> None:
+        row = self.row
+        clone_dataset(dataset=row, schema=row.schema, name=f"{row.schema.name}_{self.name}")
+
+
 OPTIONS = (("faulty_rows", "quarantine"), ("faulty_rows", "refuse"), ("null_string", "none"), ("null_string", "-"))
 CHOICES = (*OPTIONS, ("fold_keys", "upper"), ("new_columns", "ignore"), ("new_columns", "propose"))
-Change = OfColumn | OfDataset | SetSource
+Change = OfColumn | OfDataset | SetSource | AddSourceColumn | RenameSourceColumn
 
 
 def changes() -> st.SearchStrategy[Change]:
@@ -290,4 +329,7 @@ def changes() -> st.SearchStrategy[Change]:
         st.builds(SwitchDataset, places),
         st.builds(RenameDataset, places, names),
         st.builds(AddColumn, places, names, types, places),
+        st.builds(AddSourceColumn, names, types),
+        st.builds(RenameSourceColumn, places, names),
+        st.builds(CloneDataset, places, names),
     )

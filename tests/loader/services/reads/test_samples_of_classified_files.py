@@ -11,6 +11,8 @@ from django.core.exceptions import PermissionDenied
 from elevata.accounts.actors import acting_as
 from elevata.accounts.roles import Role
 from elevata.audit.models import ChangeLogEntry
+from elevata.core.networks import is_address
+from elevata.core.permitted_addresses import NotResolved
 from loader.contract.refusals import Refusal
 from loader.domain.sources.file_detection.model import Detected
 from loader.services.reads import file_detection
@@ -125,6 +127,59 @@ def test_table_topic_or_endpoint_is_sensitive_in_every_spelling(
     other = SystemFactory(short_name="hr", kind=kind, location=other_address)
     assert sensitive_at(other, other_location) == ["erp.staff"]
     assert sensitive_at(other, "orders") == []
+
+
+ADDRESSES = {"db": ["10.0.0.7"], "db.corp.example": ["10.0.0.7"], "other": ["10.0.0.8"], "hr.example": ["10.0.0.7"]}
+ADDRESSES |= {"localhost": ["127.0.0.1", "::1"], "host": ["127.0.1.1"]}
+
+
+def addresses_of(host: str, port: int, *, seconds: float) -> list[str]:
+    if host in ADDRESSES:
+        return ADDRESSES[host]
+    if is_address(host):
+        return [host]
+    raise NotResolved(host)
+
+
+@pytest.mark.parametrize(
+    ("kind", "address", "other_address", "is_same"),
+    [
+        (System.Kind.JDBC, "postgresql://db/erp", "postgresql://db./erp", True),
+        (System.Kind.JDBC, "postgresql://db/erp", "postgresql://db.corp.example/erp", True),
+        (System.Kind.JDBC, "postgresql://db/erp", "postgresql://10.0.0.7/erp", True),
+        (System.Kind.JDBC, "postgresql://db/erp", "postgresql://[::ffff:10.0.0.7]/erp", True),
+        (System.Kind.JDBC, "postgresql://localhost/erp", "postgresql://127.0.0.1/erp", True),
+        (System.Kind.JDBC, "postgresql://localhost/erp", "postgresql://127.1/erp", True),
+        (System.Kind.JDBC, "postgresql://localhost/erp", "postgresql://[::1]/erp", True),
+        (System.Kind.JDBC, "postgresql://localhost/erp", "postgresql://host/erp", True),
+        (System.Kind.JDBC, "postgresql://db/erp", "postgresql://gone/erp", True),  # not known at present
+        (System.Kind.JDBC, "postgresql://db/erp", "postgresql://other/erp", False),
+        (System.Kind.JDBC, "postgresql://db/erp", "postgresql://db.corp.example/crm", False),
+        (System.Kind.JDBC, "postgresql://db/erp", "postgresql://db.corp.example:5433/erp", False),
+        (System.Kind.KAFKA, "kafka://db:9092", "kafka://other:9092,10.0.0.7", True),
+        (System.Kind.KAFKA, "kafka://db:9092", "kafka://other:9092", False),
+        (System.Kind.REST, "https://hr.example", "https://HR.example.:443", True),
+        (System.Kind.REST, "https://hr.example", "http://10.0.0.7", True),
+        (System.Kind.REST, "https://hr.example", "https://db", True),
+        (System.Kind.REST, "https://hr.example", "https://db.corp.example", False),  # another host of one address
+    ],
+)
+def test_server_is_recognised_under_its_other_names(
+    db, monkeypatch, kind: str, address: str, other_address: str, is_same: bool
+):
+    monkeypatch.setattr("loader.services.reads.classified_places.resolved", addresses_of)
+    system = SystemFactory(short_name="erp", kind=kind, location=address)
+    SourceColumnFactory(dataset=SourceDatasetFactory(system=system, name="staff", location="staff"), pii=True)
+    other = SystemFactory(short_name="hr", kind=kind, location=other_address)
+    assert sensitive_at(other, "staff") == (["erp.staff"] if is_same else [])
+
+
+def test_source_whose_table_cannot_be_named_does_not_break_samples_of_other_systems(db):
+    system = SystemFactory(short_name="ora", kind=System.Kind.JDBC, location="oracle://db/erp")
+    SourceColumnFactory(dataset=SourceDatasetFactory(system=system, name="staff", location="staff"), pii=True)
+    other = SystemFactory(short_name="erp", kind=System.Kind.JDBC, location="postgresql://db/erp")
+    assert sensitive_at(other, "staff") == []
+    assert sensitive_at(system, "staff") == ["ora.staff"]
 
 
 # --- detection

@@ -269,3 +269,8 @@ def test_empty_roots_refuse_every_path(landing: Path) -> None:
         roots().check(local(landing))
     assert ANYWHERE.anywhere
     assert not roots().anywhere
+
+
+def test_hard_link_to_a_file_outside_of_the_roots_is_not_distinguished(landing: Path) -> None:
+    os.link(landing.parent / "private" / "b.csv", landing / "linked.csv")
+    assert roots(landing).check_file(str(landing / "linked.csv")) == str(landing / "linked.csv")
