@@ -30,16 +30,22 @@ from loader.services.reads.read_requests import request_query, withdraw_read
 from loader.services.reads.result_files import PARQUET, parquet_of
 from loader.views.datasets.datasets import CSV, result_file
 from loader.views.queries.statements import REFUSED, answered, seen, waiting
+from metadata.domain.quality.check_kinds import QUERY
+from metadata.models import QualityCheck
 
 
 @require_safe
 @permitted(Permission.READ_DATA)
 def sql_page(request: HttpRequest) -> HttpResponse:
-    """Show the editor, empty or with a saved query."""
-    saved = None
-    if key := request.GET.get("saved", ""):
-        saved = saved_queries(request.user).filter(key=key).first() if _is_uuid(key) else None
-    form = QueryForm(initial={"text": saved.text if saved else "", "limit": LIMITS[0][0]})
+    """Show the editor, empty, with a saved query or with the SELECT of a quality check."""
+    saved, text = None, ""
+    if (key := request.GET.get("saved", "")) and _is_uuid(key):
+        saved = saved_queries(request.user).filter(key=key).first()
+        text = saved.text if saved is not None else ""
+    if (key := request.GET.get("check", "")) and _is_uuid(key):
+        check = QualityCheck.objects.filter(key=key, kind=QUERY).first()
+        text = check.arguments["sql"] if check is not None else text
+    form = QueryForm(initial={"text": text, "limit": LIMITS[0][0]})
     return render(request, "loader/queries/sql_page.html", _page(request, form) | {"saved": saved})
 
 
