@@ -3,6 +3,7 @@
 from typing import Any
 
 from django import forms
+from django.urls import reverse_lazy
 
 from elevata.web.forms import ProductForm, TextField
 from metadata.domain.select_check import MAX_LENGTH
@@ -25,7 +26,15 @@ class TrialForm(ProductForm):
         max_length=MAX_LENGTH,
         strip=False,
         widget=forms.Textarea(
-            attrs={"rows": 10, "class": "mono", "spellcheck": "false", "autocapitalize": "off", "form": "trial-form"}
+            attrs={
+                "rows": 10,
+                "class": "mono",
+                "spellcheck": "false",
+                "autocapitalize": "off",
+                "form": "trial-form",
+                "data-code": "",
+                "data-completions": reverse_lazy("model_completions"),
+            }
         ),
         help_text="One SELECT over described datasets. Nothing is saved or written.",
         error_messages={"required": "Write a SELECT."},

@@ -42,6 +42,7 @@ def test_quality_page_shows_the_newest_result_and_a_chart_of_the_last_ones(reade
     assert "Warned 2 of 9 rows failed" in words(page)
     assert 'aria-label="Last 2 results: 1 passed, 1 warned"' in page
     assert page.count('class="bar is-') == 2
+    assert "Last 2 results" in words(page)
     assert "/load-runs/bad/" in page
     assert "icao=KJFK" in page
     assert "Add check" not in page
