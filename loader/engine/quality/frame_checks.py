@@ -108,12 +108,13 @@ class RowChecker:
             checks = {spec.key: self._compiled(spec, types_of_frame(frame))}
             _, broken = self._numbers(frame, checks)
             if spec.key not in broken:
-                return self._failing_rows(frame, checks[spec.key])
+                return self.rows_failing(frame, checks[spec.key])
         except ProductError as problem:
             broken = {spec.key: spec.broken(problem.one_line())}
         raise Refusal("CHECK_BROKEN", f"check {spec.name} {broken[spec.key].message}", hint="Correct the check.")
 
-    def _failing_rows(self, frame: DataFrame, check: CompiledCheck) -> DataFrame:
+    def rows_failing(self, frame: DataFrame, check: CompiledCheck) -> DataFrame:
+        """Return the rows that fail a check which was run on them, of a kind that finds rows."""
         alone = frame.where(row_conditions.fails(self.session, check))
         if check.rule.kind == check_kinds.UNIQUE:
             rows = self._with_repeated_keys(check, frame)

@@ -46,7 +46,8 @@ from loader.services.reads.read_requests import (
     QUALITY,
     QUARANTINED,
 )
-from loader.services.reads.trials import TRY_MODEL, trial_manifest
+from loader.services.reads.trial_checks import trial_manifest
+from loader.services.reads.trials import TRY_MODEL
 from loader.services.sources.specs import source_datasets, source_of, source_spec
 from metadata.domain.history.history_columns import ends_inclusive
 from metadata.domain.history.history_policy import TOMBSTONE, HistoryPolicy
