@@ -58,7 +58,7 @@ class ModelCreate(Editing, CreatePage):
 
 
 class ModelCompletions(Page):
-    """What the editor of a model completes: names and functions, or the columns of the datasets ``name``."""
+    """Completions of the editor of a model: names and functions, or the columns of the datasets ``name``."""
 
     http_method_names = ["get", "head"]
 

@@ -78,7 +78,7 @@ def _page(request: HttpRequest, form: QueryForm) -> dict[str, Any]:
 @require_safe
 @permitted(Permission.READ_DATA)
 def sql_completions(request: HttpRequest) -> JsonResponse:
-    """Return what the editor completes: names and functions, or the columns of the tables ``name``."""
+    """Return completions of the editor: names and functions, or the columns of the tables ``name``."""
     if names := request.GET.getlist("name")[:MOST_COMPLETIONS]:
         return JsonResponse({"columns": readable_columns(request.user, names)})
     return JsonResponse({"names": readable_names(request.user), "functions": sorted(FUNCTIONS)})

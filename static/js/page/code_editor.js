@@ -173,6 +173,18 @@ const keywords = (context) => (context.matchBefore(/\.[\w$]*/) ? null : ofSpark(
 
 // --- the editor --------------------------------------------------------------------------------
 
+// Browsers that replace a selection themselves may set an inline style, which the content policy refuses.
+function replaceSelection(event, view) {
+  const { from, to, empty } = view.state.selection.main;
+  if (empty || event.inputType !== "insertText" || event.isComposing || event.data === null) return false;
+  event.preventDefault();
+  const insertion = () =>
+    view.state.update(view.state.replaceSelection(event.data), { userEvent: "input.type", scrollIntoView: true });
+  const handlers = view.state.facet(EditorView.inputHandler);
+  if (!handlers.some((handle) => handle(view, from, to, event.data, insertion))) view.dispatch(insertion());
+  return true;
+}
+
 function labelOf(textarea) {
   return textarea.labels?.[0]?.textContent.trim() || textarea.name;
 }
@@ -225,6 +237,7 @@ export function enhance(textarea, { run = null, selected = () => {} } = {}) {
           ...(textarea.getAttribute("aria-invalid") ? { "aria-invalid": "true" } : {}),
         }),
         keymap.of(keys),
+        EditorView.domEventHandlers({ beforeinput: replaceSelection }),
         EditorView.updateListener.of((update) => {
           if (update.docChanged && textarea.value !== view.state.doc.toString()) {
             textarea.value = view.state.doc.toString();
