@@ -73,6 +73,7 @@ const THEME = EditorView.theme({
 });
 
 const HINT = "Escape, then Tab leaves the editor. Control and Space complete.";
+const LEAVES_WITHIN = 2000; // milliseconds
 const editors = new WeakMap();
 
 export const editorOf = (textarea) => editors.get(textarea);
@@ -173,6 +174,12 @@ const keywords = (context) => (context.matchBefore(/\.[\w$]*/) ? null : ofSpark(
 
 // --- the editor --------------------------------------------------------------------------------
 
+// Escape may also close the completion or undo the selection: the next Tab leaves the editor all the same.
+function leavesByTab(view) {
+  view.setTabFocusMode(LEAVES_WITHIN);
+  return false;
+}
+
 // Browsers that replace a selection themselves may set an inline style, which the content policy refuses.
 function replaceSelection(event, view) {
   const { from, to, empty } = view.state.selection.main;
@@ -205,6 +212,7 @@ export function enhance(textarea, { run = null, selected = () => {} } = {}) {
 
   const address = textarea.dataset.completions;
   const keys = [
+    { key: "Escape", run: leavesByTab },
     { key: "Tab", run: acceptCompletion },
     indentWithTab,
     ...closeBracketsKeymap,
