@@ -9,6 +9,7 @@ from typing import Any
 from django.db.models import F, Max, QuerySet, Window
 from django.db.models.functions import RowNumber
 from django.urls import reverse
+from django.utils import timezone
 
 from architecture.models import Environment
 from architecture.services.environments import current_environment
@@ -75,7 +76,7 @@ def results_of_read(read: ReadRequest, user: Any) -> list[CheckResult]:
             dataset=dataset,
             dataset_key=dataset.key,
             dataset_name=str(dataset),
-            at=read.finished_at,
+            at=read.finished_at or timezone.now(),
             **fields_of_result(Result.from_json(described)),
         )
         for described in read.content["results"]
