@@ -26,6 +26,7 @@ urlpatterns = [
     path("changes/<number:pk>/undo/", bulk_edits.ChangeUndo.as_view(), name="change_undo"),
     path("datasets/new/", datasets.DatasetCreate.as_view(), name="dataset_create"),
     path("models/new/", models.ModelCreate.as_view(), name="model_create"),
+    path("models/completions/", models.ModelCompletions.as_view(), name="model_completions"),
     path("models/preview/", models.ModelPreview.as_view(), name="model_preview"),
     path("models/builder/", models.ModelBuilder.as_view(), name="model_builder"),
     path("models/<uuid:key>/edit/", models.ModelEdit.as_view(), name="model_edit"),

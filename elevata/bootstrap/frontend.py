@@ -38,6 +38,24 @@ KEPT = {
     "uplot/dist/uPlot.min.css": "uplot/uplot.min.css",
     "uplot/LICENSE": "uplot/LICENSE",
 }
+# Package of the SQL editor -> its ES module. Browsers do not resolve names of packages, so in the copies each import
+# names the file beside it.
+MODULES = {
+    "@codemirror/autocomplete": "dist/index.js",
+    "@codemirror/commands": "dist/index.js",
+    "@codemirror/lang-sql": "dist/index.js",
+    "@codemirror/language": "dist/index.js",
+    "@codemirror/state": "dist/index.js",
+    "@codemirror/streamparser": "dist/index.js",
+    "@codemirror/view": "dist/index.js",
+    "@lezer/common": "dist/index.js",
+    "@lezer/highlight": "dist/index.js",
+    "@lezer/lr": "dist/index.js",
+    "@marijn/find-cluster-break": "src/index.js",
+    "crelt": "index.js",
+    "style-mod": "src/style-mod.js",
+    "w3c-keyname": "index.js",
+}
 KEPT_FOR_TESTS = {
     "axe-core/axe.min.js": "axe/axe.min.js",
     "axe-core/LICENSE": "axe/LICENSE",
@@ -47,13 +65,15 @@ SPRITE = "@tabler/icons-sprite/dist/tabler-sprite.svg"
 ICONS = Path(__file__).with_name("icons.txt")
 ICONS_TARGET = "tabler/icons.svg"
 
+_IMPORT = re.compile(r"""^((?:import|export)\b[^;]*?\bfrom\s*)(["'])([^"']+)\2""", re.MULTILINE)
 _SOURCE_MAP = re.compile(r"^(/\*|//)# sourceMappingURL=.*$", re.MULTILINE)
 
 
 def front_end_files() -> str:
     """Fill ``static/vendor``."""
     inputs = digest(*(ROOT / name for name in PROJECT_FILES), ICONS, Path(__file__))
-    results = [VENDOR / target for target in (*KEPT.values(), ICONS_TARGET)]
+    modules = [module_target(name) for name in MODULES]
+    results = [VENDOR / target for target in (*KEPT.values(), *modules, ICONS_TARGET)]
     return once("front-end", inputs, _fetch, results=results)
 
 
@@ -67,7 +87,7 @@ def page_checks() -> str:
 def _fetch() -> str:
     with _npm_packages("--omit=dev") as (modules, program):
         _copy_selected(modules)
-    return f"{len(KEPT) + 1} files by {program}"
+    return f"{len(KEPT) + len(MODULES) + 1} files by {program}"
 
 
 def _fetch_checks() -> str:
@@ -119,6 +139,8 @@ def _copy_selected(modules: Path) -> None:
     try:
         for source, target in KEPT.items():
             _copy(modules / source, pending / target)
+        for name, source in MODULES.items():
+            _copy_module(modules, name, source, pending)
         (pending / ICONS_TARGET).write_text(sprite((modules / SPRITE).read_text(), icon_names()))
         shutil.rmtree(VENDOR, ignore_errors=True)
         pending.rename(VENDOR)
@@ -136,6 +158,32 @@ def _copy(source: Path, target: Path) -> None:
         target.write_text(_SOURCE_MAP.sub("", source.read_text()))
     else:
         shutil.copy(source, target)
+
+
+def module_target(name: str) -> str:
+    """Return the file of a package's module, below the folder of selected files."""
+    return f"codemirror/{name.lstrip('@').replace('/', '-')}.js"
+
+
+def _copy_module(modules: Path, name: str, source: str, folder: Path) -> None:
+    """Copy the module of a package, with its licence."""
+    target = folder / module_target(name)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    text = _SOURCE_MAP.sub("", (modules / name / source).read_text())
+    target.write_text(with_relative_imports(text, name))
+    shutil.copy(modules / name / "LICENSE", target.with_suffix(".LICENSE"))
+
+
+def with_relative_imports(text: str, name: str) -> str:
+    """Return the text of a package's module with the file of each imported package instead of the package's name."""
+
+    def relative(match: re.Match[str]) -> str:
+        package = match[3]
+        if package not in MODULES:
+            raise Problem(f"{name} imports {package}", f"add it to MODULES in {Path(__file__).name}")
+        return f"{match[1]}{match[2]}./{Path(module_target(package)).name}{match[2]}"
+
+    return _IMPORT.sub(relative, text)
 
 
 def icon_names() -> list[str]:

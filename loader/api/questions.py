@@ -16,18 +16,19 @@ from loader.services.reads.manifests import checked_comparison, read_table
 from metadata.domain import types
 from metadata.models import TargetDataset
 
-_SELECTION = tuple(RowSelection.__dataclass_fields__)
+_SELECTION = tuple(name for name in RowSelection.__dataclass_fields__ if name != "failing")
 # Arguments of each kind of read.
 TAKES = {
-    "sample": ("newest", *_SELECTION),
+    "sample": ("newest", "failing", *_SELECTION),
     "key_search": ("text", "after"),
     "versions": ("entity_key", "business_key"),
     "as_of": ("at", "known_at", "text", "after", *_SELECTION),
     "changes": ("run_id", "op", "after", *_SELECTION),
     "origin": ("entity_key", "at"),
     DESCENDANTS: ("run_id", "file", "row"),
-    EXPORT: (*_SELECTION, "at", "known_at", "text", "run_id", "op"),
+    EXPORT: ("failing", *_SELECTION, "at", "known_at", "text", "run_id", "op"),
     COMPARE: tuple(Comparison.__dataclass_fields__),
+    "quality": ("check",),
     "quarantine": ("run_id",),
 }
 KINDS = tuple((kind, kind) for kind in TAKES)
@@ -72,6 +73,12 @@ class QuestionSerializer(ChangeSerializer):
     descending = serializers.BooleanField(required=False, help_text="Highest value first.")
     offset = serializers.IntegerField(
         required=False, min_value=0, max_value=MOST_OFFSET, help_text="Number of rows or keys that are left out."
+    )
+    failing = serializers.UUIDField(
+        required=False, help_text="sample, export: key of a quality check of the dataset; the rows that fail it."
+    )
+    check = serializers.UUIDField(
+        required=False, help_text="quality: key of the check to run; without it, all active checks of the dataset."
     )
     text = serializers.CharField(
         required=False, allow_blank=True, max_length=200, help_text="key_search, as_of: text in a column of the key."
@@ -150,6 +157,7 @@ def arguments_of(fields: dict[str, Any], user: Any) -> dict[str, Any]:
             _check_key(name, fields[name], table)
     given = {name: fields[name] for name in TAKES[fields["kind"]] if name in fields}
     arguments = {name: value for name, value in given.items() if value is not False and value not in ("", {})}
+    arguments |= {name: str(arguments[name]) for name in ("failing", "check") if name in arguments}
     if "at" in arguments:
         arguments["at"] = _instant(arguments["at"], table)
     if "known_at" in arguments:

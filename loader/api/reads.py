@@ -28,12 +28,13 @@ from loader.domain.queries.answers import COMPARE, EXPORT, next_after, rows_kind
 from loader.domain.queries.differences import is_file_cut
 from loader.domain.queries.exports import csv_lines, json_lines
 from loader.domain.queries.query_results import header_of, heading
-from loader.models import ReadRequest
+from loader.models import CheckResult, ReadRequest
+from loader.selectors.quality_results import results_of_read
 from loader.selectors.reads import read_requests
 from loader.services.reads.exports import has_export, open_export
 from loader.services.reads.manifests import must_be_askable, read_table
 from loader.services.reads.read_permissions import must_read, must_still_read
-from loader.services.reads.read_requests import request_read
+from loader.services.reads.read_requests import QUALITY, request_read
 
 RETRY_AFTER = 1
 JSON_LINES, CSV = "application/x-ndjson", "text/csv"
@@ -50,6 +51,19 @@ class AnsweredColumnSerializer(serializers.Serializer):
     masked = serializers.BooleanField(help_text="True if its values are masked in this response.")
 
 
+class ReadResultSerializer(serializers.ModelSerializer):
+    """Result of a quality check on the table as it is, without keys of failed rows."""
+
+    check = serializers.UUIDField(source="check_key", read_only=True)
+
+    class Meta:
+        model = CheckResult
+        fields = (
+            *("check", "check_name", "kind", "severity"),
+            *("outcome", "failed", "total", "value", "low", "high", "message"),
+        )
+
+
 class AnswerSerializer(serializers.Serializer):
     """Description of an answer's rows; the rows themselves are at ``rows/``."""
 
@@ -63,6 +77,7 @@ class AnswerSerializer(serializers.Serializer):
     difference = serializers.DictField(
         required=False, help_text="Of compare: numbers of rows, columns, changed columns, and samples of rows."
     )
+    results = ReadResultSerializer(many=True, required=False, help_text="Of quality: the result of each check.")
     next = serializers.DictField(
         child=serializers.CharField(), allow_null=True, help_text="Send this as `after` to read the next part."
     )
@@ -96,12 +111,16 @@ class ReadSerializer(ReadListSerializer):
 
     @extend_schema_field(AnswerSerializer(allow_null=True))
     def get_answer(self, read: ReadRequest) -> dict[str, Any] | None:
-        return described(read) if read.status == ReadRequest.Status.SUCCEEDED else None
+        return described(read, self.context["request"].user) if read.status == ReadRequest.Status.SUCCEEDED else None
 
 
-def described(read: ReadRequest) -> dict[str, Any]:
-    """Return the description of an answer's rows, without the rows."""
+def described(read: ReadRequest, user: Any) -> dict[str, Any]:
+    """Return the description of an answer's rows for a user, without the rows."""
     answer: dict[str, Any] = read.answer or {}
+    if read.kind == QUALITY:
+        results = ReadResultSerializer(results_of_read(read, user), many=True).data
+        described_rows = {"columns": [], "rows": 0, "truncated": False, "next": None}
+        return {"table_version": answer["table_version"], **described_rows, "results": results}
     base = read.own_dataset.history_of or read.own_dataset
     personal = frozenset(base.columns.filter(pii=True).values_list("name", flat=True))
     table = _table(read)
@@ -203,6 +222,8 @@ class ReadViewSet(AskedViewSet):
         read = self.get_object()
         if read.kind == COMPARE and not has_export(read):
             raise Refusal("NO_ROWS", "a comparison has no rows of its own", hint="read answer.difference")
+        if read.kind == QUALITY:
+            raise Refusal("NO_ROWS", "checks have no rows of their own", hint="read answer.results")
         media_type = preferred_format(request, {"csv": CSV} if read.kind in (EXPORT, COMPARE) else _FORMATS)
         must_have_rows(read)
         must_still_read(request.user, read)

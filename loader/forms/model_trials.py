@@ -3,8 +3,9 @@
 from typing import Any
 
 from django import forms
+from django.urls import reverse_lazy
 
-from elevata.web.forms import ProductForm, TextField
+from elevata.web.forms import ProductForm, TagsField, TextField
 from metadata.domain.select_check import MAX_LENGTH
 
 LIMITS = ((50, "50 rows"), (200, "200 rows"), (1000, "1,000 rows"))
@@ -25,7 +26,15 @@ class TrialForm(ProductForm):
         max_length=MAX_LENGTH,
         strip=False,
         widget=forms.Textarea(
-            attrs={"rows": 10, "class": "mono", "spellcheck": "false", "autocapitalize": "off", "form": "trial-form"}
+            attrs={
+                "rows": 10,
+                "class": "mono",
+                "spellcheck": "false",
+                "autocapitalize": "off",
+                "form": "trial-form",
+                "data-code": "",
+                "data-completions": reverse_lazy("model_completions"),
+            }
         ),
         help_text="One SELECT over described datasets. Nothing is saved or written.",
         error_messages={"required": "Write a SELECT."},
@@ -47,6 +56,15 @@ class TrialForm(ProductForm):
         required=False,
         help_text="Counts added, changed and gone rows; reads all rows of the inputs.",
     )
+    check = forms.BooleanField(
+        label="Check key and quality",
+        required=False,
+        initial=True,
+        help_text="Runs the declared key and the quality checks on all rows of the SELECT.",
+    )
+    business_key = TagsField(
+        required=False, widget=forms.HiddenInput, label="Key columns", help_text="Key that the model's form has."
+    )
 
     def trial(self) -> dict[str, Any]:
         """Return the arguments of the trial."""
@@ -56,4 +74,6 @@ class TrialForm(ProductForm):
             "limit": self.cleaned_data["limit"],
             "sample": {kind: _NUMBERS[kind](number)} if kind else {},
             "compare": self.cleaned_data["compare"],
+            "check": self.cleaned_data["check"],
+            "key": self.cleaned_data["business_key"] if "business_key" in self.data else None,
         }

@@ -1,6 +1,7 @@
 """Forms of the SQL page."""
 
 from django import forms
+from django.urls import reverse_lazy
 
 from elevata.web.forms import ProductForm, TextField
 from metadata.domain.select_check import MAX_LENGTH
@@ -22,10 +23,11 @@ class QueryForm(ProductForm):
                 "spellcheck": "false",
                 "autocapitalize": "off",
                 "data-code": "",
+                "data-completions": reverse_lazy("sql_completions"),
                 "placeholder": "SELECT * FROM rawcore.rc_air_airport LIMIT 10",
             }
         ),
-        help_text="One SELECT in Spark's SQL over published tables and views. Ctrl+Enter runs it.",
+        help_text="SELECTs in Spark's SQL over published tables and views, separated by semicolons.",
         error_messages={"required": "Write a SELECT."},
     )
     limit = forms.TypedChoiceField(

@@ -24,6 +24,7 @@ KINDS = (
     EXPORT,
     COMPARE,
     "profile",
+    "quality",
     "quarantine",
 )
 # Fields that a question of a kind needs, with their names in messages.
@@ -70,6 +71,7 @@ class SelectionForm(forms.Form):
     offset = forms.IntegerField(
         min_value=0, max_value=MOST_OFFSET, required=False, help_text="Number of rows before the page."
     )
+    failing = forms.UUIDField(required=False, help_text="Quality check whose failing rows are shown.")
 
     def __init__(self, *args: Any, columns: Sequence[str] = (), **options: Any) -> None:
         super().__init__(*args, **options)
@@ -100,6 +102,8 @@ class SelectionForm(forms.Form):
 def _selection(values: Mapping[str, Any]) -> RowSelection:
     """Return the selection in the cleaned data of a form."""
     given = {name: values[name] for name in RowSelection.__dataclass_fields__}
+    if given["failing"] is not None:
+        given["failing"] = str(given["failing"])
     return RowSelection(**{name: value for name, value in given.items() if value not in (None, "")})
 
 
@@ -218,6 +222,8 @@ class QuestionForm(forms.Form):
     sort = forms.CharField(max_length=LONGEST_TEXT, required=False, widget=forms.HiddenInput)
     descending = forms.BooleanField(required=False, widget=forms.HiddenInput)
     offset = forms.IntegerField(min_value=0, max_value=MOST_OFFSET, required=False, widget=forms.HiddenInput)
+    failing = forms.UUIDField(required=False, widget=forms.HiddenInput)
+    check = forms.UUIDField(required=False, widget=forms.HiddenInput)
     run = forms.CharField(max_length=100, required=False, widget=forms.HiddenInput)
     op = forms.ChoiceField(choices=[(op, op) for op in ("I", "U", "D", "R")], required=False, widget=forms.HiddenInput)
     text = forms.CharField(max_length=200, required=False, widget=forms.HiddenInput)
@@ -272,8 +278,9 @@ class QuestionForm(forms.Form):
             return {"entity_key": values["entity_key"], "limit": ROWS_SHOWN, **at}
         if kind == DESCENDANTS:
             return {"run_id": values["run"], "file": values["file"], "row": values["row"]}
-        if kind == "profile":
-            return {}
+        if kind in ("profile", "quality"):
+            check = values["check"] if kind == "quality" else None
+            return {"check": str(check)} if check is not None else {}
         if kind == "quarantine":
             of_run = {"run_id": values["run"]} if values["run"] else {}
             return {"limit": MOST_QUARANTINED if values["all_rows"] else ROWS_SHOWN, **of_run}

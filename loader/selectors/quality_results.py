@@ -8,16 +8,20 @@ from typing import Any
 
 from django.db.models import F, Max, QuerySet, Window
 from django.db.models.functions import RowNumber
+from django.urls import reverse
+from django.utils import timezone
 
 from architecture.models import Environment
 from architecture.services.environments import current_environment
 from elevata.core.words import counted
-from loader.contract.check_results import PROBLEMS
+from loader.contract.check_results import BROKEN, PROBLEMS, QUARANTINED, WARNED, Result
 from loader.domain.quality.picture import Picture, draw
 from loader.domain.quality.profiles import ColumnProfile, Suggestion, suggested
-from loader.models import CheckResult, TableProfile
+from loader.models import CheckResult, ReadRequest, TableProfile
 from loader.selectors.readable_results import readable_results
+from loader.services.quality_results import fields_of_result
 from loader.services.reads.read_permissions import may_read, may_read_sensitive
+from metadata.domain.quality.check_kinds import KINDS, QUERY
 from metadata.models import DatasetInput, QualityCheck, TargetColumn, TargetDataset
 from metadata.selectors.classification import classification
 
@@ -36,9 +40,48 @@ class CheckLine:
         return self.results[0] if self.results else None
 
     @property
+    def rows_address(self) -> str:
+        """Return the address of the page with the rows that failed in the newest result; empty without such a page.
+
+        A load keeps the failing rows of a check that warns. A result without a run is one of the table as it is.
+        """
+        newest, check = self.newest, self.check
+        if newest is None or not newest.is_problem or not check.active or newest.outcome == BROKEN:
+            return ""
+        return failing_rows_address(check.dataset, newest)
+
+    @property
     def picture(self) -> Picture:
         """Return the last results as a picture, the oldest first."""
         return draw(list(reversed(self.results)))
+
+
+def failing_rows_address(dataset: TargetDataset, result: CheckResult) -> str:
+    """Return the address of the page with the rows of a dataset that failed a check; empty without such a page."""
+    if result.kind == QUERY:
+        return f"{reverse('sql_page')}?check={result.check_key}"
+    if not KINDS[result.kind].finds_rows or not result.is_problem:
+        return ""
+    if result.outcome == WARNED or result.run_id is None:
+        return f"{reverse('dataset_data', args=[dataset.key])}?failing={result.check_key}"
+    return reverse("dataset_quarantine", args=[dataset.key]) if result.outcome == QUARANTINED else ""
+
+
+def results_of_read(read: ReadRequest, user: Any) -> list[CheckResult]:
+    """Return the results of a read that ran checks, as ``readable_results``; they are not stored rows."""
+    dataset = read.own_dataset
+    rows = [
+        CheckResult(
+            environment=read.environment,
+            dataset=dataset,
+            dataset_key=dataset.key,
+            dataset_name=str(dataset),
+            at=read.finished_at or timezone.now(),
+            **fields_of_result(Result.from_json(described)),
+        )
+        for described in read.content["results"]
+    ]
+    return readable_results(rows, user)
 
 
 def check_lines(dataset: TargetDataset, user: Any) -> list[CheckLine]:

@@ -1,6 +1,6 @@
 """Quality checks of loads and reads, as manifests and reads need them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 from uuid import UUID
@@ -16,19 +16,22 @@ from elevata.core.errors import ProductError
 from loader.contract.check_results import BROKEN, STOPPED
 from loader.contract.manifest.checks import CheckSpec
 from loader.contract.manifest.codec import to_json
+from loader.contract.manifest.reads import Masking
+from loader.contract.refusals import Refusal
 from loader.domain.historization.references import parent_checks
 from loader.domain.queries.select_statements import check_query
 from loader.models import CheckResult
 from loader.services.reads.read_permissions import (
     SensitiveNames,
     hidden_names,
+    masking_for,
     must_read,
     sensitive_columns,
 )
 from metadata.domain.quality import check_kinds
 from metadata.domain.quality.check_kinds import DEFAULT_RUNS
 from metadata.domain.state import DatasetState
-from metadata.models import QualityCheck
+from metadata.models import QualityCheck, TargetDataset
 from metadata.selectors.datasets import datasets_by_name
 
 
@@ -152,14 +155,74 @@ def datasets_read(specs: Iterable[CheckSpec]) -> set[str]:
     return {key for spec in specs for key in spec.datasets_read}
 
 
-def quality_arguments(state: DatasetState, *, environment: Environment, user: Any) -> dict[str, Any]:
-    """Return the arguments of a read that runs a dataset's checks on its table as it is.
+def quality_arguments(
+    state: DatasetState, *, environment: Environment, user: Any, check: str | None = None
+) -> dict[str, Any]:
+    """Return the arguments of a read that runs a dataset's checks, or the one with the key, on its table as it is.
 
-    Raise MetadataError ``not_permitted`` unless the user may read the data that the checks read; the system (None) may.
+    Raise Refusal NO_CHECK for an unknown key, or MetadataError ``not_permitted`` unless the user may read the data that
+    the checks read; the system (None) may.
     """
+    specs, _ = _readable_specs(state, environment, user, check)
+    return {"checks": [to_json(spec) for spec in specs], "checked_at": timezone.now().isoformat()}
+
+
+def _readable_specs(
+    state: DatasetState, environment: Environment, user: Any, check: str | None
+) -> tuple[tuple[CheckSpec, ...], list[TargetDataset]]:
+    """Return the dataset's checks, or the one with the key, and the other datasets that they read."""
     states = {item.key: item for item in described_states(environment=environment)}
     specs = check_specs([state], states, environment=environment).get(state.key, ())
+    if check is not None:
+        specs = tuple(spec for spec in specs if spec.key == check)
+        if not specs:
+            hint = "Choose one of its active checks."
+            raise Refusal("NO_CHECK", f"{state.qualified_name} has no such active check", hint=hint)
     names = (states[key].qualified_name for key in datasets_read(specs))
-    for row in datasets_by_name(*names).select_related("history_of__schema"):
+    others = list(datasets_by_name(*names).select_related("history_of__schema"))
+    for row in others:
         must_read(user, row)
-    return {"checks": [to_json(spec) for spec in specs], "at": timezone.now().isoformat()}
+    return specs, others
+
+
+def failing_rows_arguments(
+    state: DatasetState, table: TableSpec, masking: Masking | None, key: str, *, environment: Environment, user: Any
+) -> dict[str, Any]:
+    """Return the arguments of a read of the rows of a table that fail the check with this key.
+
+    Which rows fail tells the values that the check compares, so it may compare no column that is masked for the user.
+    Raise Refusal NO_CHECK, NO_FAILING_ROWS, CHECK_BROKEN or MASKED_COLUMN, or MetadataError ``not_permitted`` unless
+    the user may read the data that the check reads; the system (None) may.
+    """
+    if table.kind in ("view", "history"):
+        hint = "Open the data of the table that loads write."
+        raise Refusal("NO_FAILING_ROWS", f"checks do not read {table.qualified_name}", hint=hint)
+    (spec,), others = _readable_specs(state, environment, user, key)
+    if spec.problem:
+        raise Refusal("CHECK_BROKEN", f"check {spec.name} cannot run: {spec.problem}", hint="Correct the check.")
+    if not spec.rule.definition.finds_rows:
+        raise Refusal(
+            "NO_FAILING_ROWS",
+            f"check {spec.name} is of kind {spec.kind}, which no single row fails",
+            hint="A query of a check can be run on the page SQL." if spec.kind == check_kinds.QUERY else "",
+        )
+    must_not_compare(spec.name, spec.rule.reads, table, masking)
+    for row in others:
+        assert spec.other is not None
+        compared = {name.lower() for name in spec.rule.other_columns}
+        must_not_compare(spec.name, compared, spec.other, masking_for(user, row, spec.other))
+    return {"check": to_json(spec), "checked_at": timezone.now().isoformat()}
+
+
+def must_not_compare(name: str, columns: Set[str], table: TableSpec, masking: Masking | None) -> None:
+    """Raise Refusal MASKED_COLUMN if a check compares columns (names in lower case) that are masked or hashed."""
+    if masking is None:
+        return
+    shown = {column.name.lower() for column in table.columns if column.key in masking.shown}
+    if hidden := sorted(columns - shown):
+        raise Refusal(
+            "MASKED_COLUMN",
+            f"check {name} compares {', '.join(hidden)} of {table.qualified_name}, which is masked for you, so its "
+            "failing rows are not shown",
+            hint="Ask an administrator for the role of a steward.",
+        )

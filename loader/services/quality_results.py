@@ -46,7 +46,7 @@ def store_results(
                 dataset_key=dataset_key,
                 dataset_name=name,
                 at=now,
-                **_fields(Result.from_json(described)),
+                **fields_of_result(Result.from_json(described)),
             )
             for described in results
         )
@@ -62,7 +62,8 @@ def store_results(
     return rows
 
 
-def _fields(result: Result) -> dict[str, Any]:
+def fields_of_result(result: Result) -> dict[str, Any]:
+    """Return the fields of the stored result of a reported one."""
     same = ("kind", "severity", "outcome", "failed", "total", "value", "low", "high", "message")
     fields = {name: getattr(result, name) for name in same}
     lists = {"samples": list(result.samples), "tells": list(result.tells)}

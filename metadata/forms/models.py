@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django import forms
+from django.urls import reverse_lazy
 
 from elevata.core.errors import ProductError, as_sentence
 from elevata.web.forms import MONO, DescribedFields, EditForm, TagsField, TextField
@@ -52,6 +53,7 @@ class ModelFields(DescribedFields):
                 "spellcheck": "false",
                 "autocapitalize": "off",
                 "data-code": "",
+                "data-completions": reverse_lazy("model_completions"),
                 "placeholder": "SELECT icao, name\nFROM rawcore.rc_air_airport",
             }
         ),

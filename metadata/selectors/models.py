@@ -94,6 +94,12 @@ def readable_names() -> list[str]:
     ]
 
 
+def readable_columns(names: Iterable[str]) -> dict[str, list[tuple[str, str]]]:
+    """Return the columns of named datasets that models may read, as name and type, by qualified name."""
+    rows = (row for row in _named(names) if not _refused(row, str(row)))
+    return {each.name: [(column.name, str(column.type)) for column in each.columns] for each in map(readable, rows)}
+
+
 def models_reading(datasets: Iterable[TargetDataset]) -> QuerySet[TargetDataset]:
     """Return the active models that read one of these datasets, or the history of one."""
     pks = [dataset.pk for dataset in datasets]

@@ -2,20 +2,24 @@
 
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import reverse
 
 from elevata.core.errors import MetadataError, as_sentence
 from elevata.web.views import CreatePage, EditPage, Page
 from metadata.domain.models import ModelProblem
 from metadata.domain.models.builder import build_select, read_build
+from metadata.domain.models.functions import NAMES as FUNCTIONS
 from metadata.forms.model_builder import BuilderState
 from metadata.forms.models import MODEL_LAYERS, ModelForm, NewModelForm
 from metadata.models import TargetDataset, TargetSchema
-from metadata.selectors.models import readable_names
+from metadata.selectors.models import readable_columns, readable_names
 from metadata.services.datasets.targets import create_target_dataset, update_target_dataset
 from metadata.services.models import describe_model
 from metadata.views.base import TABLES_CHANGE, BaseDatasetPage, Editing
+
+# Datasets whose columns one request asks for.
+_MOST_COMPLETED = 50
 
 
 class ModelEdit(Editing, BaseDatasetPage, EditPage):
@@ -51,6 +55,17 @@ class ModelCreate(Editing, CreatePage):
     def context(self) -> dict[str, Any]:
         has_schema = TargetSchema.objects.filter(layer__in=MODEL_LAYERS).exists()
         return {"back": reverse("dataset_list"), "any_schema": has_schema, "names": readable_names()}
+
+
+class ModelCompletions(Page):
+    """Completions of the editor of a model: names and functions, or the columns of the datasets ``name``."""
+
+    http_method_names = ["get", "head"]
+
+    def get(self, request: HttpRequest, **kwargs: Any) -> HttpResponse:
+        if names := request.GET.getlist("name")[:_MOST_COMPLETED]:
+            return JsonResponse({"columns": readable_columns(names)})
+        return JsonResponse({"names": readable_names(), "functions": sorted(FUNCTIONS)})
 
 
 class ModelPreview(Editing, Page):

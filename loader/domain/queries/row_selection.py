@@ -32,7 +32,8 @@ LONGEST_TEXT = 200
 class RowSelection:
     """Selected rows. ``find`` is searched in every column; ``column``, ``comparison`` and ``value`` are a condition.
 
-    ``sort`` is a column, empty for the order in which rows are stored.
+    ``sort`` is a column, empty for the order in which rows are stored. ``failing`` is the stable key of a quality
+    check, whose failing rows are chosen.
     """
 
     find: str = ""
@@ -42,6 +43,7 @@ class RowSelection:
     sort: str = ""
     descending: bool = False
     offset: int = 0
+    failing: str = ""
 
     @classmethod
     def from_arguments(cls, arguments: Mapping[str, Any]) -> "RowSelection":

@@ -16,6 +16,7 @@ from elevata.core.errors import MetadataError, ProductError
 from loader.contract.check_results import BROKEN, PASSED, Result
 from loader.contract.manifest.checks import CheckSpec
 from loader.contract.manifest.loads import LoadManifest, ModelLoad, RawcoreLoad, RawLoad
+from loader.contract.refusals import Refusal
 from loader.domain.historization.history import parse_instant
 from loader.domain.quality.checks import FAILED, INCOMPUTABLE, TOTAL, CompiledCheck, aggregate, compile_check
 from loader.domain.quality.evaluation import evaluate
@@ -78,7 +79,6 @@ class RowChecker:
         def rows_of(check: CompiledCheck) -> DataFrame:
             return table if table is not None and check.rule.concerns_table else frame
 
-
         types, checked = types_of_frame(frame), CheckedRows(frame)
         results: dict[str, Result] = {}
         for spec in specs:
@@ -101,6 +101,37 @@ class RowChecker:
             for result in checked.results
         ]
         return checked
+
+    def failing_rows(self, frame: DataFrame, spec: CheckSpec) -> DataFrame:
+        """Return the rows that fail a check of a kind that finds rows. Raise Refusal CHECK_BROKEN if it cannot run."""
+        try:
+            checks = {spec.key: self._compiled(spec, types_of_frame(frame))}
+            _, broken = self._numbers(frame, checks)
+            if spec.key not in broken:
+                return self.rows_failing(frame, checks[spec.key])
+        except ProductError as problem:
+            broken = {spec.key: spec.broken(problem.one_line())}
+        raise Refusal("CHECK_BROKEN", f"check {spec.name} {broken[spec.key].message}", hint="Correct the check.")
+
+    def rows_failing(self, frame: DataFrame, check: CompiledCheck) -> DataFrame:
+        """Return the rows that fail a check which was run on them, of a kind that finds rows."""
+        alone = frame.where(row_conditions.fails(self.session, check))
+        if check.rule.kind == check_kinds.UNIQUE:
+            rows = self._with_repeated_keys(check, frame)
+        elif check.rule.kind == check_kinds.RELATIONSHIP:
+            rows = self.without_partner(check, frame)
+        else:
+            return alone
+        return rows.union(alone) if check.error else rows
+
+    def _with_repeated_keys(self, check: CompiledCheck, frame: DataFrame) -> DataFrame:
+        """Return the rows with values that several rows have, ordered by these."""
+        names = check.rule.columns
+        repeated = self.repeated_keys(check, frame)
+        keys = repeated.toDF(*(f"__repeated_{place}" for place in range(len(repeated.columns))))
+        rows = frame.where(row_conditions.is_true(self.session, check))
+        equal = (self.compared_value(name) == F.col(f"__repeated_{place}") for place, name in enumerate(names))
+        return rows.join(keys, all_of(equal), "left_semi").orderBy(*map(quote_identifier, names))
 
     def _compiled(self, spec: CheckSpec, types: Mapping[str, DataType]) -> CompiledCheck:
         if spec.problem:

@@ -3,7 +3,8 @@
 Kinds and their arguments:
 
     sample      limit, newest, …             rows of a table or view; ``newest``: the last loaded rows first; or
-                                             those of a selection (``loader.domain.queries.row_selection``)
+                                             those of a selection (``loader.domain.queries.row_selection``); with
+                                             ``check`` (a CheckSpec as JSON), those that fail it at ``checked_at``
     export      path, exact, …               all rows of a selection as a CSV file (``loader.engine.queries.exports``);
                                              with ``at``, those of as_of
     changes     run_id, op, limit, …         changes of a run in a history by key (``historization.changes``), or
@@ -25,7 +26,7 @@ Kinds and their arguments:
                                              tokens by which decisions name them
     profile     known_version                profile of the table (``loader.engine.quality.profiles``); ``unchanged`` if
                                              the table still has the version that is known
-    quality     checks, at                   results of quality checks (CheckSpec as JSON) on the table as it is
+    quality     checks, checked_at           results of quality checks (CheckSpec as JSON) on the table as it is
     sql         text, query, replaced, limit  one SELECT over ``sources`` (``loader.engine.queries.select_statements``)
     try_model   query, text, limit, sample, compare  a model before it is saved (``loader.engine.queries.trials``)
 
@@ -59,7 +60,7 @@ from loader.domain.queries.answers import (
     first_rows,
     rows_kind,
 )
-from loader.domain.queries.masking import masked_names
+from loader.domain.queries.masking import masked_names, must_not_choose_by
 from loader.domain.queries.row_selection import RowSelection
 from loader.engine.compared_texts import types_by_name
 from loader.engine.expressions import all_of
@@ -108,6 +109,8 @@ def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
         raise Refusal("UNKNOWN_READ", f"There is no read of kind {manifest.kind}")
     if manifest.sources:
         return _of_view(spark, warehouse, manifest, kind)
+    if manifest.arguments.get("check") and manifest.kind != EXPORT:
+        spark = fit_shuffles(spark.newSession())
     table = DeltaTable(spark, warehouse, manifest.own_table.key)
     if not table.exists():
         raise Refusal(
@@ -125,7 +128,7 @@ def _answer(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> dict
             return _profile(table.frame_as_of(version), manifest, version)
         if kind == "quality":
             return _checked(spark, warehouse, manifest, version)
-        return {"table_version": version, **_of_version(table, manifest, kind, version)}
+        return {"table_version": version, **_of_version(table, manifest, kind, version, warehouse)}
 
 
 @contextmanager
@@ -165,7 +168,7 @@ def _as_known(table: DeltaTable, manifest: ReadManifest) -> dict:
         return {"table_version": commit.version, "committed_at": commit.at.isoformat(), **answer}
 
 
-def _of_version(table: DeltaTable, manifest: ReadManifest, kind: str, version: int) -> dict:
+def _of_version(table: DeltaTable, manifest: ReadManifest, kind: str, version: int, warehouse: str) -> dict:
     spec, arguments = manifest.own_table, manifest.arguments
     frame, names = readable(table, spec, version, manifest.masking)
     if kind == "changes" and manifest.kind == EXPORT:
@@ -179,6 +182,10 @@ def _of_version(table: DeltaTable, manifest: ReadManifest, kind: str, version: i
         return {"masked": names, **answer}
     if kind == "sample":
         selection, newest = RowSelection.from_arguments(arguments), bool(arguments.get("newest"))
+        if arguments.get("check"):
+            check = from_json(CheckSpec, arguments["check"])
+            must_not_choose_by([name for name in frame.columns if name.lower() in check.rule.reads], names)
+            frame = _checker(table.spark, warehouse, manifest).failing_rows(frame, check)
         return _shown(select_rows(frame, spec, selection, names, newest=newest), manifest, names)
     if kind == "versions":
         return _rows(_versions(frame, spec, arguments), arguments, names, in_order=True)
@@ -237,22 +244,27 @@ def _profile(frame: DataFrame, manifest: ReadManifest, version: int | None) -> d
 
 def _checked(spark: SparkSession, warehouse: str, manifest: ReadManifest, version: int) -> dict:
     """Return the results of quality checks on the table as it is."""
-    at, specs = manifest.arguments["at"], [from_json(CheckSpec, spec) for spec in manifest.arguments["checks"]]
+    specs = [from_json(CheckSpec, spec) for spec in manifest.arguments["checks"]]
     session = fit_shuffles(spark.newSession())
-    checker = RowChecker(
-        session,
-        warehouse,
-        at=parse_instant(at),
-        key=tuple(column.name for column in manifest.own_table.of_purpose("business_key")),
-        own=manifest.own_table.key,
-        fill=placeholder_values("", at),
-        types=types_by_name(manifest.own_table),
-    )
     own = DeltaTable(session, warehouse, manifest.own_table.key)
-    checked = checker.check(own.frame_as_of(version), specs)
+    checked = _checker(session, warehouse, manifest).check(own.frame_as_of(version), specs)
     dataset = manifest.own_table.dataset_key
     results = without_sensitive(checked.results, specs, manifest.arguments["sensitive"], own=dataset)
     return {"table_version": version, "results": [result.as_json() for result in results]}
+
+
+def _checker(session: SparkSession, warehouse: str, manifest: ReadManifest) -> RowChecker:
+    """Return the checks' context for the rows of a table as it is."""
+    spec, at = manifest.own_table, manifest.arguments["checked_at"]
+    return RowChecker(
+        session,
+        warehouse,
+        at=parse_instant(at),
+        key=tuple(column.name for column in spec.of_purpose("business_key")),
+        own=spec.key,
+        fill=placeholder_values("", at),
+        types=types_by_name(spec),
+    )
 
 
 def _rows(

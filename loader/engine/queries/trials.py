@@ -7,6 +7,8 @@ A trial writes nothing. Its inputs are masked for the reader, like those of the 
     limit       most rows of the answer
     sample      {"share": 0.1} or {"rows": 1000}: that part of each source, the same one each time
     compare     also compare all rows with the manifest's table, by the columns ``key``; ``left_out`` are not compared
+    checks      quality checks of the rows (CheckSpec as JSON) at ``checked_at``; ``shown_key`` names rows in examples,
+                ``left_out_checks`` has the reasons why others are left out
 """
 
 import re
@@ -20,13 +22,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from architecture.domain.tables import TableSpec
+from loader.contract.manifest.checks import CheckSpec
+from loader.contract.manifest.codec import from_json
 from loader.contract.manifest.reads import QuerySource, ReadManifest
 from loader.contract.refusals import Refusal
+from loader.domain.historization.history import parse_instant
 from loader.domain.queries.answers import MOST_ROWS
 from loader.domain.queries.select_statements import FAILED, INVALID
 from loader.engine.compared_texts import types_by_name
 from loader.engine.java_errors import first_sentence
 from loader.engine.plan_checks import checked_frame
+from loader.engine.quality.frame_checks import MOST_SAMPLED, RowChecker, placeholder_values
 from loader.engine.queries.answer_values import as_values
 from loader.engine.queries.differences import compare
 from loader.engine.queries.query_sources import source_frame, version_frame
@@ -37,6 +43,8 @@ from metadata.domain.select_check import position
 from metadata.domain.sql import quote_identifier
 
 _PARTS = 1_000_000
+# Rows that fail a check in an answer.
+_MOST_FAILING = 20
 _CAST = re.compile(r"CAST\(`([^`]+)` AS [^`]+\)")
 
 
@@ -53,6 +61,9 @@ def try_model(spark: SparkSession, warehouse: str, manifest: ReadManifest) -> di
         answer = described_rows(frame, rows, limit) | {"cost": cost}
         if arguments.get("compare"):
             answer["difference"] = _difference(session, warehouse, manifest, frame)
+        if "checks" in arguments:
+            answer["checked"] = _checked(session, warehouse, manifest, frame)
+            answer["left_out_checks"] = arguments["left_out_checks"]
     return answer | {"seconds": round(time.monotonic() - started, 2)}
 
 
@@ -96,6 +107,32 @@ def _difference(session: SparkSession, warehouse: str, manifest: ReadManifest, a
     types = types_by_name(spec)
     comparison = compare(before, after, arguments.get("key", ()), left_out=arguments.get("left_out", ()), types=types)
     return {"table": spec.qualified_name, "table_version": version if version >= 0 else None, **comparison}
+
+
+def _checked(session: SparkSession, warehouse: str, manifest: ReadManifest, frame: DataFrame) -> list[dict[str, Any]]:
+    """Return the result of each check of the rows, with the first rows that fail it."""
+    arguments, table = manifest.arguments, manifest.table
+    checker = RowChecker(
+        session,
+        warehouse,
+        at=parse_instant(arguments["checked_at"]),
+        key=tuple(arguments["shown_key"]),
+        own=table.key if table is not None else "",
+        fill=placeholder_values("trial", arguments["checked_at"]),
+        types=types_by_name(table),
+    )
+    checked = checker.check(frame, [from_json(CheckSpec, spec) for spec in arguments["checks"]])
+    with_rows = {result.key for result in checked.failed[:MOST_SAMPLED]}
+    answers = []
+    for result in checked.results:
+        check = checked.compiled.get(result.key)
+        answer: dict[str, Any] = {"result": result.as_json(), "columns": frame.columns, "rows": [], "truncated": False}
+        if check is not None and check.rule.definition.finds_rows and result.key in with_rows:
+            failing = checker.rows_failing(frame, check)
+            rows = as_values(failing).limit(_MOST_FAILING + 1).collect()
+            answer |= described_rows(failing, rows, _MOST_FAILING)
+        answers.append(answer)
+    return answers
 
 
 @contextmanager

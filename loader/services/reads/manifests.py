@@ -24,7 +24,7 @@ from loader.domain.queries.masking import must_not_tell
 from loader.models import ReadRequest
 from loader.services.loads.applied_runs import leading_table, newest_applied
 from loader.services.publication import PUBLISH, publish_manifest
-from loader.services.quality import quality_arguments
+from loader.services.quality import failing_rows_arguments, quality_arguments
 from loader.services.quality_results import stored_profile
 from loader.services.reads.exports import export_file
 from loader.services.reads.origins import descendants_manifest, origin_manifest
@@ -46,7 +46,8 @@ from loader.services.reads.read_requests import (
     QUALITY,
     QUARANTINED,
 )
-from loader.services.reads.trials import TRY_MODEL, trial_manifest
+from loader.services.reads.trial_checks import trial_manifest
+from loader.services.reads.trials import TRY_MODEL
 from loader.services.sources.specs import source_datasets, source_of, source_spec
 from metadata.domain.history.history_columns import ends_inclusive
 from metadata.domain.history.history_policy import TOMBSTONE, HistoryPolicy
@@ -140,7 +141,8 @@ def _table_manifest(read: ReadRequest, arguments: dict[str, Any], *, timeout_sec
         arguments |= _interval_arguments(dataset)
     masking = masking_for(read.requested_by, dataset, table, *environments_of(read))
     if read.kind == QUALITY:
-        arguments = quality_arguments(state, environment=read.environment, user=read.requested_by)
+        check = arguments.get("check")
+        arguments = quality_arguments(state, environment=read.environment, user=read.requested_by, check=check)
         arguments["sensitive"] = sorted(classification(dataset).sensitive_names)
     if read.kind == QUARANTINED:
         arguments["secret"] = entry_secret()
@@ -149,6 +151,10 @@ def _table_manifest(read: ReadRequest, arguments: dict[str, Any], *, timeout_sec
         arguments = {"known_version": known.table_version} if known is not None else {}
     if masking is not None:
         must_not_tell(read.kind, arguments, table, masking)
+    if failing := arguments.get("failing"):
+        arguments |= failing_rows_arguments(
+            state, table, masking, failing, environment=read.environment, user=read.requested_by
+        )
     if read.kind == ORIGIN:
         return origin_manifest(read, state, table, arguments, timeout_seconds=timeout_seconds)
     if read.kind == DESCENDANTS:
@@ -166,13 +172,37 @@ def _table_manifest(read: ReadRequest, arguments: dict[str, Any], *, timeout_sec
 
 
 def must_be_askable(user: Any, dataset: TargetDataset, kind: str, arguments: Mapping[str, Any]) -> None:
-    """Raise Refusal for a read that cannot be answered: NO_TABLE, NO_HISTORY, NO_KEY, MASKED_COLUMN."""
+    """Raise Refusal for a read that cannot be answered.
+
+    NO_TABLE, NO_HISTORY, NO_KEY, MASKED_COLUMN, and for quality checks NO_CHECK, NO_FAILING_ROWS, CHECK_BROKEN or
+    NOT_PERMITTED.
+    """
     table = read_table(dataset, rows_kind(kind, arguments))
     if kind == COMPARE:
         _must_have_states(table, Comparison.from_arguments(arguments))
     masking = masking_for(user, dataset, table)
     if masking is not None:
         must_not_tell(kind, arguments, table, masking)
+    if arguments.get("failing") or kind == QUALITY:
+        _must_be_checked(user, dataset, kind, arguments, table)
+
+
+def _must_be_checked(
+    user: Any, dataset: TargetDataset, kind: str, arguments: Mapping[str, Any], table: TableSpec
+) -> None:
+    environment = current_environment()
+    state = described_state(dataset, environment=environment)
+    if kind != QUALITY and rows_kind(kind, arguments) != "sample":
+        hint = "Choose the rows of the table as it is."
+        raise Refusal("NO_FAILING_ROWS", "checks read the table as it is, not its versions", hint=hint)
+    try:
+        if kind == QUALITY:
+            quality_arguments(state, environment=environment, user=user, check=arguments.get("check"))
+        else:
+            masking, failing = masking_for(user, dataset, table), arguments["failing"]
+            failing_rows_arguments(state, table, masking, failing, environment=environment, user=user)
+    except MetadataError as error:
+        raise Refusal("NOT_PERMITTED", error.one_line()) from error
 
 
 def _interval_arguments(dataset: TargetDataset) -> dict[str, Any]:

@@ -271,7 +271,7 @@ def must_still_see(user: Any, read: ReadRequest) -> None:
 
 @dataclass(frozen=True)
 class Completion:
-    """Published name, or a column of one, that a query can contain."""
+    """Published name, or a column of one, that a query can contain; ``label`` has the table of a column."""
 
     text: str
     label: str
@@ -285,28 +285,68 @@ def has_published(user: Any) -> bool:
     return any(state.key not in missing for state in tables)
 
 
-def completions(user: Any, text: str) -> list[Completion]:
-    """Return published names that contain a text, then columns whose name or table contains it, for one user.
+def tree_of_schemas(user: Any) -> list[str]:
+    """Return the names of the schemas with published tables whose data a user may read."""
+    environment = current_environment()
+    return sorted({state.schema for state in _visible(user, environment)})
+
+
+def readable_names(user: Any, schema: str = "") -> list[str]:
+    """Return the published names, of one schema or of all, whose data a user may read."""
+    environment = current_environment()
+    missing = missing_tables(environment=environment)
+    states = [state for state in _visible(user, environment) if not schema or state.schema == schema]
+    entries = {state.qualified_name: state for state in states if state.key not in missing}
+    described = _described(entries.values())
+    readable = [
+        state
+        for name, state in entries.items()
+        if name not in described or may_read(user, described[name])
+    ]
+    return sorted({name for state in readable for name in names_of_dataset(state)}, key=str.lower)
+
+
+def readable_columns(user: Any, names: Iterable[str]) -> dict[str, list[tuple[str, str]]]:
+    """Return the columns of published names as name and type, without names whose data a user may not read."""
+    chosen = {name.lower() for name in names}
+    known = published(environment=current_environment(), names=chosen)
+    datasets = _datasets(known)
+    return {
+        entry.name: [(column.name, column.type) for column in entry.table.columns]
+        for entry in known
+        if entry.name.lower() in chosen and _may_see(user, entry, datasets.get(entry.name))
+    }
+
+
+def found_completions(user: Any, text: str) -> list[Completion]:
+    """Return published names that contain a text, then columns whose name contains it, for one user.
 
     Tables and columns whose data the user may not read are left out.
     """
     environment, text = current_environment(), text.strip().lower()
     states = _visible(user, environment)
     names = [name for state in states for name in names_of_dataset(state) if text in name.lower()]
-    if len(names) < MOST_COMPLETIONS and text:
-        names += [state.qualified_name for state in states if any(text in item.name.lower() for item in state.columns)]
+    names += [state.qualified_name for state in states if any(text in item.name.lower() for item in state.columns)]
     chosen = list(dict.fromkeys(names))[:MOST_COMPLETIONS]
-    known = published(environment=environment, names={name.lower() for name in chosen})
-    datasets = _datasets(known)
-    entries = [entry for entry in known if entry.name in chosen and _may_see(user, entry, datasets.get(entry.name))]
-    options = [Completion(entry.name, entry.kind) for entry in entries if text in entry.name.lower()]
+    columns = readable_columns(user, chosen)
+    options = [Completion(name, "") for name in columns if text in name.lower()]
     options += [
-        Completion(column.name, f"{entry.name}, {column.type}")
-        for entry in entries
-        for column in entry.table.columns
-        if text in column.name.lower() or text in entry.name.lower()
+        Completion(column, f"{name}, {type_}")
+        for name, own in columns.items()
+        for column, type_ in own
+        if text in column.lower()
     ]
     return options[:MOST_COMPLETIONS]
+
+
+def _described(states: Iterable[DatasetState]) -> dict[str, TargetDataset]:
+    """Return the described datasets of applied states, by the names of the states."""
+    by_key = {state.key: state.qualified_name for state in states}
+    by_name = set(by_key.values())
+    rows = TargetDataset.objects.select_related("schema").filter(history_of=None)
+    named = {str(row): row for row in rows if str(row.key) in by_key or str(row) in by_name}
+    keyed = {by_key[str(row.key)]: row for row in named.values() if str(row.key) in by_key}
+    return named | keyed
 
 
 def _visible(user: Any, environment: Environment) -> list[DatasetState]:

@@ -1,6 +1,6 @@
 """Requests for reads and history checks, and the end of old ones."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -134,15 +134,18 @@ def request_trial(
     limit: int = 50,
     sample: Mapping[str, Any] | None = None,
     compare: bool = False,
+    check: bool = False,
+    key: Sequence[str] | None = None,
     user: Any,
     wake_worker: bool = True,
 ) -> RequestedRead:
     """Request a trial of a SELECT, for a model (``dataset``) or for one that is not saved yet.
 
     ``sample`` is a part of each table (``share`` or ``rows``); ``compare`` asks for the difference to the model's
-    table. Raise Refusal, with line and column for an error of the SELECT.
+    table, ``check`` for the declared key (``key``, by default that of the model) and the quality checks of the model.
+    Raise Refusal, with line and column for an error of the SELECT.
     """
-    arguments = trial_arguments(text, limit=limit, sample=sample or {}, compare=compare)
+    arguments = trial_arguments(text, limit=limit, sample=sample or {}, compare=compare, check=check, key=key)
     must_be_tried(text, dataset=dataset, user=user, compare=compare, sample=arguments["sample"])
     return request_read(kind=TRY_MODEL, dataset=dataset, arguments=arguments, user=user, wake_worker=wake_worker)
 

@@ -1,7 +1,7 @@
 """Trials of models: permission, masking and audit of a SELECT that is tried before it is saved."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from architecture.selectors.dataset_states import described_states
 from architecture.services.environments import current_environment
 from elevata.accounts.actors import acting_as
 from elevata.core.errors import MetadataError
-from loader.contract.manifest.reads import Masking, QuerySource, ReadManifest
+from loader.contract.manifest.reads import Masking
 from loader.contract.refusals import Refusal
 from loader.domain.models import model_query
 from loader.domain.queries.masking import masked_names
@@ -212,17 +212,29 @@ def must_be_tried(
     return trial
 
 
-def trial_arguments(text: str, *, limit: int, sample: Mapping[str, Any], compare: bool) -> dict[str, Any]:
+def trial_arguments(
+    text: str,
+    *,
+    limit: int,
+    sample: Mapping[str, Any],
+    compare: bool,
+    check: bool = False,
+    key: Sequence[str] | None = None,
+) -> dict[str, Any]:
     """Return the arguments of a trial. Raise Refusal BAD_SAMPLE for a sample that is no part of a table."""
     share, rows = sample.get("share"), sample.get("rows")
     if share is not None and not 0 < share <= 1:
         raise Refusal("BAD_SAMPLE", f"a share of rows is more than 0 and at most 1, not {share}")
     if rows is not None and not 1 <= rows <= MOST_SAMPLED:
         raise Refusal("BAD_SAMPLE", f"a sample has 1 to {MOST_SAMPLED:,} rows of each table, not {rows}")
-    return {"text": text, "limit": max(1, min(limit, MOST_ROWS)), "sample": dict(sample), "compare": compare}
+    checked: dict[str, Any] = {"check": True} if check else {}
+    checked |= {"declared_key": list(key)} if check and key is not None else {}
+    limit = max(1, min(limit, MOST_ROWS))
+    return {"text": text, "limit": limit, "sample": dict(sample), "compare": compare, **checked}
 
 
-def _trial_of(read: ReadRequest, user: Any) -> Trial:
+def trial_of(read: ReadRequest, user: Any) -> Trial:
+    """Return the trial that a read requested, with the present permissions of a user."""
     arguments = read.arguments
     return must_be_tried(
         arguments["text"],
@@ -233,32 +245,23 @@ def _trial_of(read: ReadRequest, user: Any) -> Trial:
     )
 
 
-def trial_manifest(read: ReadRequest, *, timeout_seconds: float) -> ReadManifest:
-    """Return the manifest of a trial with the present permissions of its user."""
-    trial = _trial_of(read, read.requested_by)
-    more = {"query": trial.sql, "key": list(trial.key), "left_out": sorted(trial.masked)}
-    return ReadManifest(
-        TRY_MODEL,
-        table=trial.table,
-        arguments=read.arguments | more,
-        timeout_seconds=timeout_seconds,
-        masking=trial.masking,
-        sources=tuple(QuerySource(item.view, item.table, masking=item.masking) for item in trial.inputs),
-    )
-
-
 def trial_answer(read: ReadRequest, answer: dict[str, Any]) -> dict[str, Any]:
     """Return the answer with a mask for every value of a masked column; ``hidden`` as in ``Trial``."""
-    trial = _trial_of(read, read.requested_by)
+    trial = trial_of(read, read.requested_by)
     masked = [name for name in answer["columns"] if name.lower() in trial.masked]
     places = {place for place, name in enumerate(answer["columns"]) if name in masked}
-    rows = [[MASK if place in places else value for place, value in enumerate(row)] for row in answer["rows"]]
-    return {**answer, "rows": rows, "masked": masked, "hidden": dict(trial.hidden)}
+
+    def shown(rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
+        return [[MASK if place in places else value for place, value in enumerate(row)] for row in rows]
+
+    checked = [item | {"rows": shown(item["rows"])} for item in answer.get("checked", ())]
+    checks = {"checked": checked} if "checked" in answer else {}
+    return {**answer, **checks, "rows": shown(answer["rows"]), "masked": masked, "hidden": dict(trial.hidden)}
 
 
 def record_trial(read: ReadRequest, answer: dict[str, Any]) -> None:
     """Write a change-log entry for each table whose sensitive columns a trial used or compared unmasked."""
-    trial = _trial_of(read, read.requested_by)
+    trial = trial_of(read, read.requested_by)
     keys = {item.table.qualified_name: str(item.dataset.key) for item in trial.inputs}
     sensitive = trial.sensitive
     if read.dataset is not None and "difference" in answer:

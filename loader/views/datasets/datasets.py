@@ -54,7 +54,7 @@ from loader.views.datasets.row_links import MODELLED, NO_KEY
 from metadata.domain.bulk_edits import ACTIONS
 from metadata.domain.column_lineage import UPSTREAM, ColumnLineage
 from metadata.forms.lineage import LineageForm
-from metadata.models import TargetDataset, TargetSchema
+from metadata.models import QualityCheck, TargetDataset, TargetSchema
 from metadata.permissions import here
 from metadata.selectors.column_lineage import column_lineage
 from metadata.selectors.columns import found_by
@@ -205,8 +205,13 @@ class DatasetSample(DataPage, DetailPage):
             "form": form,
             "question": {"kind": "sample", **form.question},
             "profile": {"kind": PROFILE},
+            "failed_check": self._failed_check(form.selection.failing),
             "last_load": loads.first(),
         }
+
+    def _failed_check(self, key: str) -> QualityCheck | None:
+        """Return the check of the dataset whose failing rows are shown; None without one."""
+        return QualityCheck.objects.filter(dataset=self.row, key=key).first() if key else None
 
 
 class DatasetOrigin(DataPage, DetailPage):

@@ -11,6 +11,7 @@ from loader.contract.check_results import PROBLEMS
 from loader.forms.maintenance import QuarantineForm
 from loader.selectors.quality_results import check_lines, may_see_samples, profile_for, suggestions_for
 from loader.services.maintenance.quarantine import request_quarantine
+from loader.services.reads.read_permissions import may_read
 from loader.services.reads.read_requests import PROFILE, QUARANTINED
 from loader.views.datasets.datasets import DataPage
 from loader.views.runs.maintenance_runs import MaintainedPage, RequestPage
@@ -33,6 +34,9 @@ class DatasetQuality(BaseDatasetPage, DetailPage):
             "lines": lines,
             "has_failed": any(line.newest is not None and line.newest.outcome in PROBLEMS for line in lines),
             "may_edit": may_change(self.request.user, self.row),
+            "may_read": may_read(self.request.user, self.row),
+            "checkable": self.row.materialization == TargetDataset.Materialization.TABLE
+            and any(line.check.active for line in lines),
             "samples_shown": may_see_samples(self.request.user, self.row),
         }
 

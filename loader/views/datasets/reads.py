@@ -35,11 +35,11 @@ from loader.domain.versions import change_map, versions
 from loader.forms.reads import ROWS_SHOWN, QuestionForm
 from loader.models import ReadRequest
 from loader.selectors.delivered_rows import descendants, origins
-from loader.selectors.quality_results import profile_for
+from loader.selectors.quality_results import failing_rows_address, may_see_samples, profile_for, results_of_read
 from loader.selectors.reads import read_requests
 from loader.services.reads.manifests import checked_comparison, must_be_askable, read_table
 from loader.services.reads.read_permissions import must_still_read
-from loader.services.reads.read_requests import CHECK, LONG, PROFILE, QUARANTINED, request_read
+from loader.services.reads.read_requests import CHECK, LONG, PROFILE, QUALITY, QUARANTINED, request_read
 from loader.views.datasets.datasets import history_of, readable
 from loader.views.datasets.differences import differing_rows
 from loader.views.datasets.row_links import linked_rows, page_links, sorted_headings
@@ -141,6 +141,7 @@ def _form_address(dataset: TargetDataset, read: ReadRequest | None) -> str:
         COMPARE: "dataset_compare",
         CHECK: "dataset_check",
         PROFILE: "dataset_profile",
+        QUALITY: "dataset_quality",
         QUARANTINED: "dataset_quarantine",
     }
     return reverse(frames.get(kind, "dataset_data"), args=[dataset.key])
@@ -172,6 +173,8 @@ def _answer(read: ReadRequest, table: TableSpec) -> dict:
     masked = answer.get("masked", ())
     if read.kind == CHECK:
         return {"findings": answer["findings"], "checked": answer["versions"], "behind": answer["rawcore_behind"]}
+    if read.kind == QUALITY:
+        return _results_answer(read)
     if read.kind == PROFILE:
         return {"profile": profile_for(read.requested_by, read.own_dataset)}
     if read.kind == QUARANTINED:
@@ -217,6 +220,18 @@ def _answer(read: ReadRequest, table: TableSpec) -> dict:
         return _rows_answer(read, table, personal)
     shown = {"found": found_rows(answer, table), "truncated": answer["truncated"], "limit": len(answer["rows"])}
     return shown | {"masked": masked, "keyless": _has_masked_key(table, masked)}
+
+
+def _results_answer(read: ReadRequest) -> dict[str, Any]:
+    """Return the context of the results of checks: those that failed, each with the page of its failing rows."""
+    results = results_of_read(read, read.requested_by)
+    failed = [result for result in results if result.is_problem]
+    return {
+        "count": len(results),
+        "passed": len(results) - len(failed),
+        "failed": [(result, failing_rows_address(read.own_dataset, result)) for result in failed],
+        "samples_shown": may_see_samples(read.requested_by, read.own_dataset),
+    }
 
 
 def _rows_answer(read: ReadRequest, table: TableSpec, personal: Collection[str]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from elevata.accounts.roles import Permission
 from elevata.accounts.view_permissions import permitted
 from elevata.core.errors import MetadataError
 from elevata.web.requests import htmx_of
+from loader.contract.check_results import OUTCOMES, PASSED, STOPPED, WARNED, Result
 from loader.contract.refusals import Refusal
 from loader.domain.queries.differences import part_shown
 from loader.forms.model_trials import LIMITS, TrialForm
@@ -20,12 +21,14 @@ from loader.models import ReadRequest
 from loader.selectors.reads import trials_of
 from loader.services.reads.read_requests import request_trial
 from loader.services.reads.trials import must_still_see_trial
-from loader.views.datasets.differences import differing_rows
-from loader.views.queries.statements import REFUSED, answered, seen, waiting
+from loader.views.datasets.differences import cells, differing_rows
+from loader.views.queries.statements import REFUSED, answered, headings, seen, waiting
 from metadata.models import TargetDataset
 
 # Models that the page of a report offers to compare.
 _OFFERED = 50
+# What a load would do about the result of a check.
+_OUTCOMES = OUTCOMES | {WARNED: "Would warn", STOPPED: "Would stop the load"}
 
 
 @require_safe
@@ -104,8 +107,26 @@ def _state_template(read: ReadRequest, notice: str = "") -> tuple[str, dict[str,
         "difference": difference,
         "differing": differing_rows(difference) if difference else [],
         "part_shown": part_shown(difference) if difference else "",
+        "left_out_checks": (read.answer or {}).get("left_out_checks", {}),
     }
+    context |= _checks(read.answer or {})
     return "loader/trials/answer.html", answered(read) | context
+
+
+def _checks(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the results of the declared key and of quality checks, those that failed first."""
+    checked = [(Result.from_json(item["result"]), item) for item in answer.get("checked", ())]
+    checks = [
+        {
+            "result": result,
+            "outcome": _OUTCOMES[result.outcome],
+            "headings": headings(item, answer["masked"]),
+            "rows": [cells(row) for row in item["rows"]],
+            "truncated": item["truncated"],
+        }
+        for result, item in sorted(checked, key=lambda pair: pair[0].outcome == PASSED)
+    ]
+    return {"checks": checks, "passed": sum(result.outcome == PASSED for result, _ in checked)}
 
 
 class ReportModels(ReportPart):

@@ -6,7 +6,7 @@ from uuid import UUID
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -25,34 +25,80 @@ from loader.filtersets import SavedQueryFilter
 from loader.forms.queries import LIMITS, QueryForm, SaveForm
 from loader.models import ReadRequest, SavedQuery
 from loader.selectors.reads import queries_of, saved_queries
-from loader.services.reads.queries import completions, delete_query, has_published, must_run, must_still_see, save_query
+from loader.services.reads.queries import (
+    MOST_COMPLETIONS,
+    delete_query,
+    found_completions,
+    has_published,
+    must_run,
+    must_still_see,
+    readable_columns,
+    readable_names,
+    save_query,
+    tree_of_schemas,
+)
 from loader.services.reads.read_requests import request_query, withdraw_read
 from loader.services.reads.result_files import PARQUET, parquet_of
 from loader.views.datasets.datasets import CSV, result_file
 from loader.views.queries.statements import REFUSED, answered, seen, waiting
+from metadata.domain.quality.check_kinds import QUERY
+from metadata.domain.select_check import FUNCTIONS
+from metadata.models import QualityCheck
+
+# Queries of the user that the page lists; the answers of the last day are stored.
+_LAST_QUERIES = 20
 
 
 @require_safe
 @permitted(Permission.READ_DATA)
 def sql_page(request: HttpRequest) -> HttpResponse:
-    """Show the editor, empty or with a saved query."""
-    saved = None
-    if key := request.GET.get("saved", ""):
-        saved = saved_queries(request.user).filter(key=key).first() if _is_uuid(key) else None
-    form = QueryForm(initial={"text": saved.text if saved else "", "limit": LIMITS[0][0]})
+    """Show the editor, empty, with a saved query or with the SELECT of a quality check."""
+    saved, text = None, ""
+    if (key := request.GET.get("saved", "")) and _is_uuid(key):
+        saved = saved_queries(request.user).filter(key=key).first()
+        text = saved.text if saved is not None else ""
+    if (key := request.GET.get("check", "")) and _is_uuid(key):
+        check = QualityCheck.objects.filter(key=key, kind=QUERY).first()
+        text = check.arguments["sql"] if check is not None else text
+    form = QueryForm(initial={"text": text, "limit": LIMITS[0][0]})
     return render(request, "loader/queries/sql_page.html", _page(request, form) | {"saved": saved})
 
 
 def _page(request: HttpRequest, form: QueryForm) -> dict[str, Any]:
-    return {"form": form, "save_form": SaveForm(), "has_published": has_published(request.user), "tab": "editor"}
+    last = queries_of(request.user).defer("answer").order_by("-pk")
+    return {
+        "form": form,
+        "save_form": SaveForm(),
+        "has_published": has_published(request.user),
+        "tab": "editor",
+        "last_queries": [(read, read.arguments["text"].strip()) for read in last[:_LAST_QUERIES]],
+    }
 
 
 @require_safe
 @permitted(Permission.READ_DATA)
-def sql_names(request: HttpRequest) -> HttpResponse:
-    """Return the published names and columns that contain a text, as options of the editor."""
-    options = completions(request.user, request.GET.get("name", ""))
-    return render(request, "loader/queries/sql_names.html", {"options": options})
+def sql_completions(request: HttpRequest) -> JsonResponse:
+    """Return completions of the editor: names and functions, or the columns of the tables ``name``."""
+    if names := request.GET.getlist("name")[:MOST_COMPLETIONS]:
+        return JsonResponse({"columns": readable_columns(request.user, names)})
+    return JsonResponse({"names": readable_names(request.user), "functions": sorted(FUNCTIONS)})
+
+
+@require_safe
+@permitted(Permission.READ_DATA)
+def sql_tree(request: HttpRequest) -> HttpResponse:
+    """Return a part of the tree: schemas, tables of a schema, columns of a table, or what contains a text."""
+    find, schema, table = (request.GET.get(name, "").strip() for name in ("find", "schema", "table"))
+    context: dict[str, Any]
+    if find:
+        context = {"found": found_completions(request.user, find)}
+    elif table:
+        context = {"columns": readable_columns(request.user, [table]).get(table, [])}
+    elif schema:
+        context = {"tables": [(name, name.partition(".")[2]) for name in readable_names(request.user, schema)]}
+    else:
+        context = {"schemas": tree_of_schemas(request.user)}
+    return render(request, "loader/queries/sql_tree.html", context)
 
 
 def _is_uuid(text: str) -> bool:

@@ -3,6 +3,7 @@
 The SQL page and the trials of models share them; each polls its own route for the answer.
 """
 
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from django.urls import reverse
@@ -48,11 +49,17 @@ def answered(read: ReadRequest) -> dict[str, Any]:
     answer = read.answer or {}
     return {
         "read": read,
-        "headings": [
-            {"name": name, "type": type_, "masked": name in answer["masked"]}
-            for name, type_ in zip(answer["columns"], answer["types"], strict=True)
-        ],
+        "headings": headings(answer, answer["masked"]),
         "rows": [cells(row) for row in answer["rows"]],
         "hidden": [f"{name}.{column}" for name, columns in answer["hidden"].items() for column in columns],
         "truncated": answer["truncated"],
     }
+
+
+def headings(answer: Mapping[str, Any], masked: Collection[str]) -> list[dict[str, Any]]:
+    """Return the headings of the rows of an answer."""
+    types = answer.get("types") or [""] * len(answer["columns"])
+    return [
+        {"name": name, "type": type_, "masked": name in masked}
+        for name, type_ in zip(answer["columns"], types, strict=True)
+    ]

@@ -31,12 +31,16 @@ function open() {
   field.select();
 }
 
-const isTyping = (target) => /^(input|textarea|select)$/i.test(target.tagName) || target.isContentEditable;
+// The target of an event in a shadow root, such as that of an SQL editor, is the first of its path.
+function isTyping(event) {
+  const [target] = event.composedPath();
+  return /^(input|textarea|select)$/i.test(target.tagName) || target.isContentEditable;
+}
 
 function opensDialog(event) {
-  if (event.altKey || event.shiftKey) return event.key === "/" && !event.altKey && !isTyping(event.target);
+  if (event.altKey || event.shiftKey) return event.key === "/" && !event.altKey && !isTyping(event);
   if (event.ctrlKey || event.metaKey) return event.key.toLowerCase() === "k";
-  return event.key === "/" && !isTyping(event.target);
+  return event.key === "/" && !isTyping(event);
 }
 
 function onKey(event) {

@@ -13,6 +13,7 @@ from tests.architecture.world import person
 from tests.e2e.walks.conftest import Walker
 from tests.loader.factories import WorkerFactory
 from tests.loader.views.queries.test_queries import AIRPORT, answer, published
+from tests.services.axe import AXE, accessible_faults
 
 pytestmark = [pytest.mark.browser, pytest.mark.services]
 
@@ -24,7 +25,9 @@ QUERY = f"SELECT icao, name FROM {AIRPORT} ORDER BY icao"
 def anna(site: str, published: TargetDataset, walkers: Callable[..., Walker]) -> Walker:
     """A viewer, with a worker that answers."""
     WorkerFactory()
-    return walkers(person("anna", Role.VIEWER))
+    walker = walkers(person("anna", Role.VIEWER))
+    walker.context.add_init_script(path=AXE)
+    return walker
 
 
 def write(anna: Walker, query: str) -> None:
@@ -63,4 +66,27 @@ def test_a_query_is_run_saved_and_its_result_downloaded(anna: Walker, tmp_path: 
     anna.picture("analyst-saved")
     assert SavedQuery.objects.get().text == QUERY
     anna.use("link", "Airports by code")
-    expect(anna.page.get_by_role("textbox", name="Query", exact=True)).to_have_value(QUERY)
+    expect(anna.page.locator("#id_text")).to_have_value(QUERY)
+
+
+def test_editor_completes_names_and_each_statement_or_the_selection_has_a_result(anna: Walker):
+    page = anna.go("/sql/")
+    text, tabs = page.locator("#id_text"), page.get_by_role("tab")
+    write(anna, "SELECT icao FROM rawcore.rc_air_air")
+    page.get_by_role("option", name="rc_air_airport", exact=True).click()
+    expect(text).to_have_value(f"SELECT icao FROM {AIRPORT}")
+    anna.type(";\nSELECT 2")
+    anna.press("ControlOrMeta+Enter")
+    expect(tabs).to_have_count(2)
+    expect(page.get_by_role("button", name="Cancel query")).to_be_visible()
+    asked = {read.arguments["text"] for read in ReadRequest.objects.all()}
+    assert asked == {f"SELECT icao FROM {AIRPORT}", "\nSELECT 2"}
+    anna.press("Shift+Home")
+    expect(page.get_by_role("button", name="Run selection")).to_be_visible()
+    anna.press("ControlOrMeta+Enter")
+    expect(tabs.nth(2)).to_have_attribute("aria-selected", "true")
+    expect(tabs.nth(2)).to_have_text("3: SELECT 2")
+    assert accessible_faults(page) == []
+    anna.press("Escape", "Tab")
+    expect(page.get_by_label("Rows at most")).to_be_focused()
+    anna.picture("analyst-editor")

@@ -114,9 +114,7 @@ class TestSystemPackages:
             ("apk", ("new-apk",), "sudo apk add new-apk"),
         ],
     )
-    def test_install_command_for_users_names_a_package_of_the_release(
-        self, machine, program, known, command
-    ):
+    def test_install_command_for_users_names_a_package_of_the_release(self, machine, program, known, command):
         machine(program, user=1000, known=known)
         with pytest.raises(Problem, match=f"it is missing - type: {command}$"):
             self.install()
@@ -287,8 +285,22 @@ class TestFrontEnd:
         assert (tmp_path / "b.css").read_text() == "a{}\n"
 
     def test_vendored_front_end_files_exist(self):
-        targets = [frontend.VENDOR / target for target in (*frontend.KEPT.values(), frontend.ICONS_TARGET)]
+        modules = map(frontend.module_target, frontend.MODULES)
+        targets = [frontend.VENDOR / target for target in (*frontend.KEPT.values(), *modules, frontend.ICONS_TARGET)]
         assert [path.name for path in targets if not path.is_file()] == []
+
+    def test_imports_of_a_module_name_the_files_beside_it(self):
+        text = (
+            "import { a,\n b } from '@codemirror/state';\nimport elt from 'crelt';\nexport { c } from \"style-mod\";\n"
+        )
+        assert frontend.with_relative_imports(text + "// import x from 'y'\n", "m") == (
+            "import { a,\n b } from './codemirror-state.js';\nimport elt from './crelt.js';\n"
+            "export { c } from \"./style-mod.js\";\n// import x from 'y'\n"
+        )
+
+    def test_import_of_a_package_that_is_not_copied_is_refused(self):
+        with pytest.raises(console.Problem, match="m imports other"):
+            frontend.with_relative_imports("import { a } from 'other';", "m")
 
     def test_every_icon_a_page_names_is_in_the_sprite(self):
         templates = [*ROOT.glob("templates/**/*.html"), *ROOT.glob("*/templates/**/*.html")]

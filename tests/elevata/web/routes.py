@@ -126,7 +126,9 @@ RULES = {
     ),
     "trial_answer": Rule(values=("trial",), operator=404),
     "sql_page": Rule(),
-    "sql_names": Rule(page=False),
+    "sql_completions": Rule(page=False),
+    "sql_tree": Rule(page=False),
+    "model_completions": Rule(page=False),
     "sql_run": Rule(
         "post", data={"text": "SELECT 1", "limit": "100"}, reader="/sql/answers/", operator="/sql/answers/", page=False
     ),

@@ -17,7 +17,8 @@ WITHOUT_HELP = {
     "before signing in": {"sign_in", "sign_out", "sso", "sso_callback"},
     "for programs": {"healthz", "readyz", "metrics"},
     "parts of pages, which htmx loads": {
-        *("home_now", "home_warehouse", "home_charts", "inbox_rows", "notice_bell", "sql_names", "comment_users"),
+        *("home_now", "home_warehouse", "home_charts", "inbox_rows", "notice_bell", "comment_users"),
+        *("sql_completions", "sql_tree", "model_completions"),
         *("dataset_depends", "column_depends", "inputs_depend", "reference_pairs", "execution_log", "column_cell"),
         *("next_step", "load_blocks"),
     },

@@ -122,7 +122,8 @@ def test_search_omits_results_the_user_may_not_open(person: User, starter: User,
 UNLISTED = {
     "parts of pages, which htmx loads": {
         *("home_now", "home_warehouse", "home_charts", "notice_bell", "inbox_rows", "comment_users", "pending_changes"),
-        *("model_preview", "model_builder", "sql_names", "schedule_times", "next_step", "load_blocks"),
+        *("model_preview", "model_builder", "model_completions", "sql_completions", "sql_tree", "schedule_times"),
+        *("next_step", "load_blocks"),
     },
     "sent by a button": {
         *("sign_out", "notices_read", "filter_save", "columns_choose", "favourite", "datasets_edit", "sources_edit"),

@@ -17,6 +17,7 @@ from elevata.accounts.services.users import ensure_user, grant_role
 from loader.models import ReadRequest
 from loader.services.reads.exports import export_file
 from metadata.models import TargetDataset
+from metadata.services.quality import create_check
 from tests.loader.factories import ReadRequestFactory
 
 pytestmark = pytest.mark.django_db
@@ -355,3 +356,32 @@ def test_descendants_read_identifies_a_delivered_row_by_run_file_and_number(read
 def test_origin_read_accepts_a_date(reader: Client, airport: TargetDataset):
     asked = ask(reader, airport, "origin", entity_key="a" * 64, at="2026-11-21")
     assert asked.json()["arguments"]["at"] == "2026-11-21T00:00:00+00:00"
+
+
+# --- quality -------------------------------------------------------------------------------------
+
+
+def test_checks_run_by_rest_have_results_and_no_rows(reader: Client, airport: TargetDataset):
+    check = create_check(dataset=airport, name="named", kind="not_null", arguments={"columns": ["name"]})
+    result = {"key": str(check.key), "name": "named", "kind": "not_null", "severity": "warn", "outcome": "warned"}
+    answer = {"table_version": 7, "results": [result | {"failed": 2, "total": 9, "samples": ["icao=KJFK"]}]}
+    address = answered(reader, airport, answer, "quality", check=str(check.key))
+    assert ReadRequest.objects.get().arguments["check"] == str(check.key)
+    (shown,) = reader.get(address).json()["answer"]["results"]
+    assert (shown["check"], shown["outcome"], shown["failed"], "samples" in shown) == (
+        *(str(check.key), "warned", 2),
+        False,
+    )
+    assert reader.get(f"{address}rows/").json()["code"] == "NO_ROWS"
+
+
+def test_failing_rows_by_rest_are_those_of_a_check_of_the_dataset(reader: Client, airport: TargetDataset):
+    check = create_check(dataset=airport, name="named", kind="not_null", arguments={"columns": ["name"]})
+    for kind in ("sample", "export"):
+        assert ask(reader, airport, kind, failing=str(check.key)).status_code == 202
+    assert {read.arguments["failing"] for read in ReadRequest.objects.all()} == {str(check.key)}
+    assert ask(reader, airport, "as_of", at="2026-11-21", failing=str(check.key)).status_code == 400
+    refused = ask(reader, airport, "export", at="2026-11-21", failing=str(check.key))
+    assert (refused.status_code, refused.json()["code"]) == (422, "NO_FAILING_ROWS")
+    unknown = ask(reader, airport, "sample", failing=str(airport.key))
+    assert (unknown.status_code, unknown.json()["code"]) == (422, "NO_CHECK")

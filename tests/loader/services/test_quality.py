@@ -12,6 +12,7 @@ from architecture.services.environments import current_environment
 from elevata.accounts.services.users import grant_role
 from elevata.core.errors import MetadataError
 from elevata.notifications.models import Event, Notice
+from loader.contract.refusals import Refusal
 from loader.models import CheckResult, LoadRun, ReadRequest
 from loader.services.loads.load_runs import request_load_run
 from loader.services.loads.load_work import perform_load_run
@@ -195,3 +196,58 @@ def test_results_of_a_repeated_attempt_replace_the_former_without_another_notice
     stored(row, run, result(row, failed=1, total=3))
     assert CheckResult.objects.get().failed == 1
     assert Event.objects.filter(kind="quality.failed").count() == 1
+
+
+def failing_read(row: QualityCheck, user=None, dataset: str = AIRPORT) -> dict:
+    read = request_read(
+        kind="sample", dataset=target(dataset), arguments={"failing": str(row.key)}, user=user, wake_worker=False
+    ).read
+    return read_manifest(read=read).arguments
+
+
+def test_read_of_failing_rows_has_the_check(airports):
+    named = check(AIRPORT, "not_null", columns=["name"])
+    spec = failing_read(named)["check"]
+    assert (spec["key"], spec["kind"], spec["arguments"]) == (str(named.key), "not_null", {"columns": ["name"]})
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments"),
+    [("not_null", {"columns": ["name"]}), ("condition", {"condition": "length(NAME) > 1"})]
+    + [("unique", {"columns": ["icao"], "where": "name > 'a'"})],
+)
+def test_failing_rows_of_a_check_that_compares_a_masked_column_are_refused(airports, kind, arguments):
+    row, vera = check(AIRPORT, kind, **arguments), person("vera", "viewer")
+    assert failing_read(row, vera)["check"]["kind"] == kind
+    target(AIRPORT).columns.filter(name="name").update(pii=True)
+    with pytest.raises(Refusal, match="compares name of rawcore.rc_air_airport, which is masked for you") as refused:
+        failing_read(row, vera)
+    assert refused.value.code == "MASKED_COLUMN"
+    assert failing_read(row, person("sue", "steward"))["check"]["kind"] == kind
+
+
+def test_failing_rows_of_a_check_against_a_masked_column_of_another_dataset_are_refused(airports):
+    partner = {"columns": ["origin"], "dataset": AIRPORT, "other_columns": ["name"]}
+    row, vera = check(ROUTE, "relationship", **partner), person("vera", "viewer")
+    assert failing_read(row, vera, ROUTE)["check"]["kind"] == "relationship"
+    target(AIRPORT).columns.filter(name="name").update(pii=True)
+    with pytest.raises(Refusal, match="compares name of rawcore.rc_air_airport"):
+        failing_read(row, vera, ROUTE)
+
+
+def test_failing_rows_need_a_check_of_the_dataset_whose_kind_finds_rows(airports):
+    counted, other = check(AIRPORT, "row_count", minimum="1"), check(ROUTE, "not_null", columns=["origin"])
+    with pytest.raises(Refusal, match="of kind row_count, which no single row fails"):
+        failing_read(counted)
+    with pytest.raises(Refusal, match="has no such active check"):
+        failing_read(other)
+    with pytest.raises(Refusal, match="checks do not read rawcore.rc_air_airport_hist"):
+        failing_read(counted, dataset=f"{AIRPORT}_hist")
+
+
+def test_one_check_of_a_dataset_is_run_alone(airports):
+    named, _ = check(AIRPORT, "not_null", columns=["name"]), check(AIRPORT, "row_count", minimum="1")
+    read = request_read(
+        kind=QUALITY, dataset=target(AIRPORT), arguments={"check": str(named.key)}, wake_worker=False
+    ).read
+    assert [spec["key"] for spec in read_manifest(read=read).arguments["checks"]] == [str(named.key)]

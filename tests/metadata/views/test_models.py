@@ -101,6 +101,13 @@ def test_model_form_sends_the_typed_select_to_the_trial_run(operator: Client, sa
     assert 'hx-include="#id_select"' in page
 
 
+def test_model_editor_completes_datasets_functions_and_columns(operator: Client, sales: TargetDataset) -> None:
+    offered = operator.get(reverse("model_completions")).json()
+    assert ("rawcore.orders" in offered["names"], "count" in offered["functions"]) == (True, True)
+    columns = operator.get(reverse("model_completions"), {"name": ["rawcore.orders", "no.such"]}).json()["columns"]
+    assert (list(columns), dict(columns["rawcore.orders"])["id"]) == (["rawcore.orders"], "bigint")
+
+
 @pytest.mark.parametrize("page", ["model_create", "model_preview", "model_builder"])
 def test_models_are_for_editors(viewer: Client, page: str) -> None:
     method = viewer.get if page == "model_create" else viewer.post

@@ -123,7 +123,7 @@ def test_query_check_over_its_own_table_runs_on_the_stored_table(item):
         views=(("__own", item.rawcore_spec),),
         own_view="__own",
     )
-    arguments = {"checks": [to_json(query)], "at": DAY[1], "sensitive": []}
+    arguments = {"checks": [to_json(query)], "checked_at": DAY[1], "sensitive": []}
     answer = reads.read(
         item.spark, item.warehouse, ReadManifest("quality", table=item.rawcore_spec, arguments=arguments), "job"
     )

@@ -2,8 +2,10 @@
 
 import pytest
 
+from loader.contract.manifest.checks import CheckSpec
 from loader.contract.manifest.codec import to_json
 from loader.contract.manifest.reads import Masking, ReadManifest
+from loader.contract.refusals import Refusal
 from loader.engine.queries import reads
 from tests.loader.harness import Dataset
 from tests.loader.quality import COLUMNS, check, load, row
@@ -76,10 +78,36 @@ def test_quality_read_checks_the_stored_table(item):
         item,
         "quality",
         checks=[to_json(spec) for spec in checks],
-        at="2024-01-01T12:00:00+00:00",
+        checked_at="2024-01-01T12:00:00+00:00",
         sensitive=[],
     )
     assert [(result["outcome"], result.get("samples", [])) for result in answer["results"]] == [
         ("warned", ["id=2, name=NULL"]),
         ("passed", []),
     ]
+
+
+def failing(item: Dataset, spec: CheckSpec, **arguments) -> list[str]:
+    """Return the ids of the rows that fail a check of the stored table."""
+    answer = read(item, "sample", check=to_json(spec), checked_at="2024-01-01T12:00:00+00:00", limit=10, **arguments)
+    return [row[answer["columns"].index("id")] for row in answer["rows"]]
+
+
+@pytest.mark.core
+def test_sample_of_a_check_has_its_failing_rows_by_kind(spark, item):
+    load(item, [row(1), row(2, name=None), row(3, name="a", price="-1.00"), row(4, name="4", price=None)])
+    assert failing(item, check("not_null", columns=["name"])) == ["2"]
+    assert failing(item, check("range", columns=["price"], minimum="0")) == ["3"]
+    assert failing(item, check("unique", columns=["name"]), sort="id", descending=True) == ["3", "1"]
+    partner = {"columns": ["name"], "dataset": "rawcore.x", "other_columns": ["name"], "other": item.rawcore_spec}
+    assert failing(item, check("relationship", **partner)) == []
+    # The price of row 3 makes the cast of its name fail.
+    cast = check("condition", condition="price > 0 OR CAST(name AS integer) > 4")
+    assert failing(item, cast) == ["3"]
+
+
+def test_sample_of_a_check_that_cannot_run_is_refused(item):
+    load(item, [row(1)])
+    with pytest.raises(Refusal, match="'former', which is no column of the dataset") as refused:
+        failing(item, check("not_null", columns=["former"]))
+    assert refused.value.code == "CHECK_BROKEN"

@@ -7,6 +7,8 @@ from decimal import Decimal
 import pytest
 
 from architecture.domain.tables import current_table
+from loader.contract.manifest.checks import CheckSpec
+from loader.contract.manifest.codec import to_json
 from loader.contract.manifest.reads import Masking, QuerySource, ReadManifest
 from loader.contract.refusals import Refusal
 from loader.domain.models import model_query
@@ -209,3 +211,36 @@ def test_comparison_without_a_stored_table_counts_every_row_as_added(warehouse: 
 
     assert comparison["table_version"] is None
     assert comparison["rows"] == {"added": 2, "changed": 0, "gone": 0, "same": 0}
+
+
+def test_checks_of_a_trial_have_results_and_failing_rows(warehouse: Warehouse):
+    select = "SELECT o.customer, o.id AS orders, o.price AS total FROM sales.orders AS o"
+    specs = [
+        CheckSpec("key", "key is unique", "unique", "stop", {"columns": ["customer"]}),
+        CheckSpec("cheap", "cheap", "range", "warn", {"columns": ["total"], "maximum": "2"}),
+        CheckSpec("many", "many", "row_count", "warn", {"minimum": "4"}),
+        CheckSpec("none", "none", "query", "warn", {"sql": "SELECT"}, query="SELECT * FROM `own`", own_view="own"),
+        CheckSpec("gone", "gone", "not_null", "warn", {"columns": ["former"]}),
+    ]
+    specs[3] = replace(specs[3], views=(("own", current_table(warehouse.states["sales.orders"])),))
+    answer = attempt(
+        warehouse,
+        select,
+        {"customer": "string", "orders": "integer", "total": "decimal(10,2)"},
+        checks=[to_json(spec) for spec in specs],
+        left_out_checks={"masked": "why"},
+        shown_key=["orders"],
+        checked_at="2024-01-01T00:00:00+00:00",
+    )
+    checked = {item["result"]["key"]: item for item in answer["checked"]}
+    outcomes = {key: (item["result"]["outcome"], len(item["rows"])) for key, item in checked.items()}
+    assert outcomes == {
+        "key": ("stopped", 2),
+        "cheap": ("warned", 1),
+        "many": ("warned", 0),
+        "none": ("warned", 0),
+        "gone": ("broken", 0),
+    }
+    assert checked["cheap"]["rows"] == [["ann", 2, "2.50"]]
+    assert checked["cheap"]["result"]["samples"] == ["orders=2, total=2.50"]
+    assert answer["left_out_checks"] == {"masked": "why"}

@@ -19,6 +19,7 @@ from metadata.domain.sensitivity import MASK
 from metadata.models import TargetDataset
 from metadata.selectors.dataset_states import dataset_states
 from metadata.services.datasets import targets
+from metadata.services.quality import create_check
 from tests.factories import TargetSchemaFactory
 from tests.loader.airports import target
 
@@ -210,3 +211,62 @@ def test_invalid_trial_is_refused_without_a_read(tables, given, code):
 
 def test_comparison_of_a_sample_is_refused(board):
     assert refusal(dataset=board, compare=True, sample={"rows": 10}).code == "SAMPLE_COMPARED"
+
+
+def checked(user: User | None = None, **given: object) -> tuple[dict[str, dict], dict[str, str]]:
+    """Return the checks of a trial by name, and the reasons why others are left out."""
+    arguments = manifest(user=user, check=True, **given).arguments
+    return {spec["name"]: spec for spec in arguments["checks"]}, arguments["left_out_checks"]
+
+
+def check(model: TargetDataset, name: str, kind: str, **arguments: object) -> None:
+    create_check(dataset=model, name=name, kind=kind, arguments=arguments)
+
+
+def test_trial_checks_the_declared_key_and_the_active_checks_of_the_model(board):
+    check(board, "short", "length", columns=["icao"], maximum="4")
+    specs, left_out = checked(dataset=board)
+    assert set(specs) == {"key is unique", "key has no NULL", "short"}
+    assert (specs["key is unique"]["arguments"], left_out) == ({"columns": ["icao"]}, {})
+    assert "checks" not in manifest(dataset=board).arguments
+
+
+def test_trial_checks_the_key_that_the_form_has(board):
+    specs, _ = checked(dataset=board, key=["ICAO", "title"])
+    assert specs["key is unique"]["arguments"] == {"columns": ["icao", "title"]}
+    assert checked(dataset=board, key=[]) == ({}, {})
+    assert set(checked(key=["icao"])[0]) == {"key is unique", "key has no NULL"}
+
+
+def test_checks_that_compare_masked_columns_are_left_out_with_the_reason(board):
+    check(board, "titled", "not_null", columns=["title"])
+    check(board, "short", "length", columns=["icao"], maximum="4")
+    check(board, "none", "query", sql="SELECT icao FROM bizcore.board WHERE icao IS NULL")
+    check(board, "known", "relationship", columns=["icao"], dataset=NAME, other_columns=["icao"])
+    check(board, "named", "relationship", columns=["icao"], dataset=NAME, other_columns=["name"])
+    specs, left_out = checked(viewer(), dataset=board)
+    assert set(specs) == {"key is unique", "key has no NULL", "short", "known"}
+    assert left_out == {
+        "titled": "title is masked for you",
+        "none": "loud, title is masked for you",
+        "named": f"{NAME} has columns that are masked for you",
+    }
+    assert checked(viewer(), dataset=board, key=["title"])[1]["key is unique"] == "title is masked for you"
+    assert checked(steward(), dataset=board)[1] == {}
+
+
+def test_check_of_a_table_that_the_user_may_not_read_is_left_out(board):
+    check(board, "known", "relationship", columns=["icao"], dataset="raw.raw_air_airport", other_columns=["icao"])
+    user = ensure_user(name="vera", roles=())
+    for schema in ("rawcore", "bizcore"):
+        grant_role(user=user, role="viewer", schema=schema)
+    _, left_out = checked(User.objects.get(pk=user.pk), dataset=board)
+    assert left_out == {"known": "you may not read raw.raw_air_airport"}
+
+
+def test_masked_columns_of_failing_rows_are_masked(board):
+    read = tried(user=viewer(), dataset=board, check=True)
+    columns = {"columns": ["icao", "title", "loud"], "types": ["string"] * 3, "truncated": False}
+    failing = columns | {"result": {"key": "k"}, "rows": [["EDDF", "hash", None]]}
+    answer = trial_answer(read, columns | {"rows": [], "checked": [failing]})
+    assert answer["checked"][0]["rows"] == [["EDDF", MASK, MASK]]

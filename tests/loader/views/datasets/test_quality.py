@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from elevata.accounts.models import RoleGrant
 from elevata.accounts.roles import Role
+from elevata.accounts.services.users import grant_role
 from loader.models import CheckResult, DatasetRun, LoadRun, ReadRequest, TableProfile
 from loader.selectors.readable_results import readable_results
 from metadata.models import DatasetInput, QualityCheck, TargetDataset
@@ -41,6 +42,7 @@ def test_quality_page_shows_the_newest_result_and_a_chart_of_the_last_ones(reade
     assert "Warned 2 of 9 rows failed" in words(page)
     assert 'aria-label="Last 2 results: 1 passed, 1 warned"' in page
     assert page.count('class="bar is-') == 2
+    assert "Last 2 results" in words(page)
     assert "/load-runs/bad/" in page
     assert "icao=KJFK" in page
     assert "Add check" not in page
@@ -82,6 +84,104 @@ def test_downstream_mark_disappears_after_the_check_passes(reader: Client, check
     LoadRunFactory(run_id="later")
     add_result(check, "passed", run="later", failed=0)
     assert "Built on data" not in text_of(reader, page_of(history, ""))
+
+
+def test_failed_check_links_its_rows_for_those_who_may_read_them(reader: Client, check: QualityCheck):
+    address = f"/datasets/{check.dataset.key}/data/?failing={check.key}"
+    add_result(check, "passed", failed=0)
+    assert address not in text_of(reader, page_of(check.dataset))
+    add_result(check, failed=1234)
+    page = text_of(reader, page_of(check.dataset))
+    assert (address in page, "Show 1,234 rows" in page) == (True, True)
+    stranger, vera = Client(), someone("vera")
+    grant_role(user=vera, role="viewer", schema="raw")
+    stranger.force_login(vera)
+    page = text_of(stranger, page_of(check.dataset))
+    assert address not in page
+    assert 'disabled title="Running checks needs the permission to read data"' in page
+
+
+def test_quarantined_rows_of_a_load_are_linked_in_the_quarantine(reader: Client, check: QualityCheck):
+    add_result(check, "quarantined")
+    page = text_of(reader, page_of(check.dataset))
+    assert f'href="/datasets/{check.dataset.key}/quality/quarantine/">Show 2 rows' in page
+
+
+def test_select_of_a_failed_check_opens_on_the_sql_page(reader: Client, warehouse: TargetDataset):
+    query = create_check(dataset=warehouse, name="q", kind="query", arguments={"sql": f"SELECT icao FROM {warehouse}"})
+    add_result(query)
+    assert f'href="/sql/?check={query.key}">Open SELECT' in text_of(reader, page_of(warehouse))
+    assert f"SELECT icao FROM {warehouse}</textarea>" in text_of(reader, f"/sql/?check={query.key}")
+
+
+def test_data_page_filters_by_the_failing_rows_of_a_check(reader: Client, check: QualityCheck):
+    address = page_of(check.dataset, "data/")
+    page = text_of(reader, f"{address}?failing={check.key}&find=x")
+    assert "Rows that fail the check named in the table as it is." in words(page)
+    assert page.count(f'<input type="hidden" name="failing" value="{check.key}">') == 2
+    answer = reader.post(page_of(check.dataset, "reads/"), {"kind": "sample", "failing": check.key, "rows": "20"})
+    read = ReadRequest.objects.get()
+    assert (answer.status_code, read.arguments) == (302, {"limit": 20, "failing": str(check.key)})
+
+
+def test_answer_without_failing_rows_says_so_and_pages_keep_the_check(reader: Client, check: QualityCheck):
+    arguments = {"failing": str(check.key), "limit": 20}
+    answer = {"table_version": 7, "columns": ["icao"], "rows": [], "truncated": False, "masked": []}
+    read = answered(reader, check.dataset, "sample", arguments, answer)
+    assert "No row of the table fails the check now." in words(text_of(reader, f"/reads/{read.pk}/"))
+    ReadRequest.objects.update(answer=answer | {"rows": [["EDDF"]], "truncated": True})
+    page = text_of(reader, f"/reads/{read.pk}/")
+    assert f"failing={check.key}&amp;offset=20" in page or f"offset=20&amp;failing={check.key}" in page
+    assert f'<input type="hidden" name="failing" value="{check.key}">' in page
+
+
+def answered(client: Client, dataset: TargetDataset, kind: str, arguments: dict, answer: dict) -> ReadRequest:
+    user = client.get("/account/").wsgi_request.user
+    return ReadRequestFactory(
+        kind=kind,
+        dataset=dataset,
+        requested_by=user,
+        arguments=arguments,
+        status="succeeded",
+        answer=answer,
+        finished_at=timezone.now(),
+    )
+
+
+def test_masked_check_is_refused_before_its_rows_are_read(reader: Client, check: QualityCheck):
+    check.dataset.columns.filter(name="name").update(pii=True)
+    page = reader.post(page_of(check.dataset, "reads/"), {"kind": "sample", "failing": check.key})
+    assert "compares name of rawcore.rc_air_airport, which is masked for you" in page.content.decode()
+    assert not ReadRequest.objects.exists()
+
+
+def test_check_now_requests_the_checks_of_the_dataset_or_one_of_them(reader: Client, check: QualityCheck):
+    page = text_of(reader, page_of(check.dataset))
+    assert "Check now" in words(page)
+    reader.post(page_of(check.dataset, "reads/"), {"kind": "quality"})
+    reader.post(page_of(check.dataset, "reads/"), {"kind": "quality", "check": check.key})
+    assert [read.arguments for read in ReadRequest.objects.order_by("pk")] == [{}, {"check": str(check.key)}]
+
+
+def test_results_of_check_now_link_the_failing_rows(reader: Client, check: QualityCheck):
+    passed = {"key": str(uuid4()), "name": "counted", "kind": "row_count", "severity": "warn", "outcome": "passed"}
+    failed = {"key": str(check.key), "name": "named", "kind": "not_null", "severity": "stop", "outcome": "stopped"}
+    answer = {"table_version": 7, "results": [passed, failed | {"failed": 2, "total": 9, "samples": ["icao=KJFK"]}]}
+    read = answered(reader, check.dataset, "quality", {}, answer)
+    page = text_of(reader, f"/reads/{read.pk}/")
+    assert "1 of 2 checks passed on table version 7." in words(page)
+    assert "Stopped named 2 of 9 rows failed Show 2 rows For example icao=KJFK" in words(page)
+    assert f"/datasets/{check.dataset.key}/data/?failing={check.key}" in page
+
+
+def test_results_of_check_now_have_no_numbers_that_reveal_sensitive_values(reader: Client, check: QualityCheck):
+    check.dataset.columns.filter(name="name").update(pii=True)
+    failed = {"key": str(check.key), "name": "named", "kind": "condition", "severity": "warn", "outcome": "warned"}
+    revealing = failed | {"failed": 2, "total": 9, "tells": [str(check.dataset.key)]}
+    read = answered(reader, check.dataset, "quality", {}, {"table_version": 7, "results": [revealing]})
+    page = words(text_of(reader, f"/reads/{read.pk}/"))
+    assert "its numbers are hidden" in page
+    assert "2 of 9" not in page
 
 
 PROFILE = {

@@ -141,3 +141,30 @@ def test_a_report_offers_to_compare_the_rows_of_changed_models(viewer: Client, w
 
 def test_a_report_without_changed_models_offers_no_comparison(viewer: Client, renamed: ChangeReport):
     assert "Compare rows" not in html_of(viewer.get(f"/reports/{renamed.report_id}/models/", headers=HTMX))
+
+
+def test_trial_is_requested_with_the_key_of_the_form(reader: Client, board: TargetDataset):
+    run(reader, check="on", business_key="icao, name", dataset=str(board.key))
+    run(reader, check="on", business_key="")
+    run(reader, check="on")
+    keys = [made.arguments.get("declared_key") for made in ReadRequest.objects.order_by("pk")]
+    assert keys == [["icao", "name"], [], None]
+    assert all(made.arguments["check"] for made in ReadRequest.objects.all())
+    assert 'name="check"' in read(reader, f"/models/try/?dataset={board.key}")
+
+
+def test_answer_names_the_key_and_checks_that_fail_with_rows(reader: Client, person: User, board: TargetDataset):
+    spec = {"key": "k", "name": "key is unique", "kind": "unique", "severity": "stop"}
+    failed = {"result": spec | {"outcome": "stopped", "failed": 2, "total": 9}, "truncated": True}
+    failed |= {"columns": ["icao"], "types": ["string"], "rows": [["EDDM"], ["EDDM"]]}
+    passed = {"result": spec | {"name": "short", "outcome": "passed"}, "columns": ["icao"], "rows": []}
+    made = answered(
+        person,
+        checked=[passed | {"truncated": False}, failed],
+        left_out_checks={"titled": "title is masked for you"},
+    )
+    page = words(read(reader, f"/models/try/answers/{made.pk}/"))
+    assert "Key and checks 1 of 2 passed" in page
+    assert "Would stop the load key is unique 2 of 9 rows failed First 2 failing rows" in page
+    assert page.index("key is unique") < page.index("Passed short")
+    assert "titled not checked: title is masked for you" in page

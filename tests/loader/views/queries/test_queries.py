@@ -20,6 +20,7 @@ from loader.services.reads.read_requests import request_query
 from metadata.domain.sensitivity import MASK
 from metadata.models import TargetDataset
 from metadata.selectors.dataset_states import dataset_states
+from tests.architecture.world import person as someone
 from tests.elevata.web.html import html_of
 from tests.elevata.web.pages import read, words
 
@@ -65,11 +66,48 @@ def test_sql_page_without_published_tables_shows_a_message(reader: Client):
     assert "No table is published yet" in read(reader, "/sql/")
 
 
-def test_the_page_offers_published_names_and_columns(reader: Client, published: TargetDataset):
-    text = read(reader, "/sql/names/?name=air_airport")
-    for name in (AIRPORT, f"{AIRPORT}_hist", "stage.stg_air_airport", "row_hash"):
-        assert f'<option value="{name}">' in text
-    assert f'<option value="elevation">{AIRPORT}, ' in read(reader, "/sql/names/?name=ELEV")
+def completions(client: Client, *names: str) -> dict:
+    return client.get("/sql/completions/", {"name": names} if names else {}).json()
+
+
+def test_editor_completes_published_names_functions_and_columns(reader: Client, published: TargetDataset):
+    offered = completions(reader)
+    assert {AIRPORT, f"{AIRPORT}_hist", "stage.stg_air_airport"} <= set(offered["names"])
+    assert {"upper", "count", "to_date"} <= set(offered["functions"])
+    assert "reflect" not in offered["functions"]
+    columns = completions(reader, AIRPORT.upper(), "no.such")["columns"]
+    assert list(columns) == [AIRPORT]
+    assert "elevation" in dict(columns[AIRPORT])
+
+
+def test_tree_has_schemas_tables_columns_and_what_contains_a_text(reader: Client, published: TargetDataset):
+    assert 'hx-get="/sql/tree/?schema=rawcore"' in read(reader, "/sql/tree/")
+    assert f'data-insert="{AIRPORT}"' in read(reader, "/sql/tree/?schema=rawcore")
+    assert 'data-insert="elevation"' in read(reader, f"/sql/tree/?table={AIRPORT}")
+    found = read(reader, "/sql/tree/?find=AIR_airport")
+    assert f'data-insert="{AIRPORT}"' in found
+    assert 'data-insert="elevation"' not in found
+    assert 'data-insert="elevation"' in read(reader, "/sql/tree/?find=ELEV")
+
+
+def test_editor_and_tree_leave_out_what_the_user_may_not_read(published: TargetDataset):
+    vera, client = someone("vera"), Client()
+    grant_role(user=vera, role="viewer", schema="raw")
+    client.force_login(vera)
+    assert all(name.startswith("raw.") for name in completions(client)["names"])
+    assert completions(client, AIRPORT)["columns"] == {}
+    for query in ("", "schema=rawcore", f"table={AIRPORT}", "find=rc_air"):
+        assert "data-insert" not in read(client, f"/sql/tree/?{query}")
+    assert "rawcore" not in read(client, "/sql/tree/")
+
+
+def test_page_lists_the_last_queries_of_the_user_with_their_results(reader: Client, published: TargetDataset):
+    run(reader, f"\n\nSELECT icao FROM {AIRPORT}")
+    page = read(reader, "/sql/")
+    asked = ReadRequest.objects.get()
+    assert f'href="/sql/answers/{asked.pk}/">SELECT icao FROM {AIRPORT}</a>' in page
+    ReadRequest.objects.update(requested_by=someone("other"))
+    assert f"SELECT icao FROM {AIRPORT}</a>" not in read(reader, "/sql/")
 
 
 def test_query_over_an_unknown_name_suggests_a_similar_name(reader: Client, published: TargetDataset):
