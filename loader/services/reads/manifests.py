@@ -103,9 +103,7 @@ def check_manifest(*, dataset: TargetDataset, samples: int, timeout_seconds: flo
     )
 
 
-def read_manifest(
-    *, read: ReadRequest, timeout_seconds: float | None = None
-) -> ReadManifest | CheckManifest | PublishManifest:
+def read_manifest(*, read: ReadRequest) -> ReadManifest | CheckManifest | PublishManifest:
     """Return the manifest of a read.
 
     Raise Refusal MASKED_COLUMN or MetadataError ``not_permitted`` for data that its user may not read.
@@ -117,13 +115,13 @@ def read_manifest(
         return check_manifest(
             dataset=read.own_dataset,
             samples=read.arguments.get("samples", CHECK_SAMPLES),
-            timeout_seconds=timeout_seconds or CHECK_TIMEOUT_SECONDS,
+            timeout_seconds=CHECK_TIMEOUT_SECONDS,
         )
     if read.kind == PUBLISH:
         return publish_manifest(environment=read.environment, check=read.arguments["check"])
     if read.kind in _MANIFESTS:
-        return _MANIFESTS[read.kind](read, timeout_seconds=timeout_seconds or _SQL_TIMEOUT_SECONDS)
-    timeout_seconds = timeout_seconds or (CHECK_TIMEOUT_SECONDS if read.kind in LONG else _TIMEOUT_SECONDS)
+        return _MANIFESTS[read.kind](read, timeout_seconds=_SQL_TIMEOUT_SECONDS)
+    timeout_seconds = CHECK_TIMEOUT_SECONDS if read.kind in LONG else _TIMEOUT_SECONDS
     arguments = {name: value for name, value in read.arguments.items() if name != "source_dataset"}
     if read.kind == "discover":
         return ReadManifest("discover", source=_source(read), arguments=arguments, timeout_seconds=timeout_seconds)

@@ -37,7 +37,7 @@ def worker(monkeypatch, runner):
 
     def do(run_pk):
         try:
-            perform_load_run(run_pk=run_pk, worker="w", runner=runner)
+            perform_load_run(run_pk, worker="w", runner=runner)
         finally:
             connection.close()
 
