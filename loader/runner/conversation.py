@@ -99,13 +99,13 @@ class Conversation:
                 next_beat = time.monotonic() + self.beat_every
                 self._canceling = retried(self.attempt.heartbeat) == states.CANCELING
                 cancelled_at = self._cancel_if_stopping(exchange, cancelled_at)
+            event = exchange.next(timeout=max(0.0, min(next_beat, deadline) - time.monotonic()))
+            if event is not None and event["event"] == "finished":
+                return event
             if limit is not None:
                 deadline = self._within(limit, deadline)
-            event = exchange.next(timeout=max(0.0, min(next_beat, deadline) - time.monotonic()))
             if event is None:
                 continue
-            if event["event"] == "finished":
-                return event
             if event["event"] == "log":
                 level, dataset = event.get("level", "info"), event.get("dataset")
                 retried(partial(self.attempt.say, event["message"], level=level, dataset_key=dataset))
