@@ -98,7 +98,10 @@ class Conversation:
             if time.monotonic() >= next_beat:
                 next_beat = time.monotonic() + self.beat_every
                 self._canceling = retried(self.attempt.heartbeat) == states.CANCELING
-                cancelled_at = self._cancel_if_stopping(exchange, cancelled_at)
+                if limit is None:
+                    cancelled_at = self._cancel_if_stopping(exchange, cancelled_at)
+            if limit is not None and self.is_to_stop:
+                raise Stopped
             event = exchange.next(timeout=max(0.0, min(next_beat, deadline) - time.monotonic()))
             if event is not None and event["event"] == "finished":
                 return event
@@ -113,9 +116,7 @@ class Conversation:
                 handle(event)
 
     def _within(self, limit: TimeLimit, deadline: float) -> float:
-        """Return the deadline, a later one while Spark starts. Raise Stopped, or Refusal READ_TIMEOUT after it."""
-        if self.is_to_stop:
-            raise Stopped
+        """Return the deadline, a later one while Spark starts. Raise Refusal READ_TIMEOUT after it."""
         if self.runner.wait_until_ready(0) is None:
             return limit.deadline()
         if time.monotonic() >= deadline:
