@@ -157,17 +157,19 @@ def test_declared_columns_are_those_of_the_table(route: str, request: pytest.Fix
     else:
         loaded(request.getfixturevalue("airport"))
         client = request.getfixturevalue("reader")
+    view: Any = filtered_lists()[route]
+    every = [column.label for column in view.columns]
+    client.post("/lists/columns/", {"route": route, "columns": every, "back": "/"})
     table = text_of(client, reverse(route)).partition('id="rows"')[2]
     heads = re.findall(r"<th\b[^>]*>(.*?)</th>", table.partition("</thead>")[0], re.DOTALL)
-    view: Any = filtered_lists()[route]
     labels = [words(head) for head in heads]
     # Buttons of a row are in a further, last column.
-    assert labels[: len(view.columns)] == [column.label for column in view.columns]
-    assert labels[len(view.columns) :] in ([], ["What to do"])
+    assert labels[: len(every)] == every
+    assert labels[len(every) :] in ([], ["What to do"])
     row = table.partition("<tbody>")[2].partition("</tr>")[0]
     cells = re.findall(r'<td(?: data-label="([^"]*)")?', row)
     assert len(cells) == len(heads)
-    assert [label for label in cells if label] == labels[: len(view.columns)]
+    assert [label for label in cells if label] == every
 
 
 # --- favourites --------------------------------------------------------------------------------

@@ -288,7 +288,8 @@ def test_a_long_selection_is_named_by_its_first_words():
 def test_an_unknown_word_of_a_selection_is_refused():
     with pytest.raises(Refusal, match=r"no dataset is selected by rawcore.rc_airprt") as refused:
         planned(TWO, Scope(SELECTION, "rawcore.rc_airprt"))
-    assert (refused.value.code, refused.value.hint) == ("NOTHING_SELECTED", "did you mean rawcore.rc_airport?")
+    assert refused.value.code == "NOTHING_SELECTED"
+    assert refused.value.hint.startswith("did you mean rawcore.rc_airport or")
 
 
 @pytest.mark.parametrize(
