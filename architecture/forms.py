@@ -37,7 +37,8 @@ class ScopeForm(ScopeFields):
         required=False,
         label="Datasets",
         widget=forms.TextInput(attrs=MONO | {"placeholder": "schema.name schema.name"}),
-        help_text="Names separated by spaces. The list of datasets selects them, too.",
+        help_text="Names, serving.*, tag:NAME or layer:NAME; a plus after it adds everything downstream. "
+        "The list of datasets selects them, too.",
     )
 
     without_blocked = forms.BooleanField(

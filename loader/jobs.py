@@ -18,7 +18,7 @@ from loader.services.sources.check_requests import perform_check
 HANDLERS = (
     Handler(
         kinds=(Execution.KIND,),
-        perform=lambda pk, **context: perform_execution(execution_pk=pk, **context),
+        perform=perform_execution,
         priority=0,
         lost_hint="resume the execution; finished steps are not repeated",
         lost=end_lost_execution,
@@ -27,14 +27,14 @@ HANDLERS = (
     ),
     Handler(
         kinds=(DryRun.KIND,),
-        perform=lambda pk, **context: perform_dry_run(dry_run_pk=pk, **context),
+        perform=perform_dry_run,
         priority=1,
         lost_as=states.FAILED,
         lost_hint="repeat the dry run",
     ),
     Handler(
         kinds=tuple(LoadRun.Kind.values),
-        perform=lambda pk, **context: perform_load_run(run_pk=pk, **context),
+        perform=perform_load_run,
         priority=2,
         lost_hint="run it again with the same ID; finished parts are not repeated",
         lost=load_runs.end_lost_run,
@@ -42,7 +42,7 @@ HANDLERS = (
     ),
     Handler(
         kinds=tuple(kind for kind in KINDS if kind != PUBLISH),
-        perform=lambda pk, **context: perform_read(read_pk=pk, **context),
+        perform=perform_read,
         lane=READS,
         only_reads=is_of_user,
         lost_as=states.FAILED,
@@ -50,21 +50,21 @@ HANDLERS = (
     ),
     Handler(
         kinds=(PUBLISH,),
-        perform=lambda pk, **context: perform_read(read_pk=pk, **context),
+        perform=perform_read,
         lane=ASIDE,
         lost_as=states.FAILED,
         lost_hint="ask again",
     ),
     Handler(
         kinds=(SOURCE_CHECK,),
-        perform=lambda pk, **context: perform_check(read_pk=pk, **context),
+        perform=perform_check,
         lane=ASIDE,
         lost_as=states.FAILED,
         lost_hint="check the source on its page",
     ),
     Handler(
         kinds=(Refresh.KIND,),
-        perform=lambda pk, **context: perform_refresh(refresh_pk=pk, **context),
+        perform=perform_refresh,
         lane=ASIDE,
         lost_as=states.FAILED,
         lost_hint="ask again",

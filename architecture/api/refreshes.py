@@ -25,7 +25,7 @@ from architecture.permissions import place_of_report
 from architecture.selectors.reports import report_named
 from architecture.services.environments import current_environment
 from architecture.services.refreshes import refreshes_of, request_refresh
-from architecture.services.report_basis import tables_in_scope
+from architecture.services.report_basis import named_scope, tables_in_scope
 from architecture.services.reports import scope_row, tables_of
 from architecture.views.refusals import MayBuild
 from elevata.accounts.permissions import may
@@ -175,6 +175,7 @@ def _tables(scope: Scope) -> Collection[str]:
 
 
 def _for_report(scope: Scope) -> dict[str, Any]:
+    scope = named_scope(environment=current_environment(), scope=scope)
     return {"keys": _tables(scope), "purpose": Refresh.Purpose.REPORT, "scope": scope_row(scope)}
 
 

@@ -35,7 +35,7 @@ class ReportScopeSerializer(serializers.Serializer):
         required=False,
         default="",
         max_length=MAX_NAME,
-        help_text="Of a selection the names of its datasets, separated by spaces.",
+        help_text="Of a selection its words, separated by spaces: names, patterns, tags, layers, with plus signs.",
     )
     target_only = serializers.BooleanField(required=False, default=False)
     without_blocked = serializers.BooleanField(

@@ -55,6 +55,7 @@ from architecture.services.executions import (
     resume_execution,
 )
 from architecture.services.previews import build_previewed_report, make_preview, newest_preview
+from architecture.services.report_basis import named_scope
 from architecture.services.reports import operations_of
 from architecture.services.undo import undo_report
 from architecture.views.refusals import MayBuild
@@ -156,7 +157,9 @@ class ReportViewSet(ReadOnly):
         """Create the report of a scope from the last observations, with its preview; an equal one is returned again."""
         given, reason = self.given(ReportRequestSerializer)
         with writing(reason):
-            report = build_previewed_report(environment=current_environment(), scope=scope_of(given), user=request.user)
+            environment = current_environment()
+            scope = named_scope(environment=environment, scope=scope_of(given))
+            report = build_previewed_report(environment=environment, scope=scope, user=request.user)
         answer = self.answer(report, status.HTTP_201_CREATED)
         answer.headers["Location"] = self.reverse_action("detail", kwargs={self.lookup_field: report.report_id})
         return answer

@@ -1,12 +1,13 @@
 """Scope of a report: all datasets, those of a schema, a dataset or a selection with its inputs, or a dataset alone."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from architecture.domain.states.current_state import CurrentState
 from elevata.core.errors import MetadataError
 from elevata.core.words import suggestion
+from metadata.domain.selection import MAX_WORDS, NothingSelected, is_name, reached, select_states
 from metadata.domain.state import DatasetState
 
 ALL, SCHEMA, DATASET, SELECTION, FILES = "all", "schema", "dataset", "selection", "files"
@@ -14,7 +15,7 @@ KINDS = (ALL, SCHEMA, DATASET, SELECTION, FILES)
 # Kinds that can leave out what is blocked: a dataset's own change cannot go on without its inputs.
 RESTRICTABLE = (ALL, SCHEMA, SELECTION)
 # Characters of a scope's name: about 2,000 names of datasets. Of a selection the first names are shown.
-MAX_NAME = 100_000
+MAX_NAME = MAX_WORDS
 _SHOWN = 3
 # Dependency modes: a dataset alone, or with its inputs.
 TARGET_ONLY, WITH_DEPENDENCIES = "target_only", "with_dependencies"
@@ -70,6 +71,22 @@ class Scope:
     def dependency_mode(self) -> str:
         return TARGET_ONLY if self.target_only else WITH_DEPENDENCIES
 
+    @property
+    def has_words(self) -> bool:
+        """Return True for a selection by words (``metadata.domain.selection``) that are not all names."""
+        return self.kind == SELECTION and not is_name(self.name)
+
+    def with_names(self, states: Iterable[DatasetState], tags: Mapping[str, Collection[str]]) -> "Scope":
+        """Return a selection of the names of the datasets that its words select.
+
+        A report is of names, so that later changes of tags and lineage do not change what it contains.
+        """
+        try:
+            selected = select_states(states, self.name, tags)
+        except NothingSelected as unknown:
+            raise ScopeProblem(f"{unknown.message}. {unknown.hint}") from unknown
+        return replace(self, name=" ".join(state.qualified_name for state in selected))
+
     def describe(self) -> str:
         """Return ``all datasets``, ``schema rawcore``, ``dataset rawcore.rc_a (alone)`` or ``dev → prod``."""
         if self.without_blocked:
@@ -107,7 +124,9 @@ class Scope:
         selected = {key for states in (before, after) for key, state in states.items() if self._selects(state)}
         self._refuse_unknown(state for states in (before, after) for state in states.values())
         if not self.target_only:
-            selected = _with_upstream(selected, after)
+            selected |= reached(
+                selected & after.keys(), {key: after.keys() & set(state.inputs) for key, state in after.items()}
+            )
         names = {after[key].qualified_name for key in selected if key in after}
         same = {key for key, state in before.items() if state.qualified_name in names and key not in after}
         return frozenset(selected | same)
@@ -125,14 +144,3 @@ class Scope:
 
     def _selects(self, state: DatasetState) -> bool:
         return (state.schema if self.kind == SCHEMA else state.qualified_name) in self._names()
-
-
-def _with_upstream(selected: set[str], states: dict[str, DatasetState]) -> set[str]:
-    keys, waiting = set(selected), list(selected)
-    while waiting:
-        dataset = states.get(waiting.pop())
-        for key in dataset.inputs if dataset else ():
-            if key in states and key not in keys:
-                keys.add(key)
-                waiting.append(key)
-    return keys

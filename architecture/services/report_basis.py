@@ -31,6 +31,7 @@ from metadata.domain.load_policy import with_rules_of
 from metadata.domain.state import DatasetState
 from metadata.models import TargetDataset
 from metadata.selectors.dataset_states import dataset_states
+from metadata.selectors.datasets import tags_by_key
 
 
 @dataclass(frozen=True)
@@ -178,6 +179,15 @@ def table_keys(states: Iterable[DatasetState]) -> frozenset[str]:
         if state.history_key is not None or event_log_table(state) is not None:
             keys.add(event_log_key(state))
     return frozenset(keys)
+
+
+def named_scope(*, environment: Environment, scope: Scope) -> Scope:
+    """Return the scope; for a selection by words, the selection of the names of its datasets. Raise ScopeProblem."""
+    if not scope.has_words:
+        return scope
+    applied, described = applied_states(environment=environment), described_states(environment=environment)
+    states = {state.key: state for state in (*applied, *described)}
+    return scope.with_names(states.values(), tags_by_key())
 
 
 def tables_in_scope(*, environment: Environment, scope: Scope) -> frozenset[str]:

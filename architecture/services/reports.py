@@ -25,7 +25,7 @@ from architecture.services.notifications import settle_report, tell_report_waiti
 from architecture.services.observations import Seen
 from architecture.services.proof import sign_report
 from architecture.services.refreshes import CannotRefresh, refresh_now
-from architecture.services.report_basis import Basis, gather, table_keys, tables_in_scope
+from architecture.services.report_basis import Basis, gather, named_scope, table_keys, tables_in_scope
 from elevata.accounts.actors import current_actor
 from elevata.accounts.permissions import must_write
 from elevata.audit.services import chain
@@ -62,6 +62,7 @@ def plan_report(
     its last observation is used, as it is when no worker answers.
     """
     row = environment_or_own(environment)
+    scope = named_scope(environment=row, scope=scope)
     refresh_state(environment=row, keys=lambda: tables_in_scope(environment=row, scope=scope), local=local)
     with transaction.atomic():
         return build_on_basis(row, scope, current_actor().user)[:2]

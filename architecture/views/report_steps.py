@@ -19,7 +19,7 @@ from architecture.services.dry_runs import request_dry_run
 from architecture.services.environments import current_environment
 from architecture.services.executions import request_execution
 from architecture.services.previews import build_previewed_report, make_preview, newest_preview
-from architecture.services.report_basis import tables_in_scope
+from architecture.services.report_basis import named_scope, tables_in_scope
 from architecture.services.reports import authors_of_report, scope_row, tables_of
 from architecture.views.refreshes import PREVIEW, REPORT, refresh_first, to_report, to_section
 from architecture.views.refusals import ForBuilders, as_shown
@@ -36,6 +36,7 @@ def begin_report(request: HttpRequest, scope: Scope, *, last: bool = False) -> H
     Raise ProductError if it cannot be created.
     """
     environment = current_environment()
+    scope = named_scope(environment=environment, scope=scope)
     keys = tables_in_scope(environment=environment, scope=scope)
     if not keys:
         raise Refused("UNKNOWN_DATASET", "no dataset is described yet", "import metadata first")

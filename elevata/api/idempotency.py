@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from django.db import transaction
 from django.http import HttpResponse
@@ -16,6 +16,7 @@ from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.request import Request
 
 from elevata.api.models import StoredResponse
+from elevata.api.requests import ViewMixin
 from elevata.api.services import claim_response, release_claim, store_response
 
 HEADER, REPLAYED = "Idempotency-Key", "Idempotent-Replayed"
@@ -43,15 +44,7 @@ class InFlight(APIException):
         super().__init__("The first request with this key is not answered yet.", code=self.default_code)
 
 
-if TYPE_CHECKING:
-    from rest_framework.viewsets import GenericViewSet
-
-    _View = GenericViewSet[Any]
-else:
-    _View = object
-
-
-class Idempotent(_View):
+class Idempotent(ViewMixin):
     """Mixin of views that executes a POST with an ``Idempotency-Key`` once for each user."""
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:

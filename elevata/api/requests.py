@@ -78,12 +78,12 @@ def requested_fields(request: Request) -> list[str] | None:
 if TYPE_CHECKING:
     from rest_framework.viewsets import GenericViewSet
 
-    _View = GenericViewSet[Any]
+    ViewMixin = GenericViewSet[Any]
 else:
-    _View = object
+    ViewMixin = object
 
 
-class SparseFields(_View):
+class SparseFields(ViewMixin):
     """Mixin of view sets that restricts serializers of responses to the fields of ``?fields=``."""
 
     def get_serializer(self, *args: Any, **kwargs: Any) -> Any:

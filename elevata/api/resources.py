@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db.models import Model
@@ -14,7 +14,7 @@ from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.permissions import SAFE_METHODS, BasePermission, IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.viewsets import GenericViewSet, ReadOnlyModelViewSet
+from rest_framework.viewsets import ReadOnlyModelViewSet
 
 from elevata.accounts.permissions import NO_ROLE, may, may_somewhere
 from elevata.accounts.places import Place
@@ -27,6 +27,7 @@ from elevata.api.requests import (
     NoParametersSerializer,
     RenameSerializer,
     SparseFields,
+    ViewMixin,
     check_parameters,
 )
 from elevata.audit.services.transactions import writing
@@ -81,13 +82,7 @@ def permitted_to(*permissions: Permission, on: Callable[[], Place] | None = None
     return type("Permitted", (Permitted,), declared)
 
 
-if TYPE_CHECKING:
-    _View = GenericViewSet[Any]
-else:
-    _View = object
-
-
-class ByAction(_View):
+class ByAction(ViewMixin):
     """Mixin of view sets: ``needs`` maps actions to permission classes; ``writes`` is for all other writes."""
 
     needs: ClassVar[Mapping[str, type[BasePermission]]] = {}

@@ -78,8 +78,8 @@ def handlers() -> dict[str, Handler]:
     for handler in HANDLERS:
         for kind in handler.kinds:
             if kind in by_kind:
-                name = f"{handler.perform.__module__}.{handler.perform.__qualname__}"
-                raise ImproperlyConfigured(f"the job kind {kind!r} is registered twice; the second time by {name}")
+                again = f"the second time by {handler.perform!r}"
+                raise ImproperlyConfigured(f"the job kind {kind!r} is registered twice; {again}")
             by_kind[kind] = handler
     return by_kind
 

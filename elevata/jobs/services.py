@@ -55,6 +55,10 @@ class Attempt:
         self.write()
         return Job.objects.values_list("status", flat=True).get(pk=self.job_pk)
 
+    def say(self, message: str, *, level: str = "info", dataset_key: str | None = None) -> None:
+        """Log a line of the runner; kinds of jobs with a log of their own add it there."""
+        log.info("job %s: %s", self.job_pk, message)
+
     @contextmanager
     def beating(self) -> Iterator[None]:
         """Record heartbeats in a thread while the block runs, and stop once the attempt is not current."""

@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Column:
-    """Column of a list's table.
+    """Column of a list's table. The tag ``cell`` renders its cells, by the label.
 
     ``csv`` are its columns in the file: heading, and attribute path or function of the value. ``shown``: it is shown
     unless the user chose other columns. ``sort`` is the order of the list's filter that the heading sorts by; with
@@ -31,11 +31,6 @@ def shown_labels(columns: Sequence[Column], chosen: Collection[str] | None) -> l
     """Return the labels of the shown columns; the first is always shown, because it has the row's link."""
     labels = {column.label for column in columns if column.shown} if chosen is None else chosen
     return [column.label for number, column in enumerate(columns) if number == 0 or column.label in labels]
-
-
-def hiding_classes(columns: Sequence[Column], shown: Collection[str]) -> str:
-    """Return the CSS classes that hide the other columns of a table, by their numbers."""
-    return " ".join(f"without-{number}" for number, column in enumerate(columns, 1) if column.label not in shown)
 
 
 def csv_columns(columns: Sequence[Column], chosen: Collection[str] | None) -> dict[str, str | Callable[[Any], Any]]:

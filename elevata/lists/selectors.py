@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 from uuid import UUID
 
@@ -11,7 +11,7 @@ from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.http import QueryDict
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from elevata.lists.columns import Column, hiding_classes, shown_labels
+from elevata.lists.columns import Column, shown_labels
 from elevata.lists.models import ChosenColumns, Favourite, SavedFilter
 from elevata.web.paging import StableOrdering, YesNoFilter
 from elevata.web.subjects import favourite_kinds
@@ -21,20 +21,24 @@ from elevata.web.subjects import favourite_kinds
 class ListTools:
     """Saved filters and columns of a list for a user.
 
-    Each column has True if it is shown. ``hidden`` are the classes of the table, one for each hidden column.
+    Each column has True if it is shown.
     """
 
     route: str
     saved: tuple[SavedFilter, ...]
     columns: tuple[tuple[Column, bool], ...]
-    hidden: str
+
+    @cached_property
+    def is_shown(self) -> dict[str, bool]:
+        """Return True or False for the label of each column."""
+        return {column.label: shown for column, shown in self.columns}
 
 
 def list_tools(user: Any, route: str, columns: Sequence[Column], chosen: list[str] | None) -> ListTools:
     """Return the tools of a list with these columns."""
     shown = shown_labels(columns, chosen)
     marked = tuple((column, column.label in shown) for column in columns)
-    return ListTools(route, tuple(saved_filters(user, route)), marked, hiding_classes(columns, shown))
+    return ListTools(route, tuple(saved_filters(user, route)), marked)
 
 
 @cache

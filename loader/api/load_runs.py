@@ -25,13 +25,13 @@ from loader.api.serializers import (
 from loader.contract.refusals import Refusal
 from loader.domain.dependencies import ALL, SELECTION, Scope
 from loader.domain.dependencies import KINDS as SCOPE_KINDS
-from loader.domain.selection import MAX_WORDS
 from loader.domain.sources.marks import MAX_SINCE
 from loader.filtersets import LoadRunFilter, MaintenanceRecordFilter, RunIdConverter
 from loader.models import LoadRun, MaintenanceRecord
 from loader.selectors.runs import load_run_detail, load_runs, run_events
 from loader.services.loads.load_runs import request_cancel, request_load_run
 from loader.services.maintenance.approvals import approve_maintenance
+from metadata.domain.selection import MAX_WORDS
 from metadata.permissions import here
 
 REASON_LENGTH = 500

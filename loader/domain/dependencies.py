@@ -13,9 +13,9 @@ from typing import Any
 
 from elevata.core.words import suggestion
 from loader.contract.refusals import Refusal
-from loader.domain.selection import Node, reached, select_nodes
 from metadata.domain.history.history_policy import BATCH_FILES, HistoryPolicy
 from metadata.domain.quality.unknown_parents import GHOST, KEEP
+from metadata.domain.selection import Node, NothingSelected, is_name, reached, select_nodes, select_states
 from metadata.domain.state import DatasetState, ReferenceState
 
 ALL, SCHEMA, DATASET, SELECTION = KINDS = "all", "schema", "dataset", "selection"
@@ -29,7 +29,7 @@ _SHOWN = 10
 class Scope:
     """Requested datasets of a run. ``target_only`` leaves out the datasets that they depend on.
 
-    The ``name`` of a selection has its words (``loader.domain.selection``), ``exclude`` the words of datasets that are
+    The ``name`` of a selection has its words (``metadata.domain.selection``), ``exclude`` those of datasets that are
     left out.
     """
 
@@ -305,12 +305,11 @@ def _selected(
     if scope.kind == ALL:
         return _keys_or_refuse(filter(_is_made, by_key.values()), "there is no dataset to load")
     if scope.kind == SELECTION:
-        nodes = [
-            Node(state.key, state.qualified_name, state.layer, frozenset(tags.get(state.key, ())))
-            for state in by_key.values()
-            if _is_made(state)
-        ]
-        keys = select_nodes(nodes, waits_for, scope.name, scope.exclude)
+        nodes = [Node.of(state, tags) for state in by_key.values() if _is_made(state)]
+        try:
+            keys = select_nodes(nodes, waits_for, scope.name, scope.exclude)
+        except NothingSelected as unknown:
+            raise _nothing_selected(unknown) from unknown
         return _keys_or_refuse((by_key[key] for key in keys), f"nothing is selected by {scope}")
     named = _named_schema(by_key, scope.name) if scope.kind == SCHEMA else [named_dataset(by_key, scope.name)]
     loaded_states = [loaded for state in named for loaded in _loaded_for(state, by_key)]
@@ -352,6 +351,25 @@ def named_dataset(by_key: Mapping[str, DatasetState], name: str) -> DatasetState
     if not dataset.active:
         raise Refusal("RETIRED", f"dataset {name} is retired", hint="activate it before loading it")
     return dataset
+
+
+def datasets_selected(
+    by_key: Mapping[str, DatasetState], word: str, tags: Mapping[str, Collection[str]]
+) -> list[DatasetState]:
+    """Return the active datasets that a word selects, by name; a name is that of ``named_dataset``.
+
+    Raise Refusal NOTHING_SELECTED, UNKNOWN_DATASET or RETIRED.
+    """
+    if is_name(word):
+        return [named_dataset(by_key, word)]
+    try:
+        return select_states((state for state in by_key.values() if state.active), word, tags)
+    except NothingSelected as unknown:
+        raise _nothing_selected(unknown) from unknown
+
+
+def _nothing_selected(unknown: NothingSelected) -> Refusal:
+    return Refusal("NOTHING_SELECTED", unknown.message, hint=unknown.hint)
 
 
 def _unknown_name(what: str, name: str, names: Iterable[str]) -> Refusal:

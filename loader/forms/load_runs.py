@@ -7,8 +7,8 @@ from django import forms
 
 from elevata.web.forms import MONO, ProductForm
 from loader.domain.dependencies import ALL, SELECTION, Scope
-from loader.domain.selection import MAX_WORDS
 from loader.domain.sources.marks import MAX_SINCE
+from metadata.domain.selection import MAX_WORDS
 from metadata.forms.scope import ScopeFields
 
 

@@ -82,7 +82,7 @@ def _read_by_worker(request: Callable[..., RequestedRead]) -> ReadRequest:
 def _read_locally(name: str, runner: Runner, request: Callable[..., RequestedRead]) -> ReadRequest:
     read = request(wake_worker=False).read
     try:
-        return perform_read(read_pk=read.pk, worker=name, runner=runner) or follow_job(read)
+        return perform_read(read.pk, worker=name, runner=runner) or follow_job(read)
     except KeyboardInterrupt:
         withdraw_read(read=read)
         raise
@@ -174,12 +174,12 @@ def _perform_run(run_pk: int, name: str, runner: Runner, stopping: threading.Eve
         queued = LoadRun.objects.filter(pk=run_pk, status=states.QUEUED)
         while not stopping.is_set() and retried(queued.exists):
             # While another holder has a lease of its datasets, the run is tried again.
-            if perform_load_run(run_pk=run_pk, worker=name, runner=runner, stopping=stopping) is None:
+            if perform_load_run(run_pk, worker=name, runner=runner, stopping=stopping) is None:
                 stopping.wait(_RETRY_SECONDS)
         waiting = LoadRun.objects.filter(pk__gt=before, kind=COMPACT, status=states.QUEUED)
         compactions: list[int] = retried(partial(list, waiting.order_by("pk").values_list("pk", flat=True)))
         for compaction in compactions:
             if not stopping.is_set():
-                perform_load_run(run_pk=compaction, worker=name, runner=runner, stopping=stopping)
+                perform_load_run(compaction, worker=name, runner=runner, stopping=stopping)
     finally:
         connection.close()

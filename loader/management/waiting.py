@@ -1,42 +1,31 @@
 """Waiting in commands for load runs and executions, and jobs in a command's own process."""
 
-import threading
-import time
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, TypeVar
-
-from django.db.models import QuerySet
+from typing import Any
 
 from architecture.models import Execution, ExecutionOperation
 from architecture.services.executions import cancel_execution
 from elevata.core.database import retried
 from elevata.core.processes import process_name
-from elevata.jobs import states
 from elevata.jobs.models import Job
 from elevata.jobs.registry import handler_of, live_workers
-from elevata.jobs.services import mark_lost
-from elevata.jobs.waiting import POLL_SECONDS, NoWorker
+from elevata.jobs.waiting import follow_job
 from loader.contract.refusals import Refusal
 from loader.models import LoadRun
 from loader.runner.supervisor import Runner
 from loader.services.loads.load_runs import request_cancel
 
-J = TypeVar("J", LoadRun, Execution)
-
 
 def follow(
-    run: LoadRun,
-    show: Callable[[LoadRun, list], None],
-    *,
-    has_worker: Callable[[], bool] = lambda: bool(live_workers()),
+    run: LoadRun, show: Callable[[LoadRun, list], None], *, has_worker: Callable[[], Any] = live_workers
 ) -> LoadRun:
-    """Show a load run and its datasets until it is finished, and return it, as ``_follow`` does."""
+    """Show a load run and its datasets until it is finished, and return it, as ``follow_job`` does."""
 
     def show_datasets(run: LoadRun) -> None:
         show(run, retried(partial(list, run.datasets.order_by("ordinal"))))
 
-    return _follow(run, LoadRun.objects.all(), show_datasets, lambda run: request_cancel(run=run), has_worker)
+    return follow_job(run, show=show_datasets, cancel=lambda run: request_cancel(run=run), has_worker=has_worker)
 
 
 def follow_execution(
@@ -44,47 +33,17 @@ def follow_execution(
     show: Callable[[Execution, list], None],
     *,
     user: Any,
-    has_worker: Callable[[], bool] = lambda: bool(live_workers()),
+    has_worker: Callable[[], Any] = live_workers,
 ) -> Execution:
-    """Show an execution and its steps until it is finished, and return it, as ``_follow`` does."""
+    """Show an execution and its steps until it is finished, and return it, as ``follow_job`` does."""
 
     def show_steps(execution: Execution) -> None:
         show(execution, retried(partial(list, execution.operations.order_by("ordinal"))))
 
-    def cancel(execution: Execution) -> None:
-        cancel_execution(execution=execution, user=user)
-
-    return _follow(
-        execution, Execution.objects.select_related("environment", "requested_by"), show_steps, cancel, has_worker
+    cancel = partial(cancel_execution, user=user)
+    return follow_job(
+        execution, show=show_steps, cancel=lambda execution: cancel(execution=execution), has_worker=has_worker
     )
-
-
-def _follow(
-    job: J, jobs: QuerySet[J], show: Callable[[J], None], cancel: Callable[[J], Any], has_worker: Callable[[], bool]
-) -> J:
-    """Show the job until it is finished, and return it. The first Ctrl-C cancels the job, the second ends the wait.
-
-    If no worker is alive, cancel a queued job and raise NoWorker.
-    """
-    pause, canceled, last_alive = threading.Event(), False, time.monotonic()
-    while True:
-        try:
-            job = retried(partial(jobs.get, pk=job.pk))
-            show(job)
-            if job.is_finished:
-                return job
-            if job.status != states.QUEUED or retried(has_worker):
-                last_alive = time.monotonic()
-            elif time.monotonic() - last_alive > states.WORKER_SILENT_AFTER.total_seconds():
-                cancel(job)
-                raise NoWorker
-            retried(partial(mark_lost, job_pk=job.pk))
-            pause.wait(POLL_SECONDS)
-        except KeyboardInterrupt:
-            if canceled:
-                raise
-            canceled = True
-            cancel(job)
 
 
 class StepLines:

@@ -13,8 +13,8 @@ from architecture.selectors.pending import Pending
 from elevata.core.words import counted
 from elevata.jobs import states
 from loader.domain import dependencies, next_steps
-from loader.domain.selection import MAX_WORDS
 from loader.selectors.next_step_facts import Known
+from metadata.domain.selection import MAX_WORDS
 
 # Users that are named.
 NAMED = 5

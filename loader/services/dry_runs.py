@@ -1,87 +1,57 @@
 """Dry runs performed on the runner: a preview's steps on shallow clones, and their result."""
 
-import logging
-import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from django.db.models import QuerySet
+
 from architecture.domain.history_views import history_views
-from architecture.domain.refusals import Refused
 from architecture.domain.steps.step import Step
 from architecture.domain.views import view_sql
 from architecture.models import DryRun
-from architecture.permissions import must_still_be_permitted, on_behalf_of, place_of_report
+from architecture.permissions import must_still_be_permitted, place_of_report
 from architecture.selectors.dataset_states import applied_states
 from architecture.services.dry_runs import end_dry_run
 from architecture.services.previews import steps_in
 from architecture.services.reports import basis_of
 from elevata.accounts.roles import Permission
 from elevata.core.database import retried
-from elevata.core.errors import MetadataError
 from elevata.jobs import states
-from elevata.jobs.services import Attempt, Fenced, claim
 from loader.contract.manifest.executions import DownstreamQuery, DryRunManifest
 from loader.contract.refusals import Refusal
 from loader.domain.dependencies import tables_read
-from loader.domain.spark_failures import worker_accident
-from loader.runner.conversation import Conversation, Stopped, SupportsRequests
+from loader.runner.conversation import answer_of
+from loader.runner.work import Work, perform_job
 from loader.services.reads.read_permissions import sensitive_keys
 from metadata.domain.state import DatasetState
 
-log = logging.getLogger(__name__)
+
+@dataclass
+class DryRunWork(Work[DryRun]):
+    """Work of one attempt of a dry run; ``result`` is the runner's answer."""
+
+    result: dict[str, Any] | None = None
+
+    @classmethod
+    def jobs(cls) -> QuerySet[DryRun]:
+        return DryRun.objects.select_related("preview__report__environment", "requested_by")
+
+    def perform(self) -> None:
+        place = place_of_report(self.job.preview.report)
+        retried(partial(must_still_be_permitted, self.job.requested_by, Permission.EXECUTE_REPORTS, on=place))
+        manifest = retried(partial(dry_run_manifest, self.job))
+        finished = self.talk.ask("dry_run", manifest)
+        if finished["status"] == states.CANCELED:
+            raise Refusal("CANCELED", "the dry run was cancelled", hint="repeat the dry run")
+        self.result = answer_of(finished)
+
+    def end(self, wanted: str, error: dict[str, Any] | None) -> None:
+        end_dry_run(attempt=self.attempt, result=None if error else self.result, error=error)
 
 
-@dataclass(frozen=True)
-class DryRunAttempt(Attempt):
-    """Attempt of a dry run; the runner's log lines go to the worker's log."""
-
-    def say(self, message: str, **_: object) -> None:
-        log.info("dry run %s: %s", self.job_pk, message)
-
-
-def perform_dry_run(
-    *, dry_run_pk: int, worker: str, runner: SupportsRequests, stopping: threading.Event | None = None
-) -> DryRun | None:
-    """Perform one dry run; return None if it could not be claimed. It always ends with a result or an error.
-
-    It runs on behalf of the requesting user, in any thread.
-    """
-    claimed = retried(partial(claim, job_pk=dry_run_pk, worker=worker))
-    if claimed is None:
-        return None
-    dry_runs = DryRun.objects.select_related("preview__report__environment", "requested_by")
-    dry_run = retried(partial(dry_runs.get, pk=dry_run_pk))
-    attempt = DryRunAttempt(claimed.job_pk, claimed.number)
-    talk = Conversation(attempt, runner, stopping or threading.Event())
-    try:
-        with on_behalf_of(dry_run.requested_by):
-            retried(partial(end_dry_run, attempt=attempt, **_end(dry_run, talk, worker)))
-    except Fenced:
-        log.warning("%s was given up while worker %s was at it", dry_run, worker)
-    return retried(DryRun.objects.filter(pk=dry_run_pk).first)
-
-
-def _end(dry_run: DryRun, talk: Conversation, worker: str) -> dict[str, Any]:
-    """Return the end of the dry run: a ``result``, or an ``error``."""
-    try:
-        place = place_of_report(dry_run.preview.report)
-        retried(partial(must_still_be_permitted, dry_run.requested_by, Permission.EXECUTE_REPORTS, on=place))
-        manifest = retried(partial(dry_run_manifest, dry_run))
-        finished = talk.ask("dry_run", manifest, lambda _: None)
-    except Fenced:
-        raise
-    except Stopped:
-        return {"error": Refusal("WORKER_STOPPED", f"worker {worker} was stopped", hint="repeat the dry run").as_json()}
-    except (Refused, Refusal, MetadataError) as refusal:
-        return {"error": refusal.as_json()}
-    except Exception as failure:  # a page waits for this row: it must end
-        log.exception("%s failed", dry_run)
-        return {"error": worker_accident(failure).as_json()}
-    if finished["status"] == states.CANCELED:
-        return {"error": Refusal("CANCELED", "the dry run was cancelled", hint="repeat the dry run").as_json()}
-    return {"error": finished["error"]} if finished.get("error") else {"result": finished.get("answer") or {}}
+perform_dry_run = partial(perform_job, DryRunWork)
 
 
 def dry_run_manifest(dry_run: DryRun) -> DryRunManifest:

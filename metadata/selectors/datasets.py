@@ -44,6 +44,11 @@ def schemas() -> QuerySet[TargetSchema]:
     return TargetSchema.objects.annotate(dataset_count=_count_of(TargetDataset, "schema"))
 
 
+def tags_by_key() -> dict[str, list[str]]:
+    """Return the tags of all datasets by stable key."""
+    return {str(key): tags for key, tags in TargetDataset.objects.values_list("key", "tags")}
+
+
 def schema_names() -> list[str]:
     """Return the names of the schemas, in their order."""
     return list(TargetSchema.objects.values_list("name", flat=True))

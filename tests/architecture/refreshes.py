@@ -40,5 +40,5 @@ class Observer:
 def observed(world: World, pk: int | None = None, error: dict[str, Any] | None = None) -> Refresh:
     """Perform a refresh, the newest if none is named, and return it as it is then."""
     refresh = Refresh.objects.latest("pk") if pk is None else Refresh.objects.get(pk=pk)
-    perform_refresh(refresh_pk=refresh.pk, worker="test", runner=Observer(world.warehouse, error))
+    perform_refresh(refresh.pk, worker="test", runner=Observer(world.warehouse, error))
     return Refresh.objects.select_related("report", "preview").get(pk=refresh.pk)

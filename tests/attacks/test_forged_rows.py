@@ -482,7 +482,7 @@ def test_a_queued_execution_changed_by_sql_ends_failed_and_runs_nothing(renamed:
     forge_execution(execution, column)
     chain.seal()
     assert verify_chain(recorded=False).problem.code == "execution_unproven"
-    done = perform_execution(execution_pk=execution.pk, worker="w1", runner=None)
+    done = perform_execution(execution.pk, worker="w1", runner=None)
     assert (done.status, done.error["code"]) == ("failed", "EXECUTION_UNPROVEN")
     assert code_of(resume_execution, execution=done, user=renamed.operator) == "EXECUTION_UNPROVEN"
 
@@ -492,13 +492,13 @@ def test_an_execution_inserted_by_sql_ends_failed_and_runs_nothing(renamed: Worl
     execution = Execution.objects.create(
         environment=renamed.environment, report=preview.report, preview=preview, requested_by=renamed.operator
     )
-    done = perform_execution(execution_pk=execution.pk, worker="w1", runner=None)
+    done = perform_execution(execution.pk, worker="w1", runner=None)
     assert (done.status, done.error["code"]) == ("failed", "EXECUTION_UNPROVEN")
 
 
 def test_an_execution_without_a_report_inserted_by_sql_ends_failed(renamed: World) -> None:
     execution = Execution.objects.create(environment=renamed.environment, requested_by=renamed.operator)
-    done = perform_execution(execution_pk=execution.pk, worker="w1", runner=None)
+    done = perform_execution(execution.pk, worker="w1", runner=None)
     assert (done.status, done.error["code"]) == ("failed", "EXECUTION_UNPROVEN")
 
 

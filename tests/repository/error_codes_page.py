@@ -72,6 +72,7 @@ MEANINGS = {
     "NOT_DELIVERED": "The webhook could not be delivered.",
     "NO_SUCH_ENDPOINT": "The API has no such endpoint: it answered 404 or 410.",
     "NO_WORKER": "No worker is running.",
+    "NOTHING_SELECTED": "A word of a selection selects no dataset.",
     "NOTHING_TO_LOAD": "No selected dataset can be loaded.",
     "NOT_ALLOWED": "The database, cluster or API refuses its user this access.",
     "NOT_A_BATCH_FILE": "The file has no format of history batches.",

@@ -9,10 +9,11 @@ from architecture.domain.change_policy import FLAGS, PolicySet
 from architecture.domain.dialect_statements import RENDERER, statements_of_files, with_statements
 from architecture.domain.report import STATUS_BLOCKED, STATUS_NO_CHANGES, ChangeReport, build_report
 from architecture.domain.report_text import as_markdown, as_text
-from architecture.domain.scope import ALL, DATASET, FILES, SCHEMA, Scope
+from architecture.domain.scope import ALL, DATASET, FILES, SCHEMA, SELECTION, Scope
 from architecture.domain.states.current_state import CurrentState
 from architecture.management.report_commands import read_state
 from elevata.accounts.cli import INVALID, CommandExit, ProductCommand
+from metadata.domain.selection import HINT
 
 TEXT, JSON, MARKDOWN = "text", "json", "markdown"
 # Report, its id if it is stored, and the statements of each operation if a dialect is asked for.
@@ -33,6 +34,7 @@ class Command(ProductCommand):
         which.add_argument("--all", action="store_true", help="all datasets (the default)")
         which.add_argument("--schema", metavar="S", help="the datasets of a schema and their inputs")
         which.add_argument("--dataset", metavar="S.D", help="one dataset and its inputs")
+        which.add_argument("--select", metavar="WORDS", help=f"a selection and its inputs. {HINT}")
         scope.add_argument("--target-only", action="store_true", help="with --dataset: without its inputs")
         scope.add_argument(
             "--without-blocked",
@@ -124,6 +126,8 @@ def _scope_of(options: dict[str, Any]) -> Scope:
         return Scope(SCHEMA, options["schema"], **chosen)
     if options["dataset"]:
         return Scope(DATASET, options["dataset"], **chosen)
+    if options["select"]:
+        return Scope(SELECTION, options["select"], **chosen)
     return Scope(ALL, **chosen)
 
 
@@ -151,7 +155,7 @@ def _refuse_beside_files(options: dict[str, Any]) -> None:
     if options["dialect"] and (options["previous_state"] is None or options["desired_state"] is None):
         message = "--dialect with state files needs both, --previous-state and --desired-state"
         raise CommandExit(INVALID, message, "usage")
-    scope = ("all", "schema", "dataset", "target_only", "without_blocked")
+    scope = ("all", "schema", "dataset", "select", "target_only", "without_blocked")
     for name in (*scope, *(() if only_desired else ("environment",))):
         if options[name]:
             raise CommandExit(INVALID, f"--{name.replace('_', '-')} does not go with state files", "usage")

@@ -72,6 +72,19 @@ def icon(name: str) -> SafeString:
     )
 
 
+@register.simple_block_tag
+def copy_button(content: str, *of: object, autofocus: bool = False) -> SafeString:
+    """Render a button that copies the text of an element, whose id are the joined parts ``of``."""
+    return format_html(
+        '<button class="btn btn-sm" type="button" data-copy="{}" aria-label="{}"{}>'
+        '{}<span data-copy-label aria-live="polite">Copy</span></button>',
+        "".join(map(str, of)),
+        content,
+        mark_safe(" autofocus") if autofocus else "",
+        icon("copy"),
+    )
+
+
 @register.filter
 def parts(name: Any) -> SafeString:
     """Render a name that breaks between its parts only: after a dot, underscore, slash or hyphen, and in long parts."""
@@ -187,8 +200,22 @@ def pager(context: dict, page: Any, noun: str) -> dict:
 def headings(context: dict) -> dict:
     """Return the context of the headings of a list's columns; a click on one sorts by it, a second turns the order."""
     chosen = context["request"].GET.get("ordering", "")
-    heads = [_heading(column, chosen) for column, _ in context["tools"].columns]
+    heads = [_heading(column, chosen) for column, shown in context["tools"].columns if shown]
     return {"headings": heads, "request": context["request"]}
+
+
+@register.simple_block_tag(takes_context=True)
+def cell(context: dict, content: SafeString, label: str, css: str = "") -> SafeString:
+    """Render a cell of the column with this label, unless the user hides it. Raise KeyError for an unknown label.
+
+    Where lists are stacked, an empty cell takes no line.
+    """
+    tools = context.get("tools")
+    if tools and not tools.is_shown[label]:
+        return SafeString()
+    classes = " ".join(filter(None, (css, "" if content.strip() else "nothing-there")))
+    attribute = format_html(' class="{}"', classes) if classes else ""
+    return format_html('<td data-label="{}"{}>{}</td>', label, attribute, content)
 
 
 def _heading(column: Column, chosen: str) -> dict:

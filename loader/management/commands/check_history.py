@@ -11,6 +11,7 @@ from loader.management.run_command import ReadingCommand
 from loader.models import ReadRequest
 from loader.services.reads.manifests import historized
 from loader.services.reads.read_requests import CHECK, CHECK_SAMPLES, MOST_CHECK_SAMPLES, request_read
+from metadata.domain.selection import HINT
 from metadata.models import TargetDataset
 
 FINE, FINDINGS, NOT_LOADED, NOT_CHECKED = "fine", "findings", "not_loaded", "not_checked"
@@ -32,7 +33,9 @@ class Command(ReadingCommand):
     )
 
     def arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("datasets", nargs="*", metavar="DATASET", help="S.D, of the dataset or of its history")
+        parser.add_argument(
+            "datasets", nargs="*", metavar="DATASET", help=f"S.D, of the dataset or of its history, or words. {HINT}"
+        )
         parser.add_argument(
             "--samples",
             type=_samples,

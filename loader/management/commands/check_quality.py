@@ -8,12 +8,14 @@ from elevata.accounts.cli import FAILED, INVALID, CommandExit
 from elevata.jobs import states
 from loader.contract.check_results import PASSED, PROBLEMS, Result
 from loader.contract.refusals import Refusal
-from loader.domain.dependencies import named_dataset
+from loader.domain.dependencies import datasets_selected
 from loader.management.run_command import ReadingCommand
 from loader.models import ReadRequest
 from loader.services.reads.read_requests import QUALITY, request_read
+from metadata.domain.selection import HINT, is_name
 from metadata.models import TargetDataset
 from metadata.selectors.dataset_states import dataset_states
+from metadata.selectors.datasets import tags_by_key
 
 
 class Command(ReadingCommand):
@@ -25,7 +27,9 @@ class Command(ReadingCommand):
     )
 
     def arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("datasets", nargs="*", metavar="DATASET", help="S.D, of datasets with checks")
+        parser.add_argument(
+            "datasets", nargs="*", metavar="DATASET", help=f"S.D, or words that select datasets with checks. {HINT}"
+        )
         parser.add_argument("--local", action="store_true", help="do the work in this process")
 
     def run(self, *, datasets: list[str], local: bool, **options: Any) -> None:
@@ -48,14 +52,20 @@ class Command(ReadingCommand):
 
 
 def _datasets(names: list[str]) -> list[TargetDataset]:
-    """Return the named datasets, or all with active checks. Raise Refusal UNKNOWN_DATASET."""
+    """Return the named datasets and those with active checks that words select, or all with active checks.
+
+    Raise Refusal UNKNOWN_DATASET or NOTHING_SELECTED.
+    """
     rows = TargetDataset.objects.filter(active=True, history_of=None).select_related("schema")
+    checked = rows.filter(checks__active=True).distinct().order_by("schema__name", "name")
     if not names:
-        return list(rows.filter(checks__active=True).distinct().order_by("schema__name", "name"))
-    by_key = {state.key: state for state in dataset_states()}
-    keys = dict.fromkeys(named_dataset(by_key, name).key for name in names)
-    datasets = {str(row.key): row for row in rows.filter(key__among=keys)}
-    return [datasets[key] for key in keys if key in datasets]
+        return list(checked)
+    by_key, tags = {state.key: state for state in dataset_states()}, tags_by_key()
+    chosen: dict[TargetDataset, None] = {}
+    for name in names:
+        keys = [state.key for state in datasets_selected(by_key, name, tags)]
+        chosen |= dict.fromkeys((rows if is_name(name) else checked).filter(key__among=keys))
+    return list(chosen)
 
 
 def _report(dataset: TargetDataset, read: ReadRequest) -> dict[str, Any]:

@@ -132,7 +132,7 @@ def _perform(execution_pk: int, name: str, runner: Runner, stopping: threading.E
     try:
         waiting = Execution.objects.filter(pk=execution_pk, status=states.QUEUED)
         while not stopping.is_set() and retried(waiting.exists):
-            if perform_execution(execution_pk=execution_pk, worker=name, runner=runner, stopping=stopping) is None:
+            if perform_execution(execution_pk, worker=name, runner=runner, stopping=stopping) is None:
                 stopping.wait(_RETRY_SECONDS)
     finally:
         connection.close()

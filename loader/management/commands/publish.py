@@ -66,7 +66,7 @@ class Command(ProductCommand):
             runner.start()  # refuses a folder that is in use, before the read is requested
             read = request_read(kind=PUBLISH, arguments={"check": check}, wake_worker=False).read
             try:
-                return perform_read(read_pk=read.pk, worker=name, runner=runner) or follow_job(read)
+                return perform_read(read.pk, worker=name, runner=runner) or follow_job(read)
             except KeyboardInterrupt:
                 withdraw_read(read=read)
                 raise

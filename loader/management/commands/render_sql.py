@@ -7,7 +7,8 @@ from typing import Any
 from elevata.accounts.cli import FAILED, INVALID, CommandExit, ProductCommand
 from loader.dialects.catalog import DIALECTS
 from loader.dialects.warehouse import MANIFEST, differences
-from loader.domain.dependencies import ALL, DATASET, SCHEMA, Scope
+from loader.domain.dependencies import ALL, DATASET, SCHEMA, SELECTION, Scope
+from metadata.domain.selection import HINT
 
 DIFFERENT_EXIT = 1
 
@@ -25,6 +26,7 @@ class Command(ProductCommand):
         which.add_argument("--all", action="store_true", help="all datasets (the default)")
         which.add_argument("--schema", metavar="S", help="the datasets of a schema and their inputs")
         which.add_argument("--dataset", metavar="S.D", help="one dataset and its inputs")
+        which.add_argument("--select", metavar="WORDS", help=f"a selection. {HINT}")
         which.add_argument("--report", metavar="ID", help="all datasets, and the statements of a change report")
         parser.add_argument("--out", metavar="FOLDER", type=Path, required=True, help="written is FOLDER/<dialect>")
         parser.add_argument("--check", action="store_true", help="write nothing; end with 1 if the files differ")
@@ -50,4 +52,6 @@ class Command(ProductCommand):
 def _scope_of(options: dict[str, Any]) -> Scope:
     if options["schema"]:
         return Scope(SCHEMA, options["schema"])
+    if options["select"]:
+        return Scope(SELECTION, options["select"])
     return Scope(DATASET, options["dataset"]) if options["dataset"] else Scope(ALL)

@@ -1,16 +1,15 @@
 """Work of a load run: observe, plan, execute, load."""
 
 import logging
-import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any, Self
 
+from django.db.models import QuerySet
 from django.utils import timezone
 
-from architecture.domain.refusals import Refused
 from architecture.domain.scope import Scope as ReportScope
-from architecture.permissions import on_behalf_of
 from architecture.services.automatic_changes import (
     Pending,
     attempt_of_load,
@@ -24,7 +23,6 @@ from architecture.services.observations import keep_what_was_seen, last_seen
 from architecture.services.report_basis import table_keys
 from elevata.core.database import retried
 from elevata.core.errors import MetadataError
-from elevata.core.log_context import about
 from elevata.jobs import states
 from elevata.jobs.services import Fenced
 from loader.contract import run_states
@@ -35,9 +33,9 @@ from loader.contract.refusals import Refusal
 from loader.contract.run_states import BRINGING, HISTORY_BATCH
 from loader.domain.dependencies import SELECTION, Scope
 from loader.domain.queries.masking import without_any_value
-from loader.domain.spark_failures import worker_accident
 from loader.models import DatasetRun, LoadRun
-from loader.runner.conversation import Conversation, Stopped, SupportsRequests
+from loader.runner.conversation import Stopped, answer_of
+from loader.runner.work import Blocked, Work, perform_job
 from loader.services.executions import store_step
 from loader.services.loads.applied_runs import leading_table, newest_applied
 from loader.services.loads.attempts import Claimed, LoadAttempt, attempt_of, claim_with_leases
@@ -50,7 +48,6 @@ from loader.services.loads.run_errors import (
     decision_needed,
     refusals_of_datasets,
     tables_missing,
-    worker_stopped,
 )
 from loader.services.loads.view_changes import Compare, with_views
 from loader.services.maintenance.compactions import request_compaction
@@ -62,59 +59,8 @@ from loader.services.sources.observations import observe_delivery
 log = logging.getLogger(__name__)
 
 
-class Blocked(Exception):
-    """Error raised when pending changes need a user's decision."""
-
-    def __init__(self, refusal: Refusal):
-        super().__init__(refusal.message)
-        self.refusal = refusal
-
-
-def perform_load_run(
-    *, run_pk: int, worker: str, runner: SupportsRequests, stopping: threading.Event | None = None
-) -> LoadRun | None:
-    """Perform one load run from claim to end; return None if it could not be claimed, or waits for a lease.
-
-    The run always ends in a final state; only if its worker dies is it marked as lost later. It runs on behalf of
-    the requesting user, in any thread.
-    """
-    claimed = claim_with_leases(run_pk=run_pk, worker=worker)
-    if claimed is None:
-        return None
-    attempt = replace(attempt_of(claimed.run), leases=claimed.leases)
-    work = LoadWork(claimed, attempt, Conversation(attempt, runner, stopping or threading.Event()))
-    log_context = about(run_id=claimed.run.run_id, person_id=claimed.run.requested_by_id)
-    with log_context, on_behalf_of(retried(lambda: claimed.run.requested_by)):
-        _perform_and_end(work, worker)
-    return retried(LoadRun.objects.filter(pk=run_pk).first)
-
-
-def _perform_and_end(work: "LoadWork", worker: str) -> None:
-    """Perform the run and record its end."""
-    run, attempt = work.run, work.attempt
-    try:
-        try:
-            status = work.perform()
-            _end(attempt, status, None if status == states.SUCCEEDED else datasets_failed(run))
-            work.have_compacted()
-            work.compare_sources()
-        except Stopped:
-            _end(attempt, states.FAILED, worker_stopped(worker))
-        except Blocked as blocked:
-            _end(attempt, states.BLOCKED, blocked.refusal.as_json())
-        except (Refusal, Refused) as refusal:
-            _end(attempt, states.FAILED, refusal.as_json())
-        except Fenced:
-            raise
-        except Exception as failure:  # a run must never stay "running" without a worker
-            log.exception("load run %s failed", run.run_id)
-            _end(attempt, states.FAILED, worker_accident(failure).as_json())
-    except Fenced:
-        log.warning("load run %s, attempt %s was given up or claimed again", run.run_id, run.attempt)
-
-
 @dataclass
-class LoadWork:
+class LoadWork(Work[LoadRun]):
     """Work of one attempt of a load run.
 
     ``crowded`` are the datasets with too many small files, ``schemas`` those of the deliveries, by raw dataset.
@@ -122,23 +68,48 @@ class LoadWork:
     those of the changes that the run executes, by dataset.
     """
 
-    claimed: Claimed
     attempt: LoadAttempt
-    talk: Conversation
+    claimed: Claimed
     crowded: set[str] = field(default_factory=set)
     schemas: dict[str, list[dict]] = field(default_factory=dict)
     refused: dict[str, Refusal] = field(default_factory=dict)
     warnings: dict[str, list[str]] = field(default_factory=dict)
 
+    @classmethod
+    def jobs(cls) -> QuerySet[LoadRun]:
+        return LoadRun.objects.select_related("environment")
+
+    @classmethod
+    def claim(cls, job_pk: int, worker: str) -> Self | None:
+        """Claim a run and its leases, and plan it; return None also if it waits for a lease."""
+        claimed = claim_with_leases(run_pk=job_pk, worker=worker)
+        if claimed is None:
+            return None
+        return cls(claimed.run, replace(attempt_of(claimed.run), leases=claimed.leases), claimed)
+
+    def log_context(self) -> dict[str, Any]:
+        return {"run_id": self.run.run_id, "person_id": self.run.requested_by_id}
+
     @property
     def run(self) -> LoadRun:
-        return self.claimed.run
+        return self.job
 
-    def perform(self) -> str:
-        """Perform the run; return the runner's result: succeeded or failed."""
+    def perform(self) -> dict[str, Any] | None:
         retried(partial(must_still_start, self.run))
-        if self.run.kind not in BRINGING:
-            return perform_run(self)
+        status = self._bring() if self.run.kind in BRINGING else perform_run(self)
+        return None if status == states.SUCCEEDED else datasets_failed(self.run)
+
+    def end(self, wanted: str, error: dict[str, Any] | None) -> None:
+        """End the run, as cancelled if a user asked for that meanwhile. Raise Fenced."""
+        if self.attempt.finish(status=wanted, error=error) is None:
+            raise Fenced
+
+    def follow_up(self) -> None:
+        self._have_compacted()
+        self._compare_sources()
+
+    def _bring(self) -> str:
+        """Change the tables if needed, load them, and publish names; return succeeded or failed."""
         plan, files = self.claimed.planned(), self._files()
         rows = self.attempt.prepare(steps=plan.steps)
         self.attempt.say(f"attempt {self.attempt.number}: {len(rows)} datasets, worker {self.run.claimed_by}")
@@ -169,7 +140,7 @@ class LoadWork:
         if publish_after(talk=self.talk, manifest=retried(partial(make, datasets=datasets))).incomplete:
             publish_after(talk=self.talk, manifest=retried(make))
 
-    def have_compacted(self) -> None:
+    def _have_compacted(self) -> None:
         """Request the compaction of the tables that this run left with too many small files."""
         for key in sorted(self.crowded):
             try:
@@ -180,7 +151,7 @@ class LoadWork:
                 if requested is not None:
                     log.info("run %s compacts after run %s", requested.run, self.run)
 
-    def compare_sources(self) -> None:
+    def _compare_sources(self) -> None:
         """Compare the deliveries with the contracts of their sources; differences become proposals."""
         for key, schema in sorted(self.schemas.items()):
             try:
@@ -206,10 +177,10 @@ class LoadWork:
         tables = table_keys(state for state in plan.states.values() if state.key in observed)
         observe = ObserveManifest(tuple(sorted(tables)), dropped=True, skip_unreadable=True)
         finished = self.talk.ask("observe", observe)
-        _raise_error(finished)
+        answer = answer_of(finished)
         unreadable = {key: Refusal.from_json(error) for key, error in (finished.get("unreadable") or {}).items()}
         tables = frozenset(tables) - unreadable.keys()
-        environment, answer = self.run.environment, finished.get("answer") or {}
+        environment = self.run.environment
         self.refused = refusals_of_datasets(plan, unreadable)
         self.refused |= retried(lambda: self._missing(plan, answer.keys() | unreadable.keys()))
         keys -= plan.downstream(self.refused)
@@ -284,7 +255,7 @@ class LoadWork:
                 publish_execution(execution=execution, attempt=writer, talk=self.talk, needs_views=False)
         finally:
             ended = retried(partial(finish_execution, execution=execution))
-        _raise_error(finished)
+        answer_of(finished)
         if ended.status != states.SUCCEEDED:
             failed = ended.operations.exclude(error="").first()
             raise Refusal("STEP_FAILED", failed.error if failed else f"{ended} did not succeed")
@@ -344,18 +315,8 @@ class LoadWork:
         """Return succeeded or failed. Raise Stopped, or the Refusal of the whole request."""
         if self.talk.is_to_stop and finished["status"] != states.SUCCEEDED:
             raise Stopped
-        if finished.get("error"):
-            raise Refusal.from_json(finished["error"])
+        answer_of(finished)
         return states.SUCCEEDED if finished["status"] == states.SUCCEEDED else states.FAILED
 
 
-def _raise_error(finished: dict) -> None:
-    """Raise the runner's error, if there is one."""
-    if finished.get("error"):
-        raise Refusal.from_json(finished["error"])
-
-
-def _end(attempt: LoadAttempt, wanted: str, error: dict | None) -> None:
-    """End the run, as cancelled if a user asked for that meanwhile. Raise Fenced."""
-    if attempt.finish(status=wanted, error=error) is None:
-        raise Fenced
+perform_load_run = partial(perform_job, LoadWork)

@@ -21,10 +21,10 @@ from loader.domain.dependencies import (
     view_models,
     views_read,
 )
-from loader.domain.selection import reached
 from metadata.domain.history.history_policy import APPEND, BATCH_FILES, HistoryPolicy
+from metadata.domain.selection import reached
 from metadata.domain.state import DatasetState
-from metadata.models import TargetDataset
+from metadata.selectors.datasets import tags_by_key
 
 
 @dataclass(frozen=True)
@@ -91,14 +91,9 @@ def plan_load(scope: Scope, states: Sequence[DatasetState] | None = None) -> Loa
     Raise Refusal for an empty scope, words that select nothing, or circular inputs.
     """
     states = described_states(environment=current_environment()) if states is None else states
-    tags = _tags() if scope.kind == SELECTION else {}
+    tags = tags_by_key() if scope.kind == SELECTION else {}
     steps, left_out = load_steps(states, scope, tags)
     return LoadPlan({state.key: state for state in states}, steps, left_out, view_models(states, scope, tags))
-
-
-def _tags() -> dict[str, list[str]]:
-    """Return the tags of all datasets by stable key."""
-    return {str(key): tags for key, tags in TargetDataset.objects.values_list("key", "tags")}
 
 
 def plan_history_batch(name: str, copied: str = "") -> LoadPlan:

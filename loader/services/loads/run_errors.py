@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from architecture.services.report_basis import table_keys
 from elevata.core.database import retried
@@ -62,11 +61,3 @@ def decision_needed(needing: tuple[str, ...], run: LoadRun) -> Refusal:
         count=len(needing),
         samples=needing[_SHOWN : 2 * _SHOWN],
     )
-
-
-def worker_stopped(worker: str) -> dict[str, Any]:
-    return Refusal(
-        "WORKER_STOPPED",
-        f"worker {worker} was stopped during the run",
-        hint="run it again with the same ID; finished parts are not repeated",
-    ).as_json()

@@ -1,6 +1,6 @@
 """Manifests of reads and of history checks."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from loader.contract.manifest.reads import CheckManifest, Masking, QuerySource, 
 from loader.contract.manifest.sources import SourceSpec
 from loader.contract.refusals import Refusal
 from loader.domain.catalogs.catalog import VIEW, view_table
-from loader.domain.dependencies import named_dataset
+from loader.domain.dependencies import datasets_selected
 from loader.domain.historization.history import DELETED
 from loader.domain.historization.stage import entity_key_components, row_hash_components
 from loader.domain.queries.answers import COMPARE, DESCENDANTS, EXPORT, ORIGIN, rows_kind
@@ -51,10 +51,12 @@ from loader.services.reads.trials import TRY_MODEL
 from loader.services.sources.specs import source_datasets, source_of, source_spec
 from metadata.domain.history.history_columns import ends_inclusive
 from metadata.domain.history.history_policy import TOMBSTONE, HistoryPolicy
+from metadata.domain.selection import is_name
 from metadata.domain.state import DatasetState
 from metadata.models import SourceDataset, TargetDataset
 from metadata.selectors.classification import classification
 from metadata.selectors.dataset_states import dataset_state, dataset_states
+from metadata.selectors.datasets import tags_by_key
 
 # Kinds that read the history if there is one, because they need versions.
 _OF_HISTORY = ("key_search", "versions", "as_of", "changes", ORIGIN, COMPARE)
@@ -63,17 +65,21 @@ _TIMEOUT_SECONDS, _SQL_TIMEOUT_SECONDS = 60.0, 180.0
 _MANIFESTS = {SQL: query_manifest, TRY_MODEL: trial_manifest}
 
 
-def historized(names: Iterable[str] = ()) -> list[TargetDataset]:
+def historized(names: Collection[str] = ()) -> list[TargetDataset]:
     """Return the named datasets (by their own or their history's name), or all historized ones, by name.
 
-    Raise Refusal ``UNKNOWN_DATASET``, ``RETIRED`` or ``NO_HISTORY`` for a name without one.
+    Words that are no names select the historized ones among their datasets. Raise Refusal ``UNKNOWN_DATASET``,
+    ``RETIRED`` or ``NO_HISTORY`` for a name without one, ``NOTHING_SELECTED`` for a word.
     """
     states = dataset_states()
     by_key = {state.key: state for state in states}
-    chosen = [named_dataset(by_key, name) for name in names] or [state for state in states if _has_history(state)]
-    for state in chosen:
-        if not _has_history(state):
-            raise Refusal("NO_HISTORY", f"{state.qualified_name} is not historized")
+    chosen = [] if names else [state for state in states if _has_history(state)]
+    tags = tags_by_key() if names else {}
+    for name in names:
+        selected = datasets_selected(by_key, name, tags)
+        chosen += [state for state in selected if _has_history(state)]
+        if is_name(name) and not _has_history(selected[0]):
+            raise Refusal("NO_HISTORY", f"{selected[0].qualified_name} is not historized")
     rows = {str(row.key): row for row in TargetDataset.objects.filter(key__among=[state.key for state in chosen])}
     return [rows[key] for key in dict.fromkeys(state.key for state in chosen)]
 
@@ -104,9 +110,7 @@ def check_manifest(*, dataset: TargetDataset, samples: int, timeout_seconds: flo
     )
 
 
-def read_manifest(
-    *, read: ReadRequest, timeout_seconds: float | None = None
-) -> ReadManifest | CheckManifest | PublishManifest:
+def read_manifest(*, read: ReadRequest) -> ReadManifest | CheckManifest | PublishManifest:
     """Return the manifest of a read.
 
     Raise Refusal MASKED_COLUMN or MetadataError ``not_permitted`` for data that its user may not read.
@@ -118,13 +122,13 @@ def read_manifest(
         return check_manifest(
             dataset=read.own_dataset,
             samples=read.arguments.get("samples", CHECK_SAMPLES),
-            timeout_seconds=timeout_seconds or CHECK_TIMEOUT_SECONDS,
+            timeout_seconds=CHECK_TIMEOUT_SECONDS,
         )
     if read.kind == PUBLISH:
         return publish_manifest(environment=read.environment, check=read.arguments["check"])
     if read.kind in _MANIFESTS:
-        return _MANIFESTS[read.kind](read, timeout_seconds=timeout_seconds or _SQL_TIMEOUT_SECONDS)
-    timeout_seconds = timeout_seconds or (CHECK_TIMEOUT_SECONDS if read.kind in LONG else _TIMEOUT_SECONDS)
+        return _MANIFESTS[read.kind](read, timeout_seconds=_SQL_TIMEOUT_SECONDS)
+    timeout_seconds = CHECK_TIMEOUT_SECONDS if read.kind in LONG else _TIMEOUT_SECONDS
     arguments = {name: value for name, value in read.arguments.items() if name != "source_dataset"}
     if read.kind == "discover":
         return ReadManifest("discover", source=_source(read), arguments=arguments, timeout_seconds=timeout_seconds)

@@ -1,25 +1,23 @@
 """Requested checks of sources, and their performance by a worker."""
 
-import logging
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from architecture.services.environments import current_environment
 from elevata.core.database import retried
-from elevata.jobs import states
-from elevata.jobs.services import Attempt, Fenced, claim
 from loader.contract.refusals import Refusal
 from loader.domain.dependencies import Scope
-from loader.domain.spark_failures import worker_accident
 from loader.models import ReadRequest
+from loader.runner.work import Work, perform_job
 from loader.services.loads.plans import plan_load
 from loader.services.reads.read_requests import SOURCE_CHECK, RequestedRead
 from loader.services.sources.checks import check_source
 from loader.services.sources.specs import source_datasets
 from metadata.models import SourceDataset
-
-log = logging.getLogger(__name__)
 
 
 @transaction.atomic
@@ -41,37 +39,26 @@ def request_checks(*, scope: Scope, requester: str) -> list[ReadRequest]:
     return requests
 
 
-def perform_check(*, read_pk: int, worker: str, **context: Any) -> ReadRequest | None:
-    """Perform one requested check; return None if it could not be claimed. The runner is not needed."""
-    claimed = retried(lambda: claim(job_pk=read_pk, worker=worker, phase="reading the source"))
-    if claimed is None:
-        return None
-    attempt = Attempt(claimed.job_pk, claimed.number)
-    read = retried(lambda: ReadRequest.objects.get(pk=read_pk))
-    try:
-        with attempt.beating():
-            error = _perform(read)
-        retried(lambda: _end(attempt, error))
-    except Fenced:
-        log.warning("check %s was withdrawn or given up", read_pk)
-    return retried(ReadRequest.objects.filter(pk=read_pk).first)
+@dataclass
+class CheckWork(Work[ReadRequest]):
+    """Work of one attempt at a requested check. The runner is not needed."""
+
+    phase = "reading the source"
+
+    @classmethod
+    def jobs(cls) -> QuerySet[ReadRequest]:
+        return ReadRequest.objects.select_related("requested_by")
+
+    def perform(self) -> dict[str, Any] | None:
+        """Check the source of a request and store the result; return the error, if the source cannot be read."""
+        with self.attempt.beating():
+            sources = SourceDataset.objects.select_related("system")
+            source = retried(sources.filter(key=self.job.arguments["source_dataset"]).first)
+            if source is None:
+                raise Refusal("UNKNOWN_SOURCE", "the source was deleted")
+            result = check_source(source=source)
+        retried(lambda: ReadRequest.objects.filter(pk=self.job.pk).update(answer=result.as_json()))
+        return result.error
 
 
-@transaction.atomic
-def _end(attempt: Attempt, error: dict[str, Any] | None) -> None:
-    attempt.end(wanted=states.FAILED if error else states.SUCCEEDED, error=error)
-
-
-def _perform(read: ReadRequest) -> dict[str, Any] | None:
-    """Check the source of a request and store the result; return the error, if the source cannot be read."""
-    sources = SourceDataset.objects.select_related("system")
-    source = retried(sources.filter(key=read.arguments["source_dataset"]).first)
-    if source is None:
-        return Refusal("UNKNOWN_SOURCE", "the source was deleted").as_json()
-    try:
-        result = check_source(source=source)
-    except Exception as failure:  # the job must end
-        log.exception("the check of %s failed", source)
-        return worker_accident(failure).as_json()
-    retried(lambda: ReadRequest.objects.filter(pk=read.pk).update(answer=result.as_json()))
-    return result.error
+perform_check = partial(perform_job, CheckWork)

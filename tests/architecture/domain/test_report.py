@@ -184,6 +184,27 @@ def test_scope_of_a_dataset_cannot_leave_out_what_is_blocked() -> None:
         Scope(DATASET, "rawcore.rc_a", without_blocked=True)
 
 
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ("tag:finance", "rawcore.rc_a rawcore.rc_other"),
+        ("layer:stage", "stage.stg_a"),
+        ("raw.*", "raw.raw_a"),
+        ("raw.raw_a+", "raw.raw_a rawcore.rc_a stage.stg_a"),
+        ("+stage.stg_a rawcore.rc_other", "raw.raw_a rawcore.rc_other stage.stg_a"),
+    ],
+)
+def test_words_of_a_selection_become_the_names_of_its_datasets(words: str, names: str) -> None:
+    scope = Scope(SELECTION, words)
+    assert scope.has_words
+    assert scope.with_names(datasets(), {"c": ["finance"], "o": ["finance"]}) == Scope(SELECTION, names)
+
+
+def test_a_word_that_selects_nothing_is_refused_in_a_report() -> None:
+    with pytest.raises(ScopeProblem, match=r"no dataset is selected by tag:nothing\. A word is"):
+        Scope(SELECTION, "rawcore.rc_a tag:nothing").with_names(datasets(), {})
+
+
 def test_a_long_selection_is_described_by_its_first_names() -> None:
     assert Scope(SELECTION, "a.a a.b a.c a.d").describe() == "datasets a.a, a.b, a.c and 1 more"
 

@@ -105,6 +105,12 @@ def test_report_from_the_last_observation_needs_no_worker(world: World):
     assert answer.url == address(ChangeReport.objects.first())
 
 
+def test_report_of_a_selection_by_words_names_its_datasets(world: World):
+    signed_in(world.author).post("/reports/make/", {"scope": "selection", "selection": "rawcore.*", "last": "yes"})
+    scope = ChangeReport.objects.latest("pk").scope
+    assert (scope["kind"], scope["name"]) == ("selection", "rawcore.rc_crm_customer")
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -112,6 +118,7 @@ def test_report_from_the_last_observation_needs_no_worker(world: World):
         ({"scope": "schema"}, "Choose a schema"),
         ({"scope": "dataset", "dataset": ""}, "Choose a dataset"),
         ({"scope": "dataset", "dataset": "rawcore.nowhere"}, "there is no dataset rawcore.nowhere"),
+        ({"scope": "selection", "selection": "tag:nothing"}, "no dataset is selected by tag:nothing"),
     ],
 )
 def test_invalid_report_scope_is_reported_in_the_form(world: World, given: dict[str, str], message: str):

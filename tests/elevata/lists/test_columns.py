@@ -2,7 +2,7 @@
 
 import pytest
 
-from elevata.lists.columns import Column, csv_columns, hiding_classes, shown_labels
+from elevata.lists.columns import Column, csv_columns, shown_labels
 
 COLUMNS = (
     Column("Name", {"name": "name", "active": "active"}),
@@ -13,17 +13,16 @@ COLUMNS = (
 
 
 @pytest.mark.parametrize(
-    ("chosen", "shown", "hidden"),
+    ("chosen", "shown"),
     [
-        (None, ["Name", "Layer", "Rows"], "without-4"),
-        (["Owner", "Rows"], ["Name", "Rows", "Owner"], "without-2"),
-        ([], ["Name"], "without-2 without-3 without-4"),
-        (["Former"], ["Name"], "without-2 without-3 without-4"),
+        (None, ["Name", "Layer", "Rows"]),
+        (["Owner", "Rows"], ["Name", "Rows", "Owner"]),
+        ([], ["Name"]),
+        (["Former"], ["Name"]),
     ],
 )
-def test_the_first_column_and_the_chosen_ones_are_shown(chosen: list[str] | None, shown: list[str], hidden: str):
+def test_the_first_column_and_the_chosen_ones_are_shown(chosen: list[str] | None, shown: list[str]):
     assert shown_labels(COLUMNS, chosen) == shown
-    assert hiding_classes(COLUMNS, shown) == hidden
 
 
 def test_the_file_has_all_columns_unless_some_are_chosen():

@@ -43,7 +43,7 @@ def worker(monkeypatch, runner):
 
     def do(read_pk):
         try:
-            perform_read(read_pk=read_pk, worker="w", runner=runner)
+            perform_read(read_pk, worker="w", runner=runner)
         finally:
             connection.close()
 

@@ -69,5 +69,12 @@ def test_a_table_that_cannot_be_checked_ends_the_command_with_1(named, local):
     assert (code, out) == (1, f"{AIRPORT}: not checked: it is not there\n")
 
 
+def test_words_select_the_datasets_with_checks(named, local, script):
+    script.tell(answers=answer(named, "passed", 0))
+    code, out, _ = check("--local", "rawcore.*")
+    assert (code, out.splitlines()[-1]) == (0, "1 datasets checked")
+
+
 def test_an_unknown_dataset_ends_the_command_with_4(named):
     assert check("rawcore.nothing")[0] == 4
+    assert check("tag:nothing")[0] == 4

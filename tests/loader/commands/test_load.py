@@ -9,7 +9,9 @@ from django.core.management import call_command
 from django.db import OperationalError, connection
 
 from elevata.accounts.cli import CommandExit
+from elevata.jobs import states
 from elevata.jobs.models import Worker
+from elevata.jobs.waiting import NoWorker
 from loader.domain.dependencies import Scope
 from loader.management import run_command as command
 from loader.management import waiting
@@ -37,7 +39,7 @@ def worker(monkeypatch, runner):
 
     def do(run_pk):
         try:
-            perform_load_run(run_pk=run_pk, worker="w", runner=runner)
+            perform_load_run(run_pk, worker="w", runner=runner)
         finally:
             connection.close()
 
@@ -126,11 +128,11 @@ def test_missing_worker_is_reported_in_one_line_and_no_run_remains(airports):
 
 def test_queued_run_is_cancelled_when_the_worker_disappears(airports, worker, monkeypatch):
     monkeypatch.setattr("elevata.jobs.submission.wake", lambda _: "")
-    monkeypatch.setattr(waiting.states, "WORKER_SILENT_AFTER", waiting.states.WORKER_SILENT_AFTER * 0)
+    monkeypatch.setattr(states, "WORKER_SILENT_AFTER", states.WORKER_SILENT_AFTER * 0)
     alive = iter([True])
     monkeypatch.setattr(command, "live_workers", lambda: Worker.objects.all())
     run = request_load_run().run
-    with pytest.raises(waiting.NoWorker):
+    with pytest.raises(NoWorker):
         waiting.follow(run, lambda *_: None, has_worker=lambda: next(alive, False))
     assert LoadRun.objects.get().status == "canceled"
 

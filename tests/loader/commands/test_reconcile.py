@@ -30,7 +30,7 @@ def operator(airports, monkeypatch: pytest.MonkeyPatch):
 
 def loaded(runner, run_id: str) -> LoadRun:
     run = request_load_run(run_id=run_id, wake_worker=False).run
-    return perform_load_run(run_pk=run.pk, worker="w1", runner=runner)
+    return perform_load_run(run.pk, worker="w1", runner=runner)
 
 
 @pytest.fixture

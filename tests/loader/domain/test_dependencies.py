@@ -14,12 +14,13 @@ from loader.domain.dependencies import (
     SELECTION,
     LoadStep,
     Scope,
+    datasets_selected,
     dependencies,
     load_steps,
     tables_looked_up,
     view_models,
 )
-from loader.domain.selection import reached
+from metadata.domain.selection import reached
 from metadata.domain.state import ColumnState, DatasetState, ReferenceState
 
 
@@ -276,3 +277,36 @@ def test_reference_with_a_rule_takes_precedence_in_a_circle():
 def test_each_rule_for_unknown_parents_looks_up_its_tables(rule: str, name: str, tables: set[str]):
     by_key = {dataset.key: dataset for dataset in family(rule)}
     assert tables_looked_up(by_key[key(name)], by_key) == {key(table) for table in tables}
+
+
+def test_a_long_selection_is_named_by_its_first_words():
+    names = " ".join(f"raw.t{number}" for number in range(12))
+    assert str(Scope(SELECTION, names)).endswith("raw.t9 and 2 more")
+    assert str(Scope(SELECTION, "raw.a  tag:b", exclude="raw.c")) == "raw.a  tag:b without raw.c"
+
+
+def test_an_unknown_word_of_a_selection_is_refused():
+    with pytest.raises(Refusal, match=r"no dataset is selected by rawcore.rc_airprt") as refused:
+        planned(TWO, Scope(SELECTION, "rawcore.rc_airprt"))
+    assert refused.value.code == "NOTHING_SELECTED"
+    assert refused.value.hint.startswith("did you mean rawcore.rc_airport or")
+
+
+@pytest.mark.parametrize(
+    ("word", "selected"),
+    [
+        ("rawcore.rc_airport", ["rawcore.rc_airport"]),
+        ("raw.*", ["raw.raw_airport", "raw.raw_route"]),
+        ("raw.raw_airport+", ["raw.raw_airport", "rawcore.rc_airport", "stage.stg_airport"]),
+        ("tag:flights", ["rawcore.rc_route"]),
+    ],
+)
+def test_a_name_or_a_word_selects_active_datasets(word, selected):
+    by_key = {state.key: state for state in (*TWO, replace(chain("gone")[0], active=False))}
+    states = datasets_selected(by_key, word, {key("rc_route"): ["flights"]})
+    assert [state.qualified_name for state in states] == selected
+
+
+def test_a_word_without_a_dataset_is_refused():
+    with pytest.raises(Refusal, match="no dataset is selected by layer:gold"):
+        datasets_selected({state.key: state for state in TWO}, "layer:gold", {})

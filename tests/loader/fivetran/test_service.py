@@ -42,7 +42,7 @@ def working(runner, monkeypatch) -> Iterator[None]:
     def work() -> None:
         while not done.wait(0.05):
             for pk in LoadRun.objects.filter(status="queued").values_list("pk", flat=True):
-                perform_load_run(run_pk=pk, worker="w1", runner=runner)
+                perform_load_run(pk, worker="w1", runner=runner)
         connection.close()
 
     thread = threading.Thread(target=work)

@@ -10,9 +10,10 @@ from elevata.accounts.roles import Role
 from elevata.accounts.services.users import ensure_user
 from loader import tasks
 from loader.models import LoadRun, ReadRequest
+from loader.runner import conversation
 from loader.runner.worker import Workplace
 from loader.services.loads.load_runs import request_load_run
-from loader.services.reads import attempts
+from loader.services.reads import manifests
 from loader.services.reads.attempts import perform_read
 from loader.services.reads.read_requests import request_query, request_read
 from tests.loader.airports import target
@@ -88,19 +89,20 @@ def test_read_that_kills_its_runner_does_not_affect_a_load(workplace, script):
 
 
 def test_read_beyond_its_timeout_is_ended_with_its_runner(workplace, script, monkeypatch):
-    monkeypatch.setattr(attempts, "_GRACE_SECONDS", 0.1)
+    monkeypatch.setattr(conversation, "GRACE_SECONDS", 0.1)
     script.tell(deaf_on=["read"])
     runner = workplace.reads_runner
     read = sample(reader())
     runner.start()
     pid = runner.pid
-    ended = perform_read(read_pk=read.pk, worker="w", runner=runner, timeout_seconds=0.1)
+    monkeypatch.setattr(manifests, "_TIMEOUT_SECONDS", 0.1)
+    ended = perform_read(read.pk, worker="w", runner=runner)
     assert ended.error["code"] == "READ_TIMEOUT"
     wait_until(lambda: not lives(pid))
 
 
 def test_a_withdrawn_read_that_goes_on_is_ended_with_its_runner(workplace, script, monkeypatch):
-    monkeypatch.setattr(attempts, "_GRACE_SECONDS", 0.1)
+    monkeypatch.setattr(conversation, "GRACE_SECONDS", 0.1)
     monkeypatch.setattr("elevata.jobs.states.HEARTBEAT_SECONDS", 0.05)
     script.tell(deaf_on=["read"])
     read = sample(reader())

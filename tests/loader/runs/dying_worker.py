@@ -35,7 +35,7 @@ def main(execution_pk: int) -> None:
     if execution.status in states.RESTARTABLE:
         resume_execution(execution=execution, user=execution.requested_by)
     try:
-        done = perform_execution(execution_pk=execution_pk, worker=name, runner=runner)
+        done = perform_execution(execution_pk, worker=name, runner=runner)
         print(done.status if done is not None else "not claimed")
     finally:
         runner.close()

@@ -286,7 +286,7 @@ def test_selection_without_a_match_is_refused_at_its_field(operator: Client, nig
     given = typed(operator, nightly, scope="selection", selection="tag:nothing")
     page = html_of(operator.post(address(nightly, "edit/"), given))
     field = page.partition('class="for-selection"')[2].partition('class="for-target-only"')[0]
-    assert "No dataset that loads write is selected by tag:nothing" in words(field)
+    assert "No dataset is selected by tag:nothing" in words(field)
 
 
 def test_concurrent_edit_shows_both_versions_and_saves_only_own_changes(operator: Client, nightly: Schedule):

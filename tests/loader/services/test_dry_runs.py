@@ -145,7 +145,7 @@ def test_dry_run_after_a_lost_dry_run_is_performed(preview, sent, runner):
     sweep()
     again = request_dry_run(preview=preview, user=olga()).dry_run
     assert next_work().pk == again.pk
-    done = perform_dry_run(dry_run_pk=again.pk, worker="w2", runner=runner)
+    done = perform_dry_run(again.pk, worker="w2", runner=runner)
     assert done.status == "succeeded"
 
 

@@ -41,7 +41,7 @@ def asked(preview) -> Execution:
 
 
 def work(execution: Execution, runner) -> Execution | None:
-    return perform_execution(execution_pk=execution.pk, worker="w1", runner=runner)
+    return perform_execution(execution.pk, worker="w1", runner=runner)
 
 
 @pytest.mark.full
@@ -99,7 +99,7 @@ def test_execution_with_a_dead_runner_fails_and_can_be_resumed(preview, runner, 
 
 def test_dry_run_stores_the_result_of_the_runner(preview, runner, script):
     dry_run = request_dry_run(preview=preview, user=olga()).dry_run
-    done = perform_dry_run(dry_run_pk=dry_run.pk, worker="w1", runner=runner)
+    done = perform_dry_run(dry_run.pk, worker="w1", runner=runner)
     assert (done.status, done.result["succeeded"]) == ("succeeded", True)
     (request,) = script.seen("dry_run")
     assert [step["op"] for step in request["body"]["steps"]] == ["rename_column", "rename_column"]

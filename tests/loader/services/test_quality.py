@@ -164,7 +164,7 @@ def test_results_of_a_run_are_stored_with_notices_about_failed_checks(airports, 
     named, counted = check(AIRPORT, "not_null", columns=["name"]), check(AIRPORT, "row_count", minimum="1")
     failed = result(named, failed=2, total=3, samples=["icao=A"], tells=[str(target(AIRPORT).key)])
     script.tell(checked={AIRPORT: [failed, result(counted, "passed", value=3.0, low=1.0)]})
-    run = perform_load_run(run_pk=request_load_run(wake_worker=False).run.pk, worker="w1", runner=runner)
+    run = perform_load_run(request_load_run(wake_worker=False).run.pk, worker="w1", runner=runner)
     first, second = CheckResult.objects.order_by("pk")
     assert (first.run, first.dataset, first.outcome) == (run, target(AIRPORT), "warned")
     assert (first.failed, first.total, first.samples) == (2, 3, ["icao=A"])

@@ -230,7 +230,7 @@ class FourEyes(RuleBasedStateMachine):
             named = LoadScope(scope[0], _name(scope[0], place), target_only=scope[1])
             requested = request_load_run(scope=named, user=account.user, wake_worker=False)
             runner, seen = self._runner(meanwhile), self.judge.now()
-            perform_load_run(run_pk=requested.run.pk, worker="w1", runner=runner)
+            perform_load_run(requested.run.pk, worker="w1", runner=runner)
             requested.run.refresh_from_db()
             assert (requested.run.error or {}).get("code") != "UNEXPECTED", requested.run.error
             if requested.run.execution is not None:
@@ -307,7 +307,7 @@ class FourEyes(RuleBasedStateMachine):
         runner = self._runner(None)
         runner.maintenance_fails = fails
         with self._acting(self._account(min(requesters))):
-            perform_load_run(run_pk=run.pk, worker="w1", runner=runner)
+            perform_load_run(run.pk, worker="w1", runner=runner)
         run.refresh_from_db()
         assert (run.error or {}).get("code") != "UNEXPECTED", run.error
         if runner.maintained:
@@ -372,7 +372,7 @@ class FourEyes(RuleBasedStateMachine):
         with self._acting(account):
             execution = request_execution(report=report, user=account.user).execution
             before, runner = set(_succeeded(execution)), self._runner(meanwhile, fails_at)
-            perform_execution(execution_pk=execution.pk, worker="w1", runner=runner)
+            perform_execution(execution.pk, worker="w1", runner=runner)
             execution.refresh_from_db()
             assert (execution.error or {}).get("code") != "UNEXPECTED", execution.error
             done = [operation for place, operation in _done(execution, numbered=True) if place not in before]

@@ -44,4 +44,4 @@ def test_first_load_after_an_upgrade_records_its_rules() -> None:
 
 def load(shop: Shop, runner: Runner) -> LoadRun:
     requested = request_load_run(user=shop.people[0].user, wake_worker=False)
-    return perform_load_run(run_pk=requested.run.pk, worker="w1", runner=runner)
+    return perform_load_run(requested.run.pk, worker="w1", runner=runner)

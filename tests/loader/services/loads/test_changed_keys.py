@@ -81,7 +81,7 @@ def test_new_column_is_added_to_the_existing_table(moved, runner, script):
 def test_read_uses_the_existing_table(moved, runner, script):
     script.add(answers={"sample": {"rows": []}})
     read = request_read(kind="sample", dataset=target(AIRPORT), wake_worker=False).read
-    perform_read(read_pk=read.pk, worker="w1", runner=runner)
+    perform_read(read.pk, worker="w1", runner=runner)
     (before, *_) = loads(script, AIRPORT)
     assert script.seen("read")[-1]["body"]["table"]["key"] == before["table"]["key"]
 

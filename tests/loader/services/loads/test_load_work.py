@@ -35,7 +35,7 @@ def queued(**arguments) -> LoadRun:
 
 
 def perform(run: LoadRun, runner, **more) -> LoadRun:
-    return perform_load_run(run_pk=run.pk, worker="w1", runner=runner, **more)
+    return perform_load_run(run.pk, worker="w1", runner=runner, **more)
 
 
 def row(run: LoadRun, name: str) -> DatasetRun:

@@ -68,7 +68,7 @@ REQUESTS: dict[str, Callable[[Any], LoadRun]] = {
 
 
 def perform(run: LoadRun, runner: Any) -> LoadRun | None:
-    return perform_load_run(run_pk=run.pk, worker="w1", runner=runner)
+    return perform_load_run(run.pk, worker="w1", runner=runner)
 
 
 def refused(function: Callable, **arguments: Any) -> str:

@@ -52,7 +52,7 @@ def loaded(airports, runner):
 
 
 def perform(run: LoadRun, runner) -> LoadRun:
-    return perform_load_run(run_pk=run.pk, worker="w1", runner=runner)
+    return perform_load_run(run.pk, worker="w1", runner=runner)
 
 
 def pruned(runner, eve, **more) -> LoadRun:

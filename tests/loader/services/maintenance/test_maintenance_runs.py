@@ -49,7 +49,7 @@ def in_her_name(eve, monkeypatch):
 
 
 def perform(run: LoadRun, runner) -> LoadRun:
-    return perform_load_run(run_pk=run.pk, worker="w1", runner=runner)
+    return perform_load_run(run.pk, worker="w1", runner=runner)
 
 
 def loaded(runner, run_id: str, **more) -> LoadRun:

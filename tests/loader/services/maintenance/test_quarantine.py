@@ -33,7 +33,7 @@ def decide(**more):
 
 
 def test_a_decision_is_performed_by_the_runner_and_sealed(runner, script):
-    run = perform_load_run(run_pk=decide(entries=[ENTRY]).pk, worker="w1", runner=runner)
+    run = perform_load_run(decide(entries=[ENTRY]).pk, worker="w1", runner=runner)
     assert (run.kind, run.status, run.reason) == ("quarantine_decision", "succeeded", "confirmed")
     body = script.seen("quarantine_decision")[0]["body"]
     assert (body["decision"], body["entries"], body["of_run"]) == ("release", [ENTRY], "")
@@ -44,7 +44,7 @@ def test_a_decision_is_performed_by_the_runner_and_sealed(runner, script):
 
 
 def test_a_decision_and_a_read_of_the_quarantine_have_the_same_secret(eve, runner, script):
-    perform_load_run(run_pk=decide(entries=[ENTRY]).pk, worker="w1", runner=runner)
+    perform_load_run(decide(entries=[ENTRY]).pk, worker="w1", runner=runner)
     secret = script.seen("quarantine_decision")[0]["body"]["secret"]
     read = request_read(kind="quarantine", dataset=target(AIRPORT), user=eve, wake_worker=False).read
     assert len(secret) == 64
@@ -54,7 +54,7 @@ def test_a_decision_and_a_read_of_the_quarantine_have_the_same_secret(eve, runne
 
 def test_unreadable_source_of_another_dataset_does_not_fail_the_decision(airports, runner):
     SourceDataset.objects.filter(pk=airports["route"].pk).update(location="{{ nowhere }}/route.csv")
-    assert perform_load_run(run_pk=decide().pk, worker="w1", runner=runner).status == "succeeded"
+    assert perform_load_run(decide().pk, worker="w1", runner=runner).status == "succeeded"
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def vacuum(**more):
 
 
 def perform(run, runner) -> LoadRun:
-    return perform_load_run(run_pk=run.pk, worker="w1", runner=runner)
+    return perform_load_run(run.pk, worker="w1", runner=runner)
 
 
 def key() -> str:

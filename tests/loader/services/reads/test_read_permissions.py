@@ -84,7 +84,7 @@ def test_role_removed_before_the_answer_fails_the_read(airports, runner, script)
     script.tell(answers={"sample": ANSWER})
     read = asked(reader("viewer"))
     set_roles(user=reader("viewer"), roles=[])
-    ended = perform_read(read_pk=read.pk, worker="w", runner=runner)
+    ended = perform_read(read.pk, worker="w", runner=runner)
     assert (ended.status, ended.error["code"], ended.answer) == ("failed", "NOT_PERMITTED", None)
     assert script.seen("read") == []
 
@@ -92,8 +92,8 @@ def test_role_removed_before_the_answer_fails_the_read(airports, runner, script)
 def test_a_read_of_sensitive_values_leaves_one_entry_without_values(classified, runner, script):
     script.tell(answers={"versions": ANSWER})
     read = asked(reader("steward"), "versions", business_key={"icao": "EDDF"})
-    perform_read(read_pk=read.pk, worker="w", runner=runner)
-    perform_read(read_pk=read.pk, worker="w", runner=runner)
+    perform_read(read.pk, worker="w", runner=runner)
+    perform_read(read.pk, worker="w", runner=runner)
     (entry,) = entries()
     assert (entry.actor, entry.action, entry.subject_name, entry.reason) == ("vera", "read", NAME, "why")
     changes = {name: sides["after"] for name, sides in json.loads(entry.changes).items()}
@@ -109,7 +109,7 @@ def test_a_read_of_sensitive_values_leaves_one_entry_without_values(classified, 
 
 def test_log_entry_of_a_read_is_part_of_the_chain(classified, runner, script):
     script.tell(answers={"sample": ANSWER})
-    perform_read(read_pk=asked(reader("steward")).pk, worker="w", runner=runner)
+    perform_read(asked(reader("steward")).pk, worker="w", runner=runner)
     seal()
     (entry,) = entries()
     assert ChainLink.objects.filter(subject_id=entry.pk, kind="change").exists()
@@ -120,7 +120,7 @@ def test_a_read_without_sensitive_values_leaves_no_entry(airports, runner, scrip
     if masked:
         target(NAME).columns.filter(name="name").update(pii=True)
     script.tell(answers={"sample": ANSWER | {"masked": masked}})
-    perform_read(read_pk=asked(reader("viewer")).pk, worker="w", runner=runner)
+    perform_read(asked(reader("viewer")).pk, worker="w", runner=runner)
     assert entries() == []
 
 

@@ -7,7 +7,8 @@ from django.utils import timezone
 
 from loader.contract.refusals import Refusal
 from loader.models import ReadRequest
-from loader.services.reads import attempts, read_requests
+from loader.runner import conversation
+from loader.services.reads import manifests, read_requests
 from loader.services.reads.attempts import perform_read
 from loader.services.reads.manifests import read_manifest
 from loader.services.reads.read_requests import request_read
@@ -26,7 +27,7 @@ def asked(kind="sample", name="rawcore.rc_air_airport", **more) -> ReadRequest:
 
 def test_answer_of_a_read_is_stored_in_its_row(airports, runner, script):
     script.tell(answers={"sample": SAMPLE})
-    read = perform_read(read_pk=asked(arguments={"limit": 5}).pk, worker="w", runner=runner)
+    read = perform_read(asked(arguments={"limit": 5}).pk, worker="w", runner=runner)
     assert (read.status, read.answer, read.error) == ("succeeded", SAMPLE, None)
     assert read.finished_at is not None
     body = script.seen("read")[0]["body"]
@@ -42,28 +43,30 @@ def test_the_origin_of_a_row_needs_no_source_of_another_dataset(airports):
 def test_duplicate_wakeup_performs_the_read_once(airports, runner, script):
     script.tell(answers={"sample": SAMPLE})
     read = asked()
-    assert perform_read(read_pk=read.pk, worker="w", runner=runner).status == "succeeded"
-    assert perform_read(read_pk=read.pk, worker="w", runner=runner) is None
+    assert perform_read(read.pk, worker="w", runner=runner).status == "succeeded"
+    assert perform_read(read.pk, worker="w", runner=runner) is None
     assert len(script.seen("read")) == 1
 
 
 def test_refusal_of_the_runner_is_stored_as_the_error_of_the_read(airports, runner):
-    read = perform_read(read_pk=asked().pk, worker="w", runner=runner)
+    read = perform_read(asked().pk, worker="w", runner=runner)
     assert (read.status, read.error) == ("failed", {"code": "NO_TABLE", "message": "it is not there"})
 
 
 def test_read_beyond_its_timeout_fails(airports, runner, script, monkeypatch):
-    monkeypatch.setattr(attempts, "_GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(conversation, "GRACE_SECONDS", 0.0)
     script.tell(deaf_on=["read"])
-    read = perform_read(read_pk=asked().pk, worker="w", runner=runner, timeout_seconds=0.2)
+    monkeypatch.setattr(manifests, "_TIMEOUT_SECONDS", 0.2)
+    read = perform_read(asked().pk, worker="w", runner=runner)
     assert (read.status, read.error["code"]) == ("failed", "READ_TIMEOUT")
 
 
 def test_read_on_a_runner_that_does_not_start_fails_with_that_cause(airports, make_runner, script, monkeypatch):
-    monkeypatch.setattr(attempts, "_GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(conversation, "GRACE_SECONDS", 0.0)
     script.tell(mute=True, hang_on=["read"])
     runner = make_runner(start=0.5)
-    read = perform_read(read_pk=asked().pk, worker="w", runner=runner, timeout_seconds=0.1)
+    monkeypatch.setattr(manifests, "_TIMEOUT_SECONDS", 0.1)
+    read = perform_read(asked().pk, worker="w", runner=runner)
     assert (read.status, read.error["code"]) == ("failed", "SPARK_DID_NOT_START")
 
 
@@ -71,13 +74,13 @@ def test_a_stopping_worker_ends_its_reads(airports, runner, script):
     script.tell(hang_on=["read"])
     stopping = threading.Event()
     threading.Timer(0.2, stopping.set).start()
-    read = perform_read(read_pk=asked().pk, worker="w", runner=runner, stopping=stopping)
+    read = perform_read(asked().pk, worker="w", runner=runner, stopping=stopping)
     assert (read.status, read.error["code"]) == ("failed", "WORKER_STOPPED")
 
 
 def test_dead_runner_fails_the_read(airports, runner, script):
     script.tell(die_on="read")
-    read = perform_read(read_pk=asked().pk, worker="w", runner=runner)
+    read = perform_read(asked().pk, worker="w", runner=runner)
     assert (read.status, read.error["code"]) == ("failed", "RUNNER_DIED")
 
 
@@ -114,7 +117,7 @@ def test_read_manifest_contains_the_interval_settings_of_the_history_policy(airp
 def test_history_check_has_its_own_request_and_timeout(airports, runner, script):
     script.tell(answers={"rawcore.rc_air_airport": {"findings": []}})
     checked = asked("check", arguments={"samples": 2})
-    read = perform_read(read_pk=checked.pk, worker="w", runner=runner)
+    read = perform_read(checked.pk, worker="w", runner=runner)
     assert (read.status, read.answer) == ("succeeded", {"findings": []})
     body = script.seen("check")[0]["body"]
     assert (body["history"]["name"], body["rawcore"]["name"]) == ("rc_air_airport_hist", "rc_air_airport")
@@ -136,7 +139,7 @@ def test_history_check_expires_later_than_a_sample(airports):
 
 
 def test_read_of_a_view_fails(airports, runner):
-    read = perform_read(read_pk=asked("sample", "stage.stg_air_airport").pk, worker="w", runner=runner)
+    read = perform_read(asked("sample", "stage.stg_air_airport").pk, worker="w", runner=runner)
     assert (read.status, read.error["code"]) == ("failed", "NO_TABLE")
 
 

@@ -36,7 +36,7 @@ def asked(keys: list[str], **more) -> Refresh:
 def test_refresh_creates_a_report_in_the_name_of_the_user(keys, editor, runner):
     scope = {"kind": "dataset", "name": "rawcore.rc_air_airport", "target_only": True}
     done = perform_refresh(
-        refresh_pk=asked(keys, purpose="report", scope=scope, user=editor).pk, worker="w", runner=runner
+        asked(keys, purpose="report", scope=scope, user=editor).pk, worker="w", runner=runner
     )
     assert (done.status, done.found, done.error) == ("succeeded", 0, None)
     assert (done.report, done.report.created_by) == (ChangeReport.objects.get(), editor)
@@ -59,7 +59,7 @@ def test_lost_worker_creates_no_report(keys, editor, runner, monkeypatch):
 
     monkeypatch.setattr("loader.services.reads.attempts.keep_what_was_seen", lost)
     monkeypatch.setattr("loader.services.reads.attempts.build_previewed_report", lambda **_: None)
-    done = perform_refresh(refresh_pk=refresh.pk, worker="w", runner=runner)
+    done = perform_refresh(refresh.pk, worker="w", runner=runner)
     assert (done.status, done.error["code"], done.report) == ("failed", "WORKER_LOST", None)
 
 

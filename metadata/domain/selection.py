@@ -1,20 +1,34 @@
-"""Selection of datasets by words, for a load of a part of the warehouse.
+"""Selection of datasets by words, for loads, reports and checks of a part of the warehouse.
 
 A word is a name (``serving.sales``), a name with ``*`` (``serving.*``), ``tag:finance`` or ``layer:serving``. A plus
 before it adds everything upstream, one after it everything downstream. Words are united.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from elevata.core.words import suggestion
-from loader.contract.refusals import Refusal
+from metadata.domain.state import DatasetState
 
 # Characters of the words of a selection: names of as many datasets as a list selects at once.
 MAX_WORDS = 100_000
+HINT = (
+    "A word is schema.name, schema.*, tag:NAME or layer:NAME, with a plus before or after it for everything upstream "
+    "or downstream."
+)
 
+# Characters of words that are no names.
+_OF_WORDS = frozenset("+*:")
 _TAG, _LAYER = "tag:", "layer:"
+
+
+class NothingSelected(Exception):
+    """Error raised for a word that selects nothing; loads and reports give it a code of their own."""
+
+    def __init__(self, word: str, hint: str) -> None:
+        self.message, self.hint = f"no dataset is selected by {word}", hint
+        super().__init__(self.message)
 
 
 @dataclass(frozen=True)
@@ -25,6 +39,26 @@ class Node:
     name: str
     layer: str
     tags: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, state: DatasetState, tags: Mapping[str, Collection[str]]) -> "Node":
+        """Return the node of a dataset; ``tags`` are by stable key."""
+        return cls(state.key, state.qualified_name, state.layer, frozenset(tags.get(state.key, ())))
+
+
+def is_name(word: str) -> bool:
+    """Return True if a word is a name, and can select only the dataset of this name."""
+    return _OF_WORDS.isdisjoint(word)
+
+
+def select_states(
+    states: Iterable[DatasetState], select: str, tags: Mapping[str, Collection[str]]
+) -> list[DatasetState]:
+    """Return the datasets that words select, by name; upstream are their inputs. Raise NothingSelected."""
+    by_key = {state.key: state for state in states}
+    inputs = {key: by_key.keys() & set(state.inputs) for key, state in by_key.items()}
+    keys = select_nodes((Node.of(state, tags) for state in by_key.values()), inputs, select)
+    return sorted((by_key[key] for key in keys), key=lambda state: state.qualified_name)
 
 
 def select_nodes(
@@ -39,7 +73,7 @@ def select_nodes(
         exclude: words of datasets to leave out.
 
     Raises:
-        Refusal: NOTHING_SELECTED for a word that selects nothing.
+        NothingSelected: for a word that selects nothing.
     """
     nodes = list(nodes)
     readers: dict[str, set[str]] = {}
@@ -60,13 +94,7 @@ def _selected_by(
     name = word.removeprefix("+").removesuffix("+")
     keys = {node.key for node in nodes if _matches(node, name)}
     if not keys:
-        raise Refusal(
-            "NOTHING_SELECTED",
-            f"no dataset that loads write is selected by {word}",
-            hint=_meant(name, nodes)
-            or "A word is schema.name, schema.*, tag:NAME or layer:NAME, with a plus before or after it for "
-            "everything upstream or downstream.",
-        )
+        raise NothingSelected(word, _meant(name, nodes) or HINT)
     selected = set(keys)
     if word.startswith("+"):
         selected |= reached(keys, waits_for)
