@@ -35,7 +35,7 @@ from loader.views.runs.run_status import RunState
 from loader.views.sources.source_steps import step_address, steps_of
 from loader.views.sources.systems import SystemPage
 from metadata.domain.history.history_policy_labels import CHOICES
-from metadata.domain.sources.formats import label_of
+from metadata.domain.sources.formats import FORMATS_OF_KIND, label_of
 from metadata.domain.sources.reading_options import shown_options
 from metadata.forms.load_type import LoadTypeForm
 from metadata.forms.systems import KIND_SENTENCES, NewSystemForm
@@ -65,6 +65,7 @@ class SourceAdd(SourceEditing, TemplatePage):
         kinds = [
             (kind, label, KIND_SENTENCES.get(System.Kind(kind), ""), registered.get(kind, [])[:SYSTEMS_SHOWN])
             for kind, label in System.Kind.choices
+            if FORMATS_OF_KIND[kind]
         ]
         return {"kinds": kinds, "steps": steps_of("Kind")}
 
@@ -75,6 +76,11 @@ class SourceAddSystem(SourceEditing, CreatePage):
     form_class, template_name = NewSystemForm, "loader/add_source/system.html"
     page, page_by = "system_discover", "short_name"
     message = "{row.name} registered. Choose what to load."
+
+    def setup(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
+        super().setup(request, *args, **kwargs)
+        if not FORMATS_OF_KIND.get(kwargs["kind"], True):
+            self.page, self.message = "system_page", "{row.name} registered. Datasets can be copied to it."
 
     @property
     def kind(self) -> str:
