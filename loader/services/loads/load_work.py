@@ -32,12 +32,13 @@ from loader.contract.manifest.codec import from_json
 from loader.contract.manifest.executions import ExecuteManifest, ObserveManifest
 from loader.contract.manifest.loads import HistoryFiles
 from loader.contract.refusals import Refusal
-from loader.contract.run_states import BRINGING, HISTORY_BATCH
+from loader.contract.run_states import BRINGING, HISTORY_BATCH, OF_FILES
 from loader.domain.dependencies import SELECTION, Scope
 from loader.domain.queries.masking import without_any_value
 from loader.domain.spark_failures import worker_accident
 from loader.models import DatasetRun, LoadRun
 from loader.runner.conversation import Conversation, Stopped, SupportsRequests
+from loader.services.copies.requests import request_copies_after
 from loader.services.executions import store_step
 from loader.services.loads.applied_runs import leading_table, newest_applied
 from loader.services.loads.attempts import Claimed, LoadAttempt, attempt_of, claim_with_leases
@@ -96,6 +97,7 @@ def _perform_and_end(work: "LoadWork", worker: str) -> None:
             status = work.perform()
             _end(attempt, status, None if status == states.SUCCEEDED else datasets_failed(run))
             work.have_compacted()
+            work.have_copied()
             work.compare_sources()
         except Stopped:
             _end(attempt, states.FAILED, worker_stopped(worker))
@@ -176,6 +178,18 @@ class LoadWork:
             else:
                 if requested is not None:
                     log.info("run %s compacts after run %s", requested.run, self.run)
+
+    def have_copied(self) -> None:
+        """Request the copies of the datasets that this run loaded."""
+        if self.run.kind in OF_FILES:
+            return
+        try:
+            requested = retried(partial(_request_copies, self.run))
+        except Exception:  # the run itself is done; the next one over these tables requests them again
+            log.exception("the copies after run %s could not be requested", self.run)
+        else:
+            for run in requested:
+                log.info("run %s copies after run %s", run, self.run)
 
     def compare_sources(self) -> None:
         """Compare the deliveries with the contracts of their sources; differences become proposals."""
@@ -343,6 +357,12 @@ class LoadWork:
         if finished.get("error"):
             raise Refusal.from_json(finished["error"])
         return states.SUCCEEDED if finished["status"] == states.SUCCEEDED else states.FAILED
+
+
+def _request_copies(run: LoadRun) -> list[LoadRun]:
+    rows = DatasetRun.objects.filter(run=run, status=DatasetRun.Status.SUCCEEDED)
+    keys = [str(key) for key in rows.values_list("dataset_key", flat=True)]
+    return request_copies_after(datasets=keys, reason=f"after run {run.run_id}")
 
 
 def _raise_error(finished: dict) -> None:
