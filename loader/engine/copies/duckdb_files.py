@@ -89,7 +89,8 @@ class DuckDbCopy:
         with _connected(beside) as new:
             if self.file.exists():
                 new.execute(f"ATTACH {literal(str(self.file))} AS {_OLD} (READ_ONLY)")
-                new.execute(f"COPY FROM DATABASE {_OLD} TO {quoted(beside.stem)}")
+                (own,) = new.execute("SELECT current_database()").fetchone()
+                new.execute(f"COPY FROM DATABASE {_OLD} TO {quoted(own)}")
                 new.execute(f"DETACH {_OLD}")
             new.execute("BEGIN")
             new.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(schema)}")

@@ -96,8 +96,8 @@ def test_delta_folder_has_a_table_without_sensitive_columns(spark, tmp_path):
     item.copy(item.target(kind=DELTA, location=str(lake)))
     assert "v" in spark.read.format("delta").load(str(lake / "mart" / "item")).columns
     item.copy(item.target(**to_folder))
-    history = spark.sql(f"DESCRIBE HISTORY delta.`{lake}/mart/item`").count()
-    assert history == 1
+    history = spark.sql(f"DESCRIBE HISTORY delta.`{lake}/mart/item`").collect()
+    assert [row.operation for row in history if not row.operation.startswith("VACUUM")] == ["WRITE"]
     (lake / "mart" / "other").mkdir()
     (lake / "mart" / "other" / "file").write_text("x")
     result = item.copy(item.target(kind=DELTA, location=str(lake), table="mart.other", system="other"))
