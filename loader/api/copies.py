@@ -30,7 +30,7 @@ class CopyStateSerializer(serializers.ModelSerializer):
         )
 
 
-class CopySerializer(serializers.ModelSerializer):
+class DatasetCopySerializer(serializers.ModelSerializer):
     """Copy with its dataset and last result; ``table`` is empty for the dataset's own name."""
 
     dataset = serializers.UUIDField(source="dataset.key", read_only=True)
@@ -81,7 +81,7 @@ class CopyViewSet(Deletable):
     """Copies of datasets in other databases and folders."""
 
     queryset = DatasetCopy.objects.none()
-    serializer_class = CopySerializer
+    serializer_class = DatasetCopySerializer
     create_serializer, change_serializer = NewCopy, CopyChange
     subject = "copy"
     creating, updating = staticmethod(create_copy), staticmethod(update_copy)

@@ -49,4 +49,5 @@ def _physical(kind: str, name: str, stored: DataType) -> str:
         dialect.identifier(name)
         return dialect.type_of(stored)
     except NotRendered as problem:
-        raise Refusal("NOT_RENDERED", str(problem), hint="Rename the column, or copy it to another system.") from None
+        message = f"column {name} cannot be copied: {problem.message}"
+        raise Refusal("NOT_RENDERED", message, hint="Rename the column, or copy it to another system.") from None
