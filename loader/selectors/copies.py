@@ -8,6 +8,7 @@ from django.urls import reverse
 from architecture.domain.health import Concern, Severity
 from architecture.services.environments import current_environment
 from elevata.core.errors import as_sentence
+from loader.domain.copies import SENSITIVE
 from loader.models import CopyState
 from metadata.models import DatasetCopy, TargetDataset
 
@@ -52,9 +53,10 @@ def failed_copies() -> list[Concern]:
     concerns = []
     for line in _lines(rows.select_related("dataset__schema", "system").order_by("pk")):
         state = line.state
-        if state is None or not (state.error or state.findings):
+        left_out = [text for text in state.findings if text.startswith(SENSITIVE)] if state is not None else []
+        if state is None or not (state.error or left_out):
             continue
-        text = as_sentence((state.error or {}).get("message") or state.findings[0])
+        text = as_sentence((state.error or {}).get("message") or left_out[0])
         link = f"{reverse('dataset_copies', args=[line.copy.dataset.key])}#copy-{line.copy.key}"
         severity = Severity.ERROR if state.error else Severity.WARNING
         concerns.append(Concern("failed_copy", severity, f"Copy of {line.copy}", text, link))
